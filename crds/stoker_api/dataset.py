@@ -1,0 +1,325 @@
+"""Dataset: what training data is, where it comes from, and how warm it should be kept."""
+
+from enum import StrEnum
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import ConfigDict, Field
+
+from stoker_api import names
+from stoker_api.meta import Condition, Duration, Model, Name, PrinterColumn, Quantity, Resource
+
+_ENDPOINT_PATTERN = r"^https?://[^/\s?#]+/?$"
+_INT64 = {"format": "int64"}
+
+
+def _rule(rule: str, message: str, expression: str | None = None) -> dict[str, str]:
+    out = {"rule": rule, "message": message}
+    return out | ({"messageExpression": expression} if expression else {})
+
+
+class WarmPolicy(StrEnum):
+    """When bytes are fetched."""
+
+    EAGER = "Eager"
+    ON_DEMAND = "OnDemand"
+    MANUAL = "Manual"
+
+
+class RefreshPolicy(StrEnum):
+    """Whether a Dataset follows its source."""
+
+    PINNED = "Pinned"
+    FOLLOW = "Follow"
+
+
+class SchedulingMode(StrEnum):
+    """How strictly a pod is held for, and sent to, warm nodes."""
+
+    PREFER = "Prefer"
+    REQUIRE = "Require"
+    NONE = "None"
+
+
+class AddressingStyle(StrEnum):
+    """How the bucket is put in an S3 URL."""
+
+    AUTO = "Auto"
+    PATH = "Path"
+    VIRTUAL = "Virtual"
+
+
+class Phase(StrEnum):
+    """One word for ``kubectl get``; the conditions hold the detail."""
+
+    PENDING = "Pending"
+    LISTING = "Listing"
+    WARMING = "Warming"
+    READY = "Ready"
+    DEGRADED = "Degraded"
+    FAILED = "Failed"
+    TERMINATING = "Terminating"
+
+
+class MountMode(StrEnum):
+    """How a node serves a tree: see docs/ARCHITECTURE.md."""
+
+    NATIVE = "native"
+    OVERLAY = "overlay"
+    FUSE = "fuse"
+
+
+class SecretReference(Model):
+    """A Secret in the Dataset's own namespace."""
+
+    name: Annotated[Name, Field(description="Name of a Secret with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.")]
+
+
+class Credentials(Model):
+    """Who the sidecars are to the object store; at most one of the fields."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "x-kubernetes-validations": [
+                _rule(
+                    "!(has(self.secretRef) && has(self.serviceAccount))",
+                    "credentials takes secretRef or serviceAccount, not both",
+                )
+            ]
+        }
+    )
+    secret_ref: Annotated[
+        SecretReference | None,
+        Field(
+            description="Static keys: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, optionally AWS_SESSION_TOKEN and ca.crt."
+        ),
+    ] = None
+    service_account: Annotated[
+        Name | None,
+        Field(
+            description="Web identity: a ServiceAccount of this namespace annotated with eks.amazonaws.com/role-arn."
+        ),
+    ] = None
+
+
+class Source(Model):
+    """Where the bytes come from."""
+
+    uri: Annotated[
+        str,
+        Field(
+            description="s3://bucket/prefix/ or file:///folder (a folder that every selected node sees, such as NFS).",
+            max_length=1200,
+            json_schema_extra={
+                "x-kubernetes-validations": [
+                    _rule(
+                        "self.startsWith('s3://') || self.startsWith('file:///')",
+                        "source.uri must be s3://bucket/prefix/ or file:///folder",
+                        "'source.uri ' + self + ' is not supported: write s3://bucket/prefix/ or file:///folder'",
+                    ),
+                    _rule(
+                        "!self.startsWith('s3://') || self.matches('^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?$')",
+                        "the bucket in source.uri must have 3 to 63 characters of a-z, 0-9, '.' and '-', "
+                        "and begin and end with a letter or digit",
+                    ),
+                    _rule("!self.contains('/../') && !self.endsWith('/..')", "source.uri must not contain '..'"),
+                ]
+            },
+        ),
+    ]
+    endpoint: Annotated[
+        str | None,
+        Field(
+            description="URL of an S3-compatible server, such as https://minio.storage:9000. Default: Amazon's.",
+            pattern=_ENDPOINT_PATTERN,
+            max_length=512,
+        ),
+    ] = None
+    region: Annotated[str, Field(description="Region of the bucket.", pattern=r"^[a-z0-9-]{1,64}$")] = "us-east-1"
+    addressing_style: Annotated[
+        AddressingStyle,
+        Field(description="Auto: path style with an endpoint of your own, virtual-host style without."),
+    ] = AddressingStyle.AUTO
+    credentials: Annotated[
+        Credentials | None,
+        Field(description="Absent: the node's own role where it has one, else anonymous."),
+    ] = None
+    include: Annotated[
+        tuple[Annotated[str, Field(min_length=1, max_length=1024)], ...],
+        Field(
+            description="Patterns below the prefix that are kept: * stops at '/', ** does not. Empty: all.",
+            max_length=100,
+        ),
+    ] = ()
+    exclude: Annotated[
+        tuple[Annotated[str, Field(min_length=1, max_length=1024)], ...],
+        Field(description="Patterns that are left out; they win over include.", max_length=100),
+    ] = ()
+
+
+class Cache(Model):
+    """On which nodes, and how much."""
+
+    replicas: Annotated[
+        int | Literal["all"],
+        Field(
+            description="Nodes that hold the dataset whole; 0: only where pods land; all: every selected node.",
+            json_schema_extra={
+                "x-kubernetes-int-or-string": True,
+                "x-kubernetes-validations": [
+                    _rule("type(self) == int ? self >= 0 : self == 'all'", "cache.replicas must be 0 or more, or 'all'")
+                ],
+            },
+        ),
+    ] = 1
+    node_selector: Annotated[
+        dict[str, str], Field(description="Labels that a node must have to hold this dataset.")
+    ] = Field(default_factory=dict)
+    quota: Annotated[
+        Quantity | None,
+        Field(description="Bytes per node. A larger dataset keeps what fits, without churn; the rest is read through."),
+    ] = None
+    pinned: Annotated[bool, Field(description="Never dropped from a node while idle.")] = False
+
+
+class Warm(Model):
+    """When and how fast bytes are fetched."""
+
+    policy: Annotated[
+        WarmPolicy, Field(description="Eager: at once. OnDemand: as pods read. Manual: after `stoker warm`.")
+    ] = WarmPolicy.EAGER
+    priority: Annotated[int, Field(description="Datasets of higher priority are fetched first.", ge=-1000, le=1000)] = 0
+    bandwidth_limit: Annotated[
+        Quantity | None,
+        Field(description="Bytes a second and node for warming; reads by pods go first and are not limited."),
+    ] = None
+    paused: Annotated[bool, Field(description="Hold warming; reads by pods go on.")] = False
+
+
+class Refresh(Model):
+    """Whether new versions of the source are taken over."""
+
+    policy: Annotated[
+        RefreshPolicy,
+        Field(description="Pinned: one version until `stoker refresh`. Follow: list again every interval."),
+    ] = RefreshPolicy.PINNED
+    interval: Annotated[
+        Duration,
+        Field(
+            description="Time between listings under Follow; 10s at least.",
+            max_length=32,
+            json_schema_extra={
+                "x-kubernetes-validations": [
+                    _rule("duration(self) >= duration('10s')", "refresh.interval must be 10s or more")
+                ]
+            },
+        ),
+    ] = "10m"
+
+
+class Scheduling(Model):
+    """The default for pods that mount the Dataset."""
+
+    mode: Annotated[
+        SchedulingMode,
+        Field(
+            description="Prefer: held until warm or maxWait, then released. Require: only warm nodes. None: never held."
+        ),
+    ] = SchedulingMode.PREFER
+    max_wait: Annotated[Duration, Field(description="How long a pod is held at most (Prefer).")] = "10m"
+
+
+class Access(Model):
+    """Who else may mount the Dataset."""
+
+    namespaces: Annotated[
+        tuple[Annotated[str, Field(min_length=1, max_length=63)], ...],
+        Field(description="Namespaces (with * as a wildcard) that may mount it beside its own.", max_length=100),
+    ] = ()
+
+
+class DatasetSpec(Model):
+    """The wish."""
+
+    source: Annotated[Source, Field(description="Where the bytes come from.")]
+    cache: Annotated[Cache, Field(description="On which nodes, and how much.")] = Cache()
+    warm: Annotated[Warm, Field(description="When and how fast bytes are fetched.")] = Warm()
+    refresh: Annotated[Refresh, Field(description="Whether new versions of the source are taken over.")] = Refresh()
+    scheduling: Annotated[Scheduling, Field(description="Default for pods that mount it.")] = Scheduling()
+    access: Annotated[Access, Field(description="Namespaces that may mount it beside its own.")] = Access()
+
+
+class SkippedKeys(Model):
+    """Keys of the source that cannot be files; docs/SEMANTICS.md lists the reasons."""
+
+    reason: str
+    count: Annotated[int, Field(json_schema_extra=_INT64)]
+    example: str = ""
+
+
+class DatasetNode(Model):
+    """How warm one node is."""
+
+    name: str
+    phase: str = ""
+    version: str = ""
+    warm_files: Annotated[int, Field(json_schema_extra=_INT64)] = 0
+    warm_bytes: Annotated[int, Field(json_schema_extra=_INT64)] = 0
+    bytes_per_second: Annotated[int, Field(json_schema_extra=_INT64)] = 0
+    eta: Annotated[str, Field(description="Time left, such as 1m20s; empty when unknown or done.")] = ""
+    mode: Annotated[str, Field(description="How pods on the node would read: native, overlay or fuse.")] = ""
+    last_error: str = ""
+
+
+class DatasetStatus(Model):
+    """The truth, as the nodes report it."""
+
+    phase: Phase | None = None
+    observed_generation: Annotated[int, Field(json_schema_extra=_INT64)] = 0
+    conditions: Annotated[
+        tuple[Condition, ...],
+        Field(json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}),
+    ] = ()
+    version: Annotated[str, Field(description="Digest (sha256) of the version that new pods get.")] = ""
+    version_short: Annotated[str, Field(description="First 12 characters of the version.")] = ""
+    versions_in_use: Annotated[tuple[str, ...], Field(description="Older versions that running pods still read.")] = ()
+    listed_at: Annotated[str | None, Field(json_schema_extra={"format": "date-time"})] = None
+    listing_id: Annotated[str, Field(description="The listing that was asked for last.")] = ""
+    listing_node: Annotated[str, Field(description="The node that was asked to list.")] = ""
+    files: Annotated[int | None, Field(json_schema_extra=_INT64)] = None
+    bytes: Annotated[int | None, Field(json_schema_extra=_INT64)] = None
+    total: Annotated[str, Field(description="bytes, for people.")] = ""
+    cached: Annotated[str, Field(description="Bytes of the version on its wanted nodes, for people.")] = ""
+    cached_percent: Annotated[str, Field(description="Warm share over the wanted nodes.")] = ""
+    warm_nodes: Annotated[str, Field(description="Nodes that hold it whole / nodes that should.")] = ""
+    bytes_per_second: Annotated[int, Field(json_schema_extra=_INT64)] = 0
+    speed: str = ""
+    eta: str = ""
+    skipped: Annotated[tuple[SkippedKeys, ...], Field(description="Keys that cannot be files, counted by reason.")] = ()
+    nodes: Annotated[
+        tuple[DatasetNode, ...],
+        Field(json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}),
+    ] = ()
+
+
+class Dataset(Resource):
+    """Training data in an object store, kept warm on the nodes that need it."""
+
+    KIND: ClassVar[str] = "Dataset"
+    PLURAL: ClassVar[str] = names.DATASETS_PLURAL
+    SHORT_NAMES: ClassVar[tuple[str, ...]] = ("dset",)
+    SCOPE: ClassVar[Literal["Namespaced", "Cluster"]] = "Namespaced"
+    COLUMNS: ClassVar[tuple[PrinterColumn, ...]] = (
+        PrinterColumn(name="Phase", type="string", json_path=".status.phase"),
+        PrinterColumn(name="Files", type="integer", json_path=".status.files"),
+        PrinterColumn(name="Total", type="string", json_path=".status.total"),
+        PrinterColumn(name="Cached", type="string", json_path=".status.cached"),
+        PrinterColumn(name="Cached%", type="string", json_path=".status.cachedPercent"),
+        PrinterColumn(name="Warm Nodes", type="string", json_path=".status.warmNodes"),
+        PrinterColumn(name="Age", type="date", json_path=".metadata.creationTimestamp"),
+        PrinterColumn(name="Version", type="string", json_path=".status.versionShort", priority=1),
+        PrinterColumn(name="Speed", type="string", json_path=".status.speed", priority=1),
+        PrinterColumn(name="ETA", type="string", json_path=".status.eta", priority=1),
+    )
+
+    spec: DatasetSpec
+    status: DatasetStatus = DatasetStatus()

@@ -1,0 +1,131 @@
+"""Building blocks of all kinds: the base model, conditions, quantities and durations."""
+
+import re
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+# Binary and decimal suffixes of Kubernetes' resource.Quantity that make sense for bytes.
+_SUFFIXES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
+_SUFFIXES |= {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}
+QUANTITY_PATTERN = r"^[0-9]+(\.[0-9]+)?(k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$"
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+DURATION_PATTERN = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"
+DNS_LABEL_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+DNS_SUBDOMAIN_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+
+
+def parse_quantity(text: str) -> int:
+    """Bytes of a Kubernetes quantity such as ``200Gi``. Raises ValueError with a sentence."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([A-Za-z]*)", text.strip())
+    if match is None or match.group(2) not in _SUFFIXES:
+        raise ValueError(f"{text!r} is not a quantity of bytes: write for example 500Mi, 200Gi or 2T")
+    return int(float(match.group(1)) * _SUFFIXES[match.group(2)])
+
+
+def parse_duration(text: str) -> float:
+    """Seconds of a Go-style duration such as ``1h30m``. Raises ValueError with a sentence."""
+    if re.fullmatch(DURATION_PATTERN, text.strip()) is None:
+        raise ValueError(f"{text!r} is not a duration: write for example 30s, 10m or 1h30m")
+    parts = re.findall(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)", text)
+    return sum(float(number) * _SECONDS[unit] for number, unit in parts)
+
+
+def _checked_quantity(text: str) -> str:
+    parse_quantity(text)
+    return text
+
+
+def _checked_duration(text: str) -> str:
+    parse_duration(text)
+    return text
+
+
+Quantity = Annotated[str, Field(pattern=QUANTITY_PATTERN), AfterValidator(_checked_quantity)]
+Duration = Annotated[str, Field(pattern=DURATION_PATTERN), AfterValidator(_checked_duration)]
+Name = Annotated[str, Field(pattern=DNS_SUBDOMAIN_PATTERN, min_length=1, max_length=253)]
+
+
+def format_bytes(count: float) -> str:
+    """``1536`` -> ``1.5 KiB``: for columns, events and the CLI."""
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if abs(count) < 1024 or unit == "TiB":
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    raise AssertionError("unreachable")
+
+
+def format_duration(seconds: float) -> str:
+    """``3725`` -> ``1h2m5s``: for columns, events and the CLI."""
+    whole = max(0, round(seconds))
+    hours, rest = divmod(whole, 3600)
+    minutes, secs = divmod(rest, 60)
+    parts = [(hours, "h"), (minutes, "m"), (secs, "s")]
+    return "".join(f"{number}{unit}" for number, unit in parts if number) or "0s"
+
+
+class Model(BaseModel):
+    """Base of every API type: camelCase on the wire, frozen in memory, unknown fields ignored (the API server prunes them)."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
+
+    def wire(self) -> dict[str, object]:
+        """The JSON form, without unset (None) fields."""
+        return self.model_dump(by_alias=True, exclude_none=True, mode="json")
+
+
+class PrinterColumn(Model):
+    """One column of ``kubectl get``; ``priority`` 1 shows only with ``-o wide``."""
+
+    name: str
+    type: Literal["string", "integer", "number", "boolean", "date"]
+    json_path: str
+    priority: int = 0
+    description: str | None = None
+
+
+class ObjectMeta(Model):
+    """The part of metav1.ObjectMeta that Stoker reads."""
+
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    generation: int = 0
+    resource_version: str = ""
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] = Field(default_factory=dict)
+    annotations: dict[str, str] = Field(default_factory=dict)
+    finalizers: tuple[str, ...] = ()
+
+
+class Condition(Model):
+    """metav1.Condition."""
+
+    type: Annotated[str, Field(description="Type of the condition.", max_length=316)]
+    status: Literal["True", "False", "Unknown"]
+    reason: Annotated[
+        str, Field(description="One CamelCase word; docs/TROUBLESHOOTING.md explains each.", max_length=1024)
+    ]
+    message: Annotated[str, Field(description="What it means, in a sentence.", max_length=32768)] = ""
+    observed_generation: Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})] = 0
+    last_transition_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+
+
+class Resource(Model):
+    """Base of the three kinds; subclasses say how ``kubectl get`` shows them."""
+
+    KIND: ClassVar[str]
+    PLURAL: ClassVar[str]
+    SHORT_NAMES: ClassVar[tuple[str, ...]]
+    SCOPE: ClassVar[Literal["Namespaced", "Cluster"]]
+    COLUMNS: ClassVar[tuple[PrinterColumn, ...]]
+    SCALE: ClassVar[dict[str, str] | None] = None
+
+    metadata: ObjectMeta
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``, or ``name`` for cluster-scoped kinds."""
+        return f"{self.metadata.namespace}/{self.metadata.name}" if self.metadata.namespace else self.metadata.name

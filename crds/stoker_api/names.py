@@ -1,0 +1,140 @@
+"""Every name that users or other components see: groups, labels, annotations, gates, CSI attributes, conditions, reasons."""
+
+from enum import StrEnum
+
+GROUP = "stoker.dev"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+
+DATASETS_PLURAL = "datasets"
+TRAINING_JOBS_PLURAL = "trainingjobs"
+NODE_CACHES_PLURAL = "nodecaches"
+
+# Labels.
+LABEL_MANAGED = f"{GROUP}/managed"  # on pods that the webhook has changed: what the operator watches
+LABEL_DATASET = f"{GROUP}/dataset"  # on the PersistentVolume and claim made for a Dataset
+LABEL_DATASET_NAMESPACE = f"{GROUP}/dataset-namespace"
+LABEL_TRAINING_JOB = f"{GROUP}/training-job"
+LABEL_GANG = f"{GROUP}/gang"  # pods with the same value (in one namespace) are released together
+LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
+MANAGED_BY = "stoker"
+
+# Annotations that users write on a pod (or on a pod template).
+ANNOTATION_DATASETS = f"{GROUP}/datasets"
+ANNOTATION_SCHEDULING = f"{GROUP}/scheduling"
+ANNOTATION_MAX_WAIT = f"{GROUP}/max-wait"
+ANNOTATION_CONTAINERS = f"{GROUP}/containers"
+
+# Annotations that Stoker writes.
+ANNOTATION_GANG_SIZE = f"{GROUP}/gang-size"  # on a TrainingJob's pods: how many are released together
+ANNOTATION_WAITING = f"{GROUP}/waiting"  # on a held pod: why it waits, a sentence with numbers
+ANNOTATION_RELEASED = f"{GROUP}/released"  # on a released pod: JSON, see stoker_api.release.Release
+ANNOTATION_WARM_REQUESTED = f"{GROUP}/warm-requested"  # on a Dataset: RFC 3339 time of `stoker warm`
+ANNOTATION_REFRESH_REQUESTED = f"{GROUP}/refresh-requested"  # on a Dataset: RFC 3339 time of `stoker refresh`
+
+GATE_WARM = f"{GROUP}/warm"
+FINALIZER = f"{GROUP}/cleanup"
+
+# CSI.
+CSI_DRIVER = "csi.stoker.dev"
+CSI_ATTRIBUTE_DATASET = "dataset"
+CSI_ATTRIBUTE_DATASET_NAMESPACE = "datasetNamespace"
+CSI_POD_NAME = "csi.storage.k8s.io/pod.name"
+CSI_POD_NAMESPACE = "csi.storage.k8s.io/pod.namespace"
+CSI_POD_UID = "csi.storage.k8s.io/pod.uid"
+CSI_EPHEMERAL = "csi.storage.k8s.io/ephemeral"
+
+# Keys of the Secret that spec.source.credentials.secretRef names.
+SECRET_ACCESS_KEY_ID = "AWS_ACCESS_KEY_ID"
+SECRET_SECRET_ACCESS_KEY = "AWS_SECRET_ACCESS_KEY"
+SECRET_SESSION_TOKEN = "AWS_SESSION_TOKEN"  # optional
+SECRET_CA_CERTIFICATE = "ca.crt"  # optional: PEM bundle that signs the endpoint's certificate
+
+# The annotation that EKS users know: the role that web identity assumes.
+ANNOTATION_ROLE_ARN = "eks.amazonaws.com/role-arn"
+WEB_IDENTITY_AUDIENCE = "sts.amazonaws.com"
+
+# RBAC that the operator makes in a Dataset's namespace, so that sidecars read exactly what the Datasets there name.
+CREDENTIALS_ROLE = "stoker-sidecar-credentials"
+
+
+class ConditionType(StrEnum):
+    """Condition types of Datasets, TrainingJobs and NodeCaches."""
+
+    ACCEPTED = "Accepted"
+    LISTED = "Listed"
+    WARM = "Warm"
+    READY = "Ready"
+    DEGRADED = "Degraded"
+    DELETION_BLOCKED = "DeletionBlocked"
+    DATA_READY = "DataReady"  # TrainingJob: its pods were released onto nodes with data
+    RUNNING = "Running"  # TrainingJob
+    COMPLETE = "Complete"  # TrainingJob
+    FAILED = "Failed"  # TrainingJob
+    SUSPENDED = "Suspended"  # TrainingJob
+
+
+class Reason(StrEnum):
+    """Reasons of conditions, events and node errors. docs/TROUBLESHOOTING.md explains each one; a test compares."""
+
+    # Good or passing states.
+    ACCEPTED = "Accepted"
+    LISTING = "Listing"
+    LISTED = "Listed"
+    WARMING = "Warming"
+    WARM = "Warm"
+    ON_DEMAND = "OnDemand"  # nothing is warmed ahead: bytes come when pods read them
+    MANUAL = "Manual"  # waits for `stoker warm`
+    PAUSED = "Paused"
+    READY = "Ready"
+    HEALTHY = "Healthy"
+    NEW_VERSION = "NewVersion"
+    # The source.
+    INVALID_SPEC = "InvalidSpec"
+    UNSUPPORTED_SCHEME = "UnsupportedScheme"
+    MALFORMED_URI = "MalformedURI"
+    SECRET_NOT_FOUND = "SecretNotFound"
+    SECRET_KEY_MISSING = "SecretKeyMissing"
+    SERVICE_ACCOUNT_NOT_FOUND = "ServiceAccountNotFound"
+    ACCESS_DENIED = "AccessDenied"
+    INVALID_CREDENTIALS = "InvalidCredentials"
+    BUCKET_NOT_FOUND = "BucketNotFound"
+    FOLDER_NOT_FOUND = "FolderNotFound"  # file:// sources
+    EMPTY_SOURCE = "EmptySource"
+    NO_MATCH = "NoMatch"  # include and exclude leave nothing
+    ENDPOINT_UNREACHABLE = "EndpointUnreachable"
+    SERVER_ERROR = "ServerError"
+    THROTTLED = "Throttled"
+    SOURCE_CHANGED = "SourceChanged"  # an object no longer has the ETag of this version
+    OBJECT_GONE = "ObjectGone"
+    CORRUPT_BODY = "CorruptBody"  # length or checksum is not what the manifest says
+    SKIPPED_KEYS = "SkippedKeys"  # keys that cannot be file names
+    # The nodes.
+    NO_NODES = "NoNodes"  # no ready node matches cache.nodeSelector
+    NOT_ENOUGH_NODES = "NotEnoughNodes"
+    QUOTA_EXCEEDED = "QuotaExceeded"  # what fits is kept, the rest is read through
+    QUOTA_TOO_SMALL = "QuotaTooSmall"  # smaller than the smallest file: nothing can be kept
+    DISK_FULL = "DiskFull"
+    CACHE_DISK_FAILED = "CacheDiskFailed"
+    NODE_NOT_READY = "NodeNotReady"
+    MANIFEST_UNAVAILABLE = "ManifestUnavailable"
+    INTERNAL_ERROR = "InternalError"
+    # Deletion.
+    IN_USE = "InUse"
+    CLEANING = "Cleaning"
+    # Pods.
+    WAITING_FOR_DATA = "WaitingForData"
+    WAITING_FOR_GANG = "WaitingForGang"
+    NO_CAPACITY = "NoCapacity"
+    MAX_WAIT_PASSED = "MaxWaitPassed"
+    RELEASED = "Released"
+    ACCESS_NOT_GRANTED = "AccessNotGranted"
+    DATASET_NOT_FOUND = "DatasetNotFound"
+    MOUNT_FAILED = "MountFailed"
+    # TrainingJobs.
+    SUSPENDED = "Suspended"
+    STARTING = "Starting"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    BACKOFF_LIMIT_EXCEEDED = "BackoffLimitExceeded"
+    NAME_TAKEN = "NameTaken"  # a Service or Job of that name exists and is not ours

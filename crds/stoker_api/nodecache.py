@@ -1,0 +1,177 @@
+"""NodeCache: the wire between operator (spec: what a node should hold) and sidecar (status: what it holds)."""
+
+from enum import StrEnum
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from stoker_api import names
+from stoker_api.dataset import MountMode, SkippedKeys, Source
+from stoker_api.meta import Condition, Model, PrinterColumn, Resource
+
+_INT64 = {"format": "int64"}
+_MAP_BY_UID = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["uid"]}
+
+
+class NodePhase(StrEnum):
+    """What a node does for one dataset."""
+
+    PENDING = "Pending"  # no version known yet
+    LISTING = "Listing"
+    WARMING = "Warming"
+    WARM = "Warm"  # every byte of the version is here and verified
+    FULL = "Full"  # what fits the quota is here
+    IDLE = "Idle"  # on demand, manual or paused: readable, not warming
+    FAILED = "Failed"
+    CLEANING = "Cleaning"
+
+
+class NodeDataset(Model):
+    """One dataset that this node should serve. Absent from the list: the node cleans it from its disk once unmounted."""
+
+    namespace: str
+    name: str
+    uid: Annotated[str, Field(description="UID of the Dataset object: names the folder on disk.")]
+    generation: Annotated[int, Field(json_schema_extra=_INT64)] = 0
+    source: Source
+    listing_id: Annotated[
+        str, Field(description="Set on the one node that should list the source; a new value asks for a new listing.")
+    ] = ""
+    version: Annotated[str, Field(description="Digest of the version that new mounts get; empty until listed.")] = ""
+    retain: Annotated[tuple[str, ...], Field(description="Older versions that must stay, since pods read them.")] = ()
+    manifest_urls: Annotated[
+        tuple[str, ...],
+        Field(description="Where other nodes serve the manifest of `version`; empty on the node that listed."),
+    ] = ()
+    eager: Annotated[bool, Field(description="Fetch everything; else only what is read.")] = False
+    priority: int = 0
+    paused: bool = False
+    bytes_per_second: Annotated[int | None, Field(json_schema_extra=_INT64, description="Limit for warming.")] = None
+    quota_bytes: Annotated[int | None, Field(json_schema_extra=_INT64)] = None
+    pinned: bool = False
+    allowed_namespaces: Annotated[
+        tuple[str, ...], Field(description="Patterns of namespaces whose pods may mount it, beside its own.")
+    ] = ()
+
+
+class NodeCacheSpec(Model):
+    """What the operator wants of the node."""
+
+    datasets: Annotated[tuple[NodeDataset, ...], Field(json_schema_extra=_MAP_BY_UID)] = ()
+
+
+class NodeError(Model):
+    """Why a dataset does not get on at a node."""
+
+    reason: str
+    message: str
+    temporary: Annotated[bool, Field(description="True: the node goes on trying by itself.")] = True
+
+
+class ListingResult(Model):
+    """What a listing found."""
+
+    id: Annotated[str, Field(description="The listingId that this answers.")]
+    version: Annotated[str, Field(description="Digest; empty when the listing failed.")] = ""
+    files: Annotated[int, Field(json_schema_extra=_INT64)] = 0
+    bytes: Annotated[int, Field(json_schema_extra=_INT64)] = 0
+    skipped: tuple[SkippedKeys, ...] = ()
+    error: NodeError | None = None
+    finished_at: Annotated[str | None, Field(json_schema_extra={"format": "date-time"})] = None
+
+
+class NodeDatasetStatus(Model):
+    """One dataset on this node, as it is."""
+
+    namespace: str
+    name: str
+    uid: str
+    observed_generation: Annotated[int, Field(json_schema_extra=_INT64)] = 0
+    phase: NodePhase = NodePhase.PENDING
+    version: Annotated[str, Field(description="The version that the figures below are about.")] = ""
+    files: Annotated[int, Field(json_schema_extra=_INT64)] = 0
+    bytes: Annotated[int, Field(json_schema_extra=_INT64)] = 0
+    warm_files: Annotated[int, Field(json_schema_extra=_INT64)] = 0
+    warm_bytes: Annotated[int, Field(json_schema_extra=_INT64)] = 0
+    fetched_files: Annotated[
+        int,
+        Field(
+            json_schema_extra=_INT64, description="Files fetched from the source for this version; the rest was linked."
+        ),
+    ] = 0
+    bytes_per_second: Annotated[int, Field(json_schema_extra=_INT64)] = 0
+    eta_seconds: Annotated[int | None, Field(json_schema_extra=_INT64)] = None
+    mode: Annotated[MountMode | None, Field(description="How a pod that mounts now would read.")] = None
+    listing: ListingResult | None = None
+    error: NodeError | None = None
+    retained: Annotated[tuple[str, ...], Field(description="Other versions still on this disk.")] = ()
+
+
+class MountPhase(StrEnum):
+    """A pod's volume on this node."""
+
+    PENDING = "Pending"  # the kubelet asks; the node waits for the operator's plan or for a manifest
+    MOUNTED = "Mounted"
+
+
+class NodeMount(Model):
+    """One published volume, or one that waits for the plan. This is also how a node asks for a dataset it was not given."""
+
+    volume_id: str
+    dataset_namespace: str
+    dataset: str
+    version: str = ""
+    pod_namespace: str = ""
+    pod: str = ""
+    pod_uid: str = ""
+    phase: MountPhase = MountPhase.PENDING
+    mode: MountMode | None = None
+
+
+class NodeCacheStatus(Model):
+    """What the sidecar found and did. Bytes everywhere."""
+
+    observed_generation: Annotated[int, Field(json_schema_extra=_INT64)] = 0
+    conditions: Annotated[
+        tuple[Condition, ...],
+        Field(json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}),
+    ] = ()
+    address: Annotated[str, Field(description="host:port where this node serves manifests and metrics.")] = ""
+    sidecar_version: str = ""
+    modes: Annotated[
+        tuple[MountMode, ...], Field(description="Mount modes that this kernel and disk allow, best first.")
+    ] = ()
+    capacity_bytes: Annotated[int, Field(json_schema_extra=_INT64)] = 0
+    used_bytes: Annotated[int, Field(json_schema_extra=_INT64)] = 0
+    available_bytes: Annotated[
+        int, Field(json_schema_extra=_INT64, description="What new datasets may still take: free space less the floor.")
+    ] = 0
+    capacity: str = ""
+    used: str = ""
+    warming: Annotated[str, Field(description="Datasets warming / datasets planned.")] = ""
+    dataset_count: int = 0
+    datasets: Annotated[tuple[NodeDatasetStatus, ...], Field(json_schema_extra=_MAP_BY_UID)] = ()
+    mounts: Annotated[
+        tuple[NodeMount, ...],
+        Field(json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["volumeId"]}),
+    ] = ()
+
+
+class NodeCache(Resource):
+    """The cache of one node; named like the node and owned by it."""
+
+    KIND: ClassVar[str] = "NodeCache"
+    PLURAL: ClassVar[str] = names.NODE_CACHES_PLURAL
+    SHORT_NAMES: ClassVar[tuple[str, ...]] = ("nc",)
+    SCOPE: ClassVar[Literal["Namespaced", "Cluster"]] = "Cluster"
+    COLUMNS: ClassVar[tuple[PrinterColumn, ...]] = (
+        PrinterColumn(name="Ready", type="string", json_path='.status.conditions[?(@.type=="Ready")].status'),
+        PrinterColumn(name="Datasets", type="integer", json_path=".status.datasetCount"),
+        PrinterColumn(name="Used", type="string", json_path=".status.used"),
+        PrinterColumn(name="Capacity", type="string", json_path=".status.capacity"),
+        PrinterColumn(name="Warming", type="string", json_path=".status.warming"),
+        PrinterColumn(name="Age", type="date", json_path=".metadata.creationTimestamp"),
+    )
+
+    spec: NodeCacheSpec = NodeCacheSpec()
+    status: NodeCacheStatus = NodeCacheStatus()

@@ -1,0 +1,191 @@
+"""TrainingJob: several workers that start together where their data is warm, with the rendezvous set up."""
+
+from enum import StrEnum
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import ConfigDict, Field
+
+from stoker_api import names
+from stoker_api.dataset import SchedulingMode
+from stoker_api.meta import Condition, Duration, Model, Name, PrinterColumn, Resource
+
+_INT64 = {"format": "int64"}
+
+
+class Framework(StrEnum):
+    """Whose rendezvous environment the workers get."""
+
+    PYTORCH = "pytorch"
+    TENSORFLOW = "tensorflow"
+    JAX = "jax"
+    NONE = "none"
+
+
+class JobPhase(StrEnum):
+    """One word for ``kubectl get``."""
+
+    PENDING = "Pending"
+    WAITING_FOR_DATA = "WaitingForData"
+    STARTING = "Starting"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    SUSPENDED = "Suspended"
+
+
+class SampleOrder(StrEnum):
+    """How the training code orders its samples."""
+
+    SEQUENTIAL = "Sequential"
+    GLOBAL = "Global"
+
+
+class JobDataset(Model):
+    """A Dataset and where the workers see it."""
+
+    name: Annotated[Name, Field(description="Name of the Dataset.")]
+    namespace: Annotated[
+        str | None, Field(description="Its namespace, when it is another one that grants access.", max_length=63)
+    ] = None
+    mount_path: Annotated[
+        str, Field(description="Folder in the workers' containers.", pattern=r"^/[^:,]*[^:,/]$", max_length=512)
+    ]
+
+
+class JobScheduling(Model):
+    """How the workers are held and released."""
+
+    mode: Annotated[SchedulingMode, Field(description="As in Dataset.")] = SchedulingMode.PREFER
+    max_wait: Annotated[Duration, Field(description="How long the workers are held at most (Prefer).")] = "30m"
+    gang: Annotated[bool, Field(description="All workers are released together.")] = True
+
+
+class Sampling(Model):
+    """A known order of samples, with which the nodes can fetch ahead."""
+
+    seed: Annotated[int, Field(json_schema_extra=_INT64)] = 0
+    order: SampleOrder = SampleOrder.GLOBAL
+    epochs: Annotated[int, Field(ge=1)] = 1
+
+
+_PRESERVE = {"x-kubernetes-preserve-unknown-fields": True}
+
+
+class PodTemplateSpec(Model):
+    """corev1.PodSpec, passed through; only what the rules below need is named."""
+
+    model_config = ConfigDict(json_schema_extra=_PRESERVE, extra="allow", frozen=True)
+    containers: Annotated[
+        tuple[Annotated[dict[str, Any], Field(json_schema_extra=_PRESERVE)], ...],
+        Field(description="At least one container.", min_length=1),
+    ]
+
+
+class PodTemplate(Model):
+    """corev1.PodTemplateSpec, passed through; the API server checks it when the Job is made."""
+
+    metadata: Annotated[dict[str, Any], Field(json_schema_extra=_PRESERVE)] = Field(default_factory=dict)
+    spec: PodTemplateSpec
+
+
+class TrainingJobSpec(Model):
+    """The wish. The framework is fixed; workers can change while suspended."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "x-kubernetes-validations": [
+                {
+                    "rule": "self.framework == oldSelf.framework",
+                    "message": "framework cannot be changed: delete the TrainingJob and make a new one",
+                },
+                {
+                    "rule": "self.workers == oldSelf.workers || oldSelf.suspend",
+                    "message": "workers can be changed only while the TrainingJob is suspended",
+                },
+            ]
+        }
+    )
+    framework: Annotated[
+        Framework, Field(description="pytorch, tensorflow and jax set their rendezvous environment; none sets none.")
+    ] = Framework.NONE
+    workers: Annotated[int, Field(description="Pods of the Indexed Job.", ge=1, le=1000)] = 1
+    datasets: Annotated[
+        tuple[JobDataset, ...],
+        Field(
+            description="Data that every worker mounts.",
+            max_length=20,
+            json_schema_extra={
+                "x-kubernetes-validations": [
+                    {
+                        "rule": "self.all(a, self.exists_one(b, b.mountPath == a.mountPath))",
+                        "message": "two datasets have the same mountPath: give each its own",
+                    }
+                ]
+            },
+        ),
+    ] = ()
+    scheduling: JobScheduling = JobScheduling()
+    sampling: Sampling | None = None
+    template: Annotated[PodTemplate, Field(description="An ordinary pod template.")]
+    backoff_limit: Annotated[int, Field(description="Retries of failed pods before the job fails.", ge=0)] = 3
+    ttl_seconds_after_finished: Annotated[
+        int | None, Field(description="Deleted this long after it ended. Absent: kept.", ge=0)
+    ] = None
+    suspend: Annotated[bool, Field(description="True: no pods; running ones are ended. Kueue and people use it.")] = (
+        False
+    )
+
+
+class JobNode(Model):
+    """How warm a node was when a worker was released to it."""
+
+    name: str
+    workers: int = 0
+    warm_percent: Annotated[int, Field(description="Warm share of the job's datasets at release, 0-100.")] = 0
+
+
+class TrainingJobStatus(Model):
+    """The truth."""
+
+    phase: JobPhase | None = None
+    observed_generation: Annotated[int, Field(json_schema_extra=_INT64)] = 0
+    conditions: Annotated[
+        tuple[Condition, ...],
+        Field(json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}),
+    ] = ()
+    replicas: Annotated[int, Field(description="Workers wanted; for the scale subresource.")] = 0
+    ready: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    workers: Annotated[str, Field(description="Ready / total.")] = ""
+    data: Annotated[str, Field(description="Warm share of the data where the workers are, or would go.")] = ""
+    nodes: Annotated[tuple[JobNode, ...], Field(description="Nodes used, and how warm each was at release.")] = ()
+    training_phase: str = ""
+    epoch: str = ""
+    stall: Annotated[str, Field(description="Share of time that training waited for data.")] = ""
+    start_time: Annotated[str | None, Field(json_schema_extra={"format": "date-time"})] = None
+    completion_time: Annotated[str | None, Field(json_schema_extra={"format": "date-time"})] = None
+
+
+class TrainingJob(Resource):
+    """A distributed training run whose workers start together where their data is warm."""
+
+    KIND: ClassVar[str] = "TrainingJob"
+    PLURAL: ClassVar[str] = names.TRAINING_JOBS_PLURAL
+    SHORT_NAMES: ClassVar[tuple[str, ...]] = ("tj",)
+    SCOPE: ClassVar[Literal["Namespaced", "Cluster"]] = "Namespaced"
+    COLUMNS: ClassVar[tuple[PrinterColumn, ...]] = (
+        PrinterColumn(name="Phase", type="string", json_path=".status.phase"),
+        PrinterColumn(name="Workers", type="string", json_path=".status.workers"),
+        PrinterColumn(name="Data", type="string", json_path=".status.data"),
+        PrinterColumn(name="Epoch", type="string", json_path=".status.epoch"),
+        PrinterColumn(name="Stall", type="string", json_path=".status.stall"),
+        PrinterColumn(name="Age", type="date", json_path=".metadata.creationTimestamp"),
+    )
+    SCALE: ClassVar[dict[str, str] | None] = {
+        "specReplicasPath": ".spec.workers",
+        "statusReplicasPath": ".status.replicas",
+    }
+
+    spec: TrainingJobSpec
+    status: TrainingJobStatus = TrainingJobStatus()
