@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, JsonValue
 
 from stoker_api import names
 from stoker_api.meta import Condition, Duration, Model, Name, PrinterColumn, Quantity, Resource
@@ -12,8 +12,8 @@ _ENDPOINT_PATTERN = r"^https?://[^/\s?#]+/?$"
 _INT64 = {"format": "int64"}
 
 
-def _rule(rule: str, message: str, expression: str | None = None) -> dict[str, str]:
-    out = {"rule": rule, "message": message}
+def _rule(rule: str, message: str, expression: str | None = None) -> dict[str, JsonValue]:
+    out: dict[str, JsonValue] = {"rule": rule, "message": message}
     return out | ({"messageExpression": expression} if expression else {})
 
 

@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, JsonValue
 
 from stoker_api import names
 from stoker_api.dataset import SchedulingMode
@@ -68,7 +68,7 @@ class Sampling(Model):
     epochs: Annotated[int, Field(ge=1)] = 1
 
 
-_PRESERVE = {"x-kubernetes-preserve-unknown-fields": True}
+_PRESERVE: dict[str, JsonValue] = {"x-kubernetes-preserve-unknown-fields": True}
 
 
 class PodTemplateSpec(Model):

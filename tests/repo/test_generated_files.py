@@ -1,0 +1,15 @@
+"""Generated files are the ones that the code of today would generate."""
+
+from pathlib import Path
+
+import pytest
+
+from stoker_api.schema import crds, render
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("folder", ["crds", "charts/stoker/crds"])
+@pytest.mark.parametrize(("name", "document"), crds().items())
+def test_crds_are_current(folder: str, name: str, document: dict[str, object]) -> None:
+    assert (ROOT / folder / name).read_text(encoding="utf-8") == render(document), "stale: run `make crds`"

@@ -1,0 +1,43 @@
+"""Quantities and durations: what users write, and what they are told when it is wrong."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker_api.meta import format_bytes, format_duration, parse_duration, parse_quantity
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("0", 0), ("512", 512), ("1k", 1000), ("1Ki", 1024), ("1.5Gi", 3 * 2**29), ("2T", 2 * 10**12)]
+)
+def test_a_quantity_is_read_as_kubernetes_reads_it(text: str, count: int) -> None:
+    assert parse_quantity(text) == count
+
+
+@pytest.mark.parametrize("text", ["", "Gi", "-1", "1Gib", "1 000", "1e3", "0x10"])
+def test_a_wrong_quantity_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(ValueError, match="write for example 500Mi"):
+        parse_quantity(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("30s", 30), ("10m", 600), ("1h30m", 5400), ("1.5s", 1.5), ("200ms", 0.2)]
+)
+def test_a_duration_is_read_as_go_reads_it(text: str, seconds: float) -> None:
+    assert parse_duration(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "10", "m", "-5s", "1d", "10 m"])
+def test_a_wrong_duration_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(ValueError, match="write for example 30s"):
+        parse_duration(text)
+
+
+@given(st.integers(min_value=0, max_value=10**7))
+def test_a_formatted_duration_reads_back_as_itself(seconds: int) -> None:
+    assert parse_duration(format_duration(seconds)) == seconds
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (3 * 2**40, "3.0 TiB")])
+def test_bytes_are_shown_with_a_binary_unit(count: int, text: str) -> None:
+    assert format_bytes(count) == text
