@@ -1,0 +1,1 @@
+"""Decisions as plain functions: no kopf, no client, no await, no clock."""

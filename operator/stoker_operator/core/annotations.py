@@ -1,0 +1,149 @@
+"""The annotations that users write on pods, parsed at the door into types that cannot be wrong later."""
+
+import posixpath
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from stoker_api import names
+from stoker_api.dataset import SchedulingMode
+from stoker_api.meta import DNS_LABEL_PATTERN, DNS_SUBDOMAIN_PATTERN, parse_duration
+
+_EXAMPLE = f'write for example {names.ANNOTATION_DATASETS}: "imagenet:/data, team-b/coco:/coco"'
+_KEY = re.compile(rf"(?:(?P<namespace>{DNS_LABEL_PATTERN[1:-1]})/)?(?P<name>{DNS_SUBDOMAIN_PATTERN[1:-1]})")
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why something cannot be done, as a sentence for the user."""
+
+    sentence: str
+
+
+@dataclass(frozen=True)
+class DatasetRequest:
+    """One Dataset that a pod wants. ``path`` None: the pod brings its own volume, only the gate is wanted."""
+
+    namespace: str
+    name: str
+    path: str | None = None
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True)
+class PodRequest:
+    """What a pod's annotations ask for. None: not said, the Datasets' own defaults hold. ``max_wait`` in seconds."""
+
+    datasets: tuple[DatasetRequest, ...]
+    mode: SchedulingMode | None = None
+    max_wait: float | None = None
+    containers: frozenset[str] | None = None
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The Datasets' keys, each once, in the order written."""
+        return tuple(dict.fromkeys(request.key for request in self.datasets))
+
+
+def parse_pod(annotations: Mapping[str, str], namespace: str) -> PodRequest | Refusal:
+    """The request in ``annotations`` of a pod of ``namespace``, or a sentence that names the piece that is wrong."""
+    datasets = parse_datasets(annotations.get(names.ANNOTATION_DATASETS, ""), namespace)
+    mode = parse_mode(annotations.get(names.ANNOTATION_SCHEDULING))
+    max_wait = parse_max_wait(annotations.get(names.ANNOTATION_MAX_WAIT))
+    for part in (datasets, mode, max_wait):
+        if isinstance(part, Refusal):
+            return part
+    assert not isinstance(datasets, Refusal) and not isinstance(mode, Refusal) and not isinstance(max_wait, Refusal)
+    return PodRequest(datasets, mode, max_wait, _containers(annotations.get(names.ANNOTATION_CONTAINERS)))
+
+
+def parse_datasets(text: str, namespace: str) -> tuple[DatasetRequest, ...] | Refusal:
+    """``"imagenet:/data, team-b/coco:/coco"`` -> requests; a name without namespace is one of ``namespace``."""
+    requests: list[DatasetRequest] = []
+    for piece in filter(None, (part.strip() for part in text.split(","))):
+        request = _parse_piece(piece, namespace)
+        if isinstance(request, Refusal):
+            return request
+        requests.append(request)
+    if not requests:
+        return Refusal(f"the annotation {names.ANNOTATION_DATASETS} is empty: {_EXAMPLE}")
+    return _overlap(requests) or tuple(requests)
+
+
+def parse_mode(text: str | None) -> SchedulingMode | None | Refusal:
+    """The mode that a pod asks for, None when it says nothing."""
+    if text is None:
+        return None
+    try:
+        return SchedulingMode(text.strip())
+    except ValueError:
+        choice = ", ".join(SchedulingMode)
+        return Refusal(f"the annotation {names.ANNOTATION_SCHEDULING} is {text!r}: it must be one of {choice}")
+
+
+def parse_max_wait(text: str | None) -> float | None | Refusal:
+    """Seconds that a pod is held at most, None when it says nothing."""
+    if text is None:
+        return None
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        return Refusal(f"the annotation {names.ANNOTATION_MAX_WAIT} is wrong: {error}")
+
+
+def format_datasets(requests: Iterable[DatasetRequest]) -> str:
+    """The annotation's value that parses to ``requests``."""
+    return ", ".join(f"{request.key}:{request.path}" if request.path else request.key for request in requests)
+
+
+def is_inside(path: str, folder: str) -> bool:
+    """Whether ``path`` lies below ``folder``, both normalised and absolute."""
+    return path != folder and path.startswith(folder.rstrip("/") + "/")
+
+
+def _parse_piece(piece: str, namespace: str) -> DatasetRequest | Refusal:
+    key, colon, raw_path = (part.strip() for part in piece.partition(":"))
+    match = _KEY.fullmatch(key)
+    if match is None:
+        return Refusal(f"{piece!r} in the annotation {names.ANNOTATION_DATASETS} does not name a Dataset: {_EXAMPLE}")
+    path = _parse_path(raw_path, piece) if colon else None
+    if isinstance(path, Refusal):
+        return path
+    return DatasetRequest(match["namespace"] or namespace, match["name"], path)
+
+
+def _parse_path(raw: str, piece: str) -> str | Refusal:
+    # Kubernetes refuses ':' in a mountPath; '..' would leave the folder that the user thinks of.
+    if not raw.startswith("/") or ":" in raw or ".." in raw.split("/"):
+        return Refusal(
+            f"{piece!r} in the annotation {names.ANNOTATION_DATASETS} needs an absolute path without ':' and '..' "
+            f"after the colon: {_EXAMPLE}"
+        )
+    path = "/" + posixpath.normpath(raw).strip("/")
+    if path == "/":
+        return Refusal(f"{piece!r} would mount a Dataset over the container's whole file system: choose a folder")
+    return path
+
+
+def _overlap(requests: list[DatasetRequest]) -> Refusal | None:
+    mounted = [(request.path, request.key) for request in requests if request.path is not None]
+    for index, (path, key) in enumerate(mounted):
+        for other_path, other in mounted[index + 1 :]:
+            if path == other_path:
+                return Refusal(f"{key} and {other} are both to be mounted at {path}: give each Dataset its own path")
+            if is_inside(path, other_path) or is_inside(other_path, path):
+                return Refusal(
+                    f"{key} at {path} and {other} at {other_path} lie inside one another, and Datasets are read-only: "
+                    "choose paths side by side"
+                )
+    return None
+
+
+def _containers(text: str | None) -> frozenset[str] | None:
+    if text is None:
+        return None
+    return frozenset(filter(None, (part.strip() for part in text.split(","))))

@@ -1,0 +1,279 @@
+"""What the webhook does to an annotated pod: a JSON patch (volumes, mounts, gate, label), or a sentence why not."""
+
+import difflib
+import hashlib
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from stoker_api import names
+from stoker_api.dataset import Dataset, SchedulingMode
+from stoker_api.meta import parse_duration
+from stoker_operator.core.annotations import DatasetRequest, PodRequest, Refusal, is_inside, parse_pod
+
+Patch = tuple[dict[str, Any], ...]
+Raw = Mapping[str, Any]
+
+_STRICTNESS = {SchedulingMode.NONE: 0, SchedulingMode.PREFER: 1, SchedulingMode.REQUIRE: 2}
+_CONTAINER_LISTS = ("initContainers", "containers")
+_READ_ONLY_SOURCES = ("configMap", "secret", "projected", "downwardAPI")
+
+
+@dataclass(frozen=True)
+class CatalogEntry:
+    """What admission needs to know of a Dataset. ``max_wait`` in seconds."""
+
+    namespace: str
+    name: str
+    mode: SchedulingMode = SchedulingMode.PREFER
+    max_wait: float = 600.0
+    allowed_namespaces: tuple[str, ...] = ()
+    deleting: bool = False
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
+
+    def admits(self, namespace: str) -> bool:
+        """Whether pods of ``namespace`` may mount it: its own always may."""
+        return namespace == self.namespace or any(fnmatchcase(namespace, one) for one in self.allowed_namespaces)
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> "CatalogEntry":
+        """The entry of a parsed Dataset."""
+        scheduling = dataset.spec.scheduling
+        return cls(
+            namespace=dataset.metadata.namespace,
+            name=dataset.metadata.name,
+            mode=scheduling.mode,
+            max_wait=parse_duration(scheduling.max_wait),
+            allowed_namespaces=dataset.spec.access.namespaces,
+            deleting=dataset.metadata.deletion_timestamp is not None,
+        )
+
+
+Catalog = Mapping[str, CatalogEntry]
+
+
+def decide(pod: Raw, namespace: str, catalog: Catalog) -> Patch | Refusal:
+    """JSON patch (RFC 6902) for a pod of ``namespace`` that is being made; () when it already has everything.
+
+    ``pod`` is the object of the admission request (its own metadata.namespace may still be empty); ``catalog`` maps
+    ``namespace/name`` to Datasets. Applying the patch and deciding again gives ().
+    """
+    request = parse_pod(pod.get("metadata", {}).get("annotations") or {}, namespace)
+    if isinstance(request, Refusal):
+        return request
+    entries = find_entries(request, namespace, catalog)
+    if isinstance(entries, Refusal):
+        return entries
+    refusal = _unknown_container(pod, request) or _first_conflict(pod, request, namespace)
+    if refusal is not None:
+        return refusal
+    volumes, mounts = _volume_ops(pod, request, namespace), _mount_ops(pod, request, namespace)
+    return (*_label_ops(pod), *volumes, *mounts, *_gate_ops(pod, effective_mode(request, entries)))
+
+
+def find_entries(request: PodRequest, namespace: str, catalog: Catalog) -> tuple[CatalogEntry, ...] | Refusal:
+    """The Datasets that a pod of ``namespace`` asks for, or why one of them cannot be had."""
+    entries = []
+    for key in request.keys:
+        entry = catalog.get(key)
+        if entry is None:
+            return Refusal(_unknown_sentence(key, namespace, catalog))
+        if not entry.admits(namespace):
+            return Refusal(
+                f"Dataset {key} does not admit pods of namespace {namespace}: "
+                f'its owner can add "{namespace}" to its spec.access.namespaces'
+            )
+        if entry.deleting:
+            return Refusal(f"Dataset {key} is being deleted: wait until it is gone and made anew, or name another")
+        entries.append(entry)
+    return tuple(entries)
+
+
+def effective_mode(request: PodRequest, entries: Sequence[CatalogEntry]) -> SchedulingMode:
+    """The pod's own word, else the strictest of its Datasets."""
+    if request.mode is not None:
+        return request.mode
+    return max((entry.mode for entry in entries), key=_STRICTNESS.__getitem__, default=SchedulingMode.NONE)
+
+
+def effective_max_wait(request: PodRequest, entries: Sequence[CatalogEntry]) -> float:
+    """Seconds: the pod's own word, else the longest of its Datasets."""
+    if request.max_wait is not None:
+        return request.max_wait
+    return max((entry.max_wait for entry in entries), default=0.0)
+
+
+def volume_name(key: str) -> str:
+    """Name of the volume of Dataset ``key``: readable, a DNS label, and one for each key."""
+    slug = key.replace("/", "-").replace(".", "-")[:40].rstrip("-")
+    return f"stoker-{slug}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
+
+
+def _unknown_sentence(key: str, namespace: str, catalog: Catalog) -> str:
+    # Only names that the pod may use: a sentence must not tell what other teams have.
+    usable = {entry.key for entry in catalog.values() if entry.admits(namespace)}
+    by_name = {one for one in usable if one.partition("/")[2] == key.partition("/")[2]}
+    close = sorted(by_name) or difflib.get_close_matches(key, sorted(usable), n=3)
+    hint = f"did you mean {' or '.join(close)}?" if close else f"make it, or see `kubectl get datasets -n {namespace}`"
+    return f"Dataset {key} does not exist: {hint}"
+
+
+def _containers(pod: Raw, request: PodRequest) -> Iterator[tuple[str, Raw]]:
+    for field in _CONTAINER_LISTS:
+        for index, container in enumerate(pod.get("spec", {}).get(field) or ()):
+            if request.containers is None or container.get("name") in request.containers:
+                yield f"/spec/{field}/{index}", container
+
+
+def _unknown_container(pod: Raw, request: PodRequest) -> Refusal | None:
+    spec = pod.get("spec", {})
+    known = [one.get("name", "") for field in _CONTAINER_LISTS for one in spec.get(field) or ()]
+    missing = sorted((request.containers or frozenset()) - set(known))
+    if not missing and request.containers != frozenset():
+        return None
+    wrong = f"names the container {missing[0]!r}, which the pod does not have" if missing else "is empty"
+    return Refusal(f"the annotation {names.ANNOTATION_CONTAINERS} {wrong}: its containers are {', '.join(known)}")
+
+
+def _own_volume(pod: Raw, request: DatasetRequest, namespace: str) -> Raw | None:
+    """The pod's volume that already is the Dataset: its claim, or an inline CSI volume of it."""
+    for volume in pod.get("spec", {}).get("volumes") or ():
+        if _is_claim(volume, request, namespace) or _is_inline(volume, request, namespace):
+            return dict(volume)
+    return None
+
+
+def _is_claim(volume: Raw, request: DatasetRequest, namespace: str) -> bool:
+    claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
+    return request.namespace == namespace and claim == request.name
+
+
+def _is_inline(volume: Raw, request: DatasetRequest, namespace: str) -> bool:
+    csi = volume.get("csi") or {}
+    attributes = csi.get("volumeAttributes") or {}
+    place = attributes.get(names.CSI_ATTRIBUTE_DATASET_NAMESPACE) or namespace
+    named = attributes.get(names.CSI_ATTRIBUTE_DATASET)
+    return csi.get("driver") == names.CSI_DRIVER and (place, named) == (request.namespace, request.name)
+
+
+def _is_brought(pod: Raw, request: DatasetRequest, namespace: str) -> bool:
+    """Whether the pod mounts the Dataset by a claim of its own: then its mounts are left as they are."""
+    volume = _own_volume(pod, request, namespace)
+    if volume is None or not _is_claim(volume, request, namespace):
+        return False
+    spec = pod.get("spec", {})
+    containers = [one for field in _CONTAINER_LISTS for one in spec.get(field) or ()]
+    return any(mount.get("name") == volume["name"] for one in containers for mount in one.get("volumeMounts") or ())
+
+
+def _mounted(pod: Raw, request: PodRequest, namespace: str) -> Iterator[tuple[DatasetRequest, str]]:
+    """The requests that need mounts, each with the name of its volume."""
+    for one in request.datasets:
+        if one.path is not None and not _is_brought(pod, one, namespace):
+            volume = _own_volume(pod, one, namespace)
+            yield one, str(volume["name"]) if volume is not None else volume_name(one.key)
+
+
+def _first_conflict(pod: Raw, request: PodRequest, namespace: str) -> Refusal | None:
+    read_only = _read_only_volumes(pod)
+    for one, volume in _mounted(pod, request, namespace):
+        for _, container in _containers(pod, request):
+            for mount in container.get("volumeMounts") or ():
+                refusal = _conflict(one, volume, container, mount, read_only)
+                if refusal is not None:
+                    return refusal
+    return None
+
+
+def _conflict(
+    one: DatasetRequest, volume: str, container: Raw, mount: Raw, read_only: frozenset[str]
+) -> Refusal | None:
+    assert one.path is not None
+    taken = "/" + posixpath.normpath(mount.get("mountPath") or "/").strip("/")
+    where = f"{one.key} cannot be mounted at {one.path} in container {container.get('name')!r}"
+    other = f"the volume {mount.get('name')!r}"
+    if taken == one.path and mount.get("name") != volume:
+        return Refusal(f"{where}: {other} is mounted there already; choose another path")
+    if is_inside(taken, one.path):
+        return Refusal(f"{where}: {other} is mounted inside it at {taken}, and a Dataset is read-only; choose another")
+    if is_inside(one.path, taken) and (mount.get("readOnly") or mount.get("name") in read_only):
+        return Refusal(f"{where}: that lies inside {other} at {taken}, which is read-only; choose another path")
+    return None
+
+
+def _read_only_volumes(pod: Raw) -> frozenset[str]:
+    volumes = pod.get("spec", {}).get("volumes") or ()
+    return frozenset(one.get("name", "") for one in volumes if any(kind in one for kind in _READ_ONLY_SOURCES))
+
+
+def _label_ops(pod: Raw) -> Iterator[dict[str, Any]]:
+    labels = pod.get("metadata", {}).get("labels")
+    if labels is None:
+        yield {"op": "add", "path": "/metadata/labels", "value": {names.LABEL_MANAGED: "true"}}
+    elif labels.get(names.LABEL_MANAGED) != "true":
+        yield {"op": "add", "path": pointer("metadata", "labels", names.LABEL_MANAGED), "value": "true"}
+
+
+def _volume_ops(pod: Raw, request: PodRequest, namespace: str) -> Iterator[dict[str, Any]]:
+    needed = {volume: one for one, volume in _mounted(pod, request, namespace)}
+    present = pod.get("spec", {}).get("volumes")
+    have = {volume.get("name") for volume in present or ()}
+    missing = [_inline_volume(name, one) for name, one in needed.items() if name not in have]
+    return _append("/spec/volumes", present, missing)
+
+
+def _inline_volume(name: str, request: DatasetRequest) -> dict[str, Any]:
+    attributes = {
+        names.CSI_ATTRIBUTE_DATASET: request.name,
+        names.CSI_ATTRIBUTE_DATASET_NAMESPACE: request.namespace,
+    }
+    return {"name": name, "csi": {"driver": names.CSI_DRIVER, "readOnly": True, "volumeAttributes": attributes}}
+
+
+def _mount_ops(pod: Raw, request: PodRequest, namespace: str) -> Iterator[dict[str, Any]]:
+    wanted = list(_mounted(pod, request, namespace))
+    for path, container in _containers(pod, request):
+        present = container.get("volumeMounts")
+        have = {(one.get("name"), posixpath.normpath(one.get("mountPath") or "/")) for one in present or ()}
+        missing = [_mount(volume, one) for one, volume in wanted if (volume, one.path) not in have]
+        yield from _append(f"{path}/volumeMounts", present, missing)
+
+
+def _mount(volume: str, request: DatasetRequest) -> dict[str, Any]:
+    # HostToContainer: a better tree that the node mounts later over the volume shows up in the running container.
+    return {"name": volume, "mountPath": request.path, "readOnly": True, "mountPropagation": "HostToContainer"}
+
+
+def _gate_ops(pod: Raw, mode: SchedulingMode) -> Iterator[dict[str, Any]]:
+    spec = pod.get("spec", {})
+    gates = spec.get("schedulingGates")
+    # The API server refuses a gate on a pod that already has its node.
+    if mode is SchedulingMode.NONE or spec.get("nodeName") or names.GATE_WARM in gate_names(gates):
+        return iter(())
+    return _append("/spec/schedulingGates", gates, [{"name": names.GATE_WARM}])
+
+
+def gate_names(gates: Sequence[Raw] | None) -> tuple[str, ...]:
+    """Names of a pod's raw scheduling gates."""
+    return tuple(str(gate.get("name", "")) for gate in gates or ())
+
+
+def _append(path: str, present: Sequence[Any] | None, items: Sequence[Any]) -> Iterator[dict[str, Any]]:
+    if not items:
+        return
+    if present is None:
+        yield {"op": "add", "path": path, "value": list(items)}
+        return
+    for item in items:
+        yield {"op": "add", "path": f"{path}/-", "value": item}
+
+
+def pointer(*tokens: str) -> str:
+    """JSON pointer (RFC 6901) of ``tokens``, escaped."""
+    return "".join("/" + token.replace("~", "~0").replace("/", "~1") for token in tokens)

@@ -1,0 +1,129 @@
+"""Kubernetes quantities and what a pod asks of a node: cpu, memory, pod slots and extended resources."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+# resource.Quantity's suffixes (k8s.io/apimachinery/pkg/api/resource).
+_SUFFIXES: dict[str, Decimal] = {
+    "n": Decimal("1e-9"),
+    "u": Decimal("1e-6"),
+    "m": Decimal("1e-3"),
+    "": Decimal(1),
+    "k": Decimal("1e3"),
+    "M": Decimal("1e6"),
+    "G": Decimal("1e9"),
+    "T": Decimal("1e12"),
+    "P": Decimal("1e15"),
+    "E": Decimal("1e18"),
+    "Ki": Decimal(2**10),
+    "Mi": Decimal(2**20),
+    "Gi": Decimal(2**30),
+    "Ti": Decimal(2**40),
+    "Pi": Decimal(2**50),
+    "Ei": Decimal(2**60),
+}
+_QUANTITY = re.compile(r"([+-]?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?|[+-]?[0-9]+\.)([A-Za-z]*)")
+
+
+def parse_number(text: str | int | float) -> Decimal:
+    """The value of a quantity such as ``100m``, ``1.5Gi`` or ``1e3``. Raises ValueError with a sentence."""
+    match = _QUANTITY.fullmatch(str(text).strip())
+    if match is None or match.group(2) not in _SUFFIXES:
+        raise ValueError(f"{text!r} is not a Kubernetes quantity")
+    return Decimal(match.group(1)) * _SUFFIXES[match.group(2)]
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """An amount of each schedulable resource: thousandths of a core, bytes, pod slots, and counts of extended ones."""
+
+    cpu_milli: int = 0
+    memory: int = 0
+    pods: int = 0
+    extended: Mapping[str, int] = field(default_factory=dict)
+
+    def plus(self, other: "Resources") -> "Resources":
+        """The sum."""
+        names = {*self.extended, *other.extended}
+        extended = {name: self.extended.get(name, 0) + other.extended.get(name, 0) for name in names}
+        return Resources(self.cpu_milli + other.cpu_milli, self.memory + other.memory, self.pods + other.pods, extended)
+
+    def minus(self, other: "Resources") -> "Resources":
+        """The difference; it may be negative where a node is overcommitted."""
+        names = {*self.extended, *other.extended}
+        extended = {name: self.extended.get(name, 0) - other.extended.get(name, 0) for name in names}
+        return Resources(self.cpu_milli - other.cpu_milli, self.memory - other.memory, self.pods - other.pods, extended)
+
+    def covers(self, wish: "Resources") -> bool:
+        """True when a pod with this wish fits. As in the scheduler, what is not asked for is not compared."""
+        plain = (
+            (self.cpu_milli, wish.cpu_milli),
+            (self.memory, wish.memory),
+            (self.pods, wish.pods),
+            *((self.extended.get(name, 0), count) for name, count in wish.extended.items()),
+        )
+        return all(asked == 0 or asked <= free for free, asked in plain)
+
+
+def parse_resources(raw: Mapping[str, Any], pods: int = 0) -> Resources:
+    """A resource list such as ``{"cpu": "2", "memory": "4Gi", "nvidia.com/gpu": 1}``; rounds up, as the scheduler does."""
+    extended: dict[str, int] = {}
+    cpu = memory = 0
+    for name, text in raw.items():
+        value = parse_number(text)
+        if name == "cpu":
+            cpu = _ceil(value * 1000)
+        elif name == "memory":
+            memory = _ceil(value)
+        elif name == "pods":
+            pods = _ceil(value)
+        else:
+            extended[name] = _ceil(value)
+    return Resources(cpu, memory, pods, extended)
+
+
+def pod_requests(spec: Mapping[str, Any]) -> Resources:
+    """What a pod takes of a node: the larger of its containers together and each init container, plus overhead.
+
+    Restartable init containers ("sidecars") count beside the containers and beside the init containers after them,
+    as in k8s.io/component-helpers/resource.PodRequests. A limit without a request counts as the request.
+    """
+    running = Resources()
+    peak = Resources()
+    for container in spec.get("initContainers") or ():
+        wish = _container(container)
+        if container.get("restartPolicy") == "Always":
+            running = running.plus(wish)
+            peak = _larger(peak, running)
+        else:
+            peak = _larger(peak, running.plus(wish))
+    for container in spec.get("containers") or ():
+        running = running.plus(_container(container))
+    overhead = parse_resources(spec.get("overhead") or {})
+    return _larger(peak, running).plus(overhead).plus(Resources(pods=1))
+
+
+def total(amounts: Iterable[Resources]) -> Resources:
+    """The sum of many."""
+    out = Resources()
+    for amount in amounts:
+        out = out.plus(amount)
+    return out
+
+
+def _container(raw: Mapping[str, Any]) -> Resources:
+    resources = raw.get("resources") or {}
+    return parse_resources({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
+
+
+def _larger(one: Resources, two: Resources) -> Resources:
+    names = {*one.extended, *two.extended}
+    extended = {name: max(one.extended.get(name, 0), two.extended.get(name, 0)) for name in names}
+    return Resources(max(one.cpu_milli, two.cpu_milli), max(one.memory, two.memory), max(one.pods, two.pods), extended)
+
+
+def _ceil(value: Decimal) -> int:
+    return int(value.to_integral_value(rounding="ROUND_CEILING"))

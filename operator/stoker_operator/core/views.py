@@ -1,0 +1,215 @@
+"""Frozen snapshots of what decisions read: nodes, pods, and the whole cluster at one moment."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from stoker_api import names
+from stoker_api.dataset import Dataset
+from stoker_api.nodecache import NodeCache
+from stoker_api.trainingjob import TrainingJob
+from stoker_operator.core.quantities import Resources, parse_resources, pod_requests
+
+# The well-known label of the chart that tells the sidecar's pods from the operator's.
+COMPONENT_LABEL = "app.kubernetes.io/component"
+SIDECAR_COMPONENT = "sidecar"
+NOTHING = Resources()
+_FINISHED = frozenset({"Succeeded", "Failed"})
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """One taint of a node."""
+
+    key: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """What placement and gating know of a node."""
+
+    name: str
+    uid: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    ready: bool = True
+    schedulable: bool = True
+    taints: tuple[Taint, ...] = ()
+    allocatable: Resources = NOTHING
+    sidecar_ready: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The controller of a pod."""
+
+    kind: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class PodView:
+    """What decisions know of a pod. ``labels``, ``affinity`` and the like are kept only for pods that Stoker manages."""
+
+    namespace: str
+    name: str
+    uid: str = ""
+    node: str = ""
+    phase: str = "Pending"
+    ready: bool = False
+    requests: Resources = NOTHING
+    gates: tuple[str, ...] = ()
+    managed: bool = False
+    datasets: str = ""  # the annotation as written; core/annotations.py parses it
+    scheduling: str = ""
+    max_wait: str = ""
+    created: float = 0.0  # seconds since the epoch
+    gang: str = ""
+    gang_size: int = 0
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    affinity: Mapping[str, Any] = field(default_factory=dict)  # corev1.Affinity as it came
+    tolerations: tuple[Mapping[str, Any], ...] = ()
+    deleting: bool = False
+    labels: Mapping[str, str] = field(default_factory=dict)
+    waiting: str = ""  # the annotation stoker.dev/waiting as it stands
+    released: str = ""  # the annotation stoker.dev/released as it stands
+    owner: Owner | None = None
+    claims: tuple[str, ...] = ()  # PersistentVolumeClaims that it names
+    volumes: tuple[str, ...] = ()  # datasets ("namespace/name") of its inline CSI volumes
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def gated(self) -> bool:
+        """True while Stoker's scheduling gate holds it."""
+        return names.GATE_WARM in self.gates and not self.deleting
+
+    @property
+    def finished(self) -> bool:
+        """True when none of its containers will run again."""
+        return self.phase in _FINISHED
+
+    @property
+    def sidecar(self) -> bool:
+        """True for a pod that looks like the sidecar's; whoever asks must check the namespace too."""
+        return self.labels.get(COMPONENT_LABEL) == SIDECAR_COMPONENT
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """Everything at one moment. Datasets, pods, TrainingJobs and Jobs by ``namespace/name``, the others by name."""
+
+    datasets: Mapping[str, Dataset] = field(default_factory=dict)
+    # Datasets that do not parse, with the sentence: what nodes hold of them stays as it is.
+    invalid_datasets: Mapping[str, str] = field(default_factory=dict)
+    node_caches: Mapping[str, NodeCache] = field(default_factory=dict)
+    nodes: Mapping[str, NodeView] = field(default_factory=dict)
+    pods: Mapping[str, PodView] = field(default_factory=dict)
+    training_jobs: Mapping[str, TrainingJob] = field(default_factory=dict)
+    # Jobs made for TrainingJobs, as they came: metadata, spec and status.
+    jobs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+def parse_time(text: str | None) -> float:
+    """Seconds since the epoch of an RFC 3339 time; 0.0 when there is none or it does not parse."""
+    try:
+        return datetime.fromisoformat(text).timestamp() if text else 0.0
+    except ValueError:
+        return 0.0
+
+
+def parse_node(raw: Mapping[str, Any]) -> NodeView:
+    """A view of a corev1.Node; ``sidecar_ready`` is filled in by whoever knows the pods."""
+    meta, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
+    conditions = {c["type"]: c["status"] for c in status.get("conditions") or ()}
+    taints = (Taint(t["key"], t.get("value") or "", t["effect"]) for t in spec.get("taints") or ())
+    return NodeView(
+        name=meta["name"],
+        uid=meta.get("uid", ""),
+        labels=dict(meta.get("labels") or {}),
+        ready=conditions.get("Ready") == "True" and not meta.get("deletionTimestamp"),
+        schedulable=not spec.get("unschedulable", False),
+        taints=tuple(taints),
+        allocatable=parse_resources(status.get("allocatable") or {}),
+    )
+
+
+def parse_pod(raw: Mapping[str, Any]) -> PodView:
+    """A view of a corev1.Pod; what only Stoker's own pods need is left out of all others, to hold 100,000 of them."""
+    meta, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
+    labels = meta.get("labels") or {}
+    claims, volumes = _data_volumes(meta.get("namespace", ""), spec)
+    base = PodView(
+        namespace=meta.get("namespace", ""),
+        name=meta["name"],
+        uid=meta.get("uid", ""),
+        node=spec.get("nodeName") or "",
+        phase=status.get("phase") or "Pending",
+        ready=any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions") or ()),
+        requests=pod_requests(spec),
+        deleting=bool(meta.get("deletionTimestamp")),
+        created=parse_time(meta.get("creationTimestamp")),
+        labels={COMPONENT_LABEL: labels[COMPONENT_LABEL]} if COMPONENT_LABEL in labels else {},
+        claims=claims,
+        volumes=volumes,
+    )
+    return _with_details(base, meta, spec) if _concerns_us(meta, spec) else base
+
+
+def _concerns_us(meta: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
+    gates = {gate["name"] for gate in spec.get("schedulingGates") or ()}
+    return names.LABEL_MANAGED in (meta.get("labels") or {}) or names.GATE_WARM in gates
+
+
+def _with_details(base: PodView, meta: Mapping[str, Any], spec: Mapping[str, Any]) -> PodView:
+    labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
+    size = annotations.get(names.ANNOTATION_GANG_SIZE, "")
+    return PodView(
+        **{name: getattr(base, name) for name in _BASE_FIELDS},
+        gates=tuple(gate["name"] for gate in spec.get("schedulingGates") or ()),
+        managed=names.LABEL_MANAGED in labels,
+        datasets=annotations.get(names.ANNOTATION_DATASETS, ""),
+        scheduling=annotations.get(names.ANNOTATION_SCHEDULING, ""),
+        max_wait=annotations.get(names.ANNOTATION_MAX_WAIT, ""),
+        gang=labels.get(names.LABEL_GANG, ""),
+        gang_size=int(size) if size.isdecimal() else 0,
+        node_selector=dict(spec.get("nodeSelector") or {}),
+        affinity=spec.get("affinity") or {},
+        tolerations=tuple(spec.get("tolerations") or ()),
+        labels=dict(labels),
+        waiting=annotations.get(names.ANNOTATION_WAITING, ""),
+        released=annotations.get(names.ANNOTATION_RELEASED, ""),
+        owner=_owner(meta),
+    )
+
+
+_BASE_FIELDS = (
+    *("namespace", "name", "uid", "node", "phase", "ready"),
+    *("requests", "deleting", "created", "claims", "volumes"),
+)
+
+
+def _owner(meta: Mapping[str, Any]) -> Owner | None:
+    for ref in meta.get("ownerReferences") or ():
+        if ref.get("controller"):
+            return Owner(ref["kind"], ref["name"], ref["uid"])
+    return None
+
+
+def _data_volumes(namespace: str, spec: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    claims, datasets = [], []
+    for volume in spec.get("volumes") or ():
+        if claim := volume.get("persistentVolumeClaim"):
+            claims.append(claim["claimName"])
+        csi = volume.get("csi") or {}
+        if csi.get("driver") == names.CSI_DRIVER:
+            attributes = csi.get("volumeAttributes") or {}
+            home = attributes.get(names.CSI_ATTRIBUTE_DATASET_NAMESPACE) or namespace
+            datasets.append(f"{home}/{attributes.get(names.CSI_ATTRIBUTE_DATASET, '')}")
+    return tuple(claims), tuple(datasets)

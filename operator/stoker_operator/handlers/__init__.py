@@ -1,0 +1,1 @@
+"""Entry points: they observe, ask the core, and act."""
