@@ -54,10 +54,12 @@ def parse_pod(annotations: Mapping[str, str], namespace: str) -> PodRequest | Re
     datasets = parse_datasets(annotations.get(names.ANNOTATION_DATASETS, ""), namespace)
     mode = parse_mode(annotations.get(names.ANNOTATION_SCHEDULING))
     max_wait = parse_max_wait(annotations.get(names.ANNOTATION_MAX_WAIT))
-    for part in (datasets, mode, max_wait):
-        if isinstance(part, Refusal):
-            return part
-    assert not isinstance(datasets, Refusal) and not isinstance(mode, Refusal) and not isinstance(max_wait, Refusal)
+    if isinstance(datasets, Refusal):
+        return datasets
+    if isinstance(mode, Refusal):
+        return mode
+    if isinstance(max_wait, Refusal):
+        return max_wait
     return PodRequest(datasets, mode, max_wait, _containers(annotations.get(names.ANNOTATION_CONTAINERS)))
 
 
@@ -74,7 +76,7 @@ def parse_datasets(text: str, namespace: str) -> tuple[DatasetRequest, ...] | Re
     return _overlap(requests) or tuple(requests)
 
 
-def parse_mode(text: str | None) -> SchedulingMode | None | Refusal:
+def parse_mode(text: str | None) -> SchedulingMode | Refusal | None:
     """The mode that a pod asks for, None when it says nothing."""
     if text is None:
         return None
@@ -85,7 +87,7 @@ def parse_mode(text: str | None) -> SchedulingMode | None | Refusal:
         return Refusal(f"the annotation {names.ANNOTATION_SCHEDULING} is {text!r}: it must be one of {choice}")
 
 
-def parse_max_wait(text: str | None) -> float | None | Refusal:
+def parse_max_wait(text: str | None) -> float | Refusal | None:
     """Seconds that a pod is held at most, None when it says nothing."""
     if text is None:
         return None

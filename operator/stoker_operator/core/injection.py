@@ -1,61 +1,20 @@
 """What the webhook does to an annotated pod: a JSON patch (volumes, mounts, gate, label), or a sentence why not."""
 
-import difflib
 import hashlib
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any
 
 from stoker_api import names
-from stoker_api.dataset import Dataset, SchedulingMode
-from stoker_api.meta import parse_duration
+from stoker_api.dataset import SchedulingMode
 from stoker_operator.core.annotations import DatasetRequest, PodRequest, Refusal, is_inside, parse_pod
+from stoker_operator.core.catalog import Catalog, effective_mode, find_entries
 
 Patch = tuple[dict[str, Any], ...]
 Raw = Mapping[str, Any]
 
-_STRICTNESS = {SchedulingMode.NONE: 0, SchedulingMode.PREFER: 1, SchedulingMode.REQUIRE: 2}
 _CONTAINER_LISTS = ("initContainers", "containers")
 _READ_ONLY_SOURCES = ("configMap", "secret", "projected", "downwardAPI")
-
-
-@dataclass(frozen=True)
-class CatalogEntry:
-    """What admission needs to know of a Dataset. ``max_wait`` in seconds."""
-
-    namespace: str
-    name: str
-    mode: SchedulingMode = SchedulingMode.PREFER
-    max_wait: float = 600.0
-    allowed_namespaces: tuple[str, ...] = ()
-    deleting: bool = False
-
-    @property
-    def key(self) -> str:
-        """``namespace/name``."""
-        return f"{self.namespace}/{self.name}"
-
-    def admits(self, namespace: str) -> bool:
-        """Whether pods of ``namespace`` may mount it: its own always may."""
-        return namespace == self.namespace or any(fnmatchcase(namespace, one) for one in self.allowed_namespaces)
-
-    @classmethod
-    def of(cls, dataset: Dataset) -> "CatalogEntry":
-        """The entry of a parsed Dataset."""
-        scheduling = dataset.spec.scheduling
-        return cls(
-            namespace=dataset.metadata.namespace,
-            name=dataset.metadata.name,
-            mode=scheduling.mode,
-            max_wait=parse_duration(scheduling.max_wait),
-            allowed_namespaces=dataset.spec.access.namespaces,
-            deleting=dataset.metadata.deletion_timestamp is not None,
-        )
-
-
-Catalog = Mapping[str, CatalogEntry]
 
 
 def decide(pod: Raw, namespace: str, catalog: Catalog) -> Patch | Refusal:
@@ -77,51 +36,10 @@ def decide(pod: Raw, namespace: str, catalog: Catalog) -> Patch | Refusal:
     return (*_label_ops(pod), *volumes, *mounts, *_gate_ops(pod, effective_mode(request, entries)))
 
 
-def find_entries(request: PodRequest, namespace: str, catalog: Catalog) -> tuple[CatalogEntry, ...] | Refusal:
-    """The Datasets that a pod of ``namespace`` asks for, or why one of them cannot be had."""
-    entries = []
-    for key in request.keys:
-        entry = catalog.get(key)
-        if entry is None:
-            return Refusal(_unknown_sentence(key, namespace, catalog))
-        if not entry.admits(namespace):
-            return Refusal(
-                f"Dataset {key} does not admit pods of namespace {namespace}: "
-                f'its owner can add "{namespace}" to its spec.access.namespaces'
-            )
-        if entry.deleting:
-            return Refusal(f"Dataset {key} is being deleted: wait until it is gone and made anew, or name another")
-        entries.append(entry)
-    return tuple(entries)
-
-
-def effective_mode(request: PodRequest, entries: Sequence[CatalogEntry]) -> SchedulingMode:
-    """The pod's own word, else the strictest of its Datasets."""
-    if request.mode is not None:
-        return request.mode
-    return max((entry.mode for entry in entries), key=_STRICTNESS.__getitem__, default=SchedulingMode.NONE)
-
-
-def effective_max_wait(request: PodRequest, entries: Sequence[CatalogEntry]) -> float:
-    """Seconds: the pod's own word, else the longest of its Datasets."""
-    if request.max_wait is not None:
-        return request.max_wait
-    return max((entry.max_wait for entry in entries), default=0.0)
-
-
 def volume_name(key: str) -> str:
     """Name of the volume of Dataset ``key``: readable, a DNS label, and one for each key."""
     slug = key.replace("/", "-").replace(".", "-")[:40].rstrip("-")
     return f"stoker-{slug}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
-
-
-def _unknown_sentence(key: str, namespace: str, catalog: Catalog) -> str:
-    # Only names that the pod may use: a sentence must not tell what other teams have.
-    usable = {entry.key for entry in catalog.values() if entry.admits(namespace)}
-    by_name = {one for one in usable if one.partition("/")[2] == key.partition("/")[2]}
-    close = sorted(by_name) or difflib.get_close_matches(key, sorted(usable), n=3)
-    hint = f"did you mean {' or '.join(close)}?" if close else f"make it, or see `kubectl get datasets -n {namespace}`"
-    return f"Dataset {key} does not exist: {hint}"
 
 
 def _containers(pod: Raw, request: PodRequest) -> Iterator[tuple[str, Raw]]:

@@ -1,0 +1,236 @@
+"""What the webhook adds to an annotated pod, and what it refuses."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker_api import names
+from stoker_api.dataset import SchedulingMode
+from stoker_operator.core.annotations import Refusal
+from stoker_operator.core.catalog import CatalogEntry
+from stoker_operator.core.injection import decide, pointer, volume_name
+from tests.unit.stoker_operator.json_patch import apply_patch
+
+NAMESPACE = "vision"
+CATALOG = {
+    entry.key: entry
+    for entry in (
+        CatalogEntry(NAMESPACE, "imagenet"),
+        CatalogEntry(NAMESPACE, "cold", mode=SchedulingMode.NONE),
+        CatalogEntry(NAMESPACE, "leaving", deleting=True),
+        CatalogEntry("team-b", "coco", allowed_namespaces=("vis*",)),
+        CatalogEntry("team-c", "secret"),
+    )
+}
+
+
+def make_pod(datasets: str = "imagenet:/data", **spec: Any) -> dict[str, Any]:
+    annotations = {names.ANNOTATION_DATASETS: datasets}
+    return {"metadata": {"annotations": annotations}, "spec": {"containers": [{"name": "main"}]} | spec}
+
+
+def annotate(pod: dict[str, Any], **annotations: str) -> dict[str, Any]:
+    keys = {"scheduling": names.ANNOTATION_SCHEDULING, "containers": names.ANNOTATION_CONTAINERS}
+    pod["metadata"]["annotations"] |= {keys[key]: value for key, value in annotations.items()}
+    return pod
+
+
+def injected(pod: dict[str, Any]) -> dict[str, Any]:
+    patch = decide(pod, NAMESPACE, CATALOG)
+    assert not isinstance(patch, Refusal), patch
+    return apply_patch(pod, patch)
+
+
+def refused(pod: dict[str, Any]) -> str:
+    result = decide(pod, NAMESPACE, CATALOG)
+    assert isinstance(result, Refusal)
+    return result.sentence
+
+
+def mounts(pod: dict[str, Any], index: int = 0, field: str = "containers") -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = pod["spec"][field][index].get("volumeMounts", [])
+    return found
+
+
+def test_an_annotated_pod_gets_a_read_only_inline_volume() -> None:
+    (volume,) = injected(make_pod())["spec"]["volumes"]
+    attributes = {"dataset": "imagenet", "datasetNamespace": NAMESPACE}
+    assert volume["csi"] == {"driver": names.CSI_DRIVER, "readOnly": True, "volumeAttributes": attributes}
+
+
+def test_the_mount_is_read_only_and_lets_a_better_tree_in() -> None:
+    assert mounts(injected(make_pod())) == [
+        {
+            "name": volume_name("vision/imagenet"),
+            "mountPath": "/data",
+            "readOnly": True,
+            "mountPropagation": "HostToContainer",
+        }
+    ]
+
+
+def test_init_containers_and_containers_all_get_the_mount() -> None:
+    pod = injected(make_pod(initContainers=[{"name": "a"}], containers=[{"name": "b"}, {"name": "c"}]))
+    assert [len(one) for one in (mounts(pod, 0, "initContainers"), mounts(pod, 0), mounts(pod, 1))] == [1, 1, 1]
+
+
+def test_only_named_containers_get_the_mount() -> None:
+    pod = injected(annotate(make_pod(containers=[{"name": "b"}, {"name": "c"}]), containers="c"))
+    assert [len(mounts(pod, 0)), len(mounts(pod, 1))] == [0, 1]
+
+
+def test_the_pod_gets_the_gate_and_the_label() -> None:
+    pod = injected(make_pod())
+    assert pod["spec"]["schedulingGates"] == [{"name": names.GATE_WARM}]
+    assert pod["metadata"]["labels"] == {names.LABEL_MANAGED: "true"}
+
+
+def test_foreign_gates_volumes_and_labels_stay() -> None:
+    pod = make_pod(schedulingGates=[{"name": "kueue"}], volumes=[{"name": "v", "emptyDir": {}}])
+    pod["metadata"]["labels"] = {"app": "x"}
+    result = injected(pod)
+    assert result["spec"]["schedulingGates"] == [{"name": "kueue"}, {"name": names.GATE_WARM}]
+    assert result["spec"]["volumes"][0] == {"name": "v", "emptyDir": {}}
+    assert result["metadata"]["labels"] == {"app": "x", names.LABEL_MANAGED: "true"}
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        annotate(make_pod(), scheduling="None"),
+        make_pod("cold:/data"),
+        make_pod(nodeName="node-a"),
+    ],
+    ids=["annotated None", "the dataset says None", "node is set"],
+)
+def test_no_gate_where_none_is_wanted_or_allowed(pod: dict[str, Any]) -> None:
+    assert "schedulingGates" not in injected(pod)["spec"]
+
+
+def test_the_strictest_dataset_decides_the_gate() -> None:
+    assert "schedulingGates" in injected(make_pod("cold:/a, imagenet:/b"))["spec"]
+
+
+def test_a_dataset_mounted_twice_has_one_volume() -> None:
+    pod = injected(make_pod("imagenet:/a, imagenet:/b"))
+    assert len(pod["spec"]["volumes"]) == 1
+    assert [one["mountPath"] for one in mounts(pod)] == ["/a", "/b"]
+
+
+def test_a_pod_that_mounts_the_claim_only_gets_gate_and_label() -> None:
+    pod = make_pod(
+        volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "imagenet"}}],
+        containers=[{"name": "main", "volumeMounts": [{"name": "v", "mountPath": "/elsewhere"}]}],
+    )
+    result = injected(pod)
+    assert (result["spec"]["volumes"], mounts(result)) == (pod["spec"]["volumes"], mounts(pod))
+    assert result["spec"]["schedulingGates"] == [{"name": names.GATE_WARM}]
+
+
+def test_an_entry_without_path_adds_no_volume() -> None:
+    assert "volumes" not in injected(make_pod("imagenet"))["spec"]
+
+
+def test_an_inline_volume_of_the_users_own_is_used() -> None:
+    own = {"name": "mine", "csi": {"driver": names.CSI_DRIVER, "volumeAttributes": {"dataset": "imagenet"}}}
+    pod = injected(make_pod(volumes=[own]))
+    assert pod["spec"]["volumes"] == [own]
+    assert mounts(pod)[0]["name"] == "mine"
+
+
+def test_a_grant_lets_another_namespace_in() -> None:
+    assert injected(make_pod("team-b/coco:/coco"))["spec"]["volumes"][0]["name"] == volume_name("team-b/coco")
+
+
+def with_mount(**mount: Any) -> dict[str, Any]:
+    return make_pod(containers=[{"name": "main", "volumeMounts": [{"name": "v"} | mount]}])
+
+
+@pytest.mark.parametrize(
+    ("pod", "part"),
+    [
+        (make_pod("imagnet:/data"), "Dataset vision/imagnet does not exist: did you mean vision/imagenet?"),
+        (make_pod("coco:/data"), "did you mean team-b/coco?"),
+        (make_pod("nothing-like-it:/data"), "kubectl get datasets -n vision"),
+        (make_pod("team-c/secret:/data"), 'add "vision" to its spec.access.namespaces'),
+        (make_pod("leaving:/data"), "is being deleted"),
+        (make_pod("imagenet:data"), "'imagenet:data'"),
+        (make_pod("imagenet:/data, team-b/coco:/data"), "both to be mounted at /data"),
+        (with_mount(mountPath="/data"), "the volume 'v' is mounted there already"),
+        (with_mount(mountPath="/data/"), "the volume 'v' is mounted there already"),
+        (with_mount(mountPath="/data/scratch"), "mounted inside it at /data/scratch"),
+        (annotate(make_pod(), containers="trainer"), "'trainer'"),
+        (annotate(make_pod(), containers=" "), "is empty: its containers are main"),
+        (annotate(make_pod(), scheduling="Never"), "'Never'"),
+    ],
+)
+def test_what_cannot_work_is_refused_with_a_sentence(pod: dict[str, Any], part: str) -> None:
+    assert part in refused(pod)
+
+
+def test_a_name_that_the_pod_may_not_use_is_never_suggested() -> None:
+    assert "team-c" not in refused(make_pod("secret:/data"))
+
+
+def test_a_dataset_inside_a_writable_volume_is_allowed() -> None:
+    pod = with_mount(mountPath="/work")
+    pod["metadata"]["annotations"][names.ANNOTATION_DATASETS] = "imagenet:/work/data"
+    assert len(mounts(injected(pod))) == 2
+
+
+@pytest.mark.parametrize("kind", ["readOnly mount", "configMap"])
+def test_a_dataset_inside_a_read_only_volume_is_refused(kind: str) -> None:
+    pod = with_mount(mountPath="/work", **({"readOnly": True} if kind == "readOnly mount" else {}))
+    pod["spec"]["volumes"] = [{"name": "v", "configMap": {"name": "c"}}] if kind == "configMap" else []
+    pod["metadata"]["annotations"][names.ANNOTATION_DATASETS] = "imagenet:/work/data"
+    assert "which is read-only" in refused(pod)
+
+
+def test_pointers_are_escaped() -> None:
+    assert pointer("metadata", "labels", "a/b~c") == "/metadata/labels/a~1b~0c"
+
+
+def test_volume_names_are_dns_labels_and_differ_where_slugs_meet() -> None:
+    long = "n" * 63 + "/" + "d.x" * 80
+    assert len(volume_name(long)) <= 63
+    assert volume_name("a/b-c") != volume_name("a-b/c")
+
+
+PATHS = st.sampled_from(["/data", "/work", "/work/data", "/x"])
+MOUNTS = st.lists(st.fixed_dictionaries({"name": st.sampled_from(["v", "w"]), "mountPath": PATHS}), max_size=2)
+CONTAINERS = st.lists(st.one_of(st.just({}), st.fixed_dictionaries({"volumeMounts": MOUNTS})), min_size=1, max_size=3)
+ENTRIES = st.sampled_from(["imagenet", "cold", "team-b/coco", "team-c/secret"]).flatmap(
+    lambda name: st.one_of(st.just(name), PATHS.map(lambda path: f"{name}:{path}"))
+)
+
+
+@st.composite
+def pods(draw: st.DrawFn) -> dict[str, Any]:
+    containers = [dict(one, name=f"c{index}") for index, one in enumerate(draw(CONTAINERS))]
+    pod = make_pod(", ".join(draw(st.lists(ENTRIES, min_size=1, max_size=3))), containers=containers)
+    claim = {"name": "v", "persistentVolumeClaim": {"claimName": draw(st.sampled_from(["imagenet", "other"]))}}
+    if draw(st.booleans()):
+        pod["spec"]["volumes"] = [claim]
+    if draw(st.booleans()):
+        pod["metadata"]["labels"] = {}
+    return pod
+
+
+@given(pods())
+def test_deciding_again_after_the_patch_changes_nothing(pod: dict[str, Any]) -> None:
+    patch = decide(pod, NAMESPACE, CATALOG)
+    if not isinstance(patch, Refusal):
+        assert decide(apply_patch(pod, patch), NAMESPACE, CATALOG) == ()
+
+
+@given(pods())
+def test_no_container_has_two_mounts_at_one_path_by_us(pod: dict[str, Any]) -> None:
+    patch = decide(pod, NAMESPACE, CATALOG)
+    if isinstance(patch, Refusal):
+        return
+    for before, after in zip(pod["spec"]["containers"], apply_patch(pod, patch)["spec"]["containers"], strict=True):
+        ours = after.get("volumeMounts", [])[len(before.get("volumeMounts", [])) :]
+        paths = [one["mountPath"] for one in before.get("volumeMounts", [])]
+        assert not {one["mountPath"] for one in ours} & set(paths)
