@@ -1,0 +1,63 @@
+# Stoker: what a newcomer types. `make help` lists it.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+VENV := .venv
+PY := $(VENV)/bin/python
+CLUSTER ?= demo
+NODES ?= 2
+
+.PHONY: help
+help: ## This list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+# The stamp names what was installed, so that `make` installs again only when that changed.
+$(VENV)/.installed: pyproject.toml constraints.txt tools/install.sh
+	@tools/install.sh $(VENV)
+	@touch $@
+
+.PHONY: install
+install: $(VENV)/.installed ## Python packages and Debian's libfuse, into .venv
+
+.PHONY: demo
+demo: install ## The whole story on a real cluster; CLUSTER=existing uses the current kubeconfig
+	@$(PY) -m examples.demo up --cluster $(CLUSTER) --nodes $(NODES)
+
+.PHONY: demo-shell
+demo-shell: install ## A shell with kubectl, helm and KUBECONFIG of the demo's cluster
+	@$(PY) -m examples.demo shell --cluster $(CLUSTER)
+
+.PHONY: demo-down
+demo-down: install ## Remove every trace of the demo
+	@$(PY) -m examples.demo down --cluster $(CLUSTER)
+
+.PHONY: test
+test: install ## Everything: lint, types, import rules, unit, contract, model, integration, e2e
+	@$(PY) -m tests.run
+
+.PHONY: lint
+lint: install ## Lint, format, types, import rules
+	@$(PY) -m tests.run lint
+
+.PHONY: unit
+unit: install ## Tests that need neither root nor a server
+	@$(PY) -m tests.run unit
+
+.PHONY: e2e
+e2e: install ## The user stories on a real cluster
+	@$(PY) -m tests.run e2e
+
+.PHONY: bench
+bench: install ## Benchmarks: prints tables, writes JSON to bench/results
+	@$(PY) -m bench run
+
+.PHONY: crds
+crds: install ## Generate the CRDs from the models
+	@$(PY) -m stoker_api.schema crds charts/stoker/crds
+
+.PHONY: cluster-build
+cluster-build: install ## Build the parts of the test cluster (once; cached)
+	@$(PY) -m e2e.cluster build
+
+.PHONY: clean
+clean: ## Remove what the Makefile made (not the cluster's cache)
+	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis bench/results

@@ -1,0 +1,117 @@
+"""`make test`: every check in stages, one summary at the end, exit code 1 when anything failed.
+
+``python -m tests.run [STAGE...]`` runs only the named stages: lint unit contract model integration e2e.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+ROOT = Path(__file__).resolve().parents[1]
+BIN = Path(sys.executable).parent
+LINT = (
+    (str(BIN / "ruff"), "check", "."),
+    (str(BIN / "ruff"), "format", "--check", "."),
+    (str(BIN / "mypy"),),
+    (str(BIN / "lint-imports"),),
+)
+# Stage -> arguments of pytest. A whole e2e story may wait for several pods, so its limit is larger.
+PYTEST: dict[str, tuple[str, ...]] = {
+    "unit": ("tests/unit", "tests/repo", "-n", "2"),
+    "contract": ("tests/contract",),
+    "model": ("tests/model",),
+    "integration": ("tests/integration",),
+    "e2e": ("e2e/stories", "-o", "timeout=900", "-x" if os.environ.get("STOKER_E2E_FAIL_FAST") else "-v"),
+}
+STAGES = ("lint", *PYTEST)
+
+
+@dataclass(frozen=True)
+class Result:
+    """Counts and seconds of one stage."""
+
+    stage: str
+    passed: int
+    failed: int
+    skipped: int
+    seconds: float
+
+
+def run_lint() -> tuple[int, int, int]:
+    """Run every linter, even after one failed, so that one run shows everything."""
+    codes = []
+    for command in LINT:
+        print(f"$ {Path(command[0]).name} {' '.join(command[1:])}", flush=True)
+        codes.append(subprocess.run(command, cwd=ROOT, check=False).returncode)
+    failed = sum(code != 0 for code in codes)
+    return len(codes) - failed, failed, 0
+
+
+def counts(report: Path, exit_code: int) -> tuple[int, int, int]:
+    """Passed, failed and skipped of a JUnit report; a run that died without one counts as one failure."""
+    if not report.exists():
+        return 0, 1, 0
+    suites = list(ElementTree.parse(report).getroot().iter("testsuite"))
+    total, bad, skipped = (
+        sum(int(suite.get(key, "0")) for suite in suites for key in keys)
+        for keys in (("tests",), ("failures", "errors"), ("skipped",))
+    )
+    # A crash of pytest itself leaves a report that looks clean.
+    return total - bad - skipped, max(bad, int(exit_code != 0)), skipped
+
+
+def run_pytest(stage: str) -> tuple[int, int, int]:
+    """Run one stage's tests; in CI a skipped test is a failed one, since everything that it needs can be installed."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *PYTEST[stage]]
+        code = subprocess.run(command, cwd=ROOT, check=False).returncode
+        passed, failed, skipped = counts(report, code)
+    return (passed, failed + skipped, 0) if os.environ.get("CI") else (passed, failed, skipped)
+
+
+def run_stage(stage: str) -> Result:
+    """Run one stage by its name."""
+    print(f"\n=== {stage} ===", flush=True)
+    start = time.monotonic()
+    passed, failed, skipped = run_lint() if stage == "lint" else run_pytest(stage)
+    return Result(stage, passed, failed, skipped, time.monotonic() - start)
+
+
+def start_cluster_build() -> subprocess.Popen[bytes]:
+    """The e2e cluster's parts take minutes to compile the first time: begin at once, beside the other stages."""
+    log = Path(tempfile.gettempdir()) / "stoker-cluster-build.log"
+    print(f"building the test cluster's parts in the background (log: {log})", flush=True)
+    command = [sys.executable, "-m", "e2e.cluster", "build"]
+    with log.open("wb") as output:
+        return subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
+
+
+def main(chosen: list[str]) -> int:
+    """Run the stages and print the summary. Returns the exit code."""
+    unknown = set(chosen) - set(STAGES)
+    if unknown:
+        print(f"unknown stages {sorted(unknown)}: choose from {', '.join(STAGES)}", file=sys.stderr)
+        return 2
+    stages = [stage for stage in STAGES if stage in (chosen or STAGES)]
+    build = start_cluster_build() if {"integration", "e2e"} & set(stages) else None
+    results = []
+    for stage in stages:
+        if build and stage in ("integration", "e2e"):
+            build.wait()
+        results.append(run_stage(stage))
+    print(f"\n{'stage':<14}{'passed':>8}{'failed':>8}{'skipped':>9}{'seconds':>9}")
+    for result in results:
+        print(f"{result.stage:<14}{result.passed:>8}{result.failed:>8}{result.skipped:>9}{result.seconds:>9.0f}")
+    failed = sum(result.failed for result in results)
+    print(f"\n{sum(r.passed for r in results)} passed, {failed} failed, {sum(r.skipped for r in results)} skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
