@@ -1,0 +1,1 @@
+"""The one way to the Kubernetes API server: a thin asynchronous adapter over raw objects, shared by operator, sidecar and CLI."""

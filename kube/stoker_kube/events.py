@@ -1,0 +1,142 @@
+"""Kubernetes events: told without waiting, repeated ones counted instead of written anew."""
+
+import asyncio
+import hashlib
+import logging
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal, Self
+
+from stoker_kube.api import Kube, Object
+from stoker_kube.backoff import Backoff
+from stoker_kube.errors import AlreadyExists, KubeError, NotFound
+from stoker_kube.resources import EVENTS
+
+_log = logging.getLogger(__name__)
+EventLevel = Literal["Normal", "Warning"]
+MESSAGE_LIMIT = 1024  # bytes; the API server refuses longer ones
+CLUSTER_NAMESPACE = "default"  # where events about cluster-scoped objects live, by the API server's own rule
+PENDING_LIMIT = 1000  # events; beyond it the oldest are dropped: an API server that is down must not cost memory
+ATTEMPTS = 5  # of one event, over about 15 seconds of outage: an event is not worth more
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRef:
+    """What an event is about."""
+
+    api_version: str
+    kind: str
+    name: str
+    namespace: str = ""
+    uid: str = ""
+
+    @classmethod
+    def of(cls, item: Object) -> Self:
+        """Of an object with its apiVersion and kind."""
+        meta = item["metadata"]
+        names = (meta["name"], meta.get("namespace", ""), meta.get("uid", ""))
+        return cls(item["apiVersion"], item["kind"], *names)
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    ref: ObjectRef
+    type: EventLevel
+    reason: str
+    message: str
+
+    @property
+    def name(self) -> str:
+        """The same for the same event, whichever replica tells it: so repeats meet in one object."""
+        digest = hashlib.sha256(repr(self).encode()).hexdigest()[:16]
+        return f"{self.ref.name[:200]}.{digest}"
+
+
+class EventRecorder:
+    """``event`` queues, ``run`` writes; ``component`` is shown as the source."""
+
+    def __init__(
+        self,
+        client: Kube,
+        component: str,
+        *,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
+    ) -> None:
+        self._client = client
+        self._component = component
+        self._clock = clock
+        self._sleep = sleep
+        self._pending: OrderedDict[_Key, int] = OrderedDict()  # with how often it happened since it was last written
+        self._wake = asyncio.Event()
+        self._writing = False
+
+    def event(self, ref: ObjectRef, type: EventLevel, reason: str, message: str) -> None:
+        """Queue one event; never waits and never raises."""
+        text = message.encode()[:MESSAGE_LIMIT].decode(errors="ignore")
+        key = _Key(ref, type, str(reason), text)
+        self._pending[key] = self._pending.get(key, 0) + 1
+        if len(self._pending) > PENDING_LIMIT:
+            dropped, _ = self._pending.popitem(last=False)
+            _log.warning("Too many events wait for the API server: dropped %s: %s", dropped.reason, dropped.message)
+        self._wake.set()
+
+    @property
+    def idle(self) -> bool:
+        """Whether everything is written."""
+        return not self._pending and not self._writing
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._pending:
+                key, count = self._pending.popitem(last=False)
+                self._writing = True
+                await self._write(key, count)
+                self._writing = False
+
+    async def _write(self, key: _Key, count: int) -> None:
+        backoff = Backoff(first=1.0)
+        for _ in range(ATTEMPTS):
+            try:
+                return await self._create_or_count(key, count)
+            except KubeError as error:
+                if not error.temporary:
+                    return _log.warning("Event %s of %s was refused: %s", key.reason, key.ref.name, error.message)
+                await self._sleep(backoff.next())
+        return _log.warning("Event %s of %s could not be written: %s", key.reason, key.ref.name, key.message)
+
+    async def _create_or_count(self, key: _Key, count: int) -> None:
+        namespace = key.ref.namespace or CLUSTER_NAMESPACE
+        now = self._clock().strftime("%Y-%m-%dT%H:%M:%SZ")
+        try:
+            await self._client.create(EVENTS, self._body(key, count, now), namespace)
+        except AlreadyExists:
+            try:
+                seen = int((await self._client.get(EVENTS, key.name, namespace)).get("count") or 0)
+                body = {"count": seen + count, "lastTimestamp": now}
+                await self._client.patch(EVENTS, key.name, body, namespace)
+            except NotFound:  # it expired just now
+                await self._client.create(EVENTS, self._body(key, count, now), namespace)
+
+    def _body(self, key: _Key, count: int, now: str) -> Object:
+        ref = key.ref
+        involved = {"apiVersion": ref.api_version, "kind": ref.kind, "name": ref.name}
+        involved |= {"namespace": ref.namespace} if ref.namespace else {}
+        involved |= {"uid": ref.uid} if ref.uid else {}
+        return {
+            "metadata": {"name": key.name, "namespace": ref.namespace or CLUSTER_NAMESPACE},
+            "involvedObject": involved,
+            "type": key.type,
+            "reason": key.reason,
+            "message": key.message,
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": count,
+        }

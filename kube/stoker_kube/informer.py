@@ -1,0 +1,83 @@
+"""A mirror of the objects of one kind, as views that the program needs and no more."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from types import MappingProxyType
+from typing import Generic, TypeVar
+
+from stoker_kube.api import Object
+from stoker_kube.watch import EventType, WatchEvent
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+
+def key_of(item: Object) -> str:
+    """``namespace/name``, or ``name`` for cluster-scoped kinds."""
+    namespace = item["metadata"].get("namespace", "")
+    return f"{namespace}/{item['metadata']['name']}" if namespace else str(item["metadata"]["name"])
+
+
+def _ignore(key: str, old: object, new: object) -> None:
+    """Nobody asked to be told."""
+
+
+class Informer(Generic[T]):
+    """Holds ``transform(object)`` for every object of a watch; an object whose view is None is treated as absent.
+
+    ``on_change(key, old, new)`` is called after the mirror changed, only when the view did. A transform that raises
+    ValueError (pydantic's ValidationError is one) makes that one object absent, and is logged.
+    """
+
+    def __init__(
+        self,
+        events: AsyncIterator[WatchEvent],
+        transform: Callable[[Object], T | None],
+        on_change: Callable[[str, T | None, T | None], None] = _ignore,
+    ) -> None:
+        self._events = events
+        self._transform = transform
+        self._on_change = on_change
+        self._mirror: dict[str, T] = {}
+        self._synced = asyncio.Event()
+
+    @property
+    def mirror(self) -> Mapping[str, T]:
+        """The views by key, as they are now (live, read-only)."""
+        return MappingProxyType(self._mirror)
+
+    @property
+    def synced(self) -> bool:
+        """Whether the first full list has been seen."""
+        return self._synced.is_set()
+
+    async def wait_synced(self) -> None:
+        """Until the first full list has been seen."""
+        await self._synced.wait()
+
+    async def run(self) -> None:
+        """Follow the watch until cancelled."""
+        async for event in self._events:
+            if event.type is EventType.SYNCED:
+                self._synced.set()
+            else:
+                self._take(event)
+
+    def _take(self, event: WatchEvent) -> None:
+        key = key_of(event.object)
+        old = self._mirror.get(key)
+        new = None if event.type is EventType.DELETED else self._view(key, event.object)
+        if new is None:
+            self._mirror.pop(key, None)
+        else:
+            self._mirror[key] = new
+        if old != new:
+            self._on_change(key, old, new)
+
+    def _view(self, key: str, item: Object) -> T | None:
+        try:
+            return self._transform(item)
+        except ValueError as error:
+            _log.error("%s %s cannot be read and is left out: %s", item.get("kind", "Object"), key, error)
+            return None

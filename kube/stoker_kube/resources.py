@@ -1,0 +1,60 @@
+"""The kinds that Stoker touches and the paths that the API server serves them under."""
+
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from stoker_api import names
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of object; ``group`` is empty for the core group."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool
+
+    @property
+    def api_version(self) -> str:
+        """``v1`` or ``group/version``, as ``apiVersion`` has it."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """URL path of the collection, of one object, or of its subresource. An empty namespace means all of them."""
+        parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
+        if self.namespaced and namespace:
+            parts += ["namespaces", namespace]
+        parts += [part for part in (self.plural, name) if part]
+        return "/" + "/".join(quote(part, safe=":") for part in parts) + (f"/{subresource}" if subresource else "")
+
+
+NAMESPACES = Kind("", "v1", "namespaces", "Namespace", namespaced=False)
+NODES = Kind("", "v1", "nodes", "Node", namespaced=False)
+PODS = Kind("", "v1", "pods", "Pod", namespaced=True)
+SECRETS = Kind("", "v1", "secrets", "Secret", namespaced=True)
+CONFIG_MAPS = Kind("", "v1", "configmaps", "ConfigMap", namespaced=True)
+SERVICES = Kind("", "v1", "services", "Service", namespaced=True)
+SERVICE_ACCOUNTS = Kind("", "v1", "serviceaccounts", "ServiceAccount", namespaced=True)
+EVENTS = Kind("", "v1", "events", "Event", namespaced=True)
+PERSISTENT_VOLUMES = Kind("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
+PERSISTENT_VOLUME_CLAIMS = Kind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", namespaced=True)
+JOBS = Kind("batch", "v1", "jobs", "Job", namespaced=True)
+DEPLOYMENTS = Kind("apps", "v1", "deployments", "Deployment", namespaced=True)
+DAEMON_SETS = Kind("apps", "v1", "daemonsets", "DaemonSet", namespaced=True)
+LEASES = Kind("coordination.k8s.io", "v1", "leases", "Lease", namespaced=True)
+ROLES = Kind("rbac.authorization.k8s.io", "v1", "roles", "Role", namespaced=True)
+ROLE_BINDINGS = Kind("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", namespaced=True)
+CSI_DRIVERS = Kind("storage.k8s.io", "v1", "csidrivers", "CSIDriver", namespaced=False)
+CRDS = Kind("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False)
+MUTATING_WEBHOOKS = Kind(
+    "admissionregistration.k8s.io",
+    "v1",
+    "mutatingwebhookconfigurations",
+    "MutatingWebhookConfiguration",
+    namespaced=False,
+)
+DATASETS = Kind(names.GROUP, names.VERSION, names.DATASETS_PLURAL, "Dataset", namespaced=True)
+TRAINING_JOBS = Kind(names.GROUP, names.VERSION, names.TRAINING_JOBS_PLURAL, "TrainingJob", namespaced=True)
+NODE_CACHES = Kind(names.GROUP, names.VERSION, names.NODE_CACHES_PLURAL, "NodeCache", namespaced=False)
