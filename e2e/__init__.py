@@ -1,0 +1,1 @@
+"""End to end: the cluster harness and the stories told on it."""

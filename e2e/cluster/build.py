@@ -1,0 +1,112 @@
+"""Builds the cluster's programs from their Go modules, once, into a cache outside the clone."""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from e2e.cluster.errors import UsageError
+from e2e.cluster.paths import cache_folder
+from e2e.cluster.processes import run
+
+TOOLS = Path(__file__).parent / "tools"
+KUBERNETES_VERSION = "1.36.3"
+GO_ELSEWHERE = Path("/usr/local/go/bin")  # where Go's own archive is unpacked, often not in a service's PATH
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How one program is built: module folder, package, and linker flags."""
+
+    program: str
+    module: str
+    package: str
+    ldflags: str = "-s -w"
+
+
+def _kubernetes(program: str) -> Recipe:
+    version = "k8s.io/component-base/version"
+    major, minor, _ = KUBERNETES_VERSION.split(".")
+    facts = {"gitVersion": f"v{KUBERNETES_VERSION}", "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
+    flags = " ".join(f"-X {version}.{name}={value}" for name, value in facts.items())
+    return Recipe(program, "kubernetes", f"k8s.io/kubernetes/cmd/{program}", f"-s -w {flags}")
+
+
+RECIPES = {
+    recipe.program: recipe
+    for recipe in (
+        *map(_kubernetes, ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy")),
+        *map(_kubernetes, ("kubelet", "kubectl")),
+        Recipe("coredns", "companions", "./coredns"),
+        Recipe("helm", "companions", "helm.sh/helm/v4/cmd/helm"),
+        Recipe("versitygw", "companions", "github.com/versity/versitygw/cmd/versitygw"),
+        Recipe("csi-sanity", "companions", "github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity"),
+    )
+}
+# csi-sanity serves one test only and is built when that asks for it.
+CLUSTER_PROGRAMS = tuple(name for name in RECIPES if name != "csi-sanity")
+
+
+def recipe_hash(tools: Path = TOOLS) -> str:
+    """Return a short digest of all that decides what the programs are: modules, sums, sources, recipes."""
+    summed = hashlib.sha256(repr(sorted(RECIPES.items())).encode())
+    for file in sorted(path for path in tools.rglob("*") if path.is_file()):
+        summed.update(str(file.relative_to(tools)).encode() + b"\0" + file.read_bytes())
+    return summed.hexdigest()[:12]
+
+
+class Programs:
+    """The built programs in the cache."""
+
+    def __init__(self, cache: Path | None = None) -> None:
+        self._cache = cache or cache_folder()
+        self.folder = self._cache / f"bin-{recipe_hash()}"
+
+    def path(self, program: str) -> Path:
+        """Return where `program` is, built first if need be. Raises UsageError, CommandFailedError."""
+        if program not in RECIPES:
+            raise UsageError(f"The harness builds no {program!r}; it builds {', '.join(RECIPES)}.")
+        target = self.folder / program
+        if not target.exists():
+            self.build([program])
+        return target
+
+    def build(self, programs: Iterable[str] = CLUSTER_PROGRAMS) -> None:
+        """Build what is missing, one process at a time on this machine, with a line on each. Raises CommandFailedError."""
+        wanted = [name for name in programs if not (self.folder / name).exists()]
+        if not wanted:
+            return
+        with self._locked():
+            for name in wanted:
+                if not (self.folder / name).exists():
+                    self._build_one(RECIPES[name])
+
+    def _build_one(self, recipe: Recipe) -> None:
+        print(f"building {recipe.program} ...", flush=True)
+        started = time.monotonic()
+        draft = self.folder / f".{recipe.program}.new"
+        argv = ["go", "-C", str(TOOLS / recipe.module), "build", "-trimpath", "-ldflags", recipe.ldflags]
+        run(*argv, "-o", draft, recipe.package, env=_go_environment())
+        draft.rename(self.folder / recipe.program)
+        print(f"built {recipe.program} in {time.monotonic() - started:.0f} s", flush=True)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self._cache / "build.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+
+def _go_environment() -> dict[str, str]:
+    """Return the environment for `go build`. Raises UsageError when there is no Go."""
+    path = os.environ.get("PATH", "") + f":{GO_ELSEWHERE}"
+    if shutil.which("go", path=path) is None:
+        raise UsageError("No `go` was found. Install Go 1.25 or later and put it in PATH.")
+    # "auto" lets an older Go fetch the one that Kubernetes asks for, as a module; static programs run in any root.
+    return {"GOTOOLCHAIN": "auto", **os.environ, "PATH": path, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly"}

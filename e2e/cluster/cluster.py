@@ -1,0 +1,203 @@
+"""A whole cluster: bring it up, change it, take it down."""
+
+import fcntl
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+
+from e2e.cluster import leftovers, machine, network
+from e2e.cluster.build import Programs
+from e2e.cluster.controlplane import ControlPlane
+from e2e.cluster.errors import CommandFailedError, NotReadyError, UsageError
+from e2e.cluster.images import ImageStore
+from e2e.cluster.node import Node
+from e2e.cluster.nodeconfig import NodeSpec
+from e2e.cluster.paths import ClusterPaths
+from e2e.cluster.processes import owned_by, run, wait_for
+from e2e.cluster.s3 import S3Server
+from e2e.cluster.slots import Slot, SlotRegistry, checked_name
+
+READY_SECONDS = 90.0
+HELM_FOLDERS = ("CACHE", "CONFIG", "DATA")
+CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "coredns")
+
+
+class Cluster:
+    """A Kubernetes cluster of this machine, by its name. Making the object starts nothing."""
+
+    def __init__(self, name: str, say: Callable[[str], None] = lambda line: None) -> None:
+        self.name = checked_name(name)
+        self.paths = ClusterPaths(name)
+        self._say = say
+        self._programs = Programs()
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig."""
+        return self.paths.kubeconfig
+
+    @property
+    def nodes(self) -> list[str]:
+        """The names of the nodes, by number."""
+        return [f"node-{index}" for index in self._indices()]
+
+    @property
+    def slot(self) -> Slot:
+        """The cluster's addresses. Raises UsageError when it is not up."""
+        if slot := SlotRegistry(self.paths.slots).find(self.name):
+            return slot
+        raise UsageError(f"Cluster {self.name} is not up. Start it: python -m e2e.cluster up --name {self.name}.")
+
+    @cached_property
+    def s3(self) -> S3Server:
+        return S3Server(self.paths, self.slot, self._programs.path)
+
+    def up(self, nodes: int = 2) -> None:
+        """Start the cluster with `nodes` nodes, all Ready; one that is up and healthy is left as it is.
+
+        What a killed run of this name left behind is removed first. Raises NotReadyError with the guilty log.
+        """
+        with self._locked():
+            if self.is_healthy():
+                self._say(f"{self.name} is already up: {len(self.nodes)} nodes, all Ready")
+                return
+            machine.install(machine.PACKAGES)
+            self._programs.build()
+            leftovers.clear(self.paths)
+            self._start(nodes)
+
+    def down(self) -> None:
+        """Remove the cluster and every trace of it; nothing happens if there is none."""
+        with self._locked():
+            leftovers.clear(self.paths)
+
+    def add_node(self) -> str:
+        """Add a node, wait until it is Ready, and return its name."""
+        with self._locked():
+            others = self._indices()
+            node = self._node(max(others, default=0) + 1)
+            self._boot(node, others)
+            for other in map(self._node, others):
+                network.apply([network.neighbour_command(self.slot, node.spec.index)], *other.entry())
+            self._join([node])
+            return node.spec.name
+
+    def remove_node(self, name: str) -> None:
+        """Kill a node and delete its Node object, as when a machine is taken away."""
+        with self._locked():
+            self.node(name).stop()
+            self.kubectl("delete", "node", name, "--ignore-not-found")
+
+    def node(self, name: str) -> Node:
+        """Return one node, to enter it or to read its logs. Raises UsageError when there is none of that name."""
+        if name not in self.nodes:
+            raise UsageError(f"Cluster {self.name} has no node {name!r}; it has {', '.join(self.nodes) or 'none'}.")
+        return self._node(int(name.rpartition("-")[2]))
+
+    def kubectl(self, *args: str, input: str | None = None, check: bool = True) -> str:
+        """Run kubectl as administrator and return its output. Raises CommandFailedError when `check`."""
+        return self._run_client("kubectl", args, input, check)
+
+    def helm(self, *args: str, input: str | None = None, check: bool = True) -> str:
+        """Run helm as administrator and return its output. Raises CommandFailedError when `check`."""
+        return self._run_client("helm", args, input, check)
+
+    def load_image(self, tar: Path, nodes: Iterable[str] | None = None) -> None:
+        """Load a docker-archive into the given nodes; by default into all, and into those that join later."""
+        names = self.nodes if nodes is None else list(nodes)
+        archive = ImageStore(self.paths.images).add(Path(tar)) if nodes is None else Path(tar)
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(lambda name: self.node(name).import_image(archive), names))
+
+    def environment(self) -> dict[str, str]:
+        """Return what a shell needs so that plain `kubectl` and `helm` talk to this cluster."""
+        helm = {f"HELM_{kind}_HOME": str(self.paths.state / "helm" / kind.lower()) for kind in HELM_FOLDERS}
+        return {"KUBECONFIG": str(self.kubeconfig), "PATH": f"{self._programs.folder}:{os.environ['PATH']}", **helm}
+
+    def is_healthy(self) -> bool:
+        """Whether every part of the control plane runs and every node is Ready."""
+        if SlotRegistry(self.paths.slots).find(self.name) is None or not self.kubeconfig.exists():
+            return False
+        running = {owned.component for owned in owned_by(self.name)}
+        nodes = self.nodes
+        return bool(nodes) and running.issuperset([*CONTROL_PLANE, *nodes]) and self._ready_nodes().issuperset(nodes)
+
+    def program(self, name: str) -> Path:
+        """Return a built program such as csi-sanity, built first if need be."""
+        return self._programs.path(name)
+
+    def _start(self, nodes: int) -> None:
+        started = time.monotonic()
+        slot = SlotRegistry(self.paths.slots).acquire(self.name, network.machine_routes())
+        for folder in (self.paths.state, self.paths.data, self.paths.logs):
+            folder.mkdir(parents=True, exist_ok=True)
+        network.make_bridge(slot)
+        ImageStore(self.paths.images).add_builtin()
+        numbers = list(range(1, nodes + 1))
+        with ThreadPoolExecutor() as pool:
+            plane = pool.submit(self._plane().start)
+            runtimes = [pool.submit(self._boot, self._node(number), numbers) for number in numbers]
+            for future in (plane, *runtimes):
+                future.result()
+        self._say(f"control plane and {nodes} container runtimes run after {time.monotonic() - started:.0f} s")
+        self._join([self._node(number) for number in numbers])
+        self._say(f"{self.name} is up: {nodes} nodes Ready after {time.monotonic() - started:.0f} s")
+
+    def _boot(self, node: Node, numbers: list[int]) -> None:
+        """Start a node's runtime, connected to the nodes with these numbers, and fill it with the cluster's images."""
+        node.boot([number for number in numbers if number != node.spec.index])
+        for archive in ImageStore(self.paths.images).archives():
+            node.import_image(archive)
+
+    def _join(self, nodes: list[Node]) -> None:
+        """Give nodes their credentials and wait until they are Ready. Raises NotReadyError with their logs."""
+        for node in nodes:
+            node.join(self._plane().pki)
+        names = {node.spec.name for node in nodes}
+        try:
+            wait_for(f"{', '.join(sorted(names))} to be Ready", lambda: self._ready_nodes() >= names, READY_SECONDS)
+        except NotReadyError as error:
+            missing = [node for node in nodes if node.spec.name not in self._ready_nodes()]
+            raise NotReadyError(f"{error}\n" + "\n".join(node.logs_tail() for node in missing)) from error
+
+    def _ready_nodes(self) -> set[str]:
+        try:
+            items = json.loads(self.kubectl("get", "nodes", "-o", "json"))["items"]
+        except CommandFailedError:
+            return set()
+        return {
+            item["metadata"]["name"]
+            for item in items
+            for condition in item["status"].get("conditions", [])
+            if condition["type"] == "Ready" and condition["status"] == "True"
+        }
+
+    def _indices(self) -> list[int]:
+        """The numbers of the nodes, from the folders that they have."""
+        folders = self.paths.nodes.iterdir() if self.paths.nodes.exists() else ()
+        return sorted(int(match[1]) for folder in folders if (match := re.fullmatch(r"node-(\d+)", folder.name)))
+
+    def _node(self, number: int) -> Node:
+        return Node(self.paths, NodeSpec(self.name, number, self.slot), self._programs.path)
+
+    def _plane(self) -> ControlPlane:
+        return ControlPlane(self.paths, self.slot, self._programs.path)
+
+    def _run_client(self, program: str, args: Iterable[str], text: str | None, check: bool) -> str:
+        environment = {**os.environ, **self.environment()}
+        stdin = None if text is None else text.encode()
+        return run(self._programs.path(program), *args, stdin=stdin, env=environment, check=check)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Let one process at a time change this cluster."""
+        self.paths.lock.parent.mkdir(parents=True, exist_ok=True)
+        with self.paths.lock.open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield

@@ -1,0 +1,81 @@
+"""The bridge of a cluster, the cable of each node, and the routes to the pods."""
+
+import json
+import re
+from ipaddress import IPv4Network
+from pathlib import Path
+
+from e2e.cluster.processes import run
+from e2e.cluster.slots import Slot
+
+
+def machine_routes() -> list[IPv4Network]:
+    """Return the IPv4 networks that the machine already routes, without the default route."""
+    routes = json.loads(run("ip", "-json", "-4", "route", "show") or "[]")
+    return [IPv4Network(route["dst"]) for route in routes if re.match(r"\d", route["dst"])]
+
+
+def bridge_commands(slot: Slot) -> list[str]:
+    """The `ip` commands that make the cluster's bridge."""
+    return [
+        f"link add {slot.bridge} type bridge",
+        f"addr add {slot.host_address}/{slot.node_network.prefixlen} dev {slot.bridge}",
+        f"link set {slot.bridge} up",
+    ]
+
+
+def cable_commands(slot: Slot, node: int, namespace: str) -> list[str]:
+    """The `ip` commands, run on the machine, that plug node `node` in and route its pods to it."""
+    return [
+        f"link add {slot.veth(node)} type veth peer name eth0 netns {namespace}",
+        f"link set {slot.veth(node)} master {slot.bridge} up",
+        f"route replace {slot.pod_network(node)} via {slot.node_address(node)} dev {slot.bridge}",
+    ]
+
+
+def inside_commands(slot: Slot, node: int, others: list[int]) -> list[str]:
+    """The `ip` commands, run inside the node, that give it its address and the way to other nodes' pods."""
+    return [
+        "link set lo up",
+        f"addr add {slot.node_address(node)}/{slot.node_network.prefixlen} dev eth0",
+        "link set eth0 up",
+        f"route add default via {slot.host_address}",
+        *(neighbour_command(slot, other) for other in others),
+    ]
+
+
+def neighbour_command(slot: Slot, other: int) -> str:
+    """The `ip` command, run inside a node, that routes to the pods of node `other`."""
+    return f"route replace {slot.pod_network(other)} via {slot.node_address(other)}"
+
+
+def apply(commands: list[str], *prefix: str) -> None:
+    """Run `ip` commands in one batch, after `prefix` (such as nsenter). Raises CommandFailedError."""
+    run(*prefix, "ip", "-batch", "-", stdin="\n".join(commands).encode())
+
+
+def make_bridge(slot: Slot) -> None:
+    """Make the bridge and let the machine forward between it and the pods."""
+    apply(bridge_commands(slot))
+    Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+
+
+def remove_bridge(slot: Slot) -> None:
+    """Remove the bridge and the cables in it; their routes go with them."""
+    links = json.loads(run("ip", "-json", "link", "show") or "[]")
+    for name in sorted({link["ifname"] for link in links}, key=len, reverse=True):
+        if name == slot.bridge or re.fullmatch(rf"{slot.bridge}n\d+", name):
+            run("ip", "link", "del", name, check=False)
+
+
+def namespace_name(cluster: str, node: str) -> str:
+    return f"se2e-{cluster}-{node}"
+
+
+def remove_namespaces(cluster: str) -> None:
+    """Remove the namespaces' names that a killed start left pinned."""
+    folder = Path("/run/netns")
+    pattern = re.compile(re.escape(namespace_name(cluster, "node-")) + r"\d+")
+    for file in folder.iterdir() if folder.exists() else []:
+        if pattern.fullmatch(file.name):
+            run("ip", "netns", "del", file.name, check=False)
