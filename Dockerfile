@@ -1,0 +1,62 @@
+# Stoker's one image: operator, sidecar and CLI are commands on its PATH; the chart says which one runs.
+# Debian bookworm, since its kernel-facing parts (Python 3.11, libfuse 3.14) are what the FUSE hand-over was tried on.
+
+# Dependencies: they change seldom, so this stage is taken from the cache when only code changed.
+FROM debian:bookworm-slim AS dependencies
+# pyfuse3 is published as source only: it needs a compiler and libfuse's headers.
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends gcc libc6-dev libfuse3-dev pkg-config python3-dev python3-venv \
+ && rm -rf /var/lib/apt/lists/*
+# Two environments: what builds stays in /opt/build, what runs goes to /opt/stoker and has no pip.
+RUN python3 -m venv /opt/build \
+ && python3 -m venv --without-pip /opt/stoker
+WORKDIR /src
+COPY pyproject.toml constraints.txt ./
+RUN /opt/build/bin/python -c "import tomllib; \
+project = tomllib.load(open('pyproject.toml', 'rb')); \
+extras = project['project']['optional-dependencies']; \
+print(*project['project']['dependencies'], *extras['operator'], *extras['sidecar'], sep='\n', file=open('/tmp/run.txt', 'w')); \
+print(*project['build-system']['requires'], sep='\n', file=open('/tmp/build.txt', 'w'))" \
+ && /opt/build/bin/pip install --no-cache-dir -r /tmp/build.txt \
+ && /opt/build/bin/pip --python /opt/stoker/bin/python install --no-cache-dir --no-compile -c constraints.txt -r /tmp/run.txt
+# botocore describes some 400 services; Stoker speaks to S3, and to the three that credentials come from.
+# Bytecode is made here, since at run time the file system is read-only; not of the Kubernetes client's
+# generated models and APIs, which Stoker never imports and which would double its size.
+RUN cd /opt/stoker/lib/python3.11/site-packages \
+ && find botocore/data -mindepth 1 -maxdepth 1 -type d \
+      ! -name s3 ! -name sts ! -name sso ! -name sso-oidc -exec rm -r {} + \
+ && /opt/stoker/bin/python -m compileall -q -x 'kubernetes/(aio/)?client/(models|api)/' .
+
+# Our own code: no network needed.
+FROM dependencies AS code
+COPY README.md ./
+COPY crds/stoker_api crds/stoker_api
+COPY kube kube
+COPY operator operator
+COPY sidecar sidecar
+COPY cli cli
+RUN /opt/build/bin/pip wheel --no-build-isolation --no-deps -w /tmp/wheels . \
+ && /opt/build/bin/pip --python /opt/stoker/bin/python install --no-index --no-deps --root /out /tmp/wheels/*.whl
+
+FROM debian:bookworm-slim
+# No ca-certificates: botocore trusts certifi's list, the API server's CA comes with the service account,
+# and a private store's CA comes with its Secret.
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends libfuse3-3 python3 \
+ && rm -rf /var/lib/apt/lists/*
+# 65532: the number that distroless images made customary for "nonroot". The operator runs as this user, and so do
+# the sidecar's fetcher and FUSE servers; the sidecar's keeper needs root to mount, which the chart asks for.
+RUN groupadd --gid 65532 stoker \
+ && useradd --uid 65532 --gid 65532 --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin --no-log-init stoker
+COPY --from=dependencies /opt/stoker /opt/stoker
+COPY --from=code /out /
+ENV PATH=/opt/stoker/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1
+USER 65532:65532
+CMD ["stoker", "--help"]
+ARG VERSION=0.1.0
+LABEL org.opencontainers.image.title="stoker" \
+      org.opencontainers.image.description="Keeps training data warm next to the GPUs: a Kubernetes operator and a CSI caching sidecar" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}"
