@@ -19,3 +19,11 @@ class UninstallError(StokerOperatorError):
 
 class NotEstablishedError(StokerOperatorError):
     """The API server did not take a CustomResourceDefinition into use in time."""
+
+
+class MalformedReviewError(StokerOperatorError):
+    """What was posted to the webhook is no AdmissionReview of a Pod."""
+
+
+class CertificateError(StokerOperatorError):
+    """The webhook's certificate cannot be read or used; the sentence says which file or Secret."""

@@ -1,0 +1,54 @@
+"""admission.k8s.io/v1 on the wire: one AdmissionReview in, one out."""
+
+import base64
+import json
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+from stoker_operator.core import injection
+from stoker_operator.core.annotations import Refusal
+from stoker_operator.core.catalog import Catalog
+from stoker_operator.errors import MalformedReviewError
+
+_API_VERSION = "admission.k8s.io/v1"
+_UNPROCESSABLE = 422
+
+
+class Result(StrEnum):
+    """What came of a request; the label of the counter stoker_webhook_requests_total."""
+
+    INJECTED = "injected"
+    UNCHANGED = "unchanged"
+    REFUSED = "refused"
+    MALFORMED = "malformed"
+    NOT_READY = "not_ready"
+
+
+def review(body: bytes, catalog: Catalog) -> tuple[dict[str, Any], Result]:
+    """The answer to an AdmissionReview of a Pod. Raises MalformedReviewError when ``body`` is not one."""
+    uid, pod, namespace = _parse(body)
+    decision = injection.decide(pod, namespace, catalog)
+    if isinstance(decision, Refusal):
+        status = {"code": _UNPROCESSABLE, "reason": "Invalid", "message": decision.sentence}
+        return _answer(uid, {"allowed": False, "status": status}), Result.REFUSED
+    if not decision:
+        return _answer(uid, {"allowed": True}), Result.UNCHANGED
+    patch = base64.b64encode(json.dumps(decision).encode()).decode()
+    return _answer(uid, {"allowed": True, "patchType": "JSONPatch", "patch": patch}), Result.INJECTED
+
+
+def _answer(uid: str, response: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": _API_VERSION, "kind": "AdmissionReview", "response": {"uid": uid} | response}
+
+
+def _parse(body: bytes) -> tuple[str, Mapping[str, Any], str]:
+    try:
+        request = json.loads(body)["request"]
+        uid, pod = request["uid"], request["object"]
+        kind = pod["kind"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise MalformedReviewError("the body is not an AdmissionReview with request.uid and request.object") from error
+    if kind != "Pod":
+        raise MalformedReviewError(f"the webhook was sent a {kind!r}: its configuration must name pods only")
+    return str(uid), pod, str(request.get("namespace") or "")

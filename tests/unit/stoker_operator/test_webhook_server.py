@@ -1,0 +1,80 @@
+"""The webhook over real TLS on loopback."""
+
+import ssl
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+
+import aiohttp
+import pytest
+
+from stoker_api import names
+from stoker_operator.core.catalog import Catalog, CatalogEntry
+from stoker_operator.webhook.certs import KeyMaterial, make
+from stoker_operator.webhook.rotation import load_certificate, new_tls_context
+from stoker_operator.webhook.server import REQUESTS, WebhookServer
+
+
+class Running:
+    """A server on a free port, and a client that trusts what the test says."""
+
+    def __init__(self) -> None:
+        self.catalog: Catalog | None = {"vision/imagenet": CatalogEntry("vision", "imagenet")}
+        self.tls = new_tls_context()
+        self.material = make(("127.0.0.1",), datetime.now(UTC))
+        load_certificate(self.tls, self.material.certificate, self.material.key)
+        self.server = WebhookServer(lambda: self.catalog, self.tls, "127.0.0.1", 0)
+
+    async def post(self, body: Any, trusted: KeyMaterial | None = None) -> tuple[int, Any]:
+        context = ssl.create_default_context(cadata=(trusted or self.material).authorities.decode())
+        url = f"https://127.0.0.1:{self.server.port}/mutate"
+        async with aiohttp.ClientSession() as session, session.post(url, json=body, ssl=context) as response:
+            is_json = response.content_type == "application/json"
+            return response.status, await (response.json() if is_json else response.text())
+
+
+@pytest.fixture
+async def running() -> AsyncIterator[Running]:
+    one = Running()
+    await one.server.start()
+    yield one
+    await one.server.stop()
+
+
+def make_review(datasets: str) -> dict[str, Any]:
+    metadata = {"annotations": {names.ANNOTATION_DATASETS: datasets}}
+    pod = {"kind": "Pod", "metadata": metadata, "spec": {"containers": [{"name": "main"}]}}
+    return {"request": {"uid": "u-1", "namespace": "vision", "object": pod}}
+
+
+def count(result: str) -> float:
+    return float(REQUESTS.labels(result)._value.get())
+
+
+async def test_a_review_is_answered_over_tls(running: Running) -> None:
+    status, answer = await running.post(make_review("imagenet:/data"))
+    assert (status, answer["response"]["allowed"]) == (200, True)
+
+
+async def test_requests_are_counted_by_result(running: Running) -> None:
+    before = count("refused")
+    await running.post(make_review("unknown:/data"))
+    assert count("refused") == before + 1
+
+
+async def test_before_the_datasets_are_known_it_says_so_with_503(running: Running) -> None:
+    running.catalog = None
+    status, text = await running.post(make_review("imagenet:/data"))
+    assert (status, "try again" in text) == (503, True)
+
+
+async def test_what_is_no_review_is_a_bad_request(running: Running) -> None:
+    status, text = await running.post({"hello": 1})
+    assert (status, "AdmissionReview" in text) == (400, True)
+
+
+async def test_a_certificate_loaded_while_serving_counts_for_new_connections(running: Running) -> None:
+    fresh = make(("127.0.0.1",), datetime.now(UTC))
+    load_certificate(running.tls, fresh.certificate, fresh.key)
+    status, _ = await running.post(make_review("imagenet:/data"), trusted=fresh)
+    assert status == 200
