@@ -1,0 +1,1 @@
+"""The cache of one node: versions on disk, manifests, fetching."""

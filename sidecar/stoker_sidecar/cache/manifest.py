@@ -1,0 +1,152 @@
+"""Reads a manifest: the immutable list of a dataset version's files and folders, in one SQLite file, with bounded memory."""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, Self
+from urllib.parse import quote
+
+from stoker_sidecar.cache.schema import ENTRY_COLUMNS, FORMAT
+from stoker_sidecar.errors import ManifestInvalid
+
+ROOT_INO = 1
+# Pages that SQLite keeps in memory, as negative KiB: 4 MiB hold the inner nodes of an index over two million rows.
+_CACHE_SIZE = -4096
+_PAGE_ROWS = 256
+
+
+class Entry(NamedTuple):
+    """A file or folder. ``size`` in bytes, ``mtime_ns`` since 1970 (a folder's: its newest file's), ``name`` raw UTF-8."""
+
+    ino: int
+    parent: int
+    name: bytes
+    is_dir: bool
+    size: int
+    mtime_ns: int
+    etag: str
+    version_id: str
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """Keys that cannot be files: ``reason`` of core.keys.SkipReason, how many, and one of them."""
+
+    reason: str
+    count: int
+    example: str
+
+
+@dataclass(frozen=True)
+class ManifestInfo:
+    """Totals of a version. ``bytes``: sum of file sizes; ``directories`` includes the root."""
+
+    digest: str
+    files: int
+    bytes: int
+    directories: int
+    skipped: tuple[Skipped, ...] = ()
+
+
+class Manifest:
+    """A read-only view. Inode numbers are dense: 1 is the root, then depth-first, siblings by name.
+
+    Not for several threads at a time; another thread opens its own.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, info: ManifestInfo) -> None:
+        self._connection = connection
+        self.info = info
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Raises ManifestInvalid when the file is missing, damaged or of another format."""
+        try:
+            connection = sqlite3.connect(
+                f"file:{quote(str(path))}?mode=ro&immutable=1", uri=True, check_same_thread=False
+            )
+        except sqlite3.Error as error:
+            raise ManifestInvalid(f"the manifest {path.name} cannot be opened: {error}") from error
+        try:
+            connection.execute(f"PRAGMA cache_size = {_CACHE_SIZE}")
+            return cls(connection, _read_info(connection))
+        except (sqlite3.Error, KeyError, ValueError) as error:
+            connection.close()
+            raise ManifestInvalid(f"the manifest {path.name} is damaged: {error}") from error
+
+    @property
+    def last_ino(self) -> int:
+        """The highest inode number; every number from 1 to it is in use."""
+        return self.info.files + self.info.directories
+
+    def lookup(self, parent: int, name: bytes) -> Entry | None:
+        """The child of that name."""
+        return self._one("parent = ? AND name = ?", (parent, name))
+
+    def entry(self, ino: int) -> Entry | None:
+        """By inode number."""
+        return self._one("ino = ?", (ino,))
+
+    def children(self, ino: int, after: int = 0) -> Iterator[Entry]:
+        """Children by inode number (and so by name), beginning behind the inode ``after``; pages, so it may be left early."""
+        previous = self.entry(after) if after else None
+        name = previous.name if previous is not None else b""
+        while rows := self._many("parent = ? AND name > ? ORDER BY name", (ino, name)):
+            yield from rows
+            name = rows[-1].name
+
+    def files(self, after: int = 0) -> Iterator[Entry]:
+        """All files in canonical order, beginning behind the inode ``after``."""
+        return (entry for entry in self.entries(after) if not entry.is_dir)
+
+    def entries(self, after: int = 0) -> Iterator[Entry]:
+        """Files and folders in canonical order, beginning behind the inode ``after``."""
+        while rows := self._many("ino > ? ORDER BY ino", (after,)):
+            yield from rows
+            after = rows[-1].ino
+
+    def path(self, ino: int) -> str:
+        """Path below the root, without a leading slash; the root's is empty. Raises KeyError for an unknown inode."""
+        names: list[bytes] = []
+        while ino != ROOT_INO:
+            entry = self.entry(ino)
+            if entry is None:
+                raise KeyError(ino)
+            names.append(entry.name)
+            ino = entry.parent
+        return b"/".join(reversed(names)).decode()
+
+    def find(self, path: str) -> Entry | None:
+        """The entry at a relative path; the root for an empty one."""
+        entry = self.entry(ROOT_INO)
+        for name in path.encode().split(b"/") if path else ():
+            entry = self.lookup(entry.ino, name) if entry is not None else None
+        return entry
+
+    def close(self) -> None:
+        """Idempotent."""
+        self._connection.close()
+
+    def _one(self, condition: str, values: tuple[int | bytes, ...]) -> Entry | None:
+        row = self._connection.execute(f"SELECT {ENTRY_COLUMNS} FROM entry WHERE {condition}", values).fetchone()
+        return _entry(row) if row is not None else None
+
+    def _many(self, condition: str, values: tuple[int | bytes, ...]) -> list[Entry]:
+        query = f"SELECT {ENTRY_COLUMNS} FROM entry WHERE {condition} LIMIT {_PAGE_ROWS}"
+        return [_entry(row) for row in self._connection.execute(query, values)]
+
+
+def _entry(row: tuple[int, int, bytes, int, int, int, str, str]) -> Entry:
+    ino, parent, name, is_dir, size, mtime_ns, etag, version_id = row
+    return Entry(ino, parent, name, bool(is_dir), size, mtime_ns, etag, version_id)
+
+
+def _read_info(connection: sqlite3.Connection) -> ManifestInfo:
+    found = connection.execute("PRAGMA user_version").fetchone()[0]
+    if found != FORMAT:
+        raise ValueError(f"format {found} where {FORMAT} was expected")
+    values = dict(connection.execute("SELECT key, value FROM info").fetchall())
+    skipped = tuple(Skipped(*row) for row in json.loads(values["skipped"]))
+    return ManifestInfo(values["digest"], values["files"], values["bytes"], values["directories"], skipped)

@@ -1,0 +1,188 @@
+"""The wire between agent, file-system servers and fetcher: one JSON object a line over a unix socket.
+
+A request carries ``id`` and ``op``; its reply echoes the ``id``. Only ``watch`` has many replies (progress events,
+all with its ``id``). Paths in a ``ReadDone`` are relative to the version folder.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from stoker_sidecar.core.credentials import Credentials, credentials_from_wire, credentials_to_wire
+from stoker_sidecar.errors import ProtocolError
+
+# A configure line holds a CA bundle (0.3 MB where it is a system's) and a manifest URL a node; 4 MiB is 10 times that.
+MAX_LINE = 4 * 1024 * 1024
+
+Place = Literal["tree", "parts"]
+
+
+@dataclass(frozen=True)
+class Configure:
+    """Serve this dataset so. ``dataset``: NodeDataset wire. ``held``: digests mounted on this node."""
+
+    dataset: Mapping[str, Any]
+    credentials: Credentials
+    held: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Remove:
+    """Delete a dataset from the disk. Refused (EBUSY) while the last ``Configure`` said that it is held."""
+
+    uid: str
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Answer with ``Progress`` at once and on change, at most once a second."""
+
+
+@dataclass(frozen=True)
+class Read:
+    """Bring these bytes onto the disk. ``offset`` and ``length`` in bytes; what lies past the end is ignored."""
+
+    uid: str
+    digest: str
+    ino: int
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True)
+class Done:
+    """Configure and Remove: done."""
+
+
+@dataclass(frozen=True)
+class ReadDone:
+    """The bytes are in ``file``, relative to the version folder.
+
+    Under ``tree`` the file is whole and stays. Under ``parts`` only the bytes asked for are sure to be there; a name
+    in parts/ is never used twice, so a descriptor may be kept by name, but each read must be asked for. A file that is
+    gone at open (dropped, or moved into the tree) must be asked for again.
+    """
+
+    place: Place
+    file: str
+
+
+@dataclass(frozen=True)
+class Failed:
+    """``errno`` is what the reader gets; ``message`` is for the log and for people."""
+
+    errno: int
+    message: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """All datasets (NodeDatasetStatus wire, without ``mode``), bytes of the cache disk, and folders that no one configured."""
+
+    datasets: tuple[Mapping[str, Any], ...]
+    used_bytes: int = 0
+    capacity_bytes: int = 0
+    available_bytes: int = 0
+    orphans: tuple[str, ...] = ()
+
+
+Request = Configure | Remove | Watch | Read
+Reply = Done | ReadDone | Failed | Progress
+
+
+def encode_request(request_id: int, request: Request) -> bytes:
+    """One line with its newline."""
+    return _line({"id": request_id} | _request_body(request))
+
+
+def decode_request(line: bytes) -> tuple[int, Request]:
+    """Raises ProtocolError on anything that is not a request."""
+    wire = _parse(line)
+    try:
+        return int(wire["id"]), _REQUESTS[wire["op"]](wire)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ProtocolError(f"not a request of the fetcher ({error!r}): {line[:200]!r}") from error
+
+
+def encode_reply(request_id: int, reply: Reply) -> bytes:
+    """One line with its newline."""
+    return _line({"id": request_id} | _reply_body(reply))
+
+
+def decode_reply(line: bytes) -> tuple[int, Reply]:
+    """Raises ProtocolError on anything that is not a reply."""
+    wire = _parse(line)
+    try:
+        return int(wire["id"]), _reply(wire)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ProtocolError(f"not a reply of the fetcher ({error!r}): {line[:200]!r}") from error
+
+
+def _line(wire: Mapping[str, Any]) -> bytes:
+    return json.dumps(wire, separators=(",", ":")).encode() + b"\n"
+
+
+def _parse(line: bytes) -> dict[str, Any]:
+    try:
+        wire = json.loads(line)
+    except ValueError as error:
+        raise ProtocolError(f"a line on the fetcher's socket is not JSON: {line[:200]!r}") from error
+    if not isinstance(wire, dict):
+        raise ProtocolError(f"a line on the fetcher's socket is not a JSON object: {line[:200]!r}")
+    return wire
+
+
+def _request_body(request: Request) -> dict[str, Any]:
+    match request:
+        case Configure(dataset, credentials, held):
+            body = {"dataset": dict(dataset), "credentials": credentials_to_wire(credentials), "held": list(held)}
+            return {"op": "configure"} | body
+        case Remove(uid):
+            return {"op": "remove", "uid": uid}
+        case Watch():
+            return {"op": "watch"}
+        case Read():
+            return {"op": "read"} | vars(request)
+
+
+_REQUESTS: dict[str, Any] = {
+    "configure": lambda w: Configure(dict(w["dataset"]), credentials_from_wire(w["credentials"]), tuple(w["held"])),
+    "remove": lambda w: Remove(str(w["uid"])),
+    "watch": lambda w: Watch(),
+    "read": lambda w: Read(str(w["uid"]), str(w["digest"]), int(w["ino"]), int(w["offset"]), int(w["length"])),
+}
+
+
+def _reply_body(reply: Reply) -> dict[str, Any]:
+    match reply:
+        case Done():
+            return {"ok": True}
+        case ReadDone(place, file):
+            return {"ok": True, "place": place, "file": file}
+        case Failed(errno, message, reason):
+            return {"ok": False, "errno": errno, "message": message, "reason": reason}
+        case Progress():
+            return {
+                "event": "progress",
+                "datasets": [dict(dataset) for dataset in reply.datasets],
+                "usedBytes": reply.used_bytes,
+                "capacityBytes": reply.capacity_bytes,
+                "availableBytes": reply.available_bytes,
+                "orphans": list(reply.orphans),
+            }
+
+
+def _reply(wire: Mapping[str, Any]) -> Reply:
+    if wire.get("event") == "progress":
+        return Progress(
+            tuple(wire["datasets"]),
+            int(wire["usedBytes"]),
+            int(wire["capacityBytes"]),
+            int(wire["availableBytes"]),
+            tuple(wire["orphans"]),
+        )
+    if not wire["ok"]:
+        return Failed(int(wire["errno"]), str(wire["message"]), str(wire.get("reason", "")))
+    return ReadDone(wire["place"], str(wire["file"])) if "place" in wire else Done()

@@ -1,0 +1,187 @@
+"""The error tree of the sidecar: every failure carries a reason of the API, a sentence, and whether waiting can help."""
+
+# ruff: noqa: N818 -- the names say what happened, as the API's reasons do; an Error suffix would add nothing
+import errno
+from enum import StrEnum
+
+from stoker_api.names import Reason
+
+
+class SidecarError(Exception):
+    """Base of all. ``temporary``: the same action may work later without anyone changing anything."""
+
+    reason: Reason = Reason.INTERNAL_ERROR
+    temporary: bool = False
+    errno: int = errno.EIO  # what a reader in a pod sees
+
+    def __init__(self, message: str, *, reason: Reason | None = None, temporary: bool | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.reason = reason if reason is not None else type(self).reason
+        self.temporary = temporary if temporary is not None else type(self).temporary
+
+
+class ProtocolError(SidecarError):
+    """A line on a local socket that is not a request or reply; ends that connection."""
+
+
+class SourceError(SidecarError):
+    """The source cannot be read."""
+
+
+class InvalidSource(SourceError):
+    """The source cannot be asked at all: a scheme, bucket or pattern that makes no sense."""
+
+    reason = Reason.INVALID_SPEC
+
+
+class AccessDenied(SourceError):
+    """The identity is known and may not."""
+
+    reason = Reason.ACCESS_DENIED
+
+
+class InvalidCredentials(SourceError):
+    """The identity itself is refused: unknown key, wrong signature, expired token."""
+
+    reason = Reason.INVALID_CREDENTIALS
+
+
+class BucketNotFound(SourceError):
+    """There is no such bucket."""
+
+    reason = Reason.BUCKET_NOT_FOUND
+
+
+class FolderNotFound(SourceError):
+    """A file:// source that this node does not see."""
+
+    reason = Reason.FOLDER_NOT_FOUND
+
+
+class EmptySource(SourceError):
+    """Nothing below the prefix that can be a file."""
+
+    reason = Reason.EMPTY_SOURCE
+
+
+class NoMatch(SourceError):
+    """include and exclude leave nothing."""
+
+    reason = Reason.NO_MATCH
+
+
+class EndpointUnreachable(SourceError):
+    """No answer: name, route, refused connection, TLS, timeout."""
+
+    reason = Reason.ENDPOINT_UNREACHABLE
+    temporary = True
+
+
+class Throttled(SourceError):
+    """The server asks for fewer requests."""
+
+    reason = Reason.THROTTLED
+    temporary = True
+
+
+class ServerError(SourceError):
+    """The server failed."""
+
+    reason = Reason.SERVER_ERROR
+    temporary = True
+
+
+class SourceChanged(SourceError):
+    """The object no longer is the one that was listed."""
+
+    reason = Reason.SOURCE_CHANGED
+    errno = errno.ESTALE
+
+
+class ObjectGone(SourceError):
+    """The object was deleted after the listing."""
+
+    reason = Reason.OBJECT_GONE
+    errno = errno.ENOENT
+
+
+class CorruptBody(SourceError):
+    """Length or checksum of the body is not what was promised."""
+
+    reason = Reason.CORRUPT_BODY
+    temporary = True
+
+
+class CacheError(SidecarError):
+    """This node's cache, not the source."""
+
+
+class ManifestInvalid(CacheError):
+    """A manifest file that is damaged or is not the version that it claims to be."""
+
+    reason = Reason.MANIFEST_UNAVAILABLE
+
+
+class ManifestUnavailable(CacheError):
+    """No node gave the manifest."""
+
+    reason = Reason.MANIFEST_UNAVAILABLE
+    temporary = True
+
+
+class NotConfigured(CacheError):
+    """A dataset or version that this node was not given."""
+
+    errno = errno.ENOENT
+
+
+class InUse(CacheError):
+    """Refused, since pods read it."""
+
+    reason = Reason.IN_USE
+    temporary = True
+    errno = errno.EBUSY
+
+
+class DiskFull(CacheError):
+    """The cache disk has no room."""
+
+    reason = Reason.DISK_FULL
+    temporary = True
+
+
+class CacheDiskFailed(CacheError):
+    """The cache disk answers with errors."""
+
+    reason = Reason.CACHE_DISK_FAILED
+    temporary = True
+
+
+class VolumeCode(StrEnum):
+    """Outcomes of a volume request, named like gRPC's status codes, which the kubelet acts upon."""
+
+    INVALID_ARGUMENT = "INVALID_ARGUMENT"
+    NOT_FOUND = "NOT_FOUND"
+    ALREADY_EXISTS = "ALREADY_EXISTS"  # the target holds another dataset
+    PERMISSION_DENIED = "PERMISSION_DENIED"
+    ABORTED = "ABORTED"  # an unpublish overtook the call
+    UNAVAILABLE = "UNAVAILABLE"  # not yet: the kubelet asks again
+    INTERNAL = "INTERNAL"  # a mount failed
+
+
+class VolumeError(SidecarError):
+    """A volume request of the kubelet ends with this code and sentence; the sentence becomes an event of the pod."""
+
+    reason = Reason.MOUNT_FAILED
+
+    def __init__(self, code: VolumeCode, message: str) -> None:
+        super().__init__(message, temporary=code is VolumeCode.UNAVAILABLE)
+        self.code = code
+
+
+class KeeperUnavailable(SidecarError):
+    """The keeper does not answer on its socket, or refuses to serve or release a FUSE file system."""
+
+    reason = Reason.MOUNT_FAILED
+    temporary = True
