@@ -1,0 +1,100 @@
+"""The CLI's few requests to the API server, with errors as sentences."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from stoker_api.dataset import Dataset
+from stoker_api.nodecache import NodeCache
+from stoker_cli.errors import NOT_FOUND, UNREACHABLE, CliError
+from stoker_kube.client import KubeClient
+from stoker_kube.context import default_namespace
+from stoker_kube.errors import KubeError, NotFound
+from stoker_kube.resources import DATASETS, EVENTS, NODE_CACHES, PODS, Kind
+
+
+@dataclass(frozen=True)
+class Target:
+    """Which cluster and namespace the user means."""
+
+    kubeconfig: Path | None = None
+    context: str | None = None
+    namespace: str | None = None
+
+    @property
+    def own_namespace(self) -> str:
+        """The namespace asked for, else the context's."""
+        return self.namespace or default_namespace(self.kubeconfig, self.context)
+
+
+class Cluster:
+    """Typed reads and the small writes that the commands make."""
+
+    def __init__(self, client: KubeClient, namespace: str) -> None:
+        self._client = client
+        self.namespace = namespace
+
+    async def dataset(self, name: str) -> Dataset:
+        """Raises CliError with NOT_FOUND."""
+        return Dataset.model_validate(await self._get(DATASETS, name))
+
+    async def datasets(self, everywhere: bool) -> list[Dataset]:
+        """All Datasets of the namespace, or of all namespaces."""
+        listing = await self._client.list(DATASETS, "" if everywhere else self.namespace)
+        return [Dataset.model_validate(item) for item in listing.items]
+
+    async def node_caches(self) -> list[NodeCache]:
+        """Every node's cache, by name."""
+        listing = await self._client.list(NODE_CACHES)
+        return sorted((NodeCache.model_validate(item) for item in listing.items), key=lambda cache: cache.metadata.name)
+
+    async def pod(self, name: str) -> dict[str, Any]:
+        """Raises CliError with NOT_FOUND."""
+        return await self._get(PODS, name)
+
+    async def events(self, pod: dict[str, Any]) -> Sequence[dict[str, Any]]:
+        """Events about one pod."""
+        selector = f"involvedObject.uid={pod['metadata']['uid']}"
+        return (await self._client.list(EVENTS, self.namespace, field_selector=selector)).items
+
+    async def annotate(self, name: str, annotation: str) -> datetime:
+        """Put the time of now on a Dataset, and return it: how `warm` and `refresh` ask the operator."""
+        # Whole seconds, as the times in a status are: the answer must not look older than the question.
+        now = datetime.now(UTC).replace(microsecond=0)
+        await self._patch(name, {"metadata": {"annotations": {annotation: now.isoformat()}}})
+        return now
+
+    async def pause(self, name: str, paused: bool) -> None:
+        """Set spec.warm.paused."""
+        await self._patch(name, {"spec": {"warm": {"paused": paused}}})
+
+    async def _patch(self, name: str, body: dict[str, Any]) -> None:
+        try:
+            await self._client.patch(DATASETS, name, body, self.namespace)
+        except NotFound as error:
+            raise self._missing(DATASETS, name) from error
+
+    async def _get(self, kind: Kind, name: str) -> dict[str, Any]:
+        try:
+            return await self._client.get(kind, name, self.namespace)
+        except NotFound as error:
+            raise self._missing(kind, name) from error
+
+    def _missing(self, kind: Kind, name: str) -> CliError:
+        where = f"in namespace {self.namespace}: name another one with -n"
+        return CliError(f"There is no {kind.kind} {name} {where}.", NOT_FOUND)
+
+
+@asynccontextmanager
+async def connect(target: Target) -> AsyncIterator[Cluster]:
+    """A Cluster for the length of a command. Raises CliError for everything that the API server refuses."""
+    try:
+        async with await KubeClient.connect(target.kubeconfig, target.context) as client:
+            yield Cluster(client, target.own_namespace)
+    except NotFound as error:
+        raise CliError(f"Is Stoker installed in this cluster? {error}", NOT_FOUND) from error
+    except KubeError as error:
+        raise CliError(str(error), UNREACHABLE) from error

@@ -1,0 +1,14 @@
+"""What the CLI refuses, each with the exit code that scripts can tell apart."""
+
+FAILED = 1  # the dataset failed, or a wait ran out of time
+USAGE = 2  # click's own code for wrong arguments
+NOT_FOUND = 3
+UNREACHABLE = 4
+
+
+class CliError(Exception):
+    """A sentence for the user and an exit code."""
+
+    def __init__(self, message: str, exit_code: int = FAILED) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code

@@ -1,0 +1,229 @@
+"""The commands of `stoker`, also found by kubectl as `kubectl stoker`."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Coroutine
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from stoker_api import names
+from stoker_api.dataset import Dataset
+from stoker_api.meta import parse_duration
+from stoker_cli import render, rows, waiting
+from stoker_cli.cluster import Cluster, Target, connect
+from stoker_cli.errors import CliError
+from stoker_cli.why import dumps, explain
+
+# Width of what goes to a pipe: wide enough that no table row is folded, since scripts and CI logs do not scroll sideways.
+PIPE_WIDTH = 200
+OUTPUT = click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+
+
+def console() -> Console:
+    """Standard output, as wide as it is, or PIPE_WIDTH when nobody looks."""
+    return Console() if sys.stdout.isatty() else Console(width=PIPE_WIDTH)
+
+
+def run(work: Coroutine[None, None, None]) -> None:
+    """Run one command; what it refuses becomes a sentence on standard error and an exit code."""
+    try:
+        asyncio.run(work)
+    except CliError as error:
+        click.echo(f"stoker: {error}", err=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(130)  # 128 + SIGINT, as shells expect
+
+
+def print_json(value: object) -> None:
+    """Indented JSON on standard output."""
+    click.echo(json.dumps(value, indent=2))
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(version("stoker"), prog_name="stoker")
+@click.option(
+    "--kubeconfig", type=click.Path(dir_okay=False, path_type=Path), help="Default: $KUBECONFIG or ~/.kube/config."
+)
+@click.option("--context", "kube_context", help="Context of the kubeconfig.")
+@click.option("-n", "--namespace", help="Default: the context's namespace.")
+@click.pass_context
+def main(context: click.Context, /, kubeconfig: Path | None, kube_context: str | None, namespace: str | None) -> None:
+    """See what training data is warm, warm it, and learn why a pod waits.
+
+    Exit codes: 0 good, 1 the dataset failed or the wait ran out, 2 wrong usage, 3 not found, 4 cluster not reachable.
+    """
+    context.obj = Target(kubeconfig, kube_context, namespace)
+
+
+def with_namespace(target: Target, namespace: str | None) -> Target:
+    """`stoker status -n X` works as `stoker -n X status` does."""
+    return replace(target, namespace=namespace) if namespace else target
+
+
+NAMESPACE = click.option("-n", "--namespace", help="Default: the context's namespace.")
+
+
+@main.command()
+@click.argument("dataset", required=False)
+@click.option("-A", "--all-namespaces", is_flag=True, help="Datasets of every namespace.")
+@click.option("-w", "--watch", is_flag=True, help="With DATASET: follow it until it is settled.")
+@click.option("--timeout", default="24h", show_default=True, help="How long --watch follows.")
+@NAMESPACE
+@OUTPUT
+@click.pass_obj
+def status(
+    target: Target,
+    dataset: str | None,
+    all_namespaces: bool,
+    watch: bool,
+    timeout: str,
+    namespace: str | None,
+    output: str,
+) -> None:
+    """How warm Datasets are; on a terminal a moving DATASET is followed live."""
+    run(_status(with_namespace(target, namespace), dataset, all_namespaces, watch, _seconds(timeout), output))
+
+
+async def _status(target: Target, name: str | None, everywhere: bool, watch: bool, timeout: float, output: str) -> None:
+    async with connect(target) as cluster:
+        if name is None:
+            _show_all(await cluster.datasets(everywhere), cluster.namespace, output)
+        else:
+            await _show_one(cluster, await cluster.dataset(name), watch, timeout, output)
+
+
+async def _show_one(cluster: Cluster, dataset: Dataset, watch: bool, timeout: float, output: str) -> None:
+    if output == "json":
+        print_json(dataset.wire())
+    elif watch or (sys.stdout.isatty() and not rows.settled(dataset)):
+        await waiting.until(lambda: cluster.dataset(dataset.metadata.name), rows.settled, console(), timeout)
+    else:
+        console().print(render.dataset(dataset))
+
+
+def _show_all(datasets: list[Dataset], namespace: str, output: str) -> None:
+    if output == "json":
+        print_json([dataset.wire() for dataset in datasets])
+    elif datasets:
+        console().print(render.datasets(datasets))
+    else:
+        click.echo(f"No Datasets in namespace {namespace} (-A shows all namespaces).", err=True)
+
+
+@main.command()
+@click.argument("dataset")
+@click.option("--wait", is_flag=True, help="Return when it is warm; exit code 1 when it failed.")
+@click.option("--timeout", default="1h", show_default=True, help="How long --wait waits.")
+@NAMESPACE
+@click.pass_obj
+def warm(target: Target, dataset: str, wait: bool, timeout: str, namespace: str | None) -> None:
+    """Fetch a whole DATASET onto its nodes now, whatever its warm.policy."""
+    run(_warm(with_namespace(target, namespace), dataset, wait, _seconds(timeout)))
+
+
+@main.command()
+@click.argument("dataset")
+@click.option("--wait", is_flag=True, help="Return when the new version is warm; exit code 1 when it failed.")
+@click.option("--timeout", default="1h", show_default=True, help="How long --wait waits.")
+@NAMESPACE
+@click.pass_obj
+def refresh(target: Target, dataset: str, wait: bool, timeout: str, namespace: str | None) -> None:
+    """List the source of DATASET again; new pods get what changed."""
+    run(_refresh(with_namespace(target, namespace), dataset, wait, _seconds(timeout)))
+
+
+async def _warm(target: Target, name: str, wait: bool, timeout: float) -> None:
+    async with connect(target) as cluster:
+        await cluster.annotate(name, names.ANNOTATION_WARM_REQUESTED)
+        await _follow(cluster, name, waiting.warm if wait else None, timeout)
+
+
+async def _refresh(target: Target, name: str, wait: bool, timeout: float) -> None:
+    async with connect(target) as cluster:
+        asked = await cluster.annotate(name, names.ANNOTATION_REFRESH_REQUESTED)
+        await _follow(cluster, name, waiting.refreshed(asked) if wait else None, timeout)
+
+
+async def _follow(cluster: Cluster, name: str, done: waiting.Done | None, timeout: float) -> None:
+    click.echo(f"Asked for {cluster.namespace}/{name}." + ("" if done else f" Follow it with: stoker status {name}"))
+    if done:
+        await waiting.until(lambda: cluster.dataset(name), done, console(), timeout)
+
+
+@main.command()
+@click.argument("dataset")
+@NAMESPACE
+@click.pass_obj
+def pause(target: Target, dataset: str, namespace: str | None) -> None:
+    """Hold the warming of DATASET; pods go on reading."""
+    run(_pause(with_namespace(target, namespace), dataset, paused=True))
+
+
+@main.command()
+@click.argument("dataset")
+@NAMESPACE
+@click.pass_obj
+def resume(target: Target, dataset: str, namespace: str | None) -> None:
+    """Go on warming DATASET after `stoker pause`."""
+    run(_pause(with_namespace(target, namespace), dataset, paused=False))
+
+
+async def _pause(target: Target, name: str, paused: bool) -> None:
+    async with connect(target) as cluster:
+        await cluster.pause(name, paused)
+        click.echo(f"{cluster.namespace}/{name} is {'paused' if paused else 'warming again'}.")
+
+
+@main.command()
+@click.argument("pod")
+@NAMESPACE
+@OUTPUT
+@click.pass_obj
+def why(target: Target, pod: str, namespace: str | None, output: str) -> None:
+    """Why POD waits, or why it landed where it did."""
+    run(_why(with_namespace(target, namespace), pod, output))
+
+
+async def _why(target: Target, name: str, output: str) -> None:
+    async with connect(target) as cluster:
+        pod = await cluster.pod(name)
+        explanation = explain(pod, await cluster.events(pod))
+        if output == "json":
+            click.echo(dumps(explanation))
+        else:
+            console().print(render.explanation(explanation))
+
+
+@main.command()
+@OUTPUT
+@click.pass_obj
+def nodes(target: Target, output: str) -> None:
+    """What each node's cache holds."""
+    run(_nodes(target, output))
+
+
+async def _nodes(target: Target, output: str) -> None:
+    async with connect(target) as cluster:
+        caches = await cluster.node_caches()
+        if output == "json":
+            print_json([cache.wire() for cache in caches])
+        elif caches:
+            console().print(render.node_caches(caches))
+        else:
+            click.echo(
+                "No NodeCaches yet: is the sidecar's DaemonSet running? kubectl get pods -A -l app.kubernetes.io/name=stoker",
+                err=True,
+            )
+
+
+def _seconds(text: str) -> float:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--timeout") from error

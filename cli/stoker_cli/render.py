@@ -1,0 +1,63 @@
+"""Tables and progress bars on a terminal."""
+
+from collections.abc import Iterable, Sequence
+
+from rich.console import Group, RenderableType
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from stoker_api.dataset import Dataset
+from stoker_api.meta import format_bytes
+from stoker_api.nodecache import NodeCache
+from stoker_cli import rows
+from stoker_cli.why import Explanation
+
+BAR_WIDTH = 30  # columns; leaves room for the rest on an 80-column terminal
+
+
+def table(columns: Sequence[str], lines: Iterable[Sequence[str]]) -> Table:
+    """A plain table as kubectl prints them."""
+    out = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        out.add_column(column, overflow="fold", no_wrap=column in ("NAME", "NODE", "PHASE"))
+    for line in lines:
+        out.add_row(*line)
+    return out
+
+
+def datasets(items: Sequence[Dataset]) -> RenderableType:
+    """All Datasets, a line each."""
+    columns = ("NAMESPACE", "NAME", "PHASE", "FILES", "TOTAL", "CACHED%", "NODES", "SPEED", "ETA")
+    return table(columns, (rows.dataset_row(item) for item in rows.by_name(items)))
+
+
+def dataset(item: Dataset) -> RenderableType:
+    """One Dataset: a bar, its sentence, and a line for each node."""
+    now = rows.progress(item)
+    bar = Table.grid(padding=(0, 1))
+    facts = f"{100 * now.share:3.0f} %  {format_bytes(now.done)} of {format_bytes(now.total)}"
+    pace = f"{format_bytes(now.speed)}/s  ETA {now.eta or rows.UNKNOWN}" if now.speed else ""
+    bar.add_row(ProgressBar(total=1.0, completed=now.share, width=BAR_WIDTH), facts, pace)
+    columns = ("NODE", "PHASE", "WARM", "SHARE", "SPEED", "ETA", "MODE", "LAST ERROR")
+    nodes = table(columns, (rows.node_detail_row(node, item.status.bytes or 0) for node in item.status.nodes))
+    title = f"{item.key}: {item.status.phase or 'Pending'}. {rows.message(item)}"
+    return Group(title, bar, nodes) if item.status.nodes else Group(title)
+
+
+def node_caches(caches: Sequence[NodeCache]) -> RenderableType:
+    """All nodes, a line each, and below each what it holds."""
+    columns = ("NODE", "READY", "DATASETS", "USED", "CAPACITY", "FREE", "WARMING", "MOUNTS", "MODES")
+    parts: list[RenderableType] = [table(columns, (rows.node_row(cache) for cache in caches))]
+    held = [(cache.metadata.name, *rows.held_row(item)) for cache in caches for item in cache.status.datasets]
+    if held:
+        parts += ["", table(("NODE", "DATASET", "PHASE", "WARM", "SHARE", "SPEED", "ETA"), held)]
+    return Group(*parts)
+
+
+def explanation(item: Explanation) -> RenderableType:
+    """The sentences of `why`, then the events."""
+    parts: list[RenderableType] = [f"pod {item.pod}: {item.state}", *(f"  {line}" for line in item.lines)]
+    if item.events:
+        events = ((event["time"], event["reason"], event["message"]) for event in item.events)
+        parts += ["", table(("TIME", "REASON", "MESSAGE"), events)]
+    return Group(*parts)

@@ -1,0 +1,105 @@
+"""Objects -> the words of a table; pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from stoker_api.dataset import Dataset, DatasetNode, Phase
+from stoker_api.meta import format_bytes, format_duration
+from stoker_api.names import ConditionType
+from stoker_api.nodecache import NodeCache, NodeDatasetStatus
+
+SETTLED = {Phase.READY, Phase.DEGRADED, Phase.FAILED}
+UNKNOWN = "-"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a dataset is: ``done`` and ``total`` in bytes over all wanted nodes, ``speed`` in bytes a second."""
+
+    done: int
+    total: int
+    speed: int
+    eta: str
+
+    @property
+    def share(self) -> float:
+        """0 to 1; an empty dataset is done."""
+        return min(1.0, self.done / self.total) if self.total else 0.0
+
+
+def progress(dataset: Dataset) -> Progress:
+    """Bytes warm on the dataset's nodes against what they should hold."""
+    status = dataset.status
+    done = sum(node.warm_bytes for node in status.nodes)
+    return Progress(done, (status.bytes or 0) * len(status.nodes), status.bytes_per_second, status.eta)
+
+
+def settled(dataset: Dataset) -> bool:
+    """Whether nothing more is expected to happen by itself soon."""
+    observed = dataset.status.observed_generation >= dataset.metadata.generation
+    return observed and dataset.status.phase in SETTLED
+
+
+def message(dataset: Dataset) -> str:
+    """The sentence of the condition that matters most now."""
+    order = (
+        (ConditionType.DELETION_BLOCKED, "True"),
+        (ConditionType.ACCEPTED, "False"),
+        (ConditionType.LISTED, "False"),
+        (ConditionType.DEGRADED, "True"),
+        (ConditionType.WARM, "False"),
+        (ConditionType.READY, "True"),
+    )
+    by_type = {condition.type: condition for condition in dataset.status.conditions}
+    for kind, status in order:
+        condition = by_type.get(kind)
+        if condition is not None and condition.status == status:
+            return condition.message
+    return "the operator has not looked at it yet: is it running?" if not by_type else ""
+
+
+def dataset_row(dataset: Dataset) -> Sequence[str]:
+    """NAMESPACE, NAME, PHASE, FILES, TOTAL, CACHED%, NODES, SPEED, ETA."""
+    status = dataset.status
+    files = UNKNOWN if status.files is None else f"{status.files:,}"
+    shown = (status.total, status.cached_percent, status.warm_nodes, status.speed, status.eta)
+    phase = str(status.phase) if status.phase else UNKNOWN
+    return (dataset.metadata.namespace, dataset.metadata.name, phase, files, *(word or UNKNOWN for word in shown))
+
+
+def node_detail_row(node: DatasetNode, total: int) -> Sequence[str]:
+    """NODE, PHASE, WARM, SHARE, SPEED, ETA, MODE, LAST ERROR of one node of one dataset."""
+    share = f"{100 * node.warm_bytes / total:.0f}%" if total else UNKNOWN
+    speed = f"{format_bytes(node.bytes_per_second)}/s" if node.bytes_per_second else UNKNOWN
+    words = (node.phase, format_bytes(node.warm_bytes), share, speed, node.eta, node.mode, node.last_error)
+    return (node.name, *(word or UNKNOWN for word in words))
+
+
+def node_row(cache: NodeCache) -> Sequence[str]:
+    """NODE, READY, DATASETS, USED, CAPACITY, FREE, WARMING, MOUNTS, MODES."""
+    status = cache.status
+    ready = next((c.status for c in status.conditions if c.type == ConditionType.READY), "Unknown")
+    return (
+        cache.metadata.name,
+        ready,
+        str(len(status.datasets)),
+        format_bytes(status.used_bytes),
+        format_bytes(status.capacity_bytes),
+        format_bytes(status.available_bytes),
+        status.warming or UNKNOWN,
+        str(len(status.mounts)),
+        ",".join(status.modes) or UNKNOWN,
+    )
+
+
+def held_row(held: NodeDatasetStatus) -> Sequence[str]:
+    """DATASET, PHASE, WARM, SHARE, SPEED, ETA of one dataset of one node."""
+    share = f"{100 * held.warm_bytes / held.bytes:.0f}%" if held.bytes else UNKNOWN
+    speed = f"{format_bytes(held.bytes_per_second)}/s" if held.bytes_per_second else UNKNOWN
+    eta = UNKNOWN if held.eta_seconds is None else format_duration(held.eta_seconds)
+    return (f"{held.namespace}/{held.name}", held.phase, format_bytes(held.warm_bytes), share, speed, eta)
+
+
+def by_name(datasets: Iterable[Dataset]) -> list[Dataset]:
+    """Sorted as kubectl sorts: by namespace, then name."""
+    return sorted(datasets, key=lambda dataset: (dataset.metadata.namespace, dataset.metadata.name))

@@ -1,0 +1,60 @@
+"""Watching a Dataset until it settles, with a live picture on a terminal and plain lines elsewhere."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+
+from rich.console import Console
+from rich.live import Live
+
+from stoker_api.dataset import Dataset, Phase
+from stoker_api.names import ConditionType, Reason
+from stoker_cli import render, rows
+from stoker_cli.errors import FAILED, CliError
+
+# Seconds between looks: the sidecars report every 2 s at most, so looking oftener shows nothing new.
+INTERVAL = 1.0
+Read = Callable[[], Awaitable[Dataset]]
+Done = Callable[[Dataset], bool]
+
+
+def warm(dataset: Dataset) -> bool:
+    """Whether every byte is where it should be, by the nodes' word and not by the policy's."""
+    return any(
+        c.type == ConditionType.WARM and c.status == "True" and c.reason == Reason.WARM
+        for c in dataset.status.conditions
+    )
+
+
+def refreshed(asked: datetime) -> Done:
+    """Whether a listing that began after ``asked`` is in, and what it found has settled."""
+
+    def done(dataset: Dataset) -> bool:
+        listed = dataset.status.listed_at
+        return bool(listed) and datetime.fromisoformat(str(listed)) >= asked and rows.settled(dataset)
+
+    return done
+
+
+async def until(read: Read, done: Done, console: Console, timeout: float) -> Dataset:
+    """Follow one Dataset, showing it, until ``done``.
+
+    Raises CliError when ``timeout`` (seconds) passes or the Dataset failed.
+    """
+    deadline = time.monotonic() + timeout
+    with Live(console=console, refresh_per_second=4) as live:
+        while True:
+            dataset = await read()
+            live.update(render.dataset(dataset))
+            if done(dataset):
+                return dataset
+            _refuse(dataset, timeout, late=time.monotonic() > deadline)
+            await asyncio.sleep(INTERVAL)
+
+
+def _refuse(dataset: Dataset, timeout: float, late: bool) -> None:
+    if dataset.status.phase is Phase.FAILED and dataset.status.observed_generation >= dataset.metadata.generation:
+        raise CliError(f"{dataset.key} failed: {rows.message(dataset)}", FAILED)
+    if late:
+        raise CliError(f"{dataset.key} is still {dataset.status.phase} after {timeout:.0f}s: {rows.message(dataset)}")

@@ -1,0 +1,53 @@
+"""What a table says of a Dataset."""
+
+import pytest
+
+from stoker_api.dataset import Dataset, Phase
+from stoker_cli import rows
+
+
+def dataset(**status: object) -> Dataset:
+    return Dataset.model_validate(
+        {
+            "metadata": {"name": "d", "namespace": "n", "generation": 2},
+            "spec": {"source": {"uri": "s3://bucket/"}},
+            "status": {"observedGeneration": 2, **status},
+        }
+    )
+
+
+def condition(kind: str, status: str, message: str) -> dict[str, str]:
+    return {
+        "type": kind,
+        "status": status,
+        "reason": "R",
+        "message": message,
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+
+
+def test_progress_counts_every_wanted_node() -> None:
+    half = dataset(bytes=100, nodes=[{"name": "a", "warmBytes": 100}, {"name": "b", "warmBytes": 0}])
+    assert rows.progress(half).share == pytest.approx(0.5)
+
+
+def test_nothing_known_is_no_progress() -> None:
+    assert rows.progress(dataset()).share == 0
+
+
+@pytest.mark.parametrize(("phase", "settled"), [(p, p in rows.SETTLED) for p in Phase])
+def test_a_dataset_is_settled_when_nothing_more_happens_by_itself(phase: Phase, settled: bool) -> None:
+    assert rows.settled(dataset(phase=phase)) is settled
+
+
+def test_a_status_of_an_older_spec_is_not_settled() -> None:
+    assert not rows.settled(dataset(phase="Ready", observedGeneration=1))
+
+
+def test_the_condition_that_hurts_is_the_message() -> None:
+    conditions = [condition("Ready", "False", "later"), condition("Listed", "False", "no such bucket")]
+    assert rows.message(dataset(conditions=conditions)) == "no such bucket"
+
+
+def test_a_dataset_that_no_one_looked_at_hints_at_the_operator() -> None:
+    assert "is it running?" in rows.message(dataset())
