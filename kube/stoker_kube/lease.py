@@ -69,6 +69,11 @@ class LeaderElection:
         """Whether the lease is ours."""
         return self._keeper is not None and not self.lost.is_set()
 
+    @property
+    def observed_holder(self) -> str:
+        """Who held the lease at the last look; empty: nobody, or not looked yet."""
+        return self._seen.holder if self._seen else ""
+
     async def acquire(self) -> None:
         """Wait until the lease is ours; from then on it is renewed in the background until ``lost`` or ``release``."""
         while not await self._attempt():

@@ -1,0 +1,158 @@
+"""etcd and kube-apiserver on loopback, for tests that need the real API and no nodes."""
+
+import shutil
+import socket
+import subprocess
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from e2e.cluster.build import Programs
+from e2e.cluster.processes import run, wait_for
+from stoker_kube.client import KubeClient
+
+TOKEN = "admin-of-the-tests"
+START_SECONDS = 60.0
+CRDS = Path(__file__).resolve().parents[2] / "crds"
+
+
+@dataclass
+class ApiServer:
+    """A running API server. ``kubeconfig`` is an administrator's; ``client()`` is an asynchronous context manager."""
+
+    kubeconfig: Path
+    url: str
+    token: str = TOKEN
+
+    async def client(self) -> KubeClient:
+        """A new administrator's client: ``async with await apiserver.client() as kube``."""
+        return await KubeClient.connect(self.kubeconfig)
+
+    def kubectl(self, *words: str) -> str:
+        """Run kubectl as the administrator and return what it printed."""
+        return run(Programs().path("kubectl"), "--kubeconfig", self.kubeconfig, *words)
+
+
+class LocalControlPlane:
+    """Starts both programs below ``folder`` and ends them; a context manager that yields an ApiServer."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._stack = ExitStack()
+
+    def __enter__(self) -> ApiServer:
+        with self._stack:
+            server = self._start()
+            self._stack = self._stack.pop_all()
+        return server
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _start(self) -> ApiServer:
+        etcd, peer, secure = _free_ports(3)
+        self._daemon("etcd", [_etcd(), *_etcd_flags(self._folder / "etcd", etcd, peer)])
+        key = self._folder / "service-account.key"
+        key.write_bytes(_private_key())
+        tokens = self._folder / "tokens.csv"
+        tokens.write_text(f'{TOKEN},admin,admin,"system:masters"\n')
+        flags = _apiserver_flags(self._folder / "tls", etcd, secure, key, tokens)
+        process = self._daemon("kube-apiserver", [str(Programs().path("kube-apiserver")), *flags])
+        server = ApiServer(self._kubeconfig(secure), f"https://127.0.0.1:{secure}")
+        log = self._folder / "kube-apiserver.log"
+        wait_for("kube-apiserver", lambda: _ready(server), START_SECONDS, log, lambda: process.poll() is None)
+        server.kubectl("apply", *(f"--filename={file}" for file in sorted(CRDS.glob("*.yaml"))))
+        server.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd", "--all")
+        return server
+
+    def _daemon(self, name: str, argv: list[str]) -> subprocess.Popen[bytes]:
+        log = self._stack.enter_context((self._folder / f"{name}.log").open("wb"))
+        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._folder)
+        self._stack.callback(_end, process)
+        return process
+
+    def _kubeconfig(self, port: int) -> Path:
+        certificate = str(self._folder / "tls" / "apiserver.crt")  # made by the server itself, for loopback
+        cluster = {"server": f"https://127.0.0.1:{port}", "certificate-authority": certificate}
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "local", "cluster": cluster}],
+            "users": [{"name": "admin", "user": {"token": TOKEN}}],
+            "contexts": [{"name": "local", "context": {"cluster": "local", "user": "admin"}}],
+            "current-context": "local",
+        }
+        file = self._folder / "kubeconfig"
+        file.write_text(yaml.safe_dump(config))
+        return file
+
+
+def _etcd() -> str:
+    found = shutil.which("etcd")
+    assert found, "etcd is missing: `python -m e2e.cluster build` installs it"
+    return found
+
+
+def _etcd_flags(data: Path, client: int, peer: int) -> list[str]:
+    urls = [f"--{kind}-client-urls=http://127.0.0.1:{client}" for kind in ("listen", "advertise")]
+    peers = [f"--listen-peer-urls=http://127.0.0.1:{peer}", f"--initial-advertise-peer-urls=http://127.0.0.1:{peer}"]
+    # Thrown away after the tests, so that fsync would save nothing.
+    return [
+        f"--data-dir={data}",
+        *urls,
+        *peers,
+        f"--initial-cluster=default=http://127.0.0.1:{peer}",
+        "--unsafe-no-fsync",
+    ]
+
+
+def _apiserver_flags(tls: Path, etcd: int, secure: int, key: Path, tokens: Path) -> list[str]:
+    flags = {
+        "advertise-address": "127.0.0.1",
+        "allow-privileged": "true",
+        "authorization-mode": "RBAC",
+        "bind-address": "127.0.0.1",
+        "cert-dir": tls,
+        # No controller makes the namespaces' default ServiceAccounts here, and pods would be refused without.
+        "disable-admission-plugins": "ServiceAccount",
+        "etcd-servers": f"http://127.0.0.1:{etcd}",
+        "secure-port": secure,
+        "service-account-issuer": "https://kubernetes.default.svc",
+        "service-account-key-file": key,
+        "service-account-signing-key-file": key,
+        "service-cluster-ip-range": "10.0.0.0/24",
+        "token-auth-file": tokens,
+    }
+    return [f"--{name}={value}" for name, value in flags.items()]
+
+
+def _private_key() -> bytes:
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    return key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
+
+
+def _ready(server: ApiServer) -> bool:
+    probe = run(Programs().path("kubectl"), "--kubeconfig", server.kubeconfig, "get", "--raw", "/readyz", check=False)
+    return probe == "ok"
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that were free a moment ago, all different."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(10)

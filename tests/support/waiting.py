@@ -1,0 +1,27 @@
+"""Wait for a condition with a deadline, instead of sleeping and hoping."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+SECONDS = 10.0
+
+
+async def eventually(condition: Callable[[], bool], seconds: float = SECONDS) -> None:
+    """Let other tasks run until ``condition`` holds. Raises TimeoutError."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    while not condition():
+        if loop.time() > deadline:
+            raise TimeoutError(f"waited {seconds} s in vain for {condition}")
+        turn = loop.create_future()
+        # A few milliseconds: sockets and threads get their turn, and the test does not spin.
+        loop.call_later(0.005, turn.set_result, None)
+        await turn
+
+
+async def take(count: int, stream: AsyncIterator[T], seconds: float = SECONDS) -> list[T]:
+    """The next ``count`` items. Raises TimeoutError."""
+    async with asyncio.timeout(seconds):
+        return [await anext(stream) for _ in range(count)]
