@@ -185,3 +185,27 @@ class KeeperUnavailable(SidecarError):
 
     reason = Reason.MOUNT_FAILED
     temporary = True
+
+
+class MountError(SidecarError):
+    """A mount, unmount or look at a mount failed. ``errno`` is the system call's."""
+
+    reason = Reason.MOUNT_FAILED
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.errno = code
+
+
+class ServeError(SidecarError):
+    """A FUSE server did not come up, or the keeper was asked for something that it cannot serve."""
+
+    reason = Reason.MOUNT_FAILED
+
+
+class FsError(SidecarError):
+    """A call of the file system fails with ``errno``; the message is for the log."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.errno = code

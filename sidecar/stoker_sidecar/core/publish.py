@@ -1,0 +1,196 @@
+"""Decides what becomes of one volume request: bind which version how, wait for what, or refuse. Pure."""
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from stoker_api.dataset import MountMode
+from stoker_api.nodecache import MountPhase, NodeDataset, NodeDatasetStatus, NodeMount
+from stoker_sidecar.errors import VolumeCode
+
+
+@dataclass(frozen=True)
+class PublishRequest:
+    """A pod's wish to see a dataset at ``target``, already checked. ``target`` is the key: the volume id of a
+    PersistentVolume is the same for all pods of a node."""
+
+    volume_id: str
+    target: Path
+    dataset_namespace: str
+    dataset: str
+    pod_namespace: str
+    pod: str
+    pod_uid: str
+    ephemeral: bool
+
+    @property
+    def name(self) -> str:
+        """``namespace/name`` of the dataset."""
+        return f"{self.dataset_namespace}/{self.dataset}"
+
+    @property
+    def row_id(self) -> str:
+        """What names this mount in NodeCache.status.mounts, where no two rows may have the same id."""
+        return self.volume_id if self.ephemeral else f"{self.volume_id}#{self.pod_uid}"
+
+
+@dataclass(frozen=True)
+class VersionOnDisk:
+    """A version whose manifest is on this node. ``complete``: every byte of it is, verified."""
+
+    folder: Path
+    files: int
+    bytes: int
+    complete: bool
+
+    @property
+    def manifest(self) -> Path:
+        """The SQLite file with the version's list of files."""
+        return self.folder / "manifest.sqlite"
+
+    @property
+    def tree(self) -> Path:
+        """The plain folder of the files that are here."""
+        return self.folder / "tree"
+
+    @property
+    def mode(self) -> MountMode:
+        """How a pod that mounts it now reads: without a daemon in the way as soon as nothing is missing."""
+        return MountMode.NATIVE if self.complete else MountMode.FUSE
+
+
+@dataclass(frozen=True)
+class Published:
+    """A volume that is mounted, or is just being. It keeps its version for life; ``fuse`` says that a FUSE layer lies
+    in its stack (perhaps under a native one), so that the version's FUSE server must live."""
+
+    request: PublishRequest
+    uid: str
+    version: str
+    folder: Path
+    files: int
+    bytes: int
+    mode: MountMode
+    fuse: bool
+
+
+@dataclass(frozen=True)
+class Bind:
+    """Mount this version."""
+
+    uid: str
+    version: str
+    on_disk: VersionOnDisk
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Not yet; ``reason`` tells the user what is waited for."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Refuse:
+    """Never, as things are."""
+
+    code: VolumeCode
+    reason: str
+
+
+def may_mount(pod_namespace: str, dataset: NodeDataset) -> bool:
+    """Whether pods of a namespace may mount a dataset: its own always, others by pattern (case matters)."""
+    granted = any(fnmatchcase(pod_namespace, pattern) for pattern in dataset.allowed_namespaces)
+    return granted or pod_namespace == dataset.namespace
+
+
+def decide(
+    request: PublishRequest,
+    dataset: NodeDataset | None,
+    status: NodeDatasetStatus | None,
+    on_disk: VersionOnDisk | None,
+) -> Bind | Wait | Refuse:
+    """What becomes of a request now. ``on_disk``: the version that the plan gives to new mounts, if its manifest is here."""
+    if dataset is None:
+        return Wait(
+            f"this node has asked the operator for the Dataset {request.name} and was not given it yet; if this stays, check "
+            f"that it exists (kubectl get dataset {request.dataset} -n {request.dataset_namespace}) and that the operator runs"
+        )
+    if not may_mount(request.pod_namespace, dataset):
+        return Refuse(VolumeCode.PERMISSION_DENIED, _denied(request, dataset))
+    if not dataset.version:
+        return Wait(f"the Dataset {request.name} has no version to mount yet: {_why_unlisted(status)}")
+    if on_disk is None:
+        return Wait(
+            f"the file list of the Dataset {request.name}, version {dataset.version[:12]}, is not on this node yet"
+            + (f": {status.error.message}" if status is not None and status.error is not None else "")
+        )
+    return Bind(dataset.uid, dataset.version, on_disk)
+
+
+def _denied(request: PublishRequest, dataset: NodeDataset) -> str:
+    granted = ", ".join(dataset.allowed_namespaces) or "no other namespace"
+    return (
+        f"pods of namespace {request.pod_namespace!r} may not mount the Dataset {request.name}: it allows {dataset.namespace} "
+        f"and {granted}; its owner can add the namespace to spec.access.namespaces"
+    )
+
+
+def _why_unlisted(status: NodeDatasetStatus | None) -> str:
+    if status is not None and status.listing is not None and status.listing.error is not None:
+        return f"its listing failed: {status.listing.error.message}"
+    if status is not None and status.error is not None:
+        return status.error.message
+    return "its source is being listed (kubectl describe dataset shows how far it is)"
+
+
+def published(request: PublishRequest, choice: Bind) -> Published:
+    """The record of a mount that is about to be made."""
+    here = choice.on_disk
+    return Published(
+        request=request,
+        uid=choice.uid,
+        version=choice.version,
+        folder=here.folder,
+        files=here.files,
+        bytes=here.bytes,
+        mode=here.mode,
+        fuse=here.mode is MountMode.FUSE,
+    )
+
+
+def pending_row(request: PublishRequest) -> NodeMount:
+    """The row that asks the operator for the dataset."""
+    return NodeMount(
+        volume_id=request.row_id,
+        dataset_namespace=request.dataset_namespace,
+        dataset=request.dataset,
+        pod_namespace=request.pod_namespace,
+        pod=request.pod,
+        pod_uid=request.pod_uid,
+    )
+
+
+def mounted_row(record: Published) -> NodeMount:
+    """The row that says which pod reads which version how."""
+    mounted = {"phase": MountPhase.MOUNTED, "version": record.version, "mode": record.mode}
+    return pending_row(record.request).model_copy(update=mounted)
+
+
+@dataclass(frozen=True)
+class VolumeReport:
+    """What NodeGetVolumeStats tells: the version's size, and what is wrong with the mount, if anything."""
+
+    files: int
+    bytes: int
+    trouble: str = ""
+
+
+def report(record: Published, dead: bool, status: NodeDatasetStatus | None) -> VolumeReport:
+    """Size and health of a published volume. ``dead``: its FUSE server is gone and reads fail."""
+    trouble = ""
+    if dead:
+        trouble = "the file system of this volume does not answer: the node's sidecar mounts it again when it starts"
+    elif status is not None and status.error is not None and record.mode is not MountMode.NATIVE:
+        trouble = status.error.message
+    return VolumeReport(record.files, record.bytes, trouble)
