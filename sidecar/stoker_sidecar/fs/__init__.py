@@ -1,0 +1,1 @@
+"""The read side: the file system over a manifest, its FUSE shell and process, and the mounts that pods see."""

@@ -1,0 +1,65 @@
+"""Mounts as pods see them: read-only layers on a target path. Blocking calls; run them off the event loop."""
+
+import errno
+from pathlib import Path
+
+from stoker_sidecar.core import mountinfo
+from stoker_sidecar.core.mountinfo import Mount
+from stoker_sidecar.errors import MountError
+from stoker_sidecar.keep import device
+from stoker_sidecar.keep.bind import bind_read_only
+from stoker_sidecar.keep.syscalls import detach
+
+_MOUNTINFO = Path("/proc/self/mountinfo")
+# Far beyond what publishing and promoting ever stack; more means that someone mounts as fast as we unmount.
+_MOST_LAYERS = 64
+
+
+def bind(source: Path, target: Path) -> None:
+    """Show the folder ``source`` at the existing folder ``target``, read-only, over whatever is mounted there.
+
+    Nothing is done when the top layer at ``target`` is that very folder already. Raises MountError.
+    """
+    if not _shows(source, target):
+        bind_read_only(str(source), str(target))
+
+
+def unmount_all(target: Path) -> int:
+    """Take every layer off ``target``, dead ones too, and return how many there were. Raises MountError."""
+    for count in range(_MOST_LAYERS):
+        if not layers(target):
+            return count
+        try:
+            detach(str(target))
+        except MountError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOENT):  # gone between the look and the call
+                raise
+    raise MountError(
+        errno.EBUSY, f"{target} still has mounts after {_MOST_LAYERS} were taken off: find out who mounts there"
+    )
+
+
+def layers(target: Path) -> tuple[Mount, ...]:
+    """What is mounted at exactly ``target``, bottom first. Never touches the mounts themselves, so a dead one is no matter."""
+    return mountinfo.layers(_MOUNTINFO.read_text(errors="surrogateescape"), _without_links(target))
+
+
+def is_dead(target: Path) -> bool:
+    """Whether the top layer at ``target`` is a FUSE mount whose keeper is gone. Waits while a live server is slow."""
+    return device.is_dead(str(target))
+
+
+def _without_links(target: Path) -> str:
+    """As the kernel writes it; the last part is the mount point itself and is not looked into, since it may be dead."""
+    return str(target.parent.resolve() / target.name)
+
+
+def _shows(source: Path, target: Path) -> bool:
+    """Whether the top of ``target`` is the same folder of the same file system."""
+    if not layers(target) or is_dead(target):
+        return False
+    try:
+        wanted, seen = source.stat(), target.stat()
+    except OSError:
+        return False  # bind says what is wrong with them
+    return (wanted.st_dev, wanted.st_ino) == (seen.st_dev, seen.st_ino)

@@ -1,0 +1,79 @@
+"""The keeper's command line; each flag may also be set by the environment variable that its help names."""
+
+import argparse
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+# The nobody-like user of the image: owns the cache, runs everything that touches the network or answers FUSE.
+_UNPRIVILEGED = 65532
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the keeper does; see ``--help``."""
+
+    run_dir: Path
+    mount_root: Path
+    cache_root: Path
+    run_as: int | None
+    unmount_on_exit: bool
+    agent_command: tuple[str, ...]
+    fetcher_command: tuple[str, ...]
+
+    @property
+    def keeper_socket(self) -> Path:
+        """Where the agent reaches the keeper."""
+        return self.run_dir / "keeper.sock"
+
+    @property
+    def fetcher_socket(self) -> Path:
+        """Where the agent and the FUSE servers reach the fetcher."""
+        return self.run_dir / "fetcher.sock"
+
+
+def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="stoker-sidecar",
+        description="Keeps the node's agent, fetcher and FUSE servers running, and the FUSE mounts alive when one dies.",
+        epilog="What follows -- is passed to the agent.",
+    )
+
+    def flag(name: str, default: str, text: str) -> None:
+        variable = "STOKER_" + name.upper().replace("-", "_")
+        value = environment.get(variable, default)
+        parser.add_argument(f"--{name}", default=value, help=f"{text} [{variable}; default: {default or 'none'}]")
+
+    python = shlex.quote(sys.executable)
+    flag("run-dir", "/run/stoker", "folder of the sockets between the sidecar's processes")
+    flag("mount-root", "/var/lib/stoker/mnt", "folder of the FUSE mounts; must be shared with the node (Bidirectional)")
+    flag("cache-root", "/var/lib/stoker/cache", "folder of the cached bytes")
+    flag("run-as", str(_UNPRIVILEGED), "user and group id of fetcher and FUSE servers; empty: the keeper's own")
+    flag("on-exit", "unmount", "unmount: take the FUSE mounts away at the end; keep: leave them for the next keeper")
+    flag("agent-command", f"{python} -m stoker_sidecar.main", "how the agent is started; empty: no agent")
+    flag("fetcher-command", f"{python} -m stoker_sidecar.fetcher", "how the fetcher is started; empty: no fetcher")
+    parser.add_argument("agent_arguments", nargs="*", metavar="-- AGENT ARGUMENT", help="passed to the agent")
+    return parser
+
+
+def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> Settings:
+    """Settings from the command line, then the environment, then defaults. Exits with a sentence on a wrong one."""
+    parser = _parser(environment)
+    options = parser.parse_args(argv)
+    if options.on_exit not in ("unmount", "keep"):
+        parser.error(f"--on-exit {options.on_exit!r} must be unmount or keep")
+    if options.run_as and not options.run_as.isdecimal():
+        parser.error(f"--run-as {options.run_as!r} must be a user id such as {_UNPRIVILEGED}")
+    agent = shlex.split(options.agent_command)
+    return Settings(
+        run_dir=Path(options.run_dir),
+        mount_root=Path(options.mount_root),
+        cache_root=Path(options.cache_root),
+        run_as=int(options.run_as) if options.run_as else None,
+        unmount_on_exit=options.on_exit == "unmount",
+        agent_command=tuple(agent + options.agent_arguments) if agent else (),
+        fetcher_command=tuple(shlex.split(options.fetcher_command)),
+    )
