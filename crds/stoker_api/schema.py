@@ -87,6 +87,14 @@ def open_api_schema(kind: type[Resource]) -> Schema:
     }
 
 
+def _without_rules(schema: Any) -> Any:
+    """The schema with no CEL rules. A NodeCache repeats Datasets, whose rules held when they were written; in a list with
+    no bound the API server would price each rule beyond its budget and refuse the CRD."""
+    if isinstance(schema, dict):
+        return {key: _without_rules(value) for key, value in schema.items() if key != "x-kubernetes-validations"}
+    return [_without_rules(item) for item in schema] if isinstance(schema, list) else schema
+
+
 def _column(column: PrinterColumn) -> Schema:
     out = column.wire()
     return out if column.priority else {key: value for key, value in out.items() if key != "priority"}
@@ -97,6 +105,8 @@ def crd(kind: type[Resource]) -> Schema:
     schema = open_api_schema(kind)
     if not schema["required"]:
         del schema["required"]
+    if kind is NodeCache:
+        schema = _without_rules(schema)
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
