@@ -1,0 +1,56 @@
+"""Puts the digits into a bucket, once: objects that are there with the right length are left alone."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from aiobotocore.session import get_session
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from examples.demo.place import Store
+
+AT_ONCE = 32  # uploads; enough to keep one connection pool busy, few enough for any server
+
+
+async def upload(store: Store, bucket: str, root: Path, say: Callable[[str], None]) -> int:
+    """Make ``bucket`` if need be and put every file below ``root`` there under its relative path. Returns bytes put."""
+    config = Config(max_pool_connections=AT_ONCE, s3={"addressing_style": "path"})
+    async with get_session().create_client(
+        "s3",
+        endpoint_url=store.endpoint,
+        region_name=store.region,
+        aws_access_key_id=store.access_key,
+        aws_secret_access_key=store.secret_key,
+        config=config,
+    ) as client:
+        await _make_bucket(client, bucket)
+        present = await _present(client, bucket)
+        missing = [path for path in _files(root) if present.get(str(path.relative_to(root))) != path.stat().st_size]
+        say(f"uploading {len(missing)} files to s3://{bucket}" if missing else f"s3://{bucket} has every file already")
+        limit = asyncio.Semaphore(AT_ONCE)
+
+        async def put(path: Path) -> int:
+            async with limit:
+                body = await asyncio.to_thread(path.read_bytes)
+                await client.put_object(Bucket=bucket, Key=str(path.relative_to(root)), Body=body)
+                return len(body)
+
+        return sum(await asyncio.gather(*map(put, missing)))
+
+
+def _files(root: Path) -> list[Path]:
+    return sorted(path for path in root.rglob("*") if path.is_file())
+
+
+async def _make_bucket(client, bucket: str) -> None:
+    try:
+        await client.create_bucket(Bucket=bucket)
+    except ClientError as error:
+        if error.response["Error"]["Code"] not in ("BucketAlreadyOwnedByYou", "BucketAlreadyExists"):
+            raise
+
+
+async def _present(client, bucket: str) -> dict[str, int]:
+    pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket)
+    return {item["Key"]: item["Size"] async for page in pages for item in page.get("Contents", [])}
