@@ -1,0 +1,76 @@
+"""Events never stop their teller: not when there are many, not when the API server is away."""
+
+import asyncio
+
+from stoker_kube.errors import Forbidden, Unavailable
+from stoker_kube.events import ATTEMPTS, PENDING_LIMIT, EventRecorder, ObjectRef
+from stoker_kube.resources import EVENTS
+from tests.fakes.kube import FakeKube
+from tests.support.waiting import eventually
+
+POD = ObjectRef("v1", "Pod", "trainer-0", "vision", "uid-1")
+NODE = ObjectRef("v1", "Node", "node-1")
+
+
+async def _no_wait(seconds: float) -> None:
+    """The tests' clock jumps."""
+
+
+async def written(kube: FakeKube, recorder: EventRecorder) -> list[dict[str, object]]:
+    task = asyncio.create_task(recorder.run())
+    await eventually(lambda: recorder.idle)
+    task.cancel()
+    return kube.objects(EVENTS)
+
+
+async def test_repeats_that_wait_are_written_once_with_their_count() -> None:
+    kube = FakeKube()
+    recorder = EventRecorder(kube, "stoker")
+    for _ in range(5):
+        recorder.event(POD, "Normal", "Released", "Goes to node-1.")
+    assert [event["count"] for event in await written(kube, recorder)] == [5]
+    assert kube.requests == [("create", "events")]
+
+
+async def test_an_event_of_a_cluster_scoped_object_lives_in_default() -> None:
+    kube = FakeKube()
+    recorder = EventRecorder(kube, "stoker")
+    recorder.event(NODE, "Warning", "DiskFull", "No room.")
+    assert [event["metadata"]["namespace"] for event in await written(kube, recorder)] == ["default"]  # type: ignore[index]  # JSON
+
+
+async def test_an_outage_is_retried_and_then_given_up() -> None:
+    kube = FakeKube()
+    recorder = EventRecorder(kube, "stoker", sleep=_no_wait)
+    kube.outage = Unavailable(503, "ServiceUnavailable", "Try later.")
+    recorder.event(POD, "Normal", "Released", "Goes to node-1.")
+    assert await written(kube, recorder) == []
+    assert len(kube.requests) == ATTEMPTS
+
+
+async def test_a_refusal_does_not_stop_the_next_event() -> None:
+    kube = FakeKube()
+    recorder = EventRecorder(kube, "stoker")
+    kube.fail_next("create", EVENTS, Forbidden(403, "Forbidden", "namespace is being terminated"))
+    recorder.event(POD, "Normal", "Released", "One.")
+    recorder.event(POD, "Normal", "Released", "Two.")
+    assert [event["message"] for event in await written(kube, recorder)] == ["Two."]
+
+
+async def test_a_flood_keeps_the_newest() -> None:
+    kube = FakeKube()
+    recorder = EventRecorder(kube, "stoker")
+    for number in range(PENDING_LIMIT + 1):
+        recorder.event(POD, "Normal", "Released", f"Number {number}.")
+    messages = {event["message"] for event in await written(kube, recorder)}
+    assert len(messages) == PENDING_LIMIT
+    assert "Number 0." not in messages
+
+
+async def test_a_long_message_is_cut_to_what_the_server_takes() -> None:
+    kube = FakeKube()
+    recorder = EventRecorder(kube, "stoker")
+    recorder.event(POD, "Normal", "Released", "ü" * 2000)
+    message = (await written(kube, recorder))[0]["message"]
+    assert isinstance(message, str)
+    assert len(message.encode()) <= 1024

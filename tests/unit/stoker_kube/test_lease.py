@@ -1,0 +1,75 @@
+"""Who may lead, and when a leader must stop."""
+
+import pytest
+
+from stoker_kube.errors import Unavailable
+from stoker_kube.lease import LeaderElection, Observed, is_free
+from stoker_kube.resources import LEASES
+from tests.fakes.kube import FakeKube
+from tests.support.waiting import eventually
+
+OUTAGE = Unavailable(0, "Unreachable", "Connection refused.")
+
+
+class Clock:
+    """Seconds that pass only while someone waits for them."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def candidate(kube: FakeKube, identity: str, clock: Clock) -> LeaderElection:
+    return LeaderElection(kube, "stoker", "operator", identity, clock=clock, sleep=clock.sleep)
+
+
+@pytest.mark.parametrize(
+    ("holder", "now", "free"),
+    [("", 0.0, True), ("me", 0.0, True), ("other", 14.0, False), ("other", 15.5, True)],
+)
+def test_a_lease_is_free_when_it_is_nobody_s_ours_or_has_run_out(holder: str, now: float, free: bool) -> None:
+    assert is_free(Observed(holder, "1", duration=15.0, since=0.0), "me", now) is free
+
+
+async def test_a_dead_leader_is_followed_after_its_lease_ran_out() -> None:
+    kube, clock = FakeKube(), Clock()
+    spec = {"holderIdentity": "dead", "leaseDurationSeconds": 15}
+    await kube.create(LEASES, {"metadata": {"name": "operator", "namespace": "stoker"}, "spec": spec})
+    heir = candidate(kube, "heir", clock)
+    await heir.acquire()
+    assert 15.0 < clock.now < 20.0
+    await heir.release()
+
+
+async def test_a_leader_that_cannot_renew_loses_before_another_may_take() -> None:
+    kube, clock = FakeKube(), Clock()
+    leader = candidate(kube, "one", clock)
+    await leader.acquire()
+    kube.outage = OUTAGE
+    await eventually(leader.lost.is_set)
+    assert clock.now < 15.0
+    assert not leader.leading
+    await leader.release()
+
+
+async def test_a_leader_that_was_replaced_stops_at_its_next_look() -> None:
+    kube, clock = FakeKube(), Clock()
+    leader = candidate(kube, "one", clock)
+    await leader.acquire()
+    await kube.patch(LEASES, "operator", {"spec": {"holderIdentity": "two"}}, "stoker")
+    await eventually(leader.lost.is_set)
+    await leader.release()
+    assert (await kube.get(LEASES, "operator", "stoker"))["spec"]["holderIdentity"] == "two"
+
+
+async def test_a_release_during_an_outage_does_not_raise() -> None:
+    kube, clock = FakeKube(), Clock()
+    leader = candidate(kube, "one", clock)
+    await leader.acquire()
+    kube.outage = OUTAGE
+    await leader.release()
