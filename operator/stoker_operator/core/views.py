@@ -35,6 +35,7 @@ class NodeView:
     uid: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     ready: bool = True
+    not_ready_since: float = 0.0  # seconds since the epoch; 0.0 while ready
     schedulable: bool = True
     taints: tuple[Taint, ...] = ()
     allocatable: Resources = NOTHING
@@ -127,13 +128,15 @@ def parse_time(text: str | None) -> float:
 def parse_node(raw: Mapping[str, Any]) -> NodeView:
     """A view of a corev1.Node; ``sidecar_ready`` is filled in by whoever knows the pods."""
     meta, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
-    conditions = {c["type"]: c["status"] for c in status.get("conditions") or ()}
+    condition: Mapping[str, Any] = next((c for c in status.get("conditions") or () if c["type"] == "Ready"), {})
+    ready = condition.get("status") == "True"
     taints = (Taint(t["key"], t.get("value") or "", t["effect"]) for t in spec.get("taints") or ())
     return NodeView(
         name=meta["name"],
         uid=meta.get("uid", ""),
         labels=dict(meta.get("labels") or {}),
-        ready=conditions.get("Ready") == "True" and not meta.get("deletionTimestamp"),
+        ready=ready and not meta.get("deletionTimestamp"),
+        not_ready_since=0.0 if ready else parse_time(condition.get("lastTransitionTime")),
         schedulable=not spec.get("unschedulable", False),
         taints=tuple(taints),
         allocatable=parse_resources(status.get("allocatable") or {}),

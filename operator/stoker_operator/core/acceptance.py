@@ -1,0 +1,48 @@
+"""Whether a Dataset makes sense: the same rules as the CRD's, for objects older than the rules, with a sentence."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from pydantic import ValidationError
+
+from stoker_api.dataset import Dataset
+from stoker_api.names import Reason
+
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+
+
+def parse_dataset(raw: Mapping[str, Any]) -> Dataset | str:
+    """The Dataset, or the sentence that says what is wrong with it."""
+    try:
+        dataset = Dataset.model_validate(raw)
+    except ValidationError as error:
+        return "; ".join(_plain(detail["loc"], detail["msg"]) for detail in error.errors(include_url=False))
+    problem = source_problem(dataset.spec.source.uri)
+    return problem[1] if problem else dataset
+
+
+def source_problem(uri: str) -> tuple[Reason, str] | None:
+    """What is wrong with a source's URI, or None."""
+    parts = urlsplit(uri)
+    if parts.scheme not in ("s3", "file"):
+        return (
+            Reason.UNSUPPORTED_SCHEME,
+            f"source.uri {uri} is not supported: write s3://bucket/prefix/ or file:///folder",
+        )
+    if parts.scheme == "s3" and not _BUCKET.fullmatch(parts.netloc):
+        return Reason.MALFORMED_URI, (
+            f"the bucket {parts.netloc!r} in source.uri must have 3 to 63 characters of a-z, 0-9, '.' and '-', "
+            "and begin and end with a letter or digit"
+        )
+    if parts.scheme == "file" and (parts.netloc or not parts.path.startswith("/")):
+        return Reason.MALFORMED_URI, f"source.uri {uri} must have three slashes: file:///folder"
+    if ".." in parts.path.split("/"):
+        return Reason.MALFORMED_URI, f"source.uri {uri} must not contain '..'"
+    return None
+
+
+def _plain(location: tuple[int | str, ...], message: str) -> str:
+    where = ".".join(str(part) for part in location)
+    return f"{where}: {message.removeprefix('Value error, ')}"

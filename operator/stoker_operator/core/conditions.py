@@ -1,0 +1,54 @@
+"""Conditions as Kubernetes keeps them: one a type, with the time of the last change of status."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Literal
+
+from stoker_api.meta import Condition
+from stoker_api.names import ConditionType, Reason
+
+Status = Literal["True", "False", "Unknown"]
+
+
+def format_time(seconds: float) -> str:
+    """RFC 3339 in UTC with milliseconds, of seconds since the epoch."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def find(conditions: Iterable[Condition], kind: ConditionType) -> Condition | None:
+    """The condition of that type."""
+    return next((condition for condition in conditions if condition.type == kind), None)
+
+
+def is_true(conditions: Iterable[Condition], kind: ConditionType) -> bool:
+    """True when the condition is there and its status is True."""
+    condition = find(conditions, kind)
+    return condition is not None and condition.status == "True"
+
+
+class ConditionSet:
+    """Builds the new conditions of an object from the old ones."""
+
+    def __init__(self, old: Iterable[Condition], generation: int, now: float) -> None:
+        self._old = {condition.type: condition for condition in old}
+        self._new: dict[str, Condition] = {}
+        self._generation = generation
+        self._now = now
+
+    def set(self, kind: ConditionType, status: Status | bool, reason: Reason | str, message: str) -> None:
+        """State one condition; its transition time is kept while the status stays."""
+        word: Status = status if isinstance(status, str) else ("True" if status else "False")
+        old = self._old.get(kind)
+        since = old.last_transition_time if old and old.status == word else format_time(self._now)
+        self._new[kind] = Condition(
+            type=str(kind),
+            status=word,
+            reason=str(reason),
+            message=message,
+            observed_generation=self._generation,
+            last_transition_time=since,
+        )
+
+    def result(self) -> tuple[Condition, ...]:
+        """The stated conditions in the order of statement; what was not stated is gone."""
+        return tuple(self._new.values())

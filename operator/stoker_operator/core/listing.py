@@ -1,0 +1,122 @@
+"""Which node lists a source, when it is asked again, and which version that makes current."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from stoker_api import names
+from stoker_api.dataset import Dataset, RefreshPolicy
+from stoker_api.meta import parse_duration
+from stoker_api.nodecache import ListingResult
+from stoker_operator.core.holdings import Holding, Holdings, alive
+from stoker_operator.core.placement import Placement, Role, matches
+from stoker_operator.core.views import ClusterView, parse_time
+
+# A node gives up on errors that trying again cannot mend, such as a missing bucket. People mend those without touching
+# the Dataset, so it is asked again once a minute: one LIST request.
+RETRY_FAILED = 60.0
+_HASH_LENGTH = 12  # hexadecimal digits: enough to tell two specs of one Dataset apart
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The state of listing one dataset."""
+
+    id: str = ""  # "<hash of the source>-<milliseconds since the epoch when it was asked>"; empty: nobody can list
+    node: str = ""
+    result: ListingResult | None = None  # the answer to this id, None while it is awaited
+    version: str = ""  # what new mounts get: the newest good listing
+    answered_at: float = 0.0  # seconds since the epoch at which the operator saw the good answer
+    holders: tuple[str, ...] = ()  # nodes that can hand out the version's manifest, the lister first
+    look_again: float | None = None  # when this decision may change by time alone
+    blocked: bool = False  # a listing is due and no node can do it
+
+
+def fingerprint(dataset: Dataset) -> str:
+    """Changes with anything that changes what a listing would find, or whether it can, and with `stoker refresh`.
+
+    The refresh annotation counts as text, not as a time: the clock that wrote it is a laptop's.
+    """
+    refresh = dataset.metadata.annotations.get(names.ANNOTATION_REFRESH_REQUESTED, "")
+    text = json.dumps([dataset.spec.source.wire(), refresh], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:_HASH_LENGTH]
+
+
+def new_id(dataset: Dataset, now: float) -> str:
+    """A listing id that remembers for which source and when it was asked."""
+    return f"{fingerprint(dataset)}-{int(now * 1000)}"
+
+
+def asked_at(listing_id: str) -> float:
+    """Seconds since the epoch at which this listing was asked for; 0.0 for an id of unknown form."""
+    _, _, millis = listing_id.partition("-")
+    return int(millis) / 1000 if millis.isdecimal() else 0.0
+
+
+def decide_listing(
+    view: ClusterView, dataset: Dataset, placement: Placement, holdings: Holdings, now: float
+) -> Listing:
+    """Keep the listing that was asked for, or ask for another one. The NodeCaches are the truth, the status a copy."""
+    held = holdings.of_dataset(dataset.metadata.uid)
+    listing_id, node = _current(dataset, held)
+    result = _answer(held, listing_id)
+    version = (result.version if result else "") or dataset.status.version
+    answered = _answered_at(dataset, listing_id, result, now)
+    holders = _holders(view, held, version, node, now)
+    again = _due(dataset, listing_id, result, answered)
+    lost = bool(version) and not holders and (answered > 0 or not alive(view.nodes.get(node), now))
+    silent = not answered and not (node in view.node_caches and alive(view.nodes.get(node), now))
+    stale = not listing_id.startswith(fingerprint(dataset) + "-")
+    ask = stale or lost or silent or (again is not None and again <= now)
+    if not ask or dataset.metadata.deletion_timestamp:
+        return Listing(listing_id, node, result, version, answered, holders, again)
+    lister = choose_lister(view, dataset, placement, holders, node)
+    if not lister:
+        return Listing(listing_id, node, result, version, answered, holders, blocked=True)
+    return Listing(new_id(dataset, now), lister, version=version, holders=holders)
+
+
+def choose_lister(
+    view: ClusterView, dataset: Dataset, placement: Placement, holders: tuple[str, ...], last: str
+) -> str:
+    """The last lister if it still can, else a node that has a version, else one that will hold it, else any; "" if none."""
+    able = {name for name, node in view.nodes.items() if node.ready and node.sidecar_ready and name in view.node_caches}
+    selected = [name for name in sorted(able) if matches(view.nodes[name], dataset.spec.cache.node_selector)]
+    ranked = (last, *holders, *placement.nodes(Role.REPLICA), *placement.nodes(Role.USER, Role.IDLE), *selected)
+    return next((name for name in ranked if name in selected), "")
+
+
+def _current(dataset: Dataset, held: Mapping[str, Holding]) -> tuple[str, str]:
+    asked = [(h.given.listing_id, node) for node, h in held.items() if h.given and h.given.listing_id]
+    known = (dataset.status.listing_id, dataset.status.listing_node)
+    return max((*asked, known), key=lambda pair: (asked_at(pair[0]), pair in asked))
+
+
+def _answer(held: Mapping[str, Holding], listing_id: str) -> ListingResult | None:
+    for holding in held.values():
+        listing = holding.report.listing if holding.report else None
+        if listing and listing_id and listing.id == listing_id:
+            return listing
+    return None
+
+
+def _answered_at(dataset: Dataset, listing_id: str, result: ListingResult | None, now: float) -> float:
+    """By the operator's own clock, since nodes' clocks differ; kept in the status, so that it survives a restart."""
+    known = parse_time(dataset.status.listed_at)
+    if dataset.status.version and known >= asked_at(listing_id) and dataset.status.listing_id == listing_id:
+        return known
+    return now if result and result.version else 0.0
+
+
+def _due(dataset: Dataset, listing_id: str, result: ListingResult | None, answered: float) -> float | None:
+    if result and result.error and not result.error.temporary:
+        return asked_at(listing_id) + RETRY_FAILED
+    if answered and dataset.spec.refresh.policy is RefreshPolicy.FOLLOW:
+        return answered + parse_duration(dataset.spec.refresh.interval)
+    return None
+
+
+def _holders(view: ClusterView, held: Mapping[str, Holding], version: str, lister: str, now: float) -> tuple[str, ...]:
+    having = [name for name, h in held.items() if h.has_manifest(version) and alive(view.nodes.get(name), now)]
+    return tuple(sorted(having, key=lambda name: (name != lister, name)))

@@ -1,0 +1,203 @@
+"""Which nodes should hold which dataset: selector, replicas, pods first, capacity, and keep what is warm where it is."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from stoker_api.dataset import Dataset
+from stoker_api.meta import parse_quantity
+from stoker_operator.core.holdings import Holding, Holdings, alive
+from stoker_operator.core.usage import Use
+from stoker_operator.core.views import ClusterView, NodeView, parse_time
+
+_HARD_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
+
+
+class Role(StrEnum):
+    """Why a node has a dataset."""
+
+    REPLICA = "replica"  # one of cache.replicas
+    USER = "user"  # pods use it there, or wait for it there
+    GUEST = "guest"  # as USER, on a node that cache.nodeSelector leaves out: read through, not warmed
+    IDLE = "idle"  # warm from earlier, kept while nobody needs the room
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where one dataset belongs. ``wished`` is the number of replicas that were asked for."""
+
+    roles: Mapping[str, Role] = field(default_factory=dict)
+    wished: int = 0
+    eligible: int = 0  # nodes that match the selector and are ready
+
+    def nodes(self, *roles: Role) -> tuple[str, ...]:
+        """Nodes with one of the roles, sorted."""
+        return tuple(sorted(node for node, role in self.roles.items() if role in roles))
+
+
+def place(
+    view: ClusterView,
+    holdings: Holdings,
+    uses: Mapping[str, tuple[Use, ...]],
+    wanted: Mapping[str, frozenset[str]],
+    now: float,
+) -> Mapping[str, Placement]:
+    """Dataset key -> Placement. Pure; the same view gives the same answer, and acting on it changes it no further."""
+    pods = {key: pod_nodes(view, uses.get(key, ()), wanted.get(key, frozenset())) for key in view.datasets}
+    order = sorted(view.datasets, key=lambda key: _turn(view.datasets[key], bool(pods[key])))
+    ledger = _Ledger(view)
+    drafts = [_Draft(view, view.datasets[key], holdings, pods[key], now) for key in order]
+    for draft in drafts:
+        draft.keep(ledger)
+    for draft in drafts:
+        draft.fill(ledger)
+    # Last in line gives up its idle data first.
+    for draft in reversed(drafts):
+        draft.drop_idle(ledger)
+    return {draft.dataset.key: draft.result() for draft in drafts}
+
+
+def pod_nodes(view: ClusterView, uses: tuple[Use, ...], wanted: frozenset[str]) -> frozenset[str]:
+    """Nodes with a cache where pods use the dataset or wait for it."""
+    found = {use.node for use in uses if use.node} | wanted
+    return frozenset(name for name in found if name in view.nodes and name in view.node_caches)
+
+
+def matches(node: NodeView, selector: Mapping[str, str]) -> bool:
+    """True when the node has every label of the selector."""
+    return all(node.labels.get(key) == value for key, value in selector.items())
+
+
+def _turn(dataset: Dataset, used: bool) -> tuple[bool, int, float, str]:
+    return (not used, -dataset.spec.warm.priority, parse_time(dataset.metadata.creation_timestamp), dataset.key)
+
+
+def size_on_node(dataset: Dataset) -> int:
+    """Bytes that a node needs to hold it, as far as the quota allows; 0 until it was listed."""
+    size = dataset.status.bytes or 0
+    quota = dataset.spec.cache.quota
+    return min(size, parse_quantity(quota)) if quota else size
+
+
+class _Ledger:
+    """Bytes that each node can still take, as this pass hands them out."""
+
+    def __init__(self, view: ClusterView) -> None:
+        self.room: Final = {name: cache.status.available_bytes for name, cache in view.node_caches.items()}
+        self.idle: Final = dict.fromkeys(view.node_caches, 0)  # bytes that dropping idle datasets would give back
+        self.datasets: Final = dict.fromkeys(view.node_caches, 0)  # datasets given so far: to spread them
+
+    def fits(self, node: str, need: int) -> bool:
+        return self.room.get(node, 0) + self.idle.get(node, 0) >= need
+
+    def charge(self, node: str, need: int) -> None:
+        self.room[node] = self.room.get(node, 0) - need
+        self.datasets[node] = self.datasets.get(node, 0) + 1
+
+
+class _Draft:
+    """The placement of one dataset in the making."""
+
+    def __init__(
+        self, view: ClusterView, dataset: Dataset, holdings: Holdings, pods: frozenset[str], now: float
+    ) -> None:
+        self.dataset: Final = dataset
+        self._view: Final = view
+        self._pods: Final = pods
+        self._now: Final = now
+        self._held: Final[Mapping[str, Holding]] = holdings.of_dataset(dataset.metadata.uid)
+        self._size: Final = size_on_node(dataset)
+        self._roles: Final[dict[str, Role]] = {}
+        selector = dataset.spec.cache.node_selector
+        self._selected: Final = {name: node for name, node in view.nodes.items() if matches(node, selector)}
+        self._fresh: Final = [name for name, node in self._selected.items() if self._takes_new(node)]
+        self._wished: Final = self._count_wished()
+
+    def keep(self, ledger: _Ledger) -> None:
+        """Replicas that exist stay; then pods' nodes; what is left over and warm is idle."""
+        current = sorted((name for name in self._held if self._may_stay(name, ledger)), key=self._keep_rank)
+        for name in current[: self._wished]:
+            self._give(name, Role.REPLICA, ledger)
+        for name in sorted(self._pods - self._roles.keys()):
+            self._give(name, Role.USER if name in self._selected else Role.GUEST, ledger)
+        for name, holding in self._held.items():
+            if name not in self._roles and self._worth_keeping(name, holding):
+                self._roles[name] = Role.IDLE
+                ledger.idle[name] = ledger.idle.get(name, 0) + self._evictable(holding)
+
+    def fill(self, ledger: _Ledger) -> None:
+        """New replicas, where there are too few: first on nodes that pods use anyway, then on fresh ones."""
+        for name in sorted(self.nodes_with(Role.USER))[: self._missing()]:
+            self._roles[name] = Role.REPLICA
+        for _ in range(self._missing()):
+            free = [name for name in self._fresh if name not in self._roles]
+            if not free:
+                return
+            self._give(min(free, key=lambda name: self._fresh_rank(name, ledger)), Role.REPLICA, ledger)
+
+    def drop_idle(self, ledger: _Ledger) -> None:
+        """Give up idle data on nodes that promised more than they have."""
+        for name in self.nodes_with(Role.IDLE):
+            freed = self._evictable(self._held[name])
+            if freed and ledger.room.get(name, 0) < 0:
+                ledger.room[name] += freed
+                del self._roles[name]
+
+    def result(self) -> Placement:
+        eligible = sum(1 for node in self._selected.values() if node.ready and node.name in self._view.node_caches)
+        return Placement(dict(self._roles), self._wished, eligible)
+
+    def nodes_with(self, role: Role) -> list[str]:
+        return [name for name, given in self._roles.items() if given is role]
+
+    def _count_wished(self) -> int:
+        if self.dataset.metadata.deletion_timestamp:
+            return 0
+        replicas = self.dataset.spec.cache.replicas
+        if replicas != "all":
+            return replicas
+        staying = {name for name in self._held if name in self._selected and alive(self._view.nodes[name], self._now)}
+        return len(staying | set(self._fresh))
+
+    def _missing(self) -> int:
+        return max(0, self._wished - len(self.nodes_with(Role.REPLICA)))
+
+    def _takes_new(self, node: NodeView) -> bool:
+        return node.ready and node.schedulable and node.sidecar_ready and node.name in self._view.node_caches
+
+    def _may_stay(self, name: str, ledger: _Ledger) -> bool:
+        """A node that is fine keeps what it was given; a cold one may lose it to a node with room for it."""
+        holding, node = self._held[name], self._selected.get(name)
+        if holding.given is None or node is None or not alive(node, self._now):
+            return False
+        if holding.warm_bytes or ledger.fits(name, self._size):
+            return True
+        return not any(ledger.fits(other, self._size) for other in self._fresh if other != name)
+
+    def _worth_keeping(self, name: str, holding: Holding) -> bool:
+        """Idle data stays until the room is needed; on a node that is silent nothing can be done anyway."""
+        if self.dataset.metadata.deletion_timestamp or holding.given is None or name not in self._view.nodes:
+            return False
+        silent = not self._view.nodes[name].ready
+        return silent or (name in self._selected and holding.warm_bytes > 0)
+
+    def _evictable(self, holding: Holding) -> int:
+        return 0 if self.dataset.spec.cache.pinned else holding.warm_bytes
+
+    def _give(self, name: str, role: Role, ledger: _Ledger) -> None:
+        self._roles[name] = role
+        held = self._held.get(name, Holding())
+        ledger.charge(name, 0 if role is Role.GUEST else max(0, self._size - held.warm_bytes))
+
+    def _keep_rank(self, name: str) -> tuple[bool, bool, bool, bool, str]:
+        """Whole before partial, then whoever is warming already; both only ever grow, so that nothing flips."""
+        holding = self._held[name]
+        eager = holding.given is not None and holding.given.eager
+        return (not self._view.nodes[name].ready, not holding.done, not eager, name not in self._pods, name)
+
+    def _fresh_rank(self, name: str, ledger: _Ledger) -> tuple[bool, bool, int, int, str]:
+        """Nodes with room first; tainted ones late, since few pods go there; then the emptiest, then the freest."""
+        tainted = any(taint.effect in _HARD_EFFECTS for taint in self._view.nodes[name].taints)
+        fits = ledger.fits(name, self._size)
+        return (not fits, tainted, ledger.datasets.get(name, 0) if fits else 0, -ledger.room.get(name, 0), name)

@@ -1,0 +1,262 @@
+"""NodeCache reports -> the status of a Dataset: conditions, phase, columns."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from stoker_api.dataset import DatasetStatus, Phase, SkippedKeys, WarmPolicy
+from stoker_api.meta import Condition, format_bytes, format_duration
+from stoker_api.names import ConditionType, Reason
+from stoker_api.nodecache import NodeError, NodePhase
+from stoker_operator.core.conditions import ConditionSet, format_time
+from stoker_operator.core.deletion import Deletion
+from stoker_operator.core.figures import Figures, add_up, node_rows
+from stoker_operator.core.holdings import Holdings
+from stoker_operator.core.placement import Role
+from stoker_operator.core.plan import DatasetPlan, wants_warming
+from stoker_operator.core.views import ClusterView
+
+PROBLEMS_NAMED = 3  # problems that the Degraded message spells out before it only counts
+_SHORT = 12  # characters of a digest in columns
+_QUOTA_REASONS = frozenset({Reason.QUOTA_EXCEEDED, Reason.QUOTA_TOO_SMALL, Reason.DISK_FULL})
+
+Verdict = tuple[bool, Reason | str, str]  # status, reason, message
+
+
+def roll_up(
+    view: ClusterView, plan: DatasetPlan, holdings: Holdings, deletion: Deletion | None, note: str, now: float
+) -> DatasetStatus:
+    """The status that the Dataset should have. ``note`` is added to the Accepted message, such as a name that is taken."""
+    facts = _Facts(view, plan, holdings, add_up(plan, holdings), deletion)
+    dataset, listing, figures = plan.dataset, plan.listing, facts.figures
+    answered = format_time(listing.answered_at) if listing.answered_at else dataset.status.listed_at
+    return DatasetStatus(
+        phase=_phase(facts),
+        observed_generation=dataset.metadata.generation,
+        conditions=_conditions(facts, note, now),
+        version=listing.version,
+        version_short=listing.version[:_SHORT],
+        versions_in_use=tuple(sorted({use.version for use in plan.uses} - {"", listing.version})),
+        listed_at=answered,
+        listing_id=listing.id,
+        listing_node=listing.node,
+        files=figures.files,
+        bytes=figures.size,
+        total=format_bytes(figures.size) if figures.size is not None else "",
+        cached=format_bytes(figures.cached) if figures.size is not None else "",
+        cached_percent=f"{figures.percent}%" if figures.percent is not None else "",
+        warm_nodes=f"{figures.done}/{figures.wished}",
+        bytes_per_second=figures.speed,
+        speed=f"{format_bytes(figures.speed)}/s" if figures.speed else "",
+        eta=format_duration(figures.eta) if figures.eta else "",
+        skipped=figures.skipped,
+        nodes=node_rows(plan, holdings),
+    )
+
+
+def invalid_status(old: DatasetStatus, generation: int, sentence: str, now: float) -> DatasetStatus:
+    """The status of a Dataset that does not parse: what it was, with Accepted=False."""
+    conditions = ConditionSet(old.conditions, generation, now)
+    conditions.set(ConditionType.ACCEPTED, False, Reason.INVALID_SPEC, sentence)
+    rest = tuple(c for c in old.conditions if c.type not in (ConditionType.ACCEPTED, ConditionType.READY))
+    conditions.set(ConditionType.READY, False, Reason.INVALID_SPEC, sentence)
+    update = {"phase": Phase.FAILED, "conditions": conditions.result() + rest, "observed_generation": generation}
+    return old.model_copy(update=update)
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What the verdicts below are taken from."""
+
+    view: ClusterView
+    plan: DatasetPlan
+    holdings: Holdings
+    figures: Figures
+    deletion: Deletion | None
+
+    @property
+    def version(self) -> str:
+        return self.plan.listing.version
+
+    @property
+    def on_demand(self) -> bool:
+        """True when readable is as good as it is meant to be: nothing has to be warm for Ready."""
+        return self.plan.dataset.spec.warm.policy is not WarmPolicy.EAGER
+
+    @cached_property
+    def listing_error(self) -> NodeError | None:
+        result = self.plan.listing.result
+        if result:
+            return result.error
+        report = self.holdings.get(self.plan.dataset.metadata.uid, self.plan.listing.node).report
+        return report.error if report and not self.version else None
+
+    @cached_property
+    def listed(self) -> Verdict:
+        return _listed(self)
+
+    @cached_property
+    def warm(self) -> Verdict:
+        return _warm(self)
+
+    @cached_property
+    def ready(self) -> Verdict:
+        return _ready(self)
+
+    @cached_property
+    def degraded(self) -> Verdict:
+        return _degraded(self)
+
+
+def _conditions(facts: _Facts, note: str, now: float) -> tuple[Condition, ...]:
+    dataset = facts.plan.dataset
+    out = ConditionSet(dataset.status.conditions, dataset.metadata.generation, now)
+    out.set(
+        ConditionType.ACCEPTED, True, Reason.ACCEPTED, f"the spec is valid; {note}" if note else "the spec is valid"
+    )
+    out.set(ConditionType.LISTED, *facts.listed)
+    out.set(ConditionType.WARM, *facts.warm)
+    out.set(ConditionType.READY, *facts.ready)
+    out.set(ConditionType.DEGRADED, *facts.degraded)
+    if facts.deletion:
+        reason = Reason.IN_USE if facts.deletion.blocked else Reason.CLEANING
+        out.set(ConditionType.DELETION_BLOCKED, facts.deletion.blocked, reason, facts.deletion.message)
+    return out.result()
+
+
+def _phase(facts: _Facts) -> Phase:
+    if facts.deletion:
+        return Phase.TERMINATING
+    if not facts.version:
+        return _phase_unlisted(facts)
+    if facts.figures.targets and all(_failed(facts, node) for node in facts.figures.targets):
+        return Phase.FAILED
+    if facts.degraded[0]:
+        return Phase.DEGRADED
+    if facts.figures.all_done or not wants_warming(facts.plan) or not facts.figures.wished:
+        return Phase.READY
+    return Phase.WARMING
+
+
+def _phase_unlisted(facts: _Facts) -> Phase:
+    if facts.plan.listing.blocked or not facts.plan.listing.node:
+        return Phase.PENDING
+    if facts.listing_error is None:
+        return Phase.LISTING
+    return Phase.DEGRADED if facts.listing_error.temporary else Phase.FAILED
+
+
+def _failed(facts: _Facts, node: str) -> bool:
+    report = facts.figures.targets[node].report
+    return report is not None and report.phase is NodePhase.FAILED
+
+
+def _listed(facts: _Facts) -> Verdict:
+    listing, figures, error = facts.plan.listing, facts.figures, facts.listing_error
+    uri = facts.plan.dataset.spec.source.uri
+    if not facts.version:
+        if error:
+            again = "; trying again" if error.temporary else ""
+            return False, error.reason, f"{error.message}{again}"
+        if listing.blocked or not listing.node:
+            return False, Reason.NO_NODES, f"{_no_nodes(facts)}; one has to list {uri}"
+        return False, Reason.LISTING, f"{listing.node} is listing {uri}"
+    text = f"{figures.files or 0:,} files, {format_bytes(figures.size or 0)}{skipped_sentence(figures.skipped)}"
+    if error:
+        text += f"; the last listing failed, so version {facts.version[:_SHORT]} stays: {error.message}"
+    elif not listing.answered_at:
+        text += f"; {listing.node} is listing it again"
+    return True, Reason.LISTED, text
+
+
+def skipped_sentence(skipped: tuple[SkippedKeys, ...]) -> str:
+    """``; 3 keys cannot be files: 2 EmptyName (such as "a//b"), 1 TooLong (such as ...)``, or nothing."""
+    if not skipped:
+        return ""
+    parts = [f"{row.count:,} {row.reason}" + (f' (such as "{row.example}")' if row.example else "") for row in skipped]
+    return f"; {sum(row.count for row in skipped):,} keys cannot be files and are left out: {', '.join(parts)}"
+
+
+def _no_nodes(facts: _Facts) -> str:
+    selector = facts.plan.dataset.spec.cache.node_selector
+    labels = ", ".join(f"{key}={value}" for key, value in sorted(selector.items()))
+    where = f" matches cache.nodeSelector {labels}" if selector else " exists"
+    return f"no ready node with a running sidecar{where}"
+
+
+def _warm(facts: _Facts) -> Verdict:
+    figures, spec = facts.figures, facts.plan.dataset.spec
+    if not facts.version:
+        return False, facts.listed[1], "nothing can be fetched before the source is listed"
+    if not figures.wished:
+        return False, Reason.ON_DEMAND, "no node has to hold it: bytes come when pods read them"
+    if not figures.targets:
+        return False, Reason.NO_NODES, _no_nodes(facts)
+    if figures.all_done:
+        return _limited(facts) or (True, Reason.WARM, f"{figures.progress()}")
+    if len(figures.targets) == figures.done:
+        return False, Reason.NOT_ENOUGH_NODES, _too_few(facts)
+    if not wants_warming(facts.plan):
+        reason = Reason.MANUAL if spec.warm.policy is WarmPolicy.MANUAL else Reason.ON_DEMAND
+        waits = "`stoker warm`" if reason is Reason.MANUAL else "the first pod"
+        return False, reason, f"waits for {waits}: {figures.progress()}"
+    reason = Reason.PAUSED if spec.warm.paused else Reason.WARMING
+    return False, reason, figures.progress()
+
+
+def _limited(facts: _Facts) -> Verdict | None:
+    """The verdict when nodes are done without having all of it."""
+    for name, holding in facts.figures.targets.items():
+        report = holding.report
+        if report and report.phase is NodePhase.FULL:
+            known = report.error if report.error and report.error.reason in _QUOTA_REASONS else None
+            share = f"{format_bytes(report.warm_bytes)} of {format_bytes(report.bytes)} fit"
+            message = known.message if known else f"{share} on {name}; the rest is read through"
+            return False, known.reason if known else Reason.QUOTA_EXCEEDED, message
+    return None
+
+
+def _too_few(facts: _Facts) -> str:
+    have, want = len(facts.figures.targets), facts.figures.wished
+    return f"{have} of {want} nodes hold it: only {facts.plan.placement.eligible} ready nodes match cache.nodeSelector"
+
+
+def _ready(facts: _Facts) -> Verdict:
+    if facts.deletion:
+        return False, Reason.CLEANING, "it is being deleted"
+    if not facts.version:
+        return False, facts.listed[1], facts.listed[2]
+    if facts.on_demand or not facts.figures.wished:
+        manual = facts.plan.dataset.spec.warm.policy is WarmPolicy.MANUAL
+        return True, Reason.MANUAL if manual else Reason.ON_DEMAND, f"pods can read it; {facts.warm[2]}"
+    if facts.figures.all_done:
+        return True, Reason.READY, facts.warm[2]
+    return False, facts.warm[1], facts.warm[2]
+
+
+def _degraded(facts: _Facts) -> Verdict:
+    problems = list(_problems(facts))
+    if not problems:
+        return False, Reason.HEALTHY, "no problem is known"
+    texts = [message for _, message in problems[:PROBLEMS_NAMED]]
+    more = f"; and {len(problems) - PROBLEMS_NAMED} more problems" if len(problems) > PROBLEMS_NAMED else ""
+    return True, problems[0][0], "; ".join(texts) + more
+
+
+def _problems(facts: _Facts) -> Iterator[tuple[str, str]]:
+    """Each problem as (reason, sentence), the gravest kind first."""
+    plan, figures = facts.plan, facts.figures
+    for name in plan.placement.nodes(Role.REPLICA, Role.USER, Role.GUEST):
+        report = facts.holdings.get(plan.dataset.metadata.uid, name).report
+        if report and report.error and report.error.reason != Reason.QUOTA_EXCEEDED:
+            yield report.error.reason, f"{name}: {report.error.message}"
+    for name in figures.targets:
+        node = facts.view.nodes.get(name)
+        if node is None or not node.ready:
+            yield Reason.NODE_NOT_READY, f"{name} is not ready"
+    if facts.listing_error and (facts.version or facts.listing_error.temporary):
+        yield facts.listing_error.reason, f"listing fails: {facts.listing_error.message}"
+    if facts.version and 0 < len(figures.targets) < figures.wished:
+        yield Reason.NOT_ENOUGH_NODES, _too_few(facts)
+    if facts.version and figures.wished and not figures.targets:
+        yield Reason.NO_NODES, _no_nodes(facts)

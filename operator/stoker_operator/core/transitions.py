@@ -1,0 +1,75 @@
+"""What changed between two statuses of a Dataset: which events to tell, and whether the write can wait."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from stoker_api.dataset import DatasetStatus
+from stoker_api.meta import Condition
+from stoker_api.names import ConditionType, Reason
+from stoker_operator.core.conditions import find
+from stoker_operator.core.rollup import skipped_sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """An event about the Dataset."""
+
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+def urgent(old: DatasetStatus, new: DatasetStatus) -> bool:
+    """True when more than figures changed, so that people and scripts may be waiting for it."""
+    return _essence(old) != _essence(new)
+
+
+def _essence(status: DatasetStatus) -> object:
+    conditions = tuple((c.type, c.status, c.reason, c.observed_generation) for c in status.conditions)
+    listing = (status.version, status.listing_id, status.listing_node, status.listed_at, status.versions_in_use)
+    return status.phase, status.observed_generation, listing, conditions, tuple(n.name for n in status.nodes)
+
+
+def announcements(old: DatasetStatus, new: DatasetStatus) -> tuple[Announcement, ...]:
+    """Events for what a person would want to be told, each once a transition."""
+    return (*_of_listing(old, new), *_of_nodes(old, new))
+
+
+def _of_listing(old: DatasetStatus, new: DatasetStatus) -> Iterator[Announcement]:
+    accepted = find(new.conditions, ConditionType.ACCEPTED)
+    if accepted and accepted.status == "False" and _moved(old, accepted):
+        yield Announcement("Warning", accepted.reason, accepted.message)
+    listed = find(new.conditions, ConditionType.LISTED)
+    if listed and new.version and new.version != old.version:
+        first = not old.version
+        text = f"version {new.version_short}: {listed.message}"
+        yield Announcement("Normal", Reason.LISTED if first else Reason.NEW_VERSION, text)
+    if new.skipped and new.skipped != old.skipped:
+        yield Announcement("Warning", Reason.SKIPPED_KEYS, skipped_sentence(new.skipped).removeprefix("; "))
+    if listed and listed.status == "False" and _moved(old, listed):
+        kind: Literal["Normal", "Warning"] = "Normal" if listed.reason == Reason.LISTING else "Warning"
+        yield Announcement(kind, listed.reason, listed.message)
+
+
+def _of_nodes(old: DatasetStatus, new: DatasetStatus) -> Iterator[Announcement]:
+    warm = find(new.conditions, ConditionType.WARM)
+    if warm and new.version and _moved(old, warm):
+        limited = warm.status == "False" and warm.reason in (Reason.QUOTA_EXCEEDED, Reason.QUOTA_TOO_SMALL)
+        if limited or warm.reason in (Reason.WARM, Reason.WARMING, Reason.PAUSED):
+            yield Announcement("Warning" if limited else "Normal", warm.reason, warm.message)
+    degraded = find(new.conditions, ConditionType.DEGRADED)
+    if degraded and _moved(old, degraded):
+        if degraded.status == "True":
+            yield Announcement("Warning", degraded.reason, degraded.message)
+        elif find(old.conditions, ConditionType.DEGRADED):
+            yield Announcement("Normal", Reason.HEALTHY, degraded.message)
+    blocked = find(new.conditions, ConditionType.DELETION_BLOCKED)
+    if blocked and _moved(old, blocked):
+        kind: Literal["Normal", "Warning"] = "Warning" if blocked.status == "True" else "Normal"
+        yield Announcement(kind, blocked.reason, blocked.message)
+
+
+def _moved(old: DatasetStatus, condition: Condition) -> bool:
+    before = next((c for c in old.conditions if c.type == condition.type), None)
+    return before is None or (before.status, before.reason) != (condition.status, condition.reason)
