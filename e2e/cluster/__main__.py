@@ -10,6 +10,7 @@ from e2e.cluster import leftovers, machine
 from e2e.cluster.build import CLUSTER_PROGRAMS, RECIPES, Programs
 from e2e.cluster.cluster import Cluster
 from e2e.cluster.errors import HarnessError
+from e2e.cluster.imagebuild import ImageBuilder, Request
 from e2e.cluster.paths import ClusterPaths
 
 
@@ -23,7 +24,7 @@ def build(options: argparse.Namespace) -> None:
         say(f"installed {', '.join(installed)}")
     programs = Programs()
     programs.build(RECIPES if options.all else CLUSTER_PROGRAMS)
-    say(f"the cluster's programs are in {programs.folder}")
+    say(f"the cluster's programs are in {' and '.join(map(str, programs.folders.values()))}")
 
 
 def up(options: argparse.Namespace) -> None:
@@ -71,6 +72,18 @@ def load_image(options: argparse.Namespace) -> None:
     Cluster(options.name).load_image(options.tar, [options.node] if options.node else None)
 
 
+def build_image(options: argparse.Namespace) -> None:
+    pairs = [argument.partition("=") for argument in options.build_arg]
+    request = Request(
+        dockerfile=options.file.resolve(),
+        tag=options.tag,
+        out=options.out.resolve(),
+        context=options.context.resolve(),
+        build_args={name: value for name, _, value in pairs},
+    )
+    ImageBuilder(say).build(request)
+
+
 def s3(options: argparse.Namespace) -> None:
     server = Cluster(options.name).s3
     if options.action == "stop":
@@ -107,6 +120,14 @@ def parser() -> argparse.ArgumentParser:
     option = command(load_image, "load-image", "load a docker-archive into the nodes")
     option.add_argument("tar", type=Path)
     option.add_argument("--node", help="only into this one")
+    image = commands.add_parser("image", help="images without a registry").add_subparsers(required=True, metavar="CMD")
+    option = image.add_parser("build", help="build a Dockerfile into a docker-archive")
+    option.set_defaults(run=build_image)
+    option.add_argument("--file", type=Path, default=Path("Dockerfile"))
+    option.add_argument("--tag", required=True)
+    option.add_argument("--out", type=Path, required=True, help="the archive to write; kept when nothing changed")
+    option.add_argument("--context", type=Path, default=Path())
+    option.add_argument("--build-arg", action="append", default=[], metavar="NAME=VALUE")
     command(s3, "s3", "start or stop the S3 server").add_argument("action", choices=["start", "stop"])
     return top
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from e2e.cluster.errors import UsageError
@@ -52,52 +53,61 @@ RECIPES = {
 CLUSTER_PROGRAMS = tuple(name for name in RECIPES if name != "csi-sanity")
 
 
-def recipe_hash(tools: Path = TOOLS) -> str:
-    """Return a short digest of all that decides what the programs are: modules, sums, sources, recipes."""
-    summed = hashlib.sha256(repr(sorted(RECIPES.items())).encode())
-    for file in sorted(path for path in tools.rglob("*") if path.is_file()):
+def recipe_hash(module: str, tools: Path = TOOLS) -> str:
+    """Return a short digest of all that decides what a module's programs are: its files and the recipes."""
+    recipes = sorted((recipe.program, recipe) for recipe in RECIPES.values() if recipe.module == module)
+    summed = hashlib.sha256(repr(recipes).encode())
+    for file in sorted(path for path in (tools / module).rglob("*") if path.is_file()):
         summed.update(str(file.relative_to(tools)).encode() + b"\0" + file.read_bytes())
     return summed.hexdigest()[:12]
 
 
 class Programs:
-    """The built programs in the cache."""
+    """The built programs in the cache, in one folder for each module."""
 
     def __init__(self, cache: Path | None = None) -> None:
         self._cache = cache or cache_folder()
-        self.folder = self._cache / f"bin-{recipe_hash()}"
+
+    @cached_property
+    def folders(self) -> dict[str, Path]:
+        """The folder of each module's programs."""
+        modules = {recipe.module for recipe in RECIPES.values()}
+        return {module: self._cache / f"bin-{recipe_hash(module)}" for module in sorted(modules)}
+
+    def _target(self, program: str) -> Path:
+        return self.folders[RECIPES[program].module] / program
 
     def path(self, program: str) -> Path:
         """Return where `program` is, built first if need be. Raises UsageError, CommandFailedError."""
         if program not in RECIPES:
             raise UsageError(f"The harness builds no {program!r}; it builds {', '.join(RECIPES)}.")
-        target = self.folder / program
-        if not target.exists():
-            self.build([program])
-        return target
+        self.build([program])
+        return self._target(program)
 
     def build(self, programs: Iterable[str] = CLUSTER_PROGRAMS) -> None:
         """Build what is missing, one process at a time on this machine, with a line on each. Raises CommandFailedError."""
-        wanted = [name for name in programs if not (self.folder / name).exists()]
+        wanted = [name for name in programs if not self._target(name).exists()]
         if not wanted:
             return
         with self._locked():
             for name in wanted:
-                if not (self.folder / name).exists():
+                if not self._target(name).exists():
                     self._build_one(RECIPES[name])
 
     def _build_one(self, recipe: Recipe) -> None:
         print(f"building {recipe.program} ...", flush=True)
         started = time.monotonic()
-        draft = self.folder / f".{recipe.program}.new"
+        target = self._target(recipe.program)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft = target.with_name(f".{recipe.program}.new")
         argv = ["go", "-C", str(TOOLS / recipe.module), "build", "-trimpath", "-ldflags", recipe.ldflags]
         run(*argv, "-o", draft, recipe.package, env=_go_environment())
-        draft.rename(self.folder / recipe.program)
+        draft.rename(target)
         print(f"built {recipe.program} in {time.monotonic() - started:.0f} s", flush=True)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self._cache.mkdir(parents=True, exist_ok=True)
         with (self._cache / "build.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield

@@ -118,7 +118,8 @@ class Cluster:
     def environment(self) -> dict[str, str]:
         """Return what a shell needs so that plain `kubectl` and `helm` talk to this cluster."""
         helm = {f"HELM_{kind}_HOME": str(self.paths.state / "helm" / kind.lower()) for kind in HELM_FOLDERS}
-        return {"KUBECONFIG": str(self.kubeconfig), "PATH": f"{self._programs.folder}:{os.environ['PATH']}", **helm}
+        path = ":".join([*map(str, self._programs.folders.values()), os.environ["PATH"]])
+        return {"KUBECONFIG": str(self.kubeconfig), "PATH": path, **helm}
 
     def is_healthy(self) -> bool:
         """Whether every part of the control plane runs and every node is Ready."""

@@ -9,24 +9,30 @@ from pathlib import Path
 from e2e.cluster.certs import Authority, control_plane_identities
 from e2e.cluster.errors import CommandFailedError
 from e2e.cluster.paths import ClusterPaths
-from e2e.cluster.processes import run, start_daemon, wait_for
+from e2e.cluster.processes import answers, run, start_daemon, wait_for
 from e2e.cluster.slots import Slot
 
 API_PORT = 6443
+DNS_READY_PORT = 8181
 CLUSTER_DOMAIN = "cluster.local"
 START_SECONDS = 60.0
 
+# Two blocks, since inside one block `template` comes before `kubernetes`. There is no way out of the cluster:
+# a name that it does not know does not exist.
 COREFILE = """\
-.:53 {{
+{domain}:53 in-addr.arpa:53 ip6.arpa:53 {{
     bind {address}
     errors
-    health {address}:8080
-    ready {address}:8181
+    ready {address}:{port}
     kubernetes {domain} in-addr.arpa ip6.arpa {{
         kubeconfig {kubeconfig}
         pods insecure
         ttl 5
     }}
+}}
+.:53 {{
+    bind {address}
+    errors
     template ANY ANY . {{
         rcode NXDOMAIN
     }}
@@ -160,9 +166,11 @@ class ControlPlane:
         self._start("kube-scheduler", scheduler_command(self._slot, self._binary("kube-scheduler"), scheduler))
         self.kubectl("apply", "-f", "-", stdin=DNS_RBAC.encode())
         corefile = self._paths.state / "Corefile"
-        values = {"address": self._slot.host_address, "domain": CLUSTER_DOMAIN}
+        values = {"address": self._slot.host_address, "port": DNS_READY_PORT, "domain": CLUSTER_DOMAIN}
         corefile.write_text(COREFILE.format(kubeconfig=self._kubeconfig("coredns"), **values))
-        self._start("coredns", [str(self._binary("coredns")), "-conf", str(corefile)])
+        dns = self._start("coredns", [str(self._binary("coredns")), "-conf", str(corefile)])
+        url = f"http://{self._slot.host_address}:{DNS_READY_PORT}/ready"
+        wait_for("DNS to answer", lambda: answers(url), START_SECONDS, self._log("coredns"), lambda: dns.poll() is None)
 
     def _start(self, component: str, argv: list[str]) -> subprocess.Popen[bytes]:
         return start_daemon(self._paths.name, component, argv, self._log(component))

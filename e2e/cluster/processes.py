@@ -5,6 +5,8 @@ import os
 import signal
 import subprocess
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,3 +126,14 @@ def wait_for(
         if time.monotonic() > deadline:
             raise NotReadyError(f"Waited {seconds:.0f} s for {what} in vain", log, tail(log) if log else "")
         time.sleep(POLL_SECONDS)
+
+
+def answers(url: str, *, refusal_counts: bool = False) -> bool:
+    """Whether an HTTP server answers at `url` with success, or at all when `refusal_counts`."""
+    try:
+        urllib.request.urlopen(url, timeout=1).close()
+    except urllib.error.HTTPError:
+        return refusal_counts
+    except OSError:
+        return False
+    return True

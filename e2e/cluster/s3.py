@@ -2,15 +2,13 @@
 
 import json
 import secrets
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from e2e.cluster.paths import ClusterPaths
-from e2e.cluster.processes import kill, owned_by, start_daemon, wait_for
+from e2e.cluster.processes import answers, kill, owned_by, start_daemon, wait_for
 from e2e.cluster.slots import Slot
 
 PORT = 7480
@@ -85,10 +83,4 @@ class S3Server:
         kill([owned.pid for owned in owned_by(self._paths.name) if owned.component == COMPONENT])
 
     def _answers(self) -> bool:
-        try:
-            urllib.request.urlopen(self.endpoint, timeout=1).close()
-        except urllib.error.HTTPError:
-            return True  # a refusal is an answer: we did not sign
-        except OSError:
-            return False
-        return True
+        return answers(self.endpoint, refusal_counts=True)  # we do not sign, so an answer is a refusal

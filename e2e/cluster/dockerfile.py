@@ -1,0 +1,59 @@
+"""Reads a Dockerfile far enough to build it here: its bases, what it copies, and where to let settings in."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+FROM_LINE = re.compile(r"^\s*FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?\s*$", re.IGNORECASE | re.MULTILINE)
+DEBIAN_BASE = re.compile(r"(?:docker\.io/)?(?:library/)?debian:([a-z]+)(-slim)?")
+
+
+@dataclass(frozen=True)
+class Base:
+    """A Debian base image: its full name, its suite, and whether documentation is left out."""
+
+    image: str
+    suite: str
+    slim: bool
+
+
+def logical_lines(text: str) -> list[str]:
+    """Return the instructions of a Dockerfile, continued lines joined, comments dropped."""
+    kept = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
+    return [line for line in re.sub(r"\\\n\s*", " ", "\n".join(kept)).splitlines() if line.strip()]
+
+
+def bases(text: str) -> list[Base]:
+    """Return the Debian bases that a Dockerfile stands on.
+
+    Raises ValueError when a stage stands on something that is neither a Debian image, an earlier stage nor scratch:
+    there is no registry to pull it from.
+    """
+    stages: set[str] = {"scratch"}
+    found: dict[str, Base] = {}
+    for image, stage in FROM_LINE.findall("\n".join(logical_lines(text))):
+        if image not in stages:
+            match = DEBIAN_BASE.fullmatch(image)
+            if match is None:
+                raise ValueError(
+                    f"FROM {image}: without a registry, only debian:SUITE and debian:SUITE-slim can be built"
+                )
+            found[image] = Base(image, match[1], bool(match[2]))
+        stages.add(stage)
+    return list(found.values())
+
+
+def copied_paths(text: str) -> list[str]:
+    """Return the sources that COPY and ADD take from the context, in order, as they are written."""
+    found: list[str] = []
+    for line in logical_lines(text):
+        words = line.split()
+        if words[0].upper() in ("COPY", "ADD") and not any(word.startswith("--from=") for word in words):
+            found += [word for word in words[1:-1] if not word.startswith("--")]
+    return found
+
+
+def with_arguments(text: str, names: Iterable[str]) -> str:
+    """Return the Dockerfile with `ARG NAME` after each FROM, so that RUN sees settings that no image keeps."""
+    lines = "".join(f"\nARG {name}" for name in sorted(names))
+    return FROM_LINE.sub(lambda match: match[0].rstrip() + lines, text)
