@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from stoker_sidecar.keep.restarts import History, after_end
+from stoker_sidecar.keep.restarts import PATIENT, History, Policy, after_end
 
 _log = logging.getLogger("stoker.keeper")
 _PR_SET_PDEATHSIG = 1
@@ -71,12 +71,14 @@ class Reaper:
 class Child:
     """One process that is kept running: started by ``prepare()``, started again with backoff until ``stop``."""
 
-    def __init__(self, name: str, reaper: Reaper, prepare: Callable[[], Start]) -> None:
+    def __init__(self, name: str, reaper: Reaper, prepare: Callable[[], Start], policy: Policy = PATIENT) -> None:
         self.name = name
         self.pid: int | None = None
+        self.last_code: int | None = None
         self.history = History()
         self._reaper = reaper
         self._prepare = prepare
+        self._policy = policy
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -88,11 +90,11 @@ class Child:
         clock = asyncio.get_running_loop().time
         while not self._stopping.is_set():
             began = clock()
-            code = await self._run_once()
+            self.last_code = await self._run_once()
             if self._stopping.is_set():
                 return
-            self.history, delay = after_end(self.history, clock() - began)
-            _log.warning("%s ended with code %s: starting it again in %.1f s", self.name, code, delay)
+            self.history, delay = after_end(self.history, clock() - began, self._policy)
+            _log.warning("%s ended with code %s: starting it again in %.1f s", self.name, self.last_code, delay)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), delay)
 

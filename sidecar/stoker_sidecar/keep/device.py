@@ -50,8 +50,7 @@ def close_mount(mounted: FuseMount) -> None:
         detach(str(mounted.mountpoint))
     finally:
         os.close(mounted.fd)
-    with suppress(OSError):  # another mount lies below, or someone put files there: not ours to remove
-        mounted.mountpoint.rmdir()
+    _remove_folder(mounted.mountpoint)
 
 
 def clear_dead_mounts(root: Path) -> list[str]:
@@ -61,8 +60,7 @@ def clear_dead_mounts(root: Path) -> list[str]:
     dead = [target for target in reversed(ours) if is_dead(target)]
     for target in dead:
         detach(target)
-        with suppress(OSError):  # a layer below is left for its own turn
-            Path(target).rmdir()
+        _remove_folder(Path(target))
     return dead
 
 
@@ -80,6 +78,13 @@ def _make_folder(mountpoint: Path) -> None:
         mountpoint.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise MountError(error.errno or 0, f"making the mount point {mountpoint}: {error.strerror}") from error
+
+
+def _remove_folder(mountpoint: Path) -> None:
+    """The mount point, and the dataset's folder above it when that was its last version."""
+    with suppress(OSError):  # a layer below, another version, or something of a person: not ours to remove
+        mountpoint.rmdir()
+        mountpoint.parent.rmdir()
 
 
 def _open_device() -> int:

@@ -3,8 +3,21 @@
 from dataclasses import dataclass, replace
 
 _FIRST_DELAY = 0.1
-_LONGEST_DELAY = 10.0
-_STABLE_AFTER = 30.0  # a child that lived this long has no history: its next end is taken as the first
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A child that lived ``stable_after`` seconds has no history: its end is taken as the first, and answered at once."""
+
+    stable_after: float
+    longest_delay: float
+
+
+# Agent and fetcher: a minute-long outage of the API server must not make them spin.
+PATIENT = Policy(stable_after=30.0, longest_delay=10.0)
+# FUSE servers: readers wait in the kernel meanwhile. Half a second is twice what a server needs to start, so one that was
+# killed comes back at once however often it happens, and one that dies of its first request does not take the CPU.
+QUICK = Policy(stable_after=0.5, longest_delay=5.0)
 
 
 @dataclass(frozen=True)
@@ -15,12 +28,12 @@ class History:
     in_a_row: int = 0
 
 
-def after_end(history: History, lived: float) -> tuple[History, float]:
+def after_end(history: History, lived: float, policy: Policy) -> tuple[History, float]:
     """The new history of a child that lived ``lived`` seconds, and the seconds to wait before it is started again.
 
-    The first end of a stable child is answered at once (readers wait in the kernel meanwhile); then 0.1 s, doubling to 10 s.
+    The first end is answered at once, then after 0.1 s, doubling up to the policy's longest delay.
     """
-    if lived >= _STABLE_AFTER:
+    if lived >= policy.stable_after:
         history = replace(history, in_a_row=0)
-    delay = 0.0 if history.in_a_row == 0 else min(_LONGEST_DELAY, _FIRST_DELAY * 2.0 ** (history.in_a_row - 1))
+    delay = 0.0 if history.in_a_row == 0 else min(policy.longest_delay, _FIRST_DELAY * 2.0 ** (history.in_a_row - 1))
     return History(history.restarts + 1, history.in_a_row + 1), delay

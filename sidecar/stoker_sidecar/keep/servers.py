@@ -11,6 +11,7 @@ from pathlib import Path
 from stoker_sidecar.errors import MountError, ServeError
 from stoker_sidecar.keep.children import Child, Reaper, Start
 from stoker_sidecar.keep.device import FuseMount, close_mount, open_mount
+from stoker_sidecar.keep.restarts import QUICK
 
 _log = logging.getLogger("stoker.keeper")
 _READY_WITHIN = 20.0  # a server starts in 0.3 s; a node under memory pressure may take long
@@ -32,7 +33,7 @@ class Served:
     """A mount and the server that answers it now. ``ready`` is set while a server answers."""
 
     version: Version
-    mount: FuseMount
+    mount: FuseMount | None
     child: Child
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     ready_fd: int = -1
@@ -67,35 +68,44 @@ class FsServers:
             ) from error
 
     def _begin(self, version: Version) -> Served:
-        mount = open_mount(version.mountpoint)
-        child = Child(f"fs {version.uid} {version.digest[:12]}", self._reaper, lambda: self._start(served))
-        served = Served(version, mount, child)
+        child = Child(f"fs {version.uid} {version.digest[:12]}", self._reaper, lambda: self._start(served), QUICK)
+        served = Served(version, open_mount(version.mountpoint), child)
         self._served[version.uid, version.digest] = served
         child.begin()
         return served
 
     def _start(self, served: Served) -> Start:
         served.ready.clear()
-        if served.child.history.restarts and not served.mount.can_resend:
-            self._mount_anew(served)
+        mount = self._mount_to_answer(served)
         version = served.version
         ready_fd = self._watch_ready(served)
         command = [sys.executable, "-m", "stoker_sidecar.fs.server"]
-        command += ["--fd", str(served.mount.fd), "--ready-fd", str(ready_fd)]
+        command += ["--fd", str(mount.fd), "--ready-fd", str(ready_fd)]
         command += ["--uid", version.uid, "--digest", version.digest]
         command += ["--manifest", str(version.manifest), "--version-dir", str(version.version_dir)]
         command += ["--fetcher-socket", str(self._fetcher_socket)]
-        command += ["--resend"] if served.mount.can_resend else []
-        return Start(command, self._run_as, (served.mount.fd, ready_fd))
+        command += ["--resend"] if mount.can_resend else []
+        return Start(command, self._run_as, (mount.fd, ready_fd))
 
-    def _mount_anew(self, served: Served) -> None:
-        """Before Linux 6.9 what a dead server had taken is lost: end the connection, so that its readers fail and go on."""
-        with suppress(MountError):  # a mount that someone else took away is what we want
-            close_mount(served.mount)
+    @staticmethod
+    def _mount_to_answer(served: Served) -> FuseMount:
+        """The mount as it is, or a new one where the old cannot be answered any more.
+
+        That is so when the server ended well, which it does when the mount is gone; and before Linux 6.9, where the requests
+        that a dead server had taken are lost: ending the connection lets their readers fail instead of wait for ever.
+        """
+        child, mount = served.child, served.mount
+        if mount is not None and (child.history.restarts == 0 or (mount.can_resend and child.last_code != 0)):
+            return mount
+        served.mount = None
+        if mount is not None:
+            with suppress(MountError):  # someone else took it away: what we want
+                close_mount(mount)
         try:
             served.mount = open_mount(served.version.mountpoint)
         except MountError as error:
             raise OSError(error.errno, str(error)) from error
+        return served.mount
 
     def _watch_ready(self, served: Served) -> int:
         """A pipe into which the server writes one byte when it answers; returns the end that it inherits."""
@@ -128,7 +138,8 @@ class FsServers:
             return
         self._close_ready(served)
         try:
-            close_mount(served.mount)
+            if served.mount is not None:
+                close_mount(served.mount)
         finally:
             await served.child.stop(grace=0)  # it has no state to save
 
