@@ -1,0 +1,36 @@
+"""Bytes a second as people want to see them: an exponentially weighted mean over about ten seconds; the clock is passed in."""
+
+import math
+from dataclasses import dataclass
+
+WINDOW = 10.0  # seconds: steady enough to read, quick enough to show a stall
+
+
+@dataclass
+class Speed:
+    """``updated``: seconds of the caller's clock at the last ``tick``."""
+
+    updated: float
+    value: float = 0.0
+    pending: int = 0
+    started: bool = False
+
+    def add(self, size: int) -> None:
+        """Bytes that arrived."""
+        self.pending += size
+
+    def tick(self, now: float) -> float:
+        """Fold in what arrived since the last tick; the mean in bytes a second."""
+        elapsed = now - self.updated
+        if elapsed <= 0:
+            return self.value
+        weight = 1.0 - math.exp(-elapsed / WINDOW) if self.started else 1.0
+        self.value += weight * (self.pending / elapsed - self.value)
+        self.started = self.started or self.pending > 0
+        self.updated, self.pending = now, 0
+        return self.value
+
+
+def eta_seconds(left: int, speed: float) -> int | None:
+    """Seconds until ``left`` bytes are here; None when nothing moves. Half a byte a second is nothing."""
+    return math.ceil(left / speed) if speed >= 0.5 else None

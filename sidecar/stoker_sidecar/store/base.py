@@ -1,0 +1,37 @@
+"""What the cache needs of an object store; S3, local folders and the in-memory twin all pass one contract suite."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from stoker_sidecar.core.objects import ListedObject
+
+
+@dataclass(frozen=True)
+class Body:
+    """Bytes as they come. ``etag_may_be_md5`` is False when the server says that the ETag is none (SSE-KMS, SSE-C)."""
+
+    chunks: AsyncIterator[bytes]
+    etag_may_be_md5: bool = True
+
+
+class ObjectStore(Protocol):
+    """One source folder. Every failure is a SourceError, whose ``temporary`` says whether a retry can help."""
+
+    def list(self) -> AsyncIterator[Sequence[ListedObject]]:
+        """Pages of all objects below the folder, in any order; retries by itself what a retry can help."""
+        ...
+
+    def get_range(
+        self, path: str, offset: int, length: int, *, if_match: str, version_id: str = ""
+    ) -> AbstractAsyncContextManager[Body]:
+        """Bytes [offset, offset + length) of the object that has this ETag; ``length`` >= 1. No retries.
+
+        Raises SourceChanged when the ETag is another, ObjectGone when there is none. The body may turn out short.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Idempotent."""
+        ...

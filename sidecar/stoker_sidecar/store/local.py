@@ -1,0 +1,116 @@
+"""A folder of the node (NFS, a local disk) as an object store; its ETag is made of mtime and size."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from itertools import islice
+from pathlib import Path
+from stat import S_ISDIR, S_ISREG
+
+from stoker_sidecar.core.objects import ListedObject
+from stoker_sidecar.errors import AccessDenied, FolderNotFound, ObjectGone, ServerError, SourceChanged, SourceError
+from stoker_sidecar.store.base import Body
+
+_PAGE = 1000
+_READ_SIZE = 1024 * 1024
+
+
+class LocalStore:
+    """Symbolic links to files are followed, links to folders are not (they may form loops)."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    async def list(self) -> AsyncIterator[Sequence[ListedObject]]:
+        """Pages of 1,000; empty folders come as markers ``dir/``, as in S3."""
+        walk = _walk(self._root)
+        while page := await asyncio.to_thread(_page, walk, self._root):
+            yield page
+
+    @asynccontextmanager
+    async def get_range(
+        self, path: str, offset: int, length: int, *, if_match: str, version_id: str = ""
+    ) -> AsyncIterator[Body]:
+        """Checks the ETag before the first and after the last byte."""
+        with _translated(path):
+            descriptor = await asyncio.to_thread(os.open, self._root / path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            _check(descriptor, path, if_match)
+            yield Body(_chunks(descriptor, path, offset, length, if_match), etag_may_be_md5=False)
+        finally:
+            os.close(descriptor)
+
+    async def aclose(self) -> None:
+        """Nothing is held open."""
+
+
+def _page(walk: Iterator[ListedObject], root: Path) -> list[ListedObject]:
+    with _translated(str(root), listing=True):
+        return list(islice(walk, _PAGE))
+
+
+def _walk(root: Path) -> Iterator[ListedObject]:
+    base = os.fsencode(root)
+    pending = [b""]
+    while pending:
+        folder = pending.pop()
+        empty = True
+        with os.scandir(os.path.join(base, folder)) as entries:  # noqa: PTH118 -- raw bytes: names need not be UTF-8
+            for entry in entries:
+                empty = False
+                status = _status(entry)
+                if status is not None and S_ISDIR(status.st_mode) and not entry.is_symlink():
+                    pending.append(folder + entry.name + b"/")
+                elif status is not None and S_ISREG(status.st_mode):
+                    yield ListedObject(folder + entry.name, status.st_size, status.st_mtime_ns, _etag(status))
+        if empty and folder:
+            yield ListedObject(folder, 0, (root / os.fsdecode(folder)).stat().st_mtime_ns, "")
+
+
+def _status(entry: os.DirEntry[bytes]) -> os.stat_result | None:
+    try:
+        return entry.stat()
+    except FileNotFoundError:  # deleted since, or a link to nowhere
+        return None
+
+
+def _etag(status: os.stat_result) -> str:
+    return f"{status.st_mtime_ns:x}-{status.st_size:x}"
+
+
+def _check(descriptor: int, path: str, if_match: str) -> None:
+    found = _etag(os.fstat(descriptor))
+    if if_match and found != if_match:
+        raise SourceChanged(f"{path} was written after the listing: refresh the Dataset")
+
+
+async def _chunks(descriptor: int, path: str, offset: int, length: int, if_match: str) -> AsyncIterator[bytes]:
+    end = offset + length
+    while offset < end:
+        with _translated(path):
+            data = await asyncio.to_thread(os.pread, descriptor, min(_READ_SIZE, end - offset), offset)
+        if not data:
+            break
+        _check(descriptor, path, if_match)
+        yield data
+        offset += len(data)
+
+
+@contextmanager
+def _translated(what: str, *, listing: bool = False) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _error(error, what, listing=listing) from error
+
+
+def _error(error: OSError, what: str, *, listing: bool) -> SourceError:
+    missing = isinstance(error, FileNotFoundError | NotADirectoryError)
+    if missing and listing:
+        return FolderNotFound(f"this node has no folder {what}: mount it on every selected node")
+    if missing:
+        return ObjectGone(f"{what} was deleted after the listing: refresh the Dataset")
+    if isinstance(error, PermissionError):
+        return AccessDenied(f"{what} may not be read by the sidecar ({error.strerror}): grant read access")
+    return ServerError(f"{what} cannot be read: {error.strerror}")

@@ -1,0 +1,84 @@
+"""An object store in memory with faults on demand: the twin that tests and models run against."""
+
+import hashlib
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from stoker_sidecar.core.objects import ListedObject
+from stoker_sidecar.errors import ObjectGone, SourceChanged, SourceError
+from stoker_sidecar.store.base import Body
+
+_CHUNK = 64 * 1024
+
+
+@dataclass(frozen=True)
+class Get:
+    """One request that the store has seen."""
+
+    path: str
+    offset: int
+    length: int
+
+
+@dataclass
+class MemoryStore:
+    """``put`` and ``delete`` change the source; ``fail`` queues errors for the next requests; ``mangle`` spoils bodies."""
+
+    objects: dict[str, tuple[bytes, int]] = field(default_factory=dict)  # path -> content, mtime_ns
+    gets: list[Get] = field(default_factory=list)
+    faults: deque[SourceError] = field(default_factory=deque)
+    mangle: Callable[[str, bytes], bytes] = lambda path, data: data
+    closed: bool = False
+
+    def put(self, path: str, content: bytes, mtime_ns: int = 0) -> None:
+        """Create or replace."""
+        self.objects[path] = (content, mtime_ns)
+
+    def delete(self, path: str) -> None:
+        """Raises KeyError when it is not there."""
+        del self.objects[path]
+
+    def fail(self, error: SourceError, times: int = 1) -> None:
+        """The next ``times`` requests raise it."""
+        self.faults.extend([error] * times)
+
+    async def list(self) -> AsyncIterator[Sequence[ListedObject]]:
+        """One page."""
+        self._fault()
+        yield [
+            ListedObject(path.encode(), len(content), mtime_ns, _etag(content))
+            for path, (content, mtime_ns) in self.objects.items()
+        ]
+
+    @asynccontextmanager
+    async def get_range(
+        self, path: str, offset: int, length: int, *, if_match: str, version_id: str = ""
+    ) -> AsyncIterator[Body]:
+        """As S3 does."""
+        self.gets.append(Get(path, offset, length))
+        self._fault()
+        if path not in self.objects:
+            raise ObjectGone(f"{path} was deleted after the listing: refresh the Dataset")
+        content, _ = self.objects[path]
+        if if_match and if_match != _etag(content):
+            raise SourceChanged(f"{path} is no longer the object that was listed: refresh the Dataset")
+        yield Body(_chunks(self.mangle(path, content[offset : offset + length])))
+
+    async def aclose(self) -> None:
+        """Remembers that it was closed."""
+        self.closed = True
+
+    def _fault(self) -> None:
+        if self.faults:
+            raise self.faults.popleft()
+
+
+def _etag(content: bytes) -> str:
+    return hashlib.md5(content, usedforsecurity=False).hexdigest()
+
+
+async def _chunks(data: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(data), _CHUNK):
+        yield data[start : start + _CHUNK]

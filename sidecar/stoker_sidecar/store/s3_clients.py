@@ -1,0 +1,153 @@
+"""Makes aiobotocore clients: whose credentials, which endpoint, which timeouts."""
+
+import ssl
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from aiobotocore.config import AioConfig
+from aiobotocore.credentials import AioRefreshableCredentials
+from aiobotocore.session import AioSession
+from botocore import UNSIGNED
+
+from stoker_api.dataset import AddressingStyle, Source
+from stoker_sidecar.core.credentials import (
+    AmbientCredentials,
+    Credentials,
+    StaticCredentials,
+    UnusableCredentials,
+    WebIdentityCredentials,
+)
+from stoker_sidecar.errors import InvalidCredentials
+
+if TYPE_CHECKING:
+    from types_aiobotocore_s3 import S3Client
+
+AMAZON = "Amazon S3"
+
+
+@dataclass(frozen=True)
+class ConnectionSettings:
+    """Seconds and counts, for each dataset's client."""
+
+    connect_timeout: float = 5.0  # a healthy endpoint in the same region answers in milliseconds
+    read_timeout: float = 30.0  # between two pieces of a body, not for the whole
+    max_connections: int = 96  # warm-up (32) + demand (64): a request never waits for a connection
+    sts_endpoint: str | None = None  # URL; None: the region's own
+
+
+async def open_client(
+    source: Source, credentials: Credentials, settings: ConnectionSettings, stack: AsyncExitStack
+) -> "S3Client":
+    """A client that ``stack`` closes. Raises InvalidCredentials when there is nothing to sign with and there should be."""
+    session, signed = await _session(source, credentials, settings)
+    client = session.create_client(
+        "s3",
+        region_name=source.region,
+        endpoint_url=source.endpoint,
+        config=_config(source, credentials, settings, signed=signed),
+    )
+    return await stack.enter_async_context(client)
+
+
+def _config(source: Source, credentials: Credentials, settings: ConnectionSettings, *, signed: bool) -> AioConfig:
+    # retries: none here, stoker_sidecar.store.retry does them where they can help.
+    options: dict[str, Any] = {
+        "retries": {"total_max_attempts": 1},
+        "connect_timeout": settings.connect_timeout,
+        "read_timeout": settings.read_timeout,
+        "max_pool_connections": settings.max_connections,
+        "s3": {"addressing_style": _addressing(source)},
+        # The cache checks length and MD5 itself; servers of other makes know no other checksum.
+        "response_checksum_validation": "when_required",
+        "connector_args": _connector(credentials),
+    }
+    if not signed:
+        options["signature_version"] = UNSIGNED
+    return AioConfig(**options)
+
+
+def _connector(credentials: Credentials) -> dict[str, Any]:
+    pem = getattr(credentials, "ca_pem", "")
+    if not pem:
+        return {}
+    try:
+        return {"ssl_context": ssl.create_default_context(cadata=pem)}
+    except (ssl.SSLError, ValueError) as error:
+        raise InvalidCredentials(f"ca.crt in the Secret is not a PEM certificate bundle: {error}") from error
+
+
+def _addressing(source: Source) -> str:
+    if source.addressing_style is AddressingStyle.AUTO:
+        return "path" if source.endpoint else "virtual"
+    return source.addressing_style.value.lower()
+
+
+async def _session(source: Source, credentials: Credentials, settings: ConnectionSettings) -> tuple[AioSession, bool]:
+    """A session and whether requests are signed."""
+    session = AioSession()
+    match credentials:
+        case UnusableCredentials(reason, message):
+            raise InvalidCredentials(message, reason=reason)
+        case StaticCredentials():
+            session.set_credentials(
+                credentials.access_key_id, credentials.secret_access_key, credentials.session_token or None
+            )
+            return session, True
+        case WebIdentityCredentials():
+            keys = await _assume_role(source, credentials, settings)
+            session.register_component("credential_provider", _Resolved(keys))
+            return session, True
+        case AmbientCredentials():
+            # One quick question: where there is no metadata service, a bucket is asked anonymously a second later.
+            session.set_config_variable("metadata_service_timeout", 1)
+            session.set_config_variable("metadata_service_num_attempts", 1)
+            return session, await session.get_credentials() is not None
+
+
+@dataclass(frozen=True)
+class _Resolved:
+    """Stands where botocore looks for its chain of providers."""
+
+    credentials: AioRefreshableCredentials
+
+    async def load_credentials(self) -> AioRefreshableCredentials:
+        return self.credentials
+
+
+async def _assume_role(
+    source: Source, credentials: WebIdentityCredentials, settings: ConnectionSettings
+) -> AioRefreshableCredentials:
+    """Keys that renew themselves from the same token; the agent sends a new token (a new client) before it expires."""
+
+    async def refresh() -> dict[str, str]:
+        return await _exchange(source, credentials, settings)
+
+    return AioRefreshableCredentials.create_from_metadata(
+        metadata=await refresh(), refresh_using=refresh, method="assume-role-with-web-identity"
+    )
+
+
+async def _exchange(
+    source: Source, credentials: WebIdentityCredentials, settings: ConnectionSettings
+) -> dict[str, str]:
+    config = AioConfig(
+        signature_version=UNSIGNED,
+        connect_timeout=settings.connect_timeout,
+        read_timeout=settings.read_timeout,
+        connector_args=_connector(credentials),
+    )
+    client = AioSession().create_client(
+        "sts", region_name=source.region, endpoint_url=settings.sts_endpoint, config=config
+    )
+    async with client as sts:
+        answer = await sts.assume_role_with_web_identity(
+            RoleArn=credentials.role_arn, RoleSessionName="stoker", WebIdentityToken=credentials.token
+        )
+    keys = answer["Credentials"]
+    return {
+        "access_key": keys["AccessKeyId"],
+        "secret_key": keys["SecretAccessKey"],
+        "token": keys["SessionToken"],
+        "expiry_time": keys["Expiration"].isoformat(),
+    }
