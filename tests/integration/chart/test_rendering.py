@@ -1,0 +1,122 @@
+"""What Helm makes of the chart, and what it refuses."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+import stoker_kube.resources as resources
+from stoker_api import names
+from stoker_kube.resources import Kind
+from tests.support.chart import CHART, FULL_VALUES, NAMESPACE, helm, is_hook, of_kind, render
+
+VALUES: dict[str, Mapping[str, Any]] = {"default": {}, "full": FULL_VALUES}
+KNOWN_RESOURCES = {(kind.group, kind.plural) for kind in vars(resources).values() if isinstance(kind, Kind)}
+
+
+@pytest.fixture(scope="module", params=VALUES)
+def rendered(request: pytest.FixtureRequest) -> list[dict[str, Any]]:
+    return render(VALUES[request.param])
+
+
+def test_lint_finds_nothing() -> None:
+    done = helm("lint", str(CHART), "--strict")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_names_are_unique(rendered: list[dict[str, Any]]) -> None:
+    seen = [(one["kind"], one["metadata"]["name"]) for one in rendered]
+    assert len(seen) == len(set(seen))
+
+
+def test_every_container_has_the_image_and_limits(rendered: list[dict[str, Any]]) -> None:
+    pods = [one["spec"]["template"]["spec"] for one in of_kind(rendered, "Deployment", "DaemonSet", "Job")]
+    containers = [container for pod in pods for container in pod["containers"]]
+    assert len({container["image"] for container in containers}) == 1
+    assert all(container["resources"]["limits"]["memory"] for container in containers)
+
+
+def test_all_pods_but_the_sidecar_are_restricted(rendered: list[dict[str, Any]]) -> None:
+    for workload in of_kind(rendered, "Deployment", "Job"):
+        pod = workload["spec"]["template"]["spec"]
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert [one["securityContext"]["capabilities"] for one in pod["containers"]] == [{"drop": ["ALL"]}]
+        assert not any("hostPath" in volume for volume in pod["volumes"])
+
+
+def test_no_rule_has_a_wildcard(rendered: list[dict[str, Any]]) -> None:
+    for role in of_kind(rendered, "Role", "ClusterRole"):
+        for rule in role["rules"]:
+            assert "*" not in rule["apiGroups"] + rule["resources"] + rule["verbs"], role["metadata"]["name"]
+
+
+def test_rules_name_only_resources_that_the_code_knows(rendered: list[dict[str, Any]]) -> None:
+    for role in of_kind(rendered, "Role", "ClusterRole"):
+        for rule in role["rules"]:
+            for group in rule["apiGroups"]:
+                named = {(group, resource.split("/")[0]) for resource in rule["resources"]}
+                assert named <= KNOWN_RESOURCES, role["metadata"]["name"]
+
+
+def test_nobody_may_write_nodes(rendered: list[dict[str, Any]]) -> None:
+    verbs = {
+        verb
+        for role in of_kind(rendered, "Role", "ClusterRole")
+        for rule in role["rules"]
+        if any(resource.startswith("nodes") for resource in rule["resources"])
+        for verb in rule["verbs"]
+    }
+    assert verbs <= {"get", "list", "watch"}
+
+
+def test_secrets_are_read_by_name_only(rendered: list[dict[str, Any]]) -> None:
+    for role in of_kind(rendered, "Role", "ClusterRole"):
+        for rule in role["rules"]:
+            if "secrets" in rule["resources"] and rule["verbs"] != ["create"]:
+                assert role["kind"] == "Role"
+                assert rule["resourceNames"]
+
+
+def test_the_webhook_is_called_for_annotated_pods_only(rendered: list[dict[str, Any]]) -> None:
+    [webhook] = of_kind(rendered, "MutatingWebhookConfiguration")[0]["webhooks"]
+    [condition] = webhook["matchConditions"]
+    assert f"'{names.ANNOTATION_DATASETS}' in object.metadata.annotations" in condition["expression"]
+    assert webhook["failurePolicy"] == "Fail"
+
+
+def test_hooks_leave_nothing_behind(rendered: list[dict[str, Any]]) -> None:
+    hooks = [one for one in rendered if is_hook(one)]
+    assert {one["kind"] for one in hooks} >= {"Job", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"}
+    for one in hooks:
+        assert "hook-succeeded" in one["metadata"]["annotations"]["helm.sh/hook-delete-policy"]
+
+
+def test_the_driver_has_the_name_that_the_code_registers(rendered: list[dict[str, Any]]) -> None:
+    [driver] = of_kind(rendered, "CSIDriver")
+    assert driver["metadata"]["name"] == names.CSI_DRIVER
+
+
+def test_host_folders_are_read_only() -> None:
+    [daemon_set] = of_kind(render(FULL_VALUES), "DaemonSet")
+    [container] = daemon_set["spec"]["template"]["spec"]["containers"]
+    mounts = {mount["mountPath"]: mount for mount in container["volumeMounts"]}
+    assert mounts["/mnt/nfs"]["readOnly"] is True
+    assert "readOnly" not in mounts["/mnt/nvme/stoker"]
+
+
+@pytest.mark.parametrize(
+    ("values", "word"),
+    [
+        ({"operator": {"replcas": 3}}, "replcas"),
+        ({"kubeletDir": "var/lib/kubelet"}, "kubeletDir"),
+        ({"sidecar": {"cacheDirs": []}}, "cacheDirs"),
+        ({"webhook": {"failurePolicy": "fail"}}, "failurePolicy"),
+        ({"logLevel": "loud"}, "logLevel"),
+    ],
+)
+def test_a_wrong_value_is_refused_by_name(values: dict[str, Any], word: str) -> None:
+    done = helm("template", "stoker", str(CHART), "--namespace", NAMESPACE, "--values", "-", stdin=json.dumps(values))
+    assert done.returncode != 0
+    assert word in done.stderr

@@ -1,0 +1,63 @@
+"""The chart as Helm renders it, for tests that look at what would be applied."""
+
+import json
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from e2e.cluster.build import Programs
+
+ROOT = Path(__file__).resolve().parents[2]
+CHART = ROOT / "charts" / "stoker"
+NAMESPACE = "stoker-system"
+# Every optional part at once, so that each template is rendered.
+FULL_VALUES: Mapping[str, Any] = {
+    "image": {"repository": "images.example/stoker", "tag": "1"},
+    "imagePullSecrets": [{"name": "pull"}],
+    "operator": {
+        "podLabels": {"team": "ml"},
+        "podAnnotations": {"note": "yes"},
+        "nodeSelector": {"disk": "fast"},
+        "tolerations": [{"operator": "Exists"}],
+        "extraEnv": [{"name": "A", "value": "1"}],
+    },
+    "sidecar": {
+        "podLabels": {"team": "ml"},
+        "podAnnotations": {"note": "yes"},
+        "nodeSelector": {"disk": "fast"},
+        "cacheDirs": ["/mnt/nvme/stoker"],
+        "hostFolders": ["/mnt/nfs", "/srv/data"],
+        "extraEnv": [{"name": "A", "value": "1"}],
+    },
+    "webhook": {"certManager": {"enabled": True}},
+    "metrics": {"serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}}},
+    "networkPolicy": {"enabled": True, "metricsFrom": [{"namespaceSelector": {}}]},
+}
+
+
+def helm(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """Run helm and return what came of it."""
+    argv = [str(Programs().path("helm")), *words]
+    return subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False)
+
+
+def render(values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the objects that `helm install` would make. Raises AssertionError with Helm's sentence."""
+    done = helm(
+        "template", "stoker", str(CHART), "--namespace", NAMESPACE, "--values", "-", stdin=json.dumps(dict(values))
+    )
+    assert done.returncode == 0, done.stderr
+    return [document for document in yaml.safe_load_all(done.stdout) if document]
+
+
+def of_kind(documents: Iterable[dict[str, Any]], *kinds: str) -> list[dict[str, Any]]:
+    """Return the objects of some kinds."""
+    return [document for document in documents if document["kind"] in kinds]
+
+
+def is_hook(document: Mapping[str, Any]) -> bool:
+    """Tell whether Helm makes this object only for the time of a hook."""
+    return "helm.sh/hook" in document["metadata"].get("annotations", {})
