@@ -21,6 +21,7 @@ from e2e.cluster.processes import run
 
 # An empty folder of every Debian image: what is mounted on it for the time of the build leaves nothing behind.
 MACHINE_FOLDER = "/mnt"
+KEPT_STEPS = 150  # about ten builds of a Dockerfile with two stages
 # What "slim" leaves out of the official Debian images too; licences stay.
 SLIM_EXCLUDES = ("usr/share/doc", "usr/share/man", "usr/share/info", "usr/share/locale", "usr/share/groff")
 SLIM_DPKG = "".join(f"path-exclude /{folder}/*\n" for folder in SLIM_EXCLUDES) + (
@@ -87,6 +88,7 @@ class ImageBuilder:
                 self._make_base(base)
             self._make_image(request, text)
             self._export(request)
+            self._prune()
         stamp.write_text(wanted)
         self._say(f"built {request.tag} into {request.out} in {time.monotonic() - started:.0f} s")
         return True
@@ -129,7 +131,11 @@ class ImageBuilder:
         request.out.parent.mkdir(parents=True, exist_ok=True)
         self._buildah("push", "--quiet", request.tag, f"docker-archive:{draft}:{request.tag}")
         draft.replace(request.out)
-        self._buildah("rmi", "--prune", "--force", check=False)
+
+    def _prune(self) -> None:
+        """Drop the steps that a rebuild could reuse, once there are so many that most are of old builds."""
+        if len(self._buildah("images", "--all", "--quiet").split()) > KEPT_STEPS:
+            self._buildah("rmi", "--prune", "--force", check=False)
 
     def _buildah(self, *words: str, check: bool = True) -> str:
         store = ["--root", str(self._cache / "store"), "--runroot", str(self._cache / "run")]

@@ -1,0 +1,37 @@
+"""One cluster for all stories, with Stoker installed as a user installs it; a namespace for each story."""
+
+import os
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.cluster import Cluster
+from e2e.support.world import Home, World
+
+
+@pytest.fixture(scope="session")
+def world() -> Iterator[World]:
+    """The cluster `test` (demo's is another), taken down at the end unless STOKER_E2E_KEEP is set."""
+    cluster = Cluster("test", print)
+    made = World(cluster)
+    try:
+        made.prepare()
+        yield made
+    finally:
+        if not os.environ.get("STOKER_E2E_KEEP"):
+            cluster.down()
+
+
+@pytest.fixture
+def home(world: World, request: pytest.FixtureRequest) -> Iterator[Home]:
+    """A namespace named after the story."""
+    # Namespaces and buckets have at most 63 characters and no underscores.
+    name = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")[-50:].strip("-")
+    made = Home(world, name)
+    made.prepare()
+    yield made
+    if not os.environ.get("STOKER_E2E_KEEP"):
+        world.kubectl("delete", "pods", "--all", "-n", name, "--wait", "--timeout=60s", "--grace-period=1")
+        world.kubectl("delete", "datasets,trainingjobs", "--all", "-n", name, "--wait", "--timeout=60s")
+        world.kubectl("delete", "namespace", name, "--wait=false")

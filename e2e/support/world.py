@@ -1,0 +1,197 @@
+"""The installed cluster of the stories, with short words for what users do and see."""
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from e2e.cluster import Cluster, CommandFailedError, NotReadyError
+from e2e.cluster.imagebuild import ImageBuilder, Request
+from e2e.cluster.processes import run, wait_for
+from e2e.support import manifests
+from e2e.support.bucket import Bucket
+from e2e.support.manifests import Object
+
+ROOT = Path(__file__).resolve().parents[2]
+SYSTEM = "stoker-system"
+RELEASE = "stoker"
+IMAGE = "docker.io/library/stoker:e2e"
+# Seconds. What is waited for takes a few; a loaded machine may need ten times that.
+PATIENCE = 120.0
+
+
+class NotSeenError(AssertionError):
+    """A user waited for something that never came; the message shows what was there instead."""
+
+
+@dataclass
+class World:
+    """One cluster with Stoker in it."""
+
+    cluster: Cluster
+
+    def prepare(self) -> None:
+        """Cluster, S3 server, image, chart."""
+        self.cluster.up(2)
+        self.cluster.s3.start()
+        archive = self.build_image(IMAGE, ROOT)
+        self.cluster.load_image(archive)
+        self.helm_install()
+
+    def build_image(self, tag: str, context: Path) -> Path:
+        """The docker-archive of a Dockerfile, built when something changed."""
+        archive = self.cluster.paths.data / (tag.rpartition("/")[2].replace(":", "-") + ".tar")
+        archive.parent.mkdir(parents=True, exist_ok=True)
+        ImageBuilder(print).build(Request(context / "Dockerfile", tag, archive, context))
+        return archive
+
+    def helm_install(self, *values: str) -> None:
+        """helm upgrade --install with the image of this checkout; ``values`` are further --set arguments."""
+        repository, _, tag = IMAGE.rpartition(":")
+        sets = (f"image.repository={repository}", f"image.tag={tag}", "image.pullPolicy=Never", *values)
+        words = [word for value in sets for word in ("--set", value)]
+        chart = str(ROOT / "charts" / "stoker")
+        command = ("upgrade", "--install", RELEASE, chart, "-n", SYSTEM, "--create-namespace", "--wait", *words)
+        self.cluster.helm(*command, "--timeout", f"{PATIENCE:.0f}s")
+
+    def kubectl(self, *args: str, stdin: str | None = None) -> str:
+        """Output of kubectl. Raises CommandFailedError with what kubectl said."""
+        return self.cluster.kubectl(*args, input=stdin)
+
+    def apply(self, *objects: Object) -> None:
+        """kubectl apply."""
+        self.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
+
+    def refused(self, item: Object) -> str:
+        """The sentence with which the API server refuses ``item``; AssertionError when it takes it."""
+        try:
+            self.kubectl("create", "-f", "-", stdin=json.dumps(item))
+        except CommandFailedError as error:
+            return str(error)
+        raise NotSeenError(f"{item['kind']} {item['metadata']['name']} was accepted")
+
+    def get(self, kind: str, name: str, namespace: str = "") -> Object:
+        """One object; empty when it is not there."""
+        scope = ("-n", namespace) if namespace else ()
+        text = self.cluster.kubectl("get", kind, name, *scope, "-o", "json", "--ignore-not-found")
+        return dict(json.loads(text)) if text.strip() else {}
+
+    def items(self, kind: str, *args: str) -> list[Object]:
+        """Objects of a kind."""
+        return list(json.loads(self.kubectl("get", kind, *args, "-o", "json"))["items"])
+
+    def wait(
+        self, kind: str, name: str, namespace: str, seen: Callable[[Object], Any], seconds: float = PATIENCE
+    ) -> Object:
+        """The object once ``seen`` is true of it. Raises NotSeenError with its last status and events."""
+        last: Object = {}
+
+        def look() -> bool:
+            nonlocal last
+            last = self.get(kind, name, namespace)
+            return bool(seen(last))
+
+        try:
+            wait_for(f"{kind} {namespace}/{name}", look, seconds)
+        except NotReadyError as error:
+            story = "\n".join(self.events(name, namespace)) if namespace else ""
+            shown = json.dumps({key: last.get(key) for key in ("metadata", "status")}, indent=1)
+            raise NotSeenError(f"{kind} {namespace}/{name} never got there.\n{shown}\n{story}") from error
+        return last
+
+    def events(self, name: str, namespace: str) -> list[str]:
+        """``reason: message`` of every event about an object of this name."""
+        found = self.items("events", "-n", namespace, "--field-selector", f"involvedObject.name={name}")
+        return [f"{event['reason']}: {event.get('message', '')}" for event in found]
+
+    def wait_event(self, name: str, namespace: str, text: str) -> str:
+        """The first event about ``name`` that contains ``text``."""
+        wait_for(
+            f"an event of {namespace}/{name} with {text!r}",
+            lambda: any(text in event for event in self.events(name, namespace)),
+            PATIENCE,
+        )
+        return next(event for event in self.events(name, namespace) if text in event)
+
+    def logs(self, pod: str, namespace: str) -> str:
+        """What a pod printed."""
+        return self.kubectl("logs", pod, "-n", namespace)
+
+    def finished(self, pod: str, namespace: str) -> Object:
+        """The pod once it ended; NotSeenError when it did not end well."""
+        ended = self.wait(
+            "pod", pod, namespace, lambda it: it.get("status", {}).get("phase") in ("Succeeded", "Failed")
+        )
+        if ended["status"]["phase"] != "Succeeded":
+            raise NotSeenError(f"pod {pod} failed: {self.logs(pod, namespace)}\n{self.events(pod, namespace)}")
+        return ended
+
+    def stoker(self, *args: str) -> str:
+        """Output of the CLI of this checkout. Raises CommandFailedError."""
+        environment = {**os.environ, **self.cluster.environment()}
+        return run(ROOT / ".venv/bin/stoker", *args, env=environment)
+
+    def system_pods(self, component: str) -> list[Object]:
+        """Stoker's own pods: operator or sidecar."""
+        return self.items("pods", "-n", SYSTEM, "-l", f"app.kubernetes.io/component={component}")
+
+    def sidecar_of(self, node: str) -> Object:
+        """The sidecar's pod of a node."""
+        return next(pod for pod in self.system_pods("sidecar") if pod["spec"]["nodeName"] == node)
+
+
+@dataclass
+class Home:
+    """A namespace of its own for one story, with the object store's keys in a Secret."""
+
+    world: World
+    namespace: str
+
+    def prepare(self) -> None:
+        """Namespace and Secret."""
+        self.world.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}})
+        server = self.world.cluster.s3
+        self.world.apply(manifests.secret(self.namespace, server.access_key, server.secret_key))
+
+    def bucket(self, suffix: str = "") -> Bucket:
+        """A bucket named after the namespace."""
+        return Bucket(self.world.cluster.s3, self.namespace + suffix)
+
+    def dataset(self, name: str, bucket: Bucket | str, prefix: str = "", **spec: Any) -> Object:
+        """Apply a Dataset of a bucket of this cluster."""
+        uri = f"s3://{bucket if isinstance(bucket, str) else bucket.name}/{prefix}"
+        item = manifests.dataset(self.namespace, name, uri, self.world.cluster.s3.endpoint, **spec)
+        self.world.apply(item)
+        return item
+
+    def ready(self, name: str) -> Object:
+        """The Dataset once it is Ready."""
+        return self.until(name, lambda it: condition(it, "Ready") == "True")
+
+    def until(self, name: str, seen: Callable[[Object], Any], seconds: float = PATIENCE) -> Object:
+        """The Dataset once ``seen`` is true of it."""
+        return self.world.wait("dataset", name, self.namespace, lambda it: it and seen(it), seconds)
+
+    def apply_pod(self, item: Object) -> None:
+        """Apply a pod of this namespace."""
+        self.world.apply(item)
+
+    def read_sums(self, pod: str) -> dict[str, str]:
+        """What a reading pod printed, once it ended."""
+        self.world.finished(pod, self.namespace)
+        return manifests.sums(self.world.logs(pod, self.namespace))
+
+
+def condition(item: Object, kind: str, field: str = "status") -> str:
+    """A field of a condition: status, reason or message; empty when the condition is not there."""
+    for entry in item.get("status", {}).get("conditions", []):
+        if entry["type"] == kind:
+            return str(entry.get(field, ""))
+    return ""
+
+
+def node_rows(item: Object) -> dict[str, Object]:
+    """status.nodes of a Dataset by the node's name."""
+    return {row["name"]: row for row in item.get("status", {}).get("nodes", [])}
