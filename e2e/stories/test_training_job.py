@@ -1,0 +1,105 @@
+"""A TrainingJob's workers start together on warm nodes, find each other, and end Succeeded."""
+
+import json
+import tempfile
+from pathlib import Path
+
+from e2e.support.bucket import files
+from e2e.support.manifests import BUSYBOX_IMAGE, Object
+from e2e.support.world import ROOT, Home, World, condition, node_rows
+from examples.demo.story import report_of
+from examples.digits import dataset
+
+DIGITS_IMAGE = "docker.io/library/stoker-demo-digits:demo"
+
+
+def training_job(namespace: str, name: str, container: Object, **spec: object) -> Object:
+    template = {
+        "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "imagePullPolicy": "Never"} | container]}
+    }
+    return {
+        "apiVersion": "stoker.dev/v1alpha1",
+        "kind": "TrainingJob",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"template": template, "datasets": [{"name": "train", "mountPath": "/data"}]} | spec,
+    }
+
+
+def workers(world: World, home: Home, job: str) -> list[Object]:
+    return world.items("pods", "-n", home.namespace, "-l", f"stoker.dev/training-job={job}")
+
+
+def test_two_workers_end_succeeded_on_warm_nodes(world: World, home: Home) -> None:
+    bucket = home.bucket()
+    bucket.put(files(40, 300_000))
+    home.dataset("train", bucket, cache={"replicas": "all"}, warm={"bandwidthLimit": "4Mi"})
+    container = {
+        "image": BUSYBOX_IMAGE,
+        "command": ["sh", "-c", "ls /data/0 && echo $RANK of $WORLD_SIZE at $MASTER_ADDR"],
+    }
+    job = training_job(home.namespace, "job", container, workers=2, framework="pytorch", scheduling={"mode": "Require"})
+    world.apply(job)
+
+    waiting = world.wait("trainingjob", "job", home.namespace, lambda it: it.get("status", {}).get("phase"))
+    assert waiting["status"]["phase"] in ("Pending", "WaitingForData")
+    ended = world.wait("trainingjob", "job", home.namespace, lambda it: it["status"].get("phase") == "Succeeded")
+    assert condition(ended, "Complete") == "True"
+    assert condition(ended, "DataReady") == "True"
+    assert {node["warmPercent"] for node in ended["status"]["nodes"]} == {100}
+    warm = [
+        name for name, row in node_rows(world.get("dataset", "train", home.namespace)).items() if row["phase"] == "Warm"
+    ]
+    pods = workers(world, home, "job")
+    assert len(pods) == 2
+    assert {pod["spec"]["nodeName"] for pod in pods} <= set(warm)
+    assert "Succeeded" in world.kubectl("get", "tj", "job", "-n", home.namespace)
+
+
+def test_pytorch_workers_rendezvous_over_the_pods_network_and_learn(world: World, home: Home) -> None:
+    world.cluster.load_image(world.build_image(DIGITS_IMAGE, ROOT / "examples" / "digits"))
+    bucket = home.bucket()
+    bucket.put(digits())
+    home.dataset("train", bucket, "digits/", cache={"replicas": "all"})
+    container = {"image": DIGITS_IMAGE, "args": ["--data", "/data", "--epochs", "4"]}
+    world.apply(training_job(home.namespace, "ddp", container, workers=2, framework="pytorch"))
+    world.wait("trainingjob", "ddp", home.namespace, lambda it: it.get("status", {}).get("phase") == "Succeeded", 240)
+    reports = [report_of(world.logs(pod["metadata"]["name"], home.namespace)) for pod in workers(world, home, "ddp")]
+    assert sorted(report["rank"] for report in reports) == [0, 1]
+    assert all(report["world"] == 2 for report in reports)
+    assert all(report["files"] == len(bucket.objects) for report in reports)
+    assert all(report["accuracy"] > 0.9 for report in reports)
+    # Gradients were averaged, so both workers hold the same network and find the same digits.
+    assert len({report["accuracy"] for report in reports}) == 1
+
+
+def digits() -> dict[str, bytes]:
+    """The demo's PNG files."""
+    with tempfile.TemporaryDirectory() as folder:
+        dataset.write(Path(folder))
+        return {str(path.relative_to(folder)): path.read_bytes() for path in Path(folder, "digits").rglob("*.png")}
+
+
+def test_a_suspended_job_has_no_pods_until_it_is_resumed(world: World, home: Home) -> None:
+    bucket = home.bucket()
+    bucket.put(files(3, 1000))
+    home.dataset("train", bucket)
+    container = {"image": BUSYBOX_IMAGE, "command": ["true"]}
+    world.apply(training_job(home.namespace, "later", container, suspend=True))
+    world.wait("trainingjob", "later", home.namespace, lambda it: it.get("status", {}).get("phase") == "Suspended")
+    assert workers(world, home, "later") == []
+    patch = json.dumps({"spec": {"suspend": False}})
+    world.kubectl("patch", "tj", "later", "-n", home.namespace, "--type=merge", "-p", patch)
+    world.wait("trainingjob", "later", home.namespace, lambda it: it["status"].get("phase") == "Succeeded")
+
+
+def test_a_job_that_fails_too_often_says_so_and_a_finished_one_is_deleted_in_time(world: World, home: Home) -> None:
+    bucket = home.bucket()
+    bucket.put(files(3, 1000))
+    home.dataset("train", bucket)
+    failing = {"image": BUSYBOX_IMAGE, "command": ["false"]}
+    world.apply(training_job(home.namespace, "bad", failing, backoffLimit=0))
+    failed = world.wait("trainingjob", "bad", home.namespace, lambda it: it.get("status", {}).get("phase") == "Failed")
+    assert condition(failed, "Failed", "reason") == "BackoffLimitExceeded"
+    good = {"image": BUSYBOX_IMAGE, "command": ["true"]}
+    world.apply(training_job(home.namespace, "short", good, ttlSecondsAfterFinished=1))
+    world.wait("trainingjob", "short", home.namespace, lambda it: not it)

@@ -1,0 +1,60 @@
+"""The webhook sees annotated pods only, and a replica that goes away lets none through unseen."""
+
+import re
+
+from e2e.cluster.processes import run
+from e2e.support import manifests
+from e2e.support.bucket import files
+from e2e.support.world import SYSTEM, Home, World
+
+
+def reviews(world: World) -> float:
+    """Requests that the webhook of all replicas has answered."""
+    total = 0.0
+    for pod in world.system_pods("operator"):
+        port = metrics_port(pod)
+        text = run("curl", "-sf", "--max-time", "5", f"http://{pod['status']['podIP']}:{port}/metrics")
+        counters = re.findall(r"^stoker_webhook_requests_total\{[^}]*\} (\S+)$", text, re.MULTILINE)
+        total += sum(map(float, counters))
+    return total
+
+
+def metrics_port(pod: manifests.Object) -> int:
+    ports = [port for container in pod["spec"]["containers"] for port in container.get("ports", [])]
+    return next(int(port["containerPort"]) for port in ports if port["name"] in ("metrics", "http"))
+
+
+def test_only_annotated_pods_reach_the_webhook(world: World, home: Home) -> None:
+    bucket = home.bucket()
+    bucket.put(files(2, 100))
+    home.dataset("train", bucket)
+    home.ready("train")
+    before = reviews(world)
+    for index in range(5):
+        world.apply(manifests.pod(home.namespace, f"plain-{index}", "", "true"))
+    assert reviews(world) == before
+    world.apply(manifests.pod(home.namespace, "annotated", "train:/data", "true"))
+    assert reviews(world) > before
+
+
+def test_while_a_replica_goes_away_annotated_pods_are_refused_or_served_and_never_missed(
+    world: World, home: Home
+) -> None:
+    bucket = home.bucket()
+    bucket.put(files(2, 100))
+    home.dataset("train", bucket)
+    home.ready("train")
+    gone = world.system_pods("operator")[0]["metadata"]["name"]
+    world.kubectl("delete", "pod", gone, "-n", SYSTEM, "--wait=false")
+    served = []
+    for index in range(10):
+        name = f"pod-{index}"
+        text = world.cluster.kubectl(
+            "run", name, "-n", home.namespace, f"--image={manifests.BUSYBOX_IMAGE}", "--image-pull-policy=Never",
+            "--annotations=stoker.dev/datasets=train:/data", "--restart=Never", "--", "true", check=False,
+        )  # fmt: skip
+        if "created" in text:
+            served.append(world.get("pod", name, home.namespace))
+    assert all("stoker.dev/managed" in pod["metadata"]["labels"] for pod in served)
+    assert served, "two replicas, and not one pod was served"
+    world.kubectl("rollout", "status", "deployment", "-n", SYSTEM, "--timeout=120s")
