@@ -1,0 +1,133 @@
+"""A node in memory for the CSI publisher: plan, cache disk, mounts and keeper that do as told and remember what was asked."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stoker_api.dataset import Source
+from stoker_api.nodecache import NodeDataset, NodeDatasetStatus
+from stoker_sidecar.core.publish import PublishRequest, VersionOnDisk
+from stoker_sidecar.errors import KeeperUnavailable, MountError
+
+UID = "8f2c"
+DIGEST = "d1" * 32
+KUBELET = Path("/kubelet")
+
+
+def node_dataset(**fields: object) -> NodeDataset:
+    """``vision/imagenet`` as the operator would plan it."""
+    base = {"namespace": "vision", "name": "imagenet", "uid": UID, "version": DIGEST, "source": Source(uri="s3://b/p/")}
+    return NodeDataset.model_validate(base | fields)
+
+
+def dataset_status(**fields: object) -> NodeDatasetStatus:
+    """How far the node is with it."""
+    return NodeDatasetStatus.model_validate({"namespace": "vision", "name": "imagenet", "uid": UID} | fields)
+
+
+def publish_request(pod: str = "trainer-0", **fields: object) -> PublishRequest:
+    """An inline volume of a pod in namespace ``vision``."""
+    values = {
+        "volume_id": f"csi-{pod}",
+        "target": KUBELET / "pods" / pod / "mount",
+        "dataset_namespace": "vision",
+        "dataset": "imagenet",
+        "pod_namespace": "vision",
+        "pod": pod,
+        "pod_uid": f"uid-{pod}",
+        "ephemeral": True,
+    }
+    return PublishRequest(**values | fields)  # type: ignore[arg-type]  # fields are the caller's, checked by the tests
+
+
+@dataclass
+class Clock:
+    """Seconds that pass only when told to."""
+
+    now: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class FakePlan:
+    """``script``: what happens at each wait, in order; when it is used up the clock goes to the deadline."""
+
+    clock: Clock
+    datasets: dict[tuple[str, str], NodeDataset] = field(default_factory=dict)
+    statuses: dict[str, NodeDatasetStatus] = field(default_factory=dict)
+    script: list[object] = field(default_factory=list)
+
+    def find(self, namespace: str, name: str) -> NodeDataset | None:
+        return self.datasets.get((namespace, name))
+
+    def status_of(self, uid: str) -> NodeDatasetStatus | None:
+        return self.statuses.get(uid)
+
+    async def wait_change(self, deadline: float) -> None:
+        if self.script:
+            step = self.script.pop(0)
+            if callable(step):
+                step()
+        else:
+            self.clock.now = deadline
+
+    def add(self, dataset: NodeDataset) -> None:
+        self.datasets[(dataset.namespace, dataset.name)] = dataset
+
+
+@dataclass
+class FakeVersions:
+    """The cache disk."""
+
+    versions: dict[tuple[str, str], VersionOnDisk] = field(default_factory=dict)
+
+    def find(self, uid: str, digest: str) -> VersionOnDisk | None:
+        return self.versions.get((uid, digest))
+
+    def add(self, *, complete: bool, uid: str = UID, digest: str = DIGEST) -> VersionOnDisk:
+        folder = Path("/cache/datasets") / uid / "versions" / digest
+        self.versions[(uid, digest)] = VersionOnDisk(folder, files=3, bytes=300, complete=complete)
+        return self.versions[(uid, digest)]
+
+
+@dataclass
+class FakeKeeper:
+    """Serves at once; ``served`` holds what runs now."""
+
+    served: dict[tuple[str, str], Path] = field(default_factory=dict)
+    refuses: bool = False
+
+    async def serve(self, uid: str, digest: str, manifest: Path, version_dir: Path, mountpoint: Path) -> None:
+        if self.refuses:
+            raise KeeperUnavailable("the keeper refused 'serve': no /dev/fuse")
+        self.served[(uid, digest)] = mountpoint
+
+    async def release(self, uid: str, digest: str) -> None:
+        self.served.pop((uid, digest), None)
+
+
+@dataclass
+class FakeMounts:
+    """``stacks``: sources by target, bottom first."""
+
+    stacks: dict[Path, list[Path]] = field(default_factory=dict)
+    dead: set[Path] = field(default_factory=set)
+    refuses: bool = False
+    refuses_over_dead: bool = False
+
+    def bind(self, source: Path, target: Path) -> None:
+        if self.refuses or (self.refuses_over_dead and target in self.dead):
+            raise MountError(1, f"showing {source} at {target}: Operation not permitted")
+        self.stacks.setdefault(target, []).append(source)
+        self.dead.discard(target)
+
+    def unmount_all(self, target: Path) -> int:
+        self.dead.discard(target)
+        return len(self.stacks.pop(target, []))
+
+    def layers(self, target: Path) -> list[Path]:
+        return self.stacks.get(target, [])
+
+    def is_dead(self, target: Path) -> bool:
+        return target in self.dead

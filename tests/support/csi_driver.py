@@ -1,0 +1,112 @@
+"""The real CSI driver for tests: gRPC on unix sockets, real mounts, a plan that holds what the test put there."""
+
+import hashlib
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+from google.protobuf.message import Message
+
+from stoker_sidecar.cache.builder import ManifestBuilder
+from stoker_sidecar.cache.manifest import ManifestInfo
+from stoker_sidecar.core import mountinfo
+from stoker_sidecar.core.objects import ListedObject
+from stoker_sidecar.csi.mounter import Mounter
+from stoker_sidecar.csi.ports import Keeper
+from stoker_sidecar.csi.publisher import Publisher
+from stoker_sidecar.csi.server import Driver, serve_driver
+from stoker_sidecar.csi.table import JsonMountTable
+from stoker_sidecar.csi.versions import CacheFolders
+from stoker_sidecar.fs import mounts
+from stoker_sidecar.keep.syscalls import detach
+from tests.fakes.csi import UID, Clock, FakeKeeper, FakePlan, node_dataset
+
+FILES = {"train/0.png": b"zero", "train/1.png": b"one", "labels.csv": b"0,1\n"}
+
+
+@contextmanager
+def node_folder() -> Iterator[Path]:
+    """A folder with a short name, since a unix socket's path has at most 107 bytes; nothing stays mounted below it."""
+    with tempfile.TemporaryDirectory(prefix="csi") as name:
+        try:
+            yield Path(name)
+        finally:
+            rows = mountinfo.below(Path("/proc/self/mountinfo").read_text(), name)
+            for row in reversed(list(rows)):
+                detach(row.target)
+
+
+def write_version(cache: Path, files: Mapping[str, bytes] = FILES, *, complete: bool = True) -> ManifestInfo:
+    """A version on the cache disk, as the fetcher leaves it."""
+    draft = cache / "draft.sqlite"
+    cache.mkdir(parents=True, exist_ok=True)
+    with ManifestBuilder(draft) as builder:
+        builder.add(_listed(path, body) for path, body in files.items())
+        info = builder.finish()
+    folder = cache / "datasets" / UID / "versions" / info.digest
+    folder.mkdir(parents=True)
+    draft.rename(folder / "manifest.sqlite")
+    for path, body in files.items():
+        (folder / "tree" / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "tree" / path).write_bytes(body)
+    if complete:
+        (folder / "complete").touch()
+    return info
+
+
+def _listed(path: str, body: bytes) -> ListedObject:
+    etag = hashlib.md5(body, usedforsecurity=False).hexdigest()
+    return ListedObject(path=path.encode(), size=len(body), mtime_ns=10**18, etag=etag, version_id="")
+
+
+@dataclass
+class RunningDriver:
+    """The driver and the strings that a test pulls."""
+
+    driver: Driver
+    publisher: Publisher
+    plan: FakePlan
+    clock: Clock
+    calls: list[tuple[str, str]]
+
+    @property
+    def pods(self) -> Path:
+        """Where the kubelet keeps its pods."""
+        return self.driver.kubelet_dir / "pods"
+
+    async def call(self, method: str, request: Message, answer: type[Message]) -> Message:
+        """One call as the kubelet makes it: ``method`` is ``service/name``. Raises grpc.aio.AioRpcError."""
+        registering = method.startswith("pluginregistration")
+        socket = self.driver.registration_socket if registering else self.driver.csi_socket
+        async with grpc.aio.insecure_channel(f"unix:{socket}") as channel:
+            ask = channel.unary_unary(
+                f"/{method}",
+                request_serializer=type(request).SerializeToString,
+                response_deserializer=answer.FromString,
+            )
+            reply: Message = await ask(request)
+            return reply
+
+
+@asynccontextmanager
+async def running_driver(
+    folder: Path, info: ManifestInfo, keeper: Keeper | None = None
+) -> AsyncIterator[RunningDriver]:
+    """The driver of node ``node-1`` with ``vision/imagenet`` at version ``info`` in its plan."""
+    clock = Clock()
+    plan = FakePlan(clock)
+    plan.add(node_dataset(version=info.digest))
+    table = JsonMountTable(folder / "state" / "mounts.json")
+    mounter = Mounter(keeper or FakeKeeper(), mounts, table, folder / "mnt")
+    publisher = Publisher(plan, CacheFolders([folder / "cache"]), table, mounter, clock=clock)
+    driver = Driver("node-1", "1.2.3", folder / "kubelet")
+    calls: list[tuple[str, str]] = []
+
+    def observe(method: str, code: str, _seconds: float) -> None:
+        calls.append((method, code))
+
+    async with serve_driver(driver, publisher, lambda: True, observe):
+        yield RunningDriver(driver, publisher, plan, clock, calls)
