@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jsonpatch
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +12,6 @@ from stoker_api.dataset import SchedulingMode
 from stoker_operator.core.annotations import Refusal
 from stoker_operator.core.catalog import CatalogEntry
 from stoker_operator.core.injection import decide, pointer, volume_name
-from tests.unit.stoker_operator.json_patch import apply_patch
 
 NAMESPACE = "vision"
 CATALOG = {
@@ -37,10 +37,15 @@ def annotate(pod: dict[str, Any], **annotations: str) -> dict[str, Any]:
     return pod
 
 
+def apply(pod: dict[str, Any], patch: Any) -> dict[str, Any]:
+    changed: dict[str, Any] = jsonpatch.apply_patch(pod, list(patch))
+    return changed
+
+
 def injected(pod: dict[str, Any]) -> dict[str, Any]:
     patch = decide(pod, NAMESPACE, CATALOG)
     assert not isinstance(patch, Refusal), patch
-    return apply_patch(pod, patch)
+    return apply(pod, patch)
 
 
 def refused(pod: dict[str, Any]) -> str:
@@ -222,7 +227,7 @@ def pods(draw: st.DrawFn) -> dict[str, Any]:
 def test_deciding_again_after_the_patch_changes_nothing(pod: dict[str, Any]) -> None:
     patch = decide(pod, NAMESPACE, CATALOG)
     if not isinstance(patch, Refusal):
-        assert decide(apply_patch(pod, patch), NAMESPACE, CATALOG) == ()
+        assert decide(apply(pod, patch), NAMESPACE, CATALOG) == ()
 
 
 @given(pods())
@@ -230,7 +235,7 @@ def test_no_container_has_two_mounts_at_one_path_by_us(pod: dict[str, Any]) -> N
     patch = decide(pod, NAMESPACE, CATALOG)
     if isinstance(patch, Refusal):
         return
-    for before, after in zip(pod["spec"]["containers"], apply_patch(pod, patch)["spec"]["containers"], strict=True):
+    for before, after in zip(pod["spec"]["containers"], apply(pod, patch)["spec"]["containers"], strict=True):
         ours = after.get("volumeMounts", [])[len(before.get("volumeMounts", [])) :]
         paths = [one["mountPath"] for one in before.get("volumeMounts", [])]
         assert not {one["mountPath"] for one in ours} & set(paths)

@@ -4,6 +4,7 @@ import base64
 import json
 from typing import Any
 
+import jsonpatch
 import pytest
 
 from stoker_api import names
@@ -11,7 +12,6 @@ from stoker_operator.core.catalog import CatalogEntry
 from stoker_operator.errors import MalformedReviewError
 from stoker_operator.webhook.catalog import parse_entry
 from stoker_operator.webhook.review import Result, review
-from tests.unit.stoker_operator.json_patch import apply_patch
 
 CATALOG = {"vision/imagenet": CatalogEntry("vision", "imagenet")}
 
@@ -40,7 +40,7 @@ def test_the_answer_bears_the_requests_uid_and_a_json_patch() -> None:
 def test_the_namespace_of_the_request_counts_where_the_pod_has_none() -> None:
     response, _ = ask("imagenet:/data")
     patch = json.loads(base64.b64decode(response["patch"]))
-    pod = apply_patch(request("imagenet:/data")["object"], patch)
+    pod = jsonpatch.apply_patch(request("imagenet:/data")["object"], patch)
     assert pod["spec"]["volumes"][0]["csi"]["volumeAttributes"]["datasetNamespace"] == "vision"
 
 

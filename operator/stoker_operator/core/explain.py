@@ -1,0 +1,134 @@
+"""Why a pod waits or was let go: sentences with numbers, and a gist that changes only when a person would care."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from stoker_api.dataset import Dataset, SchedulingMode
+from stoker_api.meta import format_bytes, format_duration
+from stoker_api.names import ConditionType, Reason
+from stoker_operator.core.quantities import Resources
+from stoker_operator.core.warmth import Warmth
+from stoker_operator.core.wishes import Wish
+
+_SHOWN = 3  # nodes in a sentence; `stoker why` shows all
+_STEP = 5  # per cent: a step that is worth another annotation
+_MILESTONE = 25  # per cent: a step that is worth another event
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One node and how warm it is for the pod; ``room``: whether the pod would fit."""
+
+    node: str
+    warmth: Warmth
+    room: bool
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """``gist`` and ``milestone`` say when the sentence is worth writing again, and worth an event."""
+
+    reason: Reason
+    sentence: str
+    gist: str
+    milestone: str
+    overdue: bool = False
+
+
+def waiting(wish: Wish, readings: Sequence[Reading], requests: Resources, now: float) -> Explanation:
+    """Why a pod is held. ``readings``: the nodes it may run on that hold some of its data, or are asked to."""
+    warm = [one for one in readings if one.warmth.warm]
+    reason = Reason.NO_CAPACITY if warm else Reason.WAITING_FOR_DATA
+    overdue = now >= wish.deadline
+    body = (
+        f"{', '.join(one.node for one in warm[:_SHOWN])} warm but without room for {describe(requests)}; "
+        if warm
+        else ""
+    )
+    sentence = f"waiting for {wish.names}: {body}{_progress(wish, readings)}; {_until(wish, overdue)}"
+    best = max((one.warmth.percent for one in readings if not one.warmth.warm), default=0)
+    stem = f"{reason.value} {len(warm)}/{len(readings)} {overdue} {_unlisted(wish)}"
+    return Explanation(
+        reason, sentence, f"{stem} {best // _STEP}", f"{reason.value} {overdue} {best // _MILESTONE}", overdue
+    )
+
+
+def no_candidates(wish: Wish) -> Explanation:
+    """No node at all could take the pod."""
+    sentence = (
+        f"waiting for {wish.names}: no ready node with Stoker's sidecar fits the pod's node selector, required "
+        "affinity and tolerations"
+    )
+    return Explanation(Reason.NO_CAPACITY, sentence, "no candidates", "no candidates")
+
+
+def gang(present: int, size: int) -> Explanation:
+    """Workers are missing."""
+    sentence = f"waiting for the gang: {present} of {size} workers exist; they are released together"
+    return Explanation(Reason.WAITING_FOR_GANG, sentence, f"gang {present}/{size}", "gang")
+
+
+def unmet(reason: Reason, sentence: str) -> Explanation:
+    """Something that the user has to put right."""
+    return Explanation(reason, sentence, sentence, sentence)
+
+
+def released(wish: Wish, nodes: Sequence[Reading]) -> str:
+    """A pod goes to warm nodes."""
+    shown = ", ".join(f"{one.node} {one.warmth.percent} %" for one in nodes[:_SHOWN])
+    more = f" and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else ""
+    return f"{wish.names} is warm: released to {shown}{more}"
+
+
+def max_wait_passed(wish: Wish, nodes: Sequence[Reading]) -> str:
+    """A pod goes although nothing is warm enough."""
+    shown = ", ".join(_node(one) for one in nodes[:_SHOWN]) or "no node holds any of it"
+    return f"maxWait {format_duration(wish.max_wait)} passed before {wish.names} was warm where there is room: {shown}"
+
+
+def describe(requests: Resources) -> str:
+    """``2 cpu, 4.0 GiB memory, 1 nvidia.com/gpu``."""
+    parts = [f"{requests.cpu_milli / 1000:g} cpu"] if requests.cpu_milli else []
+    parts += [f"{format_bytes(requests.memory)} memory"] if requests.memory else []
+    parts += [f"{count} {name}" for name, count in sorted(requests.extended.items()) if count]
+    return ", ".join(parts) or "another pod"
+
+
+def _progress(wish: Wish, readings: Sequence[Reading]) -> str:
+    unlisted = _unlisted(wish)
+    if unlisted:
+        return unlisted
+    if not readings:
+        return "no node that the pod may run on holds any of it yet"
+    warm = sum(one.warmth.warm for one in readings)
+    cold = sorted((one for one in readings if not one.warmth.warm), key=lambda one: -one.warmth.share)
+    return "; ".join([f"{warm} of {len(readings)} nodes warm enough", *(_node(one) for one in cold[:_SHOWN])])
+
+
+def _node(one: Reading) -> str:
+    warmth = one.warmth
+    eta = f", ETA {format_duration(warmth.eta)}" if warmth.eta is not None and not warmth.warm else ""
+    error = f" ({warmth.error})" if warmth.error else ""
+    amount = f"{format_bytes(warmth.warm_bytes)} of {format_bytes(warmth.total_bytes)}"
+    return f"{one.node} {warmth.percent} % ({amount}){eta}{error}"
+
+
+def _unlisted(wish: Wish) -> str:
+    return "; ".join(_why_unlisted(dataset) for dataset in wish.datasets if not dataset.status.version)
+
+
+def _why_unlisted(dataset: Dataset) -> str:
+    for condition in dataset.status.conditions:
+        if condition.type == ConditionType.LISTED and condition.status == "False" and condition.message:
+            return f"{dataset.key} is not listed: {condition.message}"
+    return f"{dataset.key} is not listed yet"
+
+
+def _until(wish: Wish, overdue: bool) -> str:
+    if wish.mode is SchedulingMode.PREFER:
+        at = datetime.fromtimestamp(wish.deadline, UTC).strftime("%H:%M:%S")
+        return f"released anyway at {at} UTC (maxWait {format_duration(wish.max_wait)})"
+    if overdue:
+        return f"maxWait {format_duration(wish.max_wait)} passed, and scheduling Require goes on holding it"
+    return "scheduling Require holds it until a warm node has room"

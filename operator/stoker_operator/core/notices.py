@@ -1,0 +1,52 @@
+"""When a held pod's reason is worth writing: an annotation as numbers move, an event when something else is true."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from stoker_operator.core.explain import Explanation
+
+# Seconds between two writes of one pod's annotation while only numbers move.
+LEAST_INTERVAL = 10.0
+
+
+@dataclass(frozen=True)
+class Notice:
+    """What to write now. ``again``: seconds after which there will be more, None when not."""
+
+    annotate: bool = False
+    event: bool = False
+    again: float | None = None
+
+
+@dataclass
+class _Written:
+    why: Explanation
+    at: float
+
+
+class NoticeBook:
+    """Remembers what was written about each held pod. ``now`` in seconds."""
+
+    def __init__(self) -> None:
+        self._written: dict[str, _Written] = {}
+
+    def consider(self, uid: str, annotation: str, why: Explanation, now: float) -> Notice:
+        """What to write about a pod whose annotation is ``annotation``; counts as written from then on."""
+        last = self._written.get(uid)
+        if last is None:
+            self._written[uid] = _Written(why, now)
+            # A pod that has an annotation already was announced by the operator's earlier life.
+            return Notice(annotate=annotation != why.sentence, event=not annotation)
+        if last.why.gist == why.gist:
+            return Notice()
+        wait = LEAST_INTERVAL - (now - last.at)
+        if last.why.milestone == why.milestone and wait > 0:
+            return Notice(again=wait)
+        event = last.why.milestone != why.milestone
+        self._written[uid] = _Written(why, now)
+        return Notice(annotate=True, event=event)
+
+    def keep_only(self, uids: Iterable[str]) -> None:
+        """Forget all other pods."""
+        kept = set(uids)
+        self._written = {uid: written for uid, written in self._written.items() if uid in kept}

@@ -1,0 +1,81 @@
+"""How warm each node is for a set of Datasets, from the nodes' own reports."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from stoker_api.dataset import Dataset
+from stoker_api.nodecache import NodeCache, NodeDatasetStatus, NodePhase
+
+# Full: the quota holds no more. Waiting longer would not make the node any warmer.
+_WARM_ENOUGH = frozenset({NodePhase.WARM, NodePhase.FULL})
+
+
+@dataclass(frozen=True, slots=True)
+class Warmth:
+    """One or more Datasets on one node. Bytes; ``eta`` in seconds, None when the node cannot say."""
+
+    warm_bytes: int = 0
+    total_bytes: int = 0
+    warm: bool = False
+    planned: bool = False
+    eta: int | None = None
+    error: str = ""
+
+    @property
+    def share(self) -> float:
+        """0 to 1; a part that is not whole never counts as 1."""
+        if self.warm:
+            return 1.0
+        return min(self.warm_bytes / self.total_bytes, 0.99) if self.total_bytes else 0.0
+
+    @property
+    def percent(self) -> int:
+        """0 to 100, rounded down."""
+        return int(self.share * 100)
+
+
+NOTHING = Warmth()
+
+
+class WarmthIndex:
+    """Looks up warmth by Dataset and node. Lives for one pass."""
+
+    def __init__(self, node_caches: Mapping[str, NodeCache]) -> None:
+        self._reports: dict[str, dict[str, NodeDatasetStatus]] = defaultdict(dict)
+        self._planned: dict[str, set[str]] = defaultdict(set)
+        for name, cache in node_caches.items():
+            for row in cache.status.datasets:
+                self._reports[row.uid][name] = row
+            for wish in cache.spec.datasets:
+                self._planned[wish.uid].add(name)
+
+    def nodes(self, dataset: Dataset) -> set[str]:
+        """Nodes that hold some of the Dataset or are asked to."""
+        uid = dataset.metadata.uid
+        return {*self._reports.get(uid, ()), *self._planned.get(uid, ())}
+
+    def of(self, dataset: Dataset, node: str) -> Warmth:
+        """The present version of one Dataset on one node."""
+        planned = node in self._planned.get(dataset.metadata.uid, ())
+        report = self._reports.get(dataset.metadata.uid, {}).get(node)
+        total = dataset.status.bytes or 0
+        error = report.error.message if report is not None and report.error is not None else ""
+        version = dataset.status.version
+        if report is None or not version or report.version != version:
+            return Warmth(total_bytes=total, planned=planned, error=error)
+        warm = report.phase in _WARM_ENOUGH
+        return Warmth(report.warm_bytes, total or report.bytes, warm, planned, report.eta_seconds, error)
+
+    def together(self, datasets: Iterable[Dataset], node: str) -> Warmth:
+        """All of ``datasets`` on one node: warm when each is; the ETA is the longest."""
+        parts = [self.of(dataset, node) for dataset in datasets]
+        etas = [part.eta for part in parts if not part.warm]
+        return Warmth(
+            warm_bytes=sum(part.warm_bytes for part in parts),
+            total_bytes=sum(part.total_bytes for part in parts),
+            warm=all(part.warm for part in parts),
+            planned=all(part.planned for part in parts),
+            eta=None if None in etas else max((eta for eta in etas if eta is not None), default=None),
+            error=next((part.error for part in parts if part.error), ""),
+        )

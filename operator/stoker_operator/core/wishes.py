@@ -1,0 +1,71 @@
+"""What a held pod waits for: its Datasets, how strictly, and until when."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from stoker_api import names
+from stoker_api.dataset import Dataset, SchedulingMode
+from stoker_api.names import Reason
+from stoker_operator.core.annotations import PodRequest, Refusal, parse_pod
+from stoker_operator.core.catalog import CatalogEntry, effective_max_wait, effective_mode
+from stoker_operator.core.views import PodView
+
+
+@dataclass(frozen=True)
+class Wish:
+    """``deadline`` in seconds since the epoch, ``max_wait`` in seconds."""
+
+    datasets: tuple[Dataset, ...]
+    mode: SchedulingMode
+    max_wait: float
+    deadline: float
+
+    @property
+    def names(self) -> str:
+        """The Datasets' keys, for sentences."""
+        return " and ".join(dataset.key for dataset in self.datasets)
+
+
+@dataclass(frozen=True)
+class Unmet:
+    """A wish that cannot come true as things are."""
+
+    reason: Reason
+    sentence: str
+
+
+def read_wish(pod: PodView, datasets: Mapping[str, Dataset]) -> Wish | Unmet:
+    """What ``pod`` waits for, or why that cannot be told."""
+    request = parse_pod(_annotations(pod), pod.namespace)
+    if isinstance(request, Refusal):
+        return Unmet(Reason.INVALID_SPEC, request.sentence)
+    return _missing(pod, request, datasets) or _wish(pod, request, datasets)
+
+
+def _annotations(pod: PodView) -> dict[str, str]:
+    written = {
+        names.ANNOTATION_DATASETS: pod.datasets,
+        names.ANNOTATION_SCHEDULING: pod.scheduling,
+        names.ANNOTATION_MAX_WAIT: pod.max_wait,
+    }
+    return {key: value for key, value in written.items() if value}
+
+
+def _missing(pod: PodView, request: PodRequest, datasets: Mapping[str, Dataset]) -> Unmet | None:
+    for key in request.keys:
+        if key not in datasets:
+            return Unmet(Reason.DATASET_NOT_FOUND, f"Dataset {key} does not exist: make it, or delete the pod")
+        if not CatalogEntry.of(datasets[key]).admits(pod.namespace):
+            return Unmet(
+                Reason.ACCESS_NOT_GRANTED,
+                f"Dataset {key} does not admit pods of namespace {pod.namespace}: "
+                f'its owner can add "{pod.namespace}" to its spec.access.namespaces',
+            )
+    return None
+
+
+def _wish(pod: PodView, request: PodRequest, datasets: Mapping[str, Dataset]) -> Wish:
+    wanted = tuple(datasets[key] for key in request.keys)
+    entries = [CatalogEntry.of(dataset) for dataset in wanted]
+    max_wait = effective_max_wait(request, entries)
+    return Wish(wanted, effective_mode(request, entries), max_wait, pod.created + max_wait)

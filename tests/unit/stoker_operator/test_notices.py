@@ -1,0 +1,43 @@
+"""When a held pod's reason is written again."""
+
+from stoker_api.names import Reason
+from stoker_operator.core.explain import Explanation
+from stoker_operator.core.notices import Notice, NoticeBook
+
+
+def why(gist: str, milestone: str = "m") -> Explanation:
+    return Explanation(Reason.WAITING_FOR_DATA, f"sentence {gist}", gist, milestone)
+
+
+def test_a_pod_seen_first_gets_annotation_and_event() -> None:
+    assert NoticeBook().consider("u", "", why("a"), 0.0) == Notice(annotate=True, event=True)
+
+
+def test_a_pod_announced_before_a_restart_gets_no_second_event() -> None:
+    assert NoticeBook().consider("u", "sentence b", why("a"), 0.0) == Notice(annotate=True)
+
+
+def test_nothing_is_written_while_the_gist_stays() -> None:
+    book = NoticeBook()
+    book.consider("u", "", why("a"), 0.0)
+    assert book.consider("u", "sentence a", why("a"), 100.0) == Notice()
+
+
+def test_moving_numbers_wait_for_the_interval() -> None:
+    book = NoticeBook()
+    book.consider("u", "", why("a"), 0.0)
+    assert book.consider("u", "sentence a", why("b"), 4.0) == Notice(again=6.0)
+    assert book.consider("u", "sentence a", why("b"), 10.0) == Notice(annotate=True)
+
+
+def test_another_truth_is_written_at_once_with_an_event() -> None:
+    book = NoticeBook()
+    book.consider("u", "", why("a"), 0.0)
+    assert book.consider("u", "sentence a", why("b", "other"), 1.0) == Notice(annotate=True, event=True)
+
+
+def test_a_pod_that_left_is_forgotten() -> None:
+    book = NoticeBook()
+    book.consider("u", "", why("a"), 0.0)
+    book.keep_only([])
+    assert book.consider("u", "", why("a"), 1.0) == Notice(annotate=True, event=True)

@@ -1,0 +1,154 @@
+"""The pass over held pods against the in-memory API server."""
+
+import json
+from typing import Any
+
+import pytest
+
+from stoker_api import names
+from stoker_kube.errors import Invalid, Unavailable
+from stoker_kube.events import EventRecorder, ObjectRef
+from stoker_kube.resources import PODS
+from stoker_operator.core.views import parse_pod
+from stoker_operator.handlers.pods import PodGate
+from stoker_operator.state import ClusterState, Table
+from tests.fakes.kube import FakeKube
+from tests.unit.stoker_operator.clusters import dataset, holding, node
+
+
+class Recorded(EventRecorder):
+    """Keeps events instead of writing them."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, str, str]] = []
+
+    def event(self, ref: ObjectRef, type: str, reason: str, message: str) -> None:
+        self.seen.append((ref.name, type, reason))
+
+
+class World:
+    """An API server, the mirror of it, and a clock."""
+
+    def __init__(self) -> None:
+        self.kube = FakeKube()
+        self.state = ClusterState("stoker")
+        self.events = Recorded()
+        self.now = 0.0
+        self.gate = PodGate(self.kube, self.state, self.events, lambda: self.now)
+        self.state.put(Table.DATASETS, "vision/imagenet", dataset())
+        self.state.put(Table.NODES, "a", node("a"))
+        sidecar = {
+            "metadata": {"namespace": "stoker", "name": "s", "labels": {"app.kubernetes.io/component": "sidecar"}}
+        }
+        sidecar |= {"spec": {"nodeName": "a"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+        self.state.put(Table.PODS, "stoker/s", parse_pod(sidecar))
+
+    async def add_pod(self, name: str = "p", **annotations: str) -> None:
+        metadata = {
+            "name": name,
+            "namespace": "vision",
+            "labels": {names.LABEL_MANAGED: "true"},
+            "annotations": {names.ANNOTATION_DATASETS: "imagenet:/data"} | annotations,
+        }
+        gates = [{"name": "other"}, {"name": names.GATE_WARM}]
+        spec = {"schedulingGates": gates, "containers": [{"name": "main"}]}
+        created = await self.kube.create(PODS, {"metadata": metadata, "spec": spec}, "vision")
+        self.state.put(Table.PODS, f"vision/{name}", parse_pod(created))
+        self.now = parse_pod(created).created
+
+    def warm(self, share: float = 1.0) -> None:
+        self.state.put(Table.NODE_CACHES, "a", holding("a", share))
+
+    async def pod(self, name: str = "p") -> dict[str, Any]:
+        return await self.kube.get(PODS, name, "vision")
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+async def test_a_released_pod_loses_our_gate_only_and_gets_affinity_and_record(world: World) -> None:
+    await world.add_pod()
+    world.warm()
+    await world.gate.reconcile()
+    pod = await world.pod()
+    assert pod["spec"]["schedulingGates"] == [{"name": "other"}]
+    assert "nodeAffinity" in pod["spec"]["affinity"]
+    record = json.loads(pod["metadata"]["annotations"][names.ANNOTATION_RELEASED])
+    assert (record["reason"], record["nodes"][0]["name"]) == ("Released", "a")
+
+
+async def test_a_held_pod_says_why_in_annotation_and_event(world: World) -> None:
+    await world.add_pod()
+    world.warm(0.5)
+    await world.gate.reconcile()
+    assert "a 50 %" in (await world.pod())["metadata"]["annotations"][names.ANNOTATION_WAITING]
+    assert world.events.seen == [("p", "Normal", "WaitingForData")]
+
+
+async def test_release_takes_the_waiting_annotation_off(world: World) -> None:
+    await world.add_pod()
+    await world.gate.reconcile()
+    world.warm()
+    await world.gate.reconcile()
+    assert names.ANNOTATION_WAITING not in (await world.pod())["metadata"]["annotations"]
+
+
+async def test_a_second_pass_writes_nothing(world: World) -> None:
+    await world.add_pod("held", **{names.ANNOTATION_SCHEDULING: "Require"})
+    await world.add_pod("going")
+    world.warm(0.5)
+    await world.gate.reconcile()
+    before = len(world.kube.requests)
+    await world.gate.reconcile()
+    assert len(world.kube.requests) == before
+
+
+async def test_the_pass_asks_to_be_run_again_when_max_wait_passes(world: World) -> None:
+    await world.add_pod(**{names.ANNOTATION_MAX_WAIT: "90s"})
+    assert await world.gate.reconcile() == 90.0
+
+
+async def test_max_wait_releases_with_a_warning_event(world: World) -> None:
+    await world.add_pod(**{names.ANNOTATION_MAX_WAIT: "90s"})
+    world.now += 91
+    await world.gate.reconcile()
+    assert world.events.seen == [("p", "Warning", "MaxWaitPassed")]
+
+
+async def test_a_require_pod_held_past_max_wait_is_told_so_once(world: World) -> None:
+    await world.add_pod(**{names.ANNOTATION_SCHEDULING: "Require", names.ANNOTATION_MAX_WAIT: "90s"})
+    await world.gate.reconcile()
+    world.now += 91
+    await world.gate.reconcile()
+    await world.gate.reconcile()
+    assert [reason for _, _, reason in world.events.seen] == ["WaitingForData", "MaxWaitPassed"]
+
+
+async def test_the_placement_hears_where_data_is_wanted(world: World) -> None:
+    await world.add_pod()
+    await world.gate.reconcile()
+    assert world.state.wanted == {"vision/imagenet": frozenset({"a"})}
+
+
+async def test_a_pod_that_vanished_is_no_error(world: World) -> None:
+    await world.add_pod()
+    world.warm()
+    await world.kube.delete(PODS, "p", "vision")
+    assert await world.gate.reconcile() is None
+
+
+async def test_a_release_that_is_refused_is_tried_again_later(world: World) -> None:
+    await world.add_pod()
+    world.warm()
+    world.kube.fail_next("patch", PODS, Invalid(422, "Invalid", "no"))
+    assert await world.gate.reconcile() == 5.0
+
+
+async def test_an_outage_is_the_loops_to_wait_out(world: World) -> None:
+    await world.add_pod()
+    world.warm()
+    world.kube.outage = Unavailable(503, "ServiceUnavailable", "down")
+    with pytest.raises(Unavailable):
+        await world.gate.reconcile()
