@@ -1,0 +1,70 @@
+"""Dataset versions on disk for the tests of the read side: a real manifest, and files that are there or not."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from stoker_sidecar.cache.builder import ManifestBuilder
+from stoker_sidecar.cache.manifest import Manifest
+from stoker_sidecar.core.objects import ListedObject
+
+MTIME_NS = 1_700_000_000_123_456_789
+
+
+class VersionFolder:
+    """A version folder with nothing fetched. ``files``: path -> content, the truth that readers must see."""
+
+    def __init__(self, folder: Path, files: Mapping[str, bytes], version_id: str = "") -> None:
+        self.folder = folder
+        self.files = dict(files)
+        self.manifest = folder / "manifest.sqlite"
+        (folder / "tree").mkdir(parents=True)
+        (folder / "parts").mkdir()
+        listed = (
+            ListedObject(path.encode(), len(data), MTIME_NS, f"etag-of-{path}", version_id)
+            for path, data in self.files.items()
+        )
+        with ManifestBuilder(self.manifest) as builder:
+            builder.add(listed)
+            self.info = builder.finish()
+
+    def finish(self, path: str) -> None:
+        """Put the whole file into tree/, by rename as the fetcher does."""
+        final = self.folder / "tree" / path
+        final.parent.mkdir(parents=True, exist_ok=True)
+        temporary = self.folder / "parts" / "finishing"
+        temporary.write_bytes(self.files[path])
+        temporary.rename(final)
+
+    def finish_all(self) -> None:
+        """The state in which a dataset is warm."""
+        for path in self.files:
+            self.finish(path)
+
+    def put_part(self, path: str, offset: int, length: int) -> str:
+        """Put these bytes, and no others, into a partial file; its name relative to the version folder."""
+        ino = self.ino(path)
+        name = f"parts/{ino}"
+        data = self.files[path]
+        fd = os.open(self.folder / name, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            os.ftruncate(fd, len(data))
+            os.pwrite(fd, data[offset : offset + length], offset)
+        finally:
+            os.close(fd)
+        return name
+
+    def drop(self, path: str) -> None:
+        """As if it had never been fetched."""
+        (self.folder / "tree" / path).unlink(missing_ok=True)
+
+    def ino(self, path: str) -> int:
+        """Inode of a path. Raises KeyError."""
+        manifest = Manifest.open(self.manifest)
+        try:
+            entry = manifest.find(path)
+        finally:
+            manifest.close()
+        if entry is None:
+            raise KeyError(path)
+        return entry.ino
