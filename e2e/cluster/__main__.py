@@ -139,6 +139,8 @@ def main() -> int:
     except HarnessError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        sys.stdout = None
     return 0
 
 

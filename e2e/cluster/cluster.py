@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cached_property
 from pathlib import Path
 
 from e2e.cluster import leftovers, machine, network
@@ -54,7 +53,7 @@ class Cluster:
             return slot
         raise UsageError(f"Cluster {self.name} is not up. Start it: python -m e2e.cluster up --name {self.name}.")
 
-    @cached_property
+    @property
     def s3(self) -> S3Server:
         return S3Server(self.paths, self.slot, self._programs.path)
 
@@ -110,10 +109,14 @@ class Cluster:
 
     def load_image(self, tar: Path, nodes: Iterable[str] | None = None) -> None:
         """Load a docker-archive into the given nodes; by default into all, and into those that join later."""
+        store = ImageStore(self.paths.images)
+        if nodes is None and store.holds(tar):
+            return
         names = self.nodes if nodes is None else list(nodes)
-        archive = ImageStore(self.paths.images).add(Path(tar)) if nodes is None else Path(tar)
         with ThreadPoolExecutor() as pool:
-            list(pool.map(lambda name: self.node(name).import_image(archive), names))
+            list(pool.map(lambda name: self.node(name).import_image(tar), names))
+        if nodes is None:
+            store.add(tar)
 
     def environment(self) -> dict[str, str]:
         """Return what a shell needs so that plain `kubectl` and `helm` talk to this cluster."""

@@ -84,11 +84,13 @@ class ImageBuilder:
         started = time.monotonic()
         machine.install(machine.PACKAGES | machine.IMAGE_PACKAGES)
         with self._locked():
-            for base in self._bases(text):
-                self._make_base(base)
-            self._make_image(request, text)
-            self._export(request)
-            self._prune()
+            try:
+                for base in self._bases(text):
+                    self._make_base(base)
+                self._make_image(request, text)
+                self._export(request)
+            finally:
+                self._tidy()
         stamp.write_text(wanted)
         self._say(f"built {request.tag} into {request.out} in {time.monotonic() - started:.0f} s")
         return True
@@ -132,10 +134,12 @@ class ImageBuilder:
         self._buildah("push", "--quiet", request.tag, f"docker-archive:{draft}:{request.tag}")
         draft.replace(request.out)
 
-    def _prune(self) -> None:
-        """Drop the steps that a rebuild could reuse, once there are so many that most are of old builds."""
+    def _tidy(self) -> None:
+        """Unmount what a failed build left, and drop the old steps once most of them are of builds long past."""
+        self._buildah("rm", "--all", check=False)
         if len(self._buildah("images", "--all", "--quiet").split()) > KEPT_STEPS:
             self._buildah("rmi", "--prune", "--force", check=False)
+        run("umount", str(self._cache / "store" / "overlay"), check=False)  # a bind mount that buildah leaves
 
     def _buildah(self, *words: str, check: bool = True) -> str:
         store = ["--root", str(self._cache / "store"), "--runroot", str(self._cache / "run")]

@@ -4,11 +4,14 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import tarfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import IO, cast
 
+from e2e.cluster.errors import UsageError
 from e2e.cluster.nodeconfig import PAUSE_IMAGE
 from e2e.cluster.processes import run
 
@@ -69,20 +72,39 @@ class ImageStore:
         for name, content in builtin_archives().items():
             (self._folder / name).write_bytes(content)
 
-    def add(self, archive: Path) -> Path:
-        """Keep an archive, by a hard link where possible, and return where it is kept."""
+    def holds(self, archive: Path) -> bool:
+        """Whether this very file is kept already."""
+        kept = self._place(archive)
+        return kept.exists() and kept.samefile(archive)
+
+    def add(self, archive: Path) -> None:
+        """Keep an archive in place of an older one of its tag, by a hard link where possible."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        kept = self._folder / f"{digest(archive)}.tar"
-        if not kept.exists():
-            try:
-                os.link(archive, kept)
-            except OSError:  # another file system, or one without hard links
-                shutil.copy(archive, kept)
-        return kept
+        kept = self._place(archive)
+        kept.unlink(missing_ok=True)
+        try:
+            os.link(archive, kept)
+        except OSError:  # another file system, or one without hard links
+            shutil.copy(archive, kept)
+
+    def _place(self, archive: Path) -> Path:
+        return self._folder / (re.sub(r"[^\w.-]", "_", first_tag(archive)) + ".tar")
 
     def archives(self) -> list[Path]:
-        """Return what is kept, oldest first, so that of two images of one tag the newer wins."""
-        return sorted(self._folder.glob("*.tar"), key=lambda path: path.stat().st_mtime)
+        """Return what is kept: one archive for each tag."""
+        return sorted(self._folder.glob("*.tar"))
+
+
+def first_tag(archive: Path) -> str:
+    """Return the first tag in a docker-archive. Raises UsageError when the file is none."""
+    try:
+        with tarfile.open(archive) as tar:
+            manifest = json.load(cast(IO[bytes], tar.extractfile("manifest.json")))
+        return str(manifest[0]["RepoTags"][0])
+    except (OSError, tarfile.TarError, KeyError, IndexError, TypeError, ValueError) as error:
+        raise UsageError(
+            f"{archive} is not a docker-archive with a tag ({type(error).__name__}); make it with `image build`."
+        ) from error
 
 
 def digest(file: Path) -> str:

@@ -30,7 +30,6 @@ def clear(paths: ClusterPaths) -> None:
     """
     registry = SlotRegistry(paths.slots)
     kill([owned.pid for owned in owned_by(paths.name) if owned.pid != os.getpid()])
-    network.remove_namespaces(paths.name)
     if slot := registry.find(paths.name):
         network.remove_bridge(slot)
     for point in mounts_under(paths.data, Path("/proc/self/mountinfo").read_text()):

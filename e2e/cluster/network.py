@@ -3,7 +3,6 @@
 import json
 import re
 from ipaddress import IPv4Network
-from pathlib import Path
 
 from e2e.cluster.processes import run
 from e2e.cluster.slots import Slot
@@ -24,10 +23,10 @@ def bridge_commands(slot: Slot) -> list[str]:
     ]
 
 
-def cable_commands(slot: Slot, node: int, namespace: str) -> list[str]:
-    """The `ip` commands, run on the machine, that plug node `node` in and route its pods to it."""
+def cable_commands(slot: Slot, node: int, init: int) -> list[str]:
+    """The `ip` commands, run on the machine, that plug node `node` in (its first process is `init`)."""
     return [
-        f"link add {slot.veth(node)} type veth peer name eth0 netns {namespace}",
+        f"link add {slot.veth(node)} type veth peer name eth0 netns {init}",
         f"link set {slot.veth(node)} master {slot.bridge} up",
         f"route replace {slot.pod_network(node)} via {slot.node_address(node)} dev {slot.bridge}",
     ]
@@ -55,9 +54,8 @@ def apply(commands: list[str], *prefix: str) -> None:
 
 
 def make_bridge(slot: Slot) -> None:
-    """Make the bridge and let the machine forward between it and the pods."""
+    """Make the bridge. The machine forwards nothing: nodes route to each other's pods, and no pod gets out."""
     apply(bridge_commands(slot))
-    Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
 
 
 def remove_bridge(slot: Slot) -> None:
@@ -66,16 +64,3 @@ def remove_bridge(slot: Slot) -> None:
     for name in sorted({link["ifname"] for link in links}, key=len, reverse=True):
         if name == slot.bridge or re.fullmatch(rf"{slot.bridge}n\d+", name):
             run("ip", "link", "del", name, check=False)
-
-
-def namespace_name(cluster: str, node: str) -> str:
-    return f"se2e-{cluster}-{node}"
-
-
-def remove_namespaces(cluster: str) -> None:
-    """Remove the namespaces' names that a killed start left pinned."""
-    folder = Path("/run/netns")
-    pattern = re.compile(re.escape(namespace_name(cluster, "node-")) + r"\d+")
-    for file in folder.iterdir() if folder.exists() else []:
-        if pattern.fullmatch(file.name):
-            run("ip", "netns", "del", file.name, check=False)

@@ -28,11 +28,8 @@ class Node:
         """Start the node's runtime; `others` are the numbers of the nodes that it must reach. Raises NotReadyError."""
         self._write_files()
         cgroups.make(cgroups.group_name(self.spec.cluster, self.spec.name))
-        namespace = network.namespace_name(self.spec.cluster, self.spec.name)
-        run("ip", "netns", "add", namespace)
-        self._plug_in(namespace, others)
-        self._start_init(namespace)
-        run("ip", "netns", "del", namespace)  # from here on it lives as long as the node's processes
+        self._start_init()
+        self._plug_in(others)
 
     def join(self, pki: Authority) -> None:
         """Give the node its credentials, which starts its kubelet and kube-proxy."""
@@ -56,10 +53,7 @@ class Node:
 
     def entry(self) -> list[str]:
         """Return the words that, put before a command, run it inside the node. Raises NotReadyError."""
-        init = next((owned.pid for owned in self.processes() if owned.is_node_init), None)
-        if init is None:
-            raise NotReadyError(f"{self.spec.name} of cluster {self.spec.cluster} is not running", self.log("boot"))
-        return ["nsenter", "-t", str(init), "-m", "-n", "-p", "-u", "-i", "--"]
+        return ["nsenter", "-t", str(self._init()), "-m", "-n", "-p", "-u", "-i", "--"]
 
     def import_image(self, archive: Path) -> None:
         """Load a docker-archive into the node's containerd."""
@@ -105,20 +99,25 @@ class Node:
                 shutil.copy(source, self._folder / "etc" / name)
         (self._folder / "boot").write_text(boot_script(self._folder, self._binary("kubelet").parent))
 
-    def _plug_in(self, namespace: str, others: list[int]) -> None:
-        inside = ["ip", "netns", "exec", namespace]
-        network.apply(network.cable_commands(self.spec.slot, self.spec.index, namespace))
-        network.apply(network.inside_commands(self.spec.slot, self.spec.index, others), *inside)
-        run(*inside, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
+    def _plug_in(self, others: list[int]) -> None:
+        network.apply(network.cable_commands(self.spec.slot, self.spec.index, self._init()))
+        network.apply(network.inside_commands(self.spec.slot, self.spec.index, others), *self.entry())
+        self.enter("sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
 
-    def _start_init(self, namespace: str) -> None:
-        isolate = ["unshare", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child"]
-        name = f"hostname {self.spec.name}; exec sh {self._folder}/boot"
-        argv = ["nsenter", f"--net=/run/netns/{namespace}", "--", *isolate, "sh", "-c", name]
-        process = start_daemon(self.spec.cluster, self.spec.name, argv, self.log("boot"))
+    def _start_init(self) -> None:
+        isolate = ["unshare", "--mount", "--uts", "--ipc", "--net", "--pid", "--fork", "--kill-child"]
+        script = f"hostname {self.spec.name}; exec sh {self._folder}/boot"
+        process = start_daemon(self.spec.cluster, self.spec.name, [*isolate, "sh", "-c", script], self.log("boot"))
         wait_for(
             f"{self.spec.name} to boot", self._booted, BOOT_SECONDS, self.log("boot"), lambda: process.poll() is None
         )
+
+    def _init(self) -> int:
+        """Return the id of the node's first process. Raises NotReadyError when the node does not run."""
+        for owned in self.processes():
+            if owned.is_node_init:
+                return owned.pid
+        raise NotReadyError(f"{self.spec.name} of cluster {self.spec.cluster} is not running", self.log("boot"))
 
     def _booted(self) -> bool:
         init = [owned.pid for owned in self.processes() if owned.is_node_init]

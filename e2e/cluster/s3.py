@@ -4,7 +4,6 @@ import json
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 from e2e.cluster.paths import ClusterPaths
@@ -52,7 +51,7 @@ class S3Server:
     def secret_key(self) -> str:
         return self._keys.secret_key
 
-    @cached_property
+    @property
     def _keys(self) -> Keys:
         file = self._paths.state / "s3-keys.json"
         if not file.exists():
