@@ -44,16 +44,6 @@ class VersionOnDisk:
     complete: bool
 
     @property
-    def manifest(self) -> Path:
-        """The SQLite file with the version's list of files."""
-        return self.folder / "manifest.sqlite"
-
-    @property
-    def tree(self) -> Path:
-        """The plain folder of the files that are here."""
-        return self.folder / "tree"
-
-    @property
     def mode(self) -> MountMode:
         """How a pod that mounts it now reads: without a daemon in the way as soon as nothing is missing."""
         return MountMode.NATIVE if self.complete else MountMode.FUSE

@@ -7,8 +7,8 @@ from typing import Any
 
 from stoker_sidecar.errors import KeeperUnavailable
 
-# A server starts in well under a second, but on a node that boots everything starts at once.
-REPLY_SECONDS = 20.0
+# The keeper itself gives a server 20 s to come up, and says then what went wrong.
+REPLY_SECONDS = 25.0
 
 
 class KeeperClient:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from stoker_api.dataset import MountMode
+from stoker_sidecar.cache.layout import VersionPaths
 from stoker_sidecar.core.publish import Published, VersionOnDisk
 from stoker_sidecar.csi.locks import KeyedLocks
 from stoker_sidecar.csi.ports import Keeper, Mounts, MountTable
@@ -61,7 +62,7 @@ class Mounter:
 
     async def promote(self, record: Published, on_disk: VersionOnDisk) -> None:
         """Lay the native tree over a FUSE mount. Files that are open go on through FUSE, so its server stays."""
-        await self._do(self._mounts.bind, on_disk.tree, record.request.target)
+        await self._do(self._mounts.bind, VersionPaths(on_disk.folder).tree, record.request.target)
         await self._write(self._table.put, replace(record, mode=MountMode.NATIVE))
 
     async def take_off(self, target: Path) -> None:
@@ -92,14 +93,14 @@ class Mounter:
         async with self._versions.hold((record.uid, record.version)):
             # Remembered before it is mounted: after a crash in between, an unpublish finds what there is to take off.
             await self._write(self._table.put, record)
-            source = await self._serve(record) if record.mode is MountMode.FUSE else record.folder / "tree"
+            paths = VersionPaths(record.folder)
+            source = await self._serve(record, paths) if record.mode is MountMode.FUSE else paths.tree
             await self._do(self._bind, source, record.request.target)
 
-    async def _serve(self, record: Published) -> Path:
+    async def _serve(self, record: Published, paths: VersionPaths) -> Path:
         mountpoint = self._mount_root / record.uid / record.version
-        manifest = record.folder / "manifest.sqlite"
         try:
-            await self._keeper.serve(record.uid, record.version, manifest, record.folder, mountpoint)
+            await self._keeper.serve(record.uid, record.version, paths.manifest, paths.folder, mountpoint)
         except KeeperUnavailable as error:
             raise VolumeError(
                 VolumeCode.INTERNAL, f"serving the Dataset {record.request.name} failed: {error}"

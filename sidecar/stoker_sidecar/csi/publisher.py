@@ -26,7 +26,7 @@ from stoker_sidecar.csi.locks import KeyedLocks
 from stoker_sidecar.csi.mounter import Mounter
 from stoker_sidecar.csi.pending import Wish, Wishes
 from stoker_sidecar.csi.ports import MountTable, Plan, Versions
-from stoker_sidecar.errors import ManifestInvalid, VolumeCode, VolumeError
+from stoker_sidecar.errors import CacheError, VolumeCode, VolumeError
 
 log = logging.getLogger(__name__)
 
@@ -141,7 +141,7 @@ class Publisher:
     async def _find(self, uid: str, digest: str) -> VersionOnDisk | None:
         try:
             return await asyncio.to_thread(self._versions.find, uid, digest)
-        except ManifestInvalid as error:
+        except CacheError as error:
             log.warning("version %s of dataset %s: %s; the fetcher fetches it again", digest, uid, error)
             return None
 

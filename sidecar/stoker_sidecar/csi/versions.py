@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from stoker_sidecar.cache.layout import CachePaths, VersionPaths
 from stoker_sidecar.cache.manifest import Manifest
 from stoker_sidecar.core.publish import VersionOnDisk
 
@@ -11,21 +12,21 @@ class CacheFolders:
     """The cache roots of this node; a version lies in one of them."""
 
     def __init__(self, roots: Sequence[Path]) -> None:
-        self._roots = tuple(roots)
+        self._roots = [CachePaths(root) for root in roots]
 
     def find(self, uid: str, digest: str) -> VersionOnDisk | None:
-        """A version whose manifest is here, whole (it arrives by rename). Raises ManifestInvalid when it is damaged."""
+        """A version whose manifest is here, whole (it arrives by rename). Raises CacheError when it is damaged."""
         for root in self._roots:
-            folder = root / "datasets" / uid / "versions" / digest
-            if (folder / "manifest.sqlite").is_file():
-                return _read(folder)
+            paths = root.dataset(uid).version(digest)
+            if paths.manifest.is_file():
+                return _read(paths)
         return None
 
 
-def _read(folder: Path) -> VersionOnDisk:
-    manifest = Manifest.open(folder / "manifest.sqlite")
+def _read(paths: VersionPaths) -> VersionOnDisk:
+    manifest = Manifest.open(paths.manifest)
     try:
         info = manifest.info
     finally:
         manifest.close()
-    return VersionOnDisk(folder, info.files, info.bytes, complete=(folder / "complete").exists())
+    return VersionOnDisk(paths.folder, info.files, info.bytes, complete=paths.complete.exists())
