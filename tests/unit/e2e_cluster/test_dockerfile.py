@@ -1,0 +1,52 @@
+"""Reading a Dockerfile: bases, copied paths, and where settings are let in."""
+
+import pytest
+
+from e2e.cluster.dockerfile import Base, bases, copied_paths, with_arguments
+
+TWO_STAGES = """\
+# syntax=docker/dockerfile:1
+FROM debian:bookworm-slim AS build
+RUN apt-get update && \\
+    apt-get install -y python3
+COPY --chown=1:1 pyproject.toml operator/ /src/
+FROM debian:bookworm-slim
+COPY --from=build /opt /opt
+COPY sidecar /src/sidecar
+"""
+
+
+def test_a_base_used_by_two_stages_is_made_once() -> None:
+    assert bases(TWO_STAGES) == [Base("debian:bookworm-slim", "bookworm", slim=True)]
+
+
+def test_a_stage_may_stand_on_an_earlier_one_or_on_nothing() -> None:
+    assert bases("FROM debian:trixie AS a\nFROM a AS b\nFROM scratch\n") == [
+        Base("debian:trixie", "trixie", slim=False)
+    ]
+
+
+def test_an_image_that_only_a_registry_has_is_refused_by_its_name() -> None:
+    with pytest.raises(ValueError, match=r"FROM python:3\.11"):
+        bases("FROM python:3.11\n")
+
+
+def test_only_what_comes_from_the_context_counts_as_copied() -> None:
+    assert copied_paths(TWO_STAGES) == ["pyproject.toml", "operator/", "sidecar"]
+
+
+def test_a_copy_over_two_lines_is_read_whole() -> None:
+    assert copied_paths("COPY a \\\n  b /dst/\n") == ["a", "b"]
+
+
+def test_a_copy_in_a_comment_is_not_a_copy() -> None:
+    assert copied_paths("# COPY a b\n") == []
+
+
+def test_settings_are_declared_in_every_stage() -> None:
+    text = with_arguments(TWO_STAGES, ["PIP_CONFIG_FILE", "A"])
+    assert text.count("\nARG A\nARG PIP_CONFIG_FILE\n") == 2
+
+
+def test_without_settings_the_dockerfile_stays_as_it_is() -> None:
+    assert with_arguments(TWO_STAGES, []) == TWO_STAGES

@@ -1,0 +1,22 @@
+"""The commands that plug nodes in."""
+
+from e2e.cluster.network import bridge_commands, cable_commands, inside_commands
+from e2e.cluster.slots import Slot
+
+SLOT = Slot(1)
+
+
+def test_the_machine_reaches_a_nodes_pods_through_that_node() -> None:
+    assert "route replace 10.161.2.0/24 via 10.161.0.12 dev se2e1" in cable_commands(SLOT, 2, init=77)
+
+
+def test_the_cable_ends_in_the_namespace_of_the_nodes_first_process() -> None:
+    assert "link add se2e1n2 type veth peer name eth0 netns 77" in cable_commands(SLOT, 2, init=77)
+
+
+def test_a_node_reaches_other_nodes_pods_without_the_machine() -> None:
+    assert "route replace 10.161.3.0/24 via 10.161.0.13" in inside_commands(SLOT, 2, [1, 3])
+
+
+def test_the_machines_address_lies_on_the_bridge() -> None:
+    assert "addr add 10.161.0.1/24 dev se2e1" in bridge_commands(SLOT)
