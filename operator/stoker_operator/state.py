@@ -6,9 +6,11 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final
 
+from stoker_api.meta import Resource
 from stoker_operator.core.views import ClusterView, NodeView
 
-Listener = Callable[["Table", str], None]
+# table, the view before, the view now; None: there was or is none
+Listener = Callable[["Table", Any | None, Any | None], None]
 
 
 class Table(StrEnum):
@@ -34,13 +36,14 @@ class ClusterState:
         self._wanted_listeners: Final[list[Callable[[], None]]] = []
 
     def listen(self, tables: frozenset[Table], listener: Listener) -> None:
-        """Call ``listener(table, key)`` after each change in the tables; it must not block or raise."""
+        """Call ``listener(table, old, new)`` after each change in the tables; it must not block or raise."""
         self._listeners.append((tables, listener))
 
     def put(self, table: Table, key: str, view: Any | None) -> None:
         """Store a view, or forget it (None), and tell the listeners when that changed something."""
         rows = self._tables[table]
-        if rows.get(key) == view:
+        old = rows.get(key)
+        if old == view or _is_older(view, old):
             return
         if view is None:
             del rows[key]
@@ -48,7 +51,7 @@ class ClusterState:
             rows[key] = view
         for tables, listener in self._listeners:
             if table in tables:
-                listener(table, key)
+                listener(table, old, view)
 
     def feed(self, table: Table) -> Callable[[str, Any | None, Any | None], None]:
         """The ``on_change`` of an informer that mirrors this table."""
@@ -88,3 +91,12 @@ class ClusterState:
         }
         nodes: dict[str, NodeView] = self._tables[Table.NODES]
         return {name: replace(node, sidecar_ready=name in ready) for name, node in nodes.items()}
+
+
+def _is_older(new: Any, known: Any) -> bool:
+    """True for a watch event that was overtaken by the answer to a write of ours: taking it would undo what we know."""
+    if not isinstance(new, Resource) or not isinstance(known, Resource) or new.metadata.uid != known.metadata.uid:
+        return False
+    versions = new.metadata.resource_version, known.metadata.resource_version
+    # Resource versions of one kind are ordered integers (KEP-5504, Kubernetes 1.35; true of etcd ever since).
+    return all(version.isdecimal() for version in versions) and int(versions[0]) < int(versions[1])

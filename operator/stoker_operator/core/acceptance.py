@@ -7,20 +7,41 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
-from stoker_api.dataset import Dataset
+from stoker_api.dataset import Dataset, DatasetStatus
 from stoker_api.names import Reason
+from stoker_operator.core.views import InvalidDataset
 
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
 
-def parse_dataset(raw: Mapping[str, Any]) -> Dataset | str:
-    """The Dataset, or the sentence that says what is wrong with it."""
+def parse_dataset(raw: Mapping[str, Any]) -> Dataset | InvalidDataset | None:
+    """The Dataset, or what is wrong with it; None for a wrong one that is being deleted: nodes may give it up."""
     try:
         dataset = Dataset.model_validate(raw)
     except ValidationError as error:
-        return "; ".join(_plain(detail["loc"], detail["msg"]) for detail in error.errors(include_url=False))
-    problem = source_problem(dataset.spec.source.uri)
-    return problem[1] if problem else dataset
+        sentence = "; ".join(_plain(detail["loc"], detail["msg"]) for detail in error.errors(include_url=False))
+    else:
+        problem = source_problem(dataset.spec.source.uri)
+        if problem is None:
+            return dataset
+        sentence = problem[1]
+    return None if raw["metadata"].get("deletionTimestamp") else _invalid(raw, sentence)
+
+
+def _invalid(raw: Mapping[str, Any], sentence: str) -> InvalidDataset:
+    meta = raw["metadata"]
+    try:
+        status = DatasetStatus.model_validate(raw.get("status") or {})
+    except ValidationError:
+        status = DatasetStatus()
+    return InvalidDataset(
+        namespace=meta["namespace"],
+        name=meta["name"],
+        uid=meta["uid"],
+        generation=meta.get("generation", 0),
+        sentence=sentence,
+        status=status,
+    )
 
 
 def source_problem(uri: str) -> tuple[Reason, str] | None:

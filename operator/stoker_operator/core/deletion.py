@@ -1,6 +1,5 @@
 """How far the deletion of a Dataset is: held by pods, being cleaned from disks, or done."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from stoker_operator.core.holdings import Holdings
@@ -40,9 +39,3 @@ def _sentence(cleaning: tuple[str, ...], skipped: tuple[str, ...]) -> str:
     if skipped:
         parts.append(f"{', '.join(skipped)} cannot be reached and will clean up on return")
     return "; ".join(parts)
-
-
-def cleaning_keys(view: ClusterView, uses: Mapping[str, tuple[Use, ...]]) -> frozenset[str]:
-    """Datasets that are deleted and that nothing uses: nodes may give them up."""
-    deleted = (key for key, dataset in view.datasets.items() if dataset.metadata.deletion_timestamp)
-    return frozenset(key for key in deleted if not uses.get(key))

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from stoker_api import names
-from stoker_api.dataset import Dataset
+from stoker_api.dataset import Dataset, DatasetStatus
 from stoker_api.nodecache import NodeCache
 from stoker_api.trainingjob import TrainingJob
 from stoker_operator.core.quantities import Resources, parse_resources, pod_requests
@@ -97,9 +97,26 @@ class PodView:
         return self.phase in _FINISHED
 
     @property
+    def uses_data(self) -> bool:
+        """True when it may use a Dataset."""
+        return bool(self.volumes or self.claims)
+
+    @property
     def sidecar(self) -> bool:
         """True for a pod that looks like the sidecar's; whoever asks must check the namespace too."""
         return self.labels.get(COMPONENT_LABEL) == SIDECAR_COMPONENT
+
+
+@dataclass(frozen=True, slots=True)
+class InvalidDataset:
+    """A Dataset that does not parse, with the sentence; ``status`` is what it was last known to be."""
+
+    namespace: str
+    name: str
+    uid: str
+    generation: int
+    sentence: str
+    status: DatasetStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +124,8 @@ class ClusterView:
     """Everything at one moment. Datasets, pods, TrainingJobs and Jobs by ``namespace/name``, the others by name."""
 
     datasets: Mapping[str, Dataset] = field(default_factory=dict)
-    # Datasets that do not parse, with the sentence: what nodes hold of them stays as it is.
-    invalid_datasets: Mapping[str, str] = field(default_factory=dict)
+    # Datasets that do not parse: what nodes hold of them stays as it is.
+    invalid_datasets: Mapping[str, InvalidDataset] = field(default_factory=dict)
     node_caches: Mapping[str, NodeCache] = field(default_factory=dict)
     nodes: Mapping[str, NodeView] = field(default_factory=dict)
     pods: Mapping[str, PodView] = field(default_factory=dict)

@@ -1,0 +1,77 @@
+"""Keeps the PersistentVolume and the claim of each Dataset; a claim of the user's own with that name is left alone."""
+
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from stoker_api.dataset import Dataset
+from stoker_kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from stoker_operator.core.volumes import is_ours, volume_name
+from stoker_operator.kube import Writer
+
+log = logging.getLogger(__name__)
+
+# Seconds after which a Dataset's volume and claim are looked at again: people delete them rarely, and a look costs two GETs.
+RECHECK = 300.0
+RECHECK_TAKEN = 30.0  # the same while a foreign claim has the name, which people are asked to rename
+_RELEASED = ("Released", "Failed")  # phases in which a PersistentVolume never binds again
+
+
+class VolumeKeeper:
+    """Remembers when each Dataset was looked at last, so that a pass costs nothing for those that are fine."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer: Final = writer
+        self._next: Final[dict[str, float]] = {}  # uid -> seconds since the epoch
+        self._notes: Final[dict[str, str]] = {}  # uid -> sentence
+
+    def note(self, dataset: Dataset) -> str:
+        """What is to say about the claim of this Dataset; empty when it is fine."""
+        return self._notes.get(dataset.metadata.uid, "")
+
+    async def ensure(self, datasets: Iterable[Dataset], now: float) -> None:
+        """Make what is missing. Raises KubeError."""
+        alive = {d.metadata.uid: d for d in datasets if not d.metadata.deletion_timestamp}
+        for uid in self._next.keys() - alive.keys():
+            del self._next[uid]
+            self._notes.pop(uid, None)
+        for uid, dataset in alive.items():
+            if self._next.get(uid, 0.0) <= now:
+                await self._ensure_one(dataset)
+                self._next[uid] = now + (RECHECK_TAKEN if self._notes.get(uid) else RECHECK)
+
+    async def remove(self, namespace: str, name: str) -> None:
+        """Delete the claim and the volume, if they are ours. Raises KubeError."""
+        for kind, where, its_name in (
+            (PERSISTENT_VOLUME_CLAIMS, namespace, name),
+            (PERSISTENT_VOLUMES, "", volume_name(namespace, name)),
+        ):
+            found = await self._writer.find(kind, its_name, where)
+            if found and is_ours(found):
+                await self._writer.delete(kind, its_name, where, found["metadata"]["uid"])
+
+    async def _ensure_one(self, dataset: Dataset) -> None:
+        uid = dataset.metadata.uid
+        self._notes.pop(uid, None)
+        if not await self._claim_is_free(dataset):
+            self._notes[uid] = (
+                f"PersistentVolumeClaim {dataset.metadata.name} exists and is not Stoker's, so none was made: "
+                "mount the Dataset by annotation, or rename the claim"
+            )
+            return
+        await self._ensure_volume(dataset)
+        await self._writer.create_claim(dataset)
+
+    async def _claim_is_free(self, dataset: Dataset) -> bool:
+        claim = await self._writer.find(PERSISTENT_VOLUME_CLAIMS, dataset.metadata.name, dataset.metadata.namespace)
+        return claim is None or is_ours(claim)
+
+    async def _ensure_volume(self, dataset: Dataset) -> None:
+        name = volume_name(dataset.metadata.namespace, dataset.metadata.name)
+        if await self._writer.create_volume(dataset):
+            return
+        volume = await self._writer.find(PERSISTENT_VOLUMES, name)
+        if volume and is_ours(volume) and (volume.get("status") or {}).get("phase") in _RELEASED:
+            log.info("PersistentVolume %s lost its claim and is made anew", name)
+            await self._writer.delete(PERSISTENT_VOLUMES, name, uid=volume["metadata"]["uid"])
+            await self._writer.create_volume(dataset)

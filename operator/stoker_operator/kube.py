@@ -1,0 +1,97 @@
+"""Writes what was decided: the operator's few kinds of writes, each safe to repeat."""
+
+from typing import Any, Final
+
+from stoker_api import names
+from stoker_api.dataset import Dataset, DatasetStatus
+from stoker_api.nodecache import NodeCache
+from stoker_kube.api import Kube, Object
+from stoker_kube.errors import AlreadyExists, NotFound
+from stoker_kube.resources import (
+    DATASETS,
+    NODE_CACHES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    ROLE_BINDINGS,
+    ROLES,
+    Kind,
+)
+from stoker_operator import metrics
+from stoker_operator.core.credentials_rbac import SidecarIdentity, role, role_binding
+from stoker_operator.core.plan import NodeCacheWrite
+from stoker_operator.core.volumes import persistent_volume, persistent_volume_claim
+
+FIELD_MANAGER = "stoker-operator"
+
+
+class Writer:
+    """All methods raise stoker_kube.errors.KubeError and nothing else."""
+
+    def __init__(self, kube: Kube) -> None:
+        self._kube: Final = kube
+
+    async def node_cache(self, write: NodeCacheWrite) -> NodeCache:
+        """Create or change the spec of one NodeCache; it belongs to its Node and goes with it."""
+        owner = {"apiVersion": "v1", "kind": "Node", "name": write.node.name, "uid": write.node.uid}
+        metadata: Object = {"name": write.node.name, "labels": {names.LABEL_MANAGED_BY: names.MANAGED_BY}}
+        metadata |= {"ownerReferences": [owner]} if write.node.uid else {}
+        body: Object = {"metadata": metadata, "spec": write.spec.wire()}
+        raw = await self._kube.apply(NODE_CACHES, body, field_manager=FIELD_MANAGER)
+        _count(NODE_CACHES, "apply")
+        return NodeCache.model_validate(raw)
+
+    async def dataset_status(self, key: str, uid: str, status: DatasetStatus) -> Dataset | None:
+        """Replace a Dataset's status. None when the Dataset is gone; Conflict when another one has its name."""
+        namespace, _, name = key.partition("/")
+        body: Object = {"metadata": {"namespace": namespace, "name": name, "uid": uid}, "status": status.wire()}
+        try:
+            raw = await self._kube.apply(DATASETS, body, field_manager=FIELD_MANAGER, subresource="status")
+        except NotFound:
+            return None
+        _count(DATASETS, "apply")
+        return Dataset.model_validate(raw)
+
+    async def create_volume(self, dataset: Dataset) -> bool:
+        """Make the PersistentVolume; False when one of that name is there."""
+        return await self._create(PERSISTENT_VOLUMES, persistent_volume(dataset))
+
+    async def create_claim(self, dataset: Dataset) -> bool:
+        """Make the PersistentVolumeClaim; False when one of that name is there."""
+        return await self._create(PERSISTENT_VOLUME_CLAIMS, persistent_volume_claim(dataset))
+
+    async def credentials_role(self, namespace: str, rules: tuple[dict[str, Any], ...], who: SidecarIdentity) -> None:
+        """Let the sidecars read what the namespace's Datasets name; without rules, nothing any more."""
+        if not rules:
+            await self.delete(ROLE_BINDINGS, names.CREDENTIALS_ROLE, namespace)
+            await self.delete(ROLES, names.CREDENTIALS_ROLE, namespace)
+            return
+        await self._kube.apply(ROLES, role(namespace, rules), field_manager=FIELD_MANAGER)
+        await self._kube.apply(ROLE_BINDINGS, role_binding(namespace, who), field_manager=FIELD_MANAGER)
+        _count(ROLES, "apply")
+
+    async def delete(self, kind: Kind, name: str, namespace: str = "", uid: str = "") -> None:
+        """Delete an object; it may be gone already."""
+        try:
+            await self._kube.delete(kind, name, namespace, uid=uid)
+        except NotFound:
+            return
+        _count(kind, "delete")
+
+    async def find(self, kind: Kind, name: str, namespace: str = "") -> Object | None:
+        """An object, or None."""
+        try:
+            return await self._kube.get(kind, name, namespace)
+        except NotFound:
+            return None
+
+    async def _create(self, kind: Kind, body: Object) -> bool:
+        try:
+            await self._kube.create(kind, body)
+        except AlreadyExists:
+            return False
+        _count(kind, "create")
+        return True
+
+
+def _count(kind: Kind, verb: str) -> None:
+    metrics.WRITES.labels(kind.kind, verb).inc()

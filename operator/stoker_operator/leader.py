@@ -1,0 +1,99 @@
+"""What only the leading replica runs: the watches, the reconcile loops and kopf, wired together."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import kopf
+
+from stoker_kube.api import Kube
+from stoker_kube.events import EventRecorder
+from stoker_operator.core.credentials_rbac import SidecarIdentity
+from stoker_operator.handlers import pods
+from stoker_operator.handlers.credentials import RoleKeeper
+from stoker_operator.handlers.datasets import DatasetHandlers
+from stoker_operator.handlers.pods import PodGate
+from stoker_operator.handlers.reconcile import DatasetReconciler
+from stoker_operator.handlers.startup import make_registry, make_settings
+from stoker_operator.handlers.volumes import VolumeKeeper
+from stoker_operator.informers import Informers
+from stoker_operator.kube import FIELD_MANAGER, Writer
+from stoker_operator.loop import ReconcileLoop
+from stoker_operator.state import ClusterState, Table
+
+PASS_INTERVAL = 0.25  # seconds between passes of a loop: bursts become one pass, people do not notice it
+
+_DATASET_INPUTS = frozenset({Table.DATASETS, Table.INVALID_DATASETS, Table.NODE_CACHES, Table.NODES, Table.PODS})
+
+
+class Leader:
+    """Made once the Lease is ours; ``run`` until ``stop``."""
+
+    def __init__(self, kube: Kube, sidecar: SidecarIdentity, clock: Callable[[], float] = time.time) -> None:
+        self.state: Final = ClusterState(sidecar.namespace)
+        self._informers: Final = Informers(kube, self.state)
+        self._events: Final = EventRecorder(kube, FIELD_MANAGER)
+        self._loops: Final[list[ReconcileLoop]] = []
+        self._registry: Final = make_registry()
+        self._wire_datasets(kube, sidecar, clock)
+        self._wire_pods(kube, clock)
+
+    async def run(self, stop: asyncio.Event, installed: Callable[[], None] = lambda: None) -> None:
+        """Act until ``stop``. ``installed`` is called when kopf has put up its signal handlers. Raises what a part raises."""
+        async with asyncio.TaskGroup() as tasks:
+            running = [tasks.create_task(self._events.run(), name="events")]
+            running += self._informers.start(tasks)
+            if await _first(self._informers.wait_synced(), stop.wait()):
+                running += [tasks.create_task(loop.run(), name="loop") for loop in self._loops]
+                await self._run_kopf(stop, installed)
+            for task in running:
+                task.cancel()
+
+    async def _run_kopf(self, stop: asyncio.Event, installed: Callable[[], None]) -> None:
+        others = asyncio.all_tasks()
+        tasks = await kopf.spawn_tasks(
+            registry=self._registry, settings=make_settings(), standalone=True, clusterwide=True, stop_flag=stop
+        )
+        installed()
+        # What runs already is ours to end, not kopf's.
+        await kopf.run_tasks(tasks, ignored=others)
+
+    def _wire_datasets(self, kube: Kube, sidecar: SidecarIdentity, clock: Callable[[], float]) -> None:
+        writer = Writer(kube)
+        volumes = VolumeKeeper(writer)
+        roles = RoleKeeper(writer, sidecar)
+        reconciler = DatasetReconciler(self.state, writer, self._events, volumes, roles, clock)
+        loop = self._loop("datasets", reconciler.reconcile)
+        self.state.listen(_DATASET_INPUTS, _waker(loop))
+        self.state.listen_wanted(loop.wake)
+        DatasetHandlers(self.state, reconciler, volumes, self._events).register(self._registry)
+
+    def _wire_pods(self, kube: Kube, clock: Callable[[], float]) -> None:
+        loop = self._loop("pods", PodGate(kube, self.state, self._events, clock).reconcile)
+        self.state.listen(pods.INPUTS, lambda *_: loop.wake())
+
+    def _loop(self, name: str, reconcile: Any) -> ReconcileLoop:
+        loop = ReconcileLoop(name, reconcile, PASS_INTERVAL)
+        self._loops.append(loop)
+        return loop
+
+
+def _waker(loop: ReconcileLoop) -> Callable[[Table, Any | None, Any | None], None]:
+    """Wakes on everything but pods that have nothing to do with Datasets."""
+
+    def wake(table: Table, old: Any | None, new: Any | None) -> None:
+        views = [view for view in (old, new) if view is not None]
+        if table is not Table.PODS or any(pod.uses_data or pod.sidecar for pod in views):
+            loop.wake()
+
+    return wake
+
+
+async def _first(wanted: Any, other: Any) -> bool:
+    """Await whichever comes first; True when it was ``wanted``. The other is cancelled."""
+    tasks = [asyncio.ensure_future(wanted), asyncio.ensure_future(other)]
+    done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in pending:
+        task.cancel()
+    return tasks[0] in done

@@ -1,0 +1,107 @@
+"""The operator's command line: run it, keep CRDs current, or take everything away before an uninstall."""
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+import click
+
+from stoker_kube.api import Kube
+from stoker_kube.client import KubeClient
+from stoker_kube.errors import KubeError
+from stoker_operator.crds import apply_crds
+from stoker_operator.errors import StokerOperatorError
+from stoker_operator.replica import Replica
+from stoker_operator.settings import Settings, from_environment
+from stoker_operator.uninstall import Installation, Uninstall
+
+log = logging.getLogger("stoker_operator")
+
+Work = Callable[[Kube, Settings], Coroutine[Any, Any, None]]
+
+
+@click.group()
+def main() -> None:
+    """Stoker's operator. Settings come from the environment: POD_NAMESPACE, POD_NAME, STOKER_LOG_LEVEL, STOKER_HTTP_PORT,
+    STOKER_WEBHOOK_PORT, STOKER_WEBHOOK_CERTIFICATE_DIR; outside a cluster the API server from KUBECONFIG."""
+
+
+@main.command()
+def run() -> None:
+    """Run one replica until SIGTERM; of several, one acts and all serve the webhook."""
+    _start(_run)
+
+
+@main.command()
+@click.option("--timeout", default=60.0, show_default=True, help="Seconds to wait until the CRDs are in use.")
+def crds(timeout: float) -> None:
+    """Apply the CustomResourceDefinitions of this version (helm's pre-upgrade hook)."""
+    _start(lambda kube, _: apply_crds(kube, timeout, click.echo))
+
+
+@main.command()
+@click.option("--timeout", default=120.0, show_default=True, help="Seconds to wait for pods and disks, each.")
+@click.option("--ignore-pods", is_flag=True, help="Go on although pods still use Datasets: they lose their data.")
+def uninstall(timeout: float, ignore_pods: bool) -> None:
+    """Take away what the operator made and clean the nodes (helm's pre-delete hook)."""
+
+    async def work(kube: Kube, settings: Settings) -> None:
+        what = Installation(
+            namespace=settings.namespace,
+            deployment=settings.deployment,
+            lease=settings.lease.name,
+            secret=settings.webhook.secret,
+            timeout=timeout,
+            ignore_pods=ignore_pods,
+        )
+        await Uninstall(kube, what, click.echo).run()
+
+    _start(work)
+
+
+def _start(work: Work) -> None:
+    """Read the settings, run, and turn an error into a sentence and exit code 1."""
+    failed = False
+    try:
+        settings = from_environment()
+        logging.basicConfig(
+            level=settings.log_level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+        )
+        # kopf tells of every handler that succeeded; only what goes wrong is news.
+        logging.getLogger("kopf").setLevel(logging.WARNING)
+        asyncio.run(_connected(work, settings))
+    except* (StokerOperatorError, KubeError, OSError) as group:
+        failed = True
+        for error in _leaves(group):
+            log.error("%s", error)
+    if failed:
+        sys.exit(1)
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error
+
+
+async def _connected(work: Work, settings: Settings) -> None:
+    async with await KubeClient.connect() as kube:
+        await work(kube, settings)
+
+
+async def _run(kube: Kube, settings: Settings) -> None:
+    stop = asyncio.Event()
+
+    def take_signals() -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+
+    take_signals()
+    log.info("replica %s starts in namespace %s", settings.identity, settings.namespace)
+    await Replica(kube, settings).run(stop, take_signals)
+    log.info("replica %s has stopped", settings.identity)

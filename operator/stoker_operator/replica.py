@@ -1,0 +1,151 @@
+"""One replica of the operator: health and webhook always, and the leader's work while it holds the Lease."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from stoker_kube.api import Kube
+from stoker_kube.errors import KubeError
+from stoker_kube.informer import Informer
+from stoker_kube.lease import LeaderElection
+from stoker_kube.resources import DATASETS
+from stoker_kube.watch import watch
+from stoker_operator import metrics
+from stoker_operator.core.catalog import Catalog, CatalogEntry
+from stoker_operator.core.credentials_rbac import SidecarIdentity
+from stoker_operator.errors import CertificateError, LeadershipLostError
+from stoker_operator.leader import Leader
+from stoker_operator.server import HealthServer
+from stoker_operator.settings import Settings
+from stoker_operator.webhook.catalog import parse_entry
+from stoker_operator.webhook.rotation import (
+    CertificateSource,
+    MountedCertificates,
+    OwnCertificateNames,
+    OwnCertificates,
+    keep,
+    new_tls_context,
+)
+from stoker_operator.webhook.server import WebhookServer
+
+log = logging.getLogger(__name__)
+
+TakeSignals = Callable[[], None]
+
+CERTIFICATE_RETRY = 2.0  # seconds: at start the API server may be as new as we are
+STOP_SECONDS = 6.0  # for the leader's work to end, of the 10 in which the whole process should
+
+
+class Replica:
+    """Runs until ``stop`` is set; raises LeadershipLostError when it may no longer act."""
+
+    def __init__(self, kube: Kube, settings: Settings) -> None:
+        self._kube: Final = kube
+        self._settings: Final = settings
+        self._tls: Final = new_tls_context()
+        self._certificates: Final = self._certificate_source()
+        self._datasets: Final[Informer[CatalogEntry]] = Informer(watch(kube, DATASETS), parse_entry)
+        self._webhook: Final = WebhookServer(self._catalog, self._tls, settings.host, settings.webhook.port)
+        self._health: Final = HealthServer(self._missing, settings.host, settings.http_port)
+        self._certified = False
+
+    async def run(self, stop: asyncio.Event, take_signals: TakeSignals) -> None:
+        """Serve, wait for the Lease, lead, hand over. ``take_signals`` puts up the process's signal handlers (again)."""
+        async with AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
+            background = [
+                tasks.create_task(self._datasets.run(), name="catalog"),
+                tasks.create_task(self._serve_webhook(), name="webhook"),
+            ]
+            await self._health.start()
+            stack.push_async_callback(self._health.stop)
+            stack.push_async_callback(self._webhook.stop)
+            try:
+                await self._take_part(stop, take_signals)
+            finally:
+                for task in background:
+                    task.cancel()
+
+    async def _take_part(self, stop: asyncio.Event, take_signals: TakeSignals) -> None:
+        lease = self._settings.lease
+        election = LeaderElection(
+            self._kube,
+            self._settings.namespace,
+            lease.name,
+            self._settings.identity,
+            duration=lease.duration,
+            renew=lease.renew,
+            retry=lease.retry,
+        )
+        metrics.LEADER.set(0)
+        if not await _unless(stop, election.acquire()):
+            return
+        metrics.LEADER.set(1)
+        try:
+            await self._lead(election, stop, take_signals)
+        finally:
+            # A lease that was lost is another's by now: release() sees that and leaves it.
+            await election.release()
+
+    async def _lead(self, election: LeaderElection, stop: asyncio.Event, take_signals: TakeSignals) -> None:
+        leader = Leader(self._kube, SidecarIdentity(self._settings.namespace, self._settings.sidecar_account))
+        work = asyncio.create_task(leader.run(stop, take_signals), name="leader")
+        lost = asyncio.create_task(election.lost.wait(), name="lease-lost")
+        ended = asyncio.create_task(_grace(stop), name="stop-grace")
+        await asyncio.wait({work, lost, ended}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (lost, ended):
+            task.cancel()
+        if election.lost.is_set():
+            work.cancel()
+            raise LeadershipLostError("the Lease was lost: another replica may act, so this process ends")
+        if not work.done():
+            log.warning("the leader's work did not end within %.0f s and is cut off", STOP_SECONDS)
+            work.cancel()
+            return
+        work.result()
+
+    async def _serve_webhook(self) -> None:
+        while not self._certified:
+            try:
+                await self._certificates.ensure()
+                self._certified = True
+            except (KubeError, CertificateError) as error:
+                log.warning("the webhook waits for its certificate: %s", error)
+                await asyncio.sleep(CERTIFICATE_RETRY)
+        await self._webhook.start()
+        await keep(self._certificates)
+
+    def _certificate_source(self) -> CertificateSource:
+        webhook, namespace = self._settings.webhook, self._settings.namespace
+        if webhook.certificate_dir:
+            return MountedCertificates(webhook.certificate_dir, self._tls)
+        host = f"{webhook.service}.{namespace}.svc"
+        where = OwnCertificateNames(namespace, webhook.secret, webhook.configuration, (host, f"{host}.cluster.local"))
+        return OwnCertificates(self._kube, where, self._tls, lambda: datetime.now(UTC))
+
+    def _catalog(self) -> Catalog | None:
+        return self._datasets.mirror if self._datasets.synced else None
+
+    def _missing(self) -> str:
+        if not self._datasets.synced:
+            return "the Datasets are not known yet"
+        return "" if self._certified else "the webhook has no certificate yet"
+
+
+async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    """True when ``work`` was done before ``stop`` was set; else it is cancelled."""
+    doing, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())
+    await asyncio.wait({doing, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not doing.done():
+        doing.cancel()
+        return False
+    doing.result()
+    return True
+
+
+async def _grace(stop: asyncio.Event) -> None:
+    await stop.wait()
+    await asyncio.sleep(STOP_SECONDS)

@@ -1,0 +1,176 @@
+"""Takes away everything that the operator made, in an order that leaves no disk full, no pod held and no finalizer."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+from stoker_api import names
+from stoker_api.nodecache import NodeCache
+from stoker_kube.api import JSON, Kube, Object
+from stoker_kube.errors import Conflict, Invalid, NotFound
+from stoker_kube.resources import (
+    DATASETS,
+    DEPLOYMENTS,
+    LEASES,
+    NODE_CACHES,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+    ROLE_BINDINGS,
+    ROLES,
+    SECRETS,
+    TRAINING_JOBS,
+    Kind,
+)
+from stoker_operator.core.usage import PODS_NAMED, find_uses, pods_sentence
+from stoker_operator.core.views import COMPONENT_LABEL, ClusterView, parse_node, parse_pod
+from stoker_operator.core.volumes import is_ours
+from stoker_operator.errors import UninstallError
+
+POLL = 1.0  # seconds between looks while waiting
+_OURS = f"{names.LABEL_MANAGED_BY}={names.MANAGED_BY}"
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """What there is to remove beside Stoker's own kinds; ``timeout`` in seconds, for each wait."""
+
+    namespace: str
+    deployment: str
+    lease: str
+    secret: str
+    timeout: float
+    ignore_pods: bool
+
+
+class Uninstall:
+    """``run`` does it once; it may be repeated after it failed."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        what: Installation,
+        tell: Callable[[str], None],
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        self._kube: Final = kube
+        self._what: Final = what
+        self._tell: Final = tell
+        self._sleep: Final = sleep
+
+    async def run(self) -> None:
+        """All steps. Raises KubeError, UninstallError."""
+        if not self._what.ignore_pods:
+            await self._wait_for(self._pods_in_use, "pods still use Datasets: {}; delete them, or use --ignore-pods")
+        await self._stop_operator()
+        await self._clean_nodes()
+        await self._release_pods()
+        for kind in (DATASETS, TRAINING_JOBS):
+            await self._strip_finalizers(kind)
+        for kind in (PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, ROLE_BINDINGS, ROLES):
+            await self._delete_ours(kind)
+        await self._delete_all(NODE_CACHES)
+        await self._delete(LEASES, self._what.lease, self._what.namespace)
+        await self._delete(SECRETS, self._what.secret, self._what.namespace)
+        self._tell("done: what is left are the Datasets and TrainingJobs themselves, with nobody to act on them")
+
+    async def _stop_operator(self) -> None:
+        try:
+            patch: Object = {"spec": {"replicas": 0}}
+            await self._kube.patch(DEPLOYMENTS, self._what.deployment, patch, self._what.namespace)
+        except NotFound:
+            self._tell(f"no Deployment {self._what.deployment}: nothing to stop")
+            return
+        await self._wait_for(self._operator_pods, "the operator does not stop: {}")
+        self._tell("the operator has stopped")
+
+    async def _clean_nodes(self) -> None:
+        caches = await self._kube.list(NODE_CACHES)
+        for cache in caches.items:
+            await self._kube.patch(NODE_CACHES, cache["metadata"]["name"], {"spec": {"datasets": []}})
+        await self._wait_for(self._dirty_nodes, "data is left on disk: {}")
+        self._tell(f"{len(caches.items)} nodes are clean")
+
+    async def _release_pods(self) -> None:
+        pods = await self._kube.list(PODS, label_selector=names.LABEL_MANAGED)
+        held = [pod for pod in pods.items if parse_pod(pod).gated]
+        for pod in held:
+            await self._release(pod)
+        self._tell(f"{len(held)} held pods were let go")
+
+    async def _release(self, pod: Object) -> None:
+        gates = [gate["name"] for gate in pod["spec"]["schedulingGates"]]
+        path = f"/spec/schedulingGates/{gates.index(names.GATE_WARM)}"
+        operations: list[Object] = [
+            {"op": "test", "path": f"{path}/name", "value": names.GATE_WARM},
+            {"op": "remove", "path": path},
+        ]
+        meta = pod["metadata"]
+        try:
+            await self._kube.patch(PODS, meta["name"], operations, meta["namespace"], content_type=JSON)
+        except (NotFound, Conflict, Invalid):
+            self._tell(f"pod {meta['namespace']}/{meta['name']} changed meanwhile and was left alone")
+
+    async def _strip_finalizers(self, kind: Kind) -> None:
+        for item in (await self._kube.list(kind)).items:
+            meta = item["metadata"]
+            kept = [one for one in meta.get("finalizers") or () if one != names.FINALIZER]
+            if len(kept) != len(meta.get("finalizers") or ()):
+                patch: Object = {"metadata": {"finalizers": kept, "resourceVersion": meta["resourceVersion"]}}
+                await self._kube.patch(kind, meta["name"], patch, meta["namespace"])
+                self._tell(f"{kind.kind} {meta['namespace']}/{meta['name']} has no finalizer any more")
+
+    async def _delete_ours(self, kind: Kind) -> None:
+        for item in (await self._kube.list(kind, label_selector=_OURS)).items:
+            meta = item["metadata"]
+            if is_ours(item) or meta["name"] == names.CREDENTIALS_ROLE:
+                await self._delete(kind, meta["name"], meta.get("namespace", ""))
+
+    async def _delete_all(self, kind: Kind) -> None:
+        for item in (await self._kube.list(kind)).items:
+            await self._delete(kind, item["metadata"]["name"])
+
+    async def _delete(self, kind: Kind, name: str, namespace: str = "") -> None:
+        try:
+            await self._kube.delete(kind, name, namespace)
+        except NotFound:
+            return
+        self._tell(f"deleted {kind.kind} {namespace + '/' if namespace else ''}{name}")
+
+    async def _wait_for(self, left: Callable[[], Awaitable[str]], sentence: str) -> None:
+        """Until ``left()`` is empty. Raises UninstallError with what is left, put into ``sentence``."""
+        waited, told = 0.0, ""
+        while rest := await left():
+            if waited >= self._what.timeout:
+                raise UninstallError(f"gave up after {self._what.timeout:.0f} s: " + sentence.format(rest))
+            if rest != told:
+                self._tell(f"waiting: {rest}")
+                told = rest
+            await self._sleep(POLL)
+            waited += POLL
+
+    async def _pods_in_use(self) -> str:
+        uses = find_uses(await self._view())
+        mounted = {(one.namespace, one.pod): one for found in uses.values() for one in found if one.on_node}
+        return pods_sentence(tuple(mounted[key] for key in sorted(mounted))) if mounted else ""
+
+    async def _operator_pods(self) -> str:
+        selector = f"{COMPONENT_LABEL}=operator"
+        pods = await self._kube.list(PODS, self._what.namespace, label_selector=selector)
+        return ", ".join(sorted(pod["metadata"]["name"] for pod in pods.items))
+
+    async def _dirty_nodes(self) -> str:
+        view = await self._view()
+        dirty = [name for name, cache in sorted(view.node_caches.items()) if cache.status.datasets]
+        waiting = [name for name in dirty if name in view.nodes and view.nodes[name].ready]
+        more = f" and {len(waiting) - PODS_NAMED} more" if len(waiting) > PODS_NAMED else ""
+        return f"nodes {', '.join(waiting[:PODS_NAMED])}{more} clean their disks" if waiting else ""
+
+    async def _view(self) -> ClusterView:
+        caches = [NodeCache.model_validate(raw) for raw in (await self._kube.list(NODE_CACHES)).items]
+        nodes = [parse_node(raw) for raw in (await self._kube.list(NODES)).items]
+        return ClusterView(
+            node_caches={cache.metadata.name: cache for cache in caches}, nodes={node.name: node for node in nodes}
+        )
