@@ -21,6 +21,12 @@ class SidecarError(Exception):
         self.temporary = temporary if temporary is not None else type(self).temporary
 
 
+class InternalError(SidecarError):
+    """A bug, caught at the boundary of one dataset or connection so that the others go on."""
+
+    temporary = True
+
+
 class ProtocolError(SidecarError):
     """A line on a local socket that is not a request or reply; ends that connection."""
 
@@ -209,3 +215,9 @@ class FsError(SidecarError):
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
         self.errno = code
+
+
+class FetcherUnavailable(SidecarError):
+    """The fetcher's socket is not there or its connection broke; the fetcher is started again by the keeper."""
+
+    temporary = True

@@ -1,0 +1,141 @@
+"""The agent: builds the parts that talk to Kubernetes, the kubelet, the fetcher and the keeper, and runs them side by side."""
+
+import asyncio
+import logging
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from stoker_api.dataset import MountMode
+from stoker_api.nodecache import NodeCacheStatus
+from stoker_kube.api import Kube
+from stoker_sidecar.core.commands import Held
+from stoker_sidecar.core.status import Facts, node_status
+from stoker_sidecar.csi.keeper_client import KeeperClient
+from stoker_sidecar.csi.mounter import Mounter
+from stoker_sidecar.csi.publisher import Publisher
+from stoker_sidecar.csi.server import Driver, serve_driver
+from stoker_sidecar.csi.table import JsonMountTable
+from stoker_sidecar.csi.versions import CacheFolders
+from stoker_sidecar.fs import mounts
+from stoker_sidecar.metrics import AgentMetrics
+from stoker_sidecar.node.credentials import CredentialReader
+from stoker_sidecar.node.fetcher_link import FetcherLink
+from stoker_sidecar.node.http import NodeHttp, serve_http
+from stoker_sidecar.node.plan import NodePlan
+from stoker_sidecar.node.promotion import Promoter
+from stoker_sidecar.node.status_writer import StatusWriter
+from stoker_sidecar.node.watcher import follow_node_cache
+from stoker_sidecar.settings import AgentSettings
+
+log = logging.getLogger(__name__)
+FUSE_DEVICE = Path("/dev/fuse")
+# Seconds without the fetcher before it is said aloud: the keeper starts it again within one or two.
+FETCHER_GRACE = 10.0
+
+
+class Agent:
+    """One node's agent. ``run`` ends when ``stopping`` is set; a part that fails ends it with that error, and the keeper starts it anew."""
+
+    def __init__(self, settings: AgentSettings, kube: Kube) -> None:
+        paths = settings.paths
+        table = JsonMountTable(paths.mount_table)
+        self._settings = settings
+        self._table = table
+        self._plan = NodePlan()
+        self._publisher = Publisher(
+            self._plan,
+            CacheFolders([paths.cache_root]),
+            table,
+            Mounter(KeeperClient(paths.keeper_socket), mounts, table, paths.mount_root),
+            on_change=self._plan.changes.mark,
+            wait_seconds=settings.publish_wait,
+        )
+        self._metrics = AgentMetrics(self._plan, self._publisher.rows)
+        self._version = version("stoker")
+        self._modes = (MountMode.NATIVE, MountMode.FUSE) if FUSE_DEVICE.exists() else (MountMode.NATIVE,)
+        self._kube = kube
+        self._link = FetcherLink(paths.fetcher_socket, self._plan, self._held)
+        self._port = settings.http_port
+        self._registration_error = lambda: ""
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Serve until ``stopping`` is set; stops within about 3 s. Raises OSError when a socket or port cannot be had."""
+        async with AsyncExitStack() as stack:
+            http = NodeHttp(self._settings.paths.cache_root, self._not_ready, self._metrics.render)
+            self._port = await stack.enter_async_context(serve_http(http.application(), self._settings.http_port))
+            driver = Driver(self._settings.node.name, self._version, self._settings.paths.kubelet_dir)
+            registration = await stack.enter_async_context(
+                serve_driver(driver, self._publisher, lambda: self._plan.synced, self._metrics.observe_call)
+            )
+            self._registration_error = lambda: registration.error
+            log.info("serving node %s: HTTP on port %d, CSI on %s", driver.node_name, self._port, driver.csi_socket)
+            await self._side_by_side(stopping)
+
+    async def _side_by_side(self, stopping: asyncio.Event) -> None:
+        name = self._settings.node.name
+        writer = StatusWriter(self._kube, name, self._plan.changes, self._status)
+        async with asyncio.TaskGroup() as tasks:
+            running = [
+                tasks.create_task(part)
+                for part in (
+                    follow_node_cache(self._kube, name, self._plan),
+                    self._link.run(),
+                    CredentialReader(self._kube, self._plan).run(),
+                    writer.run(),
+                    Promoter(self._plan, self._publisher).run(),
+                    self._publisher.restore(),
+                )
+            ]
+            await stopping.wait()
+            for task in running:
+                task.cancel()
+
+    def _held(self) -> Held:
+        uids = {record.uid for record in self._table.all()}
+        return {uid: self._publisher.held(uid) for uid in uids}
+
+    def _status(self, written: NodeCacheStatus | None) -> NodeCacheStatus | None:
+        plan = self._plan
+        if plan.generation is None:
+            return None
+        facts = Facts(
+            generation=plan.generation,
+            plan=plan.datasets,
+            rows=plan.rows,
+            leftovers=plan.leftovers,
+            mounts=self._publisher.rows(),
+            disk=plan.disk,
+            modes=self._modes,
+            address=_host_port(self._settings.node.address, self._port),
+            version=self._version,
+            trouble=self._trouble(),
+            now=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        )
+        return node_status(facts, written.conditions if written else plan.conditions)
+
+    def _trouble(self) -> str:
+        """Why this node serves no datasets well, in a sentence; empty when it does."""
+        if not self._plan.fetcher_connected and self._plan.fetcher_age() > FETCHER_GRACE:
+            return (
+                "The fetcher does not answer, so nothing new reaches this node's disk; what is there is served. "
+                "Look at the logs of the node's stoker-sidecar pod."
+            )
+        if error := self._registration_error():
+            return f"The kubelet refused to register the CSI driver, so pods cannot mount datasets here: {error}"
+        return ""
+
+    def _not_ready(self) -> str:
+        """For the readiness probe. A missing NodeCache is no reason: the operator makes it for ready sidecars."""
+        if not self._plan.synced:
+            return "The API server has not been reached yet."
+        if not self._plan.fetcher_connected:
+            return "The fetcher does not answer yet."
+        return ""
+
+
+def _host_port(address: str, port: int) -> str:
+    if not address:
+        return ""
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"

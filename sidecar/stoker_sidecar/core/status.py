@@ -1,0 +1,125 @@
+"""What the node says of itself: the plan, the fetcher's figures and the pods' mounts become one NodeCacheStatus. Pure."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from stoker_api.dataset import MountMode
+from stoker_api.meta import Condition, format_bytes
+from stoker_api.names import ConditionType, Reason
+from stoker_api.nodecache import (
+    NodeCacheStatus,
+    NodeDataset,
+    NodeDatasetStatus,
+    NodeMount,
+    NodePhase,
+)
+
+# Free space moves with everything else on the disk; steps of a thousandth keep an idle node from writing all day.
+_STEPS = 1000
+_FIGURES = {
+    "warm_files": 0,
+    "warm_bytes": 0,
+    "fetched_files": 0,
+    "bytes_per_second": 0,
+    "eta_seconds": None,
+}
+
+
+@dataclass(frozen=True)
+class Disk:
+    """Bytes of the cache disk, as the fetcher measures them."""
+
+    capacity: int = 0
+    used: int = 0
+    available: int = 0
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All that a status is made of. ``rows``: the last word on each dataset, by uid; ``leftovers``: uids on the disk and in no plan;
+    ``trouble``: why the node is not ready, empty when it is; ``now``: RFC 3339."""
+
+    generation: int
+    plan: tuple[NodeDataset, ...]
+    rows: Mapping[str, NodeDatasetStatus]
+    leftovers: frozenset[str]
+    mounts: tuple[NodeMount, ...]
+    disk: Disk
+    modes: tuple[MountMode, ...]
+    address: str
+    version: str
+    trouble: str
+    now: str
+
+
+def node_status(facts: Facts, conditions: Iterable[Condition] = ()) -> NodeCacheStatus:
+    """The status; ``conditions`` are the ones written last, for their transition times."""
+    datasets = tuple(_planned(dataset, facts) for dataset in facts.plan) + tuple(_leftovers(facts))
+    busy = sum(row.phase in (NodePhase.LISTING, NodePhase.WARMING) for row in datasets)
+    step = max(1, facts.disk.capacity // _STEPS)
+    return NodeCacheStatus(
+        observed_generation=facts.generation,
+        conditions=(_ready(facts, conditions),),
+        address=facts.address,
+        sidecar_version=facts.version,
+        modes=facts.modes,
+        capacity_bytes=facts.disk.capacity,
+        used_bytes=facts.disk.used,
+        available_bytes=facts.disk.available // step * step,
+        capacity=format_bytes(facts.disk.capacity),
+        used=format_bytes(facts.disk.used),
+        warming=f"{busy}/{len(facts.plan)}",
+        dataset_count=len(datasets),
+        datasets=datasets,
+        mounts=facts.mounts,
+    )
+
+
+def is_urgent(old: NodeCacheStatus, new: NodeCacheStatus) -> bool:
+    """Whether more than figures changed: a phase, version, error, mount or condition, which others wait for."""
+    return _without_figures(old) != _without_figures(new)
+
+
+def mode_now(row: NodeDatasetStatus) -> MountMode | None:
+    """How a pod that mounts now would read; None while there is nothing to mount."""
+    if not row.version:
+        return None
+    return MountMode.NATIVE if row.phase is NodePhase.WARM else MountMode.FUSE
+
+
+def _planned(dataset: NodeDataset, facts: Facts) -> NodeDatasetStatus:
+    row = facts.rows.get(dataset.uid)
+    if row is None:
+        row = NodeDatasetStatus(namespace=dataset.namespace, name=dataset.name, uid=dataset.uid)
+    return row.model_copy(update={"mode": mode_now(row)})
+
+
+def _leftovers(facts: Facts) -> Iterable[NodeDatasetStatus]:
+    """Datasets that are being cleaned: the operator waits until their rows are gone."""
+    for uid in sorted(facts.leftovers - {dataset.uid for dataset in facts.plan}):
+        row = facts.rows.get(uid) or NodeDatasetStatus(namespace="", name="", uid=uid)
+        yield row.model_copy(update=_FIGURES | {"phase": NodePhase.CLEANING, "mode": None, "error": None})
+
+
+def _ready(facts: Facts, conditions: Iterable[Condition]) -> Condition:
+    last = next((one for one in conditions if one.type == ConditionType.READY), None)
+    status = "False" if facts.trouble else "True"
+    return Condition(
+        type=ConditionType.READY,
+        status="False" if facts.trouble else "True",
+        reason=Reason.INTERNAL_ERROR if facts.trouble else Reason.HEALTHY,
+        message=facts.trouble or "The sidecar serves datasets on this node.",
+        observed_generation=facts.generation,
+        last_transition_time=last.last_transition_time if last and last.status == status else facts.now,
+    )
+
+
+def _without_figures(status: NodeCacheStatus) -> NodeCacheStatus:
+    """An error counts by its reason, since its sentence may hold figures too."""
+    rows = tuple(
+        row.model_copy(update=_FIGURES | {"error": row.error and row.error.model_copy(update={"message": ""})})
+        for row in status.datasets
+    )
+    return status.model_copy(
+        update={"datasets": rows, "used_bytes": 0, "available_bytes": 0, "used": "", "capacity": ""}
+    )

@@ -1,0 +1,84 @@
+"""The agent's Prometheus metrics, labelled by dataset and by closed sets of words only."""
+
+from collections import Counter as Tally
+from collections.abc import Callable, Iterable, Iterator
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from stoker_api.nodecache import NodeDatasetStatus, NodeMount
+from stoker_sidecar.node.plan import NodePlan
+
+# Seconds: a bind mount takes milliseconds, a wait for the plan up to a minute.
+_BUCKETS = (0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 30.0, 60.0)
+_FIGURES: tuple[tuple[str, str, Callable[[NodeDatasetStatus], float]], ...] = (
+    ("stoker_dataset_files", "Files of the version.", lambda row: row.files),
+    ("stoker_dataset_bytes", "Bytes of the version.", lambda row: row.bytes),
+    ("stoker_dataset_warm_files", "Files of the version on this node.", lambda row: row.warm_files),
+    ("stoker_dataset_warm_bytes", "Bytes of the version on this node.", lambda row: row.warm_bytes),
+    ("stoker_dataset_fetched_files", "Files of the version fetched from the source.", lambda row: row.fetched_files),
+    ("stoker_dataset_bytes_per_second", "Speed of fetching.", lambda row: row.bytes_per_second),
+)
+
+
+class AgentMetrics:
+    """Counts CSI calls as they end; everything else is read from the plan when someone scrapes."""
+
+    def __init__(self, plan: NodePlan, mounts: Callable[[], Iterable[NodeMount]]) -> None:
+        self._registry = CollectorRegistry()
+        self._registry.register(_StateCollector(plan, mounts))
+        self._calls = Counter(
+            "stoker_csi_calls", "Calls of the kubelet, by outcome.", ("method", "code"), registry=self._registry
+        )
+        self._seconds = Histogram(
+            "stoker_csi_call_seconds", "How long they took.", ("method",), registry=self._registry, buckets=_BUCKETS
+        )
+
+    def observe_call(self, method: str, code: str, seconds: float) -> None:
+        """A CSI call ended with the gRPC code of that name."""
+        self._calls.labels(method, code).inc()
+        self._seconds.labels(method).observe(seconds)
+
+    def render(self) -> bytes:
+        """The text format of Prometheus."""
+        return generate_latest(self._registry)
+
+
+class _StateCollector(Collector):
+    def __init__(self, plan: NodePlan, mounts: Callable[[], Iterable[NodeMount]]) -> None:
+        self._plan = plan
+        self._mounts = mounts
+
+    def collect(self) -> Iterator[Metric]:
+        disk = self._plan.disk
+        yield GaugeMetricFamily("stoker_cache_capacity_bytes", "Size of the cache disk.", disk.capacity)
+        yield GaugeMetricFamily("stoker_cache_used_bytes", "Bytes that datasets take on it.", disk.used)
+        yield GaugeMetricFamily("stoker_cache_available_bytes", "Bytes that new datasets may take.", disk.available)
+        yield GaugeMetricFamily(
+            "stoker_fetcher_connected", "1 while the fetcher answers.", int(self._plan.fetcher_connected)
+        )
+        yield from (self._figure(*figure) for figure in _FIGURES)
+        yield self._errors()
+        yield self._mounts_by_mode()
+
+    def _figure(self, name: str, text: str, value: Callable[[NodeDatasetStatus], float]) -> Metric:
+        family = GaugeMetricFamily(name, text, labels=("namespace", "dataset"))
+        for row in self._plan.rows.values():
+            family.add_metric((row.namespace, row.name), value(row))
+        return family
+
+    def _errors(self) -> Metric:
+        text = "1 for each dataset that does not get on, by the reason."
+        family = GaugeMetricFamily("stoker_dataset_error", text, labels=("namespace", "dataset", "reason"))
+        for row in self._plan.rows.values():
+            if row.error is not None:
+                family.add_metric((row.namespace, row.name, row.error.reason), 1)
+        return family
+
+    def _mounts_by_mode(self) -> Metric:
+        family = GaugeMetricFamily("stoker_mounts", "Volumes of pods, by mode.", labels=("mode",))
+        tally = Tally(mount.mode.value if mount.mode else mount.phase.value.lower() for mount in self._mounts())
+        for mode, count in sorted(tally.items()):
+            family.add_metric((mode,), count)
+        return family

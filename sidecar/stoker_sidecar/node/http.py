@@ -1,0 +1,68 @@
+"""The node's HTTP side: health for the kubelet, metrics for Prometheus, manifests for other nodes."""
+
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from aiohttp import web
+
+# A Dataset's UID and a SHA-256; both become names of folders.
+_UID = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,63}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+class NodeHttp:
+    """``not_ready`` gives the sentence why, or an empty one; ``metrics`` the text format; ``cache_root`` holds the versions."""
+
+    def __init__(self, cache_root: Path, not_ready: Callable[[], str], metrics: Callable[[], bytes]) -> None:
+        self._cache_root = cache_root
+        self._not_ready = not_ready
+        self._metrics = metrics
+
+    def application(self) -> web.Application:
+        """The routes."""
+        app = web.Application()
+        app.router.add_get("/healthz", self._healthz)
+        app.router.add_get("/readyz", self._readyz)
+        app.router.add_get("/metrics", self._render)
+        app.router.add_get("/manifests/{uid}/{digest}", self._manifest)
+        return app
+
+    async def _healthz(self, _: web.Request) -> web.StreamResponse:
+        """That the event loop answers. A restart of the pod would cost its FUSE mounts, so nothing less is a reason for one."""
+        return web.Response(text="ok\n")
+
+    async def _readyz(self, _: web.Request) -> web.StreamResponse:
+        trouble = self._not_ready()
+        return web.Response(text=f"{trouble or 'ok'}\n", status=503 if trouble else 200)
+
+    async def _render(self, _: web.Request) -> web.StreamResponse:
+        return web.Response(body=self._metrics(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+
+    async def _manifest(self, request: web.Request) -> web.StreamResponse:
+        """The SQLite file, which the reader checks against the digest."""
+        uid, digest = request.match_info["uid"], request.match_info["digest"]
+        if not _UID.fullmatch(uid) or not _DIGEST.fullmatch(digest):
+            return _no(400, f"/manifests/{uid}/{digest} is not /manifests/DATASET-UID/SHA-256")
+        file = self._cache_root / "datasets" / uid / "versions" / digest / "manifest.sqlite"
+        if not file.is_file():
+            return _no(404, f"version {digest[:12]} of dataset {uid} is not on this node: ask another one")
+        return web.FileResponse(file, headers={"Content-Type": "application/vnd.sqlite3"})
+
+
+@asynccontextmanager
+async def serve_http(application: web.Application, port: int) -> AsyncIterator[int]:
+    """Serve on every address of the pod while inside; gives the port (0 asks for any). Raises OSError when it is taken."""
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, port=port, reuse_address=True)
+        await site.start()
+        yield int(runner.addresses[0][1])
+    finally:
+        await runner.cleanup()
+
+
+def _no(status: int, sentence: str) -> web.Response:
+    return web.Response(text=sentence + "\n", status=status)
