@@ -26,6 +26,7 @@ from tests.fakes.csi import (
     node_dataset,
     publish_request,
 )
+from tests.support.waiting import eventually
 
 
 @dataclass
@@ -353,8 +354,7 @@ async def test_a_kubelet_that_hangs_up_does_not_stop_a_mount_half_way(node: Node
     with pytest.raises(asyncio.CancelledError):
         await call
     go_on.set()
-    await node.publisher.publish(node.request())
-    assert node.stack() == [FUSE]
+    await eventually(lambda: node.stack() == [FUSE])
 
 
 async def test_a_slow_volume_does_not_hold_up_another(node: Node) -> None:
