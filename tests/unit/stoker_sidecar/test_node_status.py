@@ -1,0 +1,130 @@
+"""What a node says of itself, and when it is worth saying."""
+
+from dataclasses import replace
+
+import pytest
+
+from stoker_api.dataset import MountMode, Source
+from stoker_api.nodecache import NodeDataset, NodeDatasetStatus, NodeError, NodeMount, NodePhase
+from stoker_sidecar.core.status import Disk, Facts, is_urgent, mode_now, node_status
+
+DIGITS = NodeDataset(namespace="vision", name="digits", uid="u1", source=Source(uri="s3://bucket/digits/"))
+ROW = NodeDatasetStatus(
+    namespace="vision",
+    name="digits",
+    uid="u1",
+    phase=NodePhase.WARMING,
+    version="d1",
+    files=10,
+    bytes=100,
+    warm_files=3,
+)
+GIB = 2**30
+
+
+def facts(**changes: object) -> Facts:
+    base = Facts(
+        generation=4,
+        plan=(DIGITS,),
+        rows={"u1": ROW},
+        leftovers=frozenset(),
+        mounts=(),
+        disk=Disk(capacity=100 * GIB, used=GIB, available=50 * GIB),
+        modes=(MountMode.NATIVE, MountMode.FUSE),
+        address="10.0.0.1:8081",
+        version="0.1.0",
+        trouble="",
+        now="2026-01-01T00:00:00Z",
+    )
+    return replace(base, **changes)  # type: ignore[arg-type]  # fields by name
+
+
+def test_columns_are_for_people() -> None:
+    status = node_status(facts())
+    assert (status.capacity, status.used, status.warming, status.dataset_count) == ("100.0 GiB", "1.0 GiB", "1/1", 1)
+
+
+def test_a_planned_dataset_that_the_fetcher_has_not_mentioned_is_pending() -> None:
+    assert node_status(facts(rows={})).datasets[0].phase is NodePhase.PENDING
+
+
+def test_a_leftover_is_cleaning_without_figures() -> None:
+    status = node_status(facts(plan=(), leftovers=frozenset({"u1"})))
+    assert [(row.uid, row.phase, row.warm_files) for row in status.datasets] == [("u1", NodePhase.CLEANING, 0)]
+
+
+@pytest.mark.parametrize(
+    ("version", "phase", "mode"),
+    [
+        ("", NodePhase.LISTING, None),
+        ("d1", NodePhase.WARMING, MountMode.FUSE),
+        ("d1", NodePhase.WARM, MountMode.NATIVE),
+        ("d1", NodePhase.FULL, MountMode.FUSE),
+    ],
+)
+def test_the_mode_is_native_only_when_every_byte_is_here(
+    version: str, phase: NodePhase, mode: MountMode | None
+) -> None:
+    assert mode_now(ROW.model_copy(update={"version": version, "phase": phase})) == mode
+
+
+def test_the_ready_condition_keeps_its_time_while_it_stays_the_same() -> None:
+    first = node_status(facts())
+    later = node_status(facts(now="2026-01-01T01:00:00Z"), first.conditions)
+    assert later.conditions[0].last_transition_time == "2026-01-01T00:00:00Z"
+
+
+def test_trouble_flips_the_ready_condition_with_its_sentence() -> None:
+    first = node_status(facts())
+    later = node_status(facts(trouble="The fetcher does not answer.", now="2026-01-01T01:00:00Z"), first.conditions)
+    ready = later.conditions[0]
+    assert (ready.status, ready.message, ready.last_transition_time) == (
+        "False",
+        "The fetcher does not answer.",
+        "2026-01-01T01:00:00Z",
+    )
+
+
+def test_small_moves_of_the_free_space_are_not_told() -> None:
+    before = node_status(facts())
+    after = node_status(facts(disk=Disk(capacity=100 * GIB, used=GIB, available=50 * GIB + 4096)))
+    assert before == after
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"warm_files": 9},
+        {"warm_bytes": 99},
+        {"bytes_per_second": 5},
+        {"eta_seconds": 3},
+        {"fetched_files": 4},
+    ],
+)
+def test_figures_are_not_urgent(change: dict[str, int]) -> None:
+    assert not is_urgent(node_status(facts()), node_status(facts(rows={"u1": ROW.model_copy(update=change)})))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"phase": NodePhase.WARM},
+        {"version": "d2"},
+        {"error": NodeError(reason="AccessDenied", message="No.")},
+        {"observed_generation": 2},
+    ],
+)
+def test_what_others_wait_for_is_urgent(change: dict[str, object]) -> None:
+    assert is_urgent(node_status(facts()), node_status(facts(rows={"u1": ROW.model_copy(update=change)})))
+
+
+def test_a_mount_is_urgent() -> None:
+    mount = NodeMount(volume_id="v", dataset_namespace="vision", dataset="digits")
+    assert is_urgent(node_status(facts()), node_status(facts(mounts=(mount,))))
+
+
+def test_another_sentence_for_the_same_error_is_not_urgent() -> None:
+    rows = [
+        {"u1": ROW.model_copy(update={"error": NodeError(reason="Throttled", message=text)})} for text in ("1", "2")
+    ]
+    assert not is_urgent(node_status(facts(rows=rows[0])), node_status(facts(rows=rows[1])))
