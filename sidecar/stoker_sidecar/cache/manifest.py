@@ -4,6 +4,7 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, Self
 from urllib.parse import quote
@@ -59,6 +60,8 @@ class Manifest:
     def __init__(self, connection: sqlite3.Connection, info: ManifestInfo) -> None:
         self._connection = connection
         self.info = info
+        # Files come in the order of their folders: a few hundred paths save a climb to the root for each file.
+        self._folder = lru_cache(maxsize=256)(self.path)
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -107,16 +110,24 @@ class Manifest:
             yield from rows
             after = rows[-1].ino
 
+    def walk(self) -> Iterator[tuple[bytes, Entry]]:
+        """Everything below the root with its path, in canonical order. Raises ManifestInvalid when a parent is missing."""
+        return _with_paths(self.entries(after=ROOT_INO))
+
+    def folders(self) -> Iterator[tuple[bytes, Entry]]:
+        """As ``walk``, only folders."""
+        query = f"SELECT {ENTRY_COLUMNS} FROM entry WHERE is_dir = 1 AND ino > {ROOT_INO} ORDER BY ino"
+        return _with_paths(_entry(row) for row in self._connection.execute(query))
+
     def path(self, ino: int) -> str:
         """Path below the root, without a leading slash; the root's is empty. Raises KeyError for an unknown inode."""
-        names: list[bytes] = []
-        while ino != ROOT_INO:
-            entry = self.entry(ino)
-            if entry is None:
-                raise KeyError(ino)
-            names.append(entry.name)
-            ino = entry.parent
-        return b"/".join(reversed(names)).decode()
+        if ino == ROOT_INO:
+            return ""
+        entry = self.entry(ino)
+        if entry is None:
+            raise KeyError(ino)
+        name = entry.name.decode()
+        return f"{self._folder(entry.parent)}/{name}" if entry.parent != ROOT_INO else name
 
     def find(self, path: str) -> Entry | None:
         """The entry at a relative path; the root for an empty one."""
@@ -136,6 +147,20 @@ class Manifest:
     def _many(self, condition: str, values: tuple[int | bytes, ...]) -> list[Entry]:
         query = f"SELECT {ENTRY_COLUMNS} FROM entry WHERE {condition} LIMIT {_PAGE_ROWS}"
         return [_entry(row) for row in self._connection.execute(query, values)]
+
+
+def _with_paths(entries: Iterator[Entry]) -> Iterator[tuple[bytes, Entry]]:
+    """Only the open folders' paths are in memory, since a folder's content follows it."""
+    open_folders: list[tuple[int, bytes]] = [(ROOT_INO, b"")]
+    for entry in entries:
+        while open_folders and open_folders[-1][0] != entry.parent:
+            open_folders.pop()
+        if not open_folders:
+            raise ManifestInvalid(f"the manifest's inode {entry.ino} has no open folder {entry.parent}")
+        path = b"/".join(filter(None, (open_folders[-1][1], entry.name)))
+        if entry.is_dir:
+            open_folders.append((entry.ino, path))
+        yield path, entry
 
 
 def _entry(row: tuple[int, int, bytes, int, int, int, str, str]) -> Entry:

@@ -1,0 +1,256 @@
+"""Brings pieces of a version onto the disk: one download a piece whoever asks, demand beside warm-up.
+
+Concurrency: everything here runs on one event loop; only disk work goes to threads. ``_flights`` is keyed by
+(inode, chunk) and holds the one task that fetches it; readers and warming wait for the same task. A task is never
+cancelled by a reader that goes away, only by ``close``.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from stoker_sidecar.cache.files import Sink, file_md5, publish
+from stoker_sidecar.cache.manifest import Entry
+from stoker_sidecar.cache.parts import PartFile, Transients, new_part, temporary_name
+from stoker_sidecar.cache.transfer import download, remove_quietly
+from stoker_sidecar.cache.version import State, Version
+from stoker_sidecar.core.protocol import ReadDone
+from stoker_sidecar.core.quota import Room
+from stoker_sidecar.core.spans import chunk_span, chunks_of, is_whole, read_ahead
+from stoker_sidecar.errors import CacheDiskFailed, CorruptBody, NotConfigured
+from stoker_sidecar.store.base import ObjectStore
+from stoker_sidecar.store.retry import Retry
+
+# Requests that readers may have in flight for one dataset: as many as a node's data loaders have workers.
+_DEMAND_SLOTS = 64
+# A reader asks again when what it waited for was dropped before it was answered; twice in a row means no room at all.
+_READ_ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What fetching needs from the node and the dataset."""
+
+    store: Callable[[], Awaitable[ObjectStore]]
+    room: Callable[[], Room]
+    arrived: Callable[[int], None]  # bytes from the source
+    completed: Callable[[], None]  # the last missing file is here
+    retry: Retry
+    transient_limit: int  # bytes of files that are read through and not kept, per version
+
+
+@dataclass
+class Fetching:
+    """For one version."""
+
+    version: Version
+    around: Surroundings
+    _flights: dict[tuple[int, int], asyncio.Task[None]] = field(default_factory=dict)
+    _demand: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_DEMAND_SLOTS))
+    _transients: Transients = field(init=False)
+    waiting_readers: int = 0
+
+    def __post_init__(self) -> None:
+        self._transients = Transients(self.around.transient_limit)
+
+    async def read(self, ino: int, offset: int, length: int) -> ReadDone:
+        """Bytes [offset, offset + length) of a file are on the disk when this returns, and where. Raises SidecarError."""
+        entry = self.version.manifest.entry(ino)
+        if entry is None or entry.is_dir:
+            raise NotConfigured(f"inode {ino} of version {self.version.manifest.info.digest[:12]} is not a file")
+        chunks = chunks_of(offset, length, entry.size) or range(1)
+        self.waiting_readers += 1
+        try:
+            for _ in range(_READ_ATTEMPTS):
+                await self._bring(entry, chunks)
+                if (place := self._place(entry, chunks)) is not None:
+                    self._read_ahead(entry, chunks)
+                    return place
+        finally:
+            self.waiting_readers -= 1
+        raise CacheDiskFailed(
+            f"{self.version.manifest.path(ino)} cannot be held long enough to be read: the disk is too full"
+        )
+
+    def admits(self, entry: Entry) -> bool:
+        """Whether the file may stay on this disk; when not, warming leaves it from now on."""
+        part = self.version.parts.get(entry.ino)
+        if part.kept if part is not None else self.around.room().admits(entry.size):
+            return True
+        self.version.states[entry.ino] = State.UNKEPT
+        return False
+
+    def start(self, entry: Entry, chunk: int, *, demand: bool) -> asyncio.Task[None] | None:
+        """The task that fetches this piece; None when it is here. It ends with a SidecarError when it fails."""
+        if self._is_here(entry, chunk):
+            return None
+        key = (entry.ino, chunk)
+        task = self._flights.get(key)
+        if task is None:
+            task = asyncio.create_task(self._fly(entry, chunk, demand=demand))
+            self._flights[key] = task
+            task.add_done_callback(partial(self._landed, key))
+        return task
+
+    async def drain(self) -> None:
+        """Wait until what is in flight now has ended."""
+        if self._flights:
+            await asyncio.wait(list(self._flights.values()))
+
+    async def close(self) -> None:
+        """Stop everything."""
+        flights = list(self._flights.values())
+        for task in flights:
+            task.cancel()
+        if flights:
+            await asyncio.wait(flights)
+        self.version.close()
+
+    async def _bring(self, entry: Entry, chunks: range) -> None:
+        tasks = [task for chunk in chunks if (task := self.start(entry, chunk, demand=True)) is not None]
+        if tasks:
+            await asyncio.wait(tasks)
+        for task in tasks:
+            task.result()
+
+    def _place(self, entry: Entry, chunks: range) -> ReadDone | None:
+        if self.version.states[entry.ino] == State.HERE:
+            return ReadDone("tree", f"tree/{self.version.manifest.path(entry.ino)}")
+        part = self.version.parts.get(entry.ino)
+        if part is None or not part.has(chunks):
+            return None
+        self._transients.touch(entry.ino)
+        return ReadDone("parts", f"parts/{part.path.name}")
+
+    def _is_here(self, entry: Entry, chunk: int) -> bool:
+        if self.version.states[entry.ino] == State.HERE:
+            return True
+        part = self.version.parts.get(entry.ino)
+        return part is not None and bool(part.chunks[chunk]) and not (part.kept and part.complete)
+
+    def _landed(self, key: tuple[int, int], task: asyncio.Task[None]) -> None:
+        self._flights.pop(key, None)
+        if not task.cancelled():
+            task.exception()  # taken note of: whoever waits gets it too
+
+    async def _fly(self, entry: Entry, chunk: int, *, demand: bool) -> None:
+        if not demand:
+            return await self._attempts(entry, chunk)
+        async with self._demand:
+            return await self._attempts(entry, chunk)
+
+    async def _attempts(self, entry: Entry, chunk: int) -> None:
+        action = partial(self._whole, entry) if is_whole(entry.size) else partial(self._chunk, entry, chunk)
+        await self.around.retry(action)
+
+    async def _whole(self, entry: Entry) -> None:
+        kept = self.admits(entry)
+        temporary = temporary_name(self.version.paths.parts, entry.ino)
+        self.version.reserved_bytes += entry.size if kept else 0
+        try:
+            await self._fetch_whole(entry, temporary, kept=kept)
+        except BaseException:
+            await asyncio.to_thread(remove_quietly, temporary)
+            raise
+        finally:
+            self.version.reserved_bytes -= entry.size if kept else 0
+        if kept:
+            self._mark_here(entry)
+        else:
+            self._hold(PartFile(temporary, entry.ino, entry.size, bytearray(b"\1"), kept=False))
+
+    async def _fetch_whole(self, entry: Entry, temporary: Path, *, kept: bool) -> None:
+        path = self.version.manifest.path(entry.ino)
+        sink = Sink(temporary, 0, self.version.trust.worth_hashing(entry.etag))
+        finish = partial(self._whole_end, entry, path, sink, kept)
+        if entry.size == 0:
+            await asyncio.to_thread(finish, False)
+        else:
+            store = await self.around.store()
+            await download(store, path, entry, (0, entry.size), sink, self.around.arrived, finish)
+
+    def _whole_end(self, entry: Entry, path: str, sink: Sink, kept: bool, may_be_md5: bool) -> None:
+        """In a thread."""
+        sink.write([])
+        sink.close()
+        if sink.hashing and may_be_md5:
+            self._judge(path, entry.etag, sink.md5())
+        if kept:
+            publish(sink.path, self.version.paths.tree / path, entry)
+
+    async def _chunk(self, entry: Entry, chunk: int) -> None:
+        part = self.version.parts.get(entry.ino) or self._new_part(entry)
+        path = self.version.manifest.path(entry.ino)
+        if not part.chunks[chunk]:
+            span = chunk_span(entry.size, chunk)
+            sink = Sink(part.path, span[0], hashing=False)
+            store = await self.around.store()
+            finish = partial(_chunk_end, part, chunk)
+            await download(store, path, entry, span, sink, self.around.arrived, finish)
+        if not part.kept:
+            self._hold(part)
+        elif part.complete and not part.promoting:
+            await self._promote(entry, path, part)
+
+    def _new_part(self, entry: Entry) -> PartFile:
+        part = new_part(self.version.paths.parts, entry.ino, entry.size, kept=self.admits(entry))
+        self.version.add_part(part)
+        return part
+
+    async def _promote(self, entry: Entry, path: str, part: PartFile) -> None:
+        """A large file is whole: check it, move it into the tree."""
+        part.promoting = True
+        try:
+            await asyncio.to_thread(self._promote_end, entry, path, part)
+        except CorruptBody:
+            self.version.remove_part(part)
+            await asyncio.to_thread(part.drop)
+            raise
+        finally:
+            part.promoting = False
+        self.version.remove_part(part)
+        self._mark_here(entry)
+
+    def _promote_end(self, entry: Entry, path: str, part: PartFile) -> None:
+        """In a thread."""
+        if part.etag_may_be_md5 and self.version.trust.worth_hashing(entry.etag):
+            self._judge(path, entry.etag, file_md5(part.path))
+        publish(part.path, self.version.paths.tree / path, entry)
+        part.forget_map()
+
+    def _mark_here(self, entry: Entry) -> None:
+        self.version.mark_here(entry)
+        if self.version.warm_files == self.version.manifest.info.files:
+            self.around.completed()
+
+    def _hold(self, part: PartFile) -> None:
+        """Keep what was read through for as long as there is room for such."""
+        if self.version.parts.get(part.ino) is None:
+            self.version.add_part(part)
+        self._transients.hold(part.ino, part.bytes_here)
+        for ino in self._transients.surplus({ino for ino, _ in self._flights}):
+            self._transients.release(ino)
+            dropped = self.version.parts[ino]
+            self.version.remove_part(dropped)
+            dropped.drop()
+
+    def _read_ahead(self, entry: Entry, chunks: range) -> None:
+        part = self.version.parts.get(entry.ino)
+        following = read_ahead(part.chunks, chunks) if part is not None else None
+        if following is not None:
+            self.start(entry, following, demand=True)
+
+    def _judge(self, path: str, etag: str, md5: str) -> None:
+        """In a thread; ``trust`` is replaced whole, and a lost observation is made again."""
+        keep, self.version.trust = self.version.trust.judge(etag, md5)
+        if not keep:
+            raise CorruptBody(
+                f"{path}: the body's MD5 is {md5} where the listing says {etag}: it was spoilt on the way"
+            )
+
+
+def _chunk_end(part: PartFile, chunk: int, may_be_md5: bool) -> None:
+    part.etag_may_be_md5 = may_be_md5
+    part.mark(chunk)

@@ -1,0 +1,94 @@
+"""Where things lie on the cache disk."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from stoker_sidecar.errors import NotConfigured
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+
+@dataclass(frozen=True)
+class VersionPaths:
+    """One version: ``tree`` holds whole files, ``parts`` what is being fetched or read through."""
+
+    folder: Path
+
+    @property
+    def manifest(self) -> Path:
+        """The list of its files."""
+        return self.folder / "manifest.sqlite"
+
+    @property
+    def tree(self) -> Path:
+        """Whole, verified files, as the pods see them."""
+        return self.folder / "tree"
+
+    @property
+    def parts(self) -> Path:
+        """Files in the making."""
+        return self.folder / "parts"
+
+    @property
+    def complete(self) -> Path:
+        """Marker: every file is in the tree."""
+        return self.folder / "complete"
+
+    @property
+    def linked(self) -> Path:
+        """Marker: files that came from other versions, and bytes of those that are hard links."""
+        return self.folder / "linked"
+
+
+@dataclass(frozen=True)
+class DatasetPaths:
+    """One dataset, named by its UID."""
+
+    folder: Path
+
+    @property
+    def listing(self) -> Path:
+        """The last listing that this node made, as JSON."""
+        return self.folder / "listing.json"
+
+    def version(self, digest: str) -> VersionPaths:
+        """Raises NotConfigured for what cannot be a digest."""
+        return VersionPaths(self.folder / "versions" / _checked(digest, "version"))
+
+    def digests(self) -> Iterator[str]:
+        """Versions on this disk that have a manifest."""
+        return (path.parent.name for path in self.folder.glob("versions/*/manifest.sqlite"))
+
+
+@dataclass(frozen=True)
+class CachePaths:
+    """The whole cache disk."""
+
+    root: Path
+
+    @property
+    def datasets(self) -> Path:
+        """One folder each."""
+        return self.root / "datasets"
+
+    @property
+    def trash(self) -> Path:
+        """What was renamed away to be deleted at leisure."""
+        return self.root / "trash"
+
+    @property
+    def boot(self) -> Path:
+        """The kernel's boot id when this disk was last opened."""
+        return self.root / "boot"
+
+    def dataset(self, uid: str) -> DatasetPaths:
+        """Raises NotConfigured for what cannot be a UID."""
+        return DatasetPaths(self.datasets / _checked(uid, "dataset"))
+
+
+def _checked(name: str, what: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise NotConfigured(f"{name!r} cannot name a {what}: it would not be a plain folder name")
+    return name

@@ -1,0 +1,87 @@
+"""Lists a source into a manifest."""
+
+import asyncio
+import json
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from stoker_api.dataset import SkippedKeys, Source
+from stoker_api.nodecache import ListingResult
+from stoker_sidecar.cache.builder import ManifestBuilder
+from stoker_sidecar.cache.disk import disk_errors
+from stoker_sidecar.cache.layout import DatasetPaths
+from stoker_sidecar.cache.manifest import ManifestInfo
+from stoker_sidecar.core.patterns import selector
+from stoker_sidecar.errors import InvalidSource
+from stoker_sidecar.store.base import ObjectStore
+
+
+async def list_source(store: ObjectStore, source: Source, paths: DatasetPaths, listing_id: str) -> ListingResult:
+    """List everything, put the manifest in its version's folder, remember the result. Raises SidecarError."""
+    selected = _selector(source)
+    temporary = paths.folder / "manifest.building"
+    with disk_errors("the manifest"):
+        paths.folder.mkdir(parents=True, exist_ok=True)
+        info = await _build(store, source.uri, selected, temporary)
+        install_manifest(temporary, paths, info.digest)
+        result = _result(listing_id, info)
+        replace_text(paths.listing, json.dumps(result.wire()))
+    return result
+
+
+def read_listing(paths: DatasetPaths) -> ListingResult | None:
+    """The last listing that this node made; None when there is none or it cannot be read."""
+    try:
+        return ListingResult.model_validate_json(paths.listing.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def install_manifest(temporary: Path, paths: DatasetPaths, digest: str) -> None:
+    """Move a finished manifest into its version's folder; one that is there already is the same."""
+    target = paths.version(digest).manifest
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if target.exists():
+        temporary.unlink()
+    else:
+        _sync(temporary)
+        temporary.rename(target)
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a small file whole or not at all."""
+    temporary = path.with_name(path.name + ".new")
+    temporary.write_text(text)
+    temporary.rename(path)
+
+
+async def _build(store: ObjectStore, uri: str, selected: Callable[[str], bool], target: Path) -> ManifestInfo:
+    with ManifestBuilder(target, selected) as builder:
+        async for page in store.list():
+            await asyncio.to_thread(builder.add, page)
+        return await asyncio.to_thread(builder.finish, uri)
+
+
+def _selector(source: Source) -> Callable[[str], bool]:
+    try:
+        return selector(source.include, source.exclude)
+    except ValueError as error:
+        raise InvalidSource(str(error)) from error
+
+
+def _result(listing_id: str, info: ManifestInfo) -> ListingResult:
+    skipped = tuple(SkippedKeys(reason=item.reason, count=item.count, example=item.example) for item in info.skipped)
+    finished = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return ListingResult(
+        id=listing_id, version=info.digest, files=info.files, bytes=info.bytes, skipped=skipped, finished_at=finished
+    )
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,146 @@
+"""All datasets of this node: configure, remove, read, progress."""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from pydantic import ValidationError
+
+from stoker_api.nodecache import NodeDataset
+from stoker_sidecar.cache.dataset import DatasetCache, NodeContext
+from stoker_sidecar.cache.disk import Disk, disk_errors
+from stoker_sidecar.cache.layout import CachePaths
+from stoker_sidecar.cache.source import OpenStore
+from stoker_sidecar.cache.status import dataset_status
+from stoker_sidecar.core.backoff import DATASET, Backoff
+from stoker_sidecar.core.protocol import Configure, Progress, Read, ReadDone
+from stoker_sidecar.core.slots import Warming, warm_slots
+from stoker_sidecar.errors import NotConfigured, ProtocolError
+from stoker_sidecar.store.opening import open_store
+from stoker_sidecar.store.retry import Retry
+from stoker_sidecar.store.s3_clients import ConnectionSettings
+
+# Seconds for which a sharing of slots holds: it is asked for before each request.
+_SLOTS_AGE = 0.2
+
+
+@dataclass(frozen=True)
+class CacheSettings:
+    """Bytes and shares of the cache disk."""
+
+    paths: CachePaths
+    floor_share: float = 0.05  # of the disk left free, so that the node's own logs and images find room
+    floor_most: int = 10 * 1024**3  # bytes: a share of a very large disk would be more than a node needs
+    transient_limit: int = 256 * 1024**2  # bytes of files read through and not kept, per version: 32 chunks of 8 MiB
+    connection: ConnectionSettings = field(default_factory=ConnectionSettings)
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """The world, so that tests can pass in another."""
+
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+    uniform: Callable[[], float] = random.random
+    backoff: Backoff = DATASET
+    open_store: OpenStore | None = None
+
+
+class CacheNode:
+    """``open`` first, ``close`` last."""
+
+    def __init__(self, settings: CacheSettings, world: Surroundings | None = None) -> None:
+        self._world = world or Surroundings()
+        self._paths = settings.paths
+        self._disk = Disk(settings.paths, settings.floor_share, settings.floor_most, self._world.clock)
+        retry = Retry(self._world.sleep, self._world.uniform)
+        self._context = NodeContext(
+            disk=self._disk,
+            open_store=self._world.open_store or partial(open_store, settings=settings.connection, retry=retry),
+            slots=self._slots,
+            retry=retry,
+            backoff=self._world.backoff,
+            clock=self._world.clock,
+            sleep=self._world.sleep,
+            transient_limit=settings.transient_limit,
+        )
+        self._datasets: dict[str, DatasetCache] = {}
+        self._shared: dict[str, int] = {}
+        self._shared_at = float("-inf")
+        self._removals: set[asyncio.Task[None]] = set()
+
+    async def open(self) -> None:
+        """Prepare the disk. Raises CacheDiskFailed."""
+        with disk_errors("the cache folder"):
+            await asyncio.to_thread(self._disk.open)
+
+    async def configure(self, request: Configure) -> None:
+        """A new or changed dataset. Raises ProtocolError when it does not parse."""
+        try:
+            config = NodeDataset.model_validate(request.dataset)
+        except ValidationError as error:
+            raise ProtocolError(f"the dataset of a configure request does not parse: {error}") from error
+        dataset = self._datasets.get(config.uid)
+        if dataset is None:
+            dataset = DatasetCache(self._paths.dataset(config.uid), self._context, config, request.credentials)
+            self._datasets[config.uid] = dataset
+            await dataset.start()
+        dataset.configure(config, request.credentials, frozenset(request.held))
+
+    async def remove(self, uid: str) -> None:
+        """Off the disk, known or not; when this returns it is out of sight, and deleted soon. Raises InUse."""
+        dataset = self._datasets.get(uid)
+        if dataset is not None:
+            delete = await dataset.remove()
+            del self._datasets[uid]
+        else:
+            delete = self._disk.discard(self._paths.dataset(uid).folder)
+        task = asyncio.create_task(asyncio.to_thread(delete))
+        self._removals.add(task)
+        task.add_done_callback(self._removals.discard)
+
+    async def read(self, request: Read) -> ReadDone:
+        """Raises SidecarError."""
+        dataset = self._datasets.get(request.uid)
+        if dataset is None:
+            raise NotConfigured(f"this node was not given the dataset {request.uid}")
+        return await dataset.read(request.digest, request.ino, request.offset, request.length)
+
+    def progress(self) -> Progress:
+        """As it is now."""
+        now = self._world.clock()
+        used = sum(dataset.used_bytes for dataset in self._datasets.values())
+        available = self._disk.free()
+        return Progress(
+            datasets=tuple(dataset_status(dataset, now).wire() for _, dataset in sorted(self._datasets.items())),
+            used_bytes=used,
+            capacity_bytes=used + available,
+            available_bytes=available,
+            orphans=self._orphans(),
+        )
+
+    async def close(self) -> None:
+        """Stop; the disk stays as it is."""
+        await asyncio.gather(*(dataset.close() for dataset in self._datasets.values()))
+        await asyncio.gather(*self._removals)
+
+    def _orphans(self) -> tuple[str, ...]:
+        found = (path.name for path in self._paths.datasets.iterdir())
+        return tuple(sorted(uid for uid in found if uid not in self._datasets))
+
+    def _slots(self, uid: str) -> int:
+        now = self._world.clock()
+        if now - self._shared_at >= _SLOTS_AGE or uid not in self._shared:
+            self._shared, self._shared_at = self._share(), now
+        return self._shared.get(uid, 1)
+
+    def _share(self) -> dict[str, int]:
+        warming = {
+            uid: Warming(dataset.config.priority, dataset.warming.failing)
+            for uid, dataset in self._datasets.items()
+            if dataset.warming is not None
+        }
+        return warm_slots(warming, demand=any(dataset.readers for dataset in self._datasets.values()))

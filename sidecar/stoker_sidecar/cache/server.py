@@ -1,0 +1,123 @@
+"""Serves the fetcher's unix socket: lines in, lines out, many requests at a time on each connection."""
+
+import asyncio
+import errno
+import logging
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from stoker_sidecar.cache.node import CacheNode
+from stoker_sidecar.core.protocol import (
+    MAX_LINE,
+    Configure,
+    Done,
+    Failed,
+    Progress,
+    Read,
+    Remove,
+    Reply,
+    Request,
+    Watch,
+    decode_request,
+    encode_reply,
+)
+from stoker_sidecar.errors import InternalError, ProtocolError, SidecarError
+
+_log = logging.getLogger(__name__)
+_WATCH_PERIOD = 1.0  # seconds between two looks at the progress
+
+
+class Server:
+    """``start``, then ``close``."""
+
+    def __init__(
+        self, node: CacheNode, path: Path, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+    ) -> None:
+        self._node = node
+        self._path = path
+        self._sleep = sleep
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Listen; a socket that an earlier process left is replaced."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path.unlink(missing_ok=True)
+        self._server = await asyncio.start_unix_server(self._connected, self._path, limit=MAX_LINE)
+        # Agent and file-system servers run under other users in the same pod; the folder is private to the pod.
+        os.chmod(self._path, 0o666)  # noqa: PTH101 -- Path.chmod follows the same call
+
+    async def close(self) -> None:
+        """Stop listening, end all connections."""
+        if self._server is not None:
+            self._server.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._path.unlink(missing_ok=True)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        requests: set[asyncio.Task[None]] = set()
+        self._keep(asyncio.current_task())
+        try:
+            while line := await reader.readline():
+                request_id, request = decode_request(line)
+                task = asyncio.create_task(self._serve(request_id, request, writer))
+                requests.add(task)
+                task.add_done_callback(requests.discard)
+        except (ProtocolError, ValueError) as error:  # ValueError: a line beyond the limit
+            _log.warning("a connection is closed: %s", error)
+        except ConnectionError:
+            _log.debug("a client went away")
+        finally:
+            for task in list(requests):
+                task.cancel()
+            writer.close()
+
+    def _keep(self, task: "asyncio.Task[None] | None") -> None:
+        if task is not None:
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, request_id: int, request: Request, writer: asyncio.StreamWriter) -> None:
+        try:
+            if isinstance(request, Watch):
+                await self._watch(request_id, writer)
+            else:
+                await _send(writer, request_id, await self._answer(request))
+        except ConnectionError:
+            _log.debug("a client went away before its answer")
+
+    async def _answer(self, request: Configure | Remove | Read) -> Reply:
+        try:
+            return await self._do(request)
+        except SidecarError as error:
+            return Failed(error.errno, error.message, error.reason)
+        except Exception as error:  # noqa: BLE001 -- the boundary of a request: a bug must not leave a reader hanging
+            _log.exception("unexpected error in %s", type(request).__name__)
+            return Failed(errno.EIO, f"unexpected error: {error!r}", InternalError.reason)
+
+    async def _do(self, request: Configure | Remove | Read) -> Reply:
+        match request:
+            case Read():
+                return await self._node.read(request)
+            case Configure():
+                await self._node.configure(request)
+            case Remove(uid):
+                await self._node.remove(uid)
+        return Done()
+
+    async def _watch(self, request_id: int, writer: asyncio.StreamWriter) -> None:
+        last: Progress | None = None
+        while not writer.is_closing():
+            progress = self._node.progress()
+            if progress != last:
+                await _send(writer, request_id, progress)
+                last = progress
+            await self._sleep(_WATCH_PERIOD)
+
+
+async def _send(writer: asyncio.StreamWriter, request_id: int, reply: Reply) -> None:
+    writer.write(encode_reply(request_id, reply))
+    await writer.drain()

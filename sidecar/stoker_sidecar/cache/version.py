@@ -1,0 +1,194 @@
+"""One version of a dataset on this disk: which of its files are here."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import IntEnum
+from pathlib import Path
+from shutil import copyfile
+from typing import Self
+
+from stoker_sidecar.cache.disk import disk_errors, sync_file_system
+from stoker_sidecar.cache.files import is_intact, publish
+from stoker_sidecar.cache.layout import VersionPaths
+from stoker_sidecar.cache.manifest import Entry, Manifest
+from stoker_sidecar.cache.parts import PartFile, kept_parts, temporary_name
+from stoker_sidecar.core.checksum import EtagTrust
+from stoker_sidecar.core.spans import chunk_count
+
+
+class State(IntEnum):
+    """Of one inode; a byte each, so that a million files take a megabyte."""
+
+    MISSING = 0
+    HERE = 1
+    FAILED = 2  # warming could not fetch it and comes back to it when the others are done
+    UNKEPT = 3  # did not fit quota or disk: read through
+    FOLDER = 4
+
+
+@dataclass
+class Version:
+    """``load`` makes one. All but ``load`` and ``finish`` are quick; one event loop uses it."""
+
+    paths: VersionPaths
+    manifest: Manifest
+    states: bytearray
+    trust: EtagTrust
+    parts: dict[int, PartFile] = field(default_factory=dict)
+    warm_files: int = 0
+    warm_bytes: int = 0
+    linked_files: int = 0
+    reserved_bytes: int = 0  # of files on their way into the tree
+    shared_bytes: int = 0  # of files that another version holds too
+    complete: bool = False
+
+    @classmethod
+    def load(cls, paths: VersionPaths, donors: Sequence["Version"] = ()) -> Self:
+        """Find what is on the disk; the first time, take over unchanged files from ``donors``. Blocks for long.
+
+        Raises ManifestInvalid, DiskFull or CacheDiskFailed.
+        """
+        manifest = Manifest.open(paths.manifest)
+        version = cls(paths, manifest, bytearray(manifest.last_ino + 1), EtagTrust(manifest.info.files))
+        version.states[0] = State.FOLDER
+        with disk_errors(f"version {manifest.info.digest[:12]}"):
+            version._prepare(donors)
+        return version
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes that count: whole files, and all of those that are being filled or fetched."""
+        return self.warm_bytes + self.reserved_bytes - self.shared_bytes
+
+    @property
+    def arrived_bytes(self) -> int:
+        """Bytes of files that stay, whole or not yet."""
+        return self.warm_bytes + sum(part.bytes_here for part in self.parts.values() if part.kept)
+
+    def add_part(self, part: PartFile) -> None:
+        """From now on, this is where the file's chunks go."""
+        self.parts[part.ino] = part
+        self.reserved_bytes += part.size if part.kept else 0
+
+    def remove_part(self, part: PartFile) -> None:
+        """It is dropped or has moved into the tree. Idempotent."""
+        if self.parts.get(part.ino) is part:
+            del self.parts[part.ino]
+            self.reserved_bytes -= part.size if part.kept else 0
+
+    def missing(self, after: int = 0) -> int:
+        """The next inode behind ``after`` that warming should fetch; -1 when there is none."""
+        return self.states.find(State.MISSING, after + 1)
+
+    def count(self, state: State) -> int:
+        """Inodes in this state."""
+        return self.states.count(state)
+
+    def forget(self, state: State) -> None:
+        """All inodes of this state are missing again: the next pass of warming tries them."""
+        self.states = self.states.replace(bytes([state]), bytes([State.MISSING]))
+
+    def mark_here(self, entry: Entry) -> None:
+        """The file is in the tree."""
+        if self.states[entry.ino] != State.HERE:
+            self.states[entry.ino] = State.HERE
+            self.warm_files += 1
+            self.warm_bytes += entry.size
+
+    def tree_path(self, entry: Entry) -> Path:
+        """Where the whole file lies."""
+        return self.paths.tree / self.manifest.path(entry.ino)
+
+    def finish(self) -> None:
+        """Every file is here: date the folders, write all to the disk, set the marker. Blocks."""
+        with disk_errors("the version"):
+            for path, entry in self.manifest.folders():
+                os.utime(os.path.join(os.fsencode(self.paths.tree), path), ns=(entry.mtime_ns, entry.mtime_ns))  # noqa: PTH118 -- bytes
+            sync_file_system(self.paths.tree)
+            self.paths.complete.touch()
+        self.complete = True
+
+    def close(self) -> None:
+        """Idempotent."""
+        self.manifest.close()
+
+    def _prepare(self, donors: Sequence["Version"]) -> None:
+        fresh = not self.paths.tree.exists()
+        self.paths.parts.mkdir(exist_ok=True)
+        self.paths.tree.mkdir(exist_ok=True)
+        self._make_folders()
+        if self.paths.complete.exists():
+            self._all_here()
+        elif not fresh:
+            self._scan()
+        self._link(donors)
+        self._resume_parts()
+
+    def _make_folders(self) -> None:
+        base = os.fsencode(self.paths.tree)
+        self.states[1] = State.FOLDER
+        for path, entry in self.manifest.folders():
+            self.states[entry.ino] = State.FOLDER
+            with suppress(FileExistsError):
+                os.mkdir(os.path.join(base, path), 0o755)  # noqa: PTH102, PTH118 -- bytes
+
+    def _all_here(self) -> None:
+        self.states = self.states.replace(bytes([State.MISSING]), bytes([State.HERE]))
+        self.warm_files, self.warm_bytes, self.complete = self.manifest.info.files, self.manifest.info.bytes, True
+
+    def _scan(self) -> None:
+        for path, entry in self._files():
+            if is_intact(path, entry):
+                self.mark_here(entry)
+
+    def _files(self) -> Iterator[tuple[str, Entry]]:
+        base = str(self.paths.tree)
+        return ((f"{base}/{path.decode()}", entry) for path, entry in self.manifest.walk() if not entry.is_dir)
+
+    def _link(self, donors: Sequence["Version"]) -> None:
+        if self.paths.linked.exists():
+            files, shared = self.paths.linked.read_text().split()
+            self.linked_files, self.shared_bytes = int(files), int(shared)
+            return
+        for path, entry in self.manifest.walk() if donors and not self.complete else ():
+            if self.states[entry.ino] == State.MISSING and self._take_over(path.decode(), entry, donors):
+                self.linked_files += 1
+        self.paths.linked.write_text(f"{self.linked_files} {self.shared_bytes}")
+
+    def _take_over(self, path: str, entry: Entry, donors: Sequence["Version"]) -> bool:
+        for donor in donors:
+            other = donor.manifest.find(path)
+            if other is not None and donor.states[other.ino] == State.HERE and _same(entry, other):
+                self._adopt(donor.paths.tree / path, self.paths.tree / path, entry, linkable=_same_date(entry, other))
+                return True
+        return False
+
+    def _adopt(self, source: Path, target: Path, entry: Entry, *, linkable: bool) -> None:
+        if linkable:
+            os.link(source, target)
+            self.shared_bytes += entry.size
+        else:  # a link would change the date under the pods that read the other version
+            temporary = temporary_name(self.paths.parts, entry.ino)
+            copyfile(source, temporary)
+            publish(temporary, target, entry)
+        self.mark_here(entry)
+
+    def _resume_parts(self) -> None:
+        for ino, part in kept_parts(self.paths.parts).items():
+            entry = self.manifest.entry(ino) if ino < len(self.states) else None
+            if entry is None or self.states[ino] != State.MISSING:
+                part.drop()
+                continue
+            wanted = chunk_count(entry.size)
+            part.size, part.chunks = entry.size, part.chunks[:wanted].ljust(wanted, b"\0")
+            self.add_part(part)
+
+
+def _same(entry: Entry, other: Entry) -> bool:
+    return (entry.size, entry.etag, entry.version_id) == (other.size, other.etag, other.version_id)
+
+
+def _same_date(entry: Entry, other: Entry) -> bool:
+    return entry.mtime_ns == other.mtime_ns

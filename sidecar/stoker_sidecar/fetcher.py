@@ -1,0 +1,111 @@
+"""The fetcher process: object stores to cache disk. Run it with `python -m stoker_sidecar.fetcher --socket S --root R`."""
+
+import argparse
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from stoker_api.meta import parse_quantity
+from stoker_sidecar.cache.layout import CachePaths
+from stoker_sidecar.cache.node import CacheNode, CacheSettings
+from stoker_sidecar.cache.server import Server
+from stoker_sidecar.errors import CacheDiskFailed
+from stoker_sidecar.store.s3_clients import ConnectionSettings
+
+_log = logging.getLogger("stoker.fetcher")
+# Threads that write to the disk: enough to keep it busy, few enough that their memory does not matter.
+_DISK_THREADS = 8
+_DEFAULTS = CacheSettings(CachePaths(Path()))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit code 0 after SIGTERM, 1 when the cache folder cannot be used."""
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    try:
+        asyncio.run(_run(options.socket, _settings(options)))
+    except CacheDiskFailed as error:
+        _log.error("%s", error.message)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="stoker-fetcher", description="Fetches datasets from object stores to the cache disk."
+    )
+    parser.add_argument("--socket", type=Path, required=True, help="unix socket to serve")
+    parser.add_argument("--root", type=Path, required=True, help="cache folder")
+    parser.add_argument(
+        "--floor-share",
+        type=_share,
+        default=_DEFAULTS.floor_share,
+        help="share of the disk left free (default %(default)s)",
+    )
+    parser.add_argument(
+        "--floor-most",
+        type=_bytes,
+        default=_DEFAULTS.floor_most,
+        help="most that is left free, such as 10Gi (the default)",
+    )
+    parser.add_argument(
+        "--read-through",
+        type=_bytes,
+        default=_DEFAULTS.transient_limit,
+        help="disk space for files read through and not kept, per version (default 256Mi)",
+    )
+    parser.add_argument("--sts-endpoint", default=None, help="URL of STS for web identity (default: the region's)")
+    parser.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"))
+    return parser
+
+
+def _bytes(text: str) -> int:
+    try:
+        return parse_quantity(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share: write a number from 0 up to 1, such as 0.05")
+    return share
+
+
+def _settings(options: argparse.Namespace) -> CacheSettings:
+    return CacheSettings(
+        paths=CachePaths(options.root),
+        floor_share=options.floor_share,
+        floor_most=options.floor_most,
+        transient_limit=options.read_through,
+        connection=ConnectionSettings(sts_endpoint=options.sts_endpoint),
+    )
+
+
+async def _run(socket: Path, settings: CacheSettings) -> None:
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(_DISK_THREADS, thread_name_prefix="disk"))
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    node = CacheNode(settings)
+    await node.open()
+    server = Server(node, socket)
+    await server.start()
+    _log.info("serving %s, cache in %s", socket, settings.paths.root)
+    await stop.wait()
+    _log.info("stopping")
+    await server.close()
+    await node.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
