@@ -49,6 +49,7 @@ helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 {{/* Pod of a hook's Job. Call with (dict "root" $ "account" SERVICE_ACCOUNT "command" LIST). */}}
 {{- define "stoker.hookPod" -}}
 serviceAccountName: {{ .account }}
+enableServiceLinks: false
 {{- with .root.Values.imagePullSecrets }}
 imagePullSecrets: {{- toYaml . | nindent 2 }}
 {{- end }}

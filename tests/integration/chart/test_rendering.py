@@ -46,6 +46,11 @@ def test_all_pods_but_the_sidecar_are_restricted(rendered: list[dict[str, Any]])
         assert not any("hostPath" in volume for volume in pod["volumes"])
 
 
+def test_services_do_not_set_our_variables(rendered: list[dict[str, Any]]) -> None:
+    pods = [one["spec"]["template"]["spec"] for one in of_kind(rendered, "Deployment", "DaemonSet", "Job")]
+    assert all(pod["enableServiceLinks"] is False for pod in pods)
+
+
 def test_no_rule_has_a_wildcard(rendered: list[dict[str, Any]]) -> None:
     for role in of_kind(rendered, "Role", "ClusterRole"):
         for rule in role["rules"]:
