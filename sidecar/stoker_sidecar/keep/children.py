@@ -31,6 +31,10 @@ def _die_with_keeper() -> None:
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
 def _spawn(start: Start) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
         start.command,
@@ -78,6 +82,7 @@ class Child:
         self.history = History()
         self._reaper = reaper
         self._prepare = prepare
+        self._alive_since: float | None = None
         self._policy = policy
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -87,16 +92,23 @@ class Child:
         self._task = asyncio.create_task(self._keep_running(), name=self.name)
 
     async def _keep_running(self) -> None:
-        clock = asyncio.get_running_loop().time
         while not self._stopping.is_set():
-            began = clock()
+            self._alive_since = None if self._policy.from_ready else _now()
             self.last_code = await self._run_once()
             if self._stopping.is_set():
                 return
-            self.history, delay = after_end(self.history, clock() - began, self._policy)
+            self.history, delay = after_end(self.history, self._lived(), self._policy)
             _log.warning("%s ended with code %s: starting it again in %.1f s", self.name, self.last_code, delay)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), delay)
+
+    def is_ready(self) -> None:
+        """The child says so: from here on it lives, for a policy that counts from there."""
+        if self._alive_since is None:
+            self._alive_since = _now()
+
+    def _lived(self) -> float:
+        return 0.0 if self._alive_since is None else _now() - self._alive_since
 
     async def _run_once(self) -> int | None:
         try:

@@ -65,9 +65,12 @@ def clear_dead_mounts(root: Path) -> list[str]:
 
 
 def is_dead(target: str) -> bool:
-    """True when ``target`` is a mount whose FUSE connection has ended. Never call it from a process that serves the mount."""
+    """True when ``target`` is a mount whose FUSE connection has ended. Waits while a live server is slow.
+
+    Never call it from a process that holds the mount's descriptor: killed in that wait, it could not end.
+    """
     try:
-        Path(target).stat()
+        os.statvfs(target)  # not stat: the kernel has the attributes for a year, and answers for the dead
     except OSError as error:
         return error.errno in (errno.ENOTCONN, errno.ECONNABORTED)
     return False

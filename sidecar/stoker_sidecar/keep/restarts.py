@@ -11,13 +11,14 @@ class Policy:
 
     stable_after: float
     longest_delay: float
+    from_ready: bool = False  # life begins when the child says that it is ready, not when it is started
 
 
 # Agent and fetcher: a minute-long outage of the API server must not make them spin.
 PATIENT = Policy(stable_after=30.0, longest_delay=10.0)
-# FUSE servers: readers wait in the kernel meanwhile. Half a second is twice what a server needs to start, so one that was
-# killed comes back at once however often it happens, and one that dies of its first request does not take the CPU.
-QUICK = Policy(stable_after=0.5, longest_delay=5.0)
+# FUSE servers: readers wait in the kernel meanwhile. One that was killed comes back at once however often it happens; one
+# that dies of its first request, which the kernel hands to its successor as well, does not take the CPU.
+QUICK = Policy(stable_after=0.2, longest_delay=5.0, from_ready=True)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from stoker_sidecar.keep.restarts import QUICK
 
 _log = logging.getLogger("stoker.keeper")
 _READY_WITHIN = 20.0  # a server starts in 0.3 s; a node under memory pressure may take long
+_TRIES = 3  # a server that ended this often in a row will not come up by trying again
 
 
 @dataclass(frozen=True)
@@ -30,12 +31,14 @@ class Version:
 
 @dataclass
 class Served:
-    """A mount and the server that answers it now. ``ready`` is set while a server answers."""
+    """A mount and the server that answers it now. ``settled``: it is known whether a server comes up."""
 
     version: Version
     mount: FuseMount | None
     child: Child
-    ready: asyncio.Event = field(default_factory=asyncio.Event)
+    settled: asyncio.Event = field(default_factory=asyncio.Event)
+    ready: bool = False
+    was_ready: bool = False
     ready_fd: int = -1
 
 
@@ -57,15 +60,16 @@ class FsServers:
         served = self._served.get(key) or self._begin(version)
         if served.version != version:
             raise ServeError(f"{key} is already served at {served.version.mountpoint}: release it first")
-        try:
-            await asyncio.wait_for(served.ready.wait(), _READY_WITHIN)
-        except TimeoutError as error:
-            ends = served.child.history.restarts
-            await self.release(*key)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(served.settled.wait(), _READY_WITHIN)
+        if not served.ready:
+            ends = served.child.history.in_a_row
+            if not served.was_ready:  # else others use the mount, and wait
+                await self.release(*key)
             raise ServeError(
-                f"the FUSE server of {version.uid} version {version.digest[:12]} did not come up within "
-                f"{_READY_WITHIN:.0f} s and ended {ends} times: the sidecar's log has its last words"
-            ) from error
+                f"the FUSE server of {version.uid} version {version.digest[:12]} does not come up (it ended {ends} times "
+                f"in a row, {_READY_WITHIN:.0f} s at most were waited): the sidecar's log has its last words"
+            )
 
     def _begin(self, version: Version) -> Served:
         child = Child(f"fs {version.uid} {version.digest[:12]}", self._reaper, lambda: self._start(served), QUICK)
@@ -75,7 +79,11 @@ class FsServers:
         return served
 
     def _start(self, served: Served) -> Start:
-        served.ready.clear()
+        served.ready = False
+        if served.child.history.in_a_row < _TRIES:
+            served.settled.clear()
+        else:
+            served.settled.set()
         mount = self._mount_to_answer(served)
         version = served.version
         ready_fd = self._watch_ready(served)
@@ -115,7 +123,9 @@ class FsServers:
 
         def readable() -> None:
             if os.read(reading, 1):
-                served.ready.set()
+                served.ready = served.was_ready = True
+                served.settled.set()
+                served.child.is_ready()
             self._close_ready(served)
 
         loop = asyncio.get_running_loop()
@@ -166,7 +176,7 @@ class FsServers:
                 "mountpoint": str(served.version.mountpoint),
                 "pid": served.child.pid,
                 "restarts": served.child.history.restarts,
-                "ready": served.ready.is_set(),
+                "ready": served.ready,
             }
             for served in self._served.values()
         ]

@@ -1,0 +1,58 @@
+"""A fetcher for the tests of the read side: speaks the real protocol on a real socket, and brings what it is told to."""
+
+import socketserver
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+from stoker_sidecar.core.protocol import Failed, Read, Reply, decode_request, encode_reply
+
+Answer = Callable[[Read], Reply]
+
+
+class _Server(socketserver.ThreadingUnixStreamServer):
+    daemon_threads = True
+    answer: Answer
+
+
+class _Connection(socketserver.StreamRequestHandler):
+    def handle(self) -> None:
+        server = cast("_Server", self.server)
+        for line in self.rfile:
+            number, request = decode_request(line)
+            if not isinstance(request, Read):
+                raise TypeError(f"a file-system server asked {request}")
+            try:
+                self.wfile.write(encode_reply(number, server.answer(request)))
+            except OSError:
+                return  # the asking server was killed
+
+
+class FakeFetcher:
+    """A context manager. ``answer`` may be changed at any time; ``asked`` has every read request."""
+
+    def __init__(self, path: Path, answer: Answer) -> None:
+        self.answer = answer
+        self.asked: list[Read] = []
+        path.unlink(missing_ok=True)
+        self._server = _Server(str(path), _Connection)
+        self._server.answer = self._remember
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+
+    def _remember(self, request: Read) -> Reply:
+        self.asked.append(request)
+        return self.answer(request)
+
+    def __enter__(self) -> "FakeFetcher":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def fails(code: int, message: str) -> Answer:
+    """A fetcher that cannot."""
+    return lambda request: Failed(code, message)

@@ -1,0 +1,147 @@
+"""Runs a real keeper for a test, and leaves neither a process nor a mount behind."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from stoker_sidecar.core import mountinfo
+from stoker_sidecar.keep.syscalls import detach
+from tests.support.versions import VersionFolder
+
+SECONDS = 20.0
+UID = "uid-1"
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = SECONDS) -> None:
+    """Look every 10 ms. Raises TimeoutError."""
+    deadline = time.monotonic() + seconds
+    tick = threading.Event()
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"waited {seconds} s in vain for {condition}")
+        tick.wait(0.01)
+
+
+def mounts_below(folder: Path) -> list[mountinfo.Mount]:
+    """What is mounted at or under ``folder`` now."""
+    return list(mountinfo.below(Path("/proc/self/mountinfo").read_text(), str(folder)))
+
+
+def clear_mounts(folder: Path) -> None:
+    """Whatever a failed test left."""
+    for mount in reversed(mounts_below(folder)):
+        detach(mount.target)
+
+
+class Keeper:
+    """A context manager. ``folder`` takes sockets, mounts and log; servers run as root, since the tests' Python is root's."""
+
+    def __init__(self, folder: Path, *, agent: str = "", fetcher: str = "", options: Sequence[str] = ()) -> None:
+        self.folder = folder
+        folder.mkdir(exist_ok=True)
+        self.run_dir = folder / "run"
+        self.mount_root = folder / "mnt"
+        self.log = folder / "keeper.log"
+        command = [sys.executable, "-m", "stoker_sidecar.keeper", "--run-dir", str(self.run_dir)]
+        command += ["--mount-root", str(self.mount_root), "--cache-root", str(folder / "cache"), "--run-as", ""]
+        self._command = [*command, "--agent-command", agent, "--fetcher-command", fetcher, *options]
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> "Keeper":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        clear_mounts(self.folder)
+
+    def start(self) -> None:
+        """Start it and wait until its socket answers."""
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(self._command, stdout=log, stderr=log)
+        wait_until(self._answers)
+
+    def _answers(self) -> bool:
+        if self.process is None or self.process.poll() is not None:
+            raise RuntimeError(f"the keeper ended: {self.log.read_text()}")
+        try:
+            return bool(self.call(op="list")["ok"])
+        except (FileNotFoundError, ConnectionRefusedError):
+            return False
+
+    def stop(self) -> int:
+        """As the kubelet stops it; the exit code."""
+        if self.process is None:
+            raise RuntimeError("the keeper does not run")
+        self.process.terminate()
+        return self.process.wait(SECONDS)
+
+    def kill(self) -> None:
+        """As the OOM killer does; waits until its children are gone as well, since they hold the mounts."""
+        if self.process is None:
+            return
+        children = self.pids() if self.process.poll() is None else []
+        self.process.kill()
+        self.process.wait()
+        wait_until(lambda: not any(_runs(pid) for pid in children))
+        self.process = None
+
+    def pids(self) -> list[int]:
+        """Of all its children."""
+        reply = self.call(op="list")
+        return [row["pid"] for row in reply["servers"] + reply["children"] if row["pid"] is not None]
+
+    def call(self, **request: Any) -> dict[str, Any]:
+        """One request on the keeper's socket."""
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(SECONDS + 10)  # the keeper's own deadline for a server comes first
+            connection.connect(str(self.run_dir / "keeper.sock"))
+            connection.sendall(json.dumps(request).encode() + b"\n")
+            reply: dict[str, Any] = json.loads(connection.makefile().readline())
+        return reply
+
+    def mountpoint(self, version: VersionFolder) -> Path:
+        """Where ``serve`` mounts it."""
+        return self.mount_root / UID / version.info.digest
+
+    def serve(self, version: VersionFolder) -> Path:
+        """Mount a version; where. Raises RuntimeError with the keeper's sentence."""
+        mountpoint = self.mountpoint(version)
+        reply = self.call(
+            op="serve",
+            uid=UID,
+            digest=version.info.digest,
+            manifest=str(version.manifest),
+            version_dir=str(version.folder),
+            mountpoint=str(mountpoint),
+        )
+        if not reply["ok"]:
+            raise RuntimeError(reply["message"])
+        return mountpoint
+
+    def release(self, version: VersionFolder) -> dict[str, Any]:
+        """Unmount it."""
+        return self.call(op="release", uid=UID, digest=version.info.digest)
+
+    def server(self) -> dict[str, Any]:
+        """The row of the one server."""
+        (row,) = self.call(op="list")["servers"]
+        return dict(row)
+
+    def kill_server(self) -> None:
+        """kill -9 of the one FUSE server; returns when another answers."""
+        before = self.server()
+        os.kill(before["pid"], signal.SIGKILL)
+        wait_until(lambda: self.server()["restarts"] > before["restarts"] and self.server()["ready"])
+
+
+def _runs(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
