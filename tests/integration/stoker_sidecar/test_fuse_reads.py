@@ -7,7 +7,7 @@ import mmap
 import os
 import random
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -119,7 +119,14 @@ def test_a_write_is_refused_with_erofs(mounted: Path, files: dict[str, bytes], f
 
 def test_changing_the_tree_is_refused_with_erofs(mounted: Path, files: dict[str, bytes]) -> None:
     path = mounted / next(iter(files))
-    for change in (path.unlink, (mounted / "folder").mkdir, lambda: os.truncate(path, 1), lambda: path.chmod(0o644)):
+    folder = mounted / "folder"
+    changes: list[Callable[[], None]] = [
+        path.unlink,
+        folder.mkdir,
+        lambda: os.truncate(path, 1),
+        lambda: path.chmod(0o644),
+    ]
+    for change in changes:
         with pytest.raises(OSError, match="Read-only"):
             change()
 
