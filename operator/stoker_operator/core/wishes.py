@@ -1,6 +1,6 @@
 """What a held pod waits for: its Datasets, how strictly, and until when."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from stoker_api import names
@@ -39,7 +39,21 @@ def read_wish(pod: PodView, datasets: Mapping[str, Dataset]) -> Wish | Unmet:
     request = parse_pod(_annotations(pod), pod.namespace)
     if isinstance(request, Refusal):
         return Unmet(Reason.INVALID_SPEC, request.sentence)
-    return _missing(pod, request, datasets) or _wish(pod, request, datasets)
+    return find_missing(request.keys, pod.namespace, datasets) or _wish(pod, request, datasets)
+
+
+def find_missing(keys: Iterable[str], namespace: str, datasets: Mapping[str, Dataset]) -> Unmet | None:
+    """The first of the Datasets ``keys`` that pods of ``namespace`` cannot have, and why."""
+    for key in keys:
+        if key not in datasets:
+            return Unmet(Reason.DATASET_NOT_FOUND, f"Dataset {key} does not exist: make it, or name another")
+        if not CatalogEntry.of(datasets[key]).admits(namespace):
+            return Unmet(
+                Reason.ACCESS_NOT_GRANTED,
+                f"Dataset {key} does not admit pods of namespace {namespace}: "
+                f'its owner can add "{namespace}" to its spec.access.namespaces',
+            )
+    return None
 
 
 def _annotations(pod: PodView) -> dict[str, str]:
@@ -49,19 +63,6 @@ def _annotations(pod: PodView) -> dict[str, str]:
         names.ANNOTATION_MAX_WAIT: pod.max_wait,
     }
     return {key: value for key, value in written.items() if value}
-
-
-def _missing(pod: PodView, request: PodRequest, datasets: Mapping[str, Dataset]) -> Unmet | None:
-    for key in request.keys:
-        if key not in datasets:
-            return Unmet(Reason.DATASET_NOT_FOUND, f"Dataset {key} does not exist: make it, or delete the pod")
-        if not CatalogEntry.of(datasets[key]).admits(pod.namespace):
-            return Unmet(
-                Reason.ACCESS_NOT_GRANTED,
-                f"Dataset {key} does not admit pods of namespace {pod.namespace}: "
-                f'its owner can add "{pod.namespace}" to its spec.access.namespaces',
-            )
-    return None
 
 
 def _wish(pod: PodView, request: PodRequest, datasets: Mapping[str, Dataset]) -> Wish:

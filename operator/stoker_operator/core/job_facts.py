@@ -1,0 +1,112 @@
+"""What a TrainingJob's status is made from: its Job, its pods, and how warm their nodes were and are."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from stoker_api import names
+from stoker_api.dataset import Dataset
+from stoker_api.release import Release
+from stoker_api.trainingjob import JobNode, TrainingJob
+from stoker_operator.core.jobs import dataset_requests, is_owned
+from stoker_operator.core.views import ClusterView, PodView
+from stoker_operator.core.warmth import WarmthIndex
+from stoker_operator.core.wishes import Unmet
+
+
+@dataclass(frozen=True)
+class JobFacts:
+    """``data`` is the warm share where the workers are or would go, for people; ``problem`` keeps the Job from being made."""
+
+    job: Mapping[str, Any] | None
+    pods: tuple[PodView, ...] = ()
+    data: str = ""
+    problem: Unmet | None = None
+
+    @property
+    def status(self) -> Mapping[str, Any]:
+        """The Job's status, {} when there is none."""
+        return (self.job or {}).get("status") or {}
+
+    @property
+    def held(self) -> tuple[PodView, ...]:
+        """Workers behind the gate."""
+        return tuple(pod for pod in self.pods if pod.gated)
+
+    def count(self, field: str) -> int:
+        """``active``, ``ready``, ``succeeded`` or ``failed`` pods of the Job."""
+        return int(self.status.get(field) or 0)
+
+
+def own_job(training: TrainingJob, view: ClusterView) -> Mapping[str, Any] | None:
+    """The Job that was made for this TrainingJob."""
+    job = view.jobs.get(training.key)
+    return job if job is not None and is_owned(job, training) else None
+
+
+def gather(
+    training: TrainingJob, view: ClusterView, pods: Sequence[PodView], index: WarmthIndex, problem: Unmet | None
+) -> JobFacts:
+    """The facts. ``pods`` are those with the TrainingJob's label, of any age."""
+    job = own_job(training, view)
+    alive = tuple(pod for pod in pods if pod.phase != "Failed" and not pod.deleting)
+    return JobFacts(job, alive if job is not None else (), _data(training, view, alive, index), problem)
+
+
+def pods_by_job(view: ClusterView) -> dict[str, list[PodView]]:
+    """Pods with a TrainingJob's label, by ``namespace/name`` of the TrainingJob."""
+    found: dict[str, list[PodView]] = {}
+    for pod in view.pods.values():
+        job = pod.labels.get(names.LABEL_TRAINING_JOB)
+        if job:
+            found.setdefault(f"{pod.namespace}/{job}", []).append(pod)
+    return found
+
+
+def nodes_at_release(pods: Sequence[PodView]) -> tuple[JobNode, ...]:
+    """Each node that has workers, and how warm it was when they were released to it."""
+    workers: Counter[str] = Counter()
+    percent: dict[str, int] = {}
+    for pod in pods:
+        if pod.node:
+            workers[pod.node] += 1
+            percent.setdefault(pod.node, _percent_at_release(pod))
+    return tuple(
+        JobNode(name=name, workers=count, warm_percent=percent[name]) for name, count in sorted(workers.items())
+    )
+
+
+def read_release(pod: PodView) -> Release | None:
+    """The record on a released pod; None when there is none."""
+    try:
+        return Release.model_validate_json(pod.released)
+    except ValidationError:
+        return None
+
+
+def _percent_at_release(pod: PodView) -> int:
+    release = read_release(pod)
+    node = next((one for one in (release.nodes if release else ()) if one.name == pod.node), None)
+    if node is None or node.total_bytes <= 0:
+        return 0
+    # Full nodes are released to as well; what they lack must show.
+    return min(100, node.warm_bytes * 100 // node.total_bytes)
+
+
+def _data(training: TrainingJob, view: ClusterView, pods: Sequence[PodView], index: WarmthIndex) -> str:
+    keys = dict.fromkeys(request.key for request in dataset_requests(training))
+    datasets = [view.datasets[key] for key in keys if key in view.datasets]
+    if not keys or len(datasets) < len(keys):
+        return ""
+    places = {pod.node for pod in pods if pod.node}
+    shares = [index.together(datasets, node).percent for node in places or _holders(datasets, index)]
+    if not shares:
+        return "0%"
+    return f"{sum(shares) // len(shares) if places else max(shares)}%"
+
+
+def _holders(datasets: Sequence[Dataset], index: WarmthIndex) -> set[str]:
+    return set[str]().union(*(index.nodes(dataset) for dataset in datasets))

@@ -1,0 +1,150 @@
+"""The status of a TrainingJob, rolled up from what its Job and its pods show."""
+
+from typing import Any
+
+from stoker_api.names import ConditionType, Reason
+from stoker_api.trainingjob import JobPhase, TrainingJob, TrainingJobStatus
+from stoker_operator.core.conditions import ConditionSet, find, format_time
+from stoker_operator.core.job_facts import JobFacts, nodes_at_release, read_release
+from stoker_operator.core.jobs import FINISHED, job_end
+from stoker_operator.core.views import parse_time
+from stoker_operator.core.wishes import Unmet
+
+_DATA_PROBLEMS = frozenset({Reason.DATASET_NOT_FOUND, Reason.ACCESS_NOT_GRANTED})
+
+
+def rollup(training: TrainingJob, facts: JobFacts, now: float) -> TrainingJobStatus:
+    """The new status. ``now`` in seconds since the epoch; transition times are kept where nothing changed."""
+    old = training.status
+    if old.phase in FINISHED and facts.job is None:
+        return old  # the Job was cleaned away: what it came to stays true
+    phase = _phase(training, facts)
+    ready, total = facts.count("ready"), training.spec.workers
+    return TrainingJobStatus(
+        phase=phase,
+        observed_generation=training.metadata.generation,
+        conditions=_conditions(training, facts, phase, now),
+        replicas=total,
+        ready=ready,
+        succeeded=facts.count("succeeded"),
+        failed=facts.count("failed"),
+        workers=f"{ready}/{total}",
+        data=facts.data or old.data,
+        nodes=nodes_at_release(facts.pods) or old.nodes,
+        training_phase=old.training_phase,
+        epoch=old.epoch,
+        stall=old.stall,
+        start_time=facts.status.get("startTime") or old.start_time,
+        completion_time=_completion_time(facts, now) if phase in FINISHED else None,
+    )
+
+
+def expires_at(training: TrainingJob, status: TrainingJobStatus) -> float | None:
+    """Seconds since the epoch when a finished TrainingJob's time to live is over; None when it is kept."""
+    ttl = training.spec.ttl_seconds_after_finished
+    if ttl is None or status.phase not in FINISHED or not status.completion_time:
+        return None
+    return parse_time(status.completion_time) + ttl
+
+
+def _phase(training: TrainingJob, facts: JobFacts) -> JobPhase:
+    end = job_end(facts.job) if facts.job is not None else None
+    if end is not None:
+        return JobPhase.SUCCEEDED if end["type"] == "Complete" else JobPhase.FAILED
+    if _suspended(training, facts):
+        return JobPhase.SUSPENDED
+    if facts.problem is not None:
+        return JobPhase.WAITING_FOR_DATA if facts.problem.reason in _DATA_PROBLEMS else JobPhase.PENDING
+    if facts.job is None or not (facts.pods or facts.count("active")):
+        return JobPhase.PENDING
+    return _phase_of_active(training, facts)
+
+
+def _phase_of_active(training: TrainingJob, facts: JobFacts) -> JobPhase:
+    ready = facts.count("ready")
+    if facts.held and not ready:
+        return JobPhase.WAITING_FOR_DATA
+    whole = ready + facts.count("succeeded") >= training.spec.workers
+    # While a failed worker is being replaced the others go on: that is not a new start.
+    resumed = training.status.phase is JobPhase.RUNNING and ready > 0
+    return JobPhase.RUNNING if whole or resumed else JobPhase.STARTING
+
+
+def _suspended(training: TrainingJob, facts: JobFacts) -> bool:
+    return training.spec.suspend or bool(facts.job is not None and facts.job["spec"].get("suspend"))
+
+
+def _conditions(training: TrainingJob, facts: JobFacts, phase: JobPhase, now: float) -> Any:
+    conditions = ConditionSet(training.status.conditions, training.metadata.generation, now)
+    refused = facts.problem if facts.problem is not None and facts.problem.reason not in _DATA_PROBLEMS else None
+    if refused is not None:
+        conditions.set(ConditionType.ACCEPTED, False, refused.reason, refused.sentence)
+    else:
+        conditions.set(ConditionType.ACCEPTED, True, Reason.ACCEPTED, "the TrainingJob is taken into account")
+    _set_data_ready(conditions, training, facts, phase)
+    running = phase is JobPhase.RUNNING
+    counts = f"{facts.count('ready')} of {training.spec.workers} workers are ready"
+    conditions.set(ConditionType.RUNNING, running, Reason.RUNNING if running else phase.value, counts)
+    _set_suspended(conditions, training, facts, phase)
+    _set_end(conditions, training, facts, phase)
+    return conditions.result()
+
+
+def _set_data_ready(conditions: ConditionSet, training: TrainingJob, facts: JobFacts, phase: JobPhase) -> None:
+    old = find(training.status.conditions, ConditionType.DATA_READY)
+    if not training.spec.datasets:
+        conditions.set(ConditionType.DATA_READY, True, Reason.READY, "no Dataset is needed")
+    elif old is not None and phase in FINISHED:
+        conditions.set(ConditionType.DATA_READY, old.status, old.reason, old.message)
+    else:
+        reason, sentence = _data_state(training, facts)
+        conditions.set(ConditionType.DATA_READY, reason in (Reason.RELEASED, Reason.ON_DEMAND), reason, sentence)
+
+
+def _data_state(training: TrainingJob, facts: JobFacts) -> tuple[Reason, str]:
+    workers = training.spec.workers
+    if isinstance(facts.problem, Unmet) and facts.problem.reason in _DATA_PROBLEMS:
+        return facts.problem.reason, facts.problem.sentence
+    if facts.held:
+        why = facts.held[0].waiting or f"{len(facts.held)} of {workers} workers are held"
+        return Reason.WAITING_FOR_DATA, why
+    if len(facts.pods) < workers:
+        return Reason.WAITING_FOR_DATA, f"{len(facts.pods)} of {workers} workers exist"
+    releases = [read_release(pod) for pod in facts.pods]
+    cold = next((one for one in releases if one is not None and one.reason == Reason.MAX_WAIT_PASSED), None)
+    if cold is not None:
+        return Reason.MAX_WAIT_PASSED, cold.message
+    if not any(releases):
+        return Reason.ON_DEMAND, "the workers are not held: bytes come as they are read"
+    warm = next(one for one in releases if one is not None)
+    return Reason.RELEASED, f"{len(facts.pods)} of {workers} workers released; {warm.message}"
+
+
+def _set_suspended(conditions: ConditionSet, training: TrainingJob, facts: JobFacts, phase: JobPhase) -> None:
+    if phase is not JobPhase.SUSPENDED:
+        conditions.set(ConditionType.SUSPENDED, False, phase.value, "it is not held")
+    elif training.spec.suspend:
+        conditions.set(
+            ConditionType.SUSPENDED, True, Reason.SUSPENDED, "spec.suspend is true: set it to false to go on"
+        )
+    else:
+        text = "its Job is suspended, by a queue or a person: it goes on when spec.suspend of the Job becomes false"
+        conditions.set(ConditionType.SUSPENDED, True, Reason.SUSPENDED, text)
+
+
+def _set_end(conditions: ConditionSet, training: TrainingJob, facts: JobFacts, phase: JobPhase) -> None:
+    end = job_end(facts.job) if facts.job is not None else None
+    done = f"{facts.count('succeeded')} of {training.spec.workers} workers succeeded"
+    complete = phase is JobPhase.SUCCEEDED
+    conditions.set(ConditionType.COMPLETE, complete, Reason.SUCCEEDED if complete else phase.value, done)
+    if end is not None and phase is JobPhase.FAILED:
+        reason = end.get("reason") or Reason.BACKOFF_LIMIT_EXCEEDED
+        text = f"{end.get('message') or 'the Job failed'}; {facts.count('failed')} pods failed: see their logs"
+        conditions.set(ConditionType.FAILED, True, reason, text)
+    else:
+        conditions.set(ConditionType.FAILED, False, phase.value, f"{facts.count('failed')} pods failed")
+
+
+def _completion_time(facts: JobFacts, now: float) -> str:
+    end = (job_end(facts.job) if facts.job is not None else None) or {}
+    return facts.status.get("completionTime") or end.get("lastTransitionTime") or format_time(now)

@@ -1,0 +1,119 @@
+"""Makes and changes the Service and Job of a TrainingJob, and remembers what the API server would not take."""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from stoker_api.names import Reason
+from stoker_api.trainingjob import TrainingJob
+from stoker_kube.api import Kube, Object
+from stoker_kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
+from stoker_kube.resources import JOBS, SERVICES, Kind
+from stoker_operator import metrics
+from stoker_operator.core.jobs import Step, is_owned, make_job, make_service
+from stoker_operator.core.wishes import Unmet
+from stoker_operator.state import ClusterState, Table
+
+log = logging.getLogger(__name__)
+
+RETRY = 15.0  # seconds until a child that could not be made is tried again: a person or a quota has to change something
+
+
+@dataclass(frozen=True)
+class _Failure:
+    generation: int
+    problem: Unmet
+    retry_at: float
+
+
+class JobChildren:
+    """Writes are safe to repeat; raises only what the reconcile loop waits out."""
+
+    def __init__(self, kube: Kube, state: ClusterState, clock: Callable[[], float]) -> None:
+        self._kube: Final = kube
+        self._state: Final = state
+        self._clock: Final = clock
+        self._failures: Final[dict[str, _Failure]] = {}
+
+    def problem(self, training: TrainingJob) -> Unmet | None:
+        """Why the last attempt failed, while that still stands."""
+        failure = self._failures.get(training.metadata.uid)
+        return failure.problem if failure is not None else None
+
+    def retry_in(self, training: TrainingJob) -> float | None:
+        """Seconds until the next attempt is due; None when none has failed."""
+        failure = self._failures.get(training.metadata.uid)
+        if failure is None:
+            return None
+        changed = failure.generation != training.metadata.generation
+        return 0.0 if changed else max(0.0, failure.retry_at - self._clock())
+
+    def forget(self, kept: set[str]) -> None:
+        """Drop what is known of TrainingJobs that are gone; ``kept`` are the UIDs that are there."""
+        for uid in self._failures.keys() - kept:
+            del self._failures[uid]
+
+    async def take(self, step: Step, training: TrainingJob, job: Mapping[str, Any] | None) -> None:
+        """Do ``step``."""
+        if step is Step.CREATE:
+            await self._create(training)
+        elif job is not None and step is Step.DELETE:
+            await self._delete(training, job)
+        elif job is not None and step in (Step.SUSPEND, Step.RESUME):
+            await self._suspend(training, step is Step.SUSPEND)
+
+    async def _create(self, training: TrainingJob) -> None:
+        if self.retry_in(training):
+            return
+        try:
+            await self._ensure(SERVICES, make_service(training), training)
+            job = await self._ensure(JOBS, make_job(training), training)
+        except AlreadyExists as error:
+            self._fail(training, Unmet(Reason.NAME_TAKEN, error.message))
+        except (Invalid, Forbidden) as error:
+            sentence = f"the API server refuses it: {error.message}; correct spec.template"
+            self._fail(training, Unmet(Reason.INVALID_SPEC, sentence))
+        else:
+            self._failures.pop(training.metadata.uid, None)
+            self._state.put(Table.JOBS, training.key, job)
+
+    async def _ensure(self, kind: Kind, body: Object, training: TrainingJob) -> Object:
+        """The child, made if it was not there. Raises AlreadyExists when it is someone else's."""
+        meta = training.metadata
+        try:
+            made = await self._kube.create(kind, body, meta.namespace)
+        except AlreadyExists:
+            present = await self._kube.get(kind, meta.name, meta.namespace)
+            if not is_owned(present, training):
+                sentence = (
+                    f"a {kind.kind} named {meta.name} exists in namespace {meta.namespace} and is not this "
+                    "TrainingJob's: delete it, or give the TrainingJob another name"
+                )
+                raise AlreadyExists(409, "AlreadyExists", sentence) from None
+            return present
+        metrics.WRITES.labels(kind.kind, "create").inc()
+        return made
+
+    def _fail(self, training: TrainingJob, problem: Unmet) -> None:
+        log.warning("TrainingJob %s cannot start: %s", training.key, problem.sentence)
+        failure = _Failure(training.metadata.generation, problem, self._clock() + RETRY)
+        self._failures[training.metadata.uid] = failure
+
+    async def _delete(self, training: TrainingJob, job: Mapping[str, Any]) -> None:
+        meta = training.metadata
+        try:
+            await self._kube.delete(JOBS, meta.name, meta.namespace, uid=job["metadata"]["uid"])
+        except (NotFound, Conflict):
+            log.debug("the Job of TrainingJob %s was gone already", training.key)
+        metrics.WRITES.labels(JOBS.kind, "delete").inc()
+        self._state.put(Table.JOBS, training.key, None)
+
+    async def _suspend(self, training: TrainingJob, suspend: bool) -> None:
+        meta = training.metadata
+        try:
+            job = await self._kube.patch(JOBS, meta.name, {"spec": {"suspend": suspend}}, meta.namespace)
+        except NotFound:
+            return
+        metrics.WRITES.labels(JOBS.kind, "patch").inc()
+        self._state.put(Table.JOBS, training.key, job)

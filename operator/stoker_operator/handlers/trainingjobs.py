@@ -1,0 +1,130 @@
+"""TrainingJobs: a level-triggered pass that keeps Service, Job and status in step, and kopf's part in it."""
+
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+import kopf
+
+from stoker_api import names
+from stoker_api.names import Reason
+from stoker_api.trainingjob import TrainingJob, TrainingJobStatus
+from stoker_kube.api import Kube, Object
+from stoker_kube.errors import Conflict, KubeError, NotFound
+from stoker_kube.events import EventRecorder, ObjectRef
+from stoker_kube.resources import TRAINING_JOBS
+from stoker_operator import metrics
+from stoker_operator.core.job_facts import gather, own_job, pods_by_job
+from stoker_operator.core.job_status import expires_at, rollup
+from stoker_operator.core.job_transitions import announcements
+from stoker_operator.core.jobs import Step, missing_dataset, next_step
+from stoker_operator.core.views import ClusterView, PodView
+from stoker_operator.core.warmth import WarmthIndex
+from stoker_operator.handlers.job_children import JobChildren
+from stoker_operator.state import ClusterState, Table
+
+log = logging.getLogger(__name__)
+
+# What a pass depends on: whoever starts the loop wakes it on changes of these.
+INPUTS = frozenset({Table.TRAINING_JOBS, Table.JOBS, Table.PODS, Table.DATASETS, Table.NODE_CACHES})
+_FIELD_MANAGER = "stoker-operator"
+
+
+class TrainingJobReconciler:
+    """``reconcile`` is one pass; ``clock`` gives seconds since the epoch."""
+
+    def __init__(self, kube: Kube, state: ClusterState, events: EventRecorder, clock: Callable[[], float]) -> None:
+        self._kube: Final = kube
+        self._state: Final = state
+        self._events: Final = events
+        self._clock: Final = clock
+        self._children: Final = JobChildren(kube, state, clock)
+
+    async def reconcile(self) -> float | None:
+        """One pass; gives the seconds after which time alone calls for another. Raises the last KubeError at the end."""
+        view = self._state.snapshot()
+        self._children.forget({training.metadata.uid for training in view.training_jobs.values()})
+        pods, index = pods_by_job(view), WarmthIndex(view.node_caches)
+        again: list[float] = []
+        failed: KubeError | None = None
+        for training in view.training_jobs.values():
+            try:
+                due = await self._one(training, view, pods.get(training.key, []), index)
+            except KubeError as error:  # one TrainingJob must not keep the others from their turn
+                log.warning("TrainingJob %s: %s", training.key, error)
+                failed = error
+            else:
+                again += [] if due is None else [due]
+        if failed is not None:
+            raise failed
+        return min(again, default=None)
+
+    async def _one(
+        self, training: TrainingJob, view: ClusterView, pods: list[PodView], index: WarmthIndex
+    ) -> float | None:
+        now = self._clock()
+        step = next_step(training, own_job(training, view))
+        missing = missing_dataset(training, view.datasets) if step is Step.CREATE else None
+        if missing is None:
+            await self._children.take(step, training, own_job(training, view))
+        problem = missing or (self._children.problem(training) if step is Step.CREATE else None)
+        if step is not Step.NOTHING:
+            view = self._state.snapshot()
+        status = rollup(training, gather(training, view, pods, index, problem), now)
+        await self._write(training, status)
+        return await self._expire(training, status, now) or (self._children.retry_in(training) if problem else None)
+
+    async def _write(self, training: TrainingJob, status: TrainingJobStatus) -> None:
+        if status == training.status or training.metadata.deletion_timestamp:
+            return
+        meta = training.metadata
+        body: Object = {"metadata": {"namespace": meta.namespace, "name": meta.name, "uid": meta.uid}}
+        body["status"] = status.wire()
+        try:
+            raw = await self._kube.apply(TRAINING_JOBS, body, field_manager=_FIELD_MANAGER, subresource="status")
+        except (NotFound, Conflict):
+            return  # deleted, perhaps made anew: the watch tells
+        metrics.WRITES.labels(TRAINING_JOBS.kind, "apply").inc()
+        self._state.put(Table.TRAINING_JOBS, training.key, TrainingJob.model_validate(raw))
+        ref = training_job_ref(meta.namespace, meta.name, meta.uid)
+        for one in announcements(training.status, status):
+            self._events.event(ref, one.type, one.reason, one.message)
+
+    async def _expire(self, training: TrainingJob, status: TrainingJobStatus, now: float) -> float | None:
+        """Delete a finished TrainingJob whose time is over; else the seconds until then."""
+        end = expires_at(training, status)
+        if end is None or training.metadata.deletion_timestamp:
+            return None
+        if end > now:
+            return end - now
+        meta = training.metadata
+        log.info("TrainingJob %s: its time to live is over", training.key)
+        try:
+            await self._kube.delete(TRAINING_JOBS, meta.name, meta.namespace, uid=meta.uid)
+        except (NotFound, Conflict):
+            return None
+        metrics.WRITES.labels(TRAINING_JOBS.kind, "delete").inc()
+        return None
+
+
+class TrainingJobHandlers:
+    """What kopf calls. Children and status are the reconcile loop's, which sees the same TrainingJobs."""
+
+    def __init__(self, events: EventRecorder) -> None:
+        self._events: Final = events
+
+    def register(self, registry: kopf.OperatorRegistry) -> None:
+        """Tell kopf about the handlers."""
+        where = (names.GROUP, names.VERSION, names.TRAINING_JOBS_PLURAL)
+        kopf.on.create(*where, registry=registry, id="accepted")(self.changed)
+        kopf.on.update(*where, registry=registry, id="accepted", field="spec")(self.changed)
+
+    async def changed(self, *, meta: kopf.Meta, **_: Any) -> None:
+        """A new spec: say that it was taken."""
+        ref = training_job_ref(meta["namespace"], meta["name"], meta["uid"])
+        self._events.event(ref, "Normal", Reason.ACCEPTED, f"generation {meta['generation']} is taken into account")
+
+
+def training_job_ref(namespace: str, name: str, uid: str) -> ObjectRef:
+    """What an event about a TrainingJob points to."""
+    return ObjectRef(names.API_VERSION, TrainingJob.KIND, name, namespace, uid)

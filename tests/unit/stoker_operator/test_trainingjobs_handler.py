@@ -1,0 +1,185 @@
+"""The pass over TrainingJobs against the in-memory API server."""
+
+from typing import Any
+
+import pytest
+
+from stoker_api.names import ConditionType
+from stoker_api.trainingjob import JobPhase, TrainingJob
+from stoker_kube.errors import Invalid, NotFound, Unavailable
+from stoker_kube.events import EventRecorder, ObjectRef
+from stoker_kube.resources import JOBS, SERVICES, TRAINING_JOBS
+from stoker_operator.handlers.trainingjobs import TrainingJobReconciler
+from stoker_operator.state import ClusterState, Table
+from tests.fakes.kube import FakeKube
+from tests.unit.stoker_operator.clusters import dataset
+from tests.unit.stoker_operator.training import ended, training_job
+
+
+class Recorded(EventRecorder):
+    """Keeps events instead of writing them."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def event(self, ref: ObjectRef, type: str, reason: str, message: str) -> None:
+        self.seen.append(reason)
+
+
+class World:
+    """An API server, the mirror of it, and a clock."""
+
+    def __init__(self) -> None:
+        self.kube = FakeKube()
+        self.state = ClusterState("stoker")
+        self.events = Recorded()
+        self.now = 1_800_000_000.0
+        self.reconciler = TrainingJobReconciler(self.kube, self.state, self.events, lambda: self.now)
+        self.state.put(Table.DATASETS, "vision/imagenet", dataset())
+
+    async def apply(self, **spec: Any) -> None:
+        body = training_job(**spec).wire()
+        del body["status"]
+        raw = await self.kube.apply(TRAINING_JOBS, body, field_manager="user")
+        self.state.put(Table.TRAINING_JOBS, "vision/ddp", TrainingJob.model_validate(raw))
+
+    async def run(self, passes: int = 1) -> float | None:
+        for _ in range(passes):
+            again = await self.reconciler.reconcile()
+        return again
+
+    async def training(self) -> TrainingJob:
+        return TrainingJob.model_validate(await self.kube.get(TRAINING_JOBS, "ddp", "vision"))
+
+    async def job(self) -> dict[str, Any]:
+        return await self.kube.get(JOBS, "ddp", "vision")
+
+    async def end_job(self, kind: str) -> None:
+        status = {"status": {"conditions": [ended(kind)], "completionTime": "2027-01-15T08:00:00Z"}}
+        job = await self.kube.patch(JOBS, "ddp", status, "vision")
+        self.state.put(Table.JOBS, "vision/ddp", job)
+
+    async def reason(self, kind: ConditionType) -> str:
+        conditions = (await self.training()).status.conditions
+        return next(one.reason for one in conditions if one.type == kind)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+async def test_service_and_job_are_made(world: World) -> None:
+    await world.apply()
+    await world.run()
+    assert (await world.kube.get(SERVICES, "ddp", "vision"))["spec"]["clusterIP"] == "None"
+    assert (await world.job())["spec"]["completions"] == 2
+
+
+async def test_a_second_pass_writes_nothing(world: World) -> None:
+    await world.apply()
+    await world.run()
+    before = len(world.kube.requests)
+    await world.run()
+    assert len(world.kube.requests) == before
+
+
+async def test_without_its_dataset_it_waits_and_says_so(world: World) -> None:
+    world.state.put(Table.DATASETS, "vision/imagenet", None)
+    await world.apply()
+    await world.run()
+    assert (await world.training()).status.phase is JobPhase.WAITING_FOR_DATA
+    assert await world.reason(ConditionType.DATA_READY) == "DatasetNotFound"
+    assert world.kube.objects(JOBS) == []
+
+
+async def test_it_starts_once_the_dataset_is_there(world: World) -> None:
+    world.state.put(Table.DATASETS, "vision/imagenet", None)
+    await world.apply()
+    await world.run()
+    world.state.put(Table.DATASETS, "vision/imagenet", dataset())
+    await world.run()
+    assert len(world.kube.objects(JOBS)) == 1
+
+
+@pytest.mark.parametrize("kind", [SERVICES, JOBS])
+async def test_a_foreign_child_of_the_name_is_left_alone_and_told_of(world: World, kind: Any) -> None:
+    foreign = {"metadata": {"name": "ddp", "namespace": "vision"}, "spec": {"mine": True}}
+    await world.kube.create(kind, foreign, "vision")
+    await world.apply()
+    again = await world.run()
+    assert await world.reason(ConditionType.ACCEPTED) == "NameTaken"
+    assert (await world.kube.get(kind, "ddp", "vision"))["spec"] == {"mine": True}
+    assert again == 15.0
+
+
+async def test_a_name_that_became_free_is_taken_at_the_next_try(world: World) -> None:
+    foreign = {"metadata": {"name": "ddp", "namespace": "vision"}}
+    await world.kube.create(JOBS, foreign, "vision")
+    await world.apply()
+    await world.run()
+    await world.kube.delete(JOBS, "ddp", "vision")
+    world.now += 16
+    await world.run()
+    assert await world.reason(ConditionType.ACCEPTED) == "Accepted"
+
+
+async def test_the_api_servers_sentence_about_the_template_is_shown(world: World) -> None:
+    world.kube.fail_next("create", JOBS, Invalid(422, "Invalid", "spec.template.spec.containers[0].image: Required"))
+    await world.apply()
+    await world.run()
+    accepted = next(one for one in (await world.training()).status.conditions if one.type == "Accepted")
+    assert (accepted.reason, "containers[0].image: Required" in accepted.message) == ("InvalidSpec", True)
+
+
+async def test_suspending_and_resuming_reach_the_job(world: World) -> None:
+    await world.apply()
+    await world.run()
+    await world.apply(suspend=True)
+    await world.run()
+    assert (await world.job())["spec"]["suspend"] is True
+    assert (await world.training()).status.phase is JobPhase.SUSPENDED
+    await world.apply()
+    await world.run()
+    assert (await world.job())["spec"]["suspend"] is False
+
+
+async def test_other_workers_while_suspended_make_another_job(world: World) -> None:
+    await world.apply(suspend=True)
+    await world.run()
+    await world.apply(suspend=True, workers=3)
+    await world.run(2)
+    assert (await world.job())["spec"]["completions"] == 3
+
+
+async def test_success_is_shown_and_told(world: World) -> None:
+    await world.apply()
+    await world.run()
+    await world.end_job("Complete")
+    await world.run()
+    assert (await world.training()).status.phase is JobPhase.SUCCEEDED
+    assert "Succeeded" in world.events.seen
+
+
+async def test_a_finished_one_is_deleted_when_its_time_is_over(world: World) -> None:
+    await world.apply(ttlSecondsAfterFinished=60)
+    await world.run()
+    await world.end_job("Complete")
+    world.now = 1_800_000_000.0  # 2027-01-15T08:00:00Z, the completion time
+    assert await world.run() == 60.0
+    world.now += 61
+    await world.run()
+    with pytest.raises(NotFound):
+        await world.training()
+
+
+async def test_one_that_fails_does_not_keep_the_others_from_their_turn(world: World) -> None:
+    await world.apply()
+    other = training_job().wire()
+    other["metadata"] = {"name": "aaa", "namespace": "vision", "uid": "other-uid"}
+    raw = await world.kube.apply(TRAINING_JOBS, other, field_manager="user")
+    world.state.put(Table.TRAINING_JOBS, "vision/aaa", TrainingJob.model_validate(raw))
+    world.kube.fail_next("create", SERVICES, Unavailable(503, "ServiceUnavailable", "busy"))
+    with pytest.raises(Unavailable):
+        await world.run()
+    assert len(world.kube.objects(JOBS)) == 1
