@@ -100,8 +100,8 @@ class Programs:
         target = self._target(recipe.program)
         target.parent.mkdir(parents=True, exist_ok=True)
         draft = target.with_name(f".{recipe.program}.new")
-        argv = ["go", "-C", str(TOOLS / recipe.module), "build", "-trimpath", "-ldflags", recipe.ldflags]
-        run(*argv, "-o", draft, recipe.package, env=_go_environment())
+        argv = ["go", "-C", str(TOOLS / recipe.module), "build", "-trimpath", "-buildvcs=false"]
+        run(*argv, "-ldflags", recipe.ldflags, "-o", draft, recipe.package, env=_go_environment())
         draft.rename(target)
         print(f"built {recipe.program} in {time.monotonic() - started:.0f} s", flush=True)
 

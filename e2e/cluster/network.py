@@ -26,7 +26,7 @@ def bridge_commands(slot: Slot) -> list[str]:
 def cable_commands(slot: Slot, node: int, init: int) -> list[str]:
     """The `ip` commands, run on the machine, that plug node `node` in (its first process is `init`)."""
     return [
-        f"link add {slot.veth(node)} type veth peer name eth0 netns {init}",
+        f"link add {slot.veth(node)} type veth peer name eth0 address {slot.hardware_address(node)} netns {init}",
         f"link set {slot.veth(node)} master {slot.bridge} up",
         f"route replace {slot.pod_network(node)} via {slot.node_address(node)} dev {slot.bridge}",
     ]

@@ -11,7 +11,14 @@ def test_the_machine_reaches_a_nodes_pods_through_that_node() -> None:
 
 
 def test_the_cable_ends_in_the_namespace_of_the_nodes_first_process() -> None:
-    assert "link add se2e1n2 type veth peer name eth0 netns 77" in cable_commands(SLOT, 2, init=77)
+    cable = cable_commands(SLOT, 2, init=77)[0]
+    assert cable.startswith("link add se2e1n2 type veth peer name eth0 ")
+    assert cable.endswith(" netns 77")
+
+
+def test_a_node_that_takes_the_number_of_one_gone_keeps_its_hardware_address() -> None:
+    assert SLOT.hardware_address(2) in cable_commands(SLOT, 2, init=1)[0]
+    assert SLOT.hardware_address(2) in cable_commands(SLOT, 2, init=99)[0]
 
 
 def test_a_node_reaches_other_nodes_pods_without_the_machine() -> None:
