@@ -82,7 +82,7 @@ class S3Store:
 
     async def _chunks(self, stream: Any, key: str) -> AsyncIterator[bytes]:
         with translated(self._location.bucket, self._endpoint, key):
-            while data := await stream.content.read(_READ_SIZE):
+            while data := await stream.read(_READ_SIZE):
                 yield data
 
     async def _page(self, token: str) -> "ListObjectsV2OutputTypeDef":
