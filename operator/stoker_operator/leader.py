@@ -5,8 +5,6 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-import kopf
-
 from stoker_kube.api import Kube
 from stoker_kube.events import EventRecorder
 from stoker_operator.core.credentials_rbac import SidecarIdentity
@@ -15,7 +13,7 @@ from stoker_operator.handlers.credentials import RoleKeeper
 from stoker_operator.handlers.datasets import DatasetHandlers
 from stoker_operator.handlers.pods import PodGate
 from stoker_operator.handlers.reconcile import DatasetReconciler
-from stoker_operator.handlers.startup import make_registry, make_settings
+from stoker_operator.handlers.startup import make_registry, run_kopf
 from stoker_operator.handlers.volumes import VolumeKeeper
 from stoker_operator.informers import Informers
 from stoker_operator.kube import FIELD_MANAGER, Writer
@@ -46,18 +44,9 @@ class Leader:
             running += self._informers.start(tasks)
             if await _first(self._informers.wait_synced(), stop.wait()):
                 running += [tasks.create_task(loop.run(), name="loop") for loop in self._loops]
-                await self._run_kopf(stop, installed)
+                await run_kopf(self._registry, stop, installed)
             for task in running:
                 task.cancel()
-
-    async def _run_kopf(self, stop: asyncio.Event, installed: Callable[[], None]) -> None:
-        others = asyncio.all_tasks()
-        tasks = await kopf.spawn_tasks(
-            registry=self._registry, settings=make_settings(), standalone=True, clusterwide=True, stop_flag=stop
-        )
-        installed()
-        # What runs already is ours to end, not kopf's.
-        await kopf.run_tasks(tasks, ignored=others)
 
     def _wire_datasets(self, kube: Kube, sidecar: SidecarIdentity, clock: Callable[[], float]) -> None:
         writer = Writer(kube)

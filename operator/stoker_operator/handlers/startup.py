@@ -1,12 +1,16 @@
 """How kopf is run: no peering (a Lease decides who acts), own finalizer and annotations, no events of its own."""
 
+import asyncio
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from types import CoroutineType
 from typing import Any
 
 import kopf
 
 from stoker_api import names
 
-SERVER_TIMEOUT = 300.0  # seconds of one watch request; shorter than what load balancers cut
+SERVER_TIMEOUT = 300  # seconds of one watch request, whole: shorter than what load balancers cut
 CONNECT_TIMEOUT = 10.0  # seconds
 REQUEST_TIMEOUT = 30.0  # seconds; every request of kopf's is small
 RETRY = 5.0  # seconds between attempts of a handler that failed in an unexpected way
@@ -43,3 +47,29 @@ def make_registry() -> kopf.OperatorRegistry:
 def login(*, settings: kopf.OperatorSettings, **_: Any) -> kopf.ConnectionInfo | None:
     """The pod's ServiceAccount, else the kubeconfig of $KUBECONFIG or ~/.kube/config."""
     return kopf.login_with_service_account(settings=settings) or kopf.login_with_kubeconfig(settings=settings)
+
+
+async def run_kopf(registry: kopf.OperatorRegistry, stop: asyncio.Event, installed: Callable[[], None]) -> None:
+    """Run kopf until ``stop``. It puts up signal handlers of its own: ``installed`` is called after that."""
+    tasks = await kopf.spawn_tasks(
+        registry=registry, settings=make_settings(), standalone=True, clusterwide=True, stop_flag=stop
+    )
+    installed()
+    await kopf.run_tasks(tasks, ignored=_Foreign())
+
+
+class _Foreign(Collection[asyncio.Task[Any]]):
+    """All tasks that kopf did not start. At its end kopf cancels every task but the ignored ones, and in this process
+    there are others': requests that the webhook is answering, the Lease, the watches."""
+
+    _KOPF = str(Path(kopf.__file__).parent)
+
+    def __contains__(self, task: object) -> bool:
+        coroutine = task.get_coro() if isinstance(task, asyncio.Task) else None
+        return not (isinstance(coroutine, CoroutineType) and coroutine.cr_code.co_filename.startswith(self._KOPF))
+
+    def __iter__(self) -> Iterator[asyncio.Task[Any]]:
+        return (task for task in asyncio.all_tasks() if task in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)

@@ -1,0 +1,117 @@
+"""A leading operator and scripted sidecars on a real API server."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from stoker_api.dataset import Dataset
+from stoker_kube.client import KubeClient
+from stoker_kube.errors import NotFound
+from stoker_kube.resources import DATASETS, EVENTS, NAMESPACES, SERVICE_ACCOUNTS, Kind
+from stoker_operator.core.credentials_rbac import SidecarIdentity
+from stoker_operator.leader import Leader
+from tests.support.apiserver import ApiServer
+from tests.support.fake_sidecar import FakeSidecar, settled
+
+SECONDS = 30.0  # a loaded two-core machine; passes take milliseconds
+
+
+@dataclass
+class World:
+    """One test's nodes and namespace; the operator runs beside it."""
+
+    kube: KubeClient
+    namespace: str
+    label: str
+    sidecars: list[FakeSidecar] = field(default_factory=list)
+    tasks: list[asyncio.Task[Any]] = field(default_factory=list)
+
+    async def add_node(self) -> FakeSidecar:
+        """A node with this test's label and a sidecar that answers."""
+        sidecar = FakeSidecar(self.kube, f"node-{uuid4().hex[:8]}", self.namespace)
+        await sidecar.join(test=self.label)
+        self.tasks.append(asyncio.create_task(sidecar.run()))
+        self.sidecars.append(sidecar)
+        return sidecar
+
+    async def add_dataset(self, name: str = "digits", **spec: Any) -> None:
+        """A Dataset that only this test's nodes may hold."""
+        cache = {"nodeSelector": {"test": self.label}} | spec.pop("cache", {})
+        body = {"source": {"uri": "s3://bucket/"}, "cache": cache} | spec
+        await self.kube.create(DATASETS, {"metadata": {"name": name, "namespace": self.namespace}, "spec": body})
+
+    async def dataset(self, name: str = "digits") -> Dataset:
+        """The Dataset as it is."""
+        return Dataset.model_validate(await self.kube.get(DATASETS, name, self.namespace))
+
+    async def until_dataset(self, condition: Callable[[Dataset], bool], name: str = "digits") -> Dataset:
+        """The Dataset once the condition holds. Raises TimeoutError with what it was last."""
+        return Dataset.model_validate(
+            await self.until(DATASETS, name, lambda raw: condition(Dataset.model_validate(raw)))
+        )
+
+    async def until(self, kind: Kind, name: str, condition: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """The object once the condition holds."""
+        namespace = self.namespace if kind.namespaced else ""
+
+        async def look() -> dict[str, Any] | None:
+            try:
+                raw = await self.kube.get(kind, name, namespace)
+            except NotFound:
+                return None
+            return raw if condition(raw) else None
+
+        return await poll(look)
+
+    async def until_gone(self, kind: Kind, name: str) -> None:
+        """Until there is no such object."""
+
+        async def look() -> bool | None:
+            try:
+                await self.kube.get(kind, name, self.namespace if kind.namespaced else "")
+            except NotFound:
+                return True
+            return None
+
+        await poll(look)
+
+    async def events(self) -> set[str]:
+        """Reasons of the events told about Datasets so far."""
+        found = (await self.kube.list(EVENTS, self.namespace)).items
+        return {event["reason"] for event in found if event["involvedObject"]["kind"] == "Dataset"}
+
+
+async def poll(look: Callable[[], Awaitable[Any]]) -> Any:
+    """What ``look`` gives once it is not None. Raises TimeoutError."""
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(SECONDS):
+        while True:
+            found = await look()
+            if found is not None:
+                return found
+            turn = loop.create_future()
+            loop.call_later(0.05, turn.set_result, None)
+            await turn
+
+
+@pytest.fixture
+async def world(apiserver: ApiServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
+    """A namespace with the operator leading; it ends with the test."""
+    monkeypatch.setenv("KUBECONFIG", str(apiserver.kubeconfig))
+    namespace = f"test-{uuid4().hex[:8]}"
+    async with await apiserver.client() as kube:
+        await kube.create(NAMESPACES, {"metadata": {"name": namespace}})
+        await kube.create(SERVICE_ACCOUNTS, {"metadata": {"name": "default", "namespace": namespace}})
+        stop = asyncio.Event()
+        leader = Leader(kube, SidecarIdentity(namespace, "stoker-sidecar"))
+        leading = asyncio.create_task(leader.run(stop))
+        made = World(kube, namespace, label=namespace)
+        yield made
+        stop.set()
+        await asyncio.wait_for(leading, SECONDS)
+        for task in made.tasks:
+            await settled(task)

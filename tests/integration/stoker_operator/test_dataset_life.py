@@ -1,0 +1,140 @@
+"""The life of a Dataset on a real API server, from nothing to warm to gone."""
+
+from typing import Any
+
+from stoker_api import names
+from stoker_api.dataset import Dataset, Phase
+from stoker_api.names import ConditionType, Reason
+from stoker_api.nodecache import NodeError
+from stoker_kube.resources import DATASETS, NODE_CACHES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, ROLES
+from stoker_operator.core.conditions import find, is_true
+from stoker_operator.core.volumes import volume_name
+from tests.integration.stoker_operator.conftest import World
+from tests.support.fake_sidecar import VERSION
+
+
+def phase_is(phase: Phase) -> Any:
+    return lambda dataset: dataset.status.phase is phase
+
+
+def condition(dataset: Dataset, kind: ConditionType) -> tuple[str, str, str]:
+    found = find(dataset.status.conditions, kind)
+    assert found is not None
+    return found.status, found.reason, found.message
+
+
+async def test_a_dataset_waits_for_a_node_is_listed_warms_and_is_ready(world: World) -> None:
+    await world.add_dataset()
+    pending = await world.until_dataset(phase_is(Phase.PENDING))
+    assert condition(pending, ConditionType.LISTED)[1] == Reason.NO_NODES
+
+    sidecar = await world.add_node()
+    sidecar.answers = False
+    listing = await world.until_dataset(phase_is(Phase.LISTING))
+    assert condition(listing, ConditionType.LISTED)[2] == f"{sidecar.node} is listing s3://bucket/"
+
+    sidecar.answers, sidecar.share = True, 0.25
+    await sidecar.report()
+    warming = await world.until_dataset(lambda d: d.status.cached_percent == "25%")
+    assert (warming.status.phase, warming.status.warm_nodes, warming.status.files) == (Phase.WARMING, "0/1", 1797)
+
+    sidecar.share = 1.0
+    await sidecar.report()
+    ready = await world.until_dataset(phase_is(Phase.READY))
+    assert (ready.status.version, ready.status.warm_nodes, ready.status.cached_percent) == (VERSION, "1/1", "100%")
+    assert is_true(ready.status.conditions, ConditionType.READY)
+    assert {Reason.ACCEPTED, Reason.LISTED, Reason.WARMING, Reason.WARM} <= await world.events()
+
+
+async def test_a_ready_dataset_is_not_written_again(world: World) -> None:
+    sidecar = await world.add_node()
+    sidecar.share = 1.0
+    await world.add_dataset()
+    await world.until_dataset(phase_is(Phase.READY))
+    before = (await world.dataset()).metadata.resource_version
+    # Another Dataset makes the operator pass over everything several times.
+    await world.add_dataset("other")
+    await world.until_dataset(phase_is(Phase.READY), "other")
+    assert (await world.dataset()).metadata.resource_version == before
+
+
+async def test_a_claim_of_the_datasets_name_is_made_and_a_foreign_one_is_left_alone(world: World) -> None:
+    foreign = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    body = {"metadata": {"name": "taken", "namespace": world.namespace}, "spec": foreign}
+    await world.kube.create(PERSISTENT_VOLUME_CLAIMS, body)
+    await world.add_dataset("taken")
+    await world.add_dataset("free")
+    await world.until(PERSISTENT_VOLUMES, volume_name(world.namespace, "free"), bool)
+    claim = await world.until(PERSISTENT_VOLUME_CLAIMS, "free", bool)
+    assert claim["spec"]["volumeName"] == volume_name(world.namespace, "free")
+    noted = await world.until_dataset(
+        lambda d: any("is not Stoker's" in c.message for c in d.status.conditions), "taken"
+    )
+    assert condition(noted, ConditionType.ACCEPTED)[0] == "True"
+    kept = await world.kube.get(PERSISTENT_VOLUME_CLAIMS, "taken", world.namespace)
+    assert kept["spec"]["accessModes"] == ["ReadWriteOnce"]
+
+
+async def test_sidecars_may_read_exactly_the_named_secret_while_a_dataset_names_it(world: World) -> None:
+    source = {"uri": "s3://bucket/", "credentials": {"secretRef": {"name": "keys"}}}
+    await world.add_dataset(source=source)
+    await world.until_dataset(lambda d: d.status.phase is not None)
+    role = await world.kube.get(ROLES, names.CREDENTIALS_ROLE, world.namespace)
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"], "resourceNames": ["keys"]}]
+    await world.kube.delete(DATASETS, "digits", world.namespace)
+    await world.until_gone(ROLES, names.CREDENTIALS_ROLE)
+
+
+async def test_deletion_waits_for_pods_then_for_disks_then_leaves_nothing(world: World) -> None:
+    sidecar = await world.add_node()
+    sidecar.share = 1.0
+    await world.add_dataset()
+    await world.until_dataset(phase_is(Phase.READY))
+    sidecar.mount(f"{world.namespace}/digits", "trainer")
+    await sidecar.report()
+
+    await world.kube.delete(DATASETS, "digits", world.namespace)
+    held = await world.until_dataset(lambda d: is_true(d.status.conditions, ConditionType.DELETION_BLOCKED))
+    assert held.status.phase is Phase.TERMINATING
+    assert f"{world.namespace}/trainer on {sidecar.node}" in condition(held, ConditionType.DELETION_BLOCKED)[2]
+
+    sidecar.mounts.clear()
+    await sidecar.report()
+    await world.until_gone(DATASETS, "digits")
+    cache = await world.kube.get(NODE_CACHES, sidecar.node)
+    assert cache["spec"].get("datasets", []) == []
+    # The controller that takes off the protection finalizers does not run here.
+    for kind, name in (
+        (PERSISTENT_VOLUMES, volume_name(world.namespace, "digits")),
+        (PERSISTENT_VOLUME_CLAIMS, "digits"),
+    ):
+        left = await world.until(kind, name, bool)
+        assert left["metadata"]["deletionTimestamp"]
+
+
+async def test_a_listing_that_fails_for_good_is_told_with_its_sentence(world: World) -> None:
+    sidecar = await world.add_node()
+    sidecar.error = NodeError(reason=Reason.BUCKET_NOT_FOUND, message="bucket nothere does not exist", temporary=False)
+    await world.add_dataset()
+    failed = await world.until_dataset(phase_is(Phase.FAILED))
+    assert condition(failed, ConditionType.LISTED) == (
+        "False",
+        Reason.BUCKET_NOT_FOUND,
+        "bucket nothere does not exist",
+    )
+
+
+async def test_a_new_version_replaces_the_old_one_while_a_mount_keeps_it(world: World) -> None:
+    sidecar = await world.add_node()
+    sidecar.share = 1.0
+    await world.add_dataset()
+    await world.until_dataset(phase_is(Phase.READY))
+    sidecar.mount(f"{world.namespace}/digits", "trainer")
+    sidecar.version = "b2" * 32
+    await sidecar.report()
+    refresh = {"metadata": {"annotations": {names.ANNOTATION_REFRESH_REQUESTED: "2026-11-21T10:00:00Z"}}}
+    await world.kube.patch(DATASETS, "digits", refresh, world.namespace)
+    newer = await world.until_dataset(lambda d: d.status.version == "b2" * 32)
+    assert newer.status.versions_in_use == (VERSION,)
+    cache = await world.until(NODE_CACHES, sidecar.node, lambda raw: raw["spec"]["datasets"][0]["version"] == "b2" * 32)
+    assert cache["spec"]["datasets"][0]["retain"] == [VERSION]

@@ -1,0 +1,118 @@
+"""A scripted sidecar: answers its NodeCache as a real one would, with figures that the test sets."""
+
+import asyncio
+from typing import Any
+
+from stoker_api.nodecache import (
+    ListingResult,
+    MountPhase,
+    NodeCache,
+    NodeCacheStatus,
+    NodeDataset,
+    NodeDatasetStatus,
+    NodeError,
+    NodeMount,
+    NodePhase,
+)
+from stoker_kube.api import Kube
+from stoker_kube.resources import NODE_CACHES, NODES, PODS
+from stoker_kube.watch import EventType, watch
+
+FILES, BYTES = 1797, 2_000_000
+VERSION = "a1" * 32
+
+
+class FakeSidecar:
+    """One node's sidecar. Change its fields, then ``await report()``; specs that arrive are answered by ``run``."""
+
+    def __init__(self, kube: Kube, node: str, namespace: str) -> None:
+        self._kube = kube
+        self.node = node
+        self.namespace = namespace
+        self.cache: NodeCache | None = None
+        self.answers = True  # whether listings are answered
+        self.share = 0.0  # of each eager dataset that is on disk
+        self.version = VERSION  # what a listing finds
+        self.error: NodeError | None = None  # what a listing fails with
+        self.mounts: dict[str, NodeMount] = {}  # by pod
+        self._disk: dict[str, NodeDatasetStatus] = {}
+
+    async def join(self, **labels: str) -> None:
+        """Make the Node and a ready sidecar pod on it."""
+        ready = [{"type": "Ready", "status": "True"}]
+        node = {"metadata": {"name": self.node, "labels": labels}}
+        await self._kube.create(NODES, node)
+        await self._kube.patch(NODES, self.node, {"status": {"conditions": ready}}, subresource="status")
+        meta = {"name": f"sidecar-{self.node}", "namespace": self.namespace}
+        meta |= {"labels": {"app.kubernetes.io/component": "sidecar"}}
+        container = {"name": "sidecar", "image": "none"}
+        spec: dict[str, Any] = {"nodeName": self.node, "containers": [container]}
+        await self._kube.create(PODS, {"metadata": meta, "spec": spec})
+        status = {"status": {"phase": "Running", "conditions": ready}}
+        await self._kube.patch(PODS, str(meta["name"]), status, self.namespace, subresource="status")
+
+    async def run(self) -> None:
+        """Answer every change of the spec until cancelled."""
+        async for event in watch(self._kube, NODE_CACHES, field_selector=f"metadata.name={self.node}"):
+            if event.type in (EventType.ADDED, EventType.MODIFIED):
+                old, self.cache = self.cache, NodeCache.model_validate(event.object)
+                if old is None or old.spec != self.cache.spec:
+                    await self.report()
+
+    def mount(self, dataset: str, pod: str, version: str = VERSION) -> None:
+        """A pod of the dataset's namespace mounts it; tell with ``report``."""
+        home, _, name = dataset.partition("/")
+        self.mounts[pod] = NodeMount(
+            volume_id=f"volume-{pod}",
+            dataset_namespace=home,
+            dataset=name,
+            version=version,
+            pod_namespace=home,
+            pod=pod,
+            phase=MountPhase.MOUNTED,
+        )
+
+    async def report(self) -> None:
+        """Write the status that follows from spec and fields."""
+        spec = self.cache.spec.datasets if self.cache else ()
+        self._disk = {entry.uid: self._row(entry) for entry in spec}
+        status = NodeCacheStatus(
+            address=f"{self.node}:8081",
+            capacity_bytes=10**12,
+            available_bytes=10**12,
+            datasets=tuple(self._disk.values()),
+            mounts=tuple(self.mounts.values()),
+        )
+        await self._kube.patch(NODE_CACHES, self.node, {"status": status.wire()}, subresource="status")
+
+    def _row(self, entry: NodeDataset) -> NodeDatasetStatus:
+        before = self._disk.get(entry.uid)
+        listing = before.listing if before else None
+        if entry.listing_id and self.answers and (listing is None or listing.id != entry.listing_id):
+            listing = self._list(entry.listing_id)
+        share = self.share if entry.eager and entry.version else 0.0
+        phase = NodePhase.WARM if share == 1.0 else NodePhase.WARMING if entry.eager else NodePhase.IDLE
+        return NodeDatasetStatus(
+            namespace=entry.namespace,
+            name=entry.name,
+            uid=entry.uid,
+            observed_generation=entry.generation,
+            phase=phase if entry.version else NodePhase.LISTING,
+            version=entry.version,
+            files=FILES if entry.version else 0,
+            bytes=BYTES if entry.version else 0,
+            warm_files=int(FILES * share),
+            warm_bytes=int(BYTES * share),
+            listing=listing,
+        )
+
+    def _list(self, listing_id: str) -> ListingResult:
+        if self.error:
+            return ListingResult(id=listing_id, error=self.error)
+        return ListingResult(id=listing_id, version=self.version, files=FILES, bytes=BYTES)
+
+
+async def settled(task: asyncio.Task[Any]) -> None:
+    """Cancel a task of the test and wait for its end."""
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
