@@ -3,7 +3,6 @@
 import errno
 import json
 import logging
-import sqlite3
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -76,8 +75,8 @@ class FuseShell(pyfuse3.Operations):
             if error.errno not in _QUIET:
                 _log.warning("%s: the reader gets %s", error, errno.errorcode.get(error.errno, error.errno))
             raise pyfuse3.FUSEError(error.errno) from error
-        except (sqlite3.Error, KeyError) as error:
-            _log.error("%s: the manifest cannot be read (%r): the reader gets EIO", operation, error)
+        except Exception as error:  # not answered here, it would kill every next server as well
+            _log.exception("%s: a bug, or a manifest that is damaged: the reader gets EIO", operation)
             raise pyfuse3.FUSEError(errno.EIO) from error
 
     async def lookup(

@@ -191,6 +191,13 @@ def test_sigterm_ends_the_agent_before_the_fetcher_and_takes_the_mounts_away(
         assert mounts_below(keeper.folder) == []
 
 
+def test_on_exit_keep_leaves_the_mount_points_to_the_next_keeper(tmp_path: Path, version: VersionFolder) -> None:
+    with Keeper(tmp_path / "k", options=["--on-exit", "keep"]) as keeper:
+        keeper.serve(version)
+        assert keeper.stop() == 0
+        assert len(mounts_below(keeper.folder)) == 1
+
+
 def test_a_killed_keeper_leaves_dead_mounts_that_the_next_one_clears(keeper: Keeper, version: VersionFolder) -> None:
     version.finish_all()
     mountpoint = keeper.serve(version)
