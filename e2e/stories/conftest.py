@@ -10,6 +10,11 @@ from e2e.cluster import Cluster
 from e2e.support.world import Home, World
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """The cluster's daemons are meant to outlive the call that starts them."""
+    config.addinivalue_line("filterwarnings", "ignore:subprocess .* is still running:ResourceWarning")
+
+
 @pytest.fixture(scope="session")
 def world() -> Iterator[World]:
     """The cluster `test` (demo's is another), taken down at the end unless STOKER_E2E_KEEP is set."""

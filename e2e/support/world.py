@@ -9,6 +9,7 @@ from typing import Any
 
 from e2e.cluster import Cluster, CommandFailedError, NotReadyError
 from e2e.cluster.imagebuild import ImageBuilder, Request
+from e2e.cluster.paths import cache_folder
 from e2e.cluster.processes import run, wait_for
 from e2e.support import manifests
 from e2e.support.bucket import Bucket
@@ -42,7 +43,7 @@ class World:
 
     def build_image(self, tag: str, context: Path) -> Path:
         """The docker-archive of a Dockerfile, built when something changed."""
-        archive = self.cluster.paths.data / (tag.rpartition("/")[2].replace(":", "-") + ".tar")
+        archive = cache_folder() / "archives" / (tag.rpartition("/")[2].replace(":", "-") + ".tar")
         archive.parent.mkdir(parents=True, exist_ok=True)
         ImageBuilder(print).build(Request(context / "Dockerfile", tag, archive, context))
         return archive

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from e2e.cluster import Cluster, S3Server
 from e2e.cluster.imagebuild import ImageBuilder, Request
+from e2e.cluster.paths import cache_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 EXISTING = "existing"
@@ -80,7 +81,7 @@ def own(name: str, nodes: int, say: Say) -> Place:
     images = []
     for image, context in (("stoker:demo", ROOT), ("stoker-demo-digits:demo", ROOT / "examples/digits")):
         say(f"image {image}")
-        archive = cluster.paths.data / f"{image.partition(':')[0]}.tar"
+        archive = cache_folder() / "archives" / f"{image.replace(':', '-')}.tar"
         archive.parent.mkdir(parents=True, exist_ok=True)
         tag = f"docker.io/library/{image}"
         ImageBuilder(say).build(Request(context / "Dockerfile", tag, archive, context))
