@@ -8,12 +8,13 @@ from typing import Any, Final
 from stoker_kube.api import Kube
 from stoker_kube.events import EventRecorder
 from stoker_operator.core.credentials_rbac import SidecarIdentity
-from stoker_operator.handlers import pods
+from stoker_operator.handlers import pods, trainingjobs
 from stoker_operator.handlers.credentials import RoleKeeper
 from stoker_operator.handlers.datasets import DatasetHandlers
 from stoker_operator.handlers.pods import PodGate
 from stoker_operator.handlers.reconcile import DatasetReconciler
 from stoker_operator.handlers.startup import make_registry, run_kopf
+from stoker_operator.handlers.trainingjobs import TrainingJobHandlers, TrainingJobReconciler
 from stoker_operator.handlers.volumes import VolumeKeeper
 from stoker_operator.informers import Informers
 from stoker_operator.kube import FIELD_MANAGER, Writer
@@ -36,6 +37,8 @@ class Leader:
         self._registry: Final = make_registry()
         self._wire_datasets(kube, sidecar, clock)
         self._wire_pods(kube, clock)
+        self._wire_training_jobs(kube, clock)
+        self._wire_training_jobs(kube, clock)
 
     async def run(self, stop: asyncio.Event, installed: Callable[[], None] = lambda: None) -> None:
         """Act until ``stop``. ``installed`` is called when kopf has put up its signal handlers. Raises what a part raises."""
@@ -61,6 +64,17 @@ class Leader:
     def _wire_pods(self, kube: Kube, clock: Callable[[], float]) -> None:
         loop = self._loop("pods", PodGate(kube, self.state, self._events, clock).reconcile)
         self.state.listen(pods.INPUTS, lambda *_: loop.wake())
+
+    def _wire_training_jobs(self, kube: Kube, clock: Callable[[], float]) -> None:
+        loop = self._loop("training jobs", TrainingJobReconciler(kube, self.state, self._events, clock).reconcile)
+        self.state.listen(trainingjobs.INPUTS, trainingjobs.waker(loop.wake))
+        TrainingJobHandlers(self._events).register(self._registry)
+
+    def _wire_training_jobs(self, kube: Kube, clock: Callable[[], float]) -> None:
+        reconciler = TrainingJobReconciler(kube, self.state, self._events, clock)
+        loop = self._loop("trainingjobs", reconciler.reconcile)
+        self.state.listen(trainingjobs.INPUTS, lambda *_: loop.wake())
+        TrainingJobHandlers(self._events).register(self._registry)
 
     def _loop(self, name: str, reconcile: Any) -> ReconcileLoop:
         loop = ReconcileLoop(name, reconcile, PASS_INTERVAL)
