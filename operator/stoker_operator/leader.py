@@ -18,7 +18,7 @@ from stoker_operator.handlers.trainingjobs import TrainingJobHandlers, TrainingJ
 from stoker_operator.handlers.volumes import VolumeKeeper
 from stoker_operator.informers import Informers
 from stoker_operator.kube import FIELD_MANAGER, Writer
-from stoker_operator.loop import ReconcileLoop
+from stoker_operator.loop import Reconcile, ReconcileLoop
 from stoker_operator.state import ClusterState, Table
 
 PASS_INTERVAL = 0.25  # seconds between passes of a loop: bursts become one pass, people do not notice it
@@ -37,7 +37,6 @@ class Leader:
         self._registry: Final = make_registry()
         self._wire_datasets(kube, sidecar, clock)
         self._wire_pods(kube, clock)
-        self._wire_training_jobs(kube, clock)
         self._wire_training_jobs(kube, clock)
 
     async def run(self, stop: asyncio.Event, installed: Callable[[], None] = lambda: None) -> None:
@@ -66,17 +65,12 @@ class Leader:
         self.state.listen(pods.INPUTS, lambda *_: loop.wake())
 
     def _wire_training_jobs(self, kube: Kube, clock: Callable[[], float]) -> None:
-        loop = self._loop("training jobs", TrainingJobReconciler(kube, self.state, self._events, clock).reconcile)
+        reconciler = TrainingJobReconciler(kube, self.state, self._events, clock)
+        loop = self._loop("trainingjobs", reconciler.reconcile)
         self.state.listen(trainingjobs.INPUTS, trainingjobs.waker(loop.wake))
         TrainingJobHandlers(self._events).register(self._registry)
 
-    def _wire_training_jobs(self, kube: Kube, clock: Callable[[], float]) -> None:
-        reconciler = TrainingJobReconciler(kube, self.state, self._events, clock)
-        loop = self._loop("trainingjobs", reconciler.reconcile)
-        self.state.listen(trainingjobs.INPUTS, lambda *_: loop.wake())
-        TrainingJobHandlers(self._events).register(self._registry)
-
-    def _loop(self, name: str, reconcile: Any) -> ReconcileLoop:
+    def _loop(self, name: str, reconcile: Reconcile) -> ReconcileLoop:
         loop = ReconcileLoop(name, reconcile, PASS_INTERVAL)
         self._loops.append(loop)
         return loop
