@@ -30,6 +30,17 @@ INPUTS = frozenset({Table.TRAINING_JOBS, Table.JOBS, Table.PODS, Table.DATASETS,
 _FIELD_MANAGER = "stoker-operator"
 
 
+def waker(wake: Callable[[], None]) -> Callable[[Table, Any | None, Any | None], None]:
+    """A listener that wakes on everything but pods that are no workers."""
+
+    def listener(table: Table, old: Any | None, new: Any | None) -> None:
+        views = (view for view in (old, new) if view is not None)
+        if table is not Table.PODS or any(names.LABEL_TRAINING_JOB in pod.labels for pod in views):
+            wake()
+
+    return listener
+
+
 class TrainingJobReconciler:
     """``reconcile`` is one pass; ``clock`` gives seconds since the epoch."""
 
