@@ -137,9 +137,10 @@ class ManifestUnavailable(CacheError):
 
 
 class NotConfigured(CacheError):
-    """A dataset or version that this node was not given."""
+    """A dataset or version that this node was not given: not yet, where a restarted fetcher waits for the agent's word."""
 
-    errno = errno.ENOENT
+    temporary = True
+    errno = errno.EAGAIN
 
 
 class InUse(CacheError):

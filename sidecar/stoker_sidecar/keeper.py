@@ -50,13 +50,14 @@ def _prepare_folders(settings: Settings) -> None:
 def _household(settings: Settings) -> _Household:
     reaper = Reaper()
     reaper.install()
-    fetcher_options = ("--socket", str(settings.fetcher_socket), "--root", str(settings.cache_root))
-    fetcher = Start(settings.fetcher_command + fetcher_options, settings.run_as)
+    options = ["--socket", str(settings.fetcher_socket), "--root", str(settings.cache_root)]
+    options += ["--log-level", settings.log_level]
+    fetcher = Start([*settings.fetcher_command, *options], settings.run_as)
     agent = Start(settings.agent_command)
     return _Household(
         agent=Child("agent", reaper, lambda: agent) if settings.agent_command else None,
         fetcher=Child("fetcher", reaper, lambda: fetcher) if settings.fetcher_command else None,
-        servers=FsServers(reaper, settings.fetcher_socket, settings.run_as),
+        servers=FsServers(reaper, settings.fetcher_socket, settings.run_as, settings.log_level),
     )
 
 
@@ -95,7 +96,7 @@ async def run(settings: Settings) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """The command `stoker-sidecar`. Returns the exit code."""
     settings = parse(sys.argv[1:] if argv is None else argv)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
         asyncio.run(run(settings))
     except (OSError, SidecarError) as error:

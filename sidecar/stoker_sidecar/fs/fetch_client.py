@@ -15,6 +15,8 @@ from stoker_sidecar.errors import FsError, ProtocolError
 _log = logging.getLogger("stoker.fs")
 _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 1.0
+# A restarted fetcher knows a dataset again as soon as the agent has told it; until then it answers EAGAIN.
+_AGAIN_PAUSE = 0.1
 # The fetcher itself gives a request up in well under a minute; beyond this the fetcher is what does not work.
 _DEADLINE = 120.0
 
@@ -40,21 +42,29 @@ class FetchClient:
         self._unsent: list[int] = []
 
     async def fetch(self, ino: int, offset: int, length: int) -> ReadDone:
-        """See `Fetch`. EIO when the fetcher does not answer within the deadline."""
-        number = next(self._ids)
+        """See `Fetch`. EIO when the fetcher does not answer within the deadline, or does not know the version until then."""
         request = Read(self._uid, self._digest, ino, offset, length)
+        said = "nothing"
+        with trio.move_on_after(self._deadline):
+            while True:
+                reply = await self._ask(request)
+                if not (isinstance(reply, Failed) and reply.errno == errno.EAGAIN):
+                    return self._judge(reply)
+                said = reply.message
+                await trio.sleep(_AGAIN_PAUSE)
+        cause = f"the node's fetcher at {self._socket} did not bring it within {self._deadline:.0f} s and said: {said}"
+        raise FsError(errno.EIO, cause)
+
+    async def _ask(self, request: Read) -> Reply | None:
+        number = next(self._ids)
         pending = self._pending[number] = _Pending(encode_request(number, request))
         self._unsent.append(number)
         self._wake.set()
         try:
-            with trio.fail_after(self._deadline):
-                await pending.done.wait()
-        except trio.TooSlowError as error:
-            cause = f"the node's fetcher at {self._socket} gave no answer within {self._deadline:.0f} s: see its log"
-            raise FsError(errno.EIO, cause) from error
+            await pending.done.wait()
         finally:
             del self._pending[number]
-        return self._judge(pending.reply)
+        return pending.reply
 
     @staticmethod
     def _judge(reply: Reply | None) -> ReadDone:

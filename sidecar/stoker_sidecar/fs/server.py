@@ -35,6 +35,7 @@ class Settings:
     fetcher_socket: Path
     uid: str
     digest: str
+    log_level: str
 
 
 class Connection:
@@ -113,6 +114,7 @@ def parse(argv: Sequence[str]) -> Settings:
     parser.add_argument("--fetcher-socket", type=Path, required=True, help="the fetcher's unix socket")
     parser.add_argument("--uid", required=True, help="uid of the Dataset")
     parser.add_argument("--digest", required=True, help="digest of the version")
+    parser.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"))
     return Settings(**vars(parser.parse_args(argv)))
 
 
@@ -120,7 +122,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit code."""
     settings = parse(sys.argv[1:] if argv is None else argv)
     prefix = f"{settings.uid}/{settings.digest[:12]}"
-    logging.basicConfig(level=logging.INFO, format=f"%(asctime)s %(levelname)s %(name)s {prefix}: %(message)s")
+    logging.basicConfig(
+        level=settings.log_level.upper(), format=f"%(asctime)s %(levelname)s %(name)s {prefix}: %(message)s"
+    )
     try:
         trio.run(serve, settings)
     except SidecarError as error:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 # The nobody-like user of the image: owns the cache, runs everything that touches the network or answers FUSE.
 _UNPRIVILEGED = 65532
+_LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,7 @@ class Settings:
     cache_root: Path
     run_as: int | None
     unmount_on_exit: bool
+    log_level: str
     agent_command: tuple[str, ...]
     fetcher_command: tuple[str, ...]
 
@@ -53,6 +55,7 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     flag("cache-root", "/var/lib/stoker/cache", "folder of the cached bytes")
     flag("run-as", str(_UNPRIVILEGED), "user and group id of fetcher and FUSE servers; empty: the keeper's own")
     flag("on-exit", "unmount", "unmount: take the FUSE mounts away at the end; keep: leave them for the next keeper")
+    flag("log-level", "info", f"of keeper, fetcher and FUSE servers: one of {', '.join(_LOG_LEVELS)}")
     flag("agent-command", f"{python} -m stoker_sidecar.main", "how the agent is started; empty: no agent")
     flag("fetcher-command", f"{python} -m stoker_sidecar.fetcher", "how the fetcher is started; empty: no fetcher")
     parser.add_argument("agent_arguments", nargs="*", metavar="-- AGENT ARGUMENT", help="passed to the agent")
@@ -67,12 +70,15 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> S
         parser.error(f"--on-exit {options.on_exit!r} must be unmount or keep")
     if options.run_as and not options.run_as.isdecimal():
         parser.error(f"--run-as {options.run_as!r} must be a user id such as {_UNPRIVILEGED}")
+    if options.log_level.lower() not in _LOG_LEVELS:
+        parser.error(f"--log-level {options.log_level!r} must be one of {', '.join(_LOG_LEVELS)}")
     agent = shlex.split(options.agent_command)
     return Settings(
         run_dir=Path(options.run_dir),
         mount_root=Path(options.mount_root),
         cache_root=Path(options.cache_root),
         run_as=int(options.run_as) if options.run_as else None,
+        log_level=options.log_level.lower(),
         unmount_on_exit=options.on_exit == "unmount",
         agent_command=tuple(agent + options.agent_arguments) if agent else (),
         fetcher_command=tuple(shlex.split(options.fetcher_command)),

@@ -45,10 +45,11 @@ class Served:
 class FsServers:
     """Mounts and their servers, by (uid, digest). ``uid`` of the process: ``run_as`` (None: the keeper's own)."""
 
-    def __init__(self, reaper: Reaper, fetcher_socket: Path, run_as: int | None) -> None:
+    def __init__(self, reaper: Reaper, fetcher_socket: Path, run_as: int | None, log_level: str) -> None:
         self._reaper = reaper
         self._fetcher_socket = fetcher_socket
         self._run_as = run_as
+        self._log_level = log_level
         self._served: dict[tuple[str, str], Served] = {}
 
     async def serve(self, version: Version) -> None:
@@ -91,7 +92,7 @@ class FsServers:
         command += ["--fd", str(mount.fd), "--ready-fd", str(ready_fd)]
         command += ["--uid", version.uid, "--digest", version.digest]
         command += ["--manifest", str(version.manifest), "--version-dir", str(version.version_dir)]
-        command += ["--fetcher-socket", str(self._fetcher_socket)]
+        command += ["--fetcher-socket", str(self._fetcher_socket), "--log-level", self._log_level]
         command += ["--resend"] if mount.can_resend else []
         return Start(command, self._run_as, (mount.fd, ready_fd))
 

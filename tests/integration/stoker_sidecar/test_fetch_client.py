@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from stoker_sidecar.core.protocol import Done, ReadDone, decode_request, encode_reply
+from stoker_sidecar.core.protocol import Done, Failed, ReadDone, decode_request, encode_reply
 from stoker_sidecar.errors import FsError
 from stoker_sidecar.fs.fetch_client import FetchClient
 
@@ -137,9 +137,22 @@ def test_a_reply_that_fits_no_read_is_eio(path: Path) -> None:
     _run(path, [answer], use)
 
 
+def test_a_fetcher_that_was_not_told_yet_is_asked_again(path: Path) -> None:
+    async def answer(stream: trio.SocketStream) -> None:
+        number, _ = decode_request(await _line(stream))
+        await stream.send_all(encode_reply(number, Failed(errno.EAGAIN, "this node was not given the dataset")))
+        await stream.send_all(_reply(await _line(stream), "parts/1"))
+        await _until_hung_up(stream)
+
+    async def use(client: FetchClient) -> None:
+        assert (await client.fetch(1, 0, 10)).file == "parts/1"
+
+    _run(path, [answer], use)
+
+
 def test_a_fetcher_that_never_answers_is_eio_after_the_deadline(path: Path) -> None:
     async def use(client: FetchClient) -> None:
-        with pytest.raises(FsError, match="gave no answer within") as caught:
+        with pytest.raises(FsError, match="did not bring it within 0 s and said: nothing") as caught:
             await client.fetch(1, 0, 10)
         assert os.strerror(caught.value.errno) == "Input/output error"
 

@@ -32,6 +32,7 @@ def test_an_empty_command_starts_nothing() -> None:
     ("argv", "sentence"),
     [
         (["--on-exit", "explode"], "--on-exit 'explode' must be unmount or keep"),
+        (["--log-level", "loud"], "--log-level 'loud' must be one of debug, info, warning, error"),
         (["--run-as", "nobody"], "--run-as 'nobody' must be a user id"),
     ],
 )
