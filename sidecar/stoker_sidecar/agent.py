@@ -64,7 +64,7 @@ class Agent:
         """Serve until ``stopping`` is set; stops within about 3 s. Raises OSError when a socket or port cannot be had."""
         async with AsyncExitStack() as stack:
             http = NodeHttp(self._settings.paths.cache_root, self._not_ready, self._metrics.render)
-            self._port = await stack.enter_async_context(serve_http(http.application(), self._settings.http_port))
+            await stack.enter_async_context(serve_http(http.application(), self._port))
             driver = Driver(self._settings.node.name, self._version, self._settings.paths.kubelet_dir)
             registration = await stack.enter_async_context(
                 serve_driver(driver, self._publisher, lambda: self._plan.synced, self._metrics.observe_call)

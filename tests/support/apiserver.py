@@ -1,7 +1,6 @@
 """etcd and kube-apiserver on loopback, for tests that need the real API and no nodes."""
 
 import shutil
-import socket
 import subprocess
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from e2e.cluster.build import Programs
 from e2e.cluster.processes import run, wait_for
 from stoker_kube.client import KubeClient
+from tests.support.ports import free_ports
 
 TOKEN = "admin-of-the-tests"
 START_SECONDS = 60.0
@@ -54,7 +54,7 @@ class LocalControlPlane:
         self._stack.close()
 
     def _start(self) -> ApiServer:
-        etcd, peer, secure = _free_ports(3)
+        etcd, peer, secure = free_ports(3)
         self._daemon("etcd", [_etcd(), *_etcd_flags(self._folder / "etcd", etcd, peer)])
         key = self._folder / "service-account.key"
         key.write_bytes(_private_key())
@@ -138,15 +138,6 @@ def _private_key() -> bytes:
 def _ready(server: ApiServer) -> bool:
     probe = run(Programs().path("kubectl"), "--kubeconfig", server.kubeconfig, "get", "--raw", "/readyz", check=False)
     return probe == "ok"
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago, all different."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -42,16 +42,24 @@ class FetcherLink:
                 async with FetcherClient.connect(self._socket) as client:
                     await self._converse(client)
             except* (FetcherUnavailable, ProtocolError) as group:
-                log.warning("%s", "; ".join(str(error) for error in group.exceptions))
+                log.warning("%s", _first(group))
             self._plan.set_fetcher_connected(False)
             await self._sleep(self._backoff.next())
 
     async def _converse(self, client: FetcherClient) -> None:
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(client.follow(self._plan.take_progress))
-            tasks.create_task(_Conversation(client, self._plan, self._held).run(tasks))
-            self._plan.set_fetcher_connected(True)
-            self._backoff.reset()
+        """Until the connection ends. No TaskGroup: in Python 3.11 one that fails while it is cancelled forgets the cancellation."""
+        talk = _Conversation(client, self._plan, self._held)
+        tasks = [asyncio.create_task(part) for part in (client.follow(self._plan.take_progress), talk.run())]
+        self._plan.set_fetcher_connected(True)
+        self._backoff.reset()
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        for task in done:
+            task.result()
 
 
 class _Conversation:
@@ -64,15 +72,16 @@ class _Conversation:
         self._sent: dict[str, Configure] = {}
         self._busy: set[str] = set()
 
-    async def run(self, tasks: asyncio.TaskGroup) -> None:
-        while True:
-            token = self._plan.changes.token()
-            for command in self._due():
-                uid = _uid(command)
-                if uid not in self._busy:
-                    self._busy.add(uid)
-                    tasks.create_task(self._say(uid, command))
-            await self._plan.changes.wait(token, TRY_AGAIN_SECONDS)
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                token = self._plan.changes.token()
+                for command in self._due():
+                    uid = _uid(command)
+                    if uid not in self._busy:
+                        self._busy.add(uid)
+                        tasks.create_task(self._say(uid, command))
+                await self._plan.changes.wait(token, TRY_AGAIN_SECONDS)
 
     def _due(self) -> list[Configure | Remove]:
         if self._plan.generation is None:
@@ -96,6 +105,12 @@ class _Conversation:
             self._sent.pop(uid, None)
             self._plan.forget(uid)
         self._plan.changes.mark()
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The first single error of a group; the others follow from it."""
+    error = group.exceptions[0]
+    return _first(error) if isinstance(error, BaseExceptionGroup) else error
 
 
 def _uid(command: Configure | Remove) -> str:

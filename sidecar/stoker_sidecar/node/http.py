@@ -52,14 +52,13 @@ class NodeHttp:
 
 
 @asynccontextmanager
-async def serve_http(application: web.Application, port: int) -> AsyncIterator[int]:
-    """Serve on every address of the pod while inside; gives the port (0 asks for any). Raises OSError when it is taken."""
+async def serve_http(application: web.Application, port: int) -> AsyncIterator[None]:
+    """Serve on every address of the pod, IPv4 and IPv6, while inside. Raises OSError when the port is taken."""
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, port=port, reuse_address=True)
-        await site.start()
-        yield int(runner.addresses[0][1])
+        await web.TCPSite(runner, port=port, reuse_address=True).start()
+        yield
     finally:
         await runner.cleanup()
 

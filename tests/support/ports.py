@@ -1,0 +1,13 @@
+"""Ports for servers that must be told theirs."""
+
+import socket
+from contextlib import ExitStack
+
+
+def free_ports(count: int) -> list[int]:
+    """Loopback ports that were free a moment ago, all different."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
