@@ -143,6 +143,13 @@ class NotConfigured(CacheError):
     errno = errno.EAGAIN
 
 
+class NotYetConfigured(NotConfigured):
+    """A dataset that the agent has not told the fetcher about since the fetcher started: ask again."""
+
+    temporary = True
+    errno = errno.EAGAIN
+
+
 class InUse(CacheError):
     """Refused, since pods read it."""
 

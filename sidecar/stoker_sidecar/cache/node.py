@@ -18,7 +18,7 @@ from stoker_sidecar.cache.status import dataset_status
 from stoker_sidecar.core.backoff import DATASET, Backoff
 from stoker_sidecar.core.protocol import Configure, Progress, Read, ReadDone
 from stoker_sidecar.core.slots import Warming, warm_slots
-from stoker_sidecar.errors import NotConfigured, ProtocolError
+from stoker_sidecar.errors import NotYetConfigured, ProtocolError
 from stoker_sidecar.store.opening import open_store
 from stoker_sidecar.store.retry import Retry
 from stoker_sidecar.store.s3_clients import ConnectionSettings
@@ -106,7 +106,7 @@ class CacheNode:
         """Raises SidecarError."""
         dataset = self._datasets.get(request.uid)
         if dataset is None:
-            raise NotConfigured(f"this node was not given the dataset {request.uid}")
+            raise NotYetConfigured(f"the fetcher was not told about the dataset {request.uid} yet: ask again")
         return await dataset.read(request.digest, request.ino, request.offset, request.length)
 
     def progress(self) -> Progress:

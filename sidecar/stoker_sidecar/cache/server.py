@@ -38,7 +38,7 @@ class Server:
         self._path = path
         self._sleep = sleep
         self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._connections: dict[asyncio.StreamWriter, asyncio.Task[None] | None] = {}
 
     async def start(self) -> None:
         """Listen; a socket that an earlier process left is replaced."""
@@ -52,14 +52,15 @@ class Server:
         """Stop listening, end all connections."""
         if self._server is not None:
             self._server.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        tasks = [task for task in self._connections.values() if task is not None]
+        for writer in list(self._connections):
+            writer.close()  # its reader then sees the end; cancelling it instead would be logged as an error
+        await asyncio.gather(*tasks)
         self._path.unlink(missing_ok=True)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         requests: set[asyncio.Task[None]] = set()
-        self._keep(asyncio.current_task())
+        self._connections[writer] = asyncio.current_task()
         try:
             while line := await reader.readline():
                 request_id, request = decode_request(line)
@@ -74,11 +75,7 @@ class Server:
             for task in list(requests):
                 task.cancel()
             writer.close()
-
-    def _keep(self, task: "asyncio.Task[None] | None") -> None:
-        if task is not None:
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._connections.pop(writer, None)
 
     async def _serve(self, request_id: int, request: Request, writer: asyncio.StreamWriter) -> None:
         try:

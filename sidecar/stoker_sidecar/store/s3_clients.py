@@ -3,12 +3,14 @@
 import ssl
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from aiobotocore.config import AioConfig
 from aiobotocore.credentials import AioRefreshableCredentials
 from aiobotocore.session import AioSession
 from botocore import UNSIGNED
+from botocore.utils import parse_timestamp
 
 from stoker_api.dataset import AddressingStyle, Source
 from stoker_sidecar.core.credentials import (
@@ -85,7 +87,7 @@ def _addressing(source: Source) -> str:
 
 async def _session(source: Source, credentials: Credentials, settings: ConnectionSettings) -> tuple[AioSession, bool]:
     """A session and whether requests are signed."""
-    session = AioSession()
+    session = _new_session()
     match credentials:
         case UnusableCredentials(reason, message):
             raise InvalidCredentials(message, reason=reason)
@@ -103,6 +105,22 @@ async def _session(source: Source, credentials: Credentials, settings: Connectio
             session.set_config_variable("metadata_service_timeout", 1)
             session.set_config_variable("metadata_service_num_attempts", 1)
             return session, await session.get_credentials() is not None
+
+
+def _new_session() -> AioSession:
+    session = AioSession()
+    # botocore's own parser takes 0.25 ms a timestamp: four minutes of a listing of a million objects.
+    session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=_timestamp)
+    return session
+
+
+def _timestamp(value: str | int | float) -> datetime:
+    """RFC 3339, as S3 lists it, fast; HTTP's and other forms by botocore."""
+    try:
+        return datetime.fromisoformat(str(value))
+    except ValueError:
+        parsed: datetime = parse_timestamp(value)
+        return parsed
 
 
 @dataclass(frozen=True)
@@ -137,7 +155,7 @@ async def _exchange(
         read_timeout=settings.read_timeout,
         connector_args=_connector(credentials),
     )
-    client = AioSession().create_client(
+    client = _new_session().create_client(
         "sts", region_name=source.region, endpoint_url=settings.sts_endpoint, config=config
     )
     async with client as sts:
