@@ -157,7 +157,7 @@ class _Draft:
         replicas = self.dataset.spec.cache.replicas
         if replicas != "all":
             return replicas
-        staying = {name for name in self._held if name in self._selected and alive(self._view.nodes[name], self._now)}
+        staying = {name for name in self._held if self._holds(name)}
         return len(staying | set(self._fresh))
 
     def _missing(self) -> int:
@@ -168,12 +168,19 @@ class _Draft:
 
     def _may_stay(self, name: str, ledger: _Ledger) -> bool:
         """A node that is fine keeps what it was given; a cold one may lose it to a node with room for it."""
-        holding, node = self._held[name], self._selected.get(name)
-        if holding.given is None or node is None or not alive(node, self._now):
+        holding = self._held[name]
+        if not self._holds(name):
             return False
         if holding.warm_bytes or ledger.fits(name, self._size):
             return True
         return not any(ledger.fits(other, self._size) for other in self._fresh if other != name)
+
+    def _holds(self, name: str) -> bool:
+        """True for a node that holds it already: more than a node that takes nothing new and was only asked to list."""
+        holding, node = self._held[name], self._selected.get(name)
+        if holding.given is None or node is None or not alive(node, self._now):
+            return False
+        return holding.given.eager or holding.warm_bytes > 0 or name in self._fresh
 
     def _worth_keeping(self, name: str, holding: Holding) -> bool:
         """Idle data stays until the room is needed; on a node that is silent nothing can be done anyway."""

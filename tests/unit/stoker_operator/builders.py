@@ -1,0 +1,103 @@
+"""Builders for the tests of the datasets side: short ways to say what a cluster looks like."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from stoker_api import names
+from stoker_api.dataset import Dataset
+from stoker_api.nodecache import NodeCache, NodeDataset, NodeDatasetStatus, NodePhase
+from stoker_operator.core.decide import Decision, decide
+from stoker_operator.core.views import ClusterView, NodeView, PodView
+
+NOW = 1_800_000_000.0  # seconds since the epoch
+V1, V2 = "1" * 64, "2" * 64
+SIZE = 1000  # bytes of the usual dataset
+ROOM = 10**6  # bytes free on the usual node
+
+
+def make_dataset(name: str = "imagenet", *, status: Mapping[str, Any] | None = None, **meta: Any) -> Dataset:
+    """A Dataset of namespace vision; ``spec`` parts are given as cache=, warm=, refresh=, source=, access=."""
+    spec = {part: meta.pop(part) for part in ("cache", "warm", "refresh", "source", "access") if part in meta}
+    spec.setdefault("source", {"uri": "s3://bucket/"})
+    metadata = {"namespace": "vision", "name": name, "uid": f"uid-{name}", "generation": 1} | meta
+    return Dataset.model_validate({"metadata": metadata, "spec": spec, "status": status or {}})
+
+
+def listed(dataset: Dataset, version: str = V1, size: int = SIZE) -> Dataset:
+    """The same Dataset, as it is after a listing was taken over."""
+    status = dataset.status.model_copy(update={"version": version, "bytes": size, "files": 10})
+    return dataset.model_copy(update={"status": status})
+
+
+def make_node(name: str, **fields: Any) -> NodeView:
+    """A ready node with a sidecar."""
+    return NodeView(**({"name": name, "uid": f"uid-{name}", "sidecar_ready": True} | fields))
+
+
+def make_cache(
+    name: str,
+    *rows: tuple[NodeDataset | None, NodeDatasetStatus | None],
+    room: int = ROOM,
+    mounts: tuple[Mapping[str, Any], ...] = (),
+) -> NodeCache:
+    """A NodeCache with what it was given and what it reports."""
+    given = [entry.wire() for entry, _ in rows if entry]
+    reports = [report.wire() for _, report in rows if report]
+    status = {"availableBytes": room, "address": f"{name}:8081", "datasets": reports, "mounts": list(mounts)}
+    return NodeCache.model_validate({"metadata": {"name": name}, "spec": {"datasets": given}, "status": status})
+
+
+def given(dataset: Dataset, **fields: Any) -> NodeDataset:
+    """An entry of a NodeCache's spec."""
+    base: dict[str, Any] = {
+        "namespace": dataset.metadata.namespace,
+        "name": dataset.metadata.name,
+        "uid": dataset.metadata.uid,
+        "source": dataset.spec.source,
+        "eager": True,
+        "version": dataset.status.version,
+    }
+    return NodeDataset(**(base | fields))
+
+
+def report(dataset: Dataset, warm: int = SIZE, **fields: Any) -> NodeDatasetStatus:
+    """A row of a NodeCache's status, with ``warm`` of SIZE bytes on disk."""
+    base: dict[str, Any] = {
+        "namespace": dataset.metadata.namespace,
+        "name": dataset.metadata.name,
+        "uid": dataset.metadata.uid,
+        "version": dataset.status.version,
+        "files": 10,
+        "bytes": SIZE,
+        "warm_bytes": warm,
+        "phase": NodePhase.WARM if warm >= SIZE else NodePhase.WARMING,
+    }
+    return NodeDatasetStatus(**(base | fields))
+
+
+def mount(dataset: Dataset, pod: str = "trainer", version: str = V1, phase: str = "Mounted") -> dict[str, Any]:
+    """A row of a NodeCache's mounts, as on the wire."""
+    home, name = dataset.metadata.namespace, dataset.metadata.name
+    row = {"volumeId": f"volume-{pod}", "datasetNamespace": home, "dataset": name, "version": version}
+    return row | {"podNamespace": home, "pod": pod, "phase": phase}
+
+
+def make_view(*parts: Dataset | NodeCache | NodeView | PodView) -> ClusterView:
+    """A view of these; nodes without a NodeCache get an empty one."""
+    nodes = {one.name: one for one in parts if isinstance(one, NodeView)}
+    caches = {name: make_cache(name) for name in nodes}
+    caches |= {one.key: one for one in parts if isinstance(one, NodeCache)}
+    return ClusterView(
+        datasets={one.key: one for one in parts if isinstance(one, Dataset)},
+        node_caches=caches,
+        nodes=nodes,
+        pods={one.key: one for one in parts if isinstance(one, PodView)},
+    )
+
+
+def decided(*parts: Dataset | NodeCache | NodeView | PodView, now: float = NOW, **wanted: frozenset[str]) -> Decision:
+    """What is decided about these; ``wanted`` by name of the Dataset."""
+    return decide(make_view(*parts), {f"vision/{name}": nodes for name, nodes in wanted.items()}, now)
+
+
+WARM_REQUEST = {names.ANNOTATION_WARM_REQUESTED: "2026-11-21T10:00:00Z"}

@@ -1,0 +1,220 @@
+"""Where datasets are placed."""
+
+from typing import Any
+
+from hypothesis import given as for_all
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from stoker_api.dataset import Dataset
+from stoker_api.nodecache import NodeCache
+from stoker_operator.core.decide import decide
+from stoker_operator.core.holdings import NODE_GRACE
+from stoker_operator.core.placement import Placement, Role
+from stoker_operator.core.plan import NodeCacheWrite
+from stoker_operator.core.views import ClusterView, NodeView, Taint
+from tests.unit.stoker_operator.builders import (
+    NOW,
+    SIZE,
+    decided,
+    given,
+    listed,
+    make_cache,
+    make_dataset,
+    make_node,
+    make_view,
+    mount,
+    report,
+)
+
+
+def placement(*parts: Any, **wanted: frozenset[str]) -> Placement:
+    return decided(*parts, **wanted).plans["vision/imagenet"].placement
+
+
+def test_as_many_replicas_as_asked_for_are_placed_on_selected_nodes() -> None:
+    dataset = make_dataset(cache={"replicas": 2, "nodeSelector": {"gpu": "a100"}})
+    nodes = [make_node(name, labels={"gpu": "a100"}) for name in "bcd"]
+    placed = placement(dataset, make_node("a"), *nodes)
+    assert len(placed.nodes(Role.REPLICA)) == 2
+    assert "a" not in placed.roles
+
+
+def test_all_means_every_selected_node() -> None:
+    placed = placement(make_dataset(cache={"replicas": "all"}), *(make_node(name) for name in "abc"))
+    assert placed.nodes(Role.REPLICA) == ("a", "b", "c")
+
+
+def test_no_replicas_means_only_nodes_with_pods() -> None:
+    dataset = listed(make_dataset(cache={"replicas": 0}))
+    cache = make_cache("b", mounts=(mount(dataset, phase="Pending"),))
+    assert placement(dataset, make_node("a"), make_node("b"), cache).roles == {"b": Role.USER}
+
+
+def test_nodes_without_ready_sidecar_and_cordoned_nodes_get_nothing_new() -> None:
+    nodes = make_node("a", sidecar_ready=False), make_node("b", schedulable=False), make_node("c", ready=False)
+    assert placement(make_dataset(), *nodes).roles == {}
+
+
+def test_a_warm_replica_stays_while_a_better_node_appears() -> None:
+    dataset = listed(make_dataset())
+    held = make_cache("z", (given(dataset), report(dataset)), room=0)
+    assert placement(dataset, make_node("a"), make_node("z"), held).roles == {"z": Role.REPLICA}
+
+
+def test_a_replica_outlives_a_restart_of_its_sidecar() -> None:
+    dataset = listed(make_dataset())
+    held = make_cache("b", (given(dataset), report(dataset)))
+    assert placement(dataset, make_node("a"), make_node("b", sidecar_ready=False), held).nodes(Role.REPLICA) == ("b",)
+
+
+def test_a_replica_moves_when_its_node_was_silent_for_long() -> None:
+    dataset = listed(make_dataset())
+    held = make_cache("b", (given(dataset), report(dataset)))
+    silent = make_node("b", ready=False, not_ready_since=NOW - NODE_GRACE - 1)
+    briefly = make_node("b", ready=False, not_ready_since=NOW - NODE_GRACE + 1)
+    assert placement(dataset, make_node("a"), silent, held).nodes(Role.REPLICA) == ("a",)
+    assert placement(dataset, make_node("a"), briefly, held).nodes(Role.REPLICA) == ("b",)
+
+
+def test_nodes_that_held_pods_could_run_on_are_taken_first() -> None:
+    placed = placement(make_dataset(), make_node("a"), make_node("b"), imagenet=frozenset({"b"}))
+    assert placed.roles == {"b": Role.REPLICA}
+
+
+def test_a_node_with_room_is_preferred_and_tainted_ones_come_late() -> None:
+    dataset = listed(make_dataset())
+    taint = Taint("dedicated", "db", "NoSchedule")
+    full, tainted = make_cache("a", room=SIZE - 1), make_node("b", taints=(taint,))
+    assert placement(dataset, make_node("a"), full, tainted, make_node("c")).roles == {"c": Role.REPLICA}
+    assert placement(dataset, make_node("a"), full, tainted).roles == {"b": Role.REPLICA}
+
+
+def test_a_dataset_that_fits_nowhere_goes_where_most_of_it_fits() -> None:
+    dataset = listed(make_dataset())
+    caches = make_cache("a", room=10), make_cache("b", room=20)
+    assert placement(dataset, make_node("a"), make_node("b"), *caches).roles == {"b": Role.REPLICA}
+
+
+def test_the_quota_is_what_has_to_fit() -> None:
+    dataset = listed(make_dataset(cache={"quota": "100"}))
+    caches = make_cache("a", room=SIZE - 1), make_cache("b", room=99)
+    assert placement(dataset, make_node("a"), make_node("b"), *caches).roles == {"a": Role.REPLICA}
+
+
+def test_idle_warm_data_stays_until_its_room_is_needed() -> None:
+    idle = listed(make_dataset("idle", cache={"replicas": 0}))
+    wanted = listed(make_dataset("imagenet", cache={"nodeSelector": {}}))
+    roomy = make_cache("a", (given(idle), report(idle)), room=SIZE)
+    tight = make_cache("a", (given(idle), report(idle)), room=SIZE - 1)
+    kept = decided(idle, wanted, make_node("a"), roomy).plans["vision/idle"].placement
+    dropped = decided(idle, wanted, make_node("a"), tight).plans["vision/idle"].placement
+    assert (kept.roles, dropped.roles) == ({"a": Role.IDLE}, {})
+
+
+def test_pinned_idle_data_is_never_dropped() -> None:
+    idle = listed(make_dataset("idle", cache={"replicas": 0, "pinned": True}))
+    tight = make_cache("a", (given(idle), report(idle)), room=0)
+    plans = decided(idle, listed(make_dataset()), make_node("a"), tight).plans
+    assert plans["vision/idle"].placement.roles == {"a": Role.IDLE}
+
+
+def test_a_pod_on_a_node_that_the_selector_leaves_out_reads_through() -> None:
+    dataset = listed(make_dataset(cache={"nodeSelector": {"gpu": "yes"}}))
+    cache = make_cache("a", mounts=(mount(dataset),))
+    decision = decided(dataset, make_node("a"), cache)
+    assert decision.plans[dataset.key].placement.roles == {"a": Role.GUEST}
+    assert [entry.eager for write in decision.node_caches for entry in write.spec.datasets] == [False]
+
+
+def test_a_deleted_dataset_stays_only_where_pods_use_it() -> None:
+    dataset = listed(make_dataset(cache={"replicas": 2}, deletion_timestamp="2026-11-21T10:00:00Z"))
+    rows = (given(dataset), report(dataset))
+    used = make_cache("a", rows, mounts=(mount(dataset),))
+    assert placement(dataset, make_node("a"), make_node("b"), used, make_cache("b", rows)).roles == {"a": Role.USER}
+
+
+# Random clusters: some nodes, some datasets, some of them held somewhere.
+_FLAGS = st.fixed_dictionaries(
+    {"ready": st.booleans(), "schedulable": st.booleans(), "sidecar_ready": st.booleans(), "gpu": st.booleans()}
+)
+_REPLICAS = st.one_of(st.integers(0, 4), st.just("all"))
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> ClusterView:
+    names = [f"n{index}" for index in range(draw(st.integers(1, 5)))]
+    datasets = [_drawn_dataset(draw, index) for index in range(draw(st.integers(1, 4)))]
+    nodes = [_drawn_node(name, draw(_FLAGS)) for name in names]
+    return make_view(*datasets, *nodes, *(_drawn_cache(draw, name, datasets) for name in names))
+
+
+def _drawn_dataset(draw: st.DrawFn, index: int) -> Dataset:
+    selector = {"gpu": "yes"} if draw(st.booleans()) else {}
+    cache = {"replicas": draw(_REPLICAS), "nodeSelector": selector, "pinned": draw(st.booleans())}
+    return listed(make_dataset(f"d{index}", cache=cache), size=draw(st.integers(0, 2000)))
+
+
+def _drawn_node(name: str, flags: dict[str, bool]) -> NodeView:
+    labels = {"gpu": "yes"} if flags.pop("gpu") else {}
+    return make_node(name, labels=labels, not_ready_since=0.0 if flags["ready"] else 1.0, **flags)
+
+
+def _drawn_cache(draw: st.DrawFn, name: str, datasets: list[Dataset]) -> NodeCache:
+    held = [dataset for dataset in datasets if draw(st.booleans())]
+    rows = [(given(one, eager=draw(st.booleans())), report(one, warm=draw(st.integers(0, SIZE)))) for one in held]
+    return make_cache(name, *rows, room=draw(st.integers(0, 5000)))
+
+
+@settings(max_examples=150, deadline=None)
+@for_all(clusters())
+def test_replicas_are_on_selected_nodes_and_never_more_than_asked_for(view: ClusterView) -> None:
+    for key, plan in decide(view, {}, NOW).plans.items():
+        cache = view.datasets[key].spec.cache
+        replicas = plan.placement.nodes(Role.REPLICA)
+        assert all(cache.node_selector.items() <= dict(view.nodes[name].labels).items() for name in replicas)
+        assert cache.replicas == "all" or len(replicas) <= cache.replicas
+
+
+@settings(max_examples=150, deadline=None)
+@for_all(clusters())
+def test_warm_data_on_a_good_node_is_never_moved_to_a_cold_one(view: ClusterView) -> None:
+    for key, plan in decide(view, {}, NOW).plans.items():
+        dataset = view.datasets[key]
+        for name in plan.placement.nodes(Role.REPLICA):
+            fresh = not _warm(view, name, dataset)
+            left_out = [
+                n for n in view.nodes if _is_good(view, n, dataset) and n not in plan.placement.nodes(Role.REPLICA)
+            ]
+            assert not (fresh and left_out and _was_not_given(view, name, dataset)), (key, name, left_out)
+
+
+def _warm(view: ClusterView, name: str, dataset: Dataset) -> int:
+    return sum(r.warm_bytes for r in view.node_caches[name].status.datasets if r.uid == dataset.metadata.uid)
+
+
+def _was_not_given(view: ClusterView, name: str, dataset: Dataset) -> bool:
+    return all(entry.uid != dataset.metadata.uid for entry in view.node_caches[name].spec.datasets)
+
+
+def _is_good(view: ClusterView, name: str, dataset: Dataset) -> bool:
+    """Ready, selected, and with warm data of the dataset."""
+    node = view.nodes[name]
+    selected = dataset.spec.cache.node_selector.items() <= dict(node.labels).items()
+    return node.ready and selected and _warm(view, name, dataset) > 0
+
+
+@settings(max_examples=100, deadline=None)
+@for_all(clusters())
+def test_acting_on_decisions_comes_to_rest(view: ClusterView) -> None:
+    for step in range(3):  # what a pass gives up can free room or a role for the next; then all is settled
+        view, writes = _acted_on(view, NOW + step)
+    assert [(write.node.name, write.spec) for write in writes] == []
+
+
+def _acted_on(view: ClusterView, now: float) -> tuple[ClusterView, tuple[NodeCacheWrite, ...]]:
+    """The view after the decision was written, while the nodes have not reacted yet."""
+    writes = decide(view, {}, now).node_caches
+    caches = dict(view.node_caches)
+    caches |= {one.node.name: caches[one.node.name].model_copy(update={"spec": one.spec}) for one in writes}
+    return ClusterView(datasets=view.datasets, nodes=view.nodes, node_caches=caches), writes
