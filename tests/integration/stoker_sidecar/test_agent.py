@@ -237,6 +237,7 @@ async def test_http_serves_health_metrics_and_manifests(node: Node) -> None:
 async def test_a_node_without_its_fetcher_is_not_ready(kube: FakeKube, folder: Path) -> None:
     async with running(kube, folder) as node:
         await node.plan(DATASET)
+        await node.until(lambda: "u1" in node.fetcher.configured)
         base = f"http://127.0.0.1:{await port_of(node)}"
         await node.fetcher.stop()
         async with aiohttp.ClientSession(base) as session:
