@@ -22,9 +22,6 @@ class Descriptors:
         self._capacity = capacity
         self._open: OrderedDict[Hashable, _Descriptor] = OrderedDict()
 
-    def __len__(self) -> int:
-        return len(self._open)
-
     @contextmanager
     def borrow(self, key: Hashable, opener: Callable[[], int]) -> Iterator[int]:
         """The descriptor kept under ``key``; ``opener`` makes it when there is none, and its errors pass through."""

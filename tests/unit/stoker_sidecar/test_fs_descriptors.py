@@ -52,7 +52,7 @@ def test_a_file_in_use_is_closed_only_after_its_reader(opened: list[int]) -> Non
     assert not _is_open(opened[0])
 
 
-def test_a_file_that_cannot_be_opened_leaves_no_trace() -> None:
+def test_a_file_that_cannot_be_opened_is_tried_anew(opened: list[int]) -> None:
     descriptors = Descriptors(1)
 
     def fail() -> int:
@@ -60,7 +60,8 @@ def test_a_file_that_cannot_be_opened_leaves_no_trace() -> None:
 
     with pytest.raises(FileNotFoundError), descriptors.borrow("a", fail):
         pass
-    assert len(descriptors) == 0
+    with descriptors.borrow("a", lambda: _opener(opened)) as fd:
+        assert _is_open(fd)
 
 
 def test_close_closes_all(opened: list[int]) -> None:
