@@ -2,13 +2,14 @@
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from e2e.cluster import Cluster, CommandFailedError, NotReadyError
 from e2e.cluster.imagebuild import ImageBuilder, Request
+from e2e.cluster.images import digest
 from e2e.cluster.paths import cache_folder
 from e2e.cluster.processes import run, wait_for
 from e2e.support import manifests
@@ -32,6 +33,7 @@ class World:
     """One cluster with Stoker in it."""
 
     cluster: Cluster
+    image_digest: str = ""
 
     def prepare(self) -> None:
         """Cluster, S3 server, image, chart."""
@@ -39,6 +41,7 @@ class World:
         self.cluster.s3.start()
         archive = self.build_image(IMAGE, ROOT)
         self.cluster.load_image(archive)
+        self.image_digest = digest(archive)[:16]
         self.helm_install()
 
     def build_image(self, tag: str, context: Path) -> Path:
@@ -51,8 +54,12 @@ class World:
     def helm_install(self, *values: str) -> None:
         """helm upgrade --install with the image of this checkout; ``values`` are further --set arguments."""
         repository, _, tag = IMAGE.rpartition(":")
-        sets = (f"image.repository={repository}", f"image.tag={tag}", "image.pullPolicy=Never", *values)
-        words = [word for value in sets for word in ("--set", value)]
+        # The tag stays the same while the code changes: the digest is what makes the pods start anew.
+        marks = (
+            f"{component}.podAnnotations.image-digest={self.image_digest}" for component in ("operator", "sidecar")
+        )
+        image = (f"image.repository={repository}", f"image.tag={tag}", "image.pullPolicy=Never")
+        words = [*_options("--set", (*image, *values)), *_options("--set-string", marks)]
         chart = str(ROOT / "charts" / "stoker")
         command = ("upgrade", "--install", RELEASE, chart, "-n", SYSTEM, "--create-namespace", "--wait", *words)
         self.cluster.helm(*command, "--timeout", f"{PATIENCE:.0f}s")
@@ -98,7 +105,8 @@ class World:
             wait_for(f"{kind} {namespace}/{name}", look, seconds)
         except NotReadyError as error:
             story = "\n".join(self.events(name, namespace)) if namespace else ""
-            shown = json.dumps({key: last.get(key) for key in ("metadata", "status")}, indent=1)
+            metadata = {key: value for key, value in last.get("metadata", {}).items() if key != "managedFields"}
+            shown = json.dumps({"metadata": metadata, "status": last.get("status")}, indent=1)
             raise NotSeenError(f"{kind} {namespace}/{name} never got there.\n{shown}\n{story}") from error
         return last
 
@@ -141,6 +149,10 @@ class World:
     def sidecar_of(self, node: str) -> Object:
         """The sidecar's pod of a node."""
         return next(pod for pod in self.system_pods("sidecar") if pod["spec"]["nodeName"] == node)
+
+
+def _options(flag: str, values: Iterable[str]) -> list[str]:
+    return [word for value in values for word in (flag, value)]
 
 
 @dataclass

@@ -54,7 +54,8 @@ def apply(place: Place, file: str) -> None:
 def install(place: Place) -> None:
     """helm install, or upgrade when it is there."""
     image = place.stoker
-    values = {"image.repository": image.repository, "image.tag": image.tag, "image.pullPolicy": image.pull_policy}
+    values = {f"{part}.podAnnotations.image-digest": image.digest for part in ("operator", "sidecar") if image.digest}
+    values |= {"image.repository": image.repository, "image.tag": image.tag, "image.pullPolicy": image.pull_policy}
     sets = [word for key, value in values.items() for word in ("--set-string", f"{key}={value}")]
     chart = str(ROOT / "charts/stoker")
     place.run("helm", "upgrade", "--install", "stoker", chart, "-n", SYSTEM, "--create-namespace", "--wait", *sets)

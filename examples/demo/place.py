@@ -9,6 +9,7 @@ from pathlib import Path
 
 from e2e.cluster import Cluster, S3Server
 from e2e.cluster.imagebuild import ImageBuilder, Request
+from e2e.cluster.images import digest
 from e2e.cluster.paths import cache_folder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,6 +37,7 @@ class Image:
 
     name: str
     pull_policy: str
+    digest: str = ""  # what makes pods start anew when the tag is the same and the content is not
 
     @property
     def repository(self) -> str:
@@ -86,7 +88,7 @@ def own(name: str, nodes: int, say: Say) -> Place:
         tag = f"docker.io/library/{image}"
         ImageBuilder(say).build(Request(context / "Dockerfile", tag, archive, context))
         cluster.load_image(archive)
-        images.append(Image(tag, "Never"))
+        images.append(Image(tag, "Never", digest(archive)[:16]))
     environment = cluster.environment()
     path = f"{folder_of_programs()}:{environment['PATH']}"
     return Place({**environment, "PATH": path}, _store_of(cluster.s3), images[0], images[1])
