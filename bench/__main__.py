@@ -1,0 +1,125 @@
+"""`python -m bench run [B1 B5 B6 memory]`: measures, prints a table, writes JSON and, when asked, docs/PERFORMANCE.md."""
+
+import argparse
+import contextlib
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import FrameType
+
+from bench.bed import Bed
+from bench.errors import BenchError, UsageError
+from bench.machine import describe
+from bench.report import Report, Row, markdown, table, to_json
+from bench.scale import scale
+from bench.server import S3Server
+from bench.workloads import epochs, memory, metadata, warmup
+from e2e.cluster.errors import HarnessError
+from stoker_sidecar.errors import SidecarError
+
+_WORKLOADS: dict[str, Callable[[Bed], Iterator[Row]]] = {
+    "B1": epochs.measure,
+    "B5": metadata.measure,
+    "B6": warmup.measure,
+    "memory": memory.measure,
+}
+_RESULTS = Path(__file__).parent / "results" / "latest.json"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    run = parser.add_subparsers(dest="command", required=True).add_parser("run", help="measure and print a table")
+    run.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=f"of {', '.join(_WORKLOADS)}; default: all")
+    size = run.add_mutually_exclusive_group()
+    size.add_argument("--quick", dest="scale", action="store_const", const="quick", help="a tenth, once: a smoke test")
+    size.add_argument(
+        "--full", dest="scale", action="store_const", const="full", help="all sizes and profiles, 5 times"
+    )
+    run.add_argument("--json", type=Path, default=_RESULTS, help="where every sample goes (default: bench/results)")
+    run.add_argument(
+        "--write", type=Path, metavar="PAGE", help="write the page for people, such as docs/PERFORMANCE.md"
+    )
+    run.add_argument(
+        "--cache-dir", type=Path, default=Path("/var/tmp"), help="on the disk to measure (default %(default)s)"
+    )
+    run.add_argument(
+        "--data-dir", type=Path, default=Path("/dev/shm"), help="the server's, on tmpfs (default %(default)s)"
+    )
+    run.set_defaults(scale="default")
+    return parser
+
+
+def _chosen(workloads: Sequence[str]) -> list[str]:
+    unknown = sorted(set(workloads) - set(_WORKLOADS))
+    if unknown:
+        raise UsageError(f"there is no workload {', '.join(unknown)}: choose from {', '.join(_WORKLOADS)}")
+    return [name for name in _WORKLOADS if name in (workloads or _WORKLOADS)]
+
+
+@contextlib.contextmanager
+def _folder(parent: Path, name: str) -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix=name, dir=parent))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _measure(options: argparse.Namespace) -> tuple[Row, ...]:
+    start = time.monotonic()
+
+    def say(line: str) -> None:
+        print(f"[{time.monotonic() - start:5.0f} s] {line}", file=sys.stderr, flush=True)
+
+    with (
+        _folder(options.cache_dir, "skb-") as scratch,
+        _folder(options.data_dir, "skb-") as data,
+        S3Server(data) as server,
+    ):
+        bed = Bed(server, scratch, scale(options.scale), say)
+        rows = tuple(row for name in _chosen(options.workloads) for row in _WORKLOADS[name](bed))
+        say("cleaning up")
+    return rows
+
+
+def _run(options: argparse.Namespace) -> None:
+    if os.geteuid():
+        raise UsageError("benchmarks mount file systems and drop the page cache: run them as root")
+    machine = describe(options.cache_dir)
+    report = Report(_command(options), machine, _measure(options))
+    print(table(report))
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    options.json.write_text(to_json(report))
+    if options.write is not None:
+        options.write.write_text(markdown(report))
+
+
+def _command(options: argparse.Namespace) -> str:
+    words = ["python -m bench run", *options.workloads]
+    words += [] if options.scale == "default" else [f"--{options.scale}"]
+    return " ".join(words + ([f"--write {options.write}"] if options.write else []))
+
+
+def _interrupted(number: int, _frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)  # so that every context is left in order
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Returns the exit code."""
+    options = _parser().parse_args(argv)
+    signal.signal(signal.SIGTERM, _interrupted)
+    try:
+        _run(options)
+    except (BenchError, HarnessError, SidecarError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

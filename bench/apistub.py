@@ -1,0 +1,139 @@
+"""The four answers of a Kubernetes API server that a sidecar's agent needs: its NodeCache, the Secret, and a place for its status."""
+
+import base64
+import json
+import threading
+from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import yaml
+
+NODE = "bench"
+_TICK_SECONDS = 0.2
+
+
+class ApiStub:
+    """A context manager. ``plan`` sets what the node should hold; ``status`` is what the agent wrote last."""
+
+    def __init__(self, secret: Mapping[str, str]) -> None:
+        self.status: dict[str, Any] = {}
+        self.changed = threading.Condition()
+        self.secret = {key: base64.b64encode(value.encode()).decode() for key, value in secret.items()}
+        self.closed = False
+        self._spec: dict[str, Any] = {"datasets": []}
+        self._version = 1
+        self._server = _Server(("127.0.0.1", 0), _Handler)
+        self._server.stub = self
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self.changed:
+            self.closed = True
+            self.changed.notify_all()
+        self._server.shutdown()
+        self._server.server_close()
+
+    def plan(self, *datasets: Mapping[str, Any]) -> None:
+        """The NodeCache's spec from now on."""
+        with self.changed:
+            self._spec = {"datasets": [dict(dataset) for dataset in datasets]}
+            self._version += 1
+            self.changed.notify_all()
+
+    def newer_than(self, seen: int) -> bool:
+        """Wait a moment for another version than ``seen``; whether there is one."""
+        with self.changed:
+            self.changed.wait_for(lambda: self.closed or self._version != seen, _TICK_SECONDS)
+            return self._version != seen
+
+    @property
+    def version(self) -> int:
+        """The resourceVersion."""
+        return self._version
+
+    def node_cache(self) -> dict[str, Any]:
+        """The object as it is."""
+        metadata = {"name": NODE, "uid": "bench", "resourceVersion": str(self._version), "generation": self._version}
+        return {
+            "apiVersion": "stoker.dev/v1alpha1",
+            "kind": "NodeCache",
+            "metadata": metadata,
+            "spec": self._spec,
+            "status": self.status,
+        }
+
+    def write_kubeconfig(self, path: Path) -> None:
+        """For the agent."""
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "bench", "cluster": {"server": f"http://127.0.0.1:{self._server.server_port}"}}],
+            "users": [{"name": "bench", "user": {"token": "bench"}}],
+            "contexts": [{"name": "bench", "context": {"cluster": "bench", "user": "bench"}}],
+            "current-context": "bench",
+        }
+        path.write_text(yaml.safe_dump(config))
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    stub: ApiStub
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Server
+
+    def do_GET(self) -> None:  # the base class names it
+        stub = self.server.stub
+        if "/secrets/" in self.path:
+            self._answer({"kind": "Secret", "metadata": {"name": "keys", "namespace": "bench"}, "data": stub.secret})
+        elif "watch=true" in self.path:
+            self._watch(stub)
+        else:
+            self._answer({"metadata": {"resourceVersion": str(stub.version)}, "items": [stub.node_cache()]})
+
+    def do_PATCH(self) -> None:
+        stub = self.server.stub
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        with stub.changed:
+            stub.status = body.get("status", stub.status)
+        self._answer(stub.node_cache())
+
+    def do_POST(self) -> None:
+        """Events."""
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self._answer({"metadata": {"name": "event", "resourceVersion": "1"}})
+
+    def _watch(self, stub: ApiStub) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        seen = -1
+        while not stub.closed:
+            if stub.newer_than(seen):
+                seen = stub.version
+                line = json.dumps({"type": "MODIFIED", "object": stub.node_cache()})
+                self.wfile.write(line.encode() + b"\n")
+                self.wfile.flush()
+
+    def _answer(self, body: Mapping[str, Any]) -> None:
+        data = json.dumps(body).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Quiet."""

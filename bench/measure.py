@@ -1,0 +1,114 @@
+"""Reads the machine: CPU and memory of processes, the page cache, deadlines."""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from bench.errors import BenchError
+
+_PROC = Path("/proc")
+_TICK = os.sysconf("SC_CLK_TCK")
+# Fields of /proc/PID/stat after the name in brackets, which may hold blanks: utime and stime, in ticks.
+_UTIME, _STIME = 11, 12
+_POLL_SECONDS = 0.005
+MIB = 2**20
+
+
+class Memory(NamedTuple):
+    """Bytes. ``pss`` shares what several processes map among them, so it may be summed; ``rss`` counts it in each."""
+
+    pss: int
+    rss: int
+
+
+def parse_ticks(stat: str) -> int:
+    """CPU ticks of /proc/PID/stat, user and system. Pure."""
+    fields = stat.rpartition(")")[2].split()
+    return int(fields[_UTIME]) + int(fields[_STIME])
+
+
+def parse_rollup(text: str) -> Memory:
+    """Memory of /proc/PID/smaps_rollup. Pure."""
+    kib = dict(line.split()[:2] for line in text.splitlines()[1:])
+    return Memory(int(kib["Pss:"]) * 1024, int(kib["Rss:"]) * 1024)
+
+
+def cpu_seconds(pids: Iterable[int]) -> float:
+    """CPU used by these processes; one that has ended counts nothing."""
+    total = 0
+    for pid in pids:
+        try:
+            total += parse_ticks((_PROC / str(pid) / "stat").read_text())
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return total / _TICK
+
+
+def memory(pid: int) -> Memory:
+    """Of one process; zero when it has ended."""
+    try:
+        return parse_rollup((_PROC / str(pid) / "smaps_rollup").read_text())
+    except (FileNotFoundError, ProcessLookupError):
+        return Memory(0, 0)
+
+
+def drop_page_cache() -> None:
+    """Write back what is dirty, then make the kernel forget every clean page, name and inode. Raises BenchError."""
+    os.sync()
+    try:
+        Path("/proc/sys/vm/drop_caches").write_text("3\n")
+    except OSError as error:
+        raise BenchError(f"the page cache cannot be dropped ({error.strerror}): run the benchmarks as root") from error
+
+
+def wait_until(what: str, condition: Callable[[], bool], seconds: float) -> None:
+    """Look every 5 ms, so that a time measured by it is right to 5 ms. Raises BenchError after ``seconds``."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise BenchError(f"waited {seconds:.0f} s for {what} in vain")
+        time.sleep(_POLL_SECONDS)
+
+
+@dataclass(frozen=True)
+class Peak:
+    """The moment at which the sum of PSS was highest: each process's memory then, and the sum."""
+
+    processes: dict[str, Memory]
+
+    @property
+    def total(self) -> Memory:
+        """Over all processes."""
+        rows = self.processes.values()
+        return Memory(sum(row.pss for row in rows), sum(row.rss for row in rows))
+
+
+class MemoryWatch:
+    """A context manager that looks at processes a few times a second; ``processes`` gives {name: pid} at each look."""
+
+    SECONDS = 0.25
+
+    def __init__(self, processes: Callable[[], dict[str, int]]) -> None:
+        self._processes = processes
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.peak = Peak({})
+
+    def __enter__(self) -> "MemoryWatch":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            now = Peak({name: memory(pid) for name, pid in self._processes().items()})
+            self.peak = max(self.peak, now, key=lambda peak: peak.total.pss)
+            if self._stop.wait(self.SECONDS):
+                return

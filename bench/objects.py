@@ -1,0 +1,51 @@
+"""Puts objects under a bucket of the server, as it would have stored them itself."""
+
+import hashlib
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.scale import Corpus
+
+# Where versitygw's posix backend keeps an object's ETag.
+_ETAG = "user.etag"
+# Random bytes that all objects are cut from: incompressible, and made once.
+_POOL_BYTES = 1024 * 1024
+# Objects that are larger repeat the pool; each begins with its own number, so that no two are alike.
+_HEAD_BYTES = 16
+
+
+def write_objects(bucket: Path, prefix: str, corpus: Corpus) -> None:
+    """Fill ``bucket``/``prefix`` with the corpus. The same corpus always has the same bytes."""
+    pool = random.Random(corpus.files).randbytes(_POOL_BYTES) * 2  # so that every start has a whole turn behind it
+    for number, path in enumerate(paths(corpus)):
+        target = bucket / prefix / path
+        if number % -(-corpus.files // corpus.folders) == 0:
+            target.parent.mkdir(parents=True, exist_ok=True)
+        _write(target, _body(pool, number, corpus.size))
+
+
+def paths(corpus: Corpus) -> Iterator[str]:
+    """Paths below the prefix, folder by folder. Pure."""
+    share = -(-corpus.files // corpus.folders)
+    for number in range(corpus.files):
+        yield f"d{number // share:04d}/f{number:07d}.bin"
+
+
+def _body(pool: bytes, number: int, size: int) -> bytes:
+    start = number * 61 % _POOL_BYTES  # a prime stride, so that neighbours differ throughout
+    rest = max(0, size - _HEAD_BYTES)
+    whole, part = divmod(rest, _POOL_BYTES)
+    turned = pool[start : start + (_POOL_BYTES if whole else part)]
+    return (b"%0*d" % (_HEAD_BYTES, number))[:size] + turned * whole + turned[:part]
+
+
+def _write(target: Path, body: bytes) -> None:
+    etag = hashlib.md5(body, usedforsecurity=False).hexdigest()
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    try:
+        os.write(descriptor, body)
+        os.setxattr(descriptor, _ETAG, f'"{etag}"'.encode())
+    finally:
+        os.close(descriptor)

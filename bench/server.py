@@ -1,0 +1,137 @@
+"""A versitygw on loopback with its data on tmpfs, and what its access log says was asked of it."""
+
+import os
+import secrets
+import socket
+import subprocess
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from bench.errors import BenchError
+from bench.measure import cpu_seconds, wait_until
+from e2e.cluster.build import Programs
+
+BUCKET = "bench"
+REGION = "us-east-1"
+_START_SECONDS = 20.0
+# Fields of an access-log line, split at blanks: the operation and the key (without blanks in all of ours).
+_OPERATION, _KEY = 7, 8
+
+
+class Request(NamedTuple):
+    """One line of the access log: ``operation`` such as s3_GetObject, and the object's key or ``-``."""
+
+    operation: str
+    key: str
+
+
+def parse_log(lines: Iterable[str]) -> list[Request]:
+    """Requests of an access log; its head line is none. Pure."""
+    split = (line.split(" ", _KEY + 1) for line in lines if not line.startswith("log starts"))
+    return [Request(fields[_OPERATION], fields[_KEY]) for fields in split if len(fields) > _KEY]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Requests that reached the server within a span of its log."""
+
+    requests: tuple[Request, ...]
+
+    @property
+    def gets(self) -> int:
+        """GetObject requests."""
+        return self._count["s3_GetObject"]
+
+    @property
+    def lists(self) -> int:
+        """ListObjects requests of either version."""
+        return self._count["s3_ListObjectsV2"] + self._count["s3_ListObjects"]
+
+    @property
+    def fetched(self) -> Counter[str]:
+        """Keys and how often each was asked for."""
+        return Counter(request.key for request in self.requests if request.operation == "s3_GetObject")
+
+    @property
+    def _count(self) -> Counter[str]:
+        return Counter(request.operation for request in self.requests)
+
+
+class S3Server:
+    """A context manager. ``folder`` lies on tmpfs, so that dropping the page cache never slows the server."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._log = folder / "access.log"
+        self._process: subprocess.Popen[bytes] | None = None
+        self.access_key = f"BENCH{secrets.token_hex(8).upper()}"
+        self.secret_key = secrets.token_hex(20)
+        self.port = _free_port()
+
+    @property
+    def endpoint(self) -> str:
+        """URL."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def bucket(self) -> Path:
+        """The folder that the server shows as the bucket."""
+        return self._folder / "data" / BUCKET
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What an AWS client needs to be let in."""
+        keys = {"AWS_ACCESS_KEY_ID": self.access_key, "AWS_SECRET_ACCESS_KEY": self.secret_key, "AWS_REGION": REGION}
+        return os.environ | keys
+
+    def __enter__(self) -> Self:
+        self.bucket.mkdir(parents=True)
+        keys = {"ROOT_ACCESS_KEY": self.access_key, "ROOT_SECRET_KEY": self.secret_key}
+        # Kept-alive connections are what every real S3 server has.
+        command = [str(Programs().path("versitygw")), "--port", f"127.0.0.1:{self.port}", "--region", REGION]
+        command += ["--quiet", "--keep-alive", "--access-log", str(self._log), "posix", str(self.bucket.parent)]
+        with (self._folder / "server.log").open("wb") as out:
+            self._process = subprocess.Popen(command, stdout=out, stderr=out, env=os.environ | keys)
+        wait_until("the S3 server to answer", self._answers, _START_SECONDS)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def _answers(self) -> bool:
+        if self._process is None or self._process.poll() is not None:
+            raise BenchError(f"the S3 server ended: {(self._folder / 'server.log').read_text()}")
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def cpu_seconds(self) -> float:
+        """CPU that the server has used."""
+        return cpu_seconds([self._process.pid]) if self._process is not None else 0.0
+
+    def position(self) -> int:
+        """Where the log ends now; give it to ``asked`` later."""
+        return self._log.stat().st_size
+
+    def asked(self, since: int) -> Asked:
+        """What was asked after ``since``."""
+        with self._log.open("rb") as log:
+            log.seek(since)
+            return Asked(tuple(parse_log(log.read().decode().splitlines())))
+
+    def last_asked_at(self) -> float:
+        """When the log was last written, in seconds since 1970: the end of the latest request."""
+        return self._log.stat().st_mtime
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
