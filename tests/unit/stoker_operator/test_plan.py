@@ -1,0 +1,135 @@
+"""What NodeCaches should say."""
+
+from typing import Any
+
+import pytest
+
+from stoker_api.dataset import DatasetStatus
+from stoker_api.nodecache import NodeDataset
+from stoker_operator.core.decide import decide
+from stoker_operator.core.plan import NodeCacheWrite
+from stoker_operator.core.views import ClusterView, InvalidDataset
+from tests.unit.stoker_operator.builders import (
+    NOW,
+    V1,
+    V2,
+    WARM_REQUEST,
+    decided,
+    given,
+    listed,
+    make_cache,
+    make_dataset,
+    make_node,
+    make_view,
+    mount,
+    report,
+)
+
+
+def entry(node: str, *parts: Any, **wanted: frozenset[str]) -> NodeDataset:
+    """The wish for vision/imagenet on a node, after this pass."""
+    decision = decided(*parts, **wanted)
+    written = {write.node.name: write.spec for write in decision.node_caches}
+    spec = written.get(node) or decision.view.node_caches[node].spec
+    return next(one for one in spec.datasets if one.name == "imagenet")
+
+
+def writes(*parts: Any) -> dict[str, NodeCacheWrite]:
+    return {write.node.name: write for write in decided(*parts).node_caches}
+
+
+def test_a_node_with_a_sidecar_and_no_cache_gets_one_and_others_do_not() -> None:
+    view = ClusterView(nodes={"a": make_node("a"), "b": make_node("b", sidecar_ready=False)})
+    made = decide(view, {}, NOW).node_caches
+    assert [(write.node.name, write.create) for write in made] == [("a", True)]
+
+
+def test_nothing_is_written_when_nothing_differs() -> None:
+    dataset = listed(make_dataset())
+    settled = decided(dataset, make_node("a"), make_cache("a")).node_caches[0]
+    cache = make_cache("a").model_copy(update={"spec": settled.spec})
+    assert writes(dataset, make_node("a"), cache) == {}
+
+
+def test_an_entry_whose_dataset_is_gone_is_taken_out() -> None:
+    gone = make_dataset("gone")
+    assert writes(make_node("a"), make_cache("a", (given(gone), report(gone))))["a"].spec.datasets == ()
+
+
+def test_a_dataset_that_no_longer_parses_stays_as_it_is_on_its_nodes() -> None:
+    dataset = listed(make_dataset())
+    view = make_view(make_node("a"), make_cache("a", (given(dataset), report(dataset))))
+    invalid = InvalidDataset("vision", "imagenet", "uid-imagenet", 2, "spec.source is missing", DatasetStatus())
+    broken = ClusterView(nodes=view.nodes, node_caches=view.node_caches, invalid_datasets={dataset.key: invalid})
+    assert decide(broken, {}, NOW).node_caches == ()
+
+
+def test_only_the_lister_is_asked_to_list() -> None:
+    decision = decided(make_dataset(cache={"replicas": 2}), make_node("a"), make_node("b"))
+    ids = [one.listing_id for write in decision.node_caches for one in write.spec.datasets]
+    assert sorted(bool(listing_id) for listing_id in ids) == [False, True]
+
+
+def test_a_dataset_without_replicas_is_listed_all_the_same() -> None:
+    assert entry("a", make_dataset(cache={"replicas": 0}), make_node("a")).listing_id
+
+
+def test_other_nodes_fetch_the_manifest_from_nodes_that_have_it() -> None:
+    dataset = listed(make_dataset(cache={"replicas": 2}))
+    held = make_cache("a", (given(dataset), report(dataset)))
+    wish = entry("b", dataset, make_node("a"), make_node("b"), held)
+    assert wish.manifest_urls == (f"http://a:8081/manifests/uid-imagenet/{V1}",)
+
+
+@pytest.mark.parametrize(
+    ("policy", "requested", "used", "eager"),
+    [
+        ("Eager", False, False, True),
+        ("OnDemand", False, False, False),
+        ("OnDemand", False, True, True),
+        ("OnDemand", True, False, True),
+        ("Manual", False, True, False),
+        ("Manual", True, False, True),
+    ],
+)
+def test_the_warm_policy_says_when_bytes_are_fetched(policy: str, requested: bool, used: bool, eager: bool) -> None:
+    dataset = listed(make_dataset(warm={"policy": policy}, annotations=WARM_REQUEST if requested else {}))
+    cache = make_cache("a", mounts=(mount(dataset),) if used else ())
+    assert entry("a", dataset, make_node("a"), cache).eager is eager
+
+
+def test_a_held_pod_makes_an_on_demand_dataset_warm_where_the_pod_could_go() -> None:
+    dataset = listed(make_dataset(warm={"policy": "OnDemand"}, cache={"replicas": 0}))
+    assert entry("b", dataset, make_node("a"), make_node("b"), imagenet=frozenset({"b"})).eager
+
+
+def test_limits_and_switches_reach_the_node() -> None:
+    dataset = listed(
+        make_dataset(
+            warm={"priority": 7, "paused": True, "bandwidthLimit": "1Mi"},
+            cache={"quota": "2Ki", "pinned": True},
+            access={"namespaces": ["research-*"]},
+        )
+    )
+    wish = entry("a", dataset, make_node("a"))
+    assert (wish.priority, wish.paused, wish.bytes_per_second) == (7, True, 2**20)
+    assert (wish.quota_bytes, wish.pinned, wish.allowed_namespaces) == (2048, True, ("research-*",))
+
+
+def test_versions_that_mounts_read_are_retained_on_their_node_only() -> None:
+    dataset = listed(make_dataset(cache={"replicas": 2}), version=V2)
+    rows = (given(dataset), report(dataset))
+    used = make_cache("a", rows, mounts=(mount(dataset, version=V1),))
+    parts = dataset, make_node("a"), make_node("b"), used, make_cache("b", rows)
+    assert (entry("a", *parts).retain, entry("b", *parts).retain) == ((V1,), ())
+
+
+def test_the_version_that_a_node_has_is_retained_until_it_reports_the_new_one() -> None:
+    dataset = listed(make_dataset(), version=V2)
+    cache = make_cache("a", (given(dataset, version=V1), report(dataset, version=V1)))
+    assert entry("a", dataset, make_node("a"), cache).retain == (V1,)
+
+
+def test_a_deleted_and_unused_dataset_is_taken_from_every_node() -> None:
+    dataset = listed(make_dataset(deletion_timestamp="2026-11-21T10:00:00Z"))
+    assert writes(dataset, make_node("a"), make_cache("a", (given(dataset), report(dataset))))["a"].spec.datasets == ()

@@ -1,0 +1,211 @@
+"""The status of a Dataset, from what its nodes report."""
+
+from typing import Any
+
+import pytest
+
+from stoker_api.dataset import Dataset, DatasetStatus, Phase, SkippedKeys
+from stoker_api.names import ConditionType, Reason
+from stoker_api.nodecache import ListingResult, NodeCache, NodeError, NodePhase
+from stoker_operator.core.conditions import find
+from stoker_operator.core.listing import new_id
+from stoker_operator.core.rollup import invalid_status
+from tests.unit.stoker_operator.builders import (
+    NOW,
+    SIZE,
+    V1,
+    V2,
+    decided,
+    given,
+    listed,
+    make_cache,
+    make_dataset,
+    make_node,
+    mount,
+    report,
+)
+
+LISTED, WARM, READY = ConditionType.LISTED, ConditionType.WARM, ConditionType.READY
+DEGRADED = ConditionType.DEGRADED
+
+
+def status(*parts: Any, note: str = "", now: float = NOW) -> DatasetStatus:
+    return decided(*parts, now=now).status("vision/imagenet", note, now)
+
+
+def said(status: DatasetStatus, kind: ConditionType) -> tuple[str, str]:
+    found = find(status.conditions, kind)
+    assert found is not None
+    return found.status, found.reason
+
+
+def message(status: DatasetStatus, kind: ConditionType) -> str:
+    found = find(status.conditions, kind)
+    assert found is not None
+    return found.message
+
+
+def holder(name: str, dataset: Dataset, warm: int = SIZE, **fields: Any) -> NodeCache:
+    return make_cache(name, (given(dataset), report(dataset, warm, **fields)))
+
+
+def answering(name: str, dataset: Dataset, **answer: Any) -> NodeCache:
+    """A node that answered the listing with this."""
+    entry = given(dataset, listing_id=new_id(dataset, NOW))
+    return make_cache(name, (entry, report(dataset, 0, listing=ListingResult(id=entry.listing_id, **answer))))
+
+
+def test_with_no_node_it_is_pending_and_says_which_nodes_it_looks_for() -> None:
+    found = status(make_dataset(cache={"nodeSelector": {"gpu": "a100"}}), make_node("a"))
+    assert (found.phase, said(found, LISTED)) == (Phase.PENDING, ("False", Reason.NO_NODES))
+    assert "cache.nodeSelector gpu=a100" in message(found, LISTED)
+
+
+def test_while_a_node_lists_it_says_which() -> None:
+    found = status(make_dataset(), make_node("a"))
+    assert (found.phase, message(found, LISTED)) == (Phase.LISTING, "a is listing s3://bucket/")
+
+
+@pytest.mark.parametrize(("temporary", "phase"), [(True, Phase.DEGRADED), (False, Phase.FAILED)])
+def test_a_failed_listing_gives_the_nodes_sentence(temporary: bool, phase: Phase) -> None:
+    error = NodeError(reason=Reason.ENDPOINT_UNREACHABLE, message="http://minio refused", temporary=temporary)
+    found = status(make_dataset(), make_node("a"), answering("a", make_dataset(), error=error))
+    assert (found.phase, said(found, LISTED)) == (phase, ("False", Reason.ENDPOINT_UNREACHABLE))
+    assert said(found, READY) == ("False", Reason.ENDPOINT_UNREACHABLE)
+    assert message(found, LISTED).startswith("http://minio refused")
+
+
+def test_keys_that_cannot_be_files_are_counted_in_the_listed_condition() -> None:
+    skipped = (SkippedKeys(reason="EmptyName", count=2, example="a//b"), SkippedKeys(reason="TooLong", count=1))
+    cache = answering("a", make_dataset(), version=V1, files=1797, bytes=2048, skipped=skipped)
+    found = status(make_dataset(), make_node("a"), cache)
+    assert message(found, LISTED) == (
+        "1,797 files, 2.0 KiB; 3 keys cannot be files and are left out: "
+        '2 EmptyName (such as "a//b"), 1 TooLong'
+    )
+    assert found.skipped == skipped
+
+
+def test_while_it_warms_columns_and_sentence_give_the_numbers() -> None:
+    dataset = listed(make_dataset(cache={"replicas": 2}))
+    half = holder("b", dataset, SIZE // 2, bytes_per_second=100, eta_seconds=65)
+    found = status(dataset, make_node("a"), make_node("b"), holder("a", dataset), half)
+    assert (found.phase, found.warm_nodes, found.cached_percent) == (Phase.WARMING, "1/2", "75%")
+    assert (found.total, found.cached, found.speed, found.eta) == ("1000 B", "1.5 KiB", "100 B/s", "1m5s")
+    assert message(found, WARM) == "1 of 2 nodes warm, 75% (1.5 KiB of 2.0 KiB), 100 B/s, 1m5s left"
+    assert said(found, READY) == ("False", Reason.WARMING)
+
+
+def test_when_every_wanted_node_is_warm_it_is_ready() -> None:
+    dataset = listed(make_dataset())
+    found = status(dataset, make_node("a"), holder("a", dataset))
+    assert (found.phase, found.warm_nodes, said(found, WARM)) == (Phase.READY, "1/1", ("True", Reason.WARM))
+    assert said(found, READY) == ("True", Reason.READY)
+
+
+def test_a_percentage_of_100_means_all() -> None:
+    dataset = listed(make_dataset())
+    assert status(dataset, make_node("a"), holder("a", dataset, SIZE - 1)).cached_percent == "99%"
+
+
+def test_an_empty_version_is_warm() -> None:
+    dataset = listed(make_dataset(), size=0)
+    cache = holder("a", dataset, 0, bytes=0, files=0, phase=NodePhase.WARM)
+    assert status(dataset, make_node("a"), cache).cached_percent == "100%"
+
+
+def test_too_few_nodes_degrade_it_and_it_is_not_ready() -> None:
+    dataset = listed(make_dataset(cache={"replicas": 2}))
+    found = status(dataset, make_node("a"), holder("a", dataset))
+    assert (found.phase, found.warm_nodes) == (Phase.DEGRADED, "1/2")
+    assert said(found, DEGRADED) == ("True", Reason.NOT_ENOUGH_NODES)
+    assert said(found, READY) == ("False", Reason.NOT_ENOUGH_NODES)
+
+
+def test_a_quota_that_is_full_is_ready_and_not_warm() -> None:
+    dataset = listed(make_dataset())
+    found = status(dataset, make_node("a"), holder("a", dataset, SIZE // 2, phase=NodePhase.FULL))
+    assert (found.phase, said(found, WARM), said(found, READY)[0]) == (
+        Phase.READY,
+        ("False", Reason.QUOTA_EXCEEDED),
+        "True",
+    )
+    assert message(found, WARM) == "500 B of 1000 B fit on a; the rest is read through"
+
+
+@pytest.mark.parametrize("policy", ["OnDemand", "Manual"])
+def test_what_is_not_warmed_ahead_is_ready_once_it_is_listed(policy: str) -> None:
+    dataset = listed(make_dataset(warm={"policy": policy}))
+    cache = make_cache("a", (given(dataset, eager=False), report(dataset, 0, phase=NodePhase.IDLE)))
+    found = status(dataset, make_node("a"), cache)
+    assert (found.phase, said(found, READY)) == (Phase.READY, ("True", policy))
+    assert said(found, WARM) == ("False", policy)
+
+
+def test_a_paused_dataset_says_so() -> None:
+    dataset = listed(make_dataset(warm={"paused": True}))
+    assert said(status(dataset, make_node("a"), holder("a", dataset, 10)), WARM) == ("False", Reason.PAUSED)
+
+
+def test_an_error_on_a_node_degrades_it_with_the_nodes_sentence() -> None:
+    dataset = listed(make_dataset())
+    error = NodeError(reason=Reason.ACCESS_DENIED, message="key x may not be read")
+    found = status(dataset, make_node("a"), holder("a", dataset, 10, error=error))
+    assert (found.phase, said(found, DEGRADED)) == (Phase.DEGRADED, ("True", Reason.ACCESS_DENIED))
+    assert message(found, DEGRADED) == "a: key x may not be read"
+
+
+def test_what_nodes_hold_of_an_old_version_does_not_count() -> None:
+    dataset = listed(make_dataset(), version=V2)
+    old = make_cache("a", (given(dataset), report(dataset, version=V1)))
+    found = status(dataset, make_node("a"), old)
+    assert (found.cached, found.warm_nodes, found.nodes[0].version) == ("0 B", "0/1", V1)
+
+
+def test_versions_that_pods_still_read_are_told() -> None:
+    dataset = listed(make_dataset(), version=V2)
+    used = make_cache("a", (given(dataset), report(dataset)), mounts=(mount(dataset, version=V1),))
+    assert status(dataset, make_node("a"), used).versions_in_use == (V1,)
+
+
+def test_deletion_names_the_pods_and_then_the_nodes() -> None:
+    dataset = listed(make_dataset(deletion_timestamp="2026-11-21T10:00:00Z"))
+    rows = (given(dataset), report(dataset))
+    mounts = tuple(mount(dataset, pod=f"trainer-{index}") for index in range(7))
+    blocked = status(dataset, make_node("a"), make_cache("a", rows, mounts=mounts))
+    assert (blocked.phase, said(blocked, ConditionType.DELETION_BLOCKED)) == (
+        Phase.TERMINATING,
+        ("True", Reason.IN_USE),
+    )
+    assert "7 pods: vision/trainer-0 on a," in message(blocked, ConditionType.DELETION_BLOCKED)
+    assert "and 2 more" in message(blocked, ConditionType.DELETION_BLOCKED)
+    cleaning = status(dataset, make_node("a"), make_cache("a", rows))
+    assert said(cleaning, ConditionType.DELETION_BLOCKED) == ("False", Reason.CLEANING)
+
+
+def test_the_same_facts_give_the_same_status_so_that_nothing_is_written() -> None:
+    dataset = listed(make_dataset())
+    parts = make_node("a"), holder("a", dataset)
+    once = status(dataset, *parts)
+    again = status(dataset.model_copy(update={"status": once}), *parts, now=NOW + 100)
+    assert again == once
+
+
+def test_a_transition_time_changes_with_the_status_only() -> None:
+    dataset = listed(make_dataset())
+    cold = status(dataset, make_node("a"), holder("a", dataset, 10))
+    colder = dataset.model_copy(update={"status": cold})
+    later = status(colder, make_node("a"), holder("a", dataset, 20), now=NOW + 5)
+    warm = status(colder, make_node("a"), holder("a", dataset), now=NOW + 9)
+    times = [find(one.conditions, WARM) for one in (cold, later, warm)]
+    stamps = [one.last_transition_time for one in times if one]
+    assert stamps[0] == stamps[1] != stamps[2]
+
+
+def test_an_invalid_spec_keeps_what_was_known_and_says_what_is_wrong() -> None:
+    dataset = listed(make_dataset())
+    good = status(dataset, make_node("a"), holder("a", dataset))
+    bad = invalid_status(good, 2, "spec.source.uri is missing", NOW)
+    assert (bad.phase, bad.version, bad.observed_generation) == (Phase.FAILED, V1, 2)
+    assert said(bad, ConditionType.ACCEPTED) == ("False", Reason.INVALID_SPEC)
+    assert said(bad, WARM) == ("True", Reason.WARM)
