@@ -1,5 +1,6 @@
 """The documents say what the code knows, link to what exists, and name nothing that belongs to one machine."""
 
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -70,6 +71,16 @@ def test_every_metric_is_documented() -> None:
     family = r"(?:Counter|Gauge|Histogram|GaugeMetricFamily)\(\s*\"(stoker_[a-z_]+)\"|^    \(\"(stoker_[a-z_]+)\", \""
     found = [re.findall(family, path.read_text(encoding="utf-8"), re.MULTILINE) for path in sources]
     assert {first or second for names in found for first, second in names} == documented
+
+
+def test_the_dashboard_shows_only_metrics_that_exist() -> None:
+    text = (DOCS / "OPERATIONS.md").read_text(encoding="utf-8")
+    documented = set(re.findall(r"`(stoker_[a-z_]+)", text)) | {"stoker_reconcile_seconds_bucket"}
+    dashboard = json.loads((ROOT / "charts/stoker/dashboards/stoker.json").read_text(encoding="utf-8"))
+    expressions = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    shown = {name for expression in expressions for name in re.findall(r"stoker_[a-z_]+", expression)}
+    assert shown
+    assert shown <= documented
 
 
 def test_every_decision_is_in_the_index() -> None:

@@ -33,7 +33,10 @@ FULL_VALUES: Mapping[str, Any] = {
         "extraEnv": [{"name": "A", "value": "1"}],
     },
     "webhook": {"certManager": {"enabled": True}},
-    "metrics": {"serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}}},
+    "metrics": {
+        "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+        "dashboards": {"enabled": True},
+    },
     "networkPolicy": {"enabled": True, "metricsFrom": [{"namespaceSelector": {}}]},
 }
 
