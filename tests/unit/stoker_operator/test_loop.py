@@ -1,0 +1,56 @@
+"""The reconcile loop: wake-ups, deadlines, retries."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from stoker_kube.errors import Unavailable
+from stoker_operator import loop as loops
+from stoker_operator.loop import ReconcileLoop
+from tests.support.waiting import eventually
+
+
+class Passes:
+    """Counts passes; gives what it is told to."""
+
+    def __init__(self, again: float | None = None, failures: int = 0) -> None:
+        self.count = 0
+        self._again = again
+        self._failures = failures
+
+    async def __call__(self) -> float | None:
+        self.count += 1
+        if self.count <= self._failures:
+            raise Unavailable(503, "Down", "the API server is down")
+        return self._again
+
+
+async def running(passes: Callable[[], Awaitable[float | None]]) -> tuple[ReconcileLoop, asyncio.Task[None]]:
+    loop = ReconcileLoop("test", passes, interval=0.0)
+    return loop, asyncio.create_task(loop.run())
+
+
+async def test_it_passes_once_at_start_and_then_when_woken() -> None:
+    passes = Passes()
+    loop, task = await running(passes)
+    await eventually(lambda: passes.count == 1)
+    loop.wake()
+    loop.wake()
+    await eventually(lambda: passes.count == 2)
+    task.cancel()
+
+
+async def test_it_passes_again_when_the_time_that_a_pass_gave_is_over() -> None:
+    passes = Passes(again=0.001)
+    _, task = await running(passes)
+    await eventually(lambda: passes.count >= 3)
+    task.cancel()
+
+
+async def test_a_pass_that_failed_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loops, "FIRST_RETRY", 0.001)
+    passes = Passes(failures=2)
+    _, task = await running(passes)
+    await eventually(lambda: passes.count == 3)
+    task.cancel()

@@ -1,0 +1,72 @@
+"""The mirror that informers feed."""
+
+from typing import Any
+
+from stoker_api.nodecache import NodeCache
+from stoker_operator.core.views import PodView
+from stoker_operator.state import ClusterState, Table
+from tests.unit.stoker_operator.builders import make_node
+
+
+def cache(version: str, address: str, uid: str = "u") -> NodeCache:
+    metadata = {"name": "a", "uid": uid, "resourceVersion": version}
+    return NodeCache.model_validate({"metadata": metadata, "status": {"address": address}})
+
+
+def sidecar(namespace: str = "stoker", **fields: Any) -> PodView:
+    labels = {"app.kubernetes.io/component": "sidecar"}
+    return PodView(namespace, "s", **({"node": "a", "ready": True, "labels": labels} | fields))
+
+
+def test_a_node_has_a_ready_sidecar_when_such_a_pod_of_our_namespace_is_ready_on_it() -> None:
+    state = ClusterState("stoker")
+    state.put(Table.NODES, "a", make_node("a", sidecar_ready=False))
+    for pod, expected in (
+        (sidecar(), True),
+        (sidecar(ready=False), False),
+        (sidecar("elsewhere"), False),
+        (sidecar(node="b"), False),
+        (sidecar(deleting=True), False),
+    ):
+        state.put(Table.PODS, "s", pod)
+        assert state.snapshot().nodes["a"].sidecar_ready is expected
+
+
+def test_listeners_hear_of_changes_and_only_of_their_tables() -> None:
+    state, heard = ClusterState("stoker"), []
+    state.listen(frozenset({Table.NODES}), lambda table, old, new: heard.append((table, old, new)))
+    node = make_node("a")
+    state.put(Table.NODES, "a", node)
+    state.put(Table.NODES, "a", make_node("a"))
+    state.put(Table.PODS, "s", sidecar())
+    state.put(Table.NODES, "a", None)
+    assert heard == [(Table.NODES, None, node), (Table.NODES, node, None)]
+
+
+def test_a_watch_event_that_was_overtaken_by_our_own_write_is_ignored() -> None:
+    state = ClusterState("stoker")
+    state.put(Table.NODE_CACHES, "a", cache("11", "new"))
+    state.put(Table.NODE_CACHES, "a", cache("9", "old"))
+    assert state.snapshot().node_caches["a"].status.address == "new"
+
+
+def test_an_object_that_was_made_anew_replaces_the_old_one() -> None:
+    state = ClusterState("stoker")
+    state.put(Table.NODE_CACHES, "a", cache("11", "old"))
+    state.put(Table.NODE_CACHES, "a", cache("9", "new", uid="other"))
+    assert state.snapshot().node_caches["a"].status.address == "new"
+
+
+def test_a_snapshot_does_not_change_afterwards() -> None:
+    state = ClusterState("stoker")
+    before = state.snapshot()
+    state.put(Table.NODES, "a", make_node("a"))
+    assert dict(before.nodes) == {}
+
+
+def test_the_wish_of_gating_is_told_when_it_differs() -> None:
+    state, heard = ClusterState("stoker"), []
+    state.listen_wanted(lambda: heard.append(dict(state.wanted)))
+    state.set_wanted({"vision/imagenet": frozenset({"a"})})
+    state.set_wanted({"vision/imagenet": frozenset({"a"})})
+    assert heard == [{"vision/imagenet": frozenset({"a"})}]

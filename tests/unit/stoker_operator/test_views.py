@@ -1,0 +1,118 @@
+"""Views parsed from raw objects."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker_api import names
+from stoker_operator.core.quantities import Resources, parse_number, parse_resources, pod_requests, total
+from stoker_operator.core.views import Owner, Taint, parse_node, parse_pod
+
+
+def container(cpu: str, **more: Any) -> dict[str, Any]:
+    return {"name": "c", "resources": {"requests": {"cpu": cpu}}} | more
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("100m", 0.1), ("2", 2), ("1e3", 1000), ("1.5Gi", 1.5 * 2**30), ("5k", 5000), (".5", 0.5)]
+)
+def test_quantities_are_read_as_kubernetes_writes_them(text: str, value: float) -> None:
+    assert float(parse_number(text)) == pytest.approx(value)
+
+
+@pytest.mark.parametrize("text", ["", "abc", "1Xi", "1 Gi"])
+def test_what_is_no_quantity_is_refused_by_name(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a Kubernetes quantity"):
+        parse_number(text)
+
+
+def test_a_pod_asks_for_its_containers_or_its_largest_init_container() -> None:
+    spec = {"initContainers": [container("3")], "containers": [container("1"), container("1")]}
+    assert pod_requests(spec).cpu_milli == 3000
+
+
+def test_a_sidecar_container_counts_beside_the_others() -> None:
+    spec = {"initContainers": [container("1", restartPolicy="Always"), container("2")], "containers": [container("1")]}
+    assert pod_requests(spec).cpu_milli == 3000
+
+
+def test_a_limit_counts_where_there_is_no_request_and_overhead_is_added() -> None:
+    spec = {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "2", "cpu": "1"}}}], "overhead": {"cpu": "250m"}}
+    assert pod_requests(spec) == Resources(cpu_milli=1250, pods=1, extended={"nvidia.com/gpu": 2})
+
+
+def test_only_what_is_asked_for_is_compared() -> None:
+    overcommitted = Resources(cpu_milli=-500, memory=100, pods=1)
+    assert overcommitted.covers(Resources(memory=100, pods=1))
+    assert not overcommitted.covers(Resources(cpu_milli=1))
+    assert not overcommitted.covers(Resources(extended={"nvidia.com/gpu": 1}))
+
+
+@given(st.lists(st.integers(0, 10**6), max_size=5))
+def test_what_was_added_can_be_taken_off(amounts: list[int]) -> None:
+    free = Resources(cpu_milli=10**7, extended={"gpu": 8})
+    used = total(Resources(cpu_milli=amount, extended={"gpu": 1}) for amount in amounts)
+    assert free.minus(used).plus(used) == Resources(cpu_milli=10**7, extended={"gpu": 8})
+
+
+def test_a_node_is_read() -> None:
+    raw = {
+        "metadata": {"name": "n", "uid": "u", "labels": {"gpu": "a100"}},
+        "spec": {"unschedulable": True, "taints": [{"key": "k", "effect": "NoSchedule"}]},
+        "status": {
+            "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
+    node = parse_node(raw)
+    assert (node.ready, node.schedulable, node.taints) == (True, False, (Taint("k", "", "NoSchedule"),))
+    assert node.allocatable == parse_resources({"cpu": 4, "memory": 2**33}, pods=110)
+
+
+def test_a_silent_node_tells_since_when() -> None:
+    condition = {"type": "Ready", "status": "Unknown", "lastTransitionTime": "1970-01-01T00:01:00Z"}
+    node = parse_node({"metadata": {"name": "n"}, "status": {"conditions": [condition]}})
+    assert (node.ready, node.not_ready_since) == (False, 60.0)
+
+
+def managed_pod() -> dict[str, Any]:
+    inline = {"driver": names.CSI_DRIVER, "volumeAttributes": {"dataset": "coco", "datasetNamespace": "team-b"}}
+    return {
+        "metadata": {
+            "namespace": "vision",
+            "name": "p",
+            "labels": {names.LABEL_MANAGED: "true", names.LABEL_GANG: "job"},
+            "annotations": {names.ANNOTATION_DATASETS: "imagenet:/data", names.ANNOTATION_GANG_SIZE: "4"},
+            "ownerReferences": [{"kind": "Job", "name": "job", "uid": "u", "controller": True}],
+        },
+        "spec": {
+            "schedulingGates": [{"name": names.GATE_WARM}],
+            "containers": [container("1")],
+            "nodeSelector": {"gpu": "a100"},
+            "volumes": [{"persistentVolumeClaim": {"claimName": "imagenet"}}, {"csi": inline}, {"emptyDir": {}}],
+        },
+        "status": {"phase": "Pending"},
+    }
+
+
+def test_a_managed_pod_is_read_whole() -> None:
+    pod = parse_pod(managed_pod())
+    assert (pod.gated, pod.managed, pod.gang, pod.gang_size) == (True, True, "job", 4)
+    assert (pod.claims, pod.volumes) == (("imagenet",), ("team-b/coco",))
+    assert (pod.owner, pod.node_selector) == (Owner("Job", "job", "u"), {"gpu": "a100"})
+
+
+def test_of_other_pods_only_what_capacity_needs_is_kept() -> None:
+    raw = managed_pod()
+    raw["metadata"]["labels"], raw["spec"]["schedulingGates"] = {"app": "web"}, []
+    pod = parse_pod(raw)
+    assert (pod.labels, pod.node_selector, pod.datasets) == ({}, {}, "")
+    assert (pod.requests.cpu_milli, pod.uses_data) == (1000, True)
+
+
+def test_a_gate_does_not_hold_a_pod_that_is_being_deleted() -> None:
+    raw = managed_pod()
+    raw["metadata"]["deletionTimestamp"] = "2026-11-21T10:00:00Z"
+    assert not parse_pod(raw).gated

@@ -1,0 +1,66 @@
+"""Names and shapes of what is made beside a Dataset: volume, claim, Role."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker_operator.core.credentials_rbac import SidecarIdentity, role_binding, rules_by_namespace
+from stoker_operator.core.volumes import is_ours, labels_for, persistent_volume, persistent_volume_claim, volume_name
+from tests.unit.stoker_operator.builders import make_dataset
+
+_LABEL = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", fullmatch=True)
+_NAME = st.from_regex(r"[a-z0-9]([-a-z0-9.]{0,250}[a-z0-9])?", fullmatch=True)
+
+
+@given(_LABEL, _NAME)
+def test_volume_names_are_valid(namespace: str, name: str) -> None:
+    made = volume_name(namespace, name)
+    assert len(made) <= 253
+    assert made[-1].isalnum()
+
+
+def test_two_datasets_never_share_a_volume_name() -> None:
+    assert volume_name("a-b", "c") != volume_name("a", "b-c")
+
+
+def test_the_volume_is_for_the_datasets_own_claim_and_no_other() -> None:
+    volume, claim = persistent_volume(make_dataset()), persistent_volume_claim(make_dataset())
+    assert volume["spec"]["claimRef"]["namespace"] == claim["metadata"]["namespace"] == "vision"
+    assert volume["spec"]["claimRef"]["name"] == claim["metadata"]["name"] == "imagenet"
+    assert claim["spec"]["volumeName"] == volume["metadata"]["name"]
+    assert volume["spec"]["csi"]["volumeHandle"] == "vision/imagenet"
+    assert (volume["spec"]["storageClassName"], claim["spec"]["storageClassName"]) == ("", "")
+
+
+def test_what_was_made_is_known_again() -> None:
+    assert is_ours(persistent_volume_claim(make_dataset()))
+    assert not is_ours({"metadata": {"name": "imagenet"}})
+
+
+def test_a_name_too_long_for_a_label_is_shortened() -> None:
+    assert all(len(value) <= 63 for value in labels_for(make_dataset("x" * 200)).values())
+
+
+def test_rules_name_exactly_what_the_namespaces_datasets_name() -> None:
+    def source(**credentials: object) -> dict[str, object]:
+        return {"uri": "s3://bucket/", "credentials": credentials}
+
+    datasets = [
+        make_dataset("a", source=source(secretRef={"name": "keys"})),
+        make_dataset("b", source=source(secretRef={"name": "keys"})),
+        make_dataset("c", source=source(serviceAccount="trainer"), namespace="other"),
+        make_dataset("d", namespace="public"),
+    ]
+    rules = rules_by_namespace(datasets)
+    assert sorted(rules) == ["other", "vision"]
+    assert [(rule["resources"], rule["verbs"], rule["resourceNames"]) for rule in rules["vision"]] == [
+        (["secrets"], ["get"], ["keys"])
+    ]
+    assert [(rule["resources"], rule["verbs"], rule["resourceNames"]) for rule in rules["other"]] == [
+        (["serviceaccounts"], ["get"], ["trainer"]),
+        (["serviceaccounts/token"], ["create"], ["trainer"]),
+    ]
+
+
+def test_the_role_is_bound_to_the_sidecars_alone() -> None:
+    binding = role_binding("vision", SidecarIdentity("stoker", "stoker-sidecar"))
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "namespace": "stoker", "name": "stoker-sidecar"}]
