@@ -1,0 +1,198 @@
+"""The pass over Datasets against the in-memory API server."""
+
+from typing import Any
+
+import pytest
+
+from stoker_api import names
+from stoker_api.dataset import Dataset
+from stoker_api.names import Reason
+from stoker_api.nodecache import NodeCache
+from stoker_kube.errors import Forbidden, Unavailable
+from stoker_kube.events import EventRecorder, ObjectRef
+from stoker_kube.resources import (
+    DATASETS,
+    NODE_CACHES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    ROLE_BINDINGS,
+    ROLES,
+)
+from stoker_operator.core.acceptance import parse_dataset
+from stoker_operator.core.credentials_rbac import SidecarIdentity
+from stoker_operator.core.views import InvalidDataset, parse_pod
+from stoker_operator.handlers.credentials import RoleKeeper
+from stoker_operator.handlers.reconcile import FIGURES_EVERY, DatasetReconciler
+from stoker_operator.handlers.volumes import VolumeKeeper
+from stoker_operator.kube import Writer
+from stoker_operator.state import ClusterState, Table
+from tests.fakes.kube import FakeKube
+from tests.unit.stoker_operator.builders import NOW, V1, make_node, report
+
+
+class Recorded(EventRecorder):
+    """Keeps events instead of writing them."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, str]] = []
+
+    def event(self, ref: ObjectRef, type: str, reason: str, message: str) -> None:
+        self.seen.append((type, str(reason)))
+
+
+class World:
+    """An API server, the mirror of it, and a clock. Nodes and sidecars exist in the mirror only."""
+
+    def __init__(self) -> None:
+        self.kube = FakeKube()
+        self.state = ClusterState("stoker")
+        self.events = Recorded()
+        self.now = NOW
+        writer = Writer(self.kube)
+        self.volumes = VolumeKeeper(writer)
+        roles = RoleKeeper(writer, SidecarIdentity("stoker", "stoker-sidecar"))
+        self.reconciler = DatasetReconciler(self.state, writer, self.events, self.volumes, roles, lambda: self.now)
+
+    def add_node(self, name: str) -> None:
+        self.state.put(Table.NODES, name, make_node(name))
+        labels = {"app.kubernetes.io/component": "sidecar"}
+        raw: dict[str, Any] = {"metadata": {"namespace": "stoker", "name": f"s-{name}", "labels": labels}}
+        raw |= {"spec": {"nodeName": name}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+        self.state.put(Table.PODS, f"stoker/s-{name}", parse_pod(raw))
+
+    async def add_dataset(self, name: str = "imagenet", **spec: Any) -> None:
+        body = {"source": {"uri": "s3://bucket/"}} | spec
+        created = await self.kube.create(DATASETS, {"metadata": {"name": name, "namespace": "vision"}, "spec": body})
+        parsed = parse_dataset(created)
+        table = Table.INVALID_DATASETS if isinstance(parsed, InvalidDataset) else Table.DATASETS
+        self.state.put(table, f"vision/{name}", parsed)
+
+    async def dataset(self, name: str = "imagenet") -> Dataset:
+        return Dataset.model_validate(await self.kube.get(DATASETS, name, "vision"))
+
+    async def cache(self, name: str = "a") -> NodeCache:
+        return NodeCache.model_validate(await self.kube.get(NODE_CACHES, name))
+
+    async def report(self, warm: int, node: str = "a") -> None:
+        """The sidecar answers what it was given, with so many of 1000 bytes warm."""
+        cache, dataset = await self.cache(node), await self.dataset()
+        entry = cache.spec.datasets[0]
+        answer = {"id": entry.listing_id, "version": V1, "files": 10, "bytes": 1000}
+        row = report(dataset, warm).model_copy(update={"version": entry.version}).wire() | {"listing": answer}
+        status = {"datasets": [row], "availableBytes": 10**6, "address": f"{node}:8081"}
+        raw = await self.kube.patch(NODE_CACHES, node, {"status": status}, subresource="status")
+        self.state.put(Table.NODE_CACHES, node, NodeCache.model_validate(raw))
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.add_node("a")
+    return made
+
+
+async def test_a_node_gets_its_cache_and_the_dataset_in_two_passes(world: World) -> None:
+    await world.add_dataset()
+    await world.reconciler.reconcile()
+    await world.reconciler.reconcile()
+    raw = await world.kube.get(NODE_CACHES, "a")
+    assert raw["metadata"]["ownerReferences"][0]["kind"] == "Node"
+    assert [entry.name for entry in (await world.cache()).spec.datasets] == ["imagenet"]
+    assert (await world.dataset()).status.listing_node == "a"
+
+
+async def test_a_pass_with_nothing_new_writes_nothing(world: World) -> None:
+    await world.add_dataset()
+    for _ in range(3):
+        await world.reconciler.reconcile()
+    before = [
+        item["metadata"]["resourceVersion"] for kind in (DATASETS, NODE_CACHES) for item in world.kube.objects(kind)
+    ]
+    world.now += 60
+    await world.reconciler.reconcile()
+    after = [
+        item["metadata"]["resourceVersion"] for kind in (DATASETS, NODE_CACHES) for item in world.kube.objects(kind)
+    ]
+    assert after == before
+
+
+async def test_figures_are_written_every_two_seconds_at_most_and_transitions_at_once(world: World) -> None:
+    await world.add_dataset()
+    for warm in (0, 100):
+        await world.reconciler.reconcile()
+        await world.reconciler.reconcile()
+        await world.report(warm)
+    world.now += FIGURES_EVERY
+    await world.reconciler.reconcile()
+    assert (await world.dataset()).status.cached_percent == "10%"
+    await world.report(200)
+    again = await world.reconciler.reconcile()
+    assert ((await world.dataset()).status.cached_percent, again) == ("10%", FIGURES_EVERY)
+    world.now += FIGURES_EVERY
+    await world.reconciler.reconcile()
+    assert (await world.dataset()).status.cached_percent == "20%"
+    await world.report(1000)
+    await world.reconciler.reconcile()
+    assert (await world.dataset()).status.phase == "Ready"
+    assert ("Normal", Reason.WARM) in world.events.seen
+
+
+async def test_a_refused_write_stops_no_other_and_is_raised_at_the_end(world: World) -> None:
+    world.add_node("b")
+    await world.add_dataset()
+    world.kube.fail_next("patch", NODE_CACHES, Forbidden(403, "Forbidden", "no"))
+    with pytest.raises(Forbidden):
+        await world.reconciler.reconcile()
+    assert len(world.kube.objects(NODE_CACHES)) == 1
+
+
+async def test_an_outage_is_raised_so_that_the_loop_tries_again(world: World) -> None:
+    await world.add_dataset()
+    world.kube.fail_next("patch", NODE_CACHES, Unavailable(503, "Down", "down"))
+    with pytest.raises(Unavailable):
+        await world.reconciler.reconcile()
+    await world.reconciler.reconcile()
+    assert len(world.kube.objects(NODE_CACHES)) == 1
+
+
+async def test_a_dataset_that_does_not_parse_says_why(world: World) -> None:
+    await world.add_dataset(source={"uri": "gs://bucket/"})
+    await world.reconciler.reconcile()
+    accepted = (await world.dataset()).status.conditions[0]
+    assert (accepted.type, accepted.status) == ("Accepted", "False")
+    assert "gs://bucket/ is not supported" in accepted.message
+    assert ("Warning", Reason.INVALID_SPEC) in world.events.seen
+
+
+async def test_volume_and_claim_are_made_and_a_released_volume_is_made_anew(world: World) -> None:
+    await world.add_dataset()
+    await world.reconciler.reconcile()
+    volume = world.kube.objects(PERSISTENT_VOLUMES)[0]
+    assert len(world.kube.objects(PERSISTENT_VOLUME_CLAIMS)) == 1
+    status = {"status": {"phase": "Released"}}
+    await world.kube.patch(PERSISTENT_VOLUMES, volume["metadata"]["name"], status, subresource="status")
+    world.now += 3600
+    await world.reconciler.reconcile()
+    assert world.kube.objects(PERSISTENT_VOLUMES)[0]["metadata"]["uid"] != volume["metadata"]["uid"]
+
+
+async def test_a_foreign_claim_is_left_alone_and_told(world: World) -> None:
+    foreign = {"metadata": {"name": "imagenet", "namespace": "vision"}, "spec": {"volumeName": "theirs"}}
+    await world.kube.create(PERSISTENT_VOLUME_CLAIMS, foreign)
+    await world.add_dataset()
+    await world.reconciler.reconcile()
+    claim = await world.kube.get(PERSISTENT_VOLUME_CLAIMS, "imagenet", "vision")
+    assert claim["spec"]["volumeName"] == "theirs"
+    assert "is not Stoker's" in (await world.dataset()).status.conditions[0].message
+    await world.volumes.remove("vision", "imagenet")
+    assert len(world.kube.objects(PERSISTENT_VOLUME_CLAIMS)) == 1
+
+
+async def test_the_credentials_role_follows_the_datasets(world: World) -> None:
+    await world.add_dataset(source={"uri": "s3://bucket/", "credentials": {"secretRef": {"name": "keys"}}})
+    await world.reconciler.reconcile()
+    role = await world.kube.get(ROLES, names.CREDENTIALS_ROLE, "vision")
+    assert role["rules"][0]["resourceNames"] == ["keys"]
+    world.state.put(Table.DATASETS, "vision/imagenet", None)
+    await world.reconciler.reconcile()
+    assert world.kube.objects(ROLES) == world.kube.objects(ROLE_BINDINGS) == []

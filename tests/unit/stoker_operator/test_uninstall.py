@@ -1,0 +1,128 @@
+"""Taking everything away again, against the in-memory API server."""
+
+from typing import Any
+
+import pytest
+
+from stoker_api import names
+from stoker_kube.resources import (
+    DATASETS,
+    DEPLOYMENTS,
+    LEASES,
+    NODE_CACHES,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+    ROLE_BINDINGS,
+    ROLES,
+    SECRETS,
+)
+from stoker_operator.core.credentials_rbac import SidecarIdentity, role, role_binding
+from stoker_operator.core.volumes import persistent_volume, persistent_volume_claim
+from stoker_operator.errors import UninstallError
+from stoker_operator.uninstall import Installation, Uninstall
+from tests.fakes.kube import FakeKube
+from tests.unit.stoker_operator.builders import listed, make_dataset, mount, report
+
+DATASET = listed(make_dataset())
+
+
+class World:
+    """An installation with one Dataset on one node; waiting is a call of ``on_wait``."""
+
+    def __init__(self) -> None:
+        self.kube = FakeKube()
+        self.told: list[str] = []
+        self.waits = 0
+
+    async def install(self, mounts: tuple[Any, ...] = ()) -> None:
+        await self.kube.create(
+            DEPLOYMENTS, {"metadata": {"name": "stoker-operator", "namespace": "stoker"}, "spec": {"replicas": 2}}
+        )
+        for kind, name in ((LEASES, "stoker-operator"), (SECRETS, "stoker-webhook-tls")):
+            await self.kube.create(kind, {"metadata": {"name": name, "namespace": "stoker"}})
+        ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+        await self.kube.create(NODES, {"metadata": {"name": "a"}, "status": ready})
+        await self.kube.create(NODE_CACHES, {"metadata": {"name": "a"}, "spec": {"datasets": []}})
+        status = {"datasets": [report(DATASET).wire()], "mounts": list(mounts)}
+        await self.kube.patch(NODE_CACHES, "a", {"status": status}, subresource="status")
+        meta = {"name": "imagenet", "namespace": "vision", "finalizers": [names.FINALIZER, "other/finalizer"]}
+        await self.kube.create(DATASETS, {"metadata": meta, "spec": DATASET.spec.wire()})
+        await self.kube.create(PERSISTENT_VOLUMES, persistent_volume(DATASET))
+        await self.kube.create(PERSISTENT_VOLUME_CLAIMS, persistent_volume_claim(DATASET))
+        rules: tuple[dict[str, Any], ...] = ({"resources": ["secrets"]},)
+        await self.kube.create(ROLES, role("vision", rules))
+        await self.kube.create(ROLE_BINDINGS, role_binding("vision", SidecarIdentity("stoker", "stoker-sidecar")))
+
+    async def add_held_pod(self) -> None:
+        meta = {"name": "held", "namespace": "vision", "labels": {names.LABEL_MANAGED: "true"}}
+        gates = [{"name": "other"}, {"name": names.GATE_WARM}]
+        await self.kube.create(PODS, {"metadata": meta, "spec": {"schedulingGates": gates, "containers": []}})
+
+    async def on_wait(self, _seconds: float) -> None:
+        """The second that is waited: the sidecar has cleaned its disk by then."""
+        self.waits += 1
+        await self.kube.patch(NODE_CACHES, "a", {"status": {"datasets": []}}, subresource="status")
+
+    async def uninstall(self, ignore_pods: bool = False) -> None:
+        what = Installation("stoker", "stoker-operator", "stoker-operator", "stoker-webhook-tls", 3.0, ignore_pods)
+        await Uninstall(self.kube, what, self.told.append, self.on_wait).run()
+
+
+@pytest.fixture
+async def world() -> World:
+    made = World()
+    await made.install()
+    return made
+
+
+async def test_nothing_that_the_operator_made_is_left(world: World) -> None:
+    await world.uninstall()
+    for kind in (NODE_CACHES, PERSISTENT_VOLUMES, PERSISTENT_VOLUME_CLAIMS, ROLES, ROLE_BINDINGS, LEASES, SECRETS):
+        assert world.kube.objects(kind) == [], kind.kind
+
+
+async def test_the_operator_is_stopped_first(world: World) -> None:
+    await world.uninstall()
+    assert (await world.kube.get(DEPLOYMENTS, "stoker-operator", "stoker"))["spec"]["replicas"] == 0
+    assert world.told.index("the operator has stopped") < world.told.index("1 nodes are clean")
+
+
+async def test_datasets_stay_without_our_finalizer_and_with_others(world: World) -> None:
+    await world.uninstall()
+    assert (await world.kube.get(DATASETS, "imagenet", "vision"))["metadata"]["finalizers"] == ["other/finalizer"]
+
+
+async def test_it_waits_until_the_disks_are_clean(world: World) -> None:
+    await world.uninstall()
+    assert world.waits == 1
+    assert "waiting: nodes a clean their disks" in world.told
+
+
+async def test_held_pods_are_let_go_and_other_gates_stay(world: World) -> None:
+    await world.add_held_pod()
+    await world.uninstall()
+    assert (await world.kube.get(PODS, "held", "vision"))["spec"]["schedulingGates"] == [{"name": "other"}]
+
+
+async def test_pods_that_use_a_dataset_stop_it_with_their_names() -> None:
+    world = World()
+    await world.install(mounts=(mount(DATASET),))
+    with pytest.raises(UninstallError, match="pods still use Datasets: 1 pod: vision/trainer on a; delete them"):
+        await world.uninstall()
+    assert len(world.kube.objects(PERSISTENT_VOLUMES)) == 1
+    await world.uninstall(ignore_pods=True)
+    assert world.kube.objects(PERSISTENT_VOLUMES) == []
+
+
+async def test_it_can_be_repeated(world: World) -> None:
+    await world.uninstall()
+    await world.uninstall()
+    assert world.told[-1].startswith("done")
+
+
+async def test_a_volume_of_somebody_else_is_left_alone(world: World) -> None:
+    await world.kube.create(PERSISTENT_VOLUMES, {"metadata": {"name": "theirs"}})
+    await world.uninstall()
+    assert [item["metadata"]["name"] for item in world.kube.objects(PERSISTENT_VOLUMES)] == ["theirs"]
