@@ -11,10 +11,11 @@ from stoker_api.dataset import MountMode
 from stoker_api.nodecache import NodeCacheStatus
 from stoker_kube.api import Kube
 from stoker_sidecar.core.commands import Held
-from stoker_sidecar.core.status import Facts, node_status
+from stoker_sidecar.core.status import Disk, Facts, node_status, steady
 from stoker_sidecar.csi.keeper_client import KeeperClient
 from stoker_sidecar.csi.mounter import Mounter
 from stoker_sidecar.csi.publisher import Publisher
+from stoker_sidecar.csi.registration import RegistrationService
 from stoker_sidecar.csi.server import Driver, serve_driver
 from stoker_sidecar.csi.table import JsonMountTable
 from stoker_sidecar.csi.versions import CacheFolders
@@ -58,7 +59,7 @@ class Agent:
         self._kube = kube
         self._link = FetcherLink(paths.fetcher_socket, self._plan, self._held)
         self._port = settings.http_port
-        self._registration_error = lambda: ""
+        self._registration: RegistrationService | None = None
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Serve until ``stopping`` is set; stops within about 3 s. Raises OSError when a socket or port cannot be had."""
@@ -66,10 +67,9 @@ class Agent:
             http = NodeHttp(self._settings.paths.cache_root, self._not_ready, self._metrics.render)
             await stack.enter_async_context(serve_http(http.application(), self._port))
             driver = Driver(self._settings.node.name, self._version, self._settings.paths.kubelet_dir)
-            registration = await stack.enter_async_context(
+            self._registration = await stack.enter_async_context(
                 serve_driver(driver, self._publisher, lambda: self._plan.synced, self._metrics.observe_call)
             )
-            self._registration_error = lambda: registration.error
             log.info("serving node %s: HTTP on port %d, CSI on %s", driver.node_name, self._port, driver.csi_socket)
             await self._side_by_side(stopping)
 
@@ -106,7 +106,7 @@ class Agent:
             rows=plan.rows,
             leftovers=plan.leftovers,
             mounts=self._publisher.rows(),
-            disk=plan.disk,
+            disk=steady(plan.disk, _disk_of(written)) if written else plan.disk,
             modes=self._modes,
             address=_host_port(self._settings.node.address, self._port),
             version=self._version,
@@ -122,8 +122,9 @@ class Agent:
                 "The fetcher does not answer, so nothing new reaches this node's disk; what is there is served. "
                 "Look at the logs of the node's stoker-sidecar pod."
             )
-        if error := self._registration_error():
-            return f"The kubelet refused to register the CSI driver, so pods cannot mount datasets here: {error}"
+        if self._registration is not None and self._registration.error:
+            why = self._registration.error
+            return f"The kubelet refused to register the CSI driver, so pods cannot mount datasets here: {why}"
         return ""
 
     def _not_ready(self) -> str:
@@ -133,6 +134,10 @@ class Agent:
         if not self._plan.fetcher_connected:
             return "The fetcher does not answer yet."
         return ""
+
+
+def _disk_of(status: NodeCacheStatus) -> Disk:
+    return Disk(status.capacity_bytes, status.used_bytes, status.available_bytes)
 
 
 def _host_port(address: str, port: int) -> str:

@@ -1,7 +1,7 @@
 """Wait for a condition with a deadline, instead of sleeping and hoping."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -25,3 +25,16 @@ async def take(count: int, stream: AsyncIterator[T], seconds: float = SECONDS) -
     """The next ``count`` items. Raises TimeoutError."""
     async with asyncio.timeout(seconds):
         return [await anext(stream) for _ in range(count)]
+
+
+async def eventually_async(look: Callable[[], Awaitable[T | None]], seconds: float = SECONDS) -> T:
+    """Ask until the answer is true, with a pause between two questions; the answer. Raises TimeoutError."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    while not (answer := await look()):
+        if loop.time() > deadline:
+            raise TimeoutError(f"waited {seconds} s in vain for {look}")
+        turn = loop.create_future()
+        loop.call_later(0.05, turn.set_result, None)  # kind to the server that is asked
+        await turn
+    return answer

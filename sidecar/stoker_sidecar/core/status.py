@@ -14,8 +14,8 @@ from stoker_api.nodecache import (
     NodePhase,
 )
 
-# Free space moves with everything else on the disk; steps of a thousandth keep an idle node from writing all day.
-_STEPS = 1000
+# Share of the disk. Free space moves with everything else on the disk; smaller moves than this are not worth a write.
+_STEADY = 0.01
 _FIGURES = {
     "warm_files": 0,
     "warm_bytes": 0,
@@ -52,11 +52,17 @@ class Facts:
     now: str
 
 
+def steady(now: Disk, last: Disk) -> Disk:
+    """``now``, but with the free space and size of ``last`` where they hardly moved, so that an idle node stays silent."""
+    margin = _STEADY * last.capacity
+    moved = abs(now.available - last.available) > margin or abs(now.capacity - last.capacity) > margin
+    return now if moved else Disk(last.capacity, now.used, last.available)
+
+
 def node_status(facts: Facts, conditions: Iterable[Condition] = ()) -> NodeCacheStatus:
     """The status; ``conditions`` are the ones written last, for their transition times."""
     datasets = tuple(_planned(dataset, facts) for dataset in facts.plan) + tuple(_leftovers(facts))
     busy = sum(row.phase in (NodePhase.LISTING, NodePhase.WARMING) for row in datasets)
-    step = max(1, facts.disk.capacity // _STEPS)
     return NodeCacheStatus(
         observed_generation=facts.generation,
         conditions=(_ready(facts, conditions),),
@@ -65,7 +71,7 @@ def node_status(facts: Facts, conditions: Iterable[Condition] = ()) -> NodeCache
         modes=facts.modes,
         capacity_bytes=facts.disk.capacity,
         used_bytes=facts.disk.used,
-        available_bytes=facts.disk.available // step * step,
+        available_bytes=facts.disk.available,
         capacity=format_bytes(facts.disk.capacity),
         used=format_bytes(facts.disk.used),
         warming=f"{busy}/{len(facts.plan)}",

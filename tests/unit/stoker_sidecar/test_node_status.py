@@ -6,7 +6,7 @@ import pytest
 
 from stoker_api.dataset import MountMode, Source
 from stoker_api.nodecache import NodeDataset, NodeDatasetStatus, NodeError, NodeMount, NodePhase
-from stoker_sidecar.core.status import Disk, Facts, is_urgent, mode_now, node_status
+from stoker_sidecar.core.status import Disk, Facts, is_urgent, mode_now, node_status, steady
 
 DIGITS = NodeDataset(namespace="vision", name="digits", uid="u1", source=Source(uri="s3://bucket/digits/"))
 ROW = NodeDatasetStatus(
@@ -86,9 +86,23 @@ def test_trouble_flips_the_ready_condition_with_its_sentence() -> None:
 
 
 def test_small_moves_of_the_free_space_are_not_told() -> None:
-    before = node_status(facts())
-    after = node_status(facts(disk=Disk(capacity=100 * GIB, used=GIB, available=50 * GIB + 4096)))
-    assert before == after
+    last = Disk(capacity=100 * GIB, used=GIB, available=50 * GIB)
+    assert steady(Disk(100 * GIB + 4096, GIB, 50 * GIB + 4096), last) == last
+
+
+def test_what_the_cache_uses_is_told_though_the_free_space_stays() -> None:
+    last = Disk(capacity=100 * GIB, used=GIB, available=50 * GIB)
+    assert steady(Disk(100 * GIB, GIB + 1, 50 * GIB - 1), last) == Disk(100 * GIB, GIB + 1, 50 * GIB)
+
+
+def test_large_moves_of_the_free_space_are_told() -> None:
+    now = Disk(capacity=100 * GIB, used=GIB, available=40 * GIB)
+    assert steady(now, Disk(capacity=100 * GIB, used=GIB, available=50 * GIB)) == now
+
+
+def test_the_first_figures_are_told() -> None:
+    now = Disk(capacity=100 * GIB, used=GIB, available=40 * GIB)
+    assert steady(now, Disk()) == now
 
 
 @pytest.mark.parametrize(

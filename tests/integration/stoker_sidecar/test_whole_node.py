@@ -1,0 +1,231 @@
+"""A whole sidecar, as on a node: keeper, agent, fetcher and FUSE server as processes, a real API server, gRPC as the kubelet speaks it.
+
+The test plays the operator (it writes NodeCache.spec) and the kubelet (it calls the CSI socket); the source is a folder.
+"""
+
+import hashlib
+import os
+import shlex
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import grpc
+import pytest
+
+from stoker_api import names
+from stoker_kube.api import Kube, Object
+from stoker_kube.resources import NODE_CACHES
+from stoker_sidecar.csi.pb import csi_pb2
+from tests.support.apiserver import ApiServer
+from tests.support.csi_driver import node_folder
+from tests.support.keeper import Keeper, mounts_below
+from tests.support.ports import free_ports
+from tests.support.waiting import eventually_async
+
+pytestmark = pytest.mark.root
+SECONDS = 30.0
+FILES = {f"class-{n % 4}/{n}.bin": bytes([n]) * (1000 + 37 * n) for n in range(40)}
+MODE = csi_pb2.VolumeCapability.AccessMode.SINGLE_NODE_WRITER
+
+
+@dataclass
+class Node:
+    """A node whose sidecar runs."""
+
+    name: str
+    kube: Kube
+    keeper: Keeper
+    folder: Path
+    source: Path
+
+    def dataset(self, **fields: object) -> Object:
+        source = {"uri": f"file://{self.source}"}
+        return {"namespace": "vision", "name": "digits", "uid": "u1", "generation": 1, "source": source} | fields
+
+    async def plan(self, *datasets: Object) -> None:
+        body = {"metadata": {"name": self.name}, "spec": {"datasets": list(datasets)}}
+        await self.kube.apply(NODE_CACHES, body, field_manager="operator")
+
+    async def status(self) -> Object:
+        return dict((await self.kube.get(NODE_CACHES, self.name)).get("status", {}))
+
+    async def until(self, condition: Callable[[Object], bool]) -> Object:
+        """The status of the dataset once it fulfils ``condition``."""
+
+        async def look() -> Object | None:
+            rows = (await self.status()).get("datasets", [])
+            return next((row for row in rows if row["uid"] == "u1" and condition(row)), None)
+
+        return await eventually_async(look, SECONDS)
+
+    async def listed(self) -> str:
+        """Have the source listed; the version's digest."""
+        await self.plan(self.dataset(listingId="one"))
+        row = await self.until(lambda row: row.get("listing", {}).get("id") == "one")
+        assert "error" not in row["listing"], row["listing"]
+        return str(row["listing"]["version"])
+
+    async def warm(self) -> str:
+        """Have everything fetched; the version's digest."""
+        digest = await self.listed()
+        await self.plan(self.dataset(listingId="one", version=digest, eager=True))
+        await self.until(lambda row: row["phase"] == "Warm")
+        return digest
+
+    def target(self, pod: str) -> Path:
+        return self.folder / "kubelet" / "pods" / pod / "mount"
+
+    async def publish(self, pod: str) -> Path:
+        """As the kubelet does for an inline volume; where the pod sees it."""
+        who = {names.CSI_POD_NAMESPACE: "vision", names.CSI_POD_NAME: pod, names.CSI_POD_UID: pod}
+        message = csi_pb2.NodePublishVolumeRequest(
+            volume_id=f"csi-{pod}",
+            target_path=str(self.target(pod)),
+            volume_capability={"mount": {}, "access_mode": {"mode": MODE}},
+            volume_context=who | {names.CSI_EPHEMERAL: "true", "dataset": "digits"},
+        )
+        await self._call("NodePublishVolume", message, csi_pb2.NodePublishVolumeResponse)
+        return self.target(pod)
+
+    async def unpublish(self, pod: str) -> None:
+        message = csi_pb2.NodeUnpublishVolumeRequest(volume_id=f"csi-{pod}", target_path=str(self.target(pod)))
+        await self._call("NodeUnpublishVolume", message, csi_pb2.NodeUnpublishVolumeResponse)
+
+    async def _call(self, method: str, message: object, answer: type) -> None:
+        socket = self.folder / "kubelet" / "plugins" / names.CSI_DRIVER / "csi.sock"
+        async with grpc.aio.insecure_channel(f"unix:{socket}") as channel:
+            call = channel.unary_unary(
+                f"/csi.v1.Node/{method}",
+                request_serializer=lambda request: request.SerializeToString(),
+                response_deserializer=answer.FromString,
+            )
+            await call(message, timeout=SECONDS, wait_for_ready=True)
+
+
+def agent_arguments(name: str, folder: Path, kubeconfig: Path) -> list[str]:
+    paths = {
+        "kubelet-dir": "kubelet",
+        "cache-root": "k/cache",
+        "mount-root": "k/mnt",
+        "state-dir": "state",
+        "run-dir": "k/run",
+    }
+    flags = {"node-name": name, "kubeconfig": kubeconfig, "pod-ip": "127.0.0.1", "http-port": free_ports(1)[0]}
+    flags |= {flag: folder / path for flag, path in paths.items()}
+    return ["--", *(f"--{flag}={value}" for flag, value in flags.items())]
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with node_folder() as short:
+        yield short
+
+
+@asynccontextmanager
+async def running(apiserver: ApiServer, folder: Path) -> AsyncIterator[Node]:
+    python = shlex.quote(sys.executable)
+    name = f"node-{uuid4().hex[:8]}"
+    source = folder / "source"
+    for path, data in FILES.items():
+        (source / path).parent.mkdir(parents=True, exist_ok=True)
+        (source / path).write_bytes(data)
+    keeper = Keeper(
+        folder / "k",
+        agent=f"{python} -m stoker_sidecar.main",
+        fetcher=f"{python} -m stoker_sidecar.fetcher",
+        options=agent_arguments(name, folder, apiserver.kubeconfig),
+    )
+    async with await apiserver.client() as kube:
+        with keeper:
+            yield Node(name, kube, keeper, folder, source)
+
+
+@pytest.fixture
+async def node(apiserver: ApiServer, folder: Path) -> AsyncIterator[Node]:
+    async with running(apiserver, folder) as one:
+        yield one
+
+
+def runs(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+def resident_megabytes(pid: int) -> float:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+async def test_a_dataset_is_listed_warmed_mounted_natively_and_cleaned(node: Node) -> None:
+    await node.warm()
+    row = await node.until(lambda row: row["warmFiles"] == len(FILES))
+    assert row["warmBytes"] == sum(map(len, FILES.values()))
+    seen = await node.publish("pod-1")
+    assert hashes(seen) == hashes(node.source)
+    assert await mode_of(node, "pod-1") == "native"
+    await node.unpublish("pod-1")
+    await node.plan()
+
+    async def clean() -> bool:
+        return not (await node.status())["datasets"]
+
+    assert await eventually_async(clean, SECONDS)
+    assert not list((node.folder / "k" / "cache" / "datasets").iterdir())
+
+
+async def test_a_cold_dataset_is_read_through_and_its_pod_ends_native(node: Node) -> None:
+    digest = await node.listed()
+    await node.plan(node.dataset(listingId="one", version=digest))
+    seen = await node.publish("pod-1")
+    assert (await mode_of(node, "pod-1")) == "fuse"
+    assert (seen / "class-0" / "0.bin").read_bytes() == FILES["class-0/0.bin"]
+    await node.plan(node.dataset(listingId="one", version=digest, eager=True))
+
+    async def native() -> bool:
+        return await mode_of(node, "pod-1") == "native"
+
+    assert await eventually_async(native, SECONDS)
+    assert hashes(seen) == hashes(node.source)
+
+
+async def mode_of(node: Node, pod: str) -> str:
+    async def look() -> str | None:
+        rows = (await node.status()).get("mounts", [])
+        return next((row["mode"] for row in rows if row["pod"] == pod and row.get("mode")), None)
+
+    return await eventually_async(look, SECONDS)
+
+
+async def test_a_killed_agent_comes_back_with_its_plan_and_its_mounts(node: Node) -> None:
+    await node.warm()
+    seen = await node.publish("pod-1")
+    agent = next(row for row in node.keeper.call(op="list")["children"] if row["name"] == "agent")
+    os.kill(agent["pid"], signal.SIGKILL)
+    assert hashes(seen) == hashes(node.source)
+    again = await node.publish("pod-1")
+    assert len(mounts_below(again)) == 1
+    await node.unpublish("pod-1")
+    assert not mounts_below(again)
+
+
+async def test_a_stopped_sidecar_leaves_nothing_running(node: Node) -> None:
+    await node.warm()
+    pids = node.keeper.pids()
+    assert node.keeper.stop() == 0
+    assert not any(map(runs, pids))
+
+
+async def test_the_agent_stays_small(node: Node) -> None:
+    await node.warm()
+    await node.publish("pod-1")
+    agent = next(row for row in node.keeper.call(op="list")["children"] if row["name"] == "agent")
+    assert resident_megabytes(agent["pid"]) < 120  # the agent's share of the sidecar's 300
