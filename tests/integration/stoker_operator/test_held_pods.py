@@ -1,0 +1,150 @@
+"""Held pods and TrainingJobs with a leading operator on a real API server, which checks every patch of theirs."""
+
+from typing import Any
+
+import pytest
+
+from stoker_api import names
+from stoker_api.release import Release
+from stoker_kube.resources import JOBS, NODES, PODS, SERVICES, TRAINING_JOBS
+from tests.integration.stoker_operator.conftest import World
+from tests.support.fake_sidecar import FakeSidecar
+
+OWN_TERMS = [{"matchExpressions": [{"key": "test", "operator": "Exists"}]}]
+
+
+async def add_roomy_node(world: World) -> FakeSidecar:
+    """A node with room for pods."""
+    sidecar = await world.add_node()
+    status = {"status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}}
+    await world.kube.patch(NODES, sidecar.node, status, subresource="status")
+    # The node controller, which is not here, would take the taint of a new node off.
+    await world.kube.patch(NODES, sidecar.node, {"spec": {"taints": None}})
+    return sidecar
+
+
+async def add_held_pod(world: World, affinity: Any = None, **annotations: str) -> None:
+    """A pod as the webhook leaves it."""
+    metadata = {
+        "name": "pod",
+        "namespace": world.namespace,
+        "labels": {names.LABEL_MANAGED: "true"},
+        "annotations": {names.ANNOTATION_DATASETS: "digits"} | annotations,
+    }
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "1"}}}
+    spec: dict[str, Any] = {"containers": [container], "schedulingGates": [{"name": names.GATE_WARM}]}
+    spec |= {"nodeSelector": {"test": world.label}} | ({"affinity": affinity} if affinity else {})
+    await world.kube.create(PODS, {"metadata": metadata, "spec": spec})
+
+
+def is_released(pod: dict[str, Any]) -> bool:
+    return not pod["spec"].get("schedulingGates")
+
+
+def says_why(pod: dict[str, Any]) -> bool:
+    return "0 of 1 nodes warm enough" in pod["metadata"]["annotations"].get(names.ANNOTATION_WAITING, "")
+
+
+@pytest.mark.parametrize("affinity", [None, "own terms"])
+async def test_a_pod_is_held_with_a_reason_and_goes_to_the_node_that_got_warm(world: World, affinity: Any) -> None:
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": OWN_TERMS}}
+    sidecar = await add_roomy_node(world)
+    sidecar.share = 0.25
+    await world.add_dataset(scheduling={"mode": "Require"})
+    await add_held_pod(world, {"nodeAffinity": required} if affinity else None)
+    await world.until(PODS, "pod", says_why)
+
+    sidecar.share = 1.0
+    await sidecar.report()
+    pod = await world.until(PODS, "pod", is_released)
+    record = Release.model_validate_json(pod["metadata"]["annotations"][names.ANNOTATION_RELEASED])
+    assert [one.name for one in record.nodes] == [sidecar.node]
+    assert names.ANNOTATION_WAITING not in pod["metadata"]["annotations"]
+    assert sidecar.node in str(pod["spec"]["affinity"])
+
+
+async def test_a_cold_dataset_of_no_replicas_is_warmed_where_the_held_pod_may_run(world: World) -> None:
+    sidecar = await add_roomy_node(world)
+    sidecar.share = 1.0
+    await world.add_dataset(cache={"replicas": 0, "nodeSelector": {"test": world.label}}, warm={"policy": "OnDemand"})
+    await add_held_pod(world)
+    pod = await world.until(PODS, "pod", is_released)
+    assert sidecar.node in str(pod["spec"]["affinity"])
+
+
+async def test_max_wait_lets_a_pod_go_cold(world: World) -> None:
+    await add_roomy_node(world)
+    await world.add_dataset()
+    await add_held_pod(world, **{names.ANNOTATION_MAX_WAIT: "1s"})
+    pod = await world.until(PODS, "pod", is_released)
+    record = Release.model_validate_json(pod["metadata"]["annotations"][names.ANNOTATION_RELEASED])
+    assert record.reason == "MaxWaitPassed"
+
+
+async def add_training_job(world: World, **spec: Any) -> None:
+    template = {"spec": {"containers": [{"name": "trainer", "image": "none"}]}}
+    body = {"template": template, "workers": 2, "datasets": [{"name": "digits", "mountPath": "/data"}]} | spec
+    await world.kube.create(TRAINING_JOBS, {"metadata": {"name": "ddp", "namespace": world.namespace}, "spec": body})
+
+
+def phase_is(phase: str) -> Any:
+    return lambda raw: raw.get("status", {}).get("phase") == phase
+
+
+def reason_is(kind: str, reason: str) -> Any:
+    def holds(raw: dict[str, Any]) -> bool:
+        conditions = raw.get("status", {}).get("conditions", [])
+        return any((one["type"], one["reason"]) == (kind, reason) for one in conditions)
+
+    return holds
+
+
+@pytest.mark.parametrize("framework", ["pytorch", "tensorflow", "jax", "none"])
+async def test_the_api_server_takes_service_and_job_of_each_framework(world: World, framework: str) -> None:
+    await world.add_dataset()
+    await add_training_job(world, framework=framework)
+    job = await world.until(JOBS, "ddp", lambda raw: True)
+    assert job["spec"]["template"]["spec"]["subdomain"] == "ddp"
+    assert (await world.until(SERVICES, "ddp", lambda raw: True))["spec"]["clusterIP"] == "None"
+
+
+async def test_a_training_job_waits_for_its_dataset_and_then_starts(world: World) -> None:
+    await add_training_job(world)
+    await world.until(TRAINING_JOBS, "ddp", reason_is("DataReady", "DatasetNotFound"))
+    await world.add_dataset()
+    await world.until(JOBS, "ddp", lambda raw: True)
+
+
+async def test_a_template_that_the_api_server_refuses_is_told_in_its_words(world: World) -> None:
+    await world.add_dataset()
+    await add_training_job(world, template={"spec": {"containers": [{"name": "No Name", "image": "x"}]}})
+    raw = await world.until(TRAINING_JOBS, "ddp", reason_is("Accepted", "InvalidSpec"))
+    accepted = next(one for one in raw["status"]["conditions"] if one["type"] == "Accepted")
+    assert "containers[0].name" in accepted["message"]
+
+
+async def test_workers_can_change_while_suspended_and_only_then(world: World) -> None:
+    await world.add_dataset()
+    await add_training_job(world, suspend=True)
+    await world.until(TRAINING_JOBS, "ddp", phase_is("Suspended"))
+    await world.kube.patch(TRAINING_JOBS, "ddp", {"spec": {"workers": 3}}, world.namespace)
+    await world.until(JOBS, "ddp", lambda raw: raw["spec"]["completions"] == 3)
+    await world.kube.patch(TRAINING_JOBS, "ddp", {"spec": {"suspend": False}}, world.namespace)
+    await world.until(JOBS, "ddp", lambda raw: raw["spec"]["suspend"] is False)
+
+
+async def test_a_finished_training_job_is_deleted_when_its_time_is_over(world: World) -> None:
+    await world.add_dataset()
+    await add_training_job(world, ttlSecondsAfterFinished=0)
+    await world.until(JOBS, "ddp", lambda raw: True)
+    await world.kube.patch(JOBS, "ddp", {"status": finished_status()}, world.namespace, subresource="status")
+    await world.until_gone(TRAINING_JOBS, "ddp")
+
+
+def finished_status() -> dict[str, Any]:
+    """What the Job controller, which is not here, writes at the end."""
+    now = "2026-11-21T10:00:00Z"
+    kinds = ("SuccessCriteriaMet", "Complete")
+    conditions = [{"type": kind, "status": "True", "lastTransitionTime": now} for kind in kinds]
+    times = {"startTime": now, "completionTime": now}
+    return times | {"conditions": conditions, "succeeded": 2, "completedIndexes": "0-1"}

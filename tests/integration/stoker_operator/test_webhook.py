@@ -1,0 +1,117 @@
+"""The webhook behind a real API server, with the chart's own configuration: who is called, injected, refused."""
+
+import uuid
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from stoker_api import names
+from stoker_kube.api import Kube
+from stoker_kube.errors import Invalid
+from stoker_kube.resources import MUTATING_WEBHOOKS, PODS
+from stoker_operator.core.catalog import CatalogEntry
+from stoker_operator.webhook.review import Result
+from stoker_operator.webhook.rotation import OwnCertificateNames, OwnCertificates, new_tls_context
+from stoker_operator.webhook.server import REQUESTS, WebhookServer
+from tests.integration.stoker_operator.conftest import poll
+from tests.support.apiserver import ApiServer
+from tests.support.chart import of_kind, render
+
+
+@dataclass
+class Admission:
+    """A webhook that the API server calls for one namespace."""
+
+    kube: Kube
+    namespace: str
+
+    async def create(self, datasets: str = "", name: str = "pod", **spec: Any) -> dict[str, Any]:
+        annotations = {names.ANNOTATION_DATASETS: datasets} if datasets else {}
+        container = {"name": "main", "image": "busybox"}
+        body = {"metadata": {"name": name, "annotations": annotations}, "spec": {"containers": [container]} | spec}
+        return await self.kube.create(PODS, body, self.namespace)
+
+
+@pytest.fixture
+async def admission(apiserver: ApiServer, namespace: str) -> AsyncIterator[Admission]:
+    tls = new_tls_context()
+    catalog = {f"{namespace}/imagenet": CatalogEntry(namespace, "imagenet")}
+    server = WebhookServer(lambda: catalog, tls, "127.0.0.1", 0)
+    async with await apiserver.client() as kube:
+        # Pods of this API server get no ServiceAccount from a controller: make the one that admission asks for.
+        apiserver.kubectl("create", "serviceaccount", "default", "-n", namespace)
+        name = f"stoker-{uuid.uuid4().hex[:8]}"
+        # Nothing is called before there is a certificate, so the port may be known first.
+        certificates = OwnCertificates(
+            kube, OwnCertificateNames(namespace, "tls", name, ("127.0.0.1",)), tls, lambda: datetime.now(UTC)
+        )
+        await certificates.ensure()
+        await server.start()
+        await kube.create(MUTATING_WEBHOOKS, configuration(name, namespace, server.port))
+        await certificates.ensure()
+        admission = Admission(kube, namespace)
+        await until_called(admission)
+        yield admission
+        await kube.delete(MUTATING_WEBHOOKS, name)
+    await server.stop()
+
+
+def configuration(name: str, namespace: str, port: int) -> dict[str, Any]:
+    """The chart's, with an address that reaches the test, and for the test's namespace alone."""
+    (body,) = of_kind(render({}), "MutatingWebhookConfiguration")
+    body["metadata"] = {"name": name}
+    for webhook in body["webhooks"]:
+        webhook["clientConfig"] = {"url": f"https://127.0.0.1:{port}/mutate"}
+        webhook["namespaceSelector"] = {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
+        webhook["failurePolicy"] = "Ignore"
+    return dict(body)
+
+
+async def until_called(admission: Admission) -> None:
+    """The API server takes a new configuration into use a moment after it was made: ask until it does."""
+
+    async def is_injected() -> bool | None:
+        pod = await admission.create("imagenet:/data", name=f"probe-{uuid.uuid4().hex[:8]}")
+        return True if names.LABEL_MANAGED in pod["metadata"].get("labels", {}) else None
+
+    await poll(is_injected)
+
+
+def called() -> float:
+    return float(sum(REQUESTS.labels(result.value)._value.get() for result in Result))
+
+
+async def test_an_annotated_pod_is_injected_and_the_api_server_takes_it(admission: Admission) -> None:
+    pod = await admission.create("imagenet:/data")
+    assert pod["spec"]["schedulingGates"] == [{"name": names.GATE_WARM}]
+    mounts = pod["spec"]["containers"][0]["volumeMounts"]
+    assert [one["mountPropagation"] for one in mounts if one["mountPath"] == "/data"] == ["HostToContainer"]
+
+
+async def test_a_pod_without_the_annotation_never_reaches_the_webhook(admission: Admission) -> None:
+    before = called()
+    await admission.create()
+    assert called() == before
+    await admission.create("imagenet:/data", name="annotated")
+    assert called() > before
+
+
+async def test_a_pod_with_its_node_set_is_taken_without_gate(admission: Admission) -> None:
+    pod = await admission.create("imagenet:/data", nodeName="node-a")
+    assert "schedulingGates" not in pod["spec"]
+
+
+@pytest.mark.parametrize(
+    ("datasets", "sentence"),
+    [
+        ("imagnet:/data", "does not exist: did you mean"),
+        ("imagenet:data", "needs an absolute path"),
+        ("imagenet:/a, imagenet:/a", "give each Dataset its own path"),
+    ],
+)
+async def test_a_refusal_reaches_the_user_as_a_sentence(admission: Admission, datasets: str, sentence: str) -> None:
+    with pytest.raises(Invalid, match=sentence):
+        await admission.create(datasets)
