@@ -1,5 +1,6 @@
 """A real kube-apiserver keeps the contract through the real client, and the client translates what only a server can do."""
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -8,8 +9,8 @@ import yaml
 
 from stoker_kube.api import Kube
 from stoker_kube.client import KubeClient
-from stoker_kube.errors import Invalid, Unauthorized, Unavailable
-from stoker_kube.resources import CONFIG_MAPS, DATASETS, SERVICE_ACCOUNTS
+from stoker_kube.errors import ConfigError, Invalid, Unauthorized, Unavailable
+from stoker_kube.resources import CONFIG_MAPS, DATASETS, NAMESPACES, SERVICE_ACCOUNTS
 from tests.contract.stoker_kube.kube_contract import KubeContract, config_map
 from tests.support.apiserver import ApiServer
 
@@ -62,3 +63,31 @@ async def test_a_server_that_is_down_is_unavailable_and_named(apiserver: ApiServ
     async with await KubeClient.connect(file) as client:
         with pytest.raises(Unavailable, match=r"https://127\.0\.0\.1:1"):
             await client.server_version()
+
+
+def exec_kubeconfig(apiserver: ApiServer, folder: Path, credential: Path) -> Path:
+    """A kubeconfig whose token comes from a program, as cloud providers write them."""
+    config = yaml.safe_load(apiserver.kubeconfig.read_text())
+    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "cat", "args": [str(credential)]}
+    config["users"][0]["user"] = {"exec": plugin | {"interactiveMode": "Never"}}
+    file = folder / "kubeconfig"
+    file.write_text(yaml.safe_dump(config))
+    return file
+
+
+def exec_credential(token: str) -> str:
+    body = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": token}}
+    return json.dumps(body)
+
+
+async def test_a_token_that_expired_is_asked_for_again(apiserver: ApiServer, tmp_path: Path) -> None:
+    credential = tmp_path / "credential.json"
+    credential.write_text(exec_credential("expired"))
+    async with await KubeClient.connect(exec_kubeconfig(apiserver, tmp_path, credential)) as client:
+        credential.write_text(exec_credential(apiserver.token))
+        assert (await client.list(NAMESPACES)).items
+
+
+async def test_a_kubeconfig_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"Cannot find a cluster: .*missing is not usable"):
+        await KubeClient.connect(tmp_path / "missing")
