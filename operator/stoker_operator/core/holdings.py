@@ -8,6 +8,7 @@ from stoker_operator.core.views import ClusterView, NodeView
 
 # As long as kube-controller-manager lets pods stay on a node that stopped answering (tolerationSeconds: 300).
 NODE_GRACE = 300.0
+_WITH_MANIFEST = frozenset({NodePhase.WARMING, NodePhase.WARM, NodePhase.FULL, NodePhase.IDLE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,9 @@ class Holding:
         if self.report is None or not version:
             return False
         listed = self.report.listing.version if self.report.listing else ""
-        return version in (self.report.version, listed, *self.report.retained)
+        # A node names the version that it was given before it has the manifest; files are what a manifest tells it.
+        current = self.report.version if self.report.files or self.report.phase in _WITH_MANIFEST else ""
+        return version in (current, listed, *self.report.retained)
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,8 +65,10 @@ def decide_listing(
     answered = _answered_at(dataset, listing_id, result, now)
     holders = _holders(view, held, version, node, now)
     again = _due(dataset, listing_id, result, answered)
-    lost = bool(version) and not holders and (answered > 0 or not alive(view.nodes.get(node), now))
-    silent = not answered and not (node in view.node_caches and alive(view.nodes.get(node), now))
+    # A lister that lives mends a lost manifest itself: it lists again under the same id.
+    lister_lives = node in view.node_caches and alive(view.nodes.get(node), now)
+    lost = bool(version) and not holders and not lister_lives
+    silent = not answered and not (lister_lives and view.nodes[node].sidecar_ready)
     stale = not listing_id.startswith(fingerprint(dataset) + "-")
     ask = stale or lost or silent or (again is not None and again <= now)
     if not ask or dataset.metadata.deletion_timestamp:

@@ -147,8 +147,11 @@ def _phase_unlisted(facts: _Facts) -> Phase:
 
 
 def _failed(facts: _Facts, node: str) -> bool:
+    """True when the node has given up; with a temporary error it goes on trying."""
     report = facts.figures.targets[node].report
-    return report is not None and report.phase is NodePhase.FAILED
+    if report is None or report.phase is not NodePhase.FAILED:
+        return False
+    return report.error is None or not report.error.temporary
 
 
 def _listed(facts: _Facts) -> Verdict:

@@ -126,3 +126,24 @@ def test_a_pinned_version_outlives_an_outage_of_its_only_node() -> None:
 
 def test_a_deleted_dataset_is_not_listed() -> None:
     assert listing(make_dataset(deletion_timestamp="2026-11-21T10:00:00Z"), make_node("a")).id == ""
+
+
+def test_a_node_that_was_only_told_of_a_version_cannot_hand_out_its_manifest() -> None:
+    dataset = taken_over(make_dataset(cache={"replicas": 2}))
+    waiting = report(dataset, 0, files=0, bytes=0, phase="Pending")
+    parts = make_node("a"), make_node("b"), asked(dataset, "a", GOOD), make_cache("b", (given(dataset), waiting))
+    assert listing(dataset, *parts).holders == ("a",)
+
+
+def test_a_lister_that_has_just_started_is_not_taken_for_one_that_lost_everything() -> None:
+    dataset = taken_over(make_dataset())
+    entry = given(dataset, listing_id=new_id(dataset, NOW))
+    blank = report(dataset, 0, files=0, version="", phase="Pending")
+    found = listing(dataset, make_node("a", sidecar_ready=False), make_cache("a", (entry, blank)), now=NOW + 60)
+    assert (found.id, found.version) == (new_id(dataset, NOW), V1)
+
+
+def test_an_unanswered_listing_moves_when_its_sidecar_is_not_ready_and_another_is() -> None:
+    dataset = make_dataset()
+    nodes = make_node("a", sidecar_ready=False), make_node("b")
+    assert listing(dataset, *nodes, asked(dataset, "a")).node == "b"

@@ -155,6 +155,14 @@ def test_an_error_on_a_node_degrades_it_with_the_nodes_sentence() -> None:
     assert message(found, DEGRADED) == "a: key x may not be read"
 
 
+@pytest.mark.parametrize(("temporary", "phase"), [(True, Phase.DEGRADED), (False, Phase.FAILED)])
+def test_it_has_failed_when_every_node_has_given_up(temporary: bool, phase: Phase) -> None:
+    dataset = listed(make_dataset())
+    error = NodeError(reason=Reason.ENDPOINT_UNREACHABLE, message="refused", temporary=temporary)
+    failed = holder("a", dataset, 10, phase=NodePhase.FAILED, error=error)
+    assert status(dataset, make_node("a"), failed).phase is phase
+
+
 def test_what_nodes_hold_of_an_old_version_does_not_count() -> None:
     dataset = listed(make_dataset(), version=V2)
     old = make_cache("a", (given(dataset), report(dataset, version=V1)))
