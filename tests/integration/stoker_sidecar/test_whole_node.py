@@ -205,6 +205,26 @@ async def mode_of(node: Node, pod: str) -> str:
     return await eventually_async(look, SECONDS)
 
 
+async def test_another_node_takes_the_manifest_from_the_one_that_listed(node: Node, apiserver: ApiServer) -> None:
+    digest = await node.warm()
+    url = f"http://{(await node.status())['address']}/manifests/u1/{digest}"
+    source = {"uri": f"file://{node.source}"}
+    with node_folder() as elsewhere:
+        async with running(apiserver, elsewhere) as other:
+            await other.plan(other.dataset(source=source, version=digest, eager=True, manifestUrls=[url]))
+            await other.until(lambda row: row["phase"] == "Warm")
+            assert hashes(await other.publish("pod-2")) == hashes(node.source)
+
+
+async def test_a_killed_fetcher_comes_back_and_goes_on(node: Node) -> None:
+    digest = await node.listed()
+    fetcher = next(row for row in node.keeper.call(op="list")["children"] if row["name"] == "fetcher")
+    os.kill(fetcher["pid"], signal.SIGKILL)
+    await node.plan(node.dataset(listingId="one", version=digest, eager=True))
+    await node.until(lambda row: row["phase"] == "Warm")
+    assert (await node.status())["conditions"][0]["status"] == "True"
+
+
 async def test_a_killed_agent_comes_back_with_its_plan_and_its_mounts(node: Node) -> None:
     await node.warm()
     seen = await node.publish("pod-1")
