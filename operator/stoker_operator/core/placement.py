@@ -47,7 +47,14 @@ def place(
     pods = {key: pod_nodes(view, uses.get(key, ()), wanted.get(key, frozenset())) for key in view.datasets}
     order = sorted(view.datasets, key=lambda key: _turn(view.datasets[key], bool(pods[key])))
     ledger = _Ledger(view)
-    drafts = [_Draft(view, view.datasets[key], holdings, pods[key], now) for key in order]
+    selections: dict[tuple[tuple[str, str], ...], _Selection] = {}  # thousands of Datasets share a few selectors
+    drafts = []
+    for dataset in (view.datasets[key] for key in order):
+        key = tuple(sorted(dataset.spec.cache.node_selector.items()))
+        if key not in selections:
+            selections[key] = _Selection(view, dataset.spec.cache.node_selector)
+        held = holdings.of_dataset(dataset.metadata.uid)
+        drafts.append(_Draft(view, dataset, held, pods[dataset.key], selections[key], now))
     for draft in drafts:
         draft.keep(ledger)
     for draft in drafts:
@@ -96,22 +103,38 @@ class _Ledger:
         self.datasets[node] = self.datasets.get(node, 0) + 1
 
 
+class _Selection:
+    """The nodes of one selector."""
+
+    def __init__(self, view: ClusterView, selector: Mapping[str, str]) -> None:
+        self.nodes: Final = {name: node for name, node in view.nodes.items() if matches(node, selector)}
+        with_cache = [node for node in self.nodes.values() if node.ready and node.name in view.node_caches]
+        self.eligible: Final = len(with_cache)
+        self.fresh: Final = tuple(node.name for node in with_cache if node.schedulable and node.sidecar_ready)
+
+
 class _Draft:
     """The placement of one dataset in the making."""
 
     def __init__(
-        self, view: ClusterView, dataset: Dataset, holdings: Holdings, pods: frozenset[str], now: float
+        self,
+        view: ClusterView,
+        dataset: Dataset,
+        held: Mapping[str, Holding],
+        pods: frozenset[str],
+        selection: _Selection,
+        now: float,
     ) -> None:
         self.dataset: Final = dataset
         self._view: Final = view
         self._pods: Final = pods
         self._now: Final = now
-        self._held: Final[Mapping[str, Holding]] = holdings.of_dataset(dataset.metadata.uid)
+        self._held: Final = held
         self._size: Final = size_on_node(dataset)
         self._roles: Final[dict[str, Role]] = {}
-        selector = dataset.spec.cache.node_selector
-        self._selected: Final = {name: node for name, node in view.nodes.items() if matches(node, selector)}
-        self._fresh: Final = [name for name, node in self._selected.items() if self._takes_new(node)]
+        self._selection: Final = selection
+        self._selected: Final = selection.nodes
+        self._fresh: Final = selection.fresh
         self._wished: Final = self._count_wished()
 
     def keep(self, ledger: _Ledger) -> None:
@@ -145,8 +168,7 @@ class _Draft:
                 del self._roles[name]
 
     def result(self) -> Placement:
-        eligible = sum(1 for node in self._selected.values() if node.ready and node.name in self._view.node_caches)
-        return Placement(dict(self._roles), self._wished, eligible)
+        return Placement(dict(self._roles), self._wished, self._selection.eligible)
 
     def nodes_with(self, role: Role) -> list[str]:
         return [name for name, given in self._roles.items() if given is role]
@@ -162,9 +184,6 @@ class _Draft:
 
     def _missing(self) -> int:
         return max(0, self._wished - len(self.nodes_with(Role.REPLICA)))
-
-    def _takes_new(self, node: NodeView) -> bool:
-        return node.ready and node.schedulable and node.sidecar_ready and node.name in self._view.node_caches
 
     def _may_stay(self, name: str, ledger: _Ledger) -> bool:
         """A node that is fine keeps what it was given; a cold one may lose it to a node with room for it."""
