@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Self
 
 from stoker_api.dataset import Dataset, SchedulingMode
 from stoker_api.meta import format_bytes, format_duration
@@ -18,11 +19,27 @@ _MILESTONE = 25  # per cent: a step that is worth another event
 
 @dataclass(frozen=True)
 class Reading:
-    """One node and how warm it is for the pod; ``room``: whether the pod would fit."""
+    """One node and how warm it is for the pod."""
 
     node: str
     warmth: Warmth
-    room: bool
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The nodes that a pod may run on and that hold some of its data, or are asked to; ``cold`` the warmest first."""
+
+    warm: tuple[Reading, ...]
+    cold: tuple[Reading, ...]
+
+    @classmethod
+    def of(cls, readings: Sequence[Reading]) -> Self:
+        """Sorted once for all pods that are alike."""
+        cold = sorted((one for one in readings if not one.warmth.warm), key=lambda one: -one.warmth.share)
+        return cls(tuple(one for one in readings if one.warmth.warm), tuple(cold))
+
+    def __len__(self) -> int:
+        return len(self.warm) + len(self.cold)
 
 
 @dataclass(frozen=True)
@@ -36,22 +53,17 @@ class Explanation:
     overdue: bool = False
 
 
-def waiting(wish: Wish, readings: Sequence[Reading], requests: Resources, now: float) -> Explanation:
-    """Why a pod is held. ``readings``: the nodes it may run on that hold some of its data, or are asked to."""
-    warm = [one for one in readings if one.warmth.warm]
+def waiting(wish: Wish, standing: Standing, requests: Resources, now: float) -> Explanation:
+    """Why a pod is held."""
+    warm = ", ".join(one.node for one in standing.warm[:_SHOWN])
     reason = Reason.NO_CAPACITY if warm else Reason.WAITING_FOR_DATA
     overdue = now >= wish.deadline
-    body = (
-        f"{', '.join(one.node for one in warm[:_SHOWN])} warm but without room for {describe(requests)}; "
-        if warm
-        else ""
-    )
-    sentence = f"waiting for {wish.names}: {body}{_progress(wish, readings)}; {_until(wish, overdue)}"
-    best = max((one.warmth.percent for one in readings if not one.warmth.warm), default=0)
-    stem = f"{reason.value} {len(warm)}/{len(readings)} {overdue} {_unlisted(wish)}"
-    return Explanation(
-        reason, sentence, f"{stem} {best // _STEP}", f"{reason.value} {overdue} {best // _MILESTONE}", overdue
-    )
+    body = f"{warm} warm but without room for {describe(requests)}; " if warm else ""
+    sentence = f"waiting for {wish.names}: {body}{_progress(wish, standing)}; {_until(wish, overdue)}"
+    best = standing.cold[0].warmth.percent if standing.cold else 0
+    stem = f"{reason.value} {len(standing.warm)}/{len(standing)} {overdue} {_unlisted(wish)}"
+    milestone = f"{reason.value} {overdue} {best // _MILESTONE}"
+    return Explanation(reason, sentence, f"{stem} {best // _STEP}", milestone, overdue)
 
 
 def no_candidates(wish: Wish) -> Explanation:
@@ -95,15 +107,14 @@ def describe(requests: Resources) -> str:
     return ", ".join(parts) or "another pod"
 
 
-def _progress(wish: Wish, readings: Sequence[Reading]) -> str:
+def _progress(wish: Wish, standing: Standing) -> str:
     unlisted = _unlisted(wish)
     if unlisted:
         return unlisted
-    if not readings:
+    if not len(standing):
         return "no node that the pod may run on holds any of it yet"
-    warm = sum(one.warmth.warm for one in readings)
-    cold = sorted((one for one in readings if not one.warmth.warm), key=lambda one: -one.warmth.share)
-    return "; ".join([f"{warm} of {len(readings)} nodes warm enough", *(_node(one) for one in cold[:_SHOWN])])
+    count = f"{len(standing.warm)} of {len(standing)} nodes warm enough"
+    return "; ".join([count, *(_node(one) for one in standing.cold[:_SHOWN])])
 
 
 def _node(one: Reading) -> str:

@@ -11,7 +11,7 @@ from stoker_operator.core import explain
 from stoker_operator.core.affinity import prefer_nodes, require_nodes, selects
 from stoker_operator.core.candidates import Candidates
 from stoker_operator.core.capacity import FreeCapacity
-from stoker_operator.core.explain import Explanation, Reading
+from stoker_operator.core.explain import Explanation, Reading, Standing
 from stoker_operator.core.gangs import Group, groups_of
 from stoker_operator.core.views import ClusterView, PodView
 from stoker_operator.core.warmth import Warmth, WarmthIndex
@@ -23,6 +23,7 @@ MOST_NODES = 50
 MOST_PREFERRED = 10
 
 _Alike = tuple[frozenset[str], str]  # candidate nodes and names of Datasets
+_Sized = tuple[_Alike, str]  # and what the pod asks of a node
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,8 @@ class _Pass:
         self._warmth: dict[tuple[str, str], Warmth] = {}
         self._readable_memo: dict[_Alike, list[str]] = {}
         self._ranked_memo: dict[_Alike, list[str]] = {}
+        self._standing_memo: dict[_Alike, Standing] = {}
+        self._options_memo: dict[_Sized, list[str]] = {}
 
     def run(self, groups: Iterable[Group]) -> Outcome:
         decisions = [one for group in groups for one in self._group(group)]
@@ -123,17 +126,22 @@ class _Pass:
         Pods on their way are not counted here, only in the booking: two pods that may each go to either of two nodes
         must both be given both, or the scheduler could put one where only the other may go.
         """
-        warm = (name for name in self._readable(pod, wish) if self._together(wish, name).warm)
-        return [name for name in warm if self._free.fits_unbooked(pod, name)]
+        key = (self._alike(pod, wish), explain.describe(pod.requests))
+        if key not in self._options_memo:
+            warm = (name for name in self._readable(pod, wish) if self._together(wish, name).warm)
+            self._options_memo[key] = [name for name in warm if self._free.fits_unbooked(pod, name)]
+        return self._options_memo[key]
 
     def _readable(self, pod: PodView, wish: Wish) -> list[str]:
         """Candidate nodes that hold some of the data, or are asked to, by name."""
-        candidates = self._candidates.of(pod)
-        key = (candidates, wish.names)
+        key = self._alike(pod, wish)
         if key not in self._readable_memo:
             holding = set[str]().union(*(self._index.nodes(dataset) for dataset in wish.datasets))
-            self._readable_memo[key] = sorted(holding & candidates)
+            self._readable_memo[key] = sorted(holding & key[0])
         return self._readable_memo[key]
+
+    def _alike(self, pod: PodView, wish: Wish) -> _Alike:
+        return self._candidates.of(pod), wish.names
 
     def _together(self, wish: Wish, node: str) -> Warmth:
         key = (wish.names, node)
@@ -143,7 +151,7 @@ class _Pass:
 
     def _release(self, pod: PodView, wish: Wish, booked: str, options: Sequence[str]) -> Release:
         chosen = _window(options, booked)
-        readings = tuple(self._reading(pod, wish, name) for name in chosen)
+        readings = tuple(self._reading(wish, name) for name in chosen)
         affinity = require_nodes(pod.affinity, (self._view.nodes[name] for name in chosen))
         return Release(pod, Reason.RELEASED, explain.released(wish, readings), wish.mode, affinity, readings)
 
@@ -154,9 +162,11 @@ class _Pass:
         return [self._release_cold(pod, wish) for pod, wish in pairs]
 
     def _release_cold(self, pod: PodView, wish: Wish) -> Release:
-        readings = [self._reading(pod, wish, name) for name in self._readable(pod, wish)]
-        readings.sort(key=lambda one: (not one.room, -one.warmth.share))
-        best = tuple(one for one in readings if one.warmth.share > 0)[:MOST_PREFERRED]
+        standing = self._standing(pod, wish)
+        known = [one for one in (*standing.warm, *standing.cold) if one.warmth.share > 0]
+        # Nodes with room first: what is warm and full would only keep the pod waiting.
+        known.sort(key=lambda one: not self._free.fits(pod, one.node))
+        best = tuple(known[:MOST_PREFERRED])
         affinity = prefer_nodes(pod.affinity, ((self._view.nodes[one.node], one.warmth.share) for one in best))
         self._free.take(pod, [one.node for one in best])
         sentence = explain.max_wait_passed(wish, best)
@@ -165,11 +175,18 @@ class _Pass:
     def _hold(self, pod: PodView, wish: Wish) -> Hold:
         if not self._candidates.of(pod):
             return Hold(pod, explain.no_candidates(wish), wish.deadline)
-        readings = [self._reading(pod, wish, name) for name in self._readable(pod, wish)]
-        return Hold(pod, explain.waiting(wish, readings, pod.requests, self._now), wish.deadline)
+        why = explain.waiting(wish, self._standing(pod, wish), pod.requests, self._now)
+        return Hold(pod, why, wish.deadline)
 
-    def _reading(self, pod: PodView, wish: Wish, node: str) -> Reading:
-        return Reading(node, self._together(wish, node), self._free.fits(pod, node))
+    def _standing(self, pod: PodView, wish: Wish) -> Standing:
+        key = self._alike(pod, wish)
+        if key not in self._standing_memo:
+            names = self._readable(pod, wish)
+            self._standing_memo[key] = Standing.of([self._reading(wish, name) for name in names])
+        return self._standing_memo[key]
+
+    def _reading(self, wish: Wish, node: str) -> Reading:
+        return Reading(node, self._together(wish, node))
 
     def _wanted(self, held: Iterable[PodView]) -> Mapping[str, frozenset[str]]:
         """Where the held pods could run next: room is booked, so that pods ask for as many nodes as they need."""
@@ -189,10 +206,9 @@ class _Pass:
 
     def _ranked(self, pod: PodView, wish: Wish) -> list[str]:
         """Candidates that all the Datasets may be on: the warmest first, then what is planned, then by name."""
-        candidates = self._candidates.of(pod)
-        key = (candidates, wish.names)
+        key = self._alike(pod, wish)
         if key not in self._ranked_memo:
-            warmth = {name: self._together(wish, name) for name in candidates if self._may_hold(wish, name)}
+            warmth = {name: self._together(wish, name) for name in key[0] if self._may_hold(wish, name)}
             order = sorted(warmth, key=lambda name: (-warmth[name].share, not warmth[name].planned, name))
             self._ranked_memo[key] = order
         return self._ranked_memo[key]
