@@ -126,9 +126,14 @@ class KubeClient:
         request = Request("GET", kind.path(namespace), query, timeout=WATCH_TIMEOUT)
         async with self._transport.open(request) as response:
             lines = LineSplitter()
-            async for chunk in response.response.content.iter_any():
-                for line in lines.feed(chunk):
-                    yield json.loads(line)
+            try:
+                async for chunk in response.response.content.iter_any():
+                    for line in lines.feed(chunk):
+                        yield json.loads(line)
+            except aiohttp.SocketTimeoutError:
+                # Nothing was said for a while. A quiet kind (an old etcd sends it no bookmarks) looks just like a dead
+                # connection; either way the next one goes on from the same resourceVersion.
+                return
 
 
 def typed(kind: Kind, body: Mapping[str, Any]) -> Object:

@@ -14,6 +14,8 @@ def dataset_status(dataset: DatasetCache, now: float) -> NodeDatasetStatus:
     """All but ``mode``, which the agent knows. ``now``: the clock of the dataset's speed."""
     config, version = dataset.config, dataset.current
     speed = dataset.speed.tick(now)
+    if version is not None and version.complete:
+        speed = 0.0  # the last byte is here: what is left of the mean says nothing any more
     base = NodeDatasetStatus(
         namespace=config.namespace,
         name=config.name,

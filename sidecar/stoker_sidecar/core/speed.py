@@ -14,6 +14,7 @@ class Speed:
     value: float = 0.0
     pending: int = 0
     started: bool = False
+    moved: float = 0.0  # when bytes last arrived
 
     def add(self, size: int) -> None:
         """Bytes that arrived."""
@@ -24,6 +25,9 @@ class Speed:
         elapsed = now - self.updated
         if elapsed <= 0:
             return self.value
+        self.moved = now if self.pending else self.moved
+        if now - self.moved > WINDOW:  # at rest: a tail that never quite ends would be a new status every few seconds
+            self.value, self.started = 0.0, False
         weight = 1.0 - math.exp(-elapsed / WINDOW) if self.started else 1.0
         self.value += weight * (self.pending / elapsed - self.value)
         self.started = self.started or self.pending > 0
