@@ -24,11 +24,12 @@ from stoker_kube.resources import (
     TRAINING_JOBS,
     Kind,
 )
-from stoker_operator.core.usage import PODS_NAMED, find_uses, pods_sentence
+from stoker_operator.core.usage import find_uses, pods_sentence
 from stoker_operator.core.views import COMPONENT_LABEL, ClusterView, parse_node, parse_pod
 from stoker_operator.core.volumes import is_ours
 from stoker_operator.errors import UninstallError
 
+NAMED = 5  # objects that a sentence names before it only counts
 POLL = 1.0  # seconds between looks while waiting
 _OURS = f"{names.LABEL_MANAGED_BY}={names.MANAGED_BY}"
 
@@ -71,6 +72,8 @@ class Uninstall:
             await self._strip_finalizers(kind)
         for kind in (PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, ROLE_BINDINGS, ROLES):
             await self._delete_ours(kind)
+        if not self._what.ignore_pods:
+            await self._wait_for(self._volumes, "volumes are still there: {}; look for pods that name their claims")
         await self._delete_all(NODE_CACHES)
         await self._delete(LEASES, self._what.lease, self._what.namespace)
         await self._delete(SECRETS, self._what.secret, self._what.namespace)
@@ -161,12 +164,16 @@ class Uninstall:
         pods = await self._kube.list(PODS, self._what.namespace, label_selector=selector)
         return ", ".join(sorted(pod["metadata"]["name"] for pod in pods.items))
 
+    async def _volumes(self) -> str:
+        """Kubernetes takes a volume away a moment after its claim, and a claim after its last pod."""
+        volumes = (await self._kube.list(PERSISTENT_VOLUMES, label_selector=_OURS)).items
+        return _some([item["metadata"]["name"] for item in volumes if is_ours(item)])
+
     async def _dirty_nodes(self) -> str:
         view = await self._view()
         dirty = [name for name, cache in sorted(view.node_caches.items()) if cache.status.datasets]
         waiting = [name for name in dirty if name in view.nodes and view.nodes[name].ready]
-        more = f" and {len(waiting) - PODS_NAMED} more" if len(waiting) > PODS_NAMED else ""
-        return f"nodes {', '.join(waiting[:PODS_NAMED])}{more} clean their disks" if waiting else ""
+        return f"nodes {_some(waiting)} clean their disks" if waiting else ""
 
     async def _view(self) -> ClusterView:
         caches = [NodeCache.model_validate(raw) for raw in (await self._kube.list(NODE_CACHES)).items]
@@ -174,3 +181,9 @@ class Uninstall:
         return ClusterView(
             node_caches={cache.metadata.name: cache for cache in caches}, nodes={node.name: node for node in nodes}
         )
+
+
+def _some(found: list[str]) -> str:
+    """The first few names, then a count; empty when there are none."""
+    more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+    return ", ".join(sorted(found)[:NAMED]) + more

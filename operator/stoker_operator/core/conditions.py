@@ -20,12 +20,6 @@ def find(conditions: Iterable[Condition], kind: ConditionType) -> Condition | No
     return next((condition for condition in conditions if condition.type == kind), None)
 
 
-def is_true(conditions: Iterable[Condition], kind: ConditionType) -> bool:
-    """True when the condition is there and its status is True."""
-    condition = find(conditions, kind)
-    return condition is not None and condition.status == "True"
-
-
 class ConditionSet:
     """Builds the new conditions of an object from the old ones."""
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from stoker_api.nodecache import NodeCache, NodeDataset, NodeDatasetStatus, NodePhase
-from stoker_operator.core.views import ClusterView, NodeView
+from stoker_operator.core.views import NodeView
 
 # As long as kube-controller-manager lets pods stay on a node that stopped answering (tolerationSeconds: 300).
 NODE_GRACE = 300.0
@@ -76,8 +76,3 @@ def alive(node: NodeView | None, now: float) -> bool:
     if node is None:
         return False
     return node.ready or now - node.not_ready_since < NODE_GRACE
-
-
-def can_serve(view: ClusterView, name: str, now: float) -> bool:
-    """True when the node is alive and has a cache that the operator can write to."""
-    return name in view.node_caches and alive(view.nodes.get(name), now)

@@ -7,7 +7,7 @@ from stoker_api.dataset import Dataset, Phase
 from stoker_api.names import ConditionType, Reason
 from stoker_api.nodecache import NodeError
 from stoker_kube.resources import DATASETS, NODE_CACHES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, ROLES
-from stoker_operator.core.conditions import find, is_true
+from stoker_operator.core.conditions import find
 from stoker_operator.core.volumes import volume_name
 from tests.integration.stoker_operator.conftest import World
 from tests.support.fake_sidecar import VERSION
@@ -21,6 +21,11 @@ def condition(dataset: Dataset, kind: ConditionType) -> tuple[str, str, str]:
     found = find(dataset.status.conditions, kind)
     assert found is not None
     return found.status, found.reason, found.message
+
+
+def is_blocked(dataset: Dataset) -> bool:
+    found = find(dataset.status.conditions, ConditionType.DELETION_BLOCKED)
+    return found is not None and found.status == "True"
 
 
 async def test_a_dataset_waits_for_a_node_is_listed_warms_and_is_ready(world: World) -> None:
@@ -42,7 +47,7 @@ async def test_a_dataset_waits_for_a_node_is_listed_warms_and_is_ready(world: Wo
     await sidecar.report()
     ready = await world.until_dataset(phase_is(Phase.READY))
     assert (ready.status.version, ready.status.warm_nodes, ready.status.cached_percent) == (VERSION, "1/1", "100%")
-    assert is_true(ready.status.conditions, ConditionType.READY)
+    assert condition(ready, ConditionType.READY)[0] == "True"
     assert {Reason.ACCEPTED, Reason.LISTED, Reason.WARMING, Reason.WARM} <= await world.events()
 
 
@@ -94,7 +99,7 @@ async def test_deletion_waits_for_pods_then_for_disks_then_leaves_nothing(world:
     await sidecar.report()
 
     await world.kube.delete(DATASETS, "digits", world.namespace)
-    held = await world.until_dataset(lambda d: is_true(d.status.conditions, ConditionType.DELETION_BLOCKED))
+    held = await world.until_dataset(is_blocked)
     assert held.status.phase is Phase.TERMINATING
     assert f"{world.namespace}/trainer on {sidecar.node}" in condition(held, ConditionType.DELETION_BLOCKED)[2]
 

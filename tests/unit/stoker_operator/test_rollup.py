@@ -80,8 +80,7 @@ def test_keys_that_cannot_be_files_are_counted_in_the_listed_condition() -> None
     cache = answering("a", make_dataset(), version=V1, files=1797, bytes=2048, skipped=skipped)
     found = status(make_dataset(), make_node("a"), cache)
     assert message(found, LISTED) == (
-        "1,797 files, 2.0 KiB; 3 keys cannot be files and are left out: "
-        '2 EmptyName (such as "a//b"), 1 TooLong'
+        '1,797 files, 2.0 KiB; 3 keys cannot be files and are left out: 2 EmptyName (such as "a//b"), 1 TooLong'
     )
     assert found.skipped == skipped
 

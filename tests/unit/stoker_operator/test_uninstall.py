@@ -126,3 +126,11 @@ async def test_a_volume_of_somebody_else_is_left_alone(world: World) -> None:
     await world.kube.create(PERSISTENT_VOLUMES, {"metadata": {"name": "theirs"}})
     await world.uninstall()
     assert [item["metadata"]["name"] for item in world.kube.objects(PERSISTENT_VOLUMES)] == ["theirs"]
+
+
+async def test_it_waits_until_the_volumes_are_gone(world: World) -> None:
+    protected = persistent_volume(make_dataset("other"))
+    protected["metadata"]["finalizers"] = ["kubernetes.io/pv-protection"]
+    await world.kube.create(PERSISTENT_VOLUMES, protected)
+    with pytest.raises(UninstallError, match="volumes are still there: stoker-vision-other"):
+        await world.uninstall()
