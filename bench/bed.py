@@ -1,6 +1,7 @@
 """The test bed that workloads share: the server, a scratch folder on the cache disk, the sizes, and a line on what happens now."""
 
 import shutil
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +31,15 @@ class Bed:
             yield name
         finally:
             shutil.rmtree(self.server.bucket / name, ignore_errors=True)
+
+    def repeat(self, case: str) -> Iterator[int]:
+        """Numbers of the runs of a case, for a loop: as many as the scale says and as its time allows, at least one."""
+        start = time.monotonic()
+        for number in range(1, self.scale.repeats + 1):
+            if number > 1 and time.monotonic() - start > self.scale.case_seconds:
+                return
+            self.say(f"{case}, run {number} of at most {self.scale.repeats}")
+            yield number
 
     def sidecar(self, endpoint: str = "", agent_options: Sequence[str] = ()) -> Sidecar:
         """A sidecar with an empty cache, to be used as a context manager; with an agent when that is given options."""

@@ -50,20 +50,23 @@ class _Orders:
 def _copies(bed: Bed, corpus: Corpus, prefix: str, native: Path) -> Row:
     """The download limit; the last copy stays as the native tree."""
     rates = []
-    for number in range(1, bed.scale.repeats + 1):
-        bed.say(f"B1: copy by s5cmd, run {number} of {bed.scale.repeats}")
+    for _ in bed.repeat("B1: copy by s5cmd"):
         shutil.rmtree(native, ignore_errors=True)
         drop_page_cache()
         rates.append(corpus.files / s5cmd_copy(bed.server, prefix, native).seconds)
-    return Row("B1", f"cold, {_COLD_READERS} readers", _PEER, "files/s", tuple(rates), _PEER, "a copy, nothing is read")
+    return Row(
+        "B1", f"cold, {_counted(_COLD_READERS)}", _PEER, "files/s", tuple(rates), _PEER, "a copy, nothing is read"
+    )
 
 
 def _cold(bed: Bed, corpus: Corpus, prefix: str, sidecar: Sidecar) -> tuple[Volume, Row]:
     """The first epoch through FUSE with nothing on the node; the last volume stays."""
     orders, rates, gets = _Orders(corpus), [], 0
-    for number in range(1, bed.scale.repeats + 1):
-        bed.say(f"B1: cold epoch by FUSE, run {number} of {bed.scale.repeats}")
-        volume = sidecar.list_source(prefix)
+    volume = sidecar.list_source(prefix)
+    for number in bed.repeat("B1: cold epoch by FUSE"):
+        if number > 1:
+            sidecar.remove(volume)
+            volume = sidecar.list_source(prefix)
         sidecar.offer(volume)
         root = sidecar.mount(volume)
         drop_page_cache()
@@ -71,9 +74,7 @@ def _cold(bed: Bed, corpus: Corpus, prefix: str, sidecar: Sidecar) -> tuple[Volu
         rates.append(read_epoch(root, orders.next(), _COLD_READERS, corpus.total_bytes).rate)
         gets = bed.server.asked(position).gets
         sidecar.unmount(volume)
-        if number < bed.scale.repeats:
-            sidecar.remove(volume)
-    case, note = f"cold, {_COLD_READERS} readers", f"{gets:,} GETs for {corpus.files:,} files"
+    case, note = f"cold, {_counted(_COLD_READERS)}", f"{gets:,} GETs for {corpus.files:,} files"
     return volume, Row("B1", case, _FUSE, "files/s", tuple(rates), _PEER, note)
 
 
@@ -107,11 +108,15 @@ def _states(
 ) -> Iterator[Row]:
     """Subjects take turns, so that what else the machine does falls on all of them."""
     for readers in _READERS:
-        bed.say(f"B1: {state}, {readers} readers")
+        case = f"{state}, {_counted(readers)}"
         rates: dict[str, list[float]] = {subject: [] for subject in roots}
-        for _ in range(bed.scale.repeats):
+        for _ in bed.repeat(f"B1: {case}"):
             for subject, root in roots.items():
                 prepare()
                 rates[subject].append(epoch(root, readers).rate)
         for subject, samples in rates.items():
-            yield Row("B1", f"{state}, {readers} readers", subject, "files/s", tuple(samples), _NATIVE)
+            yield Row("B1", case, subject, "files/s", tuple(samples), _NATIVE)
+
+
+def _counted(readers: int) -> str:
+    return f"{readers} reader{'s' if readers > 1 else ''}"

@@ -173,4 +173,4 @@ def _over(node: _Node, start: float, seconds: float) -> bool:
 def _peaks(corpus: Corpus, peak: Peak) -> Iterator[Row]:
     case = f"{corpus.files:,} objects, at the peak"
     for name, one in [*sorted(peak.processes.items()), ("all processes", peak.total)]:
-        yield Row("memory", case, name, "MiB PSS", (one.pss / MIB,), note=f"RSS {one.rss / MIB:.0f} MiB")
+        yield Row("memory", case, name, "MB PSS", (one.pss / 1e6,), note=f"RSS {one.rss / 1e6:.0f} MB")

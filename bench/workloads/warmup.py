@@ -39,8 +39,8 @@ def measure(bed: Bed) -> Iterator[Row]:
         with bed.corpus("b6", corpus) as prefix:
             for profile in bed.scale.profiles:
                 yield from _compare(bed, corpus, prefix, profile)
-            if corpus is bed.scale.warmups[0]:
-                yield _after_a_kill(bed, corpus, prefix)
+    with bed.corpus("b6-killed", bed.scale.killed) as prefix:
+        yield _after_a_kill(bed, bed.scale.killed, prefix)
 
 
 def _compare(bed: Bed, corpus: Corpus, prefix: str, profile: str) -> Iterator[Row]:
@@ -49,8 +49,7 @@ def _compare(bed: Bed, corpus: Corpus, prefix: str, profile: str) -> Iterator[Ro
         if profile in PROFILES:
             endpoint = stack.enter_context(DelayingProxy(bed.server.port, profile)).endpoint
         runs = []
-        for number in range(1, bed.scale.repeats + 1):
-            bed.say(f"B6 {profile}: {corpus.files:,} x {corpus.size:,} B, run {number} of {bed.scale.repeats}")
+        for _ in bed.repeat(f"B6 {profile}: {corpus.files:,} x {corpus.size:,} B"):
             runs += [_peer(bed, prefix, endpoint), _ours(bed, prefix, endpoint)]
     yield from _rows(corpus, profile, runs)
 

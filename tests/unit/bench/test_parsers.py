@@ -1,0 +1,49 @@
+"""What the benchmarks read out of logs and /proc."""
+
+from pathlib import Path
+
+from bench.machine import file_system
+from bench.measure import Memory, Peak, parse_rollup, parse_ticks
+from bench.server import Asked, Request, parse_log
+
+LOG = """\
+log starts 2026-11-21 10:35:39.848723534 +0000 UTC m=+0.024036926
+AK bench [21/November/2026:10:35:40 +0000] 127.0.0.1 AK WGDD8UHX s3_GetObject d0/f1.bin /bench/d0/f1.bin 206 - 0 3 0 0 - agent
+AK bench [21/November/2026:10:35:41 +0000] 127.0.0.1 AK GQU3P081 s3_ListObjectsV2 - /bench?list-type=2&prefix= 200 - 736 0
+"""
+
+
+def test_the_head_of_an_access_log_is_no_request() -> None:
+    assert parse_log(LOG.splitlines()) == [Request("s3_GetObject", "d0/f1.bin"), Request("s3_ListObjectsV2", "-")]
+
+
+def test_a_line_that_is_still_being_written_is_no_request() -> None:
+    assert parse_log(["AK bench [21/Nov"]) == []
+
+
+def test_gets_and_lists_are_counted_apart() -> None:
+    asked = Asked((Request("s3_GetObject", "a"), Request("s3_ListObjectsV2", "-"), Request("s3_GetObject", "a")))
+    assert (asked.gets, asked.lists, asked.fetched["a"]) == (2, 1, 2)
+
+
+def test_processor_time_is_found_behind_a_name_with_brackets_and_blanks() -> None:
+    assert parse_ticks("42 (a (b) c) S 1 42 42 0 -1 4194560 100 0 0 0 70 30 0 0 20 0 1 0 5 6 7") == 100
+
+
+def test_memory_is_given_in_bytes() -> None:
+    text = "5580-7fff ---p 00000000 00:00 0 [rollup]\nRss:     2048 kB\nPss:     1024 kB\nPss_Anon: 12 kB\n"
+    assert parse_rollup(text) == Memory(pss=1024 * 1024, rss=2048 * 1024)
+
+
+def test_a_peak_sums_its_processes() -> None:
+    assert Peak({"a": Memory(1, 3), "b": Memory(2, 4)}).total == Memory(3, 7)
+
+
+def test_the_deepest_mount_names_the_file_system() -> None:
+    mounts = "/dev/a / ext4 rw 0 0\ntmpfs /var/tmp tmpfs rw 0 0\n/dev/b /var xfs rw 0 0\n"
+    assert file_system(Path("/var/tmp/x"), mounts) == "tmpfs"
+
+
+def test_a_mount_with_a_similar_name_is_another() -> None:
+    mounts = "/dev/a / ext4 rw 0 0\ntmpfs /var/tm tmpfs rw 0 0\n"
+    assert file_system(Path("/var/tmp/x"), mounts) == "ext4"
