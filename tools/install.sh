@@ -22,4 +22,4 @@ if sys.version_info < (3, 11):
 PY
 [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
 echo "installing Python packages into $venv"
-"$venv/bin/python" -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[operator,sidecar,demo,dev]'
+"$venv/bin/python" -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[operator,sidecar,demo,bench,dev]'
