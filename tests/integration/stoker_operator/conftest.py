@@ -79,10 +79,15 @@ class World:
 
         await poll(look)
 
-    async def events(self) -> set[str]:
-        """Reasons of the events told about Datasets so far."""
-        found = (await self.kube.list(EVENTS, self.namespace)).items
-        return {event["reason"] for event in found if event["involvedObject"]["kind"] == "Dataset"}
+    async def until_events(self, *reasons: str) -> None:
+        """Until events of all these reasons were told about Datasets; they are written behind the status."""
+
+        async def look() -> bool | None:
+            found = (await self.kube.list(EVENTS, self.namespace)).items
+            told = {event["reason"] for event in found if event["involvedObject"]["kind"] == "Dataset"}
+            return set(reasons) <= told or None
+
+        await poll(look)
 
 
 async def poll(look: Callable[[], Awaitable[Any]]) -> Any:

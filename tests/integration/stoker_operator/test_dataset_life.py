@@ -48,7 +48,7 @@ async def test_a_dataset_waits_for_a_node_is_listed_warms_and_is_ready(world: Wo
     ready = await world.until_dataset(phase_is(Phase.READY))
     assert (ready.status.version, ready.status.warm_nodes, ready.status.cached_percent) == (VERSION, "1/1", "100%")
     assert condition(ready, ConditionType.READY)[0] == "True"
-    assert {Reason.ACCEPTED, Reason.LISTED, Reason.WARMING, Reason.WARM} <= await world.events()
+    await world.until_events(Reason.ACCEPTED, Reason.LISTED, Reason.WARMING, Reason.WARM)
 
 
 async def test_a_ready_dataset_is_not_written_again(world: World) -> None:
