@@ -29,8 +29,9 @@ from stoker_sidecar.store.base import ObjectStore
 from stoker_sidecar.store.retry import Retry
 
 # Seconds until files that did not fit are tried again (other datasets may have left), and until objects that changed
-# or are gone are asked for again (someone may put them back; a new listing is what really helps).
+# or are gone are asked for again (someone may put them back; a new listing is what really helps); what earlier failures left is taken up at once.
 _RETRY_UNKEPT = 60.0
+_RETRY_LEFT = 0.01
 _RETRY_CHANGED = 600.0
 
 
@@ -176,9 +177,11 @@ class DatasetCache:
         self.warm_error = done.error
         if done.error is not None and (done.fatal or done.error.temporary):
             raise done.error
-        self.settled = version.missing() < 0
-        if version.count(State.FAILED):
+        if done.error is not None:
             return _RETRY_CHANGED
+        if version.missing() > 0 or version.count(State.FAILED):  # left over by failures that have passed
+            return _RETRY_LEFT
+        self.settled = True
         return _RETRY_UNKEPT if version.count(State.UNKEPT) else None
 
     def _slots(self) -> int:

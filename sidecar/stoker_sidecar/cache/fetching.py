@@ -28,6 +28,8 @@ _DEMAND_SLOTS = 64
 # A reader asks again when what it waited for was dropped before it was answered; twice in a row means no room at all.
 _READ_ATTEMPTS = 3
 
+Action = Callable[[], Awaitable[None]]
+
 
 @dataclass(frozen=True)
 class Surroundings:
@@ -49,6 +51,7 @@ class Fetching:
     around: Surroundings
     _flights: dict[tuple[int, int], asyncio.Task[None]] = field(default_factory=dict)
     _demand: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_DEMAND_SLOTS))
+    _reserved: dict[int, int] = field(default_factory=dict)  # bytes of the small files that are in flight, by inode
     _transients: Transients = field(init=False)
     waiting_readers: int = 0
 
@@ -77,21 +80,32 @@ class Fetching:
     def admits(self, entry: Entry) -> bool:
         """Whether the file may stay on this disk; when not, warming leaves it from now on."""
         part = self.version.parts.get(entry.ino)
-        if part.kept if part is not None else self.around.room().admits(entry.size):
+        if part is not None and part.kept:
             return True
-        self.version.states[entry.ino] = State.UNKEPT
-        return False
+        busy = any(ino == entry.ino for ino, _ in self._flights)
+        if (part is not None and busy) or not self.around.room().admits(entry.size):
+            self.version.states[entry.ino] = State.UNKEPT
+            return False
+        if part is not None:
+            self._drop(part)  # it was read through so far; from now on it is kept
+        return True
 
     def start(self, entry: Entry, chunk: int, *, demand: bool) -> asyncio.Task[None] | None:
-        """The task that fetches this piece; None when it is here. It ends with a SidecarError when it fails."""
+        """The task that fetches this piece; None when it is here, or when it may not stay and no one waits for it.
+
+        It ends with a SidecarError when it fails.
+        """
         if self._is_here(entry, chunk):
             return None
         key = (entry.ino, chunk)
-        task = self._flights.get(key)
-        if task is None:
-            task = asyncio.create_task(self._fly(entry, chunk, demand=demand))
-            self._flights[key] = task
-            task.add_done_callback(partial(self._landed, key))
+        if (task := self._flights.get(key)) is not None:
+            return task
+        action = self._plan_whole(entry, demand) if is_whole(entry.size) else self._plan_chunk(entry, chunk, demand)
+        if action is None:
+            return None
+        task = asyncio.create_task(self._fly(action, demand))
+        self._flights[key] = task
+        task.add_done_callback(partial(self._landed, key))
         return task
 
     async def drain(self) -> None:
@@ -132,30 +146,41 @@ class Fetching:
 
     def _landed(self, key: tuple[int, int], task: asyncio.Task[None]) -> None:
         self._flights.pop(key, None)
+        self.version.reserved_bytes -= self._reserved.pop(key[0], 0)
         if not task.cancelled():
             task.exception()  # taken note of: whoever waits gets it too
 
-    async def _fly(self, entry: Entry, chunk: int, *, demand: bool) -> None:
-        if not demand:
-            return await self._attempts(entry, chunk)
-        async with self._demand:
-            return await self._attempts(entry, chunk)
-
-    async def _attempts(self, entry: Entry, chunk: int) -> None:
-        action = partial(self._whole, entry) if is_whole(entry.size) else partial(self._chunk, entry, chunk)
-        await self.around.retry(action)
-
-    async def _whole(self, entry: Entry) -> None:
+    def _plan_whole(self, entry: Entry, demand: bool) -> Action | None:
+        """Decided here and not in the task, so that what is in flight already counts when the next file asks for room."""
         kept = self.admits(entry)
+        if not kept:
+            return partial(self._whole, entry, False) if demand else None
+        self.version.reserved_bytes += entry.size
+        self._reserved[entry.ino] = entry.size
+        return partial(self._whole, entry, True)
+
+    def _plan_chunk(self, entry: Entry, chunk: int, demand: bool) -> Action | None:
+        part = self.version.parts.get(entry.ino)
+        if part is None or not (part.kept or demand):
+            kept = self.admits(entry)
+            if not (kept or demand):
+                return None
+            self._new_part(entry, kept=kept)
+        return partial(self._chunk, entry, chunk)
+
+    async def _fly(self, action: Action, demand: bool) -> None:
+        if not demand:
+            return await self.around.retry(action)
+        async with self._demand:
+            return await self.around.retry(action)
+
+    async def _whole(self, entry: Entry, kept: bool) -> None:
         temporary = temporary_name(self.version.paths.parts, entry.ino)
-        self.version.reserved_bytes += entry.size if kept else 0
         try:
             await self._fetch_whole(entry, temporary, kept=kept)
         except BaseException:
             await asyncio.to_thread(remove_quietly, temporary)
             raise
-        finally:
-            self.version.reserved_bytes -= entry.size if kept else 0
         if kept:
             self._mark_here(entry)
         else:
@@ -181,7 +206,9 @@ class Fetching:
             publish(sink.path, self.version.paths.tree / path, entry)
 
     async def _chunk(self, entry: Entry, chunk: int) -> None:
-        part = self.version.parts.get(entry.ino) or self._new_part(entry)
+        part = self.version.parts.get(entry.ino)
+        if part is None:  # it was spoilt, and dropped by another chunk's attempt
+            part = self._new_part(entry, kept=self.admits(entry))
         path = self.version.manifest.path(entry.ino)
         if not part.chunks[chunk]:
             span = chunk_span(entry.size, chunk)
@@ -194,8 +221,8 @@ class Fetching:
         elif part.complete and not part.promoting:
             await self._promote(entry, path, part)
 
-    def _new_part(self, entry: Entry) -> PartFile:
-        part = new_part(self.version.paths.parts, entry.ino, entry.size, kept=self.admits(entry))
+    def _new_part(self, entry: Entry, *, kept: bool) -> PartFile:
+        part = new_part(self.version.paths.parts, entry.ino, entry.size, kept=kept)
         self.version.add_part(part)
         return part
 
@@ -231,10 +258,12 @@ class Fetching:
             self.version.add_part(part)
         self._transients.hold(part.ino, part.bytes_here)
         for ino in self._transients.surplus({ino for ino, _ in self._flights}):
-            self._transients.release(ino)
-            dropped = self.version.parts[ino]
-            self.version.remove_part(dropped)
-            dropped.drop()
+            self._drop(self.version.parts[ino])
+
+    def _drop(self, part: PartFile) -> None:
+        self._transients.release(part.ino)
+        self.version.remove_part(part)
+        part.drop()
 
     def _read_ahead(self, entry: Entry, chunks: range) -> None:
         part = self.version.parts.get(entry.ino)

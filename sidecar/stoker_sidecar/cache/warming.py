@@ -86,7 +86,9 @@ class WarmPass:
             self._failed(ino, error)
 
     def _failed(self, ino: int, error: BaseException) -> None:
-        self.error = error if isinstance(error, SidecarError) else InternalError(f"a fetch failed: {error!r}")
+        failure = error if isinstance(error, SidecarError) else InternalError(f"a fetch failed: {error!r}")
+        if self.error is None or failure.temporary:  # one that time heals decides when the next pass is
+            self.error = failure
         if isinstance(error, DiskFull | CacheDiskFailed):
             self.fatal = True
             return

@@ -23,5 +23,5 @@ def warm_slots(datasets: Mapping[str, Warming], *, demand: bool, total: int = WA
     budget = max(1, total // 4) if demand else total
     healthy = {uid: dataset.priority for uid, dataset in datasets.items() if not dataset.failing}
     first = [uid for uid, priority in healthy.items() if priority == max(healthy.values())]
-    share = max(1, (budget - (len(healthy) - len(first))) // len(first)) if first else 1
+    share = max(1, (budget - (len(datasets) - len(first))) // len(first)) if first else 1
     return {uid: share if uid in first else 1 for uid in datasets}

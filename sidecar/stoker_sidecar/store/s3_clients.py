@@ -119,7 +119,7 @@ def _timestamp(value: str | int | float) -> datetime:
     try:
         return datetime.fromisoformat(str(value))
     except ValueError:
-        parsed: datetime = parse_timestamp(value)
+        parsed: datetime = parse_timestamp(str(value))
         return parsed
 
 

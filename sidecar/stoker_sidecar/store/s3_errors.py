@@ -11,8 +11,10 @@ from stoker_api.names import Reason
 from stoker_sidecar import errors
 from stoker_sidecar.errors import SourceError
 
+_UNKNOWN_KEY = "the access key is unknown to the server: check AWS_ACCESS_KEY_ID in the Secret"
 _CREDENTIALS = {
-    "InvalidAccessKeyId": "the access key is unknown to the server: check AWS_ACCESS_KEY_ID in the Secret",
+    "InvalidAccessKeyId": _UNKNOWN_KEY,
+    "XAdminUserNotFound": _UNKNOWN_KEY,  # versitygw's word for it, with status 404
     "SignatureDoesNotMatch": "the signature does not match: check AWS_SECRET_ACCESS_KEY in the Secret, and source.region",
     "ExpiredToken": "the session token has expired: renew the Secret",
     "ExpiredTokenException": "the ServiceAccount's token has expired",
@@ -22,7 +24,7 @@ _CREDENTIALS = {
 }
 _THROTTLED = frozenset({"SlowDown", "Throttling", "ThrottlingException", "TooManyRequests", "RequestLimitExceeded"})
 _WRONG_REGION = frozenset({"PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException"})
-_GONE = frozenset({"NoSuchKey", "NoSuchVersion"})
+_GONE = frozenset({"NoSuchKey", "NoSuchVersion", "404"})
 
 
 @contextmanager
@@ -65,7 +67,7 @@ def _answered(error: boto.ClientError, bucket: str, what: str) -> SourceError:
 def _by_status(status: int, code: str, message: str, what: str) -> SourceError:
     if status in (412, 416):
         return errors.SourceChanged(f"{what} is no longer the object that was listed: refresh the Dataset")
-    if code in _GONE or status == 404:
+    if code in _GONE:
         return errors.ObjectGone(f"{what} was deleted after the listing: refresh the Dataset")
     if status in (401, 403):
         return errors.AccessDenied(

@@ -1,0 +1,94 @@
+"""The twin in memory and the local folder keep the contract; S3 does in tests/integration."""
+
+import os
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from stoker_sidecar.errors import AccessDenied, FolderNotFound, SourceChanged
+from stoker_sidecar.store.local import LocalStore
+from stoker_sidecar.store.memory import MemoryStore
+from tests.support.store_contract import ObjectStoreContract, StoreUnderTest, content, listed
+
+
+class _Memory(StoreUnderTest):
+    def __init__(self) -> None:
+        self.store = self.memory = MemoryStore()
+
+    async def put(self, path: str, content: bytes) -> None:
+        self.memory.put(path, content)
+
+    async def delete(self, path: str) -> None:
+        self.memory.delete(path)
+
+
+class _Local(StoreUnderTest):
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.store = LocalStore(root)
+        self._ages = count(1_700_000_000)
+
+    async def put(self, path: str, content: bytes) -> None:
+        target = self.root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)
+        age = next(self._ages)
+        os.utime(target, (age, age))
+
+    async def delete(self, path: str) -> None:
+        (self.root / path).unlink()
+
+
+class TestMemoryStore(ObjectStoreContract):
+    @pytest.fixture
+    def subject(self) -> StoreUnderTest:
+        return _Memory()
+
+
+class TestLocalStore(ObjectStoreContract):
+    @pytest.fixture
+    def subject(self, tmp_path: Path) -> StoreUnderTest:
+        return _Local(tmp_path)
+
+
+async def test_a_folder_that_is_not_there_says_so(tmp_path: Path) -> None:
+    with pytest.raises(FolderNotFound, match="this node has no folder"):
+        await listed(LocalStore(tmp_path / "none"))
+
+
+async def test_an_empty_folder_is_listed_as_a_marker(tmp_path: Path) -> None:
+    (tmp_path / "d" / "e").mkdir(parents=True)
+    assert (await listed(LocalStore(tmp_path))).keys() == {"d/e/"}
+
+
+async def test_links_to_files_are_followed_and_links_to_folders_are_not(tmp_path: Path) -> None:
+    (tmp_path / "real").write_bytes(b"x")
+    (tmp_path / "link").symlink_to("real")
+    (tmp_path / "loop").symlink_to(".")
+    (tmp_path / "nowhere").symlink_to("missing")
+    assert (await listed(LocalStore(tmp_path))).keys() == {"real", "link"}
+
+
+async def test_names_that_are_not_utf8_are_listed_raw(tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"\xff")).write_bytes(b"x")
+    assert [item.path async for page in LocalStore(tmp_path).list() for item in page] == [b"\xff"]
+
+
+async def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"x" * 3_000_000)
+    store = LocalStore(tmp_path)
+    item = (await listed(store))["f"]
+    async with store.get_range("f", 0, item.size, if_match=item.etag) as body:
+        await anext(body.chunks)
+        os.utime(tmp_path / "f", (1, 1))
+        with pytest.raises(SourceChanged):
+            await anext(body.chunks)
+
+
+async def test_a_queued_fault_is_raised_once() -> None:
+    store = MemoryStore({"a": (b"x", 0)})
+    store.fail(AccessDenied("no"))
+    with pytest.raises(AccessDenied):
+        await content(store, "a", 0, 1, "")
+    assert await content(store, "a", 0, 1, "") == b"x"

@@ -1,0 +1,161 @@
+"""S3 through aiobotocore against a real server: the contract, and each way to be refused."""
+
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from uuid import uuid4
+
+import pytest
+
+from stoker_api.dataset import AddressingStyle, Source
+from stoker_api.names import Reason
+from stoker_sidecar.core.credentials import (
+    AmbientCredentials,
+    Credentials,
+    StaticCredentials,
+    UnusableCredentials,
+)
+from stoker_sidecar.errors import EndpointUnreachable, SourceError
+from stoker_sidecar.store.base import ObjectStore
+from stoker_sidecar.store.opening import open_store
+from stoker_sidecar.store.retry import Retry
+from stoker_sidecar.store.s3_clients import ConnectionSettings
+from tests.support.ports import free_ports
+from tests.support.s3 import CREDENTIALS, S3Server, running_s3
+from tests.support.store_contract import ObjectStoreContract, StoreUnderTest, listed
+
+PREFIX = "set/one"
+
+
+@pytest.fixture(scope="module")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    with running_s3(tmp_path_factory.mktemp("s3")) as server:
+        yield server
+
+
+@pytest.fixture
+async def bucket(s3: S3Server) -> str:
+    name = f"bucket-{uuid4().hex[:10]}"
+    async with s3.client() as client:
+        await client.create_bucket(Bucket=name)
+    return name
+
+
+async def _at_once(seconds: float) -> None:
+    return None
+
+
+async def _open(source: Source, credentials: Credentials = CREDENTIALS) -> ObjectStore:
+    settings = ConnectionSettings(connect_timeout=2, read_timeout=5)
+    return await open_store(source, credentials, settings, Retry(_at_once))
+
+
+class _S3(StoreUnderTest):
+    def __init__(self, store: ObjectStore, client: object, bucket: str) -> None:
+        self.store = store
+        self._client = client
+        self._bucket = bucket
+
+    async def put(self, path: str, content: bytes) -> None:
+        await self._client.put_object(Bucket=self._bucket, Key=f"{PREFIX}/{path}", Body=content)  # type: ignore[attr-defined] # made untyped by a test helper
+
+    async def delete(self, path: str) -> None:
+        await self._client.delete_object(Bucket=self._bucket, Key=f"{PREFIX}/{path}")  # type: ignore[attr-defined] # as above
+
+
+class TestS3Store(ObjectStoreContract):
+    @pytest.fixture
+    async def subject(self, s3: S3Server, bucket: str) -> AsyncIterator[StoreUnderTest]:
+        store = await _open(Source(uri=f"s3://{bucket}/{PREFIX}", endpoint=s3.endpoint))
+        async with s3.client() as client:
+            # Names that begin like the prefix are not below it.
+            await client.put_object(Bucket=bucket, Key=f"{PREFIX}-two/x", Body=b"x")
+            yield _S3(store, client, bucket)
+        await store.aclose()
+
+
+async def _refusal(source: Source, credentials: Credentials = CREDENTIALS) -> SourceError:
+    async def attempt() -> None:
+        store = await _open(source, credentials)
+        try:
+            await listed(store)
+        finally:
+            await store.aclose()
+
+    with pytest.raises(SourceError) as raised:
+        await attempt()
+    return raised.value
+
+
+@pytest.mark.parametrize(
+    ("credentials", "reason", "says"),
+    [
+        (StaticCredentials("nobody", "x"), Reason.INVALID_CREDENTIALS, "AWS_ACCESS_KEY_ID"),
+        (replace(CREDENTIALS, secret_access_key="x"), Reason.INVALID_CREDENTIALS, "AWS_SECRET_ACCESS_KEY"),
+        (replace(CREDENTIALS, ca_pem="no PEM"), Reason.INVALID_CREDENTIALS, "ca.crt"),
+        (UnusableCredentials(Reason.SECRET_NOT_FOUND, "no Secret s"), Reason.SECRET_NOT_FOUND, "no Secret s"),
+    ],
+)
+async def test_wrong_credentials_are_told_apart(
+    s3: S3Server, bucket: str, credentials: Credentials, reason: Reason, says: str
+) -> None:
+    error = await _refusal(Source(uri=f"s3://{bucket}", endpoint=s3.endpoint), credentials)
+    assert (error.reason, error.temporary) == (reason, False)
+    assert says in error.message
+
+
+async def test_anonymous_is_refused_by_a_closed_bucket(
+    s3: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "none")
+    error = await _refusal(Source(uri=f"s3://{bucket}", endpoint=s3.endpoint), AmbientCredentials())
+    assert error.reason is Reason.ACCESS_DENIED
+
+
+async def test_the_nodes_own_credentials_are_used(s3: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", CREDENTIALS.access_key_id)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", CREDENTIALS.secret_access_key)
+    store = await _open(Source(uri=f"s3://{bucket}", endpoint=s3.endpoint), AmbientCredentials())
+    assert await listed(store) == {}
+    await store.aclose()
+
+
+async def test_a_bucket_that_is_not_there_is_named(s3: S3Server) -> None:
+    error = await _refusal(Source(uri="s3://no-such-bucket/p", endpoint=s3.endpoint))
+    assert error.reason is Reason.BUCKET_NOT_FOUND
+    assert "'no-such-bucket'" in error.message
+
+
+async def test_an_endpoint_that_does_not_answer_is_named_and_worth_a_retry() -> None:
+    (port,) = free_ports(1)
+    error = await _refusal(Source(uri="s3://bucket/p", endpoint=f"http://127.0.0.1:{port}"))
+    assert isinstance(error, EndpointUnreachable)
+    assert error.temporary
+    assert f"127.0.0.1:{port}" in error.message
+
+
+async def test_virtual_host_style_asks_the_buckets_own_host() -> None:
+    (port,) = free_ports(1)
+    endpoint = f"http://localhost:{port}"
+    source = Source(uri="s3://bucket", endpoint=endpoint, addressing_style=AddressingStyle.VIRTUAL)
+    assert f"bucket.localhost:{port}" in (await _refusal(source)).message
+
+
+async def test_tls_to_a_server_without_it_is_unreachable(s3: S3Server, bucket: str) -> None:
+    error = await _refusal(Source(uri=f"s3://{bucket}", endpoint=s3.endpoint.replace("http:", "https:")))
+    assert error.reason is Reason.ENDPOINT_UNREACHABLE
+
+
+async def test_a_listing_pages_through_the_retry(bucket: str) -> None:
+    waits: list[float] = []
+
+    async def note(seconds: float) -> None:
+        waits.append(seconds)
+
+    (port,) = free_ports(1)
+    source = Source(uri=f"s3://{bucket}", endpoint=f"http://127.0.0.1:{port}")
+    store = await open_store(source, CREDENTIALS, ConnectionSettings(), Retry(note, uniform=lambda: 0.5))
+    with pytest.raises(EndpointUnreachable):
+        await listed(store)
+    await store.aclose()
+    assert waits == [0.1, 0.2, 0.4]

@@ -1,0 +1,105 @@
+"""A CacheNode over stores in memory, without waits, for tests of what it does."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from stoker_api.dataset import Source
+from stoker_api.nodecache import NodeDatasetStatus, NodePhase
+from stoker_sidecar.cache.layout import CachePaths
+from stoker_sidecar.cache.node import CacheNode, CacheSettings, Surroundings
+from stoker_sidecar.core.backoff import Backoff
+from stoker_sidecar.core.credentials import AmbientCredentials, Credentials
+from stoker_sidecar.core.protocol import Configure, Read
+from stoker_sidecar.store.base import ObjectStore
+from stoker_sidecar.store.memory import MemoryStore
+from tests.support.waiting import eventually
+
+UID = "uid-1"
+DATASET: dict[str, Any] = {"namespace": "vision", "name": "digits", "uid": UID, "source": {"uri": "s3://bucket/p"}}
+
+
+async def at_once(seconds: float) -> None:
+    """Sleeps that take no time but let others run."""
+    await asyncio.sleep(0)
+
+
+@dataclass
+class Subject:
+    """``stores``: one for each bucket name."""
+
+    node: CacheNode
+    root: Path
+    stores: dict[str, MemoryStore] = field(default_factory=lambda: {"bucket": MemoryStore()})
+
+    @property
+    def store(self) -> MemoryStore:
+        return self.stores["bucket"]
+
+    async def configure(self, *, held: tuple[str, ...] = (), **changes: Any) -> None:
+        """Tell the node about the dataset, with camelCase changes to DATASET."""
+        await self.node.configure(Configure(DATASET | changes, AmbientCredentials(), held))
+
+    def status(self, uid: str = UID) -> NodeDatasetStatus:
+        """As the agent sees it."""
+        statuses = (NodeDatasetStatus.model_validate(dataset) for dataset in self.node.progress().datasets)
+        return next(status for status in statuses if status.uid == uid)
+
+    async def reach(self, condition: Callable[[NodeDatasetStatus], bool], uid: str = UID) -> NodeDatasetStatus:
+        """The status once the condition holds."""
+        await eventually(lambda: condition(self.status(uid)))
+        return self.status(uid)
+
+    async def list(self, listing_id: str = "1", **changes: Any) -> str:
+        """Have it list; the digest."""
+        await self.configure(listingId=listing_id, **changes)
+        status = await self.reach(
+            lambda s: s.listing is not None and s.listing.id == listing_id and not s.listing.error
+        )
+        assert status.listing is not None
+        return status.listing.version
+
+    async def warm(self, listing_id: str = "1", **changes: Any) -> str:
+        """List, and wait until everything is here; the digest."""
+        digest = await self.list(listing_id, **changes)
+        await self.configure(**({"listingId": listing_id, "version": digest, "eager": True} | changes))
+        await self.reach(lambda s: s.phase is NodePhase.WARM and s.version == digest)
+        return digest
+
+    def folder(self, digest: str) -> Path:
+        """Of a version."""
+        return self.root / "datasets" / UID / "versions" / digest
+
+    def tree(self, digest: str) -> dict[str, bytes]:
+        """path -> content of what lies in the version's tree."""
+        tree = self.folder(digest) / "tree"
+        return {str(path.relative_to(tree)): path.read_bytes() for path in tree.rglob("*") if path.is_file()}
+
+    async def read(self, digest: str, ino: int, offset: int, length: int) -> bytes:
+        """As a file-system server does: ask, then pread."""
+        answer = await self.node.read(Read(UID, digest, ino, offset, length))
+        with (self.folder(digest) / answer.file).open("rb") as file:
+            file.seek(offset)
+            return file.read(length)
+
+
+@asynccontextmanager
+async def cache_node(
+    root: Path, stores: dict[str, MemoryStore] | None = None, transient: int = 2**28
+) -> AsyncIterator[Subject]:
+    """Open one below ``root``; closed at exit, the disk stays."""
+    found = stores if stores is not None else {"bucket": MemoryStore()}
+
+    async def open_store(source: Source, credentials: Credentials) -> ObjectStore:
+        return found[source.uri.removeprefix("s3://").partition("/")[0]]
+
+    world = Surroundings(sleep=at_once, backoff=Backoff(0.001, 0.01), open_store=open_store)
+    node = CacheNode(CacheSettings(CachePaths(root), floor_share=0.0, transient_limit=transient), world)
+    await node.open()
+    try:
+        yield Subject(node, root, found)
+    finally:
+        await node.close()

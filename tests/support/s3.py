@@ -1,0 +1,70 @@
+"""A real S3 server (versitygw) on loopback, with a log of what it was asked for."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import aiobotocore.session
+
+from e2e.cluster.build import Programs
+from e2e.cluster.processes import wait_for
+from stoker_sidecar.core.credentials import StaticCredentials
+from tests.support.ports import free_ports
+
+CREDENTIALS = StaticCredentials("stokertest", "stokertestsecret")
+START_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class S3Server:
+    """``endpoint``: URL; ``access_log``: a line for each request."""
+
+    endpoint: str
+    access_log: Path
+
+    def gets(self, bucket: str) -> list[str]:
+        """Keys of the objects of a bucket that were got, in order; one for each request, answered well or not."""
+        words = (line.split() for line in self.access_log.read_text().splitlines())
+        return [word[8] for word in words if word[1] == bucket and word[7] == "s3_GetObject"]
+
+    def client(self) -> Any:
+        """An administrator's aiobotocore client, an asynchronous context manager."""
+        return aiobotocore.session.AioSession().create_client(
+            "s3",
+            endpoint_url=self.endpoint,
+            region_name="us-east-1",
+            aws_access_key_id=CREDENTIALS.access_key_id,
+            aws_secret_access_key=CREDENTIALS.secret_access_key,
+        )
+
+
+@contextmanager
+def running_s3(folder: Path) -> Iterator[S3Server]:
+    """Start one below ``folder`` and end it."""
+    (port,) = free_ports(1)
+    data, access_log, log = folder / "data", folder / "access.log", folder / "versitygw.log"
+    data.mkdir()
+    address = f"127.0.0.1:{port}"
+    options = ["--port", address, "--keep-alive", "--quiet", "--access-log", str(access_log)]
+    environment = {"ROOT_ACCESS_KEY": CREDENTIALS.access_key_id, "ROOT_SECRET_KEY": CREDENTIALS.secret_access_key}
+    argv = [str(Programs().path("versitygw")), *options, "posix", str(data)]
+    with log.open("wb") as output:
+        process = subprocess.Popen(argv, env=environment, stdout=output, stderr=output)
+    try:
+        wait_for("versitygw", lambda: _answers(address), START_SECONDS, log, lambda: process.poll() is None)
+        yield S3Server(f"http://{address}", access_log)
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _answers(address: str) -> bool:
+    try:
+        with urlopen(f"http://{address}/"):
+            return True
+    except OSError as error:  # a refusal (HTTPError) is an answer too
+        return hasattr(error, "code")

@@ -1,0 +1,102 @@
+"""What every object store must do, whatever is behind it; test modules subclass the suite and say how to make one."""
+
+import hashlib
+from abc import ABC, abstractmethod
+
+import pytest
+
+from stoker_sidecar.core.objects import ListedObject
+from stoker_sidecar.errors import ObjectGone, SourceChanged
+from stoker_sidecar.store.base import ObjectStore
+
+CONTENT = {
+    "a.bin": bytes(range(256)) * 40,
+    "folder/b c+d%2F.txt": b"odd name",
+    "folder/\u00fc/\u00e9.txt": b"not ASCII",
+    "empty": b"",
+}
+
+
+class StoreUnderTest(ABC):
+    """A store and the power to change what is behind it."""
+
+    store: ObjectStore
+
+    @abstractmethod
+    async def put(self, path: str, content: bytes) -> None:
+        """Create or replace an object."""
+
+    @abstractmethod
+    async def delete(self, path: str) -> None:
+        """Delete an object."""
+
+
+async def listed(store: ObjectStore) -> dict[str, ListedObject]:
+    """path -> object."""
+    return {found.path.decode(): found async for page in store.list() for found in page}
+
+
+async def content(store: ObjectStore, path: str, offset: int, length: int, if_match: str) -> bytes:
+    """The body of one GET."""
+    async with store.get_range(path, offset, length, if_match=if_match) as body:
+        return b"".join([chunk async for chunk in body.chunks])
+
+
+class ObjectStoreContract:
+    """Subclasses provide the fixture ``subject``: a StoreUnderTest that holds nothing."""
+
+    @pytest.fixture
+    async def filled(self, subject: StoreUnderTest) -> StoreUnderTest:
+        for path, data in CONTENT.items():
+            await subject.put(path, data)
+        return subject
+
+    async def test_a_listing_has_every_object_once_with_its_size(self, filled: StoreUnderTest) -> None:
+        found = await listed(filled.store)
+        assert {path: item.size for path, item in found.items()} == {path: len(data) for path, data in CONTENT.items()}
+
+    async def test_a_listing_of_more_than_a_page_is_whole(self, subject: StoreUnderTest) -> None:
+        paths = {f"d{index % 7}/f{index:04}" for index in range(1100)}
+        for path in paths:
+            await subject.put(path, b"")
+        assert (await listed(subject.store)).keys() == paths
+
+    async def test_nothing_lists_as_nothing(self, subject: StoreUnderTest) -> None:
+        assert await listed(subject.store) == {}
+
+    @pytest.mark.parametrize("path", [path for path, data in CONTENT.items() if data])
+    async def test_a_whole_object_comes_as_it_is(self, filled: StoreUnderTest, path: str) -> None:
+        item = (await listed(filled.store))[path]
+        assert await content(filled.store, path, 0, item.size, item.etag) == CONTENT[path]
+
+    async def test_a_range_is_exactly_those_bytes(self, filled: StoreUnderTest) -> None:
+        item = (await listed(filled.store))["a.bin"]
+        assert await content(filled.store, "a.bin", 1000, 501, item.etag) == CONTENT["a.bin"][1000:1501]
+
+    async def test_an_object_that_was_replaced_is_refused(self, filled: StoreUnderTest) -> None:
+        item = (await listed(filled.store))["a.bin"]
+        await filled.put("a.bin", CONTENT["a.bin"][::-1])
+        with pytest.raises(SourceChanged, match=r"a\.bin"):
+            await content(filled.store, "a.bin", 0, item.size, item.etag)
+
+    async def test_an_object_that_was_deleted_is_gone(self, filled: StoreUnderTest) -> None:
+        item = (await listed(filled.store))["a.bin"]
+        await filled.delete("a.bin")
+        with pytest.raises(ObjectGone, match=r"a\.bin"):
+            await content(filled.store, "a.bin", 0, item.size, item.etag)
+
+    async def test_the_same_content_keeps_its_etag_and_another_gets_another(self, filled: StoreUnderTest) -> None:
+        before = await listed(filled.store)
+        await filled.put("empty", b"no longer")
+        after = await listed(filled.store)
+        assert after["a.bin"] == before["a.bin"]
+        assert after["empty"].etag != before["empty"].etag
+
+    async def test_an_etag_that_looks_like_an_md5_is_the_contents(self, filled: StoreUnderTest) -> None:
+        found = await listed(filled.store)
+        md5s = {path: hashlib.md5(data, usedforsecurity=False).hexdigest() for path, data in CONTENT.items()}
+        assert all(item.etag == md5s[path] or "-" in item.etag for path, item in found.items())
+
+    async def test_closing_twice_is_no_error(self, subject: StoreUnderTest) -> None:
+        await subject.store.aclose()
+        await subject.store.aclose()
