@@ -112,7 +112,9 @@ def _interrupted(number: int, _frame: FrameType | None) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit code."""
     options = _parser().parse_args(argv)
-    signal.signal(signal.SIGTERM, _interrupted)
+    # Children are in sessions of their own, so that Ctrl-C reaches this process alone, which ends them in order.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupted)
     try:
         _run(options)
     except (BenchError, HarnessError, SidecarError) as error:

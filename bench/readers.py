@@ -34,6 +34,8 @@ def read_epoch(root: Path, order: Sequence[str], readers: int, expected_bytes: i
     """Read ``order`` below ``root``, dealt out to ``readers`` processes. Raises BenchError when anything is not as it should be."""
     with ExitStack() as stack:
         children = [stack.enter_context(_reader(root)) for _ in range(readers)]
+        for child in children:
+            stack.callback(child.kill)  # an interrupted run must not wait for the end of an epoch
         for number, child in enumerate(children):
             _say(child, json.dumps(order[number::readers]))
         for child in children:

@@ -95,7 +95,9 @@ class S3Server:
         command = [str(Programs().path("versitygw")), "--port", f"127.0.0.1:{self.port}", "--region", REGION]
         command += ["--quiet", "--keep-alive", "--access-log", str(self._log), "posix", str(self.bucket.parent)]
         with (self._folder / "server.log").open("wb") as out:
-            self._process = subprocess.Popen(command, stdout=out, stderr=out, env=os.environ | keys)
+            self._process = subprocess.Popen(
+                command, stdout=out, stderr=out, env=os.environ | keys, start_new_session=True
+            )
         wait_until("the S3 server to answer", self._answers, _START_SECONDS)
         return self
 

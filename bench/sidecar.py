@@ -78,7 +78,7 @@ class Sidecar:
         command += ["--mount-root", str(self.mount_root), "--cache-root", str(self.cache.root)]
         command += ["--agent-command", self._agent]
         with self._log.open("wb") as out:
-            self._keeper = subprocess.Popen(command, stdout=out, stderr=out)
+            self._keeper = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
         wait_until("the fetcher to answer", self._answers, _START_SECONDS)
         return self
 
@@ -86,8 +86,7 @@ class Sidecar:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._keeper is not None:
-            self._keeper.terminate()
-            self._keeper.wait(_REPLY_SECONDS)
+            _end(self._keeper)
         for mount in reversed(list(mountinfo.below(_MOUNTINFO.read_text(), str(self.folder)))):
             detach(mount.target)
         shutil.rmtree(self.folder)
@@ -201,6 +200,16 @@ class Sidecar:
         if not reply["ok"]:
             raise BenchError(f"the keeper refused {request['op']}: {reply['message']}")
         return reply
+
+
+def _end(keeper: subprocess.Popen[bytes]) -> None:
+    """As the kubelet does it. The keeper's session is its own and holds all of its children."""
+    keeper.terminate()
+    try:
+        keeper.wait(_REPLY_SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(keeper.pid, signal.SIGKILL)
+        keeper.wait()
 
 
 def fuse_requests(mountpoint: Path) -> dict[str, int]:
