@@ -43,6 +43,7 @@ FROM debian:bookworm-slim
 # and a private store's CA comes with its Secret.
 RUN apt-get update \
  && apt-get install -y --no-install-recommends libfuse3-3 python3 \
+ && apt-get clean \
  && rm -rf /var/lib/apt/lists/*
 # 65532: the number that distroless images made customary for "nonroot". The operator runs as this user, and so do
 # the sidecar's fetcher and FUSE servers; the sidecar's keeper needs root to mount, which the chart asks for.
