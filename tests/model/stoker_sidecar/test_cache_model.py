@@ -1,0 +1,152 @@
+"""A node's cache against a plain dictionary: whatever happens, a reader gets the bytes of the listing, or an error."""
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Awaitable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TypeVar
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from stoker_api.nodecache import NodePhase
+from stoker_sidecar.cache.manifest import Manifest
+from stoker_sidecar.core import spans
+from stoker_sidecar.errors import ObjectGone, ServerError, SourceChanged
+from stoker_sidecar.store.memory import MemoryStore
+from tests.support.cache_node import Subject, cache_node
+
+T = TypeVar("T")
+PATHS = st.sampled_from(["a", "d/b", "d/c", "e/f/g", "zero"])
+# Below, at and above one and two chunks of the largest size that is still quick to make.
+SIZES = st.sampled_from([0, 1, 100, spans.CHUNK, spans.CHUNK + 1, 2 * spans.CHUNK + 5])
+
+
+class CacheMachine(RuleBasedStateMachine):
+    """``versions``: digest -> path -> content at the time of the listing. ``retain`` keeps them all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.folder = Path(tempfile.mkdtemp(prefix="stoker-model-"))
+        self.store = MemoryStore()
+        self.versions: dict[str, dict[str, bytes]] = {}
+        self.current = ""
+        self.listings = 0
+        self.seed = 0
+        self.quota: int | None = None
+        self.stack = AsyncExitStack()
+
+    @initialize()
+    def open(self) -> None:
+        self.subject: Subject = self._run(
+            self.stack.enter_async_context(cache_node(self.folder, {"bucket": self.store}, transient=3 * spans.CHUNK))
+        )
+        self.put("a", 100)
+        self.list()
+
+    @rule(path=PATHS, size=SIZES)
+    def put(self, path: str, size: int) -> None:
+        self.seed += 1
+        self.store.put(path, (b"%08d" % self.seed * (size // 8 + 1))[:size], mtime_ns=self.seed * 1000)
+
+    @rule(path=PATHS)
+    def delete(self, path: str) -> None:
+        self.store.objects.pop(path, None)
+
+    @rule(times=st.integers(1, 9))
+    def fail(self, times: int) -> None:
+        self.store.fail(ServerError("the model says so"), times)
+
+    @precondition(lambda self: any(content for content, _ in self.store.objects.values()))
+    @rule()
+    def list(self) -> None:
+        self.listings += 1
+        now = {path: content for path, (content, _) in self.store.objects.items()}
+        self.current = self._run(self.subject.list(str(self.listings), **self._wish()))
+        self.versions[self.current] = now
+        self._configure()
+
+    @rule(quota=st.sampled_from([None, 10, spans.CHUNK + 50, 10 * spans.CHUNK]), eager=st.booleans())
+    def wish(self, quota: int | None, eager: bool) -> None:
+        self.quota = quota
+        self._configure(eager=eager)
+
+    @rule(
+        path=PATHS,
+        offset=st.integers(0, 3 * spans.CHUNK),
+        length=st.sampled_from([1, 4096, spans.CHUNK + 7]),
+        data=st.data(),
+    )
+    def read(self, path: str, offset: int, length: int, data: st.DataObject) -> None:
+        digest = data.draw(st.sampled_from(sorted(self.versions)))
+        content = self.versions[digest].get(path)
+        if content is None:
+            return
+        ino = self._ino(digest, path)
+        try:
+            found = self._run(self.subject.read(digest, ino, offset, length))
+        except (SourceChanged, ObjectGone):
+            assert self.store.objects.get(path, (None, 0))[0] != content
+        except ServerError:
+            pass  # a queued fault that outlasted the retries
+        else:
+            assert found == content[offset : offset + length]
+
+    @rule()
+    def restart(self) -> None:
+        self._run(self.stack.aclose())
+        self.stack = AsyncExitStack()
+        self.subject = self._run(
+            self.stack.enter_async_context(cache_node(self.folder, {"bucket": self.store}, transient=3 * spans.CHUNK))
+        )
+        self._configure()
+
+    @precondition(lambda self: self._unchanged())
+    @rule()
+    def warm_up(self) -> None:
+        self.quota = None
+        self._configure(eager=True)
+        self._run(self.subject.reach(lambda status: status.phase is NodePhase.WARM))
+        assert self.subject.tree(self.current) == self.versions[self.current]
+
+    @invariant()
+    def trees_hold_only_right_files(self) -> None:
+        for digest, content in self.versions.items():
+            assert self.subject.tree(digest).items() <= content.items()
+
+    def teardown(self) -> None:
+        self._run(self.stack.aclose())
+        self.loop.run_until_complete(self.loop.shutdown_default_executor())
+        self.loop.close()
+        shutil.rmtree(self.folder)
+
+    def _configure(self, **changes: bool) -> None:
+        self._run(self.subject.configure(listingId=str(self.listings), **self._wish(), **changes))
+
+    def _wish(self) -> dict[str, object]:
+        quota = {} if self.quota is None else {"quotaBytes": self.quota}
+        return {"version": self.current, "retain": sorted(self.versions)} | quota
+
+    def _unchanged(self) -> bool:
+        now = {path: content for path, (content, _) in self.store.objects.items()}
+        return self.versions.get(self.current) == now
+
+    def _ino(self, digest: str, path: str) -> int:
+        manifest = Manifest.open(self.subject.folder(digest) / "manifest.sqlite")
+        entry = manifest.find(path)
+        manifest.close()
+        assert entry is not None
+        return entry.ino
+
+    def _run(self, work: Awaitable[T]) -> T:
+        return self.loop.run_until_complete(asyncio.wait_for(work, 30))
+
+
+TestCache = CacheMachine.TestCase
+TestCache.settings = settings(
+    max_examples=60, stateful_step_count=20, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)

@@ -1,0 +1,83 @@
+"""The fetcher as its own process, and a client of its socket."""
+
+import asyncio
+import itertools
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stoker_api.nodecache import NodeDatasetStatus
+from stoker_sidecar.core.protocol import MAX_LINE, Progress, Reply, Request, Watch, decode_reply, encode_request
+from tests.support.waiting import eventually
+
+
+@dataclass
+class FetcherProcess:
+    """``ask`` for one reply; ``progress`` is the last that was told."""
+
+    process: asyncio.subprocess.Process
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    progress: Progress = field(default_factory=lambda: Progress(()))
+    _ids: "itertools.count[int]" = field(default_factory=itertools.count)
+    _waiting: dict[int, "asyncio.Future[Reply]"] = field(default_factory=dict)
+
+    async def ask(self, request: Request) -> Reply:
+        """The reply."""
+        number = next(self._ids)
+        reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = reply
+        self.writer.write(encode_request(number, request))
+        return await reply
+
+    async def reach(self, condition: Callable[[NodeDatasetStatus], bool], seconds: float = 60.0) -> NodeDatasetStatus:
+        """The status of the only dataset once the condition holds."""
+        await eventually(lambda: bool(self.progress.datasets) and condition(self.status), seconds)
+        return self.status
+
+    @property
+    def status(self) -> NodeDatasetStatus:
+        """Of the only dataset."""
+        return NodeDatasetStatus.model_validate(self.progress.datasets[0])
+
+    async def kill(self) -> None:
+        """As the kernel does."""
+        self.process.kill()
+        await self.process.wait()
+
+    async def listen(self) -> None:
+        """Take in what the fetcher says, until it ends."""
+        self.writer.write(encode_request(-1, Watch()))
+        while line := await self.reader.readline():
+            number, reply = decode_reply(line)
+            if isinstance(reply, Progress):
+                self.progress = reply
+            else:
+                self._waiting.pop(number).set_result(reply)
+
+
+@asynccontextmanager
+async def fetcher_process(root: Path) -> AsyncIterator[FetcherProcess]:
+    """Start one on the cache folder ``root``; ended by SIGTERM, with exit code 0, unless it was killed."""
+    socket = root.parent / "fetcher.sock"
+    socket.unlink(missing_ok=True)
+    words = ["-m", "stoker_sidecar.fetcher", "--socket", str(socket), "--root", str(root), "--floor-share", "0"]
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *words, env=os.environ | {"PYTHONWARNINGS": "default"}
+    )
+    await eventually(socket.exists)
+    reader, writer = await asyncio.open_unix_connection(socket, limit=MAX_LINE)
+    fetcher = FetcherProcess(process, reader, writer)
+    listening = asyncio.create_task(fetcher.listen())
+    try:
+        yield fetcher
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGTERM)
+            await process.wait()
+        writer.close()
+        await asyncio.wait([listening])
