@@ -16,6 +16,7 @@ from stoker_operator.core.credentials_rbac import SidecarIdentity
 from stoker_operator.leader import Leader
 from tests.support.apiserver import ApiServer
 from tests.support.fake_sidecar import FakeSidecar, settled
+from tests.support.waiting import eventually
 
 SECONDS = 30.0  # a loaded two-core machine; passes take milliseconds
 
@@ -120,3 +121,15 @@ async def world(apiserver: ApiServer, monkeypatch: pytest.MonkeyPatch) -> AsyncI
         await asyncio.wait_for(leading, SECONDS)
         for task in made.tasks:
             await settled(task)
+    await eventually(all_sockets_closed)
+
+
+def all_sockets_closed() -> bool:
+    """Whether TLS connections have said goodbye: clients' close() does not wait for that, and the loop ends with the test.
+
+    asyncio shows a loop's transports nowhere but in this private table.
+    """
+    transports = getattr(asyncio.get_running_loop(), "_transports", {})
+    return all(
+        transport.get_extra_info("socket") is None or transport.is_closing() for transport in transports.values()
+    )
