@@ -69,7 +69,6 @@ async def _requests(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, 
         await asyncio.sleep(delay)
         writer.write(piece)
         await writer.drain()
-    writer.write_eof()
 
 
 async def _answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, link: Link) -> None:
@@ -82,20 +81,35 @@ async def _answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, l
 
 async def _serve(port: int, profile: Profile) -> None:
     link = Link(profile.rate)
+    connections: set[asyncio.Task[None] | None] = set()  # the event loop itself holds its tasks weakly
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        upstream, server = await asyncio.open_connection("127.0.0.1", port)
+        connections.add(asyncio.current_task())
         try:
-            await asyncio.gather(_requests(reader, server, profile.delay), _answers(upstream, writer, link))
-        except ConnectionError:
-            pass  # a killed client, which is what some workloads do
+            await _relay(reader, writer, port, profile.delay, link)
         finally:
-            server.close()
+            connections.discard(asyncio.current_task())
             writer.close()
 
     listening = await asyncio.start_server(connected, "127.0.0.1", 0)
     print(listening.sockets[0].getsockname()[1], flush=True)
     await listening.serve_forever()
+
+
+async def _relay(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int, delay: float, link: Link
+) -> None:
+    """Until one side hangs up, which some workloads do in the middle by killing their client."""
+    upstream, server = await asyncio.open_connection("127.0.0.1", port)
+    ways = [
+        asyncio.create_task(_requests(reader, server, delay)),
+        asyncio.create_task(_answers(upstream, writer, link)),
+    ]
+    await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+    for way in ways:
+        way.cancel()
+    await asyncio.gather(*ways, return_exceptions=True)
+    server.close()
 
 
 if __name__ == "__main__":
