@@ -27,6 +27,7 @@ from stoker_sidecar.core.token_bucket import TokenBucket
 from stoker_sidecar.errors import InUse, NotConfigured, SidecarError
 from stoker_sidecar.store.base import ObjectStore
 from stoker_sidecar.store.retry import Retry
+from stoker_sidecar.threads import in_thread
 
 # Seconds until files that did not fit are tried again (other datasets may have left), and until objects that changed
 # or are gone are asked for again (someone may put them back; a new listing is what really helps); what earlier failures left is taken up at once.
@@ -73,7 +74,7 @@ class DatasetCache:
 
     async def start(self) -> None:
         """Begin to work."""
-        self.listing = await asyncio.to_thread(read_listing, self.paths)
+        self.listing = await in_thread(read_listing, self.paths)
         for loop in (self.list_loop, self.version_loop):
             self._spawn(loop.run())
 
@@ -157,7 +158,7 @@ class DatasetCache:
             version.forget(State.UNKEPT)
         delay = await self._warm(fetching) if self.config.eager and not self.config.paused else None
         if version.warm_files == version.manifest.info.files:
-            await asyncio.to_thread(version.finish)
+            await in_thread(version.finish)
             self.warm_error = None
             return None
         return delay
@@ -208,13 +209,13 @@ class DatasetCache:
             return await self._load(digest)
 
     async def _open_donors(self, digest: str) -> None:
-        for other in await asyncio.to_thread(lambda: list(self.paths.digests())):
+        for other in await in_thread(lambda: list(self.paths.digests())):
             if other not in (digest, *self._fetchings) and self.paths.version(other).tree.exists():
                 await self._load(other)
 
     async def _load(self, digest: str) -> Fetching:
         donors = [fetching.version for fetching in self._fetchings.values()]
-        version = await asyncio.to_thread(Version.load, self.paths.version(digest), donors)
+        version = await in_thread(Version.load, self.paths.version(digest), donors)
         if not donors:
             version.shared_bytes = 0  # the versions that it shared them with are gone
         node = self._node
@@ -237,11 +238,11 @@ class DatasetCache:
         wanted = {self.config.version, *self.config.retain, *self.held}
         if self.listing is not None:
             wanted.add(self.listing.version)
-        for digest in set(await asyncio.to_thread(lambda: list(self.paths.digests()))) - wanted:
+        for digest in set(await in_thread(lambda: list(self.paths.digests()))) - wanted:
             fetching = self._fetchings.pop(digest, None)
             if fetching is not None:
                 await fetching.close()
-            await asyncio.to_thread(self._node.disk.discard(self.paths.version(digest).folder))
+            await in_thread(self._node.disk.discard(self.paths.version(digest).folder))
         if len(self._fetchings) == 1:
             next(iter(self._fetchings.values())).version.shared_bytes = 0
 

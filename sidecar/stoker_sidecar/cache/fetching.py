@@ -19,9 +19,10 @@ from stoker_sidecar.cache.version import State, Version
 from stoker_sidecar.core.protocol import ReadDone
 from stoker_sidecar.core.quota import Room
 from stoker_sidecar.core.spans import chunk_span, chunks_of, is_whole, read_ahead
-from stoker_sidecar.errors import CacheDiskFailed, CorruptBody, NotConfigured
+from stoker_sidecar.errors import CacheDiskFailed, CorruptBody, NotConfigured, NotYetConfigured
 from stoker_sidecar.store.base import ObjectStore
 from stoker_sidecar.store.retry import Retry
+from stoker_sidecar.threads import in_thread
 
 # Requests that readers may have in flight for one dataset: as many as a node's data loaders have workers.
 _DEMAND_SLOTS = 64
@@ -127,6 +128,10 @@ class Fetching:
         if tasks:
             await asyncio.wait(tasks)
         for task in tasks:
+            if task.cancelled():  # the version was closed meanwhile
+                raise NotYetConfigured(
+                    f"{self.version.manifest.info.digest[:12]} is being closed on this node: ask again"
+                )
             task.result()
 
     def _place(self, entry: Entry, chunks: range) -> ReadDone | None:
@@ -179,7 +184,7 @@ class Fetching:
         try:
             await self._fetch_whole(entry, temporary, kept=kept)
         except BaseException:
-            await asyncio.to_thread(remove_quietly, temporary)
+            await in_thread(remove_quietly, temporary)
             raise
         if kept:
             self._mark_here(entry)
@@ -191,16 +196,16 @@ class Fetching:
         sink = Sink(temporary, 0, self.version.trust.worth_hashing(entry.etag))
         finish = partial(self._whole_end, entry, path, sink, kept)
         if entry.size == 0:
-            await asyncio.to_thread(finish, False)
+            await in_thread(finish, False)
         else:
             store = await self.around.store()
             await download(store, path, entry, (0, entry.size), sink, self.around.arrived, finish)
 
     def _whole_end(self, entry: Entry, path: str, sink: Sink, kept: bool, may_be_md5: bool) -> None:
         """In a thread."""
-        sink.write([])
-        sink.close()
-        if sink.hashing and may_be_md5:
+        if entry.size == 0:
+            sink.path.touch()
+        elif sink.hashing and may_be_md5:
             self._judge(path, entry.etag, sink.md5())
         if kept:
             publish(sink.path, self.version.paths.tree / path, entry)
@@ -230,10 +235,10 @@ class Fetching:
         """A large file is whole: check it, move it into the tree."""
         part.promoting = True
         try:
-            await asyncio.to_thread(self._promote_end, entry, path, part)
+            await in_thread(self._promote_end, entry, path, part)
         except CorruptBody:
             self.version.remove_part(part)
-            await asyncio.to_thread(part.drop)
+            await in_thread(part.drop)
             raise
         finally:
             part.promoting = False

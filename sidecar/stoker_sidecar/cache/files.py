@@ -9,6 +9,7 @@ from typing import Any
 
 from stoker_sidecar.cache.disk import disk_errors
 from stoker_sidecar.cache.manifest import Entry
+from stoker_sidecar.errors import CacheDiskFailed
 
 _FILE_MODE = 0o444
 _HASH_READ = 1024 * 1024
@@ -55,6 +56,8 @@ class Sink:
 def publish(temporary: Path, target: Path, entry: Entry) -> None:
     """Give a whole file its mode and mtime and its name. Raises DiskFull or CacheDiskFailed."""
     with disk_errors(target.name):
+        if (size := temporary.stat().st_size) != entry.size:
+            raise CacheDiskFailed(f"{target.name} has {size} bytes on the cache disk where {entry.size} were written")
         os.chmod(temporary, _FILE_MODE)  # noqa: PTH101 -- os.chmod takes half the time, for each of a million files
         os.utime(temporary, ns=(entry.mtime_ns, entry.mtime_ns))
         os.rename(temporary, target)  # noqa: PTH104 -- as above

@@ -1,6 +1,5 @@
 """Lists a source into a manifest."""
 
-import asyncio
 import json
 import os
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from stoker_sidecar.cache.manifest import ManifestInfo
 from stoker_sidecar.core.patterns import selector
 from stoker_sidecar.errors import InvalidSource
 from stoker_sidecar.store.base import ObjectStore
+from stoker_sidecar.threads import in_thread
 
 
 async def list_source(store: ObjectStore, source: Source, paths: DatasetPaths, listing_id: str) -> ListingResult:
@@ -60,8 +60,8 @@ def replace_text(path: Path, text: str) -> None:
 async def _build(store: ObjectStore, uri: str, selected: Callable[[str], bool], target: Path) -> ManifestInfo:
     with ManifestBuilder(target, selected) as builder:
         async for page in store.list():
-            await asyncio.to_thread(builder.add, page)
-        return await asyncio.to_thread(builder.finish, uri)
+            await in_thread(builder.add, page)
+        return await in_thread(builder.finish, uri)
 
 
 def _selector(source: Source) -> Callable[[str], bool]:

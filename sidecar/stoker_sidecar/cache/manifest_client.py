@@ -1,6 +1,5 @@
 """Fetches a manifest from another node's sidecar, and takes it only when its content is the version asked for."""
 
-import asyncio
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from stoker_sidecar.cache.layout import DatasetPaths
 from stoker_sidecar.cache.listing import install_manifest
 from stoker_sidecar.cache.verify import verify
 from stoker_sidecar.errors import ManifestInvalid, ManifestUnavailable
+from stoker_sidecar.threads import in_thread
 
 # Seconds without a byte from the other node; it sends from its disk.
 _TIMEOUT = aiohttp.ClientTimeout(total=None, connect=5, sock_read=15)
@@ -30,7 +30,7 @@ async def fetch_manifest(urls: Sequence[str], paths: DatasetPaths, digest: str) 
         for url in random.sample(urls, len(urls)):
             try:
                 await _download(session, url, temporary)
-                await asyncio.to_thread(verify, temporary, digest)
+                await in_thread(verify, temporary, digest)
             except (aiohttp.ClientError, TimeoutError, ManifestInvalid) as error:
                 said.append(f"{url}: {error or type(error).__name__}")
             else:

@@ -22,6 +22,7 @@ from stoker_sidecar.errors import NotYetConfigured, ProtocolError
 from stoker_sidecar.store.opening import open_store
 from stoker_sidecar.store.retry import Retry
 from stoker_sidecar.store.s3_clients import ConnectionSettings
+from stoker_sidecar.threads import in_thread
 
 # Seconds for which a sharing of slots holds: it is asked for before each request.
 _SLOTS_AGE = 0.2
@@ -75,7 +76,7 @@ class CacheNode:
     async def open(self) -> None:
         """Prepare the disk. Raises CacheDiskFailed."""
         with disk_errors("the cache folder"):
-            await asyncio.to_thread(self._disk.open)
+            await in_thread(self._disk.open)
 
     async def configure(self, request: Configure) -> None:
         """A new or changed dataset. Raises ProtocolError when it does not parse."""
@@ -98,7 +99,7 @@ class CacheNode:
             del self._datasets[uid]
         else:
             delete = self._disk.discard(self._paths.dataset(uid).folder)
-        task = asyncio.create_task(asyncio.to_thread(delete))
+        task = asyncio.create_task(in_thread(delete))
         self._removals.add(task)
         task.add_done_callback(self._removals.discard)
 

@@ -52,7 +52,8 @@ def _state(dataset: DatasetCache, version: Version | None) -> DatasetState:
         complete=version is not None and version.complete,
         eager=config.eager,
         paused=config.paused,
-        settled=dataset.settled and version is not None and version.missing() < 0,
+        # Only what the quota or the disk left out makes a node full: the last files may still be on their way.
+        settled=dataset.settled and version is not None and version.missing() < 0 and version.count(State.UNKEPT) > 0,
         failed=_trouble(dataset) is not None,
     )
 

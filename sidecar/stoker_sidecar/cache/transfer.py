@@ -1,6 +1,5 @@
 """Moves one piece of one object from the store to the disk, and refuses what is short, long or spoilt."""
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,6 +7,7 @@ from stoker_sidecar.cache.files import Sink
 from stoker_sidecar.cache.manifest import Entry
 from stoker_sidecar.errors import CorruptBody
 from stoker_sidecar.store.base import Body, ObjectStore
+from stoker_sidecar.threads import in_thread
 
 # Bytes held in memory per request before they go to the disk: one hop into a thread for a small file, and 32 requests
 # in flight hold 32 MiB at most.
@@ -31,7 +31,7 @@ async def download(
     try:
         async with store.get_range(path, offset, length, if_match=entry.etag, version_id=entry.version_id) as body:
             rest = await _pour(body, sink, length, path, arrived)
-            await asyncio.to_thread(_end, sink, rest, finish, body.etag_may_be_md5)
+            await in_thread(_end, sink, rest, finish, body.etag_may_be_md5)
     finally:
         sink.close()
 
@@ -47,7 +47,7 @@ async def _pour(body: Body, sink: Sink, length: int, path: str, arrived: Callabl
         if total > length:
             break
         if held >= _FLUSH:
-            await asyncio.to_thread(sink.write, pieces)
+            await in_thread(sink.write, pieces)
             pieces, held = [], 0
     if total != length:
         raise CorruptBody(

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
@@ -103,8 +103,8 @@ class Version:
 
     def finish(self) -> None:
         """Every file is here: date the folders, write all to the disk, set the marker. Blocks."""
-        with disk_errors("the version"):
-            for path, entry in self.manifest.folders():
+        with disk_errors("the version"), closing(Manifest.open(self.paths.manifest)) as manifest:
+            for path, entry in manifest.folders():
                 os.utime(os.path.join(os.fsencode(self.paths.tree), path), ns=(entry.mtime_ns, entry.mtime_ns))  # noqa: PTH118 -- bytes
             sync_file_system(self.paths.tree)
             self.paths.complete.touch()
@@ -152,20 +152,22 @@ class Version:
             files, shared = self.paths.linked.read_text().split()
             self.linked_files, self.shared_bytes = int(files), int(shared)
             return
-        for path, entry in self.manifest.walk() if donors and not self.complete else ():
-            if self.states[entry.ino] == State.MISSING and self._take_over(path.decode(), entry, donors):
-                self.linked_files += 1
+        for donor in donors if not self.complete else ():
+            # Its own connection: the donor's belongs to the event loop's thread.
+            with closing(Manifest.open(donor.paths.manifest)) as manifest:
+                self._link_from(donor, manifest)
         self.paths.linked.write_text(f"{self.linked_files} {self.shared_bytes}")
 
-    def _take_over(self, path: str, entry: Entry, donors: Sequence["Version"]) -> bool:
-        for donor in donors:
-            other = donor.manifest.find(path)
+    def _link_from(self, donor: "Version", theirs: Manifest) -> None:
+        for path, entry in self.manifest.walk():
+            if self.states[entry.ino] != State.MISSING:
+                continue
+            other = theirs.find(path.decode())
             if other is not None and donor.states[other.ino] == State.HERE and _same(entry, other):
-                self._adopt(donor.paths.tree / path, self.paths.tree / path, entry, linkable=_same_date(entry, other))
-                return True
-        return False
+                self._adopt(donor.paths.tree, path.decode(), entry, linkable=_same_date(entry, other))
 
-    def _adopt(self, source: Path, target: Path, entry: Entry, *, linkable: bool) -> None:
+    def _adopt(self, tree: Path, path: str, entry: Entry, *, linkable: bool) -> None:
+        source, target = tree / path, self.paths.tree / path
         if linkable:
             os.link(source, target)
             self.shared_bytes += entry.size
@@ -173,6 +175,7 @@ class Version:
             temporary = temporary_name(self.paths.parts, entry.ino)
             copyfile(source, temporary)
             publish(temporary, target, entry)
+        self.linked_files += 1
         self.mark_here(entry)
 
     def _resume_parts(self) -> None:

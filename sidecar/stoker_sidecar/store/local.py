@@ -1,6 +1,5 @@
 """A folder of the node (NFS, a local disk) as an object store; its ETag is made of mtime and size."""
 
-import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -11,6 +10,7 @@ from stat import S_ISDIR, S_ISREG
 from stoker_sidecar.core.objects import ListedObject
 from stoker_sidecar.errors import AccessDenied, FolderNotFound, ObjectGone, ServerError, SourceChanged, SourceError
 from stoker_sidecar.store.base import Body
+from stoker_sidecar.threads import in_thread
 
 _PAGE = 1000
 _READ_SIZE = 1024 * 1024
@@ -25,7 +25,7 @@ class LocalStore:
     async def list(self) -> AsyncIterator[Sequence[ListedObject]]:
         """Pages of 1,000; empty folders come as markers ``dir/``, as in S3."""
         walk = _walk(self._root)
-        while page := await asyncio.to_thread(_page, walk, self._root):
+        while page := await in_thread(_page, walk, self._root):
             yield page
 
     @asynccontextmanager
@@ -34,7 +34,7 @@ class LocalStore:
     ) -> AsyncIterator[Body]:
         """Checks the ETag before the first and after the last byte."""
         with _translated(path):
-            descriptor = await asyncio.to_thread(os.open, self._root / path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = await in_thread(os.open, self._root / path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             _check(descriptor, path, if_match)
             yield Body(_chunks(descriptor, path, offset, length, if_match), etag_may_be_md5=False)
@@ -89,7 +89,7 @@ async def _chunks(descriptor: int, path: str, offset: int, length: int, if_match
     end = offset + length
     while offset < end:
         with _translated(path):
-            data = await asyncio.to_thread(os.pread, descriptor, min(_READ_SIZE, end - offset), offset)
+            data = await in_thread(os.pread, descriptor, min(_READ_SIZE, end - offset), offset)
         if not data:
             break
         _check(descriptor, path, if_match)
