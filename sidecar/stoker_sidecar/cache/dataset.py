@@ -235,16 +235,23 @@ class DatasetCache:
 
     async def _drop_unused(self) -> None:
         """Delete versions that no one wants or reads."""
-        wanted = {self.config.version, *self.config.retain, *self.held}
-        if self.listing is not None:
-            wanted.add(self.listing.version)
-        for digest in set(await in_thread(lambda: list(self.paths.digests()))) - wanted:
-            fetching = self._fetchings.pop(digest, None)
-            if fetching is not None:
-                await fetching.close()
-            await in_thread(self._node.disk.discard(self.paths.version(digest).folder))
+        for digest in await in_thread(lambda: list(self.paths.digests())):
+            # Asked anew each time: while this waited, a listing may have ended or the plan have changed.
+            if digest not in self._wanted():
+                await self._drop(digest)
         if len(self._fetchings) == 1:
             next(iter(self._fetchings.values())).version.shared_bytes = 0
+
+    def _wanted(self) -> set[str]:
+        listed = {self.listing.version} if self.listing is not None else set()
+        return {self.config.version, *self.config.retain, *self.held} | listed
+
+    async def _drop(self, digest: str) -> None:
+        fetching = self._fetchings.pop(digest, None)
+        delete = self._node.disk.discard(self.paths.version(digest).folder)
+        if fetching is not None:
+            await fetching.close()
+        await in_thread(delete)
 
     async def _retire(self, source: SourceHandle) -> None:
         """Close a connection when what is in flight over it has landed."""
