@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterator
+from uuid import uuid4
 
 import pytest
 
@@ -31,12 +32,13 @@ def world() -> Iterator[World]:
 @pytest.fixture
 def home(world: World, request: pytest.FixtureRequest) -> Iterator[Home]:
     """A namespace named after the story."""
-    # Namespaces and buckets have at most 63 characters and no underscores.
-    name = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")[-50:].strip("-")
+    # Namespaces and buckets have at most 63 characters and no underscores; stories may begin alike.
+    story = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower().removeprefix("test_"))[:40].strip("-")
+    name = f"{story}-{uuid4().hex[:6]}"
     made = Home(world, name)
     made.prepare()
     yield made
-    if not os.environ.get("STOKER_E2E_KEEP"):
-        world.kubectl("delete", "pods", "--all", "-n", name, "--wait", "--timeout=60s", "--grace-period=1")
-        world.kubectl("delete", "datasets,trainingjobs", "--all", "-n", name, "--wait", "--timeout=60s")
-        world.kubectl("delete", "namespace", name, "--wait=false")
+    world.kubectl("delete", "trainingjobs", "--all", "-n", name, "--wait", "--timeout=60s")
+    world.kubectl("delete", "pods", "--all", "-n", name, "--wait", "--timeout=60s", "--grace-period=1")
+    world.kubectl("delete", "datasets", "--all", "-n", name, "--wait", "--timeout=60s")
+    world.kubectl("delete", "namespace", name, "--wait=false")

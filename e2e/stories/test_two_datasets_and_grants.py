@@ -1,5 +1,7 @@
 """Two Datasets in one pod; one Dataset in two namespaces by grant, and refused without it."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from e2e.support import manifests
@@ -18,10 +20,12 @@ def test_two_datasets_in_one_pod_are_two_folders(world: World, home: Home) -> No
 
 
 @pytest.fixture
-def guests(world: World, home: Home) -> str:
-    name = f"guest-{home.namespace}"[:60].rstrip("-")
+def guests(world: World, home: Home) -> Iterator[str]:
+    name = f"guest-{home.namespace}"
     world.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    return name
+    yield name
+    world.kubectl("delete", "pods", "--all", "-n", name, "--wait", "--timeout=60s", "--grace-period=1")
+    world.kubectl("delete", "namespace", name, "--wait=false")
 
 
 def test_a_granted_namespace_mounts_it_and_another_is_told_what_to_add(world: World, home: Home, guests: str) -> None:
@@ -53,4 +57,3 @@ def test_a_hand_made_volume_cannot_go_round_the_grant(world: World, home: Home, 
     world.apply(sneaky)
     event = world.wait_event("sneaky", guests, "FailedMount")
     assert "spec.access.namespaces" in event
-    world.kubectl("delete", "pod", "sneaky", "-n", guests, "--grace-period=1", "--wait")

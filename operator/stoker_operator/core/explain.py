@@ -114,7 +114,16 @@ def _progress(wish: Wish, standing: Standing) -> str:
     if not len(standing):
         return "no node that the pod may run on holds any of it yet"
     count = f"{len(standing.warm)} of {len(standing)} nodes warm enough"
-    return "; ".join([count, *(_node(one) for one in standing.cold[:_SHOWN])])
+    return "; ".join([count, *(_node(one) for one in standing.cold[:_SHOWN]), *_paused(wish)])
+
+
+def _paused(wish: Wish) -> list[str]:
+    """Data that will not come by itself, and what to do."""
+    return [
+        f"warming of {dataset.key} is paused: `stoker -n {dataset.metadata.namespace} resume {dataset.metadata.name}`"
+        for dataset in wish.datasets
+        if dataset.spec.warm.paused
+    ]
 
 
 def _node(one: Reading) -> str:
