@@ -41,5 +41,5 @@ def test_a_second_cluster_runs_beside_the_first_and_a_killed_one_starts_anew(wor
     slot = twin.slot
     twin.down()
     assert traces(twin) == []
-    assert slot.host_address not in run("ip", "-brief", "address")
+    assert str(slot.host_address) not in run("ip", "-brief", "address")
     assert len(world.items("nodes")) == 2

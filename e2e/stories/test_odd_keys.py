@@ -23,7 +23,7 @@ def test_keys_that_cannot_be_files_are_counted_and_the_others_are_served(
     world: World, home: Home, tmp_path: Path
 ) -> None:
     objects = GOOD | {"both/inner": b"inner"} | dict.fromkeys(ODD, b"odd")
-    address = world.cluster.slot.host_address
+    address = str(world.cluster.slot.host_address)
     with any_key_store(address, PORT, "odd-keys", objects, tmp_path / "store.log") as url:
         home.dataset("odd", "odd-keys", source={"endpoint": url})
         ready = home.ready("odd")
@@ -32,10 +32,6 @@ def test_keys_that_cannot_be_files_are_counted_and_the_others_are_served(
         assert counted == {reason: list(ODD.values()).count(reason) for reason in ODD.values()}
         assert "6 keys cannot be files" in condition(ready, "Listed", "message")
         assert world.wait_event("odd", home.namespace, "SkippedKeys")
-        world.apply(
-            manifests.pod(
-                home.namespace, "reader", "odd:/data", "cd /data && find . -type f | sort | xargs -d '\\n' cat"
-            )
-        )
+        world.apply(manifests.pod(home.namespace, "reader", "odd:/data", CONCATENATE))
         world.finished("reader", home.namespace)
         assert world.logs("reader", home.namespace) == "inner" + "good" + "x" * 10
