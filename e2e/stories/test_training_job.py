@@ -4,8 +4,9 @@ import json
 import tempfile
 from pathlib import Path
 
+from e2e.cluster.images import BUSYBOX_IMAGE
 from e2e.support.bucket import files
-from e2e.support.manifests import BUSYBOX_IMAGE, Object
+from e2e.support.manifests import Object
 from e2e.support.world import ROOT, Home, World, condition, node_rows
 from examples.demo.story import report_of
 from examples.digits import dataset

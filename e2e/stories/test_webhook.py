@@ -2,6 +2,7 @@
 
 import re
 
+from e2e.cluster.images import BUSYBOX_IMAGE
 from e2e.cluster.processes import run
 from e2e.support import manifests
 from e2e.support.bucket import files
@@ -50,7 +51,7 @@ def test_while_a_replica_goes_away_annotated_pods_are_refused_or_served_and_neve
     for index in range(10):
         name = f"pod-{index}"
         text = world.cluster.kubectl(
-            "run", name, "-n", home.namespace, f"--image={manifests.BUSYBOX_IMAGE}", "--image-pull-policy=Never",
+            "run", name, "-n", home.namespace, f"--image={BUSYBOX_IMAGE}", "--image-pull-policy=Never",
             "--annotations=stoker.dev/datasets=train:/data", "--restart=Never", "--", "true", check=False,
         )  # fmt: skip
         if "created" in text:

@@ -21,7 +21,8 @@ class Bucket:
     def __init__(self, server: S3Server, name: str) -> None:
         self.name = name
         self.server = server
-        self._client: Any = botocore.session.get_session().create_client(
+        session: Any = botocore.session.get_session()  # botocore makes a client's methods at run time
+        self._client = session.create_client(
             "s3",
             endpoint_url=server.endpoint,
             region_name=server.region,

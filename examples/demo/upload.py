@@ -3,12 +3,16 @@
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from aiobotocore.session import get_session
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from examples.demo.place import Store
+
+if TYPE_CHECKING:
+    from types_aiobotocore_s3.client import S3Client
 
 AT_ONCE = 32  # uploads; enough to keep one connection pool busy, few enough for any server
 
@@ -43,7 +47,7 @@ def _files(root: Path) -> list[Path]:
     return sorted(path for path in root.rglob("*") if path.is_file())
 
 
-async def _make_bucket(client, bucket: str) -> None:
+async def _make_bucket(client: "S3Client", bucket: str) -> None:
     try:
         await client.create_bucket(Bucket=bucket)
     except ClientError as error:
@@ -51,6 +55,6 @@ async def _make_bucket(client, bucket: str) -> None:
             raise
 
 
-async def _present(client, bucket: str) -> dict[str, int]:
+async def _present(client: "S3Client", bucket: str) -> dict[str, int]:
     pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket)
     return {item["Key"]: item["Size"] async for page in pages for item in page.get("Contents", [])}
