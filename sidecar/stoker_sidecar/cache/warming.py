@@ -8,6 +8,7 @@ from functools import partial
 from stoker_sidecar.cache.fetching import Fetching
 from stoker_sidecar.cache.manifest import Entry
 from stoker_sidecar.cache.version import State
+from stoker_sidecar.core.slots import chunk_slots
 from stoker_sidecar.core.spans import chunk_count, chunk_span, is_whole
 from stoker_sidecar.core.token_bucket import TokenBucket
 from stoker_sidecar.errors import CacheDiskFailed, DiskFull, InternalError, SidecarError
@@ -56,9 +57,13 @@ class WarmPass:
 
     async def _start_all(self, entry: Entry) -> None:
         for chunk in range(1 if is_whole(entry.size) else chunk_count(entry.size)):
-            await self._until(lambda: self._over() or self._in_flight < self.limits.slots())
+            await self._until(lambda: self._over() or self._in_flight < self._slots(entry))
             if not self._over():
                 await self._start(entry, chunk)
+
+    def _slots(self, entry: Entry) -> int:
+        slots = self.limits.slots()
+        return slots if is_whole(entry.size) else chunk_slots(slots)
 
     async def _start(self, entry: Entry, chunk: int) -> None:
         if self.limits.bucket is not None:

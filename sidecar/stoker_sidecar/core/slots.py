@@ -25,3 +25,8 @@ def warm_slots(datasets: Mapping[str, Warming], *, demand: bool, total: int = WA
     first = [uid for uid, priority in healthy.items() if priority == max(healthy.values())]
     share = max(1, (budget - (len(datasets) - len(first))) // len(first)) if first else 1
     return {uid: share if uid in first else 1 for uid in datasets}
+
+
+def chunk_slots(slots: int) -> int:
+    """Of a dataset's slots, how many may fetch chunks of large files: 8 of 32 fill a link, and each holds a megabyte."""
+    return max(1, slots // 4)

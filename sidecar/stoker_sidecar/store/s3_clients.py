@@ -4,6 +4,7 @@ import ssl
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import datetime
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 from aiobotocore.config import AioConfig
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from types_aiobotocore_s3 import S3Client
 
 AMAZON = "Amazon S3"
+_USER_AGENT = "stoker"
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,10 @@ async def open_client(
 
 
 def _config(source: Source, credentials: Credentials, settings: ConnectionSettings, *, signed: bool) -> AioConfig:
-    # retries: none here, stoker_sidecar.store.retry does them where they can help.
     options: dict[str, Any] = {
+        # A fixed one: botocore puts its own together anew for each request, a tenth of what a small GET costs.
+        "user_agent": _USER_AGENT,
+        # None here: stoker_sidecar.store.retry does them where they can help.
         "retries": {"total_max_attempts": 1},
         "connect_timeout": settings.connect_timeout,
         "read_timeout": settings.read_timeout,
@@ -115,11 +119,12 @@ def _new_session() -> AioSession:
 
 
 def _timestamp(value: str | int | float) -> datetime:
-    """RFC 3339, as S3 lists it, fast; HTTP's and other forms by botocore."""
+    """RFC 3339, as S3 lists it, and HTTP's form, fast; others by botocore."""
+    text = str(value)
     try:
-        return datetime.fromisoformat(str(value))
+        return parsedate_to_datetime(text) if text.endswith("GMT") else datetime.fromisoformat(text)
     except ValueError:
-        parsed: datetime = parse_timestamp(str(value))
+        parsed: datetime = parse_timestamp(text)
         return parsed
 
 

@@ -1,10 +1,14 @@
 """S3 through aiobotocore against a real server: the contract, and each way to be refused."""
 
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from stoker_api.dataset import AddressingStyle, Source
 from stoker_api.names import Reason
@@ -13,8 +17,9 @@ from stoker_sidecar.core.credentials import (
     Credentials,
     StaticCredentials,
     UnusableCredentials,
+    WebIdentityCredentials,
 )
-from stoker_sidecar.errors import EndpointUnreachable, SourceError
+from stoker_sidecar.errors import EndpointUnreachable, InvalidCredentials, SourceError
 from stoker_sidecar.store.base import ObjectStore
 from stoker_sidecar.store.opening import open_store
 from stoker_sidecar.store.retry import Retry
@@ -44,8 +49,8 @@ async def _at_once(seconds: float) -> None:
     return None
 
 
-async def _open(source: Source, credentials: Credentials = CREDENTIALS) -> ObjectStore:
-    settings = ConnectionSettings(connect_timeout=2, read_timeout=5)
+async def _open(source: Source, credentials: Credentials = CREDENTIALS, sts: str | None = None) -> ObjectStore:
+    settings = ConnectionSettings(connect_timeout=2, read_timeout=5, sts_endpoint=sts)
     return await open_store(source, credentials, settings, Retry(_at_once))
 
 
@@ -159,3 +164,50 @@ async def test_a_listing_pages_through_the_retry(bucket: str) -> None:
         await listed(store)
     await store.aclose()
     assert waits == [0.1, 0.2, 0.4]
+
+
+_ASSUMED = """<AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">
+<AssumeRoleWithWebIdentityResult><Credentials><AccessKeyId>{key}</AccessKeyId><SecretAccessKey>{secret}</SecretAccessKey>
+<SessionToken></SessionToken><Expiration>{expiration}</Expiration></Credentials></AssumeRoleWithWebIdentityResult>
+</AssumeRoleWithWebIdentityResponse>"""
+_REFUSED = """<ErrorResponse><Error><Type>Sender</Type><Code>InvalidIdentityToken</Code><Message>no</Message></Error>
+<RequestId>1</RequestId></ErrorResponse>"""
+
+
+@asynccontextmanager
+async def _sts(asked: list[dict[str, str]]) -> AsyncIterator[str]:
+    """A token service that gives the S3 server's keys for the token "good"; its URL."""
+
+    async def answer(request: web.Request) -> web.Response:
+        form = {name: str(value) for name, value in (await request.post()).items()}
+        asked.append(form)
+        if form["WebIdentityToken"] != "good":
+            return web.Response(status=400, text=_REFUSED, content_type="text/xml")
+        expiration = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+        key, secret = CREDENTIALS.access_key_id, CREDENTIALS.secret_access_key
+        return web.Response(
+            text=_ASSUMED.format(key=key, secret=secret, expiration=expiration), content_type="text/xml"
+        )
+
+    application = web.Application()
+    application.router.add_post("/", answer)
+    async with TestServer(application, host="127.0.0.1") as server:
+        yield str(server.make_url(""))
+
+
+async def test_web_identity_trades_the_token_for_keys_once(s3: S3Server, bucket: str) -> None:
+    asked: list[dict[str, str]] = []
+    async with _sts(asked) as url:
+        source = Source(uri=f"s3://{bucket}", endpoint=s3.endpoint)
+        store = await _open(source, WebIdentityCredentials("arn:aws:iam::1:role/reader", "good"), url)
+        assert await listed(store) == {}
+        assert await listed(store) == {}
+        await store.aclose()
+    assert [form["RoleArn"] for form in asked] == ["arn:aws:iam::1:role/reader"]
+
+
+async def test_a_token_that_sts_does_not_trust_is_told(s3: S3Server, bucket: str) -> None:
+    async with _sts([]) as url:
+        source = Source(uri=f"s3://{bucket}", endpoint=s3.endpoint)
+        with pytest.raises(InvalidCredentials, match="OIDC provider"):
+            await _open(source, WebIdentityCredentials("arn:aws:iam::1:role/reader", "forged"), url)

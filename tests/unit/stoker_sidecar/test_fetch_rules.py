@@ -9,7 +9,7 @@ from stoker_sidecar.core.backoff import Backoff
 from stoker_sidecar.core.checksum import EtagTrust
 from stoker_sidecar.core.node_phase import DatasetState, node_phase
 from stoker_sidecar.core.quota import Room, free_bytes
-from stoker_sidecar.core.slots import Warming, warm_slots
+from stoker_sidecar.core.slots import Warming, chunk_slots, warm_slots
 from stoker_sidecar.core.spans import CHUNK, chunk_count, chunk_span, chunks_of, read_ahead
 from stoker_sidecar.core.speed import Speed, eta_seconds
 from stoker_sidecar.core.token_bucket import TokenBucket
@@ -192,3 +192,7 @@ _WARMING = {
 )
 def test_the_phase_says_what_the_node_does(changes: dict[str, bool], phase: NodePhase) -> None:
     assert node_phase(DatasetState(**(_WARMING | changes))) is phase
+
+
+def test_chunks_take_a_quarter_of_the_slots_and_never_none() -> None:
+    assert [chunk_slots(slots) for slots in (32, 8, 1)] == [8, 2, 1]
