@@ -58,6 +58,16 @@ def message(dataset: Dataset) -> str:
     return "the operator has not looked at it yet: is it running?" if not by_type else ""
 
 
+def progress_line(dataset: Dataset) -> str:
+    """One line for a log: phase, share, bytes, speed, ETA; or the sentence when there is nothing to count."""
+    now = progress(dataset)
+    head = f"{dataset.key}: {dataset.status.phase or Phase.PENDING}"
+    if not now.total:
+        return f"{head}. {message(dataset)}"
+    pace = f", {format_bytes(now.speed)}/s, ETA {now.eta or UNKNOWN}" if now.speed else ""
+    return f"{head}, {100 * now.share:.0f} % ({format_bytes(now.done)} of {format_bytes(now.total)}){pace}"
+
+
 def dataset_row(dataset: Dataset) -> Sequence[str]:
     """NAMESPACE, NAME, PHASE, FILES, TOTAL, CACHED%, NODES, SPEED, ETA."""
     status = dataset.status

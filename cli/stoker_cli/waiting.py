@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 
 from rich.console import Console
@@ -43,14 +44,33 @@ async def until(read: Read, done: Done, console: Console, timeout: float) -> Dat
     Raises CliError when ``timeout`` (seconds) passes or the Dataset failed.
     """
     deadline = time.monotonic() + timeout
-    with Live(console=console, refresh_per_second=4) as live:
+    with _screen(console) as show:
         while True:
             dataset = await read()
-            live.update(render.dataset(dataset))
+            show(dataset)
             if done(dataset):
                 return dataset
             _refuse(dataset, timeout, late=time.monotonic() > deadline)
             await asyncio.sleep(INTERVAL)
+
+
+@contextmanager
+def _screen(console: Console) -> Iterator[Callable[[Dataset], None]]:
+    """How progress is shown: redrawn in place on a terminal; elsewhere a line whenever it moved."""
+    if console.is_terminal:
+        with Live(console=console, refresh_per_second=4) as live:
+            yield lambda dataset: live.update(render.dataset(dataset))
+        return
+    last = ""
+
+    def print_if_new(dataset: Dataset) -> None:
+        nonlocal last
+        line = rows.progress_line(dataset)
+        if line != last:
+            console.print(line, highlight=False)
+        last = line
+
+    yield print_if_new
 
 
 def _refuse(dataset: Dataset, timeout: float, late: bool) -> None:

@@ -73,7 +73,7 @@ class S3Server:
         # The keys go in by the environment, where other users of the machine cannot read them.
         environment = {"ROOT_ACCESS_KEY": self.access_key, "ROOT_SECRET_KEY": self.secret_key}
         address = f"{self._slot.host_address}:{PORT}"
-        argv = [str(self._binary("versitygw")), "--port", address, "--region", REGION, "--quiet"]
+        argv = [str(self._binary("versitygw")), "--port", address, "--region", REGION, "--quiet", "--keep-alive"]
         process = start_daemon(self._paths.name, COMPONENT, [*argv, "posix", str(self.data_dir)], log, environment)
         wait_for("the S3 server to answer", self._answers, START_SECONDS, log, lambda: process.poll() is None)
 

@@ -90,7 +90,7 @@ def released(wish: Wish, nodes: Sequence[Reading]) -> str:
     """A pod goes to warm nodes."""
     shown = ", ".join(f"{one.node} {one.warmth.percent} %" for one in nodes[:_SHOWN])
     more = f" and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else ""
-    return f"{wish.names} is warm: released to {shown}{more}"
+    return f"warm: {wish.names}; released to {shown}{more}"
 
 
 def max_wait_passed(wish: Wish, nodes: Sequence[Reading]) -> str:

@@ -51,3 +51,14 @@ def test_the_condition_that_hurts_is_the_message() -> None:
 
 def test_a_dataset_that_no_one_looked_at_hints_at_the_operator() -> None:
     assert "is it running?" in rows.message(dataset())
+
+
+def test_a_line_of_progress_has_share_bytes_speed_and_eta() -> None:
+    nodes = [{"name": "a", "warmBytes": 512}]
+    moving = dataset(phase="Warming", bytes=1024, nodes=nodes, bytesPerSecond=256, eta="2s")
+    assert rows.progress_line(moving) == "n/d: Warming, 50 % (512 B of 1.0 KiB), 256 B/s, ETA 2s"
+
+
+def test_a_line_without_bytes_says_why() -> None:
+    waiting = dataset(phase="Failed", conditions=[condition("Listed", "False", "no such bucket")])
+    assert rows.progress_line(waiting) == "n/d: Failed. no such bucket"
