@@ -7,14 +7,14 @@ from e2e.cluster.paths import ClusterPaths
 
 MOUNTINFO = """\
 22 1 254:0 / / rw - ext4 /dev/vda rw
-40 22 0:30 / /data/demo/nodes/node-1/root rw - tmpfs t rw
-41 40 0:31 / /data/demo/nodes/node-1/root/var\\040x rw - tmpfs t rw
+40 22 0:30 / /data/demo/nodes/node-1/rootfs rw - tmpfs t rw
+41 40 0:31 / /data/demo/nodes/node-1/rootfs/var\\040x rw - tmpfs t rw
 42 22 0:32 / /data/demo-2/x rw - tmpfs t rw
 """
 
 
 def test_mounts_of_a_cluster_come_deepest_first_and_unescaped() -> None:
-    root = "/data/demo/nodes/node-1/root"
+    root = "/data/demo/nodes/node-1/rootfs"
     assert mounts_under(Path("/data/demo"), MOUNTINFO) == [f"{root}/var x", root]
 
 

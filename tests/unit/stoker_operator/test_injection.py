@@ -180,16 +180,16 @@ def test_a_name_that_the_pod_may_not_use_is_never_suggested() -> None:
 
 
 def test_a_dataset_inside_a_writable_volume_is_allowed() -> None:
-    pod = with_mount(mountPath="/work")
-    pod["metadata"]["annotations"][names.ANNOTATION_DATASETS] = "imagenet:/work/data"
+    pod = with_mount(mountPath="/scratch")
+    pod["metadata"]["annotations"][names.ANNOTATION_DATASETS] = "imagenet:/scratch/data"
     assert len(mounts(injected(pod))) == 2
 
 
 @pytest.mark.parametrize("kind", ["readOnly mount", "configMap"])
 def test_a_dataset_inside_a_read_only_volume_is_refused(kind: str) -> None:
-    pod = with_mount(mountPath="/work", **({"readOnly": True} if kind == "readOnly mount" else {}))
+    pod = with_mount(mountPath="/scratch", **({"readOnly": True} if kind == "readOnly mount" else {}))
     pod["spec"]["volumes"] = [{"name": "v", "configMap": {"name": "c"}}] if kind == "configMap" else []
-    pod["metadata"]["annotations"][names.ANNOTATION_DATASETS] = "imagenet:/work/data"
+    pod["metadata"]["annotations"][names.ANNOTATION_DATASETS] = "imagenet:/scratch/data"
     assert "which is read-only" in refused(pod)
 
 
@@ -203,7 +203,7 @@ def test_volume_names_are_dns_labels_and_differ_where_slugs_meet() -> None:
     assert volume_name("a/b-c") != volume_name("a-b/c")
 
 
-PATHS = st.sampled_from(["/data", "/work", "/work/data", "/x"])
+PATHS = st.sampled_from(["/data", "/scratch", "/scratch/data", "/x"])
 MOUNTS = st.lists(st.fixed_dictionaries({"name": st.sampled_from(["v", "w"]), "mountPath": PATHS}), max_size=2)
 CONTAINERS = st.lists(st.one_of(st.just({}), st.fixed_dictionaries({"volumeMounts": MOUNTS})), min_size=1, max_size=3)
 ENTRIES = st.sampled_from(["imagenet", "cold", "team-b/coco", "team-c/secret"]).flatmap(
