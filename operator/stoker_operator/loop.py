@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from stoker_kube.errors import KubeError
-
 from stoker_operator import metrics
 
 log = logging.getLogger(__name__)
