@@ -79,7 +79,11 @@ class Sidecar:
         command += ["--agent-command", self._agent]
         with self._log.open("wb") as out:
             self._keeper = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
-        wait_until("the fetcher to answer", self._answers, _START_SECONDS)
+        try:
+            wait_until("the fetcher to answer", self._answers, _START_SECONDS)
+        except BaseException:  # an interrupt while it starts: with no __enter__ there is no __exit__ that would end it
+            self.__exit__(None, None, None)
+            raise
         return self
 
     def __exit__(
