@@ -62,8 +62,9 @@ def waiting(wish: Wish, standing: Standing, requests: Resources, now: float) -> 
     sentence = f"waiting for {wish.names}: {body}{_progress(wish, standing)}; {_until(wish, overdue)}"
     best = standing.cold[0].warmth.percent if standing.cold else 0
     stem = f"{reason.value} {len(standing.warm)}/{len(standing)} {overdue} {_unlisted(wish)}"
-    milestone = f"{reason.value} {overdue} {best // _MILESTONE}"
-    return Explanation(reason, sentence, f"{stem} {best // _STEP}", milestone, overdue)
+    paused = len(_paused(wish))
+    milestone = f"{reason.value} {overdue} {best // _MILESTONE} {paused}"
+    return Explanation(reason, sentence, f"{stem} {best // _STEP} {paused}", milestone, overdue)
 
 
 def no_candidates(wish: Wish) -> Explanation:

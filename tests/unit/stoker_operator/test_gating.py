@@ -11,6 +11,7 @@ from stoker_api.names import Reason
 from stoker_api.release import Release as ReleaseRecord
 from stoker_api.release import ReleaseNode
 from stoker_operator.core.affinity import may_run
+from stoker_operator.core.explain import Explanation
 from stoker_operator.core.gating import MOST_NODES, Hold, Outcome, Release, decide
 from stoker_operator.core.views import ClusterView, PodView
 from tests.unit.stoker_operator.clusters import GIB, cluster, dataset, held, holding, node
@@ -71,6 +72,16 @@ def test_the_gist_stays_while_nobody_would_care() -> None:
 
     assert gist(0.61) == gist(0.64)
     assert gist(0.61) != gist(0.71)
+
+
+def test_a_paused_dataset_says_how_to_go_on_and_is_worth_an_event() -> None:
+    def why(paused: bool) -> Explanation:
+        view = cluster(dataset(warm={"paused": paused}), node("a"), holding("a", 0.5), held())
+        return only_hold(decide(view, NOW)).why
+
+    assert "warming of vision/imagenet is paused: `stoker -n vision resume imagenet`" in why(True).sentence
+    assert "paused" not in why(False).sentence
+    assert (why(True).gist, why(True).milestone) != (why(False).gist, why(False).milestone)
 
 
 def test_an_unlisted_dataset_is_said_to_be_so() -> None:
