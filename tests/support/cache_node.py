@@ -1,6 +1,7 @@
 """A CacheNode over stores in memory, without waits, for tests of what it does."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -10,14 +11,18 @@ from typing import Any
 from stoker_api.dataset import Source
 from stoker_api.nodecache import NodeDatasetStatus, NodePhase
 from stoker_sidecar.cache.layout import CachePaths
+from stoker_sidecar.cache.manifest import Manifest
 from stoker_sidecar.cache.node import CacheNode, CacheSettings, Surroundings
 from stoker_sidecar.core.backoff import Backoff
 from stoker_sidecar.core.credentials import AmbientCredentials, Credentials
 from stoker_sidecar.core.protocol import Configure, Read
+from stoker_sidecar.core.spans import CHUNK
 from stoker_sidecar.store.base import ObjectStore
 from stoker_sidecar.store.memory import MemoryStore
 from tests.support.waiting import eventually
 
+SMALL = {"train/a": b"alpha", "train/b": b"beta" * 1000, "test/c": b"gamma", "zero": b""}
+LARGE = os.urandom(CHUNK) + os.urandom(CHUNK) + b"the end"
 UID = "uid-1"
 DATASET: dict[str, Any] = {"namespace": "vision", "name": "digits", "uid": UID, "source": {"uri": "s3://bucket/p"}}
 
@@ -103,3 +108,18 @@ async def cache_node(
         yield Subject(node, root, found)
     finally:
         await node.close()
+
+
+def fill(store: MemoryStore, content: dict[str, bytes]) -> None:
+    """Put objects of one date."""
+    for path, data in content.items():
+        store.put(path, data, mtime_ns=1_700_000_000_000_000_000)
+
+
+def inode(subject: Subject, digest: str, path: str) -> int:
+    """The inode of a path of a version."""
+    manifest = Manifest.open(subject.folder(digest) / "manifest.sqlite")
+    entry = manifest.find(path)
+    manifest.close()
+    assert entry is not None
+    return entry.ino

@@ -183,7 +183,7 @@ class Fetching:
         temporary = temporary_name(self.version.paths.parts, entry.ino)
         try:
             await self._fetch_whole(entry, temporary, kept=kept)
-        except BaseException:
+        except BaseException:  # cancellation too: half a body must not stay on the disk
             await in_thread(remove_quietly, temporary)
             raise
         if kept:
