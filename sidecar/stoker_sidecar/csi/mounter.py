@@ -25,14 +25,17 @@ class Mounter:
     """Acts on one target at a time; the publisher sees to it that no two calls work on the same one.
 
     A version's lock is held while its FUSE server is asked for or given up, so that the last user's release and a new
-    user's serve cannot cross.
+    user's serve cannot cross. ``keep_targets``: target folders are someone's own and stay when nothing is mounted there.
     """
 
-    def __init__(self, keeper: Keeper, mounts: Mounts, table: MountTable, mount_root: Path) -> None:
+    def __init__(
+        self, keeper: Keeper, mounts: Mounts, table: MountTable, mount_root: Path, *, keep_targets: bool = False
+    ) -> None:
         self._keeper = keeper
         self._mounts = mounts
         self._table = table
         self._mount_root = mount_root
+        self._keep_targets = keep_targets
         self._versions = KeyedLocks()
         self._writing = asyncio.Lock()
 
@@ -68,7 +71,8 @@ class Mounter:
     async def take_off(self, target: Path) -> None:
         """Remove every layer, the target folder and the record; ends the FUSE server of which this was the last user."""
         await self._do(self._mounts.unmount_all, target)
-        await self._do(_remove_folder, target)
+        if not self._keep_targets:
+            await self._do(_remove_folder, target)
         record = self._table.get(target)
         if record is None:
             return

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from stoker_sidecar.core import fuse_wire, mountinfo
 from stoker_sidecar.errors import MountError
+from stoker_sidecar.keep import fusermount
 from stoker_sidecar.keep.syscalls import MS_NOATIME, MS_NODEV, MS_NOSUID, MS_RDONLY, detach, mount
 
 # One large sequential read went from 0.5 to 1.08 GB/s with it (docs: data path).
@@ -27,14 +28,7 @@ class FuseMount:
 def open_mount(mountpoint: Path) -> FuseMount:
     """Open the FUSE device, mount it read-only at ``mountpoint`` (made when absent) and answer INIT. Raises MountError."""
     _make_folder(mountpoint)
-    fd = _open_device()
-    # default_permissions: the kernel checks modes itself; allow_other: pods run as any user.
-    options = f"fd={fd},rootmode=40000,user_id=0,group_id=0,allow_other,default_permissions"
-    try:
-        mount("stoker", str(mountpoint), FS_TYPE, MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOATIME, options)
-    except MountError:
-        os.close(fd)
-        raise
+    fd = _mount_as_root(mountpoint) if _is_root() else fusermount.mount(str(mountpoint))
     try:
         can_resend = _answer_init(fd)
     except (OSError, ValueError) as error:
@@ -47,10 +41,9 @@ def open_mount(mountpoint: Path) -> FuseMount:
 def close_mount(mounted: FuseMount) -> None:
     """Take the mount away and end the connection: what still reads through it gets ENOTCONN. Raises MountError."""
     try:
-        detach(str(mounted.mountpoint))
+        _take_off(mounted.mountpoint)
     finally:
         os.close(mounted.fd)
-    _remove_folder(mounted.mountpoint)
 
 
 def clear_dead_mounts(root: Path) -> list[str]:
@@ -59,8 +52,7 @@ def clear_dead_mounts(root: Path) -> list[str]:
     ours = [mount.target for mount in mountinfo.below(text, str(root)) if mount.fs_type == FS_TYPE]
     dead = [target for target in reversed(ours) if is_dead(target)]
     for target in dead:
-        detach(target)
-        _remove_folder(Path(target))
+        _take_off(Path(target))
     return dead
 
 
@@ -74,6 +66,30 @@ def is_dead(target: str) -> bool:
     except OSError as error:
         return error.errno in (errno.ENOTCONN, errno.ECONNABORTED)
     return False
+
+
+def _is_root() -> bool:
+    return os.geteuid() == 0
+
+
+def _mount_as_root(mountpoint: Path) -> int:
+    fd = _open_device()
+    # default_permissions: the kernel checks modes itself; allow_other: pods run as any user.
+    options = f"fd={fd},rootmode=40000,user_id=0,group_id=0,allow_other,default_permissions"
+    try:
+        mount("stoker", str(mountpoint), FS_TYPE, MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOATIME, options)
+    except MountError:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _take_off(mountpoint: Path) -> None:
+    if _is_root():
+        detach(str(mountpoint))
+        _remove_folder(mountpoint)
+    else:  # a folder of that user's own, who cannot bind a mount from elsewhere to it
+        fusermount.unmount(str(mountpoint))
 
 
 def _make_folder(mountpoint: Path) -> None:
