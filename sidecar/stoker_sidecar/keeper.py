@@ -39,9 +39,10 @@ class _Household:
 
 def _prepare_folders(settings: Settings) -> None:
     """The sockets' folder is sticky: fetcher and servers may add a socket there, but not replace the keeper's."""
-    for folder, mode in ((settings.run_dir, 0o1770), (settings.cache_root, 0o755), (settings.mount_root, 0o755)):
+    for folder, mode in ((settings.run_dir, 0o1770), (settings.cache_root, 0o755)):
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(mode)
+    settings.mount_root.mkdir(parents=True, exist_ok=True)  # perhaps someone's own, so its mode stays
     if settings.run_as is not None:
         os.chown(settings.run_dir, -1, settings.run_as)
         os.chown(settings.cache_root, settings.run_as, settings.run_as)
