@@ -68,6 +68,7 @@ class ConditionType(StrEnum):
     READY = "Ready"
     DEGRADED = "Degraded"
     DELETION_BLOCKED = "DeletionBlocked"
+    CACHE_FOLDERS = "CacheFolders"  # NodeCache: whether all its cache folders are in service and have room
     DATA_READY = "DataReady"  # TrainingJob: its pods were released onto nodes with data
     RUNNING = "Running"  # TrainingJob
     COMPLETE = "Complete"  # TrainingJob
@@ -117,6 +118,8 @@ class Reason(StrEnum):
     QUOTA_TOO_SMALL = "QuotaTooSmall"  # smaller than the smallest file: nothing can be kept
     DISK_FULL = "DiskFull"
     CACHE_DISK_FAILED = "CacheDiskFailed"
+    EVICTED = "Evicted"  # an idle dataset was dropped to make room for one that is needed more
+    REPAIRED = "Repaired"  # the scrub found damaged files on the disk and fetches them again
     NODE_NOT_READY = "NodeNotReady"
     MANIFEST_UNAVAILABLE = "ManifestUnavailable"
     INTERNAL_ERROR = "InternalError"

@@ -128,6 +128,29 @@ class NodeMount(Model):
     mode: MountMode | None = None
 
 
+class Medium(StrEnum):
+    """What a cache folder lies on."""
+
+    DISK = "Disk"
+    MEMORY = "Memory"
+
+
+class CacheFolder(Model):
+    """One of the node's cache folders. Bytes everywhere."""
+
+    path: str
+    medium: Medium = Medium.DISK
+    capacity_bytes: Annotated[int, Field(json_schema_extra=_INT64)] = 0
+    used_bytes: Annotated[int, Field(json_schema_extra=_INT64, description="What datasets keep in it.")] = 0
+    available_bytes: Annotated[
+        int, Field(json_schema_extra=_INT64, description="What they may still take: free space less the floor.")
+    ] = 0
+    healthy: Annotated[bool, Field(description="False: out of service; its datasets start anew in another folder.")] = (
+        True
+    )
+    message: Annotated[str, Field(description="Why it is out of service.")] = ""
+
+
 class NodeCacheStatus(Model):
     """What the sidecar found and did. Bytes everywhere."""
 
@@ -148,6 +171,13 @@ class NodeCacheStatus(Model):
     ] = 0
     capacity: str = ""
     used: str = ""
+    cache_folders: Annotated[
+        tuple[CacheFolder, ...],
+        Field(
+            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["path"]},
+            description="The preferred one first.",
+        ),
+    ] = ()
     warming: Annotated[str, Field(description="Datasets warming / datasets planned.")] = ""
     dataset_count: int = 0
     datasets: Annotated[tuple[NodeDatasetStatus, ...], Field(json_schema_extra=_MAP_BY_UID)] = ()

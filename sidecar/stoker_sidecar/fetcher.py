@@ -10,20 +10,20 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from stoker_api.meta import parse_quantity
-from stoker_sidecar.cache.layout import CachePaths
 from stoker_sidecar.cache.node import CacheNode, CacheSettings
 from stoker_sidecar.cache.server import Server
+from stoker_sidecar.core.folders import FolderSpec
 from stoker_sidecar.errors import CacheDiskFailed
 from stoker_sidecar.store.s3_clients import ConnectionSettings
 
 _log = logging.getLogger("stoker.fetcher")
 # Threads that write to the disk: enough to keep it busy, few enough that their memory does not matter.
 _DISK_THREADS = 8
-_DEFAULTS = CacheSettings(CachePaths(Path()))
+_DEFAULTS = CacheSettings(())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit code 0 after SIGTERM, 1 when the cache folder cannot be used."""
+    """Exit code 0 after SIGTERM, 1 when no cache folder can be used."""
     options = _parser().parse_args(arguments)
     logging.basicConfig(level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
     try:
@@ -39,7 +39,13 @@ def _parser() -> argparse.ArgumentParser:
         prog="stoker-fetcher", description="Fetches datasets from object stores to the cache disk."
     )
     parser.add_argument("--socket", type=Path, required=True, help="unix socket to serve")
-    parser.add_argument("--root", type=Path, required=True, help="cache folder")
+    parser.add_argument(
+        "--root",
+        type=_folder,
+        action="append",
+        required=True,
+        help="cache folder; again for more, the preferred one first; memory:/path for one that lies in memory",
+    )
     parser.add_argument(
         "--floor-share",
         type=_share,
@@ -63,6 +69,13 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _folder(text: str) -> FolderSpec:
+    try:
+        return FolderSpec.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
 def _bytes(text: str) -> int:
     try:
         return parse_quantity(text)
@@ -82,7 +95,7 @@ def _share(text: str) -> float:
 
 def _settings(options: argparse.Namespace) -> CacheSettings:
     return CacheSettings(
-        paths=CachePaths(options.root),
+        folders=tuple(options.root),
         floor_share=options.floor_share,
         floor_most=options.floor_most,
         transient_limit=options.read_through,
@@ -100,7 +113,7 @@ async def _run(socket: Path, settings: CacheSettings) -> None:
     await node.open()
     server = Server(node, socket)
     await server.start()
-    _log.info("serving %s, cache in %s", socket, settings.paths.root)
+    _log.info("serving %s, cache in %s", socket, ", ".join(map(str, settings.folders)))
     await stop.wait()
     _log.info("stopping")
     await server.close()

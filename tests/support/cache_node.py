@@ -10,11 +10,11 @@ from typing import Any
 
 from stoker_api.dataset import Source
 from stoker_api.nodecache import NodeDatasetStatus, NodePhase
-from stoker_sidecar.cache.layout import CachePaths
 from stoker_sidecar.cache.manifest import Manifest
 from stoker_sidecar.cache.node import CacheNode, CacheSettings, Surroundings
 from stoker_sidecar.core.backoff import Backoff
 from stoker_sidecar.core.credentials import AmbientCredentials, Credentials
+from stoker_sidecar.core.folders import FolderSpec
 from stoker_sidecar.core.protocol import Configure, Read
 from stoker_sidecar.core.spans import CHUNK
 from stoker_sidecar.store.base import ObjectStore
@@ -93,16 +93,16 @@ class Subject:
 
 @asynccontextmanager
 async def cache_node(
-    root: Path, stores: dict[str, MemoryStore] | None = None, transient: int = 2**28
+    root: Path, stores: dict[str, MemoryStore] | None = None, transient: int = 2**28, more: tuple[FolderSpec, ...] = ()
 ) -> AsyncIterator[Subject]:
-    """Open one below ``root``; closed at exit, the disk stays."""
+    """Open one below ``root``; closed at exit, the disk stays. ``more``: further cache folders."""
     found = stores if stores is not None else {"bucket": MemoryStore()}
 
     async def open_store(source: Source, credentials: Credentials) -> ObjectStore:
         return found[source.uri.removeprefix("s3://").partition("/")[0]]
 
     world = Surroundings(sleep=at_once, backoff=Backoff(0.001, 0.01), open_store=open_store)
-    node = CacheNode(CacheSettings(CachePaths(root), floor_share=0.0, transient_limit=transient), world)
+    node = CacheNode(CacheSettings((FolderSpec(str(root)), *more), floor_share=0.0, transient_limit=transient), world)
     await node.open()
     try:
         yield Subject(node, root, found)

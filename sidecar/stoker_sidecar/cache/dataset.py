@@ -5,28 +5,31 @@ warms. Reads come in beside them and only share the versions.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
 
 from stoker_api.nodecache import ListingResult, NodeDataset
-from stoker_sidecar.cache.disk import Disk
+from stoker_sidecar.cache.context import NodeContext
+from stoker_sidecar.cache.counts import Counts
+from stoker_sidecar.cache.departure import Departure
+from stoker_sidecar.cache.disk import disk_errors
 from stoker_sidecar.cache.fetching import Fetching, Surroundings
-from stoker_sidecar.cache.layout import DatasetPaths
+from stoker_sidecar.cache.layout import VersionPaths
 from stoker_sidecar.cache.listing import list_source, read_listing
 from stoker_sidecar.cache.loop import Loop
-from stoker_sidecar.cache.manifest_client import fetch_manifest
-from stoker_sidecar.cache.source import OpenStore, SourceHandle
+from stoker_sidecar.cache.source import SourceHandle
+from stoker_sidecar.cache.stay import Stay
 from stoker_sidecar.cache.version import State, Version
+from stoker_sidecar.cache.versions import OpenVersions
 from stoker_sidecar.cache.warming import Limits, WarmPass
-from stoker_sidecar.core.backoff import Backoff
 from stoker_sidecar.core.credentials import Credentials
-from stoker_sidecar.core.protocol import ReadDone
+from stoker_sidecar.core.eviction import may_return
+from stoker_sidecar.core.protocol import DEMAND_READS, FETCH_ERRORS, FETCHED_BYTES, Read, ReadDone
 from stoker_sidecar.core.quota import Room
 from stoker_sidecar.core.speed import Speed
 from stoker_sidecar.core.token_bucket import TokenBucket
-from stoker_sidecar.errors import InUse, NotConfigured, SidecarError
+from stoker_sidecar.errors import CacheDiskFailed, DiskFull, InUse, SidecarError
 from stoker_sidecar.store.base import ObjectStore
-from stoker_sidecar.store.retry import Retry
 from stoker_sidecar.threads import in_thread
 
 # Seconds until files that did not fit are tried again (other datasets may have left), and until objects that changed
@@ -36,25 +39,11 @@ _RETRY_LEFT = 0.01
 _RETRY_CHANGED = 600.0
 
 
-@dataclass(frozen=True)
-class NodeContext:
-    """What all datasets of the node share."""
-
-    disk: Disk
-    open_store: OpenStore
-    slots: Callable[[str], int]  # uid -> requests for warm-up in flight
-    retry: Retry
-    backoff: Backoff
-    clock: Callable[[], float]
-    sleep: Callable[[float], Awaitable[object]]
-    transient_limit: int
-
-
 class DatasetCache:
     """``start`` once, then ``configure`` at will, ``read`` at will, ``close`` at last."""
 
-    def __init__(self, paths: DatasetPaths, node: NodeContext, config: NodeDataset, credentials: Credentials) -> None:
-        self.paths = paths
+    def __init__(self, node: NodeContext, config: NodeDataset, credentials: Credentials) -> None:
+        self.uid = config.uid
         self.config = config
         self.held: frozenset[str] = frozenset()
         self.listing: ListingResult | None = None
@@ -64,9 +53,11 @@ class DatasetCache:
         self.warm_error: SidecarError | None = None
         self._node = node
         self._source = SourceHandle(config.source, credentials, node.open_store)
+        self.counts = Counts()
+        self.stay = Stay(lambda: node.folders.home(config.uid).dataset)
+        self.versions = OpenVersions(config.uid, node.folders, self._around, lambda: self.config.quota_bytes)
+        self._departure: Departure | None = None
         self._bucket: TokenBucket | None = None
-        self._fetchings: dict[str, Fetching] = {}
-        self._opening = asyncio.Lock()
         name = f"dataset {config.namespace}/{config.name}"
         self.list_loop = Loop(f"{name}, listing", self._list_step, node.backoff)
         self.version_loop = Loop(name, self._version_step, node.backoff)
@@ -74,7 +65,8 @@ class DatasetCache:
 
     async def start(self) -> None:
         """Begin to work."""
-        self.listing = await in_thread(read_listing, self.paths)
+        self.listing = await in_thread(read_listing, self._node.folders.home(self.uid).dataset)
+        await in_thread(self.stay.load)
         for loop in (self.list_loop, self.version_loop):
             self._spawn(loop.run())
 
@@ -87,44 +79,65 @@ class DatasetCache:
             return
         if config.bytes_per_second != self.config.bytes_per_second:
             self._bucket = None
+        if held or self.held:
+            self.stay.use()
         self.config, self.held = config, held
         self.list_loop.poke()
         self.version_loop.poke()
 
-    async def read(self, digest: str, ino: int, offset: int, length: int) -> ReadDone:
+    async def read(self, request: Read) -> ReadDone:
         """Bring bytes of any version that this node has. Raises SidecarError."""
-        fetching = self._fetchings.get(digest) or await self._open(digest)
-        return await fetching.read(ino, offset, length)
+        self.stay.use()
+        self.counts.add(DEMAND_READS)
+        try:
+            return await self._read(request)
+        except (CacheDiskFailed, DiskFull):
+            await self._node.house.suspect()
+        return await self._read(replace(request, doubt=True))
+
+    async def look(self) -> None:
+        """Leave versions whose folder is gone or failed; they start anew in another one, or in the same when it is back."""
+        await in_thread(self.stay.save)
+        if await self.versions.leave_lost():
+            if self.listing is not None and not self.versions.has(self.listing.version):
+                self.listing = None  # its manifest is lost: the node that listed lists again
+                self.list_loop.poke()
+            self.version_loop.poke()
+        await self.versions.drop_copies()
+
+    async def depart(self, digest: str, why: str) -> bool:
+        """Drop a version to make room, once its own work allows it; whether it was. It is not when a pod uses it by now."""
+        self._departure = Departure(digest, why)
+        self.version_loop.poke()
+        return await self._departure.outcome()
 
     @property
     def current(self) -> Version | None:
         """The version that new mounts get, once it is open."""
-        fetching = self._fetchings.get(self.config.version)
+        fetching = self.versions.fetchings.get(self.config.version)
         return fetching.version if fetching is not None else None
 
     @property
     def readers(self) -> int:
         """Reads that wait for bytes."""
-        return sum(fetching.waiting_readers for fetching in self._fetchings.values())
+        return sum(fetching.waiting_readers for fetching in self.versions.fetchings.values())
 
     @property
     def used_bytes(self) -> int:
         """Bytes on the disk that count against the quota."""
-        return sum(fetching.version.kept_bytes for fetching in self._fetchings.values())
+        return sum(fetching.version.kept_bytes for fetching in self.versions.fetchings.values())
 
     @property
     def retained(self) -> tuple[str, ...]:
         """Other versions on this disk."""
-        return tuple(sorted(digest for digest in self._fetchings if digest != self.config.version))
+        return tuple(sorted(digest for digest in self.versions.fetchings if digest != self.config.version))
 
     async def close(self) -> None:
         """Stop all work; what is on the disk stays."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        for fetching in self._fetchings.values():
-            await fetching.close()
-        self._fetchings.clear()
+        await self.versions.close()
         await self._source.aclose()
 
     async def remove(self) -> Callable[[], None]:
@@ -132,16 +145,18 @@ class DatasetCache:
         if self.held:
             raise InUse(f"dataset {self.config.namespace}/{self.config.name} is mounted on this node: unmount it first")
         await self.close()
-        return self._node.disk.discard(self.paths.folder)
+        return self._node.folders.discard(self.uid)
 
     async def _list_step(self) -> None:
         wanted = self.config.listing_id
         if wanted and (self.listing is None or self.listing.id != wanted):
             store = await self._source.store()
-            self.listing = await list_source(store, self.config.source, self.paths, wanted)
+            home = self._node.folders.home(self.uid).dataset
+            self.listing = await list_source(store, self.config.source, home, wanted, self.versions.destination)
             self.version_loop.poke()
 
     async def _version_step(self) -> float | None:
+        await self._depart_if_asked()
         if not self.config.version:
             return None
         fetching = await self._open(self.config.version)
@@ -149,7 +164,39 @@ class DatasetCache:
         if fetching.version.complete:
             self.warm_error = None
             return None
+        if not self._may_stay(fetching):
+            return _RETRY_UNKEPT
         return await self._finish_or_warm(fetching)
+
+    async def _depart_if_asked(self) -> None:
+        departure, self._departure = self._departure, None
+        if departure is None:
+            return
+        current, fetching = departure.digest == self.config.version, self.versions.fetchings.get(departure.digest)
+        if fetching is None or fetching.waiting_readers or departure.digest in self.held or (current and self.held):
+            departure.refuse()
+            return
+        if current:
+            with disk_errors("the note of why it was dropped"):
+                self.stay.drop(departure.why)
+            await self.versions.empty(departure.digest)
+        else:
+            await self.versions.drop(departure.digest)
+        departure.done()
+
+    def _may_stay(self, fetching: Fetching) -> bool:
+        """Whether it may be warmed: what was dropped waits until it is used, or drives nothing out."""
+        if self.stay.evicted:
+            room, need = self._room(fetching.version.paths), self._need(fetching.version)
+            if not may_return(need, room.free, held=bool(self.held), pinned=self.config.pinned):
+                return False
+            self.stay.allow()
+        return True
+
+    def _need(self, version: Version) -> int:
+        """Bytes that the version will still take."""
+        size, quota = version.manifest.info.bytes, self.config.quota_bytes
+        return max(0, (size if quota is None else min(size, quota)) - version.kept_bytes)
 
     async def _finish_or_warm(self, fetching: Fetching) -> float | None:
         version = fetching.version
@@ -165,6 +212,7 @@ class DatasetCache:
 
     async def _warm(self, fetching: Fetching) -> float | None:
         """One pass; seconds until the next. Raises the error that stopped it."""
+        await self._make_room(fetching.version)
         failing = self.version_loop.error is not None
         limits = Limits(self._slots, self._limit(), lambda: self.version_loop.poked, self._node.clock, self._node.sleep)
         self.warming, self.settled = WarmPass(fetching, limits, failing=failing), False
@@ -194,68 +242,63 @@ class DatasetCache:
             self._bucket = TokenBucket(rate, self._node.clock())
         return self._bucket
 
+    async def _read(self, request: Read) -> ReadDone:
+        fetching = self.versions.fetchings.get(request.digest) or await self._open(request.digest)
+        return await fetching.read(request.ino, request.offset, request.length, doubt=request.doubt)
+
     async def _open(self, digest: str) -> Fetching:
         """A version that is on this disk, or that this node was given and can get. Raises SidecarError."""
-        async with self._opening:
-            if digest in self._fetchings:
-                return self._fetchings[digest]
-            paths = self.paths.version(digest)
-            if not paths.manifest.exists():
-                if digest != self.config.version:
-                    raise NotConfigured(f"this node has no version {digest[:12]} of dataset {self.config.name}")
-                await fetch_manifest(self.config.manifest_urls, self.paths, digest)
-            if not paths.linked.exists():
-                await self._open_donors(digest)
-            return await self._load(digest)
+        urls = self.config.manifest_urls if digest == self.config.version else None
+        return await self.versions.open(digest, urls)
 
-    async def _open_donors(self, digest: str) -> None:
-        for other in await in_thread(lambda: list(self.paths.digests())):
-            if other not in (digest, *self._fetchings) and self.paths.version(other).tree.exists():
-                await self._load(other)
+    async def _make_room(self, version: Version) -> None:
+        short = self._need(version) - self._room(version.paths).free
+        if short > 0:
+            await self._node.house.make_room(self.uid, version.paths, short)
 
-    async def _load(self, digest: str) -> Fetching:
-        donors = [fetching.version for fetching in self._fetchings.values()]
-        version = await in_thread(Version.load, self.paths.version(digest), donors)
-        if not donors:
-            version.shared_bytes = 0  # the versions that it shared them with are gone
+    def _around(self, paths: VersionPaths) -> Surroundings:
         node = self._node
-        around = Surroundings(
-            self._store, self.room, self.speed.add, self.version_loop.poke, node.retry, node.transient_limit
+        return Surroundings(
+            store=self._store,
+            room=lambda: self._room(paths),
+            arrived=self._arrived,
+            completed=self.version_loop.poke,
+            lost=self.version_loop.poke,
+            failed=lambda error: self.counts.add(FETCH_ERRORS, label=error.reason),
+            transient_folder=lambda: node.folders.transient_folder(paths, node.transient_limit),
+            retry=node.retry,
+            transient_limit=node.transient_limit,
         )
-        self._fetchings[digest] = Fetching(version, around)
-        return self._fetchings[digest]
+
+    def _arrived(self, size: int) -> None:
+        self.speed.add(size)
+        self.counts.add(FETCHED_BYTES, size)
 
     async def _store(self) -> ObjectStore:
         return await self._source.store()
 
-    def room(self) -> Room:
-        """What this dataset may still put on the disk."""
-        reserved = sum(fetching.version.reserved_bytes for fetching in self._fetchings.values())
-        return Room(self.used_bytes, self.config.quota_bytes, self._node.disk.free() - reserved)
+    def _room(self, paths: VersionPaths) -> Room:
+        """What this dataset may still put on the folder of a version."""
+        disk = self._node.folders.disk_of(paths)
+        reserved = sum(fetching.version.reserved_bytes for fetching in self.versions.fetchings.values())
+        return Room(self.used_bytes, self.config.quota_bytes, disk.free() - reserved)
 
     async def _drop_unused(self) -> None:
         """Delete versions that no one wants or reads."""
-        for digest in await in_thread(lambda: list(self.paths.digests())):
+        for digest in await in_thread(self.versions.not_wanted, self._wanted()):
             # Asked anew each time: while this waited, a listing may have ended or the plan have changed.
             if digest not in self._wanted():
-                await self._drop(digest)
-        if len(self._fetchings) == 1:
-            next(iter(self._fetchings.values())).version.shared_bytes = 0
+                await self.versions.drop(digest)
+        if len(self.versions.fetchings) == 1:
+            next(iter(self.versions.fetchings.values())).version.shared_bytes = 0
 
     def _wanted(self) -> set[str]:
         listed = {self.listing.version} if self.listing is not None else set()
-        return {self.config.version, *self.config.retain, *self.held} | listed
-
-    async def _drop(self, digest: str) -> None:
-        fetching = self._fetchings.pop(digest, None)
-        delete = self._node.disk.discard(self.paths.version(digest).folder)
-        if fetching is not None:
-            await fetching.close()
-        await in_thread(delete)
+        return {self.config.version, *self.config.retain, *self.held, self.versions.placed} | listed
 
     async def _retire(self, source: SourceHandle) -> None:
         """Close a connection when what is in flight over it has landed."""
-        await asyncio.gather(*(fetching.drain() for fetching in self._fetchings.values()))
+        await asyncio.gather(*(fetching.drain() for fetching in self.versions.fetchings.values()))
         await source.aclose()
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from stoker_sidecar.cache.files import Sink, file_md5, publish
+from stoker_sidecar.cache.files import Sink, file_md5, is_readable, publish
 from stoker_sidecar.cache.manifest import Entry
 from stoker_sidecar.cache.parts import PartFile, Transients, new_part, temporary_name
 from stoker_sidecar.cache.transfer import download, remove_quietly
@@ -19,7 +19,7 @@ from stoker_sidecar.cache.version import State, Version
 from stoker_sidecar.core.protocol import ReadDone
 from stoker_sidecar.core.quota import Room
 from stoker_sidecar.core.spans import chunk_span, chunks_of, is_whole, read_ahead
-from stoker_sidecar.errors import CacheDiskFailed, CorruptBody, NotConfigured, NotYetConfigured
+from stoker_sidecar.errors import CacheDiskFailed, CorruptBody, NotConfigured, NotYetConfigured, SidecarError
 from stoker_sidecar.store.base import ObjectStore
 from stoker_sidecar.store.retry import Retry
 from stoker_sidecar.threads import in_thread
@@ -40,6 +40,9 @@ class Surroundings:
     room: Callable[[], Room]
     arrived: Callable[[int], None]  # bytes from the source
     completed: Callable[[], None]  # the last missing file is here
+    lost: Callable[[], None]  # a file that was here is missing or damaged
+    failed: Callable[[SidecarError], None]  # a piece could not be fetched
+    transient_folder: Callable[[], Path]  # where files lie that are read through and not kept
     retry: Retry
     transient_limit: int  # bytes of files that are read through and not kept, per version
 
@@ -59,14 +62,19 @@ class Fetching:
     def __post_init__(self) -> None:
         self._transients = Transients(self.around.transient_limit)
 
-    async def read(self, ino: int, offset: int, length: int) -> ReadDone:
-        """Bytes [offset, offset + length) of a file are on the disk when this returns, and where. Raises SidecarError."""
+    async def read(self, ino: int, offset: int, length: int, *, doubt: bool = False) -> ReadDone:
+        """Bytes [offset, offset + length) of a file are on the disk when this returns, and where. Raises SidecarError.
+
+        ``doubt``: the reader could not read them where they were said to be.
+        """
         entry = self.version.manifest.entry(ino)
         if entry is None or entry.is_dir:
             raise NotConfigured(f"inode {ino} of version {self.version.manifest.info.digest[:12]} is not a file")
         chunks = chunks_of(offset, length, entry.size) or range(1)
         self.waiting_readers += 1
         try:
+            if doubt:
+                await self._look_again(entry, offset, length)
             for _ in range(_READ_ATTEMPTS):
                 await self._bring(entry, chunks)
                 if (place := self._place(entry, chunks)) is not None:
@@ -114,14 +122,34 @@ class Fetching:
         if self._flights:
             await asyncio.wait(list(self._flights.values()))
 
-    async def close(self) -> None:
-        """Stop everything."""
+    async def stop(self) -> None:
+        """End what is in flight; its readers are told to ask again."""
         flights = list(self._flights.values())
         for task in flights:
             task.cancel()
         if flights:
             await asyncio.wait(flights)
+
+    async def close(self) -> None:
+        """Stop everything."""
+        await self.stop()
         self.version.close()
+
+    async def _look_again(self, entry: Entry, offset: int, length: int) -> None:
+        """Believe the disk, not the notes: what cannot be read there is missing from now on."""
+        if self.version.states[entry.ino] == State.HERE:
+            path = self.version.tree_path(entry)
+            if not await in_thread(is_readable, path, entry, offset, length):
+                await in_thread(self.version.lose, entry)
+                self.around.lost()
+        elif (part := self.version.parts.get(entry.ino)) is not None and self._is_useless(part):
+            self._drop(part)
+
+    def _is_useless(self, part: PartFile) -> bool:
+        """Its file is gone; or the disk is full, and its bytes may find room elsewhere."""
+        if part.promoting or any(ino == part.ino for ino, _ in self._flights):
+            return False
+        return self.around.room().free <= 0 or not part.path.exists()
 
     async def _bring(self, entry: Entry, chunks: range) -> None:
         tasks = [task for chunk in chunks if (task := self.start(entry, chunk, demand=True)) is not None]
@@ -136,12 +164,12 @@ class Fetching:
 
     def _place(self, entry: Entry, chunks: range) -> ReadDone | None:
         if self.version.states[entry.ino] == State.HERE:
-            return ReadDone("tree", f"tree/{self.version.manifest.path(entry.ino)}")
+            return ReadDone("tree", str(self.version.tree_path(entry)))
         part = self.version.parts.get(entry.ino)
         if part is None or not part.has(chunks):
             return None
         self._transients.touch(entry.ino)
-        return ReadDone("parts", f"parts/{part.path.name}")
+        return ReadDone("parts", str(part.path))
 
     def _is_here(self, entry: Entry, chunk: int) -> bool:
         if self.version.states[entry.ino] == State.HERE:
@@ -152,8 +180,8 @@ class Fetching:
     def _landed(self, key: tuple[int, int], task: asyncio.Task[None]) -> None:
         self._flights.pop(key, None)
         self.version.reserved_bytes -= self._reserved.pop(key[0], 0)
-        if not task.cancelled():
-            task.exception()  # taken note of: whoever waits gets it too
+        if not task.cancelled() and isinstance(error := task.exception(), SidecarError):
+            self.around.failed(error)  # whoever waits gets it too
 
     def _plan_whole(self, entry: Entry, demand: bool) -> Action | None:
         """Decided here and not in the task, so that what is in flight already counts when the next file asks for room."""
@@ -180,7 +208,7 @@ class Fetching:
             return await self.around.retry(action)
 
     async def _whole(self, entry: Entry, kept: bool) -> None:
-        temporary = temporary_name(self.version.paths.parts, entry.ino)
+        temporary = temporary_name(self._parts_folder(kept=kept), entry.ino)
         try:
             await self._fetch_whole(entry, temporary, kept=kept)
         except BaseException:  # cancellation too: half a body must not stay on the disk
@@ -227,9 +255,12 @@ class Fetching:
             await self._promote(entry, path, part)
 
     def _new_part(self, entry: Entry, *, kept: bool) -> PartFile:
-        part = new_part(self.version.paths.parts, entry.ino, entry.size, kept=kept)
+        part = new_part(self._parts_folder(kept=kept), entry.ino, entry.size, kept=kept)
         self.version.add_part(part)
         return part
+
+    def _parts_folder(self, *, kept: bool) -> Path:
+        return self.version.paths.parts if kept else self.around.transient_folder()
 
     async def _promote(self, entry: Entry, path: str, part: PartFile) -> None:
         """A large file is whole: check it, move it into the tree."""

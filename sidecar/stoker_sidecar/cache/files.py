@@ -9,6 +9,7 @@ from typing import Any
 
 from stoker_sidecar.cache.disk import disk_errors
 from stoker_sidecar.cache.manifest import Entry
+from stoker_sidecar.core.checksum import looks_like_md5
 from stoker_sidecar.errors import CacheDiskFailed
 
 _FILE_MODE = 0o444
@@ -79,3 +80,25 @@ def is_intact(path: str, entry: Entry) -> bool:
     except OSError:
         return False
     return found.st_size == entry.size and found.st_mtime_ns == entry.mtime_ns
+
+
+def is_readable(path: Path, entry: Entry, offset: int, length: int) -> bool:
+    """Whether these bytes of a file of the tree can be read, and it is whole by its size and date."""
+    if not is_intact(str(path), entry):
+        return False
+    try:
+        with path.open("rb", buffering=0) as file:
+            file.seek(offset)
+            return entry.size == 0 or bool(file.read(min(length, _HASH_READ)))
+    except OSError:
+        return False
+
+
+def survived(path: str, entry: Entry, synced_ns: int) -> bool:
+    """Whether a file of right size and date was whole on the disk when the power went: it came before the last sync, or its MD5 is right.
+
+    Some file systems keep name and size of a file whose bytes never arrived; it then reads as zeros.
+    """
+    if os.stat(path).st_ctime_ns < synced_ns:  # noqa: PTH116 -- as above
+        return True
+    return looks_like_md5(entry.etag) and file_md5(Path(path)) == entry.etag

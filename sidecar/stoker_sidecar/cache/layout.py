@@ -37,6 +37,21 @@ class VersionPaths:
         return self.folder / "complete"
 
     @property
+    def doubtful(self) -> Path:
+        """Marker: the machine was started anew since this version was last looked at."""
+        return self.folder / "doubtful"
+
+    @property
+    def synced(self) -> Path:
+        """Dated when all older files of the tree were known to be on the disk."""
+        return self.folder / "synced"
+
+    @property
+    def sums(self) -> Path:
+        """Checksums of its files, as the scrub found them."""
+        return self.folder / "sums"
+
+    @property
     def linked(self) -> Path:
         """Marker: files that came from other versions, and bytes of those that are hard links."""
         return self.folder / "linked"
@@ -53,6 +68,16 @@ class DatasetPaths:
         """The last listing that this node made, as JSON."""
         return self.folder / "listing.json"
 
+    @property
+    def used(self) -> Path:
+        """Dated when a pod last read or mounted it."""
+        return self.folder / "used"
+
+    @property
+    def evicted(self) -> Path:
+        """Why it was dropped from this disk, a sentence; not there when it was not."""
+        return self.folder / "evicted"
+
     def version(self, digest: str) -> VersionPaths:
         """Raises NotConfigured for what cannot be a digest."""
         return VersionPaths(self.folder / "versions" / _checked(digest, "version"))
@@ -64,7 +89,7 @@ class DatasetPaths:
 
 @dataclass(frozen=True)
 class CachePaths:
-    """The whole cache disk."""
+    """One cache folder."""
 
     root: Path
 
@@ -79,6 +104,11 @@ class CachePaths:
         return self.root / "trash"
 
     @property
+    def transients(self) -> Path:
+        """In memory: what is read through while no disk has room."""
+        return self.root / "transients"
+
+    @property
     def boot(self) -> Path:
         """The kernel's boot id when this disk was last opened."""
         return self.root / "boot"
@@ -86,6 +116,11 @@ class CachePaths:
     def dataset(self, uid: str) -> DatasetPaths:
         """Raises NotConfigured for what cannot be a UID."""
         return DatasetPaths(self.datasets / _checked(uid, "dataset"))
+
+
+def check_uid(uid: str) -> None:
+    """Raises NotConfigured for what cannot be a UID."""
+    _checked(uid, "dataset")
 
 
 def _checked(name: str, what: str) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,22 +11,26 @@ from stoker_api.dataset import SkippedKeys, Source
 from stoker_api.nodecache import ListingResult
 from stoker_sidecar.cache.builder import ManifestBuilder
 from stoker_sidecar.cache.disk import disk_errors
-from stoker_sidecar.cache.layout import DatasetPaths
+from stoker_sidecar.cache.layout import DatasetPaths, VersionPaths
 from stoker_sidecar.cache.manifest import ManifestInfo
 from stoker_sidecar.core.patterns import selector
 from stoker_sidecar.errors import InvalidSource
 from stoker_sidecar.store.base import ObjectStore
 from stoker_sidecar.threads import in_thread
 
+Destination = Callable[[ManifestInfo], VersionPaths]  # which folder a version goes to, now that its size is known
 
-async def list_source(store: ObjectStore, source: Source, paths: DatasetPaths, listing_id: str) -> ListingResult:
-    """List everything, put the manifest in its version's folder, remember the result. Raises SidecarError."""
+
+async def list_source(
+    store: ObjectStore, source: Source, paths: DatasetPaths, listing_id: str, destination: Destination
+) -> ListingResult:
+    """List everything, put the manifest in its version's folder, remember the result below ``paths``. Raises SidecarError."""
     selected = _selector(source)
     temporary = paths.folder / "manifest.building"
     with disk_errors("the manifest"):
         paths.folder.mkdir(parents=True, exist_ok=True)
         info = await _build(store, source.uri, selected, temporary)
-        install_manifest(temporary, paths, info.digest)
+        await in_thread(install_manifest, temporary, destination(info))
         result = _result(listing_id, info)
         replace_text(paths.listing, json.dumps(result.wire()))
     return result
@@ -39,15 +44,16 @@ def read_listing(paths: DatasetPaths) -> ListingResult | None:
         return None
 
 
-def install_manifest(temporary: Path, paths: DatasetPaths, digest: str) -> None:
-    """Move a finished manifest into its version's folder; one that is there already is the same."""
-    target = paths.version(digest).manifest
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if target.exists():
+def install_manifest(temporary: Path, version: VersionPaths) -> None:
+    """Move a finished manifest into its version's folder; one that is there already is the same. Blocks. Raises OSError."""
+    version.folder.mkdir(parents=True, exist_ok=True)
+    if version.manifest.exists():
         temporary.unlink()
-    else:
-        _sync(temporary)
-        temporary.rename(target)
+        return
+    arrived = version.manifest.with_suffix(".new")
+    shutil.move(temporary, arrived)  # perhaps from another disk
+    _sync(arrived)
+    arrived.rename(version.manifest)
 
 
 def replace_text(path: Path, text: str) -> None:

@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -135,6 +136,14 @@ class Manifest:
         for name in path.encode().split(b"/") if path else ():
             entry = self.lookup(entry.ino, name) if entry is not None else None
         return entry
+
+    def copy_to(self, path: Path) -> None:
+        """Write it once more, from the open file: it may have been deleted. Blocks. Raises ManifestInvalid."""
+        try:
+            with closing(sqlite3.connect(path)) as target:
+                self._connection.backup(target)
+        except sqlite3.Error as error:
+            raise ManifestInvalid(f"the manifest of {self.info.digest[:12]} cannot be copied: {error}") from error
 
     def close(self) -> None:
         """Idempotent."""

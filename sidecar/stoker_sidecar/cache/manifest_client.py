@@ -8,7 +8,7 @@ import aiohttp
 
 from stoker_sidecar.cache.disk import disk_errors
 from stoker_sidecar.cache.layout import DatasetPaths
-from stoker_sidecar.cache.listing import install_manifest
+from stoker_sidecar.cache.listing import Destination, install_manifest
 from stoker_sidecar.cache.verify import verify
 from stoker_sidecar.errors import ManifestInvalid, ManifestUnavailable
 from stoker_sidecar.threads import in_thread
@@ -18,8 +18,11 @@ _TIMEOUT = aiohttp.ClientTimeout(total=None, connect=5, sock_read=15)
 _READ_SIZE = 256 * 1024
 
 
-async def fetch_manifest(urls: Sequence[str], paths: DatasetPaths, digest: str) -> None:
-    """Try the nodes in random order, so that none serves all others. Raises ManifestUnavailable with what each said."""
+async def fetch_manifest(urls: Sequence[str], paths: DatasetPaths, digest: str, destination: Destination) -> None:
+    """Try the nodes in random order, so that none serves all others. Raises ManifestUnavailable with what each said.
+
+    Downloads below ``paths``, then moves the file to the folder of its version.
+    """
     if not urls:
         raise ManifestUnavailable(f"no node is known to have the manifest of version {digest[:12]} yet")
     temporary = paths.folder / f"manifest.{digest[:12]}.fetching"
@@ -30,12 +33,12 @@ async def fetch_manifest(urls: Sequence[str], paths: DatasetPaths, digest: str) 
         for url in random.sample(urls, len(urls)):
             try:
                 await _download(session, url, temporary)
-                await in_thread(verify, temporary, digest)
+                info = await in_thread(verify, temporary, digest)
             except (aiohttp.ClientError, TimeoutError, ManifestInvalid) as error:
                 said.append(f"{url}: {error or type(error).__name__}")
             else:
                 with disk_errors("the manifest"):
-                    return install_manifest(temporary, paths, digest)
+                    return await in_thread(install_manifest, temporary, destination(info))
     temporary.unlink(missing_ok=True)
     raise ManifestUnavailable(f"no node gave the manifest of version {digest[:12]}: {'; '.join(said)}")
 

@@ -6,16 +6,23 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
 from pydantic import ValidationError
 
+from stoker_api.names import Reason
 from stoker_api.nodecache import NodeDataset
-from stoker_sidecar.cache.dataset import DatasetCache, NodeContext
-from stoker_sidecar.cache.disk import Disk, disk_errors
-from stoker_sidecar.cache.layout import CachePaths
+from stoker_sidecar.cache.context import NodeContext
+from stoker_sidecar.cache.dataset import DatasetCache
+from stoker_sidecar.cache.disk import Disk
+from stoker_sidecar.cache.eviction import make_room
+from stoker_sidecar.cache.folders import Folders
+from stoker_sidecar.cache.layout import CachePaths, VersionPaths, check_uid
+from stoker_sidecar.cache.notices import Notices
 from stoker_sidecar.cache.source import OpenStore
-from stoker_sidecar.cache.status import dataset_status
+from stoker_sidecar.cache.status import dataset_status, folder_rows
 from stoker_sidecar.core.backoff import DATASET, Backoff
+from stoker_sidecar.core.folders import FolderSpec
 from stoker_sidecar.core.protocol import Configure, Progress, Read, ReadDone
 from stoker_sidecar.core.slots import Warming, warm_slots
 from stoker_sidecar.errors import NotYetConfigured, ProtocolError
@@ -30,9 +37,9 @@ _SLOTS_AGE = 0.2
 
 @dataclass(frozen=True)
 class CacheSettings:
-    """Bytes and shares of the cache disk."""
+    """The cache folders, the preferred one first; bytes and shares of their disks."""
 
-    paths: CachePaths
+    folders: tuple[FolderSpec, ...]
     floor_share: float = 0.05  # of the disk left free, so that the node's own logs and images find room
     floor_most: int = 10 * 1024**3  # bytes: a share of a very large disk would be more than a node needs
     transient_limit: int = 256 * 1024**2  # bytes of files read through and not kept, per version: 32 chunks of 8 MiB
@@ -55,11 +62,13 @@ class CacheNode:
 
     def __init__(self, settings: CacheSettings, world: Surroundings | None = None) -> None:
         self._world = world or Surroundings()
-        self._paths = settings.paths
-        self._disk = Disk(settings.paths, settings.floor_share, settings.floor_most, self._world.clock)
+        self._folders = Folders([_disk(spec, settings, self._world) for spec in settings.folders], self._world.clock)
+        self._notices = Notices()
         retry = Retry(self._world.sleep, self._world.uniform)
         self._context = NodeContext(
-            disk=self._disk,
+            folders=self._folders,
+            house=self,
+            notices=self._notices,
             open_store=self._world.open_store or partial(open_store, settings=settings.connection, retry=retry),
             slots=self._slots,
             retry=retry,
@@ -72,11 +81,13 @@ class CacheNode:
         self._shared: dict[str, int] = {}
         self._shared_at = float("-inf")
         self._removals: set[asyncio.Task[None]] = set()
+        self._looking = asyncio.Lock()
+        self._evicting = asyncio.Lock()  # one asker at a time, so that two do not both count on the same room
+        self._troubles: dict[Disk, str] = {}
 
     async def open(self) -> None:
-        """Prepare the disk. Raises CacheDiskFailed."""
-        with disk_errors("the cache folder"):
-            await in_thread(self._disk.open)
+        """Prepare the folders. Raises CacheDiskFailed when none of them can be used."""
+        await in_thread(self._folders.open)
 
     async def configure(self, request: Configure) -> None:
         """A new or changed dataset. Raises ProtocolError when it does not parse."""
@@ -86,7 +97,8 @@ class CacheNode:
             raise ProtocolError(f"the dataset of a configure request does not parse: {error}") from error
         dataset = self._datasets.get(config.uid)
         if dataset is None:
-            dataset = DatasetCache(self._paths.dataset(config.uid), self._context, config, request.credentials)
+            check_uid(config.uid)
+            dataset = DatasetCache(self._context, config, request.credentials)
             self._datasets[config.uid] = dataset
             await dataset.start()
         dataset.configure(config, request.credentials, frozenset(request.held))
@@ -98,7 +110,7 @@ class CacheNode:
             delete = await dataset.remove()
             del self._datasets[uid]
         else:
-            delete = self._disk.discard(self._paths.dataset(uid).folder)
+            delete = self._folders.discard(uid)
         task = asyncio.create_task(in_thread(delete))
         self._removals.add(task)
         task.add_done_callback(self._removals.discard)
@@ -108,19 +120,42 @@ class CacheNode:
         dataset = self._datasets.get(request.uid)
         if dataset is None:
             raise NotYetConfigured(f"the fetcher was not told about the dataset {request.uid} yet: ask again")
-        return await dataset.read(request.digest, request.ino, request.offset, request.length)
+        return await dataset.read(request)
+
+    async def look_after(self) -> None:
+        """Every few seconds: look at the folders; datasets leave those that failed and come back to those that are well."""
+        await self.suspect()
+        for disk in self._folders.disks:
+            if disk.trouble != self._troubles.get(disk, ""):
+                self._tell(disk)
+                self._troubles[disk] = disk.trouble
+
+    async def suspect(self) -> None:
+        """A folder answered with an error: look at all of them now, and let datasets leave those that failed."""
+        async with self._looking:
+            await in_thread(self._folders.look)
+        for dataset in list(self._datasets.values()):
+            await dataset.look()
+
+    async def make_room(self, uid: str, paths: VersionPaths, need: int) -> None:
+        """Drop idle versions beside ``paths`` so that ``need`` more bytes fit; enough, or none."""
+        async with self._evicting:
+            await make_room(self._datasets, self._folders, self._notices, uid, paths, need)
 
     def progress(self) -> Progress:
         """As it is now."""
         now = self._world.clock()
         used = sum(dataset.used_bytes for dataset in self._datasets.values())
-        available = self._disk.free()
+        available = sum(disk.free() for disk in self._folders.disks if not disk.trouble)
         return Progress(
             datasets=tuple(dataset_status(dataset, now).wire() for _, dataset in sorted(self._datasets.items())),
             used_bytes=used,
             capacity_bytes=used + available,
             available_bytes=available,
-            orphans=self._orphans(),
+            orphans=self._folders.orphans(self._datasets),
+            folders=tuple(folder.wire() for folder in folder_rows(self._folders, self._datasets.values())),
+            counts=tuple(row for uid, dataset in sorted(self._datasets.items()) for row in dataset.counts.rows(uid)),
+            notices=self._notices.last,
         )
 
     async def close(self) -> None:
@@ -128,9 +163,11 @@ class CacheNode:
         await asyncio.gather(*(dataset.close() for dataset in self._datasets.values()))
         await asyncio.gather(*self._removals)
 
-    def _orphans(self) -> tuple[str, ...]:
-        found = (path.name for path in self._paths.datasets.iterdir())
-        return tuple(sorted(uid for uid in found if uid not in self._datasets))
+    def _tell(self, disk: Disk) -> None:
+        if disk.trouble:
+            self._notices.tell("", Reason.CACHE_DISK_FAILED, disk.trouble)
+        else:
+            self._notices.tell("", Reason.HEALTHY, f"the cache folder {disk.paths.root} is in service again")
 
     def _slots(self, uid: str) -> int:
         now = self._world.clock()
@@ -145,3 +182,8 @@ class CacheNode:
             if dataset.warming is not None
         }
         return warm_slots(warming, demand=any(dataset.readers for dataset in self._datasets.values()))
+
+
+def _disk(spec: FolderSpec, settings: CacheSettings, world: Surroundings) -> Disk:
+    paths = CachePaths(Path(spec.path))
+    return Disk(paths, settings.floor_share, settings.floor_most, world.clock, memory=spec.memory)

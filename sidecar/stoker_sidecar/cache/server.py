@@ -26,6 +26,7 @@ from stoker_sidecar.errors import InternalError, ProtocolError, SidecarError
 
 _log = logging.getLogger(__name__)
 _WATCH_PERIOD = 1.0  # seconds between two looks at the progress
+_LOOK_PERIOD = 5.0  # seconds between two looks at the cache folders: a small synced write each
 
 
 class Server:
@@ -39,6 +40,7 @@ class Server:
         self._sleep = sleep
         self._server: asyncio.Server | None = None
         self._connections: dict[asyncio.StreamWriter, asyncio.Task[None] | None] = {}
+        self._looking: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Listen; a socket that an earlier process left is replaced."""
@@ -47,11 +49,15 @@ class Server:
         self._server = await asyncio.start_unix_server(self._connected, self._path, limit=MAX_LINE)
         # Agent and file-system servers run under other users in the same pod; the folder is private to the pod.
         os.chmod(self._path, 0o666)  # noqa: PTH101 -- Path.chmod follows the same call
+        self._looking = asyncio.create_task(self._look_after())
 
     async def close(self) -> None:
         """Stop listening, end all connections."""
         if self._server is not None:
             self._server.close()
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.wait([self._looking])
         tasks = [task for task in self._connections.values() if task is not None]
         for writer in list(self._connections):
             writer.close()  # its reader then sees the end; cancelling it instead would be logged as an error
@@ -104,6 +110,14 @@ class Server:
             case Remove(uid):
                 await self._node.remove(uid)
         return Done()
+
+    async def _look_after(self) -> None:
+        while True:
+            await self._sleep(_LOOK_PERIOD)
+            try:
+                await self._node.look_after()
+            except Exception:  # noqa: BLE001 -- the boundary of this loop: it must outlive a bug
+                _log.exception("unexpected error while looking after the cache folders")
 
     async def _watch(self, request_id: int, writer: asyncio.StreamWriter) -> None:
         last: Progress | None = None

@@ -1,9 +1,12 @@
 """What a dataset on this node looks like from outside: NodeDatasetStatus."""
 
+from collections.abc import Iterable, Iterator
+
 from stoker_api.meta import format_bytes
 from stoker_api.names import Reason
-from stoker_api.nodecache import ListingResult, NodeDatasetStatus, NodeError
+from stoker_api.nodecache import CacheFolder, ListingResult, Medium, NodeDatasetStatus, NodeError
 from stoker_sidecar.cache.dataset import DatasetCache
+from stoker_sidecar.cache.folders import Folders
 from stoker_sidecar.cache.version import State, Version
 from stoker_sidecar.core.node_phase import DatasetState, node_phase
 from stoker_sidecar.core.speed import eta_seconds
@@ -31,6 +34,22 @@ def dataset_status(dataset: DatasetCache, now: float) -> NodeDatasetStatus:
     return base.model_copy(update=_figures(version, speed)) if version is not None else base
 
 
+def folder_rows(folders: Folders, datasets: Iterable[DatasetCache]) -> Iterator[CacheFolder]:
+    """The cache folders with what lies in them."""
+    versions = [fetching.version for dataset in datasets for fetching in dataset.versions.fetchings.values()]
+    for disk in folders.disks:
+        used = sum(version.kept_bytes for version in versions if folders.disk_of(version.paths) is disk)
+        yield CacheFolder(
+            path=str(disk.paths.root),
+            medium=Medium.MEMORY if disk.memory else Medium.DISK,
+            capacity_bytes=used + disk.free(),
+            used_bytes=used,
+            available_bytes=0 if disk.trouble else disk.free(),
+            healthy=not disk.trouble,
+            message=disk.trouble,
+        )
+
+
 def _figures(version: Version, speed: float) -> dict[str, int | None]:
     info, here = version.manifest.info, version.arrived_bytes
     return {
@@ -53,6 +72,7 @@ def _state(dataset: DatasetCache, version: Version | None) -> DatasetState:
         eager=config.eager,
         paused=config.paused,
         # Only what the quota or the disk left out makes a node full: the last files may still be on their way.
+        evicted=bool(dataset.stay.evicted),
         settled=dataset.settled and version is not None and version.missing() < 0 and version.count(State.UNKEPT) > 0,
         failed=_trouble(dataset) is not None,
     )
@@ -80,6 +100,8 @@ def _error(dataset: DatasetCache, version: Version | None) -> NodeError | None:
     trouble = _trouble(dataset)
     if trouble is not None:
         return _node_error(trouble, version.count(State.FAILED) if version is not None else 0)
+    if dataset.stay.evicted:
+        return NodeError(reason=Reason.EVICTED, message=dataset.stay.evicted)
     if version is not None and dataset.settled and version.count(State.UNKEPT):
         return _unkept(dataset, version)
     return None

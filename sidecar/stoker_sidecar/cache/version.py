@@ -10,7 +10,7 @@ from shutil import copyfile
 from typing import Self
 
 from stoker_sidecar.cache.disk import disk_errors, sync_file_system
-from stoker_sidecar.cache.files import is_intact, publish
+from stoker_sidecar.cache.files import is_intact, publish, survived
 from stoker_sidecar.cache.layout import VersionPaths
 from stoker_sidecar.cache.manifest import Entry, Manifest
 from stoker_sidecar.cache.parts import PartFile, kept_parts, temporary_name
@@ -97,6 +97,21 @@ class Version:
             self.warm_files += 1
             self.warm_bytes += entry.size
 
+    def lose(self, entry: Entry) -> None:
+        """The file is not in the tree any more, or not as it should be: it is to be fetched again. Blocks for a moment.
+
+        A damaged one stays until its successor takes its place by rename: whoever has it open keeps it.
+        """
+        if self.states[entry.ino] != State.HERE:
+            return
+        self.states[entry.ino] = State.MISSING
+        self.warm_files -= 1
+        self.warm_bytes -= entry.size
+        self.complete = False
+        with disk_errors("the version"):
+            self.paths.complete.unlink(missing_ok=True)
+            self.tree_path(entry).parent.mkdir(parents=True, exist_ok=True)
+
     def tree_path(self, entry: Entry) -> Path:
         """Where the whole file lies."""
         return self.paths.tree / self.manifest.path(entry.ino)
@@ -106,9 +121,20 @@ class Version:
         with disk_errors("the version"), closing(Manifest.open(self.paths.manifest)) as manifest:
             for path, entry in manifest.folders():
                 os.utime(os.path.join(os.fsencode(self.paths.tree), path), ns=(entry.mtime_ns, entry.mtime_ns))  # noqa: PTH118 -- bytes
-            sync_file_system(self.paths.tree)
+            self._sync()
             self.paths.complete.touch()
         self.complete = True
+
+    def sync(self) -> None:
+        """Have all files that are in the tree by now survive a power cut. Blocks."""
+        with disk_errors("the version"):
+            self._sync()
+
+    def _sync(self) -> None:
+        started = self.paths.folder / "syncing"
+        started.touch()  # dated before, so that what arrives meanwhile counts as later
+        sync_file_system(self.paths.tree)
+        started.rename(self.paths.synced)
 
     def close(self) -> None:
         """Idempotent."""
@@ -116,6 +142,8 @@ class Version:
 
     def _prepare(self, donors: Sequence["Version"]) -> None:
         fresh = not self.paths.tree.exists()
+        if fresh:
+            self.paths.complete.unlink(missing_ok=True)  # someone deleted the tree
         self.paths.parts.mkdir(exist_ok=True)
         self.paths.tree.mkdir(exist_ok=True)
         self._make_folders()
@@ -123,6 +151,7 @@ class Version:
             self._all_here()
         elif not fresh:
             self._scan()
+            self.paths.doubtful.unlink(missing_ok=True)
         self._link(donors)
         self._resume_parts()
 
@@ -139,8 +168,10 @@ class Version:
         self.warm_files, self.warm_bytes, self.complete = self.manifest.info.files, self.manifest.info.bytes, True
 
     def _scan(self) -> None:
+        """After a new start of the machine, files that may not have reached the disk whole are proved or left out."""
+        limit = _date(self.paths.synced) if self.paths.doubtful.exists() else None
         for path, entry in self._files():
-            if is_intact(path, entry):
+            if is_intact(path, entry) and (limit is None or survived(path, entry, limit)):
                 self.mark_here(entry)
 
     def _files(self) -> Iterator[tuple[str, Entry]]:
@@ -187,6 +218,14 @@ class Version:
             wanted = chunk_count(entry.size)
             part.size, part.chunks = entry.size, part.chunks[:wanted].ljust(wanted, b"\0")
             self.add_part(part)
+
+
+def _date(marker: Path) -> int:
+    """Nanoseconds since 1970; 0 when it is not there."""
+    try:
+        return marker.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
 
 
 def _same(entry: Entry, other: Entry) -> bool:

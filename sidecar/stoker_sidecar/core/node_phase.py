@@ -17,6 +17,7 @@ class DatasetState:
     paused: bool
     settled: bool
     failed: bool
+    evicted: bool = False
 
 
 def node_phase(state: DatasetState) -> NodePhase:
@@ -29,6 +30,6 @@ def node_phase(state: DatasetState) -> NodePhase:
         return NodePhase.LISTING if state.listing else NodePhase.PENDING
     if not state.has_manifest:
         return NodePhase.PENDING
-    if state.paused or not state.eager:
+    if state.paused or not state.eager or state.evicted:
         return NodePhase.IDLE
     return NodePhase.FULL if state.settled else NodePhase.WARMING

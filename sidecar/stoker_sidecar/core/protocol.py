@@ -1,13 +1,13 @@
 """The wire between agent, file-system servers and fetcher: one JSON object a line over a unix socket.
 
 A request carries ``id`` and ``op``; its reply echoes the ``id``. Only ``watch`` has many replies (progress events,
-all with its ``id``). Paths in a ``ReadDone`` are relative to the version folder.
+all with its ``id``). Paths in a ``ReadDone`` are absolute: a version may move to another cache folder.
 """
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from stoker_sidecar.core.credentials import Credentials, credentials_from_wire, credentials_to_wire
 from stoker_sidecar.errors import ProtocolError
@@ -41,13 +41,17 @@ class Watch:
 
 @dataclass(frozen=True)
 class Read:
-    """Bring these bytes onto the disk. ``offset`` and ``length`` in bytes; what lies past the end is ignored."""
+    """Bring these bytes onto the disk. ``offset`` and ``length`` in bytes; what lies past the end is ignored.
+
+    ``doubt``: where they were said to be they are not, or cannot be read: look before answering the same again.
+    """
 
     uid: str
     digest: str
     ino: int
     offset: int
     length: int
+    doubt: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ class Done:
 
 @dataclass(frozen=True)
 class ReadDone:
-    """The bytes are in ``file``, relative to the version folder.
+    """The bytes are in ``file``, an absolute path.
 
     Under ``tree`` the file is whole and stays. Under ``parts`` only the bytes asked for are sure to be there; a name
     in parts/ is never used twice, so a descriptor may be kept by name, but each read must be asked for. A file that is
@@ -77,15 +81,49 @@ class Failed:
     reason: str = ""
 
 
+# What the fetcher counts for each dataset.
+FETCHED_BYTES = "fetchedBytes"  # bodies as they came from the source, also what was thrown away
+FETCH_ERRORS = "fetchErrors"  # labelled by reason; after the retries of one request
+DEMAND_READS = "demandReads"  # requests of file-system servers for bytes
+SCRUBBED_BYTES = "scrubbedBytes"
+REPAIRED_FILES = "repairedFiles"
+EVICTIONS = "evictions"
+COUNTS = (FETCHED_BYTES, FETCH_ERRORS, DEMAND_READS, SCRUBBED_BYTES, REPAIRED_FILES, EVICTIONS)
+
+
+class Count(NamedTuple):
+    """``value`` since the fetcher started; ``name``: of COUNTS."""
+
+    uid: str
+    name: str
+    label: str
+    value: int
+
+
+class Notice(NamedTuple):
+    """Something to tell once. ``number`` grows, across restarts too; ``uid``: of the dataset, empty for the node."""
+
+    number: int
+    uid: str
+    reason: str
+    message: str
+
+
 @dataclass(frozen=True)
 class Progress:
-    """All datasets (NodeDatasetStatus wire, without ``mode``), bytes of the cache disk, and folders that no one configured."""
+    """All datasets (NodeDatasetStatus wire, without ``mode``), bytes of the cache folders, and datasets that no one configured.
+
+    ``folders``: CacheFolder wire, the preferred one first. ``notices``: the last few, the oldest first.
+    """
 
     datasets: tuple[Mapping[str, Any], ...]
     used_bytes: int = 0
     capacity_bytes: int = 0
     available_bytes: int = 0
     orphans: tuple[str, ...] = ()
+    folders: tuple[Mapping[str, Any], ...] = ()
+    counts: tuple[Count, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
 
 Request = Configure | Remove | Watch | Read
@@ -151,7 +189,9 @@ _REQUESTS: dict[str, Any] = {
     "configure": lambda w: Configure(dict(w["dataset"]), credentials_from_wire(w["credentials"]), tuple(w["held"])),
     "remove": lambda w: Remove(str(w["uid"])),
     "watch": lambda w: Watch(),
-    "read": lambda w: Read(str(w["uid"]), str(w["digest"]), int(w["ino"]), int(w["offset"]), int(w["length"])),
+    "read": lambda w: Read(
+        str(w["uid"]), str(w["digest"]), int(w["ino"]), int(w["offset"]), int(w["length"]), bool(w["doubt"])
+    ),
 }
 
 
@@ -171,6 +211,9 @@ def _reply_body(reply: Reply) -> dict[str, Any]:
                 "capacityBytes": reply.capacity_bytes,
                 "availableBytes": reply.available_bytes,
                 "orphans": list(reply.orphans),
+                "folders": [dict(folder) for folder in reply.folders],
+                "counts": reply.counts,
+                "notices": reply.notices,
             }
 
 
@@ -182,6 +225,9 @@ def _reply(wire: Mapping[str, Any]) -> Reply:
             int(wire["capacityBytes"]),
             int(wire["availableBytes"]),
             tuple(wire["orphans"]),
+            tuple(wire["folders"]),
+            tuple(Count(*row) for row in wire["counts"]),
+            tuple(Notice(*row) for row in wire["notices"]),
         )
     if not wire["ok"]:
         return Failed(int(wire["errno"]), str(wire["message"]), str(wire.get("reason", "")))

@@ -5,8 +5,9 @@ there, never a mix of two versions: what cannot be read right is an FsError with
 """
 
 import errno
+import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -17,6 +18,7 @@ from stoker_sidecar.errors import FsError
 from stoker_sidecar.fs.descriptors import Descriptors
 from stoker_sidecar.fs.disk import read_at
 
+_log = logging.getLogger("stoker.fs")
 # Open files of the cache kept for the next read; a DataLoader's workers have a few dozen open at a time.
 _DESCRIPTORS = 256
 # Entries kept in memory (about 400 B each): the files that are open now.
@@ -33,8 +35,11 @@ XATTR_VERSION = b"user.stoker.version"
 class Fetch(Protocol):
     """Brings bytes onto the disk."""
 
-    async def fetch(self, ino: int, offset: int, length: int) -> ReadDone:
-        """Return when the bytes are where the answer says. Raises FsError with the errno that the reader gets."""
+    async def fetch(self, ino: int, offset: int, length: int, *, doubt: bool = False) -> ReadDone:
+        """Return when the bytes are where the answer says. Raises FsError with the errno that the reader gets.
+
+        ``doubt``: they could not be read where they were said to be, or where they should lie.
+        """
         ...
 
 
@@ -95,16 +100,13 @@ class DatasetFs:
         length = min(length, entry.size - offset)
         if length <= 0:
             return b""
+        data, doubt = None, False
         try:
             data = await self._read_whole(entry, offset, length)
-            if data is None:
-                data = await self._read_fetched(entry, offset, length)
         except OSError as error:
-            raise self._failed(entry, errno.EIO, f"the cache disk says: {error.strerror}") from error
-        if len(data) != length:
-            missing = f"{len(data)} of {length} bytes at {offset} are in the cache's file, which is damaged"
-            raise self._failed(entry, errno.EIO, missing)
-        return data
+            _log.warning("%s of the cache is damaged: %s", self._manifest.path(ino), error.strerror)
+            doubt = True
+        return data if data is not None else await self._read_fetched(entry, offset, length, doubt)
 
     def totals(self) -> Totals:
         """Of the whole version."""
@@ -128,34 +130,46 @@ class DatasetFs:
         return (entry.etag if name == XATTR_ETAG else entry.version_id).encode()
 
     async def _read_whole(self, entry: Entry, offset: int, length: int) -> bytes | None:
-        """From the finished file in tree/; None when it is not there."""
+        """From the finished file in tree/; None when it is not there. Raises OSError when it cannot be read."""
         try:
-            with self._descriptors.borrow(
-                entry.ino, lambda: self._open_in("tree/" + self._manifest.path(entry.ino))
-            ) as fd:
-                return await read_at(fd, offset, length)
+            return await self._read_file(entry.ino, "tree/" + self._manifest.path(entry.ino), offset, length)
         except FileNotFoundError:
             return None
 
-    async def _read_fetched(self, entry: Entry, offset: int, length: int) -> bytes:
+    async def _read_fetched(self, entry: Entry, offset: int, length: int, doubt: bool) -> bytes:
+        """Where the fetcher says. What is not there or cannot be read is asked for again, with doubt."""
         for _ in range(_ATTEMPTS):
-            where = await self._ask(entry, offset, length)
+            where = await self._ask(entry, offset, length, doubt)
+            # A whole file's descriptor serves the next reads without a question, wherever it lies.
             key = entry.ino if where.place == "tree" else where.file
             try:
-                with self._descriptors.borrow(key, lambda: self._open_in(where.file)) as fd:  # noqa: B023  called at once
-                    return await read_at(fd, offset, length)
-            except FileNotFoundError:
-                continue
-        raise self._failed(entry, errno.EIO, "the fetcher brought it, but it was gone when it was opened")
+                return await self._read_file(key, where.file, offset, length)
+            except OSError as error:
+                cause, doubt = error.strerror, True
+        raise self._failed(entry, errno.EIO, f"the fetcher brought it, but it cannot be read: {cause}")
 
-    async def _ask(self, entry: Entry, offset: int, length: int) -> ReadDone:
+    async def _read_file(self, key: Hashable, file: str, offset: int, length: int) -> bytes:
+        """Exactly ``length`` bytes. Raises OSError, also when there are fewer; then the descriptor is not used again."""
         try:
-            return await self._fetch.fetch(entry.ino, offset, length)
+            with self._descriptors.borrow(key, lambda: self._open_in(file)) as fd:
+                data = await read_at(fd, offset, length)
+            if len(data) < length:
+                raise OSError(errno.EIO, f"{len(data)} of {length} bytes at {offset} are in it")
+        except OSError:
+            self._descriptors.forget(key)
+            raise
+        return data
+
+    async def _ask(self, entry: Entry, offset: int, length: int, doubt: bool) -> ReadDone:
+        try:
+            return await self._fetch.fetch(entry.ino, offset, length, doubt=doubt)
         except FsError as error:
             raise self._failed(entry, error.errno, error.message) from error
 
-    def _open_in(self, relative: str) -> int:
-        return os.open(self._folder + b"/" + relative.encode(), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    def _open_in(self, file: str) -> int:
+        """``file``: absolute, or below the version's folder."""
+        path = os.path.join(self._folder, file.encode())  # noqa: PTH118 -- bytes
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
 
     def _failed(self, entry: Entry, code: int, cause: str) -> FsError:
         return FsError(code, f"reading {self._manifest.path(entry.ino)!r}: {cause}")

@@ -38,6 +38,13 @@ class Descriptors:
             if not descriptor.kept:
                 self._close_idle(descriptor)
 
+    def forget(self, key: Hashable) -> None:
+        """Close what is kept under ``key``, if anything, when its readers are done."""
+        descriptor = self._open.pop(key, None)
+        if descriptor is not None:
+            descriptor.kept = False
+            self._close_idle(descriptor)
+
     def close(self) -> None:
         """Close all; those in use when their readers are done."""
         while self._open:

@@ -41,9 +41,9 @@ class FetchClient:
         self._wake = trio.Event()
         self._unsent: list[int] = []
 
-    async def fetch(self, ino: int, offset: int, length: int) -> ReadDone:
+    async def fetch(self, ino: int, offset: int, length: int, *, doubt: bool = False) -> ReadDone:
         """See `Fetch`. EIO when the fetcher does not answer within the deadline, or does not know the version until then."""
-        request = Read(self._uid, self._digest, ino, offset, length)
+        request = Read(self._uid, self._digest, ino, offset, length, doubt)
         said = "nothing"
         with trio.move_on_after(self._deadline):
             while True:

@@ -40,7 +40,7 @@ class _Fetcher:
         self.finishes = False
         self.paths = {version.ino(path): path for path in version.files}
 
-    async def fetch(self, ino: int, offset: int, length: int) -> ReadDone:
+    async def fetch(self, ino: int, offset: int, length: int, *, doubt: bool = False) -> ReadDone:
         if self.failure is not None:
             raise FsError(self.failure, "told to fail")
         path = self.paths[ino]

@@ -29,14 +29,16 @@ class FakeFetch:
 
     def __init__(self) -> None:
         self.asked: list[tuple[int, int, int]] = []
+        self.doubts: list[bool] = []
         self.bring: Callable[[int, int, int], ReadDone] = self._refuse
 
     @staticmethod
     def _refuse(ino: int, offset: int, length: int) -> ReadDone:
         raise AssertionError(f"the fetcher was asked for inode {ino}")
 
-    async def fetch(self, ino: int, offset: int, length: int) -> ReadDone:
+    async def fetch(self, ino: int, offset: int, length: int, *, doubt: bool = False) -> ReadDone:
         self.asked.append((ino, offset, length))
+        self.doubts.append(doubt)
         return self.bring(ino, offset, length)
 
 
@@ -184,12 +186,36 @@ def test_a_part_that_is_always_gone_is_eio_and_not_an_endless_loop(
     assert _errno(lambda: trio.run(fs.read, version.ino(_BIG), 0, 100)) == errno.EIO
 
 
-def test_a_file_that_is_shorter_than_the_manifest_says_is_eio(
+def test_a_file_that_is_shorter_than_the_manifest_says_is_asked_for_with_doubt(
     fs: DatasetFs, version: VersionFolder, fetch: FakeFetch
 ) -> None:
+    def bring(ino: int, offset: int, length: int) -> ReadDone:
+        version.finish(_BIG)
+        return ReadDone("tree", f"tree/{_BIG}")
+
     version.finish(_BIG)
     os.truncate(version.folder / "tree" / _BIG, 100)
+    fetch.bring = bring
+    assert trio.run(fs.read, version.ino(_BIG), 0, 4096) == _FILES[_BIG]
+    assert fetch.doubts == [True]
+
+
+def test_a_file_that_stays_damaged_is_eio(fs: DatasetFs, version: VersionFolder, fetch: FakeFetch) -> None:
+    version.finish(_BIG)
+    os.truncate(version.folder / "tree" / _BIG, 100)
+    fetch.bring = lambda ino, offset, length: ReadDone("tree", f"tree/{_BIG}")
     assert _errno(lambda: trio.run(fs.read, version.ino(_BIG), 0, 4096)) == errno.EIO
+
+
+def test_a_version_that_moved_is_read_from_its_new_folder_without_further_questions(
+    fs: DatasetFs, version: VersionFolder, fetch: FakeFetch, tmp_path: Path
+) -> None:
+    moved = tmp_path / "moved"
+    moved.write_bytes(_FILES[_BIG])
+    fetch.bring = lambda ino, offset, length: ReadDone("tree", str(moved))
+    for _ in range(2):
+        assert trio.run(fs.read, version.ino(_BIG), 0, 4096) == _FILES[_BIG]
+    assert len(fetch.asked) == 1
 
 
 @pytest.mark.parametrize("code", [errno.ESTALE, errno.EIO, errno.ENOENT])

@@ -1,0 +1,38 @@
+"""What all datasets of the node share."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from stoker_sidecar.cache.folders import Folders
+from stoker_sidecar.cache.layout import VersionPaths
+from stoker_sidecar.cache.notices import Notices
+from stoker_sidecar.cache.source import OpenStore
+from stoker_sidecar.core.backoff import Backoff
+from stoker_sidecar.store.retry import Retry
+
+
+class House(Protocol):
+    """What a dataset asks of the node for the sake of its own bytes."""
+
+    async def make_room(self, uid: str, paths: VersionPaths, need: int) -> None:
+        """Drop idle versions beside ``paths`` so that ``need`` more bytes fit; enough, or none."""
+
+    async def suspect(self) -> None:
+        """A folder answered with an error: look at all of them now, and let datasets leave those that failed."""
+
+
+@dataclass(frozen=True)
+class NodeContext:
+    """``slots``: uid -> requests for warm-up in flight; ``spare``: a folder in memory for bytes that no disk takes."""
+
+    folders: Folders
+    house: House
+    notices: Notices
+    open_store: OpenStore
+    slots: Callable[[str], int]
+    retry: Retry
+    backoff: Backoff
+    clock: Callable[[], float]
+    sleep: Callable[[float], Awaitable[object]]
+    transient_limit: int

@@ -1,0 +1,77 @@
+"""Which idle versions make room for one that is needed more: enough of them, or none at all. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Asker:
+    """The dataset that does not fit. ``held``: pods of this node have mounted it."""
+
+    uid: str
+    priority: int
+    held: bool
+
+
+@dataclass(frozen=True)
+class Idle:
+    """A version on the same folder. ``size``: bytes that dropping it frees; ``used_at``: when its dataset was last read or mounted.
+
+    ``busy``: mounted here, or a reader waits for it. ``current``: the version that new mounts get, else an older one.
+    """
+
+    uid: str
+    digest: str
+    size: int
+    priority: int
+    used_at: float
+    pinned: bool = False
+    busy: bool = False
+    current: bool = True
+
+
+def victims(need: int, asker: Asker, versions: Iterable[Idle]) -> tuple[Idle, ...]:
+    """The versions to drop so that ``need`` bytes become free; nothing when that cannot be had.
+
+    Older versions that nobody reads go first, then whole datasets, the least recently used first. Never one that is busy;
+    never of another dataset that is pinned or has a higher priority; one of the same only if pods here use the asker.
+    """
+    candidates = sorted(
+        (version for version in versions if _may_go(version, asker)),
+        key=lambda version: (version.current, version.used_at, version.uid, version.digest),
+    )
+    chosen: list[Idle] = []
+    for version in candidates:
+        if sum(one.size for one in chosen) >= need:
+            break
+        chosen.append(version)
+    if need <= 0 or sum(one.size for one in chosen) < need:
+        return ()
+    return _without_needless(chosen, need)
+
+
+def may_return(need: int, free: int, *, held: bool, pinned: bool) -> bool:
+    """Whether a dropped dataset may be warmed again: it is wanted here, or it drives nothing out."""
+    return held or pinned or need <= free
+
+
+def _may_go(version: Idle, asker: Asker) -> bool:
+    if version.busy or version.size <= 0:
+        return False
+    if version.uid == asker.uid:
+        return not version.current
+    if version.pinned:
+        return False
+    return version.priority < asker.priority or (asker.held and version.priority == asker.priority)
+
+
+def _without_needless(chosen: list[Idle], need: int) -> tuple[Idle, ...]:
+    """The last ones may have been so large that earlier ones can stay; the most recently used stay first."""
+    spare = sum(one.size for one in chosen) - need
+    kept: list[Idle] = []
+    for version in reversed(chosen):
+        if version.size <= spare:
+            spare -= version.size
+        else:
+            kept.append(version)
+    return tuple(reversed(kept))
