@@ -1,4 +1,4 @@
-"""`python -m bench run [B1 B5 B6 memory]`: measures, prints a table, writes JSON and, when asked, docs/PERFORMANCE.md."""
+"""`python -m bench run [WORKLOAD ...]`: measures, prints tables and bars, writes JSON and, when asked, docs/PERFORMANCE.md."""
 
 import argparse
 import contextlib
@@ -8,26 +8,55 @@ import signal
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 
+from bench.bars import judge, reasons
 from bench.bed import Bed
 from bench.errors import BenchError, UsageError
 from bench.machine import describe
-from bench.report import Report, Row, markdown, table, to_json
+from bench.page import bars_table, markdown
+from bench.plot import curves, draw
+from bench.report import Report, Row, columns, table, to_json
 from bench.scale import scale
 from bench.server import S3Server
-from bench.workloads import epochs, memory, metadata, warmup
+from bench.workloads import (
+    epochs,
+    firstbatch,
+    gpus,
+    idle,
+    large,
+    memory,
+    metadata,
+    partial,
+    preads,
+    sharing,
+    storm,
+    switch,
+    warmup,
+)
 from e2e.cluster.errors import HarnessError
 from stoker_sidecar.errors import SidecarError
 
 _WORKLOADS: dict[str, Callable[[Bed], Iterator[Row]]] = {
     "B1": epochs.measure,
+    "B2": large.measure,
+    "B3": partial.measure,
+    "B4": preads.measure,
     "B5": metadata.measure,
     "B6": warmup.measure,
+    "B7": sharing.measure,
+    "B8": firstbatch.measure,
+    "B10": switch.measure,
+    "storm": storm.measure,
+    "idle": idle.measure,
     "memory": memory.measure,
+    "gpus": gpus.measure,
 }
+_REASONS = Path(__file__).parent / "reasons.toml"
+_PICTURE = Path("img") / "gpus.svg"  # seen from the page
 _RESULTS = Path(__file__).parent / "results" / "latest.json"
 
 
@@ -36,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     run = parser.add_subparsers(dest="command", required=True).add_parser("run", help="measure and print a table")
     run.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=f"of {', '.join(_WORKLOADS)}; default: all")
     size = run.add_mutually_exclusive_group()
-    size.add_argument("--quick", dest="scale", action="store_const", const="quick", help="a tenth, once: a smoke test")
+    size.add_argument("--quick", dest="scale", action="store_const", const="quick", help="a little, once: a smoke test")
     size.add_argument(
         "--full", dest="scale", action="store_const", const="full", help="all sizes and profiles, 5 times"
     )
@@ -92,11 +121,23 @@ def _run(options: argparse.Namespace) -> None:
         raise UsageError("benchmarks mount file systems and drop the page cache: run them as root")
     machine = describe(options.cache_dir)
     report = Report(_command(options), machine, _measure(options))
-    print(table(report))
     options.json.parent.mkdir(parents=True, exist_ok=True)
     options.json.write_text(to_json(report))
+    explained, verdicts = reasons(tomllib.loads(_REASONS.read_text())), judge(report.rows)
+    print(table(report))
+    print("\n".join(["", *columns(bars_table(verdicts, explained))]))
     if options.write is not None:
-        options.write.write_text(markdown(report))
+        picture = _draw(report, options.write)
+        options.write.write_text(markdown(report, verdicts, explained, picture))
+
+
+def _draw(report: Report, page: Path) -> str:
+    """The picture beside the page; where it is, seen from there. Empty when there is nothing to draw."""
+    found = curves(report.rows)
+    if not found:
+        return ""
+    draw(found, page.parent / _PICTURE)
+    return str(_PICTURE)
 
 
 def _command(options: argparse.Namespace) -> str:

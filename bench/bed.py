@@ -2,15 +2,20 @@
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.measure import drop_page_cache
+from bench.meter import Meter
+from bench.node import Node
 from bench.objects import write_objects
+from bench.peers import s5cmd_copy
+from bench.proxy import PROFILES, DelayingProxy
 from bench.scale import Corpus, Scale
 from bench.server import S3Server
-from bench.sidecar import Sidecar
+from bench.sidecar import Switches
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,30 @@ class Bed:
             self.say(f"{case}, run {number} of at most {self.scale.repeats}")
             yield number
 
-    def sidecar(self, endpoint: str = "", agent_options: Sequence[str] = ()) -> Sidecar:
-        """A sidecar with an empty cache, to be used as a context manager; with an agent when that is given options."""
-        return Sidecar(self.scratch / "sidecar", self.server, endpoint=endpoint, agent_options=agent_options)
+    def node(self, endpoint: str = "", switches: Switches | None = None, name: str = "node") -> Node:
+        """A node with an empty cache, to be used as a context manager."""
+        return Node(self.scratch / name, self.server, endpoint=endpoint, switches=switches)
+
+    @contextmanager
+    def native(self, prefix: str) -> Iterator[Path]:
+        """A plain copy of the objects on the cache disk while inside: the limit for reading."""
+        folder = self.scratch / "native"
+        s5cmd_copy(self.server, prefix, folder)
+        drop_page_cache()
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder)
+
+    @contextmanager
+    def profile(self, name: str) -> Iterator[str]:
+        """The endpoint of the server as far away as the profile says, while inside."""
+        if name not in PROFILES:
+            yield self.server.endpoint
+            return
+        with DelayingProxy(self.server.port, name) as proxy:
+            yield proxy.endpoint
+
+    def meter(self, node: Node | None = None) -> Meter:
+        """Measures what a span costs the server and, when given, the node."""
+        return Meter(self.server, node.sidecar.pid if node is not None else 0)

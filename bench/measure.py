@@ -3,7 +3,8 @@
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -12,8 +13,10 @@ from bench.errors import BenchError
 
 _PROC = Path("/proc")
 _TICK = os.sysconf("SC_CLK_TCK")
-# Fields of /proc/PID/stat after the name in brackets, which may hold blanks: utime and stime, in ticks.
-_UTIME, _STIME = 11, 12
+# Fields of /proc/PID/stat after the name in brackets, which may hold blanks: the parent; then utime, stime, and the same of
+# ended children, in ticks.
+_PARENT = 1
+_UTIME, _STIME, _CUTIME, _CSTIME = 11, 12, 13, 14
 _POLL_SECONDS = 0.005
 MIB = 2**20
 
@@ -29,6 +32,35 @@ def parse_ticks(stat: str) -> int:
     """CPU ticks of /proc/PID/stat, user and system. Pure."""
     fields = stat.rpartition(")")[2].split()
     return int(fields[_UTIME]) + int(fields[_STIME])
+
+
+def parse_parent(stat: str) -> int:
+    """The parent's pid in /proc/PID/stat. Pure."""
+    return int(stat.rpartition(")")[2].split()[_PARENT])
+
+
+def parse_tree_ticks(stat: str) -> int:
+    """CPU ticks of a process and of its children that have ended. Pure."""
+    fields = stat.rpartition(")")[2].split()
+    return sum(int(fields[at]) for at in (_UTIME, _STIME, _CUTIME, _CSTIME))
+
+
+def parse_peak(status: str) -> int:
+    """Highest RSS, in bytes, of /proc/PID/status; 0 for a process that is ending. Pure."""
+    line = next((line for line in status.splitlines() if line.startswith("VmHWM:")), "VmHWM: 0 kB")
+    return int(line.split()[1]) * 1024
+
+
+def below(root: int, parents: Mapping[int, int]) -> set[int]:
+    """``root`` and every process below it, by {pid: parent}. Pure."""
+    children: dict[int, list[int]] = {}
+    for pid, parent in parents.items():
+        children.setdefault(parent, []).append(pid)
+    found, rest = set(), [root]
+    while rest:
+        found.add(pid := rest.pop())
+        rest += children.get(pid, [])
+    return found
 
 
 def parse_rollup(text: str) -> Memory:
@@ -48,6 +80,38 @@ def cpu_seconds(pids: Iterable[int]) -> float:
     return total / _TICK
 
 
+def tree(root: int) -> set[int]:
+    """The process ``root`` and all that descend from it now."""
+    stats = ((int(name), _read(f"{name}/stat")) for name in os.listdir(_PROC) if name.isdecimal())  # noqa: PTH208  names only
+    return below(root, {pid: parse_parent(stat) for pid, stat in stats if stat})
+
+
+def tree_cpu_seconds(root: int) -> float:
+    """CPU used by a process and all below it, also by those that have ended and been waited for."""
+    stats = (_read(f"{pid}/stat") for pid in tree(root))
+    return sum(parse_tree_ticks(stat) for stat in stats if stat) / _TICK
+
+
+def peak_bytes(pids: Iterable[int]) -> int:
+    """Sum of the processes' highest RSS since ``forget_peaks``: what they share counts in each."""
+    return sum(parse_peak(_read(f"{pid}/status")) for pid in pids)
+
+
+def forget_peaks(pids: Iterable[int]) -> None:
+    """The highest RSS counts from now on."""
+    for pid in pids:
+        with suppress(FileNotFoundError, ProcessLookupError):
+            (_PROC / str(pid) / "clear_refs").write_text("5")  # proc(5): resets VmHWM
+
+
+def _read(name: str) -> str:
+    """A file of /proc; empty when its process has ended."""
+    try:
+        return (_PROC / name).read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
 def memory(pid: int) -> Memory:
     """Of one process; zero when it has ended."""
     try:
@@ -59,6 +123,11 @@ def memory(pid: int) -> Memory:
 def drop_page_cache() -> None:
     """Write back what is dirty, then make the kernel forget every clean page, name and inode. Raises BenchError."""
     os.sync()
+    drop_clean_pages()
+
+
+def drop_clean_pages() -> None:
+    """Make the kernel forget what is clean; quick, so that readers may go on meanwhile. Raises BenchError."""
     try:
         Path("/proc/sys/vm/drop_caches").write_text("3\n")
     except OSError as error:

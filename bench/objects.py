@@ -18,12 +18,25 @@ _HEAD_BYTES = 16
 
 def write_objects(bucket: Path, prefix: str, corpus: Corpus) -> None:
     """Fill ``bucket``/``prefix`` with the corpus. The same corpus always has the same bytes."""
-    pool = random.Random(corpus.files).randbytes(_POOL_BYTES) * 2  # so that every start has a whole turn behind it
+    bodies = Bodies(corpus)
     for number, path in enumerate(paths(corpus)):
         target = bucket / prefix / path
         if number % -(-corpus.files // corpus.folders) == 0:
             target.parent.mkdir(parents=True, exist_ok=True)
-        _write(target, _body(pool, number, corpus.size))
+        _write(target, bodies.of(number))
+
+
+class Bodies:
+    """What the objects of a corpus hold: the same bytes whoever asks."""
+
+    def __init__(self, corpus: Corpus) -> None:
+        # Twice, so that every start has a whole turn behind it.
+        self._pool = random.Random(corpus.files).randbytes(_POOL_BYTES) * 2
+        self._size = corpus.size
+
+    def of(self, number: int) -> bytes:
+        """The body of the object with this number in ``paths``."""
+        return _body(self._pool, number, self._size)
 
 
 def paths(corpus: Corpus) -> Iterator[str]:

@@ -16,10 +16,11 @@ _WORKERS = 64
 
 @dataclass(frozen=True)
 class Copy:
-    """One copy of a prefix to a folder. ``cpu``: seconds of the copying program."""
+    """One copy of a prefix to a folder. ``cpu``: seconds of the copying program; ``peak_rss``: its memory at most, in bytes."""
 
     seconds: float
     cpu: float
+    peak_rss: int
 
 
 def s5cmd_copy(server: S3Server, prefix: str, target: Path, endpoint: str = "") -> Copy:
@@ -44,4 +45,4 @@ def s5cmd_copy(server: S3Server, prefix: str, target: Path, endpoint: str = "") 
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
         raise BenchError(f"s5cmd ended with code {child.returncode}: {said.decode(errors='replace').strip()[:500]}")
-    return Copy(seconds, usage.ru_utime + usage.ru_stime)
+    return Copy(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)

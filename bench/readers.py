@@ -1,4 +1,4 @@
-"""Reads files as data loaders do: several processes, each file opened, read to its end and closed."""
+"""Reads files as data loaders do: several processes, each file opened, read to its end and closed, or one file at random places."""
 
 import json
 import os
@@ -7,18 +7,32 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from bench.errors import BenchError
 
 # Larger than any small file of ours: one read brings it all, a second one finds the end.
-_BUFFER_BYTES = 1024 * 1024
+WHOLE_BUFFER = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one reader does: each of ``paths`` from start to end by ``buffer`` bytes; with ``offsets``, only there, ``buffer`` bytes each."""
+
+    paths: Sequence[str]
+    buffer: int = WHOLE_BUFFER
+    offsets: Sequence[int] = ()
+
+    @property
+    def items(self) -> int:
+        """Files, or places in files."""
+        return len(self.paths) * (len(self.offsets) or 1)
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """All files once. ``seconds``: from the common start until the last reader has finished."""
+    """All items once. ``seconds``: from the common start until the last reader has finished."""
 
     files: int
     bytes: int
@@ -26,28 +40,40 @@ class Epoch:
 
     @property
     def rate(self) -> float:
-        """Files a second."""
+        """Files, or places in files, a second."""
         return self.files / self.seconds
 
+    @property
+    def mb_rate(self) -> float:
+        """MB a second."""
+        return self.bytes / 1e6 / self.seconds
 
-def read_epoch(root: Path, order: Sequence[str], readers: int, expected_bytes: int) -> Epoch:
+
+def read_epoch(
+    root: Path, order: Sequence[str], readers: int, expected_bytes: int, buffer: int = WHOLE_BUFFER
+) -> Epoch:
     """Read ``order`` below ``root``, dealt out to ``readers`` processes. Raises BenchError when anything is not as it should be."""
+    return read_jobs(root, [Job(order[number::readers], buffer) for number in range(readers)], expected_bytes)
+
+
+def read_jobs(root: Path, jobs: Sequence[Job], expected_bytes: int) -> Epoch:
+    """A process for each job, all at once. Raises BenchError when anything is not as it should be."""
     with ExitStack() as stack:
-        children = [stack.enter_context(_reader(root)) for _ in range(readers)]
+        children = [stack.enter_context(_reader(root)) for _ in jobs]
         for child in children:
             stack.callback(child.kill)  # an interrupted run must not wait for the end of an epoch
-        for number, child in enumerate(children):
-            _say(child, json.dumps(order[number::readers]))
+        for child, job in zip(children, jobs, strict=True):
+            say(child, json.dumps(asdict(job)))
         for child in children:
-            _hear(child)  # it has its list
+            hear(child)  # it has its list
         start = time.monotonic()
         for child in children:
-            _say(child, "go")
-        ends = [json.loads(_hear(child)) for child in children]
+            say(child, "go")
+        ends = [json.loads(hear(child)) for child in children]
     total = sum(int(end["bytes"]) for end in ends)
     if total != expected_bytes:
         raise BenchError(f"{total} bytes were read below {root} where {expected_bytes} are right")
-    return Epoch(len(order), total, max(float(end["at"]) for end in ends) - start)
+    return Epoch(sum(job.items for job in jobs), total, max(float(end["at"]) for end in ends) - start)
 
 
 def _reader(root: Path) -> "subprocess.Popen[str]":
@@ -55,13 +81,15 @@ def _reader(root: Path) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-def _say(child: "subprocess.Popen[str]", line: str) -> None:
+def say(child: "subprocess.Popen[str]", line: str) -> None:
+    """A line to a child made with pipes."""
     assert child.stdin is not None, "made with a pipe"
     child.stdin.write(line + "\n")
     child.stdin.flush()
 
 
-def _hear(child: "subprocess.Popen[str]") -> str:
+def hear(child: "subprocess.Popen[str]") -> str:
+    """A line from a child made with pipes. Raises BenchError when it has ended."""
     assert child.stdout is not None, "made with a pipe"
     line = child.stdout.readline()
     if not line:
@@ -69,10 +97,10 @@ def _hear(child: "subprocess.Popen[str]") -> str:
     return line
 
 
-def _read_all(root: str, order: Sequence[str]) -> int:
-    buffer = bytearray(_BUFFER_BYTES)
+def _read_whole(root: str, job: Job) -> int:
+    buffer = bytearray(job.buffer)
     total = 0
-    for path in order:
+    for path in job.paths:
         descriptor = os.open(f"{root}/{path}", os.O_RDONLY)
         while count := os.readv(descriptor, [buffer]):
             total += count
@@ -80,12 +108,22 @@ def _read_all(root: str, order: Sequence[str]) -> int:
     return total
 
 
+def _read_places(root: str, job: Job) -> int:
+    buffer = bytearray(job.buffer)
+    total = 0
+    for path in job.paths:
+        descriptor = os.open(f"{root}/{path}", os.O_RDONLY)
+        total += sum(os.preadv(descriptor, [buffer], offset) for offset in job.offsets)
+        os.close(descriptor)
+    return total
+
+
 def main() -> None:
-    """The reader process: its list, then the word to go, on standard input; the end on standard output."""
-    order = json.loads(sys.stdin.readline())
+    """The reader process: its job, then the word to go, on standard input; the end on standard output."""
+    job = Job(**json.loads(sys.stdin.readline()))
     print("ready", flush=True)
     sys.stdin.readline()
-    total = _read_all(sys.argv[1], order)
+    total = (_read_places if job.offsets else _read_whole)(sys.argv[1], job)
     # The monotonic clock is the machine's, the same for all processes.
     print(json.dumps({"at": time.monotonic(), "bytes": total}), flush=True)
 

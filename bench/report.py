@@ -1,4 +1,4 @@
-"""Rows of figures to a table for people, JSON for programs, and the page docs/PERFORMANCE.md. Pure."""
+"""Rows of figures, and how they read in a table and as JSON. Pure."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -7,8 +7,20 @@ from statistics import median
 
 
 @dataclass(frozen=True)
+class Cost:
+    """What one sample cost: CPU seconds of the subject's processes and of the server, GETs and body bytes of the server, and
+    the sum of the highest RSS, in bytes, of the subject's processes."""
+
+    cpu: float
+    server_cpu: float
+    gets: int
+    sent: int
+    peak_rss: int
+
+
+@dataclass(frozen=True)
 class Row:
-    """One figure: ``samples`` of what ``subject`` did in ``case``.
+    """One figure: ``samples`` of what ``subject`` did in ``case``, and their ``costs`` in the same order, or none.
 
     ``against``: the subject of the same case whose median is 1.00 in the column of ratios; empty for none.
     """
@@ -20,6 +32,7 @@ class Row:
     samples: tuple[float, ...]
     against: str = ""
     note: str = ""
+    costs: tuple[Cost, ...] = ()
 
     @property
     def median(self) -> float:
@@ -53,12 +66,21 @@ class Report:
     rows: tuple[Row, ...]
 
 
-_HEAD = ("case", "subject", "median (min-max)", "unit", "runs", "ratio", "note")
-_TITLES = {
+HEAD = ("case", "subject", "median (min-max)", "unit", "runs", "ratio", "cost", "note")
+TITLES = {
     "B1": "B1: small files read by training epochs",
+    "B2": "B2: large files read from start to end",
+    "B3": "B3: a dataset that does not fit its quota",
+    "B4": "B4: random reads in a large file",
     "B5": "B5: metadata",
     "B6": "B6: warm-up",
+    "B7": "B7: sharing a download",
+    "B8": "B8: the first batch",
+    "B10": "B10: becoming native under readers",
+    "storm": "Kill storm",
+    "idle": "The sidecar while warm pods read",
     "memory": "Memory of the sidecar, and what reached the server",
+    "gpus": "Training simulated: images a second",
 }
 
 
@@ -86,30 +108,45 @@ def spread(samples: Sequence[float]) -> str:
     return middle if len(samples) == 1 else f"{middle} ({number(min(samples))}-{number(max(samples))})"
 
 
-def _cells(row: Row, rows: Iterable[Row]) -> tuple[str, ...]:
+def cost_in_words(costs: Sequence[Cost]) -> str:
+    """Medians of what the samples cost; empty without any."""
+    if not costs:
+        return ""
+    cpu, server = number(median(cost.cpu for cost in costs)), number(median(cost.server_cpu for cost in costs))
+    gets, sent = median(cost.gets for cost in costs), number(median(cost.sent for cost in costs) / 1e6)
+    rss = median(cost.peak_rss for cost in costs) / 1e6
+    memory = f", {rss:.0f} MB RSS" if rss else ""
+    return f"CPU {cpu} s, server {server} s; {gets:,.0f} GETs, {sent} MB{memory}"
+
+
+def cells(row: Row, rows: Iterable[Row]) -> tuple[str, ...]:
+    """A row as texts, in the order of ``HEAD``."""
     factor = ratio(row, rows)
     compared = f"{number(factor)} x {row.against}" if factor is not None else ""
-    return (row.case, row.subject, spread(row.samples), row.unit, str(len(row.samples)), compared, row.note)
+    figures = (spread(row.samples), row.unit, str(len(row.samples)), compared)
+    return (row.case, row.subject, *figures, cost_in_words(row.costs), row.note)
 
 
-def _sections(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    sections: dict[str, list[Row]] = {}
+def sections(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Rows by workload."""
+    found: dict[str, list[Row]] = {}
     for row in rows:
-        sections.setdefault(row.workload, []).append(row)
-    return sections
+        found.setdefault(row.workload, []).append(row)
+    return found
+
+
+def columns(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Texts below each other for a terminal."""
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    return ["  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in lines]
 
 
 def table(report: Report) -> str:
     """For a terminal."""
     lines = []
-    for workload, rows in _sections(report.rows).items():
-        cells = [_HEAD, *(_cells(row, rows) for row in rows)]
-        widths = [max(len(line[column]) for line in cells) for column in range(len(_HEAD))]
-        lines += ["", _TITLES[workload]]
-        lines += [
-            "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in cells
-        ]
-    return "\n".join([*lines, "", *_conditions(report.machine)])
+    for workload, rows in sections(report.rows).items():
+        lines += ["", TITLES[workload], *columns([HEAD, *(cells(row, rows) for row in rows)])]
+    return "\n".join([*lines, "", *conditions(report.machine)])
 
 
 def to_json(report: Report) -> str:
@@ -120,11 +157,15 @@ def to_json(report: Report) -> str:
 def from_json(text: str) -> Report:
     """What ``to_json`` wrote."""
     wire = json.loads(text)
-    rows = tuple(Row(**{**row, "samples": tuple(row["samples"])}) for row in wire["rows"])
+    rows = tuple(
+        Row(**{**row, "samples": tuple(row["samples"]), "costs": tuple(Cost(**cost) for cost in row["costs"])})
+        for row in wire["rows"]
+    )
     return Report(wire["command"], Machine(**wire["machine"]), rows)
 
 
-def _conditions(machine: Machine) -> list[str]:
+def conditions(machine: Machine) -> list[str]:
+    """Sentences on the machine, and on who else used it."""
     facts = (
         f"Measured on Linux {machine.kernel} with {machine.cores} cores and {machine.memory_gib} GiB of memory, "
         f"Python {machine.python}, cache disk {machine.cache_disk}."
@@ -136,39 +177,3 @@ def _conditions(machine: Machine) -> list[str]:
             "CPU from every figure: compare rows of one case, not absolute figures.",
         ]
     return [facts, f"The machine was idle before the run (load average {machine.load_before:.1f})."]
-
-
-_INTRODUCTION = """\
-# Performance
-
-Made by the command `{command}`: do not edit, run it again. Figures are medians with the least
-and the greatest sample, and ratios are between medians of one run. Only the memory has a bar so far: 300 MB for all processes of
-a sidecar with a dataset of 200,000 objects, and no LIST for a lookup. The others are figures as they are.
-
-{conditions}
-
-What stands beside what:
-- **native** is the same tree on the cache disk with no Stoker: the limit for reading.
-- **s5cmd** copies the same objects with 64 workers: the limit for fetching. It keeps no manifest, checks no MD5, and asks without
-  `If-Match`; Stoker's time includes all of that and the listing.
-- **Stoker bind** is what a pod gets once every byte is on the node: a read-only bind mount, with none of our processes in the way.
-- **Stoker FUSE** is what a pod gets while bytes are missing.
-
-The S3 server (versitygw) runs on the same cores as the clients, its data in memory; so CPU that a client saves, the server gets.
-A *dropped* page cache means that the kernel had forgotten every page, name and inode of the cache disk, not that the disk below
-has no cache of its own. Bytes are counted in every epoch and a wrong count ends the run.
-"""
-
-
-def markdown(report: Report) -> str:
-    """The page."""
-    conditions = "\n".join(_conditions(report.machine))
-    parts = [_INTRODUCTION.format(command=report.command, conditions=conditions)]
-    for workload, rows in _sections(report.rows).items():
-        lines = [f"## {_TITLES[workload]}", "", _line(_HEAD), _line(["---"] * len(_HEAD))]
-        parts.append("\n".join(lines + [_line(_cells(row, rows)) for row in rows]) + "\n")
-    return "\n".join(parts)
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"

@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 
-# A JPEG of ImageNet in the MLPerf storage benchmark, and a small object of data-path measurements.
+# A JPEG of ImageNet in the MLPerf storage benchmark, a volume of its UNet3D, and a small object of data-path measurements.
 IMAGE_BYTES = 114_660
+SHARD_BYTES = 146_600_000
 SMALL_BYTES = 100 * 1024
 TINY_BYTES = 4 * 1024
 ENTRY_BYTES = 16
 OBJECT_BYTES = 1024
+GIB = 2**30
 
 
 @dataclass(frozen=True)
@@ -25,65 +27,132 @@ class Corpus:
 
 
 @dataclass(frozen=True)
+class WarmUp:
+    """A corpus of B6, and the distances of the server at which it is warmed up."""
+
+    corpus: Corpus
+    profiles: tuple[str, ...] = ("P0",)
+
+
+@dataclass(frozen=True)
+class Storm:
+    """``kills``: with overlay, and with plain FUSE. ``corpus``: what is read meanwhile."""
+
+    corpus: Corpus
+    kills: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Gpus:
+    """Simulated training: ``counts`` of accelerators, each for ``epochs`` from a cold start on every file system."""
+
+    corpus: Corpus
+    counts: tuple[int, ...]
+    epochs: int = 3
+    batch: int = 50  # so that few images are many steps
+
+
+@dataclass(frozen=True)
 class Scale:
     """One run. ``repeats``: times that each figure is taken, unless ``case_seconds`` are over before."""
 
     repeats: int
     case_seconds: float
     epochs: Corpus  # B1
+    large: Corpus  # B2
+    partial: Corpus  # B3
+    quotas: tuple[float, ...]  # B3, as shares of the corpus
+    preads: tuple[int, int]  # B4: bytes of the file, and how many places of it are read
     entries: tuple[Corpus, ...]  # B5
-    warmups: tuple[Corpus, ...]  # B6
+    warmups: tuple[WarmUp, ...]  # B6
     killed: Corpus  # B6, after a kill -9: a count, so that fewer objects tell as much
+    shared: Corpus  # B7
+    shards: Corpus  # B8, and B7's single-flight
+    switched: Corpus  # B10
+    storm: Storm
+    idle_seconds: float
     memory: Corpus
-    profiles: tuple[str, ...]  # B6
     warm_seconds: float  # memory: longest that warming is watched; the figures say how far it got
+    gpus: Gpus
 
 
 def scale(name: str) -> Scale:
-    """``quick`` (a tenth, a smoke test), ``default`` or ``full``. Raises KeyError."""
+    """``quick`` (a smoke test), ``default`` or ``full``. Raises KeyError."""
     return _SCALES[name]
 
 
 _SCALES = {
     "quick": Scale(
         repeats=1,
-        case_seconds=60.0,
-        epochs=Corpus(2_000, IMAGE_BYTES, 20),
-        entries=(Corpus(10_000, ENTRY_BYTES, 1), Corpus(10_000, ENTRY_BYTES, 100)),
-        warmups=(Corpus(2_000, SMALL_BYTES, 20),),
-        killed=Corpus(1_000, SMALL_BYTES, 10),
+        case_seconds=0.0,
+        epochs=Corpus(400, IMAGE_BYTES, 4),
+        large=Corpus(2, 16_000_000, 1),
+        partial=Corpus(100, IMAGE_BYTES, 4),
+        quotas=(0.5,),
+        preads=(32_000_000, 200),
+        entries=(Corpus(2_000, ENTRY_BYTES, 1),),
+        warmups=(WarmUp(Corpus(1_000, SMALL_BYTES, 10)),),
+        killed=Corpus(600, SMALL_BYTES, 6),
+        shared=Corpus(100, IMAGE_BYTES, 4),
+        shards=Corpus(2, 20_000_000, 1),
+        switched=Corpus(200, IMAGE_BYTES, 4),
+        storm=Storm(Corpus(200, IMAGE_BYTES, 4), kills=(3, 1)),
+        idle_seconds=1.0,
         memory=Corpus(20_000, OBJECT_BYTES, 20),
-        profiles=("P0",),
-        warm_seconds=5.0,
+        warm_seconds=3.0,
+        gpus=Gpus(Corpus(100, IMAGE_BYTES, 4), counts=(1,)),
     ),
     "default": Scale(
         repeats=3,
-        case_seconds=25.0,  # so that the whole run ends within 8 minutes on two cores
-        epochs=Corpus(20_000, IMAGE_BYTES, 200),
+        case_seconds=10.0,  # so that the whole run ends within 20 minutes on two cores
+        epochs=Corpus(10_000, IMAGE_BYTES, 100),
+        large=Corpus(8, SHARD_BYTES, 1),
+        partial=Corpus(2_000, IMAGE_BYTES, 20),
+        quotas=(0.25, 0.5, 0.75),
+        preads=(GIB // 2, 4_000),
         entries=(Corpus(100_000, ENTRY_BYTES, 1), Corpus(100_000, ENTRY_BYTES, 1_000)),
-        warmups=(Corpus(20_000, SMALL_BYTES, 200),),
+        warmups=(
+            WarmUp(Corpus(20_000, SMALL_BYTES, 200)),
+            WarmUp(Corpus(8, SHARD_BYTES, 1)),
+            WarmUp(Corpus(40_000, TINY_BYTES, 40)),
+            WarmUp(Corpus(4_000, SMALL_BYTES, 40), ("P20", "PBW")),
+        ),
         killed=Corpus(4_000, SMALL_BYTES, 40),
+        shared=Corpus(4_000, IMAGE_BYTES, 40),
+        shards=Corpus(8, SHARD_BYTES, 1),
+        switched=Corpus(4_000, IMAGE_BYTES, 40),
+        storm=Storm(Corpus(2_000, IMAGE_BYTES, 20), kills=(200, 40)),
+        idle_seconds=10.0,
         memory=Corpus(200_000, OBJECT_BYTES, 200),
-        profiles=("P0",),
         warm_seconds=40.0,
+        gpus=Gpus(Corpus(2_000, IMAGE_BYTES, 20), counts=(1, 4, 8)),
     ),
     "full": Scale(
         repeats=5,
         case_seconds=float("inf"),
         epochs=Corpus(20_000, IMAGE_BYTES, 200),
+        large=Corpus(24, SHARD_BYTES, 1),
+        partial=Corpus(20_000, IMAGE_BYTES, 200),
+        quotas=(0.25, 0.5, 0.75),
+        preads=(2 * GIB, 20_000),
         entries=(
             Corpus(100_000, ENTRY_BYTES, 1),
             Corpus(100_000, ENTRY_BYTES, 1_000),
             Corpus(1_000_000, ENTRY_BYTES, 1_000),
         ),
         warmups=(
-            Corpus(20_000, SMALL_BYTES, 200),
-            Corpus(24, 146_600_000, 1),
-            Corpus(200_000, TINY_BYTES, 200),
+            WarmUp(Corpus(20_000, SMALL_BYTES, 200), ("P0", "P20", "PBW")),
+            WarmUp(Corpus(24, SHARD_BYTES, 1), ("P0", "P20", "PBW")),
+            WarmUp(Corpus(200_000, TINY_BYTES, 200), ("P0", "P20", "PBW")),
         ),
         killed=Corpus(20_000, SMALL_BYTES, 200),
+        shared=Corpus(20_000, IMAGE_BYTES, 200),
+        shards=Corpus(24, SHARD_BYTES, 1),
+        switched=Corpus(20_000, IMAGE_BYTES, 200),
+        storm=Storm(Corpus(4_000, IMAGE_BYTES, 40), kills=(200, 200)),
+        idle_seconds=30.0,
         memory=Corpus(200_000, OBJECT_BYTES, 200),
-        profiles=("P0", "P20", "PBW"),
         warm_seconds=600.0,
+        gpus=Gpus(Corpus(8_000, IMAGE_BYTES, 80), counts=(1, 4, 8)),
     ),
 }

@@ -3,18 +3,20 @@
 import os
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bench.bed import Bed
 from bench.errors import BenchError
-from bench.measure import MIB, drop_page_cache, memory
+from bench.measure import drop_page_cache, memory
+from bench.node import Node, Volume, fuse_requests
 from bench.objects import paths
 from bench.report import Row
 from bench.scale import Corpus
-from bench.sidecar import Sidecar, Volume, fuse_requests
+from bench.subjects import NATIVE, STOKER, STOKER_FUSE, STOKER_OVERLAY
+from stoker_api.dataset import MountMode
 
-_NATIVE, _FUSE = "native", "Stoker FUSE"
 _ABSENT_NAMES = 10_000
 
 
@@ -22,12 +24,12 @@ def measure(bed: Bed) -> Iterator[Row]:
     """Rows of every shape of the scale."""
     for corpus in bed.scale.entries:
         shape = f"{corpus.files:,} entries in {corpus.folders:,} folder{'s' if corpus.folders > 1 else ''}"
-        with bed.corpus("b5", corpus) as prefix, bed.sidecar() as sidecar:
+        with bed.corpus("b5", corpus) as prefix, bed.node() as node:
             bed.say(f"B5: {shape}")
             yield from _native(bed, corpus, shape)
-            volume, rows = _visible(bed, corpus, prefix, shape, sidecar)
+            volume, target, rows = _visible(bed, corpus, prefix, shape, node)
             yield from rows
-            yield from _walks(sidecar, volume, corpus, shape)
+            yield from _every_mount(node, volume, target, corpus, shape)
 
 
 def _native(bed: Bed, corpus: Corpus, shape: str) -> Iterator[Row]:
@@ -41,48 +43,66 @@ def _native(bed: Bed, corpus: Corpus, shape: str) -> Iterator[Row]:
             target.touch()
     drop_page_cache()
     for name in ("first walk", "second walk"):
-        yield Row("B5", f"{shape}, {name}", _NATIVE, "entries/s", (_walk(root, corpus),), _NATIVE)
+        yield Row("B5", f"{shape}, {name}", NATIVE, "entries/s", (_walk(root, corpus),), NATIVE)
+    yield Row("B5", f"{shape}, absent names, first time", NATIVE, "names/s", (_ask_absent(root),), NATIVE)
+    yield Row("B5", f"{shape}, absent names, second time", NATIVE, "names/s", (_ask_absent(root),), NATIVE)
     shutil.rmtree(root)
 
 
-def _visible(bed: Bed, corpus: Corpus, prefix: str, shape: str, sidecar: Sidecar) -> tuple[Volume, tuple[Row, ...]]:
-    """List, then the time until the last name can be seen through FUSE."""
-    position, start = bed.server.position(), time.time()
-    volume = sidecar.list_source(prefix)
-    listed_at, lists = bed.server.last_asked_at(), bed.server.asked(position).lists
-    sidecar.offer(volume)
-    last = sidecar.mount(volume) / list(paths(corpus))[-1]
+def _visible(bed: Bed, corpus: Corpus, prefix: str, shape: str, node: Node) -> tuple[Volume, Path, tuple[Row, ...]]:
+    """List, then the time until a pod can see the last name, and until its mount is an overlay."""
+    with bed.meter(node) as meter:
+        start = time.time()
+        volume = node.list_source(prefix)
+        listed_at = bed.server.last_asked_at()
+    node.offer(volume)
+    target = node.publish(volume)
+    last = target / list(paths(corpus))[-1]
     if last.stat().st_size != corpus.size:
-        raise BenchError(f"{last.name} has {last.stat().st_size} bytes through FUSE where {corpus.size} are right")
-    size = volume.paths.manifest.stat().st_size / MIB
-    return volume, (
-        Row("B5", shape, "Stoker", "s of LIST", (listed_at - start,), note=f"{lists:,} LISTs"),
-        Row("B5", shape, _FUSE, "s from the end of LIST to the tree", (time.time() - listed_at,)),
-        Row("B5", shape, "Stoker", "MiB of manifest", (size,)),
-    )
+        raise BenchError(f"{last.name} has {last.stat().st_size} bytes for a pod where {corpus.size} are right")
+    visible = time.time() - listed_at
+    size = volume.paths.manifest.stat().st_size / 1e6
+    rows = [
+        Row("B5", shape, STOKER, "s of LIST", (listed_at - start,), costs=(meter.cost,)),
+        Row("B5", shape, STOKER, "s from the end of LIST to the tree", (visible,)),
+        Row("B5", shape, STOKER, "MB of manifest", (size,)),
+    ]
+    if node.overlays():
+        node.wait_mode(target, MountMode.OVERLAY)
+        rows += [Row("B5", shape, STOKER, "s from the end of LIST to the overlay", (time.time() - listed_at,))]
+    return volume, target, tuple(rows)
 
 
-def _walks(sidecar: Sidecar, volume: Volume, corpus: Corpus, shape: str) -> Iterator[Row]:
-    root = sidecar.mount_root / volume.uid / volume.digest
-    for name in ("first walk", "second walk"):
-        rate, note = _counted(root, lambda: _walk(root, corpus))
-        yield Row("B5", f"{shape}, {name}", _FUSE, "entries/s", (rate,), _NATIVE, note)
-    for name in ("first time", "second time"):
-        rate, note = _counted(root, lambda: _ask_absent(root))
-        yield Row("B5", f"{shape}, absent names, {name}", _FUSE, "names/s", (rate,), note=note)
-    (server,) = (pid for name, pid in sidecar.pids().items() if name.startswith("fs"))
-    yield Row("B5", shape, _FUSE, "MiB RSS of the server", (memory(server).rss / MIB,))
+def _every_mount(node: Node, volume: Volume, target: Path, corpus: Corpus, shape: str) -> Iterator[Row]:
+    fuse = node.layer(volume, MountMode.FUSE)
+    if fuse is None:
+        raise BenchError("a version that is not whole has no FUSE mount on this node")
+    ways = {STOKER_OVERLAY: target} if node.overlays() else {}
+    for subject, root in (ways | {STOKER_FUSE: fuse}).items():
+        drop_page_cache()
+        yield from _walks(subject, root, fuse, corpus, shape)
+    (server,) = (pid for name, pid in node.sidecar.pids().items() if name.startswith("fs"))
+    yield Row("B5", shape, STOKER_FUSE, "MB RSS of the server", (memory(server).rss / 1e6,))
 
 
-def _counted(root: Path, work: Callable[[], float]) -> tuple[float, str]:
-    """What the work returns, and what of it reached the FUSE server, in words."""
-    before = fuse_requests(root)
+def _walks(subject: str, root: Path, fuse: Path, corpus: Corpus, shape: str) -> Iterator[Row]:
+    for case, unit, work in (
+        (f"{shape}, first walk", "entries/s", lambda: _walk(root, corpus)),
+        (f"{shape}, second walk", "entries/s", lambda: _walk(root, corpus)),
+        (f"{shape}, absent names, first time", "names/s", lambda: _ask_absent(root)),
+        (f"{shape}, absent names, second time", "names/s", lambda: _ask_absent(root)),
+    ):
+        rate, requests = _counted(fuse, work)
+        detail = ", ".join(f"{count:,} {name}" for name, count in sorted(requests.items()))
+        yield Row("B5", case, subject, unit, (rate,), NATIVE, detail)
+        yield Row("B5", case, subject, "requests at the FUSE server", (float(requests.total()),))
+
+
+def _counted(fuse: Path, work: Callable[[], float]) -> tuple[float, Counter[str]]:
+    """What the work returns, and what of it reached the FUSE server."""
+    before = Counter(fuse_requests(fuse))
     rate = work()
-    after = fuse_requests(root)
-    total = sum(after.values()) - sum(before.values())
-    grown = {name: count - before.get(name, 0) for name, count in after.items() if count > before.get(name, 0)}
-    detail = ", ".join(f"{count:,} {name}" for name, count in sorted(grown.items()))
-    return rate, f"{total:,} requests reached the server" + (f": {detail}" if detail else "")
+    return rate, Counter(fuse_requests(fuse)) - before
 
 
 def _walk(root: Path, corpus: Corpus) -> float:

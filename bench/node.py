@@ -1,0 +1,209 @@
+"""A node without a cluster: a whole sidecar, the API server that it obeys, and pods' volumes as the kubelet asks for them."""
+
+import json
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import grpc
+
+from bench.apistub import NODE, ApiStub
+from bench.errors import BenchError
+from bench.measure import wait_until
+from bench.server import BUCKET, REGION, S3Server
+from bench.sidecar import Sidecar, Switches
+from stoker_api import names
+from stoker_api.dataset import MountMode, Source
+from stoker_api.nodecache import NodeDataset
+from stoker_sidecar.cache.layout import CachePaths, VersionPaths
+from stoker_sidecar.cache.listing import read_listing
+from stoker_sidecar.core import mountinfo
+from stoker_sidecar.csi.pb import csi_pb2
+from stoker_sidecar.fs.fuse import XATTR_REQUESTS
+
+_SECRET = "keys"
+_LIST_SECONDS = 300.0
+_CALL_SECONDS = 120.0
+WARM_SECONDS = 900.0
+
+
+@dataclass(frozen=True)
+class Volume:
+    """A dataset version that the node knows: where it lies, and under which ids."""
+
+    uid: str
+    digest: str
+    paths: VersionPaths
+
+
+class Node:
+    """A context manager. ``folder`` lies on the cache disk and has a short name; nothing of it stays."""
+
+    def __init__(self, folder: Path, server: S3Server, *, endpoint: str = "", switches: Switches | None = None) -> None:
+        self._folder = folder
+        self._endpoint = endpoint or server.endpoint
+        self._stack = ExitStack()
+        self._api = ApiStub({"AWS_ACCESS_KEY_ID": server.access_key, "AWS_SECRET_ACCESS_KEY": server.secret_key})
+        self._cache = CachePaths(folder / "cache")
+        self._wishes: dict[str, dict[str, Any]] = {}
+        self._counted = 0
+        self.sidecar = Sidecar(folder, self._agent_options(), switches or Switches())
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            stack.enter_context(self._api)
+            self._folder.mkdir(parents=True)
+            self._api.write_kubeconfig(self._kubeconfig)
+            stack.enter_context(self.sidecar)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    @property
+    def _kubeconfig(self) -> Path:
+        return self._folder / "kubeconfig"
+
+    def _agent_options(self) -> list[str]:
+        places = {"kubelet-dir": "kubelet", "cache-root": "cache", "mount-root": "mnt", "state-dir": "state"}
+        folders = [f"--{name}={self._folder / place}" for name, place in (places | {"run-dir": "run"}).items()]
+        return [
+            f"--node-name={NODE}",
+            "--pod-ip=127.0.0.1",
+            f"--kubeconfig={self._kubeconfig}",
+            "--http-port=0",
+            *folders,
+        ]
+
+    def list_source(self, prefix: str) -> Volume:
+        """A new dataset of the objects below ``prefix``, listed; nothing of it is fetched yet. Raises BenchError."""
+        uid = f"bench-{self._next()}"
+        credentials = {"secretRef": {"name": _SECRET}}
+        source = {"uri": f"s3://{BUCKET}/{prefix}/", "endpoint": self._endpoint, "region": REGION}
+        self._wishes[uid] = {"source": Source.model_validate(source | {"credentials": credentials})}
+        self._plan(uid, listing_id="1")
+        paths = self._cache.dataset(uid)
+        self._wait(f"the listing of {prefix}", lambda: read_listing(paths) is not None, _LIST_SECONDS, uid)
+        result = read_listing(paths)
+        if result is None or not result.version:
+            raise BenchError(f"the source below {prefix} could not be listed: {result}")
+        return Volume(uid, result.version, paths.version(result.version))
+
+    def offer(self, volume: Volume, *, eager: bool = False, quota: int | None = None) -> None:
+        """As the operator does: on demand, files are fetched when they are read; eager, all of them. ``quota`` in bytes."""
+        self._plan(volume.uid, version=volume.digest, eager=eager, quota_bytes=quota)
+
+    def warm(self, volume: Volume) -> None:
+        """Fetch everything; returns when the version is complete. Raises BenchError with the node's sentence."""
+        self.offer(volume, eager=True)
+        self.wait_warm(volume)
+
+    def wait_warm(self, volume: Volume) -> None:
+        """Until the version is complete. Raises BenchError with the node's sentence."""
+        self._wait("a version to be complete", volume.paths.complete.exists, WARM_SECONDS, volume.uid)
+
+    def remove(self, volume: Volume) -> None:
+        """Take a dataset off the disk, and wait until its last file is deleted."""
+        del self._wishes[volume.uid]
+        self._send()
+        trash, folder = self._cache.trash, self._cache.dataset(volume.uid).folder
+        wait_until("the cache disk to be clean", lambda: not folder.exists() and not any(trash.glob("*")), WARM_SECONDS)
+
+    def publish(self, volume: Volume) -> Path:
+        """Mount it for a pod, as the kubelet does for an inline volume; where the pod sees it. Raises BenchError."""
+        pod = f"pod-{self._next()}"
+        target = self._folder / "kubelet" / "pods" / pod / "volumes" / "mount"
+        context = {names.CSI_POD_NAMESPACE: "bench", names.CSI_POD_NAME: pod, names.CSI_POD_UID: pod}
+        context |= {names.CSI_EPHEMERAL: "true", names.CSI_ATTRIBUTE_DATASET: volume.uid}
+        mode = csi_pb2.VolumeCapability.AccessMode.SINGLE_NODE_WRITER
+        capability = {"mount": {}, "access_mode": {"mode": mode}}
+        request = csi_pb2.NodePublishVolumeRequest(
+            volume_id=pod, target_path=str(target), volume_capability=capability, volume_context=context
+        )
+        self._call("NodePublishVolume", request, csi_pb2.NodePublishVolumeResponse)
+        return target
+
+    def unpublish(self, target: Path) -> None:
+        """Take a pod's volume away. Raises BenchError."""
+        pod = target.parent.parent.name
+        request = csi_pb2.NodeUnpublishVolumeRequest(volume_id=pod, target_path=str(target))
+        self._call("NodeUnpublishVolume", request, csi_pb2.NodeUnpublishVolumeResponse)
+
+    def status(self, uid: str) -> dict[str, Any]:
+        """What the node's NodeCache says of a dataset; empty before it says anything."""
+        rows = (row for row in self._api.status.get("datasets", []) if row["uid"] == uid)
+        return next(rows, {})
+
+    def overlays(self) -> bool:
+        """Whether this node can mount overlays, as its NodeCache says."""
+        self._wait("the node's modes", lambda: bool(self._api.status.get("modes")), _LIST_SECONDS)
+        return MountMode.OVERLAY.value in self._api.status["modes"]
+
+    def wait_mode(self, target: Path, wanted: MountMode, seconds: float = _LIST_SECONDS) -> None:
+        """Until a pod's volume is mounted so. Raises BenchError."""
+        self._wait(f"{target} to be mounted as {wanted}", lambda: mode(target) == wanted, seconds)
+
+    def layer(self, volume: Volume, kind: MountMode) -> Path | None:
+        """Where the node itself mounts this version as overlay or FUSE; None where it does not."""
+        for mount in mountinfo.below(Path("/proc/self/mountinfo").read_text(), str(self.sidecar.mount_root)):
+            if volume.digest in mount.target and _kind(mount.fs_type) == kind:
+                return Path(mount.target)
+        return None
+
+    def _plan(self, uid: str, **changes: Any) -> None:
+        wish = self._wishes[uid] | changes
+        self._wishes[uid] = wish
+        self._send()
+
+    def _send(self) -> None:
+        rows = (NodeDataset(namespace="bench", name=uid, uid=uid, **wish) for uid, wish in self._wishes.items())
+        self._api.plan(*(row.wire() for row in rows))
+
+    def _next(self) -> int:
+        self._counted += 1
+        return self._counted
+
+    def _wait(self, what: str, condition: Callable[[], bool], seconds: float, uid: str = "") -> None:
+        try:
+            wait_until(what, condition, seconds)
+        except BenchError as error:
+            said = json.dumps(self.status(uid)) if uid else "\n".join(self.sidecar.log().splitlines()[-5:])
+            raise BenchError(f"{error}; the node says {said}") from error
+
+    def _call(self, name: str, request: Any, reply: Any) -> None:
+        socket = self._folder / "kubelet" / "plugins" / names.CSI_DRIVER / "csi.sock"
+        with grpc.insecure_channel(f"unix:{socket}") as channel:
+            ask = channel.unary_unary(
+                f"/csi.v1.Node/{name}",
+                request_serializer=type(request).SerializeToString,
+                response_deserializer=reply.FromString,
+            )
+            try:
+                ask(request, timeout=_CALL_SECONDS, wait_for_ready=True)
+            except grpc.RpcError as error:
+                raise BenchError(f"{name} failed: {error}") from error
+
+
+def mode(target: Path) -> MountMode | None:
+    """How a path is mounted now; None when nothing is."""
+    layers = mountinfo.layers(Path("/proc/self/mountinfo").read_text(), str(target))
+    return _kind(layers[-1].fs_type) if layers else None
+
+
+def _kind(fs_type: str) -> MountMode:
+    if fs_type == "overlay":
+        return MountMode.OVERLAY
+    return MountMode.FUSE if fs_type.startswith("fuse") else MountMode.NATIVE
+
+
+def fuse_requests(mountpoint: Path) -> dict[str, int]:
+    """Requests that have reached the server of a FUSE mount, by operation."""
+    counts: dict[str, int] = json.loads(os.getxattr(mountpoint, XATTR_REQUESTS.decode()))
+    return counts

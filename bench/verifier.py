@@ -1,0 +1,197 @@
+"""Reads in every way and compares each byte with what is right, until told to stop: what readers see while others are killed."""
+
+import json
+import mmap
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+from bench.objects import Bodies, paths
+from bench.readers import hear, say
+from bench.scale import Corpus
+
+_PIECE = 16 * 1024
+_KEPT_OPEN = 16
+_RENEWED = 0.2  # share of calls on a kept file that open another one
+_SAID = 3
+
+_T = TypeVar("_T")
+
+
+@dataclass
+class Verdict:
+    """What readers have seen. ``longest``: seconds of the call that took longest; ``said``: the first things that went wrong."""
+
+    reads: int = 0
+    failed: int = 0
+    wrong: int = 0
+    longest: float = 0.0
+    said: list[str] = field(default_factory=list)
+
+    def add(self, other: "Verdict") -> None:
+        """Of another reader as well."""
+        self.reads += other.reads
+        self.failed += other.failed
+        self.wrong += other.wrong
+        self.longest = max(self.longest, other.longest)
+        self.said = [*self.said, *other.said][:_SAID]
+
+
+class Verifiers:
+    """A context manager: ``readers`` processes that read below ``root`` while inside; afterwards ``verdict`` has what they saw."""
+
+    def __init__(self, root: Path, corpus: Corpus, readers: int) -> None:
+        self._root = root
+        self._corpus = corpus
+        self._count = readers
+        self._stack = ExitStack()
+        self._children: list[subprocess.Popen[str]] = []
+        self.verdict = Verdict()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            for seed in range(self._count):
+                command = [sys.executable, "-m", "bench.verifier", str(self._root), str(seed)]
+                command.append(json.dumps(asdict(self._corpus)))
+                child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+                stack.callback(child.wait)
+                stack.callback(child.kill)
+                self._children.append(child)
+            for child in self._children:
+                hear(child)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._stack:
+            if error is not None:
+                return
+            for child in self._children:
+                say(child, "stop")
+            for child in self._children:
+                self.verdict.add(Verdict(**json.loads(hear(child))))
+
+
+class _Kept(Generic[_T]):
+    """Files that are kept open, or mapped, from one call to the next."""
+
+    def __init__(self, make: Callable[[int], _T], end: Callable[[_T], None]) -> None:
+        self._make = make
+        self._end = end
+        self._kept: dict[int, _T] = {}
+
+    def one(self, number: int, chance: random.Random) -> tuple[int, _T]:
+        """``number`` in place of the oldest one now and then, else one of those that there are."""
+        if len(self._kept) < _KEPT_OPEN or chance.random() < _RENEWED:
+            if len(self._kept) >= _KEPT_OPEN:
+                self._end(self._kept.pop(next(iter(self._kept))))
+            if number not in self._kept:
+                self._kept[number] = self._make(number)
+        else:
+            number = chance.choice(list(self._kept))
+        return number, self._kept[number]
+
+
+class _Reader:
+    """One process's ways to read, each of one file. They return whether the bytes were right."""
+
+    def __init__(self, root: str, corpus: Corpus, chance: random.Random) -> None:
+        self._root = root
+        self._names = list(paths(corpus))
+        self._bodies = Bodies(corpus)
+        self._size = corpus.size
+        self._chance = chance
+        self._open = _Kept(lambda number: os.open(self._path(number), os.O_RDONLY), os.close)
+        self._maps = _Kept(lambda number: _map(self._path(number)), mmap.mmap.close)
+
+    def ways(self) -> Sequence[Callable[[int], bool]]:
+        """All of them; opening anew is what training does most."""
+        return (self.whole, self.whole, self.piece, self.mapped, self.attributes)
+
+    def whole(self, number: int) -> bool:
+        """Open, read to the end, close; then the kernel forgets the pages, so that the next one asks again."""
+        descriptor = os.open(self._path(number), os.O_RDONLY)
+        try:
+            data = b"".join(iter(lambda: os.read(descriptor, self._size), b""))
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(descriptor)
+        return data == self._bodies.of(number)
+
+    def piece(self, number: int) -> bool:
+        """A place in a file that has been open for a while."""
+        number, descriptor = self._open.one(number, self._chance)
+        start = self._chance.randrange(self._size)
+        data = os.pread(descriptor, _PIECE, start)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        return data == self._bodies.of(number)[start : start + _PIECE]
+
+    def mapped(self, number: int) -> bool:
+        """A place in a file that has been mapped for a while."""
+        number, view = self._maps.one(number, self._chance)
+        start = self._chance.randrange(self._size)
+        data = view[start : start + _PIECE]
+        view.madvise(mmap.MADV_DONTNEED)
+        return data == self._bodies.of(number)[start : start + _PIECE]
+
+    def attributes(self, number: int) -> bool:
+        """The size, and the folder's list of names."""
+        path = self._path(number)
+        names = os.listdir(os.path.dirname(path))  # noqa: PTH120, PTH208  as readers do it
+        return os.stat(path).st_size == self._size and os.path.basename(path) in names  # noqa: PTH116, PTH119
+
+    def _path(self, number: int) -> str:
+        return f"{self._root}/{self._names[number]}"
+
+
+def _map(path: str) -> mmap.mmap:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+    finally:
+        os.close(descriptor)
+
+
+def _watch_for_stop(stopped: threading.Event) -> None:
+    sys.stdin.readline()
+    stopped.set()
+
+
+def _verify(reader: _Reader, files: int, chance: random.Random, stopped: threading.Event) -> Verdict:
+    verdict, ways = Verdict(), reader.ways()
+    while not stopped.is_set():
+        way, number = chance.choice(ways), chance.randrange(files)
+        start = time.monotonic()
+        try:
+            right, trouble = way(number), ""
+        except OSError as error:
+            right, trouble = True, str(error)
+        seconds = time.monotonic() - start
+        said = [f"{way.__name__} of file {number}: {trouble or 'wrong bytes'}"] if trouble or not right else []
+        verdict.add(Verdict(1, int(bool(trouble)), int(not right), seconds, said))
+    return verdict
+
+
+def main() -> None:
+    """The reader process: folder, seed and corpus as arguments; it stops at a line on standard input and says what it saw."""
+    root, seed, corpus = sys.argv[1], int(sys.argv[2]), Corpus(**json.loads(sys.argv[3]))
+    chance, stopped = random.Random(seed), threading.Event()
+    reader = _Reader(root, corpus, chance)
+    threading.Thread(target=_watch_for_stop, args=(stopped,), daemon=True).start()
+    print("ready", flush=True)
+    print(json.dumps(asdict(_verify(reader, corpus.files, chance, stopped))), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""B8: a training that starts at once on a distant dataset, against one that waits for the whole copy."""
+
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from bench.bed import Bed
+from bench.measure import drop_page_cache
+from bench.node import Node
+from bench.objects import paths
+from bench.peers import s5cmd_copy
+from bench.report import Row
+from bench.scale import IMAGE_BYTES, Corpus
+from bench.subjects import S5CMD, STOKER
+from bench.trainer import IMAGES_A_BATCH, STEP_SECONDS
+
+_PROFILE = "PBW"
+_BATCH = 64
+_WORKERS = 4
+
+
+def measure(bed: Bed) -> Iterator[Row]:
+    """Rows for the copy, the first batch of a lazy epoch, and the whole lazy epoch."""
+    corpus = bed.scale.shards
+    case = f"{corpus.files} shards of {corpus.size / 1e6:.1f} MB, {_PROFILE}"
+    with bed.corpus("b8", corpus) as prefix, bed.profile(_PROFILE) as endpoint:
+        bed.say(f"B8: copy of {case}")
+        with bed.meter() as meter:
+            copy = s5cmd_copy(bed.server, prefix, bed.scratch / "copy", endpoint)
+        shutil.rmtree(bed.scratch / "copy")
+        yield Row("B8", case, S5CMD, "s", (copy.seconds,), S5CMD, "the whole copy", (meter.of_copy(copy),))
+        with bed.node(endpoint) as node:
+            bed.say(f"B8: lazy epoch of {case}")
+            drop_page_cache()
+            with bed.meter(node) as lazy:
+                first, whole = _lazy_epoch(node, prefix, corpus)
+    compute = corpus.total_bytes / IMAGE_BYTES / IMAGES_A_BATCH * STEP_SECONDS
+    longest = max(copy.seconds, compute)
+    yield Row("B8", case, STOKER, "s", (whole,), S5CMD, "the whole lazy epoch", (lazy.cost,))
+    yield Row("B8", case, STOKER, "s to the first batch", (first,), note=f"{_BATCH} records of {IMAGE_BYTES:,} B")
+    yield Row("B8", case, STOKER, "first batch, % of the copy", (100 * first / copy.seconds,))
+    yield Row("B8", case, STOKER, "epoch, x max(copy, compute)", (whole / longest,), note=f"compute {compute:.1f} s")
+
+
+def _lazy_epoch(node: Node, prefix: str, corpus: Corpus) -> tuple[float, float]:
+    """Seconds from the wish for the dataset until the first batch is there, and until all is read and computed.
+
+    As a loader of shards does it: each worker has a shard of its own and reads records one after another; the first batch
+    has records of every worker.
+    """
+    shards = list(paths(corpus))
+    start = time.monotonic()
+    volume = node.list_source(prefix)
+    node.offer(volume)
+    root = node.publish(volume)
+    begun = shards[:_WORKERS]
+    with ThreadPoolExecutor(_WORKERS) as workers:
+        firsts = [workers.submit(_records, root / shard, _BATCH // len(begun)) for shard in begun]
+        for first in firsts:
+            first.result()
+        seconds = time.monotonic() - start
+        all_read = [workers.submit(_epoch_of, root, shards[number::_WORKERS]) for number in range(_WORKERS)]
+        for one in all_read:
+            one.result()
+    return seconds, time.monotonic() - start
+
+
+def _epoch_of(root: Path, shards: Sequence[str]) -> None:
+    for shard in shards:
+        _records(root / shard)
+
+
+def _records(shard: Path, count: int = -1) -> None:
+    """The first ``count`` records of a shard, or all, with the time that an accelerator needs for them in between."""
+    with shard.open("rb", buffering=0) as file:
+        while count != 0 and file.read(IMAGE_BYTES):
+            count -= 1
+            time.sleep(STEP_SECONDS / IMAGES_A_BATCH)

@@ -1,0 +1,44 @@
+"""B2: large files read from start to end in pieces of 128 KiB and of 1 MiB."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.bed import Bed
+from bench.measure import drop_page_cache
+from bench.objects import paths
+from bench.readers import read_epoch
+from bench.report import Row
+from bench.subjects import NATIVE, cold_volume, whole_ways
+from bench.workloads.epochs import counted
+
+_BUFFERS = (128 * 1024, 1024 * 1024)
+_READERS = (1, 4)
+
+
+def measure(bed: Bed) -> Iterator[Row]:
+    """Rows for each size of a piece and number of readers, with the page cache warm and dropped."""
+    with bed.corpus("b2", bed.scale.large) as prefix, bed.native(prefix) as native, bed.node() as node:
+        volume, target = cold_volume(node, prefix)
+        roots = {NATIVE: native} | whole_ways(node, volume, target)
+        for dropped in (True, False):
+            for buffer in _BUFFERS:
+                for readers in _READERS:
+                    yield from _compare(bed, roots, buffer, readers, dropped=dropped)
+
+
+def _compare(bed: Bed, roots: dict[str, Path], buffer: int, readers: int, *, dropped: bool) -> Iterator[Row]:
+    """Subjects take turns; a page cache that should be warm is filled by an epoch that is not counted."""
+    corpus = bed.scale.large
+    state = "page cache dropped" if dropped else "page cache warm"
+    case = f"{buffer // 1024} KiB a read, {counted(readers)}, {state}"
+    rates: dict[str, list[float]] = {subject: [] for subject in roots}
+    for _ in bed.repeat(f"B2: {case}"):
+        for subject, root in roots.items():
+            if dropped:
+                drop_page_cache()
+            else:
+                read_epoch(root, list(paths(corpus)), readers, corpus.total_bytes)
+            epoch = read_epoch(root, list(paths(corpus)), readers, corpus.total_bytes, buffer)
+            rates[subject].append(epoch.mb_rate)
+    for subject, samples in rates.items():
+        yield Row("B2", case, subject, "MB/s", tuple(samples), NATIVE)

@@ -1,0 +1,69 @@
+"""B3: a dataset that does not fit its quota, in epochs of new orders, from a distant server."""
+
+from collections.abc import Iterator
+
+from bench.bed import Bed
+from bench.measure import drop_page_cache
+from bench.node import Node
+from bench.readers import read_epoch
+from bench.report import Cost, Row
+from bench.sidecar import Switches
+from bench.subjects import STOKER, cold_volume
+from bench.workloads.epochs import Orders
+
+_EPOCHS = 5
+_READERS = 4
+_PROFILE = "P20"
+_LRU = "Stoker, LRU"
+
+
+def measure(bed: Bed) -> Iterator[Row]:
+    """Rows for each quota; for the middle one also with what is kept by age instead."""
+    corpus, quotas = bed.scale.partial, bed.scale.quotas
+    with bed.corpus("b3", corpus) as prefix, bed.profile(_PROFILE) as endpoint:
+        for quota in quotas:
+            with bed.node(endpoint) as node:
+                yield from _epochs(bed, node, prefix, quota, STOKER)
+        with bed.node(endpoint, Switches(fetcher=("no-eviction",))) as node:
+            yield from _epochs(bed, node, prefix, quotas[len(quotas) // 2], _LRU)
+
+
+def _epochs(bed: Bed, node: Node, prefix: str, quota: float, subject: str) -> Iterator[Row]:
+    """The first epoch fills the cache; the others are the figures."""
+    corpus = bed.scale.partial
+    orders, costs, rates = Orders(corpus), [], []
+    volume, target = cold_volume(node, prefix)
+    node.offer(volume, quota=round(corpus.total_bytes * quota))
+    for epoch in range(1, _EPOCHS + 1):
+        bed.say(f"B3: quota {quota}, {subject}, epoch {epoch} of {_EPOCHS}")
+        drop_page_cache()  # else the kernel keeps what the quota forbids
+        with bed.meter(node) as meter:
+            rates.append(read_epoch(target, orders.next(), _READERS, corpus.total_bytes).rate)
+        costs.append(meter.cost)
+    later = tuple(costs[1:])
+    case, note = f"quota {quota:.2f} of the data, {_PROFILE}", f"epochs 2 to {_EPOCHS}"
+    yield Row("B3", case, subject, "files/s", tuple(rates[1:]), note=note, costs=later)
+    yield Row("B3", case, subject, "% hits", tuple(hits(cost.gets, corpus.files) for cost in later), note=note)
+    sent = tuple(off(cost.sent / corpus.total_bytes, 1 - quota) for cost in later)
+    yield Row(
+        "B3",
+        case,
+        subject,
+        "points of hits off the quota",
+        tuple(_hits_off(cost, corpus.files, quota) for cost in later),
+    )
+    yield Row("B3", case, subject, "% of bytes off 1 - quota", sent)
+
+
+def hits(gets: int, files: int) -> float:
+    """Files, in percent, that were read without a GET. Pure."""
+    return 100 * (1 - gets / files)
+
+
+def off(share: float, wanted: float) -> float:
+    """How far one share is off another, in percent of that. Pure."""
+    return 100 * abs(share / wanted - 1)
+
+
+def _hits_off(cost: Cost, files: int, quota: float) -> float:
+    return abs(hits(cost.gets, files) - 100 * quota)

@@ -1,0 +1,48 @@
+"""B4: one large file read at random places, 4 KiB and 256 KiB each."""
+
+import random
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from bench.bed import Bed
+from bench.measure import drop_page_cache
+from bench.objects import paths
+from bench.readers import Job, read_jobs
+from bench.report import Row
+from bench.scale import Corpus
+from bench.subjects import NATIVE, cold_volume, whole_ways
+
+_SIZES = (4 * 1024, 256 * 1024)
+
+
+def measure(bed: Bed) -> Iterator[Row]:
+    """Rows for both sizes, with the page cache dropped and warm."""
+    size, places = bed.scale.preads
+    with bed.corpus("b4", Corpus(1, size, 1)) as prefix, bed.native(prefix) as native, bed.node() as node:
+        volume, target = cold_volume(node, prefix)
+        roots = {NATIVE: native} | whole_ways(node, volume, target)
+        for piece in _SIZES:
+            offsets = _offsets(size, piece, places)
+            for dropped in (True, False):
+                yield from _compare(bed, roots, piece, offsets, dropped=dropped)
+
+
+def _offsets(size: int, piece: int, places: int) -> list[int]:
+    """Where to read: aligned to the piece, the same places for all."""
+    chance = random.Random(piece)
+    return [chance.randrange(size // piece) * piece for _ in range(places)]
+
+
+def _compare(bed: Bed, roots: dict[str, Path], piece: int, offsets: Sequence[int], *, dropped: bool) -> Iterator[Row]:
+    case = f"{piece // 1024} KiB at random, page cache {'dropped' if dropped else 'warm'}"
+    job = Job(list(paths(Corpus(1, bed.scale.preads[0], 1))), piece, offsets)
+    rates: dict[str, list[float]] = {subject: [] for subject in roots}
+    for _ in bed.repeat(f"B4: {case}"):
+        for subject, root in roots.items():
+            if dropped:
+                drop_page_cache()
+            else:
+                read_jobs(root, [job], piece * len(offsets))
+            rates[subject].append(read_jobs(root, [job], piece * len(offsets)).rate)
+    for subject, samples in rates.items():
+        yield Row("B4", case, subject, "preads/s", tuple(samples), NATIVE)
