@@ -25,7 +25,8 @@ _DESCRIPTORS = 256
 _ENTRIES = 4096
 # A file may be dropped or moved between the fetcher's answer and our open; then it is asked again, this often at most.
 _ATTEMPTS = 3
-_WRITING = os.O_WRONLY | os.O_RDWR | os.O_TRUNC | os.O_APPEND
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
+NAME_MAX = 255
 
 XATTR_KEY = b"user.stoker.key"
 XATTR_ETAG = b"user.stoker.etag"
@@ -66,7 +67,9 @@ class DatasetFs:
         self._manifest.close()
 
     def lookup(self, parent: int, name: bytes) -> Entry | None:
-        """The child of that name, or None."""
+        """The child of that name, or None. Raises FsError ENAMETOOLONG."""
+        if len(name) > NAME_MAX:  # FUSE itself takes four times as many bytes
+            raise FsError(errno.ENAMETOOLONG, f"a name of {len(name)} bytes was asked for: {NAME_MAX} are the most")
         return self._manifest.lookup(parent, name)
 
     def getattr(self, ino: int) -> Entry:

@@ -12,16 +12,15 @@ import pyfuse3
 
 from stoker_sidecar.cache.manifest import ROOT_INO, Entry
 from stoker_sidecar.errors import FsError
-from stoker_sidecar.fs.dataset_fs import DatasetFs
+from stoker_sidecar.fs.dataset_fs import NAME_MAX, DatasetFs
 
 _log = logging.getLogger("stoker.fs")
 # A version never changes: the kernel may keep names, absences and attributes for a year.
 _FOREVER = 365 * 86400.0
 _BLOCK = 4096
 _SECTOR = 512  # the unit of st_blocks
-_NAME_MAX = 255
 # What readers get and no one needs to hear about: questions that a program may well ask.
-_QUIET = (errno.ENODATA, errno.EROFS, errno.EISDIR, errno.ENOTDIR)
+_QUIET = (errno.ENODATA, errno.EROFS, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG)
 # A read-only attribute of the root, in no list: requests that reached this server, as JSON {operation: count}.
 XATTR_REQUESTS = b"user.stoker.requests"
 
@@ -136,7 +135,7 @@ class FuseShell(pyfuse3.Operations):
             out.f_blocks = -(-totals.size // _BLOCK)
             out.f_files = totals.files
             out.f_bfree = out.f_bavail = out.f_ffree = out.f_favail = 0
-            out.f_namemax = _NAME_MAX
+            out.f_namemax = NAME_MAX
             return out
 
     async def getxattr(self, inode: pyfuse3.InodeT, name: pyfuse3.XAttrNameT, ctx: pyfuse3.RequestContext) -> bytes:

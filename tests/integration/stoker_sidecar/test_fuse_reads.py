@@ -1,13 +1,15 @@
-"""What programs see through a real FUSE mount."""
+"""What a FUSE mount asks of its server and of the fetcher; `calls/` has what programs see in each kind of mount."""
 
 import errno
 import hashlib
 import json
-import mmap
 import os
 import random
+import signal
 import subprocess
-from collections.abc import Callable, Iterator
+import sys
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,6 @@ from tests.support.keeper import Keeper, wait_until
 from tests.support.versions import MTIME_NS, VersionFolder
 
 pytestmark = pytest.mark.root
-_MANY = 10_000
 
 
 def _some_files() -> dict[str, bytes]:
@@ -48,9 +49,8 @@ def mounted(keeper: Keeper, files: dict[str, bytes], tmp_path_factory: pytest.Te
     return keeper.serve(version)
 
 
-def _requests(mountpoint: Path) -> dict[str, int]:
-    counts: dict[str, int] = json.loads(os.getxattr(mountpoint, XATTR_REQUESTS))
-    return counts
+def _requests(mountpoint: Path) -> Counter[str]:
+    return Counter(json.loads(os.getxattr(mountpoint, XATTR_REQUESTS)))
 
 
 def _walk(folder: Path) -> dict[str, os.stat_result]:
@@ -84,53 +84,6 @@ def test_random_preads_give_the_right_bytes(mounted: Path, files: dict[str, byte
         os.close(fd)
 
 
-def test_a_mapped_file_has_the_right_bytes(mounted: Path, files: dict[str, bytes]) -> None:
-    path = max(files, key=lambda name: len(files[name]))
-    with (mounted / path).open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-        assert bytes(mapped) == files[path]
-
-
-def test_a_direct_read_has_the_right_bytes(mounted: Path, files: dict[str, bytes]) -> None:
-    path = max(files, key=lambda name: len(files[name]))
-    fd = os.open(mounted / path, os.O_RDONLY | os.O_DIRECT)
-    buffer = mmap.mmap(-1, 65536)  # page-aligned, as O_DIRECT wants
-    try:
-        assert os.preadv(fd, [buffer], 8192) == 65536
-        assert bytes(buffer) == files[path][8192 : 8192 + 65536]
-    finally:
-        buffer.close()
-        os.close(fd)
-
-
-def test_copying_tools_copy_it(mounted: Path, files: dict[str, bytes], tmp_path: Path) -> None:
-    archive = tmp_path / "copy.tar"
-    subprocess.run(["tar", "-C", str(mounted), "-cf", str(archive), "."], check=True)
-    subprocess.run(["tar", "-C", str(tmp_path), "-xf", str(archive)], check=True)
-    assert {path: (tmp_path / path).read_bytes() for path in files} == files
-
-
-@pytest.mark.parametrize("flags", [os.O_WRONLY, os.O_RDWR, os.O_CREAT | os.O_WRONLY])
-def test_a_write_is_refused_with_erofs(mounted: Path, files: dict[str, bytes], flags: int) -> None:
-    path = mounted / ("new" if flags & os.O_CREAT else next(iter(files)))
-    with pytest.raises(OSError, match="Read-only") as caught:
-        os.open(path, flags)
-    assert caught.value.errno == errno.EROFS
-
-
-def test_changing_the_tree_is_refused_with_erofs(mounted: Path, files: dict[str, bytes]) -> None:
-    path = mounted / next(iter(files))
-    folder = mounted / "folder"
-    changes: list[Callable[[], None]] = [
-        path.unlink,
-        folder.mkdir,
-        lambda: os.truncate(path, 1),
-        lambda: path.chmod(0o644),
-    ]
-    for change in changes:
-        with pytest.raises(OSError, match="Read-only"):
-            change()
-
-
 def test_a_second_look_at_names_and_attributes_does_not_reach_the_server(mounted: Path) -> None:
     names = [mounted / path for path in _walk(mounted)]
     before = _requests(mounted)
@@ -149,28 +102,6 @@ def test_a_file_that_was_read_is_read_again_from_the_page_cache(mounted: Path, f
     before = _requests(mounted)["read"]
     path.read_bytes()
     assert _requests(mounted)["read"] == before
-
-
-def test_extended_attributes_tell_where_a_file_comes_from(mounted: Path, files: dict[str, bytes]) -> None:
-    path = next(iter(files))
-    assert os.listxattr(mounted / path) == ["user.stoker.key", "user.stoker.etag"]
-    assert os.getxattr(mounted / path, "user.stoker.key") == path.encode()
-
-
-def test_statfs_tells_the_versions_size(mounted: Path, files: dict[str, bytes]) -> None:
-    stat = os.statvfs(mounted)
-    assert stat.f_blocks * stat.f_frsize >= sum(map(len, files.values())) > (stat.f_blocks - 1) * stat.f_frsize
-    assert stat.f_bavail == 0
-
-
-def test_a_folder_of_ten_thousand_entries_is_listed_whole(keeper: Keeper, tmp_path: Path) -> None:
-    version = VersionFolder(tmp_path / "v", {f"{number:05}.jpg": b"" for number in range(_MANY)})
-    mountpoint = keeper.serve(version)
-    try:
-        names = [entry.name for entry in os.scandir(mountpoint)]
-        assert sorted(names) == [f"{number:05}.jpg" for number in range(_MANY)]
-    finally:
-        keeper.release(version)
 
 
 def test_missing_bytes_come_from_the_fetcher(keeper: Keeper, files: dict[str, bytes], tmp_path: Path) -> None:
@@ -204,6 +135,18 @@ def test_what_the_fetcher_cannot_bring_fails_with_its_errno_and_one_line_in_the_
             keeper.release(version)
     assert caught.value.errno == code
     assert f"reading 'a/b': no luck with {code}" in keeper.log.read_text()
+
+
+def test_a_mapped_page_whose_bytes_cannot_be_had_is_sigbus_as_on_any_disk(keeper: Keeper, tmp_path: Path) -> None:
+    version = VersionFolder(tmp_path / "v", {"a": b"content"})
+    program = "import mmap, sys; file = open(sys.argv[1]); mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)[0]"
+    with FakeFetcher(keeper.run_dir / "fetcher.sock", fails(errno.EIO, "down")):
+        mountpoint = keeper.serve(version)
+        try:
+            done = subprocess.run([sys.executable, "-c", program, str(mountpoint / "a")], check=False, timeout=30)
+        finally:
+            keeper.release(version)
+    assert done.returncode == -signal.SIGBUS
 
 
 def test_a_failed_read_can_be_repeated_when_the_source_is_back(keeper: Keeper, tmp_path: Path) -> None:

@@ -82,6 +82,11 @@ def test_a_name_that_is_not_there_is_none(fs: DatasetFs) -> None:
     assert fs.lookup(ROOT_INO, b"nothing") is None
 
 
+def test_a_name_may_have_255_bytes_and_no_more(fs: DatasetFs) -> None:
+    assert fs.lookup(ROOT_INO, b"x" * 255) is None
+    assert _errno(lambda: fs.lookup(ROOT_INO, b"x" * 256)) == errno.ENAMETOOLONG
+
+
 def test_an_inode_of_no_entry_is_enoent(fs: DatasetFs) -> None:
     assert _errno(lambda: fs.getattr(10_000)) == errno.ENOENT
 
@@ -96,7 +101,7 @@ def test_a_listing_goes_on_behind_any_entry(fs: DatasetFs) -> None:
         assert list(fs.readdir(ROOT_INO, entry.ino)) == entries[position + 1 :]
 
 
-@pytest.mark.parametrize("flags", [os.O_WRONLY, os.O_RDWR, os.O_RDONLY | os.O_TRUNC, os.O_APPEND])
+@pytest.mark.parametrize("flags", [os.O_WRONLY, os.O_RDWR, os.O_RDONLY | os.O_TRUNC, os.O_WRONLY | os.O_APPEND])
 def test_opening_for_writing_is_erofs(fs: DatasetFs, version: VersionFolder, flags: int) -> None:
     assert _errno(lambda: fs.open(version.ino(_BIG), flags)) == errno.EROFS
 
@@ -107,7 +112,8 @@ def test_a_folder_cannot_be_opened_as_a_file_nor_a_file_as_a_folder(fs: DatasetF
 
 
 def test_handles_are_inodes(fs: DatasetFs, version: VersionFolder) -> None:
-    assert fs.open(version.ino(_BIG), os.O_RDONLY) == version.ino(_BIG)
+    for flags in (os.O_RDONLY, os.O_RDONLY | os.O_APPEND):
+        assert fs.open(version.ino(_BIG), flags) == version.ino(_BIG)
     assert fs.opendir(ROOT_INO) == ROOT_INO
 
 
