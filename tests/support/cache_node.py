@@ -2,20 +2,23 @@
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from stoker_api.dataset import Source
 from stoker_api.nodecache import NodeDatasetStatus, NodePhase
+from stoker_sidecar.cache.disk import space_of
 from stoker_sidecar.cache.manifest import Manifest
 from stoker_sidecar.cache.node import CacheNode, CacheSettings, Surroundings
 from stoker_sidecar.core.backoff import Backoff
 from stoker_sidecar.core.credentials import AmbientCredentials, Credentials
 from stoker_sidecar.core.folders import FolderSpec
-from stoker_sidecar.core.protocol import Configure, Read
+from stoker_sidecar.core.protocol import Configure, Read, ReadDone
 from stoker_sidecar.core.spans import CHUNK
 from stoker_sidecar.store.base import ObjectStore
 from stoker_sidecar.store.memory import MemoryStore
@@ -33,11 +36,22 @@ async def at_once(seconds: float) -> None:
 
 
 @dataclass
+class Clock:
+    """Seconds that pass when the test says so, on top of the real ones."""
+
+    ahead: float = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self.ahead
+
+
+@dataclass
 class Subject:
     """``stores``: one for each bucket name."""
 
     node: CacheNode
     root: Path
+    clock: Clock = field(default_factory=Clock)
     stores: dict[str, MemoryStore] = field(default_factory=lambda: {"bucket": MemoryStore()})
 
     @property
@@ -85,29 +99,50 @@ class Subject:
 
     async def read(self, digest: str, ino: int, offset: int, length: int) -> bytes:
         """As a file-system server does: ask, then pread."""
-        answer = await self.node.read(Read(UID, digest, ino, offset, length))
-        with (self.folder(digest) / answer.file).open("rb") as file:
-            file.seek(offset)
-            return file.read(length)
+        return content(await self.node.read(Read(UID, digest, ino, offset, length)))[offset : offset + length]
 
 
 @asynccontextmanager
 async def cache_node(
-    root: Path, stores: dict[str, MemoryStore] | None = None, transient: int = 2**28, more: tuple[FolderSpec, ...] = ()
+    root: Path,
+    stores: dict[str, MemoryStore] | None = None,
+    transient: int = 2**28,
+    folders: tuple[FolderSpec, ...] = (),
+    capacity: int | None = None,
 ) -> AsyncIterator[Subject]:
-    """Open one below ``root``; closed at exit, the disk stays. ``more``: further cache folders."""
+    """Open one on the cache folder ``root``, or on several ``folders``; closed at exit, the disk stays.
+
+    ``capacity``: bytes that the files of each tree may take together; default what the machine has.
+    """
     found = stores if stores is not None else {"bucket": MemoryStore()}
 
     async def open_store(source: Source, credentials: Credentials) -> ObjectStore:
         return found[source.uri.removeprefix("s3://").partition("/")[0]]
 
-    world = Surroundings(sleep=at_once, backoff=Backoff(0.001, 0.01), open_store=open_store)
-    node = CacheNode(CacheSettings((FolderSpec(str(root)), *more), floor_share=0.0, transient_limit=transient), world)
+    clock = Clock()
+    space = space_of if capacity is None else partial(_space_left, capacity)
+    world = Surroundings(clock, at_once, backoff=Backoff(0.001, 0.01), open_store=open_store, space=space)
+    settings = CacheSettings(folders or (FolderSpec(str(root)),), floor_share=0.0, transient_limit=transient)
+    node = CacheNode(settings, world)
     await node.open()
     try:
-        yield Subject(node, root, found)
+        yield Subject(node, root, clock, found)
     finally:
         await node.close()
+
+
+def _space_left(capacity: int, root: Path) -> tuple[int, int]:
+    files = {
+        path.stat().st_ino: path.stat().st_size
+        for path in root.glob("datasets/*/versions/*/tree/**/*")
+        if path.is_file()
+    }
+    return capacity - sum(files.values()), capacity
+
+
+def content(answer: ReadDone) -> bytes:
+    """Of the file that the fetcher names."""
+    return Path(answer.file).read_bytes()
 
 
 def fill(store: MemoryStore, content: dict[str, bytes]) -> None:

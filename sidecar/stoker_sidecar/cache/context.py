@@ -18,6 +18,9 @@ class House(Protocol):
     async def make_room(self, uid: str, paths: VersionPaths, need: int) -> None:
         """Drop idle versions beside ``paths`` so that ``need`` more bytes fit; enough, or none."""
 
+    def promised(self, uid: str, paths: VersionPaths) -> int:
+        """Bytes that other datasets than ``uid`` are still going to fetch onto the folder of ``paths``."""
+
     async def suspect(self) -> None:
         """A folder answered with an error: look at all of them now, and let datasets leave those that failed."""
 

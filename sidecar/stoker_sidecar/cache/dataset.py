@@ -12,7 +12,7 @@ from stoker_api.nodecache import ListingResult, NodeDataset
 from stoker_sidecar.cache.context import NodeContext
 from stoker_sidecar.cache.counts import Counts
 from stoker_sidecar.cache.departure import Departure
-from stoker_sidecar.cache.disk import disk_errors
+from stoker_sidecar.cache.disk import Disk, disk_errors
 from stoker_sidecar.cache.fetching import Fetching, Surroundings
 from stoker_sidecar.cache.layout import VersionPaths
 from stoker_sidecar.cache.listing import list_source, read_listing
@@ -187,11 +187,21 @@ class DatasetCache:
     def _may_stay(self, fetching: Fetching) -> bool:
         """Whether it may be warmed: what was dropped waits until it is used, or drives nothing out."""
         if self.stay.evicted:
-            room, need = self._room(fetching.version.paths), self._need(fetching.version)
-            if not may_return(need, room.free, held=bool(self.held), pinned=self.config.pinned):
+            paths, need = fetching.version.paths, self._need(fetching.version)
+            self._node.folders.disk_of(paths).forget()
+            free = self._room(paths).free - self._node.house.promised(self.uid, paths)
+            if not may_return(need, free, held=bool(self.held), pinned=self.config.pinned):
                 return False
             self.stay.allow()
         return True
+
+    def outstanding(self, disk: Disk) -> int:
+        """Bytes that it is still going to fetch onto this folder."""
+        version = self.current
+        idle = self.config.paused or not self.config.eager or self.stay.evicted
+        if version is None or version.complete or idle or self._node.folders.disk_of(version.paths) is not disk:
+            return 0
+        return self._need(version)
 
     def _need(self, version: Version) -> int:
         """Bytes that the version will still take."""
@@ -252,6 +262,7 @@ class DatasetCache:
         return await self.versions.open(digest, urls)
 
     async def _make_room(self, version: Version) -> None:
+        self._node.folders.disk_of(version.paths).forget()
         short = self._need(version) - self._room(version.paths).free
         if short > 0:
             await self._node.house.make_room(self.uid, version.paths, short)

@@ -32,6 +32,12 @@ def disk_errors(what: str) -> Iterator[None]:
         raise CacheDiskFailed(f"{what} cannot be written to the cache disk: {error.strerror}") from error
 
 
+def space_of(folder: Path) -> tuple[int, int]:
+    """Bytes that its file system has left, and has in all. Raises OSError."""
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
+
+
 @dataclass(eq=False)
 class Disk:
     """One cache folder. ``floor_share`` of its disk, ``floor_most`` bytes at most, is left free. ``clock``: monotonic seconds.
@@ -44,6 +50,7 @@ class Disk:
     floor_most: int
     clock: Callable[[], float]
     memory: bool = False
+    space: Callable[[Path], tuple[int, int]] = space_of
     trouble: str = ""
     _available: int = 0
     _total: int = 0
@@ -76,11 +83,9 @@ class Disk:
             return
         self._asked = now
         try:
-            found = os.statvfs(self.paths.root)
+            self._available, self._total = self.space(self.paths.root)
         except OSError:
             self._available = 0  # the next look at its health says why
-            return
-        self._available, self._total = found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
 
     def open(self) -> None:
         """Make the folders, empty the trash, and mark what an unclean stop made doubtful. Blocks. Raises OSError."""

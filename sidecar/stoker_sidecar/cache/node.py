@@ -14,7 +14,7 @@ from stoker_api.names import Reason
 from stoker_api.nodecache import NodeDataset
 from stoker_sidecar.cache.context import NodeContext
 from stoker_sidecar.cache.dataset import DatasetCache
-from stoker_sidecar.cache.disk import Disk
+from stoker_sidecar.cache.disk import Disk, space_of
 from stoker_sidecar.cache.eviction import make_room
 from stoker_sidecar.cache.folders import Folders
 from stoker_sidecar.cache.layout import CachePaths, VersionPaths, check_uid
@@ -26,9 +26,9 @@ from stoker_sidecar.core.folders import FolderSpec
 from stoker_sidecar.core.protocol import Configure, Progress, Read, ReadDone
 from stoker_sidecar.core.slots import Warming, warm_slots
 from stoker_sidecar.errors import NotYetConfigured, ProtocolError
+from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.opening import open_store
 from stoker_sidecar.store.retry import Retry
-from stoker_sidecar.store.s3_clients import ConnectionSettings
 from stoker_sidecar.threads import in_thread
 
 # Seconds for which a sharing of slots holds: it is asked for before each request.
@@ -55,6 +55,7 @@ class Surroundings:
     uniform: Callable[[], float] = random.random
     backoff: Backoff = DATASET
     open_store: OpenStore | None = None
+    space: Callable[[Path], tuple[int, int]] = space_of
 
 
 class CacheNode:
@@ -137,6 +138,11 @@ class CacheNode:
         for dataset in list(self._datasets.values()):
             await dataset.look()
 
+    def promised(self, uid: str, paths: VersionPaths) -> int:
+        """Bytes that other datasets than ``uid`` are still going to fetch onto the folder of ``paths``."""
+        others = (dataset for dataset in self._datasets.values() if dataset.uid != uid)
+        return sum(dataset.outstanding(self._folders.disk_of(paths)) for dataset in others)
+
     async def make_room(self, uid: str, paths: VersionPaths, need: int) -> None:
         """Drop idle versions beside ``paths`` so that ``need`` more bytes fit; enough, or none."""
         async with self._evicting:
@@ -186,4 +192,4 @@ class CacheNode:
 
 def _disk(spec: FolderSpec, settings: CacheSettings, world: Surroundings) -> Disk:
     paths = CachePaths(Path(spec.path))
-    return Disk(paths, settings.floor_share, settings.floor_most, world.clock, memory=spec.memory)
+    return Disk(paths, settings.floor_share, settings.floor_most, world.clock, spec.memory, world.space)

@@ -6,6 +6,7 @@ Names in ``parts`` are never used twice: whoever has one open sees bytes that on
 import os
 from collections import OrderedDict
 from collections.abc import Container
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -57,9 +58,10 @@ class PartFile:
         self.chunks[chunk] = 1
 
     def drop(self) -> None:
-        """Delete it and its map. Blocks."""
-        _map_of(self.path).unlink(missing_ok=True)
-        self.path.unlink(missing_ok=True)
+        """Delete it and its map, as far as the disk lets go of them: a name is never used again. Blocks."""
+        for path in (_map_of(self.path), self.path):
+            with suppress(OSError):
+                path.unlink()
 
     def forget_map(self) -> None:
         """The file itself has moved into the tree. Blocks."""

@@ -1,6 +1,7 @@
 """Moves one piece of one object from the store to the disk, and refuses what is short, long or spoilt."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from stoker_sidecar.cache.files import Sink
@@ -63,5 +64,6 @@ def _end(sink: Sink, pieces: list[bytes], finish: Callable[[bool], None], may_be
 
 
 def remove_quietly(path: Path) -> None:
-    """What is left of a failed attempt; the next start would clear it too."""
-    path.unlink(missing_ok=True)
+    """What is left of a failed attempt, as far as the disk lets go of it; the next start would clear it too."""
+    with suppress(OSError):
+        path.unlink()
