@@ -14,7 +14,8 @@ from stoker_sidecar.cache.node import CacheNode, CacheSettings
 from stoker_sidecar.cache.server import Server
 from stoker_sidecar.core.folders import FolderSpec
 from stoker_sidecar.errors import CacheDiskFailed
-from stoker_sidecar.store.s3_clients import ConnectionSettings
+from stoker_sidecar.keep.lifeline import Lifeline
+from stoker_sidecar.store.connection import ConnectionSettings
 
 _log = logging.getLogger("stoker.fetcher")
 # Threads that write to the disk: enough to keep it busy, few enough that their memory does not matter.
@@ -26,8 +27,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0 after SIGTERM, 1 when no cache folder can be used."""
     options = _parser().parse_args(arguments)
     logging.basicConfig(level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    lifeline = Lifeline(options.lifeline_fd)
+    lifeline.wait_to_begin()
     try:
-        asyncio.run(_run(options.socket, _settings(options)))
+        asyncio.run(_run(options.socket, _settings(options), lifeline))
     except CacheDiskFailed as error:
         _log.error("%s", error.message)
         return 1
@@ -66,6 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--sts-endpoint", default=None, help="URL of STS for web identity (default: the region's)")
     parser.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"))
+    parser.add_argument("--lifeline-fd", type=int, help="the line to the keeper that started this process")
     return parser
 
 
@@ -103,7 +107,7 @@ def _settings(options: argparse.Namespace) -> CacheSettings:
     )
 
 
-async def _run(socket: Path, settings: CacheSettings) -> None:
+async def _run(socket: Path, settings: CacheSettings, lifeline: Lifeline) -> None:
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(_DISK_THREADS, thread_name_prefix="disk"))
     stop = asyncio.Event()
@@ -114,7 +118,9 @@ async def _run(socket: Path, settings: CacheSettings) -> None:
     server = Server(node, socket)
     await server.start()
     _log.info("serving %s, cache in %s", socket, ", ".join(map(str, settings.folders)))
+    beating = asyncio.create_task(lifeline.beat_for_ever())
     await stop.wait()
+    beating.cancel()
     _log.info("stopping")
     await server.close()
     await node.close()

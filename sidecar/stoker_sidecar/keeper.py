@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.keep.arguments import Settings, parse
-from stoker_sidecar.keep.children import Child, Reaper, Start
+from stoker_sidecar.keep.children import Child, Reaper
 from stoker_sidecar.keep.control import ControlSocket
 from stoker_sidecar.keep.device import clear_dead_mounts
 from stoker_sidecar.keep.servers import FsServers
+from stoker_sidecar.keep.spawn import Start, adopt_orphans
 
 _log = logging.getLogger("stoker.keeper")
 # Together below the 30 s that a kubelet grants by default.
@@ -32,7 +33,7 @@ class _Household:
     def rows(self) -> list[dict[str, object]]:
         return [
             {"name": child.name, "pid": child.pid, "restarts": child.history.restarts}
-            for child in (self.agent, self.fetcher)
+            for child in (self.agent, self.fetcher, self.servers.nursery.child)
             if child is not None
         ]
 
@@ -51,6 +52,7 @@ def _prepare_folders(settings: Settings) -> None:
 def _household(settings: Settings) -> _Household:
     reaper = Reaper()
     reaper.install()
+    adopt_orphans()
     options = ["--socket", str(settings.fetcher_socket), "--root", str(settings.cache_root)]
     options += ["--log-level", settings.log_level]
     fetcher = Start([*settings.fetcher_command, *options], settings.run_as)
@@ -72,6 +74,7 @@ async def _stop(household: _Household, settings: Settings) -> None:
         await household.servers.release_all()
     else:
         await household.servers.stop_all()
+    await household.servers.nursery.stop()
 
 
 async def run(settings: Settings) -> None:
@@ -85,6 +88,7 @@ async def run(settings: Settings) -> None:
     household = _household(settings)
     control = ControlSocket(household.servers, household.rows, settings.mount_root)
     listening = await control.listen(settings.keeper_socket)
+    household.servers.nursery.begin()
     for child in (household.fetcher, household.agent):
         if child is not None:
             child.begin()

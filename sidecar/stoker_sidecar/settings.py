@@ -53,6 +53,7 @@ class AgentSettings:
     http_port: int  # 8081: health, metrics, manifests
     publish_wait: float  # seconds; well under the 2 minutes that the kubelet gives a call
     log_level: str
+    lifeline_fd: int | None  # None: no keeper started this process
 
 
 def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> AgentSettings:
@@ -71,6 +72,7 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> A
         http_port=options.http_port,
         publish_wait=options.publish_wait,
         log_level=options.log_level.upper(),
+        lifeline_fd=options.lifeline_fd,
     )
 
 
@@ -103,4 +105,5 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     flag("http-port", "STOKER_HTTP_PORT", "8081", "port of health, metrics and manifests", int)
     flag("publish-wait", "STOKER_PUBLISH_WAIT", "50", "seconds that a volume waits for plan and manifest", float)
     flag("log-level", "STOKER_LOG_LEVEL", "info", f"one of {', '.join(LOG_LEVELS)}")
+    parser.add_argument("--lifeline-fd", type=int, help="the line to the keeper that started this process")
     return parser

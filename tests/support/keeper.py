@@ -136,6 +136,15 @@ class Keeper:
         (row,) = self.call(op="list")["servers"]
         return dict(row)
 
+    def nursery(self) -> int:
+        """Pid of the process that forks servers, once it is there."""
+        wait_until(lambda: self._child("nursery") is not None)
+        pid = self._child("nursery")
+        return -1 if pid is None else pid
+
+    def _child(self, name: str) -> int | None:
+        return next((row["pid"] for row in self.call(op="list")["children"] if row["name"] == name), None)
+
     def kill_server(self) -> None:
         """kill -9 of the one FUSE server; returns when another answers."""
         before = self.server()
@@ -144,4 +153,8 @@ class Keeper:
 
 
 def _runs(pid: int) -> bool:
-    return Path(f"/proc/{pid}").exists()
+    """A zombie does not: it holds nothing, and waits for a parent that may take its time."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False

@@ -19,6 +19,7 @@ from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.fs.dataset_fs import DatasetFs
 from stoker_sidecar.fs.fetch_client import FetchClient
 from stoker_sidecar.fs.fuse import FuseShell
+from stoker_sidecar.keep.lifeline import BEAT_SECONDS, Lifeline
 
 _log = logging.getLogger("stoker.fs")
 
@@ -28,7 +29,7 @@ class Settings:
     """See ``--help``."""
 
     fd: int
-    ready_fd: int
+    lifeline_fd: int | None
     resend: bool
     manifest: Path
     version_dir: Path
@@ -45,8 +46,9 @@ class Connection:
     middle of answering it, the real device takes the socket's place under the same descriptor number.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, lifeline: Lifeline) -> None:
         self._settings = settings
+        self._lifeline = lifeline
         self._libfuse_end, ours = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.send(fuse_wire.init_request())
         self._ours = ours  # open until the switch: a closed peer would be read as the end of the mount
@@ -64,9 +66,7 @@ class Connection:
             os.write(device, fuse_wire.resend())
         self._libfuse_end.detach()  # libfuse closes it
         self._ours.close()
-        if self._settings.ready_fd >= 0:
-            os.write(self._settings.ready_fd, b"1")
-            os.close(self._settings.ready_fd)
+        self._lifeline.beat()
 
 
 def _withdrawn(group: "BaseExceptionGroup[BaseException]") -> bool:
@@ -88,15 +88,23 @@ async def _answer(device: int) -> None:
             return
 
 
+async def _beat(lifeline: Lifeline) -> None:
+    while True:
+        await trio.sleep(BEAT_SECONDS)
+        lifeline.beat()
+
+
 async def serve(settings: Settings) -> None:
     """Answer the kernel until the mount is gone. Raises ManifestInvalid."""
+    lifeline = Lifeline(settings.lifeline_fd)
     manifest = Manifest.open(settings.manifest)
     client = FetchClient(settings.fetcher_socket, settings.uid, settings.digest)
     fs = DatasetFs(manifest, settings.version_dir, client)
-    connection = Connection(settings)
+    connection = Connection(settings, lifeline)
     pyfuse3.init(FuseShell(fs, connection.switch), connection.device, set())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(client.run)
+        nursery.start_soon(_beat, lifeline)
         await _answer(settings.fd)
         nursery.cancel_scope.cancel()
     pyfuse3.close(unmount=False)
@@ -107,7 +115,9 @@ def parse(argv: Sequence[str]) -> Settings:
     """Settings from the command line; exits with a sentence on a wrong one."""
     parser = argparse.ArgumentParser(prog="stoker_sidecar.fs.server", description=__doc__)
     parser.add_argument("--fd", type=int, required=True, help="descriptor of the initialised FUSE device")
-    parser.add_argument("--ready-fd", type=int, default=-1, help="one byte is written here when requests are answered")
+    parser.add_argument(
+        "--lifeline-fd", type=int, help="the line to the keeper: a first beat when requests are answered"
+    )
     parser.add_argument("--resend", action="store_true", help="the kernel (6.9) can hand out unanswered requests again")
     parser.add_argument("--manifest", type=Path, required=True, help="manifest of the version")
     parser.add_argument("--version-dir", type=Path, required=True, help="folder with tree/ and parts/")

@@ -1,50 +1,22 @@
-"""Starts child processes, reaps them (and orphans, as PID 1 must) and starts them again when they end."""
+"""Reaps child processes (and orphans, as PID 1 must) and starts them again when they end or hang."""
 
 import asyncio
-import ctypes
 import logging
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 
+from stoker_sidecar.keep.pulse import Pulse
 from stoker_sidecar.keep.restarts import PATIENT, History, Policy, after_end
+from stoker_sidecar.keep.spawn import Spawn, Start, end, execute, with_lifeline
 
 _log = logging.getLogger("stoker.keeper")
-_PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None)
-
-
-@dataclass(frozen=True)
-class Start:
-    """How one child is started. ``uid`` None: as the keeper itself; else that user and group, with no other groups."""
-
-    command: Sequence[str]
-    uid: int | None = None
-    keep_fds: tuple[int, ...] = ()
-
-
-def _die_with_keeper() -> None:
-    """Runs in the child: a killed keeper must not leave processes behind that hold mounts (outside a PID namespace)."""
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
-
-
-def _spawn(start: Start) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(
-        start.command,
-        stdin=subprocess.DEVNULL,
-        pass_fds=start.keep_fds,
-        preexec_fn=_die_with_keeper,  # noqa: PLW1509  the keeper has one thread
-        user=start.uid,
-        group=start.uid,
-        extra_groups=None if start.uid is None else [],
-    )
 
 
 class Reaper:
@@ -73,23 +45,47 @@ class Reaper:
 
 
 class Child:
-    """One process that is kept running: started by ``prepare()``, started again with backoff until ``stop``."""
+    """One process that is kept running: started by ``prepare()``, started again with backoff until ``stop``.
 
-    def __init__(self, name: str, reaper: Reaper, prepare: Callable[[], Start], policy: Policy = PATIENT) -> None:
+    ``on_ready`` is called at the first beat of each incarnation.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        reaper: Reaper,
+        prepare: Callable[[], Start],
+        policy: Policy = PATIENT,
+        *,
+        spawn: Spawn = execute,
+        on_ready: Callable[[], None] = lambda: None,
+    ) -> None:
         self.name = name
         self.pid: int | None = None
         self.last_code: int | None = None
         self.history = History()
         self._reaper = reaper
         self._prepare = prepare
-        self._alive_since: float | None = None
         self._policy = policy
+        self._spawn = spawn
+        self._on_ready = on_ready
+        self._alive_since: float | None = None
+        self._pulse: Pulse | None = None
+        self._may_begin = False
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Start it, and keep it running in a task."""
-        self._task = asyncio.create_task(self._keep_running(), name=self.name)
+        """Start it, and keep it running in a task; or let it begin, if it was made to wait."""
+        self._may_begin = True
+        if self._pulse is not None:
+            self._pulse.line.let_begin()
+        self.make_ready()
+
+    def make_ready(self) -> None:
+        """Start it already, to import what it needs and to wait for ``begin``."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._keep_running(), name=self.name)
 
     async def _keep_running(self) -> None:
         while not self._stopping.is_set():
@@ -102,37 +98,45 @@ class Child:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), delay)
 
-    def is_ready(self) -> None:
-        """The child says so: from here on it lives, for a policy that counts from there."""
+    def _is_ready(self) -> None:
         if self._alive_since is None:
             self._alive_since = _now()
+        self._on_ready()
 
     def _lived(self) -> float:
         return 0.0 if self._alive_since is None else _now() - self._alive_since
 
     async def _run_once(self) -> int | None:
+        self._pulse = Pulse(self._policy, self._is_ready, self._kill_hung)
         try:
-            process = _spawn(self._prepare())
+            self.pid = self._spawn(with_lifeline(self._prepare(), self._pulse.line.child_fd))
+            gone = self._reaper.ended(self.pid)
+            self._pulse.begin()
+            if self._may_begin:
+                self._pulse.line.let_begin()
+            return await gone
         except (OSError, subprocess.SubprocessError) as error:
             _log.error("%s could not be started: %s", self.name, error)
             return None
-        self.pid = process.pid
-        process.returncode = await self._reaper.ended(process.pid)  # set, so that Popen does not wait for it as well
-        self.pid = None
-        return process.returncode
+        finally:
+            self._pulse.end()
+            self.pid = self._pulse = None
+
+    def _kill_hung(self) -> None:
+        _log.error("%s has given no sign of life for too long: it is killed", self.name)
+        self.kill()
+
+    def kill(self) -> None:
+        """End this incarnation; the next one follows."""
+        end(self.pid, signal.SIGKILL)
 
     async def stop(self, grace: float) -> None:
         """End it: SIGTERM, after ``grace`` seconds SIGKILL. 0: SIGKILL at once. Returns when it is gone."""
         self._stopping.set()
         if self._task is None:
             return
-        self._signal(signal.SIGTERM if grace else signal.SIGKILL)
+        end(self.pid, signal.SIGTERM if grace else signal.SIGKILL)
         done, _ = await asyncio.wait([self._task], timeout=grace)
         if not done:
-            self._signal(signal.SIGKILL)
+            end(self.pid, signal.SIGKILL)
             await self._task
-
-    def _signal(self, number: signal.Signals) -> None:
-        if self.pid is not None:
-            with suppress(ProcessLookupError):
-                os.kill(self.pid, number)

@@ -3,15 +3,17 @@
 import asyncio
 import logging
 import os
-import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from stoker_sidecar.errors import MountError, ServeError
-from stoker_sidecar.keep.children import Child, Reaper, Start
+from stoker_sidecar.keep.children import Child, Reaper
 from stoker_sidecar.keep.device import FuseMount, close_mount, open_mount
+from stoker_sidecar.keep.nursery import Nursery
 from stoker_sidecar.keep.restarts import QUICK
+from stoker_sidecar.keep.spawn import Start
 
 _log = logging.getLogger("stoker.keeper")
 _READY_WITHIN = 20.0  # a server starts in 0.3 s; a node under memory pressure may take long
@@ -29,6 +31,15 @@ class Version:
     mountpoint: Path
 
 
+@dataclass(frozen=True)
+class ServedMount:
+    """A mount that goes from one keeper to another. ``ready``: a server of the first one answered it."""
+
+    version: Version
+    mount: FuseMount
+    ready: bool
+
+
 @dataclass
 class Served:
     """A mount and the server that answers it now. ``settled``: it is known whether a server comes up."""
@@ -39,13 +50,13 @@ class Served:
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     ready: bool = False
     was_ready: bool = False
-    ready_fd: int = -1
 
 
 class FsServers:
-    """Mounts and their servers, by (uid, digest). ``uid`` of the process: ``run_as`` (None: the keeper's own)."""
+    """Mounts and their servers, by (uid, digest). ``run_as``: the servers' user (None: the keeper's own)."""
 
     def __init__(self, reaper: Reaper, fetcher_socket: Path, run_as: int | None, log_level: str) -> None:
+        self.nursery = Nursery(reaper, run_as)
         self._reaper = reaper
         self._fetcher_socket = fetcher_socket
         self._run_as = run_as
@@ -58,26 +69,38 @@ class FsServers:
         Raises MountError, and ServeError when no server came up in time (the mount is then taken away again).
         """
         key = (version.uid, version.digest)
-        served = self._served.get(key) or self._begin(version)
+        served = self._served.get(key) or self._begin(version, open_mount(version.mountpoint))
         if served.version != version:
             raise ServeError(f"{key} is already served at {served.version.mountpoint}: release it first")
         with suppress(TimeoutError):
             await asyncio.wait_for(served.settled.wait(), _READY_WITHIN)
         if not served.ready:
-            ends = served.child.history.in_a_row
             if not served.was_ready:  # else others use the mount, and wait
                 await self.release(*key)
-            raise ServeError(
-                f"the FUSE server of {version.uid} version {version.digest[:12]} does not come up (it ended {ends} times "
-                f"in a row, {_READY_WITHIN:.0f} s at most were waited): the sidecar's log has its last words"
-            )
+            raise _does_not_come_up(served)
 
-    def _begin(self, version: Version) -> Served:
-        child = Child(f"fs {version.uid} {version.digest[:12]}", self._reaper, lambda: self._start(served), QUICK)
-        served = Served(version, open_mount(version.mountpoint), child)
+    def _begin(self, version: Version, mount: FuseMount) -> Served:
+        name = f"fs {version.uid} {version.digest[:12]}"
+        served = Served(
+            version,
+            mount,
+            Child(
+                name,
+                self._reaper,
+                lambda: self._start(served),
+                QUICK,
+                spawn=self.nursery.spawn,
+                on_ready=lambda: self._is_ready(served),
+            ),
+        )
         self._served[version.uid, version.digest] = served
-        child.begin()
+        served.child.begin()
         return served
+
+    @staticmethod
+    def _is_ready(served: Served) -> None:
+        served.ready = served.was_ready = True
+        served.settled.set()
 
     def _start(self, served: Served) -> Start:
         served.ready = False
@@ -87,14 +110,11 @@ class FsServers:
             served.settled.set()
         mount = self._mount_to_answer(served)
         version = served.version
-        ready_fd = self._watch_ready(served)
-        command = [sys.executable, "-m", "stoker_sidecar.fs.server"]
-        command += ["--fd", str(mount.fd), "--ready-fd", str(ready_fd)]
-        command += ["--uid", version.uid, "--digest", version.digest]
-        command += ["--manifest", str(version.manifest), "--version-dir", str(version.version_dir)]
-        command += ["--fetcher-socket", str(self._fetcher_socket), "--log-level", self._log_level]
-        command += ["--resend"] if mount.can_resend else []
-        return Start(command, self._run_as, (mount.fd, ready_fd))
+        arguments = ["--uid", version.uid, "--digest", version.digest]
+        arguments += ["--manifest", str(version.manifest), "--version-dir", str(version.version_dir)]
+        arguments += ["--fetcher-socket", str(self._fetcher_socket), "--log-level", self._log_level]
+        arguments += ["--resend"] if mount.can_resend else []
+        return self.nursery.start(arguments, self._run_as, {"--fd": mount.fd})
 
     @staticmethod
     def _mount_to_answer(served: Served) -> FuseMount:
@@ -116,38 +136,11 @@ class FsServers:
             raise OSError(error.errno, str(error)) from error
         return served.mount
 
-    def _watch_ready(self, served: Served) -> int:
-        """A pipe into which the server writes one byte when it answers; returns the end that it inherits."""
-        self._close_ready(served)
-        reading, writing = os.pipe()
-        served.ready_fd = reading
-
-        def readable() -> None:
-            if os.read(reading, 1):
-                served.ready = served.was_ready = True
-                served.settled.set()
-                served.child.is_ready()
-            self._close_ready(served)
-
-        loop = asyncio.get_running_loop()
-        loop.add_reader(reading, readable)
-        # The child has its own copy by the time that the loop runs again; ours must go, or its end is never seen.
-        loop.call_soon(os.close, writing)
-        return writing
-
-    @staticmethod
-    def _close_ready(served: Served) -> None:
-        if served.ready_fd >= 0:
-            asyncio.get_running_loop().remove_reader(served.ready_fd)
-            os.close(served.ready_fd)
-            served.ready_fd = -1
-
     async def release(self, uid: str, digest: str) -> None:
         """Unmount and end the server; nothing to do when it is not served. Raises MountError."""
         served = self._served.pop((uid, digest), None)
         if served is None:
             return
-        self._close_ready(served)
         try:
             if served.mount is not None:
                 close_mount(served.mount)
@@ -164,9 +157,43 @@ class FsServers:
 
     async def stop_all(self) -> None:
         """End the servers and leave their mount points as they are."""
+        await asyncio.gather(*(served.child.stop(grace=0) for served in self._served.values()))
+
+    async def give_up(self) -> list[ServedMount]:
+        """End the servers and forget them; whoever gets the mounts that are returned must answer or close them.
+
+        Mounts that no other server could go on with (before Linux 6.9) are unmounted instead.
+        """
+        for served in list(self._served.values()):
+            if served.mount is None or not served.mount.can_resend:
+                with suppress(MountError):
+                    await self.release(served.version.uid, served.version.digest)
+        rows = [
+            ServedMount(served.version, served.mount, served.ready)
+            for served in self._served.values()
+            if served.mount is not None
+        ]
+        await self.stop_all()
+        self._served.clear()
+        return rows
+
+    async def take_over(self, mounts: Iterable[ServedMount]) -> None:
+        """Answer mounts of another keeper; returns when all that it could serve are answered. Raises ServeError."""
+        begun = [(self._begin(row.version, row.mount), row.ready) for row in mounts]
+        needed = [served for served, was_ready in begun if was_ready]
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.gather(*(served.settled.wait() for served in needed)), _READY_WITHIN)
+        for served in needed:
+            if not served.ready:
+                raise _does_not_come_up(served)
+
+    async def drop_all(self) -> None:
+        """End the servers and close the descriptors, without touching the mounts: another keeper holds them."""
+        await self.stop_all()
         for served in self._served.values():
-            self._close_ready(served)
-            await served.child.stop(grace=0)
+            if served.mount is not None:
+                os.close(served.mount.fd)
+        self._served.clear()
 
     def rows(self) -> list[dict[str, object]]:
         """What `list` answers: one row a mount."""
@@ -177,7 +204,15 @@ class FsServers:
                 "mountpoint": str(served.version.mountpoint),
                 "pid": served.child.pid,
                 "restarts": served.child.history.restarts,
-                "ready": served.ready,
+                "ready": served.ready and served.child.pid is not None,
             }
             for served in self._served.values()
         ]
+
+
+def _does_not_come_up(served: Served) -> ServeError:
+    version, ends = served.version, served.child.history.in_a_row
+    return ServeError(
+        f"the FUSE server of {version.uid} version {version.digest[:12]} does not come up (it ended {ends} times "
+        f"in a row, {_READY_WITHIN:.0f} s at most were waited): the sidecar's log has its last words"
+    )

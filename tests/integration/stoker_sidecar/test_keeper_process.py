@@ -99,6 +99,28 @@ def test_no_read_fails_while_the_server_is_killed_again_and_again(keeper: Keeper
     assert keeper.server()["restarts"] == _KILLS
 
 
+def test_a_server_that_hangs_is_replaced(keeper: Keeper, version: VersionFolder) -> None:
+    version.finish_all()
+    mountpoint = keeper.serve(version)
+    os.kill(keeper.server()["pid"], signal.SIGSTOP)
+    assert (mountpoint / "d2/59").read_bytes() == version.files["d2/59"]
+    assert keeper.server()["restarts"] == 1
+
+
+def test_without_its_nursery_a_server_comes_back_all_the_same(keeper: Keeper, version: VersionFolder) -> None:
+    version.finish_all()
+    mountpoint = keeper.serve(version)
+    for pid in keeper.pids():
+        os.kill(pid, signal.SIGKILL)
+    assert (mountpoint / "d2/59").read_bytes() == version.files["d2/59"]
+
+
+def test_a_nursery_that_hangs_is_replaced(keeper: Keeper, version: VersionFolder) -> None:
+    version.finish_all()
+    os.kill(keeper.nursery(), signal.SIGSTOP)
+    assert (keeper.serve(version) / "d2/59").read_bytes() == version.files["d2/59"]
+
+
 def test_a_read_that_waits_for_the_fetcher_outlives_its_server(keeper: Keeper, version: VersionFolder) -> None:
     path = "d2/59"
     may_answer = threading.Event()

@@ -2,7 +2,7 @@
 
 from itertools import accumulate
 
-from stoker_sidecar.keep.restarts import PATIENT, QUICK, History, Policy, after_end
+from stoker_sidecar.keep.restarts import PATIENT, QUICK, History, Policy, Silence, after_end
 
 _POLICY = Policy(stable_after=30.0, longest_delay=10.0)
 
@@ -37,3 +37,29 @@ def test_a_fuse_server_that_is_killed_every_second_always_comes_back_at_once() -
 
 def test_an_agent_that_dies_every_second_does_not_spin() -> None:
     assert _delays([1.0] * 20, PATIENT)[-1] == 10.0
+
+
+def test_a_fuse_server_that_dies_of_every_request_does_not_spin() -> None:
+    assert _delays([0.0] * 40, QUICK)[-1] == 5.0
+
+
+def _after(ticks: int, silence: Silence) -> Silence:
+    for _ in range(ticks):
+        silence = silence.tick()
+    return silence
+
+
+def test_a_child_that_beats_is_never_hung() -> None:
+    assert not _after(5, _after(5, Silence()).heard()).is_hung(QUICK)
+
+
+def test_a_child_that_falls_silent_is_hung() -> None:
+    assert _after(6, Silence().heard()).is_hung(QUICK)
+
+
+def test_a_fuse_server_that_never_gets_ready_is_hung_after_its_time_to_start() -> None:
+    assert [_after(20, Silence()).is_hung(QUICK), _after(21, Silence()).is_hung(QUICK)] == [False, True]
+
+
+def test_a_command_that_knows_no_beats_is_left_alone() -> None:
+    assert not _after(10_000, Silence()).is_hung(PATIENT)

@@ -1,0 +1,80 @@
+"""Starts one process: as which user, with which descriptors, bound to the life of the keeper."""
+
+import ctypes
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NO_NEW_PRIVS = 38
+_libc = ctypes.CDLL(None)
+
+
+@dataclass(frozen=True)
+class Start:
+    """How one child is started. ``uid`` None: as the keeper itself; else that user and group, with no other groups.
+
+    ``fds``: descriptors that it is given, by the flag that tells it their numbers.
+    """
+
+    command: Sequence[str]
+    uid: int | None = None
+    fds: Mapping[str, int] = field(default_factory=dict)
+
+
+Spawn = Callable[[Start], int]
+_LIFELINE = "--lifeline-fd"
+
+
+def with_lifeline(start: Start, fd: int) -> Start:
+    """The same, with its end of the line to the keeper (see lifeline.py). Pure."""
+    return replace(start, fds={**start.fds, _LIFELINE: fd})
+
+
+def die_with_parent() -> None:
+    """For a child, first of all: a killed keeper must not leave processes that hold mounts (outside a PID namespace)."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def adopt_orphans() -> None:
+    """For the keeper: processes whose parent ends become its children, as they do anyway for PID 1 of a container."""
+    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def with_numbers(arguments: Sequence[str], fds: Mapping[str, int]) -> list[str]:
+    """The arguments, and a flag for each descriptor. Pure."""
+    return [*arguments, *(word for flag, number in fds.items() for word in (flag, str(number)))]
+
+
+def execute(start: Start) -> int:
+    """Run it as a new program; its pid. Raises OSError and subprocess.SubprocessError."""
+
+    def prepare() -> None:
+        die_with_parent()
+        if start.uid is not None:
+            _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+
+    process = subprocess.Popen(
+        with_numbers(start.command, start.fds),
+        stdin=subprocess.DEVNULL,
+        pass_fds=tuple(start.fds.values()),
+        preexec_fn=prepare,  # noqa: PLW1509  the keeper has one thread
+        user=start.uid,
+        group=start.uid,
+        extra_groups=None if start.uid is None else [],
+    )
+    # The reaper waits for it; Popen's own bookkeeping would complain about a child that it never saw end.
+    process.returncode = 0
+    return process.pid
+
+
+def end(pid: int | None, number: signal.Signals) -> None:
+    """Send a signal to a process that may be gone already."""
+    if pid is not None:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            return
