@@ -92,9 +92,9 @@ class S3Server:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What an AWS client needs to be let in."""
+        """What an AWS client needs to be let in. Settings for other servers are left out: rclone refuses to start with a CA bundle."""
         keys = {"AWS_ACCESS_KEY_ID": self.access_key, "AWS_SECRET_ACCESS_KEY": self.secret_key, "AWS_REGION": REGION}
-        return os.environ | keys
+        return {name: value for name, value in os.environ.items() if not name.startswith("AWS_")} | keys
 
     def __enter__(self) -> Self:
         self.bucket.mkdir(parents=True)

@@ -30,7 +30,8 @@ class Switches:
 
     overlay: bool = True
     keep_cache: bool = True
-    fetcher: tuple[str, ...] = ()  # what the fetcher is told to do without: its --ablate
+    ablate: tuple[str, ...] = ()  # what the fetcher is told to do without
+    read_through: int = 0  # bytes of files that are read and not kept, a version; 0: the fetcher's own default
 
     @property
     def environment(self) -> dict[str, str]:
@@ -41,7 +42,9 @@ class Switches:
     @property
     def fetcher_command(self) -> list[str]:
         """How the keeper starts it."""
-        return [sys.executable, "-m", "stoker_sidecar.fetcher", *(f"--ablate={name}" for name in self.fetcher)]
+        options = [f"--ablate={name}" for name in self.ablate]
+        options += [f"--read-through={self.read_through}"] if self.read_through else []
+        return [sys.executable, "-m", "stoker_sidecar.fetcher", *options]
 
 
 class Sidecar:

@@ -7,6 +7,7 @@ from bench.measure import drop_page_cache
 from bench.node import Node
 from bench.readers import read_epoch
 from bench.report import Cost, Row
+from bench.scale import Corpus
 from bench.sidecar import Switches
 from bench.subjects import STOKER, cold_volume
 from bench.workloads.epochs import Orders
@@ -15,6 +16,7 @@ _EPOCHS = 5
 _READERS = 4
 _PROFILE = "P20"
 _LRU = "Stoker, LRU"
+_LEAST_READ_THROUGH = 2**20  # a file for each reader
 
 
 def measure(bed: Bed) -> Iterator[Row]:
@@ -22,10 +24,16 @@ def measure(bed: Bed) -> Iterator[Row]:
     corpus, quotas = bed.scale.partial, bed.scale.quotas
     with bed.corpus("b3", corpus) as prefix, bed.profile(_PROFILE) as endpoint:
         for quota in quotas:
-            with bed.node(endpoint) as node:
+            with bed.node(endpoint, Switches(read_through=_read_through(corpus))) as node:
                 yield from _epochs(bed, node, prefix, quota, STOKER)
-        with bed.node(endpoint, Switches(fetcher=("no-eviction",))) as node:
+        switches = Switches(ablate=("no-eviction",), read_through=_read_through(corpus))
+        with bed.node(endpoint, switches) as node:
             yield from _epochs(bed, node, prefix, quotas[len(quotas) // 2], _LRU)
+
+
+def _read_through(corpus: Corpus) -> int:
+    """Bytes for files that are not kept: a hundredth of the data, or what is read through would be a second cache."""
+    return max(_LEAST_READ_THROUGH, corpus.total_bytes // 100)
 
 
 def _epochs(bed: Bed, node: Node, prefix: str, quota: float, subject: str) -> Iterator[Row]:

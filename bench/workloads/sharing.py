@@ -34,7 +34,7 @@ def measure(bed: Bed) -> Iterator[Row]:
         same = [Job(list(paths(large)))] * _READERS
         case = f"{_READERS} readers, one order, large files"
         yield _shared(bed, prefix, large, same, STOKER, case)
-        yield _shared(bed, prefix, large, same, _ALONE, case, switches=Switches(fetcher=("single-flight",)))
+        yield _shared(bed, prefix, large, same, _ALONE, case, switches=Switches(ablate=("single-flight",)))
 
 
 def _shared(

@@ -55,10 +55,11 @@ class FuseShell(pyfuse3.Operations):
     supports_dot_lookup = False
     enable_writeback_cache = False
 
-    def __init__(self, fs: DatasetFs, on_init: Callable[[], None]) -> None:
+    def __init__(self, fs: DatasetFs, on_init: Callable[[], None], *, keep_cache: bool = True) -> None:
         super().__init__()
         self._fs = fs
         self._on_init = on_init
+        self._keep_cache = keep_cache
         self._requests: Counter[str] = Counter()
 
     def init(self) -> None:
@@ -112,7 +113,8 @@ class FuseShell(pyfuse3.Operations):
     async def open(self, inode: pyfuse3.InodeT, flags: pyfuse3.FlagT, ctx: pyfuse3.RequestContext) -> pyfuse3.FileInfo:
         """The handle is the inode; the page cache stays from one open to the next."""
         with self._answering("open"):
-            return pyfuse3.FileInfo(fh=pyfuse3.FileHandleT(self._fs.open(inode, flags)), keep_cache=True)
+            handle = pyfuse3.FileHandleT(self._fs.open(inode, flags))
+            return pyfuse3.FileInfo(fh=handle, keep_cache=self._keep_cache)
 
     async def read(self, fh: pyfuse3.FileHandleT, off: int, size: int) -> bytes:
         """Bytes of a file."""

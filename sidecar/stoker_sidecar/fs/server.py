@@ -37,6 +37,7 @@ class Settings:
     uid: str
     digest: str
     log_level: str
+    ablate: str
 
 
 class Connection:
@@ -101,7 +102,8 @@ async def serve(settings: Settings) -> None:
     client = FetchClient(settings.fetcher_socket, settings.uid, settings.digest)
     fs = DatasetFs(manifest, settings.version_dir, client)
     connection = Connection(settings, lifeline)
-    pyfuse3.init(FuseShell(fs, connection.switch), connection.device, set())
+    shell = FuseShell(fs, connection.switch, keep_cache=settings.ablate != "keep-cache")
+    pyfuse3.init(shell, connection.device, set())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(client.run)
         nursery.start_soon(_beat, lifeline)
@@ -125,6 +127,12 @@ def parse(argv: Sequence[str]) -> Settings:
     parser.add_argument("--uid", required=True, help="uid of the Dataset")
     parser.add_argument("--digest", required=True, help="digest of the version")
     parser.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"))
+    parser.add_argument(
+        "--ablate",
+        default=os.environ.get("STOKER_ABLATE", ""),
+        choices=("", "keep-cache"),
+        help="do without this, to show in a benchmark what it is worth [STOKER_ABLATE]",
+    )
     return Settings(**vars(parser.parse_args(argv)))
 
 
