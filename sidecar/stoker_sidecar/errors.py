@@ -8,15 +8,21 @@ from stoker_api.names import Reason
 
 
 class SidecarError(Exception):
-    """Base of all. ``temporary``: the same action may work later without anyone changing anything."""
+    """Base of all. ``temporary``: the same action may work later without anyone changing anything.
+
+    ``retry_after``: seconds for which the other side asked to be left alone.
+    """
 
     reason: Reason = Reason.INTERNAL_ERROR
     temporary: bool = False
     errno: int = errno.EIO  # what a reader in a pod sees
 
-    def __init__(self, message: str, *, reason: Reason | None = None, temporary: bool | None = None) -> None:
+    def __init__(
+        self, message: str, *, reason: Reason | None = None, temporary: bool | None = None, retry_after: float = 0.0
+    ) -> None:
         super().__init__(message)
         self.message = message
+        self.retry_after = retry_after
         self.reason = reason if reason is not None else type(self).reason
         self.temporary = temporary if temporary is not None else type(self).temporary
 
@@ -213,6 +219,12 @@ class MountError(SidecarError):
 
 class ServeError(SidecarError):
     """A FUSE server did not come up, or the keeper was asked for something that it cannot serve."""
+
+    reason = Reason.MOUNT_FAILED
+
+
+class MountRefused(SidecarError):
+    """`stoker mount` or `stoker umount` cannot do what was asked; the sentence is all that its user sees."""
 
     reason = Reason.MOUNT_FAILED
 

@@ -59,6 +59,6 @@ class Loop:
         if self.error is None or self.error.message != error.message:
             _log.warning("%s: %s: %s", self.name, error.reason, error.message)
         self.error = error
-        delay = self.backoff.delay(self.failures, self.uniform())
+        delay = self.backoff.delay(self.failures, self.uniform(), error.retry_after)
         self.failures += 1
         return delay

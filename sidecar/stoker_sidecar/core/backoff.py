@@ -13,10 +13,14 @@ class Backoff:
     base: float
     cap: float
 
-    def delay(self, attempt: int, uniform: float) -> float:
-        """``attempt``: failures so far, less one; ``uniform``: a random number in [0, 1)."""
+    def delay(self, attempt: int, uniform: float, asked: float = 0.0) -> float:
+        """``attempt``: failures so far, less one; ``uniform``: a random number in [0, 1).
+
+        ``asked``: seconds that the server wants to be left alone (Retry-After). They are waited first, up to the cap: a
+        reader's wait stays bounded, and the jitter on top keeps apart the nodes that were all told the same.
+        """
         # 2**30 seconds are beyond any cap; the limit keeps the power from growing without end.
-        return uniform * min(self.cap, self.base * 2.0 ** min(attempt, 30))
+        return min(asked, self.cap) + uniform * min(self.cap, self.base * 2.0 ** min(attempt, 30))
 
 
 # One request: the source may hiccup for a moment, a reader waits meanwhile.

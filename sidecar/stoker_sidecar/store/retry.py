@@ -28,5 +28,6 @@ class Retry:
             except SidecarError as error:
                 if not error.temporary:
                     raise
-            await self.sleep(self.backoff.delay(attempt, self.uniform()))
+                wait = self.backoff.delay(attempt, self.uniform(), error.retry_after)
+            await self.sleep(wait)
         return await action()

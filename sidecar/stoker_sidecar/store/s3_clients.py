@@ -1,6 +1,5 @@
-"""Makes aiobotocore clients: whose credentials, which endpoint, which timeouts."""
+"""Makes aiobotocore sessions and clients: whose credentials, which endpoint, which timeouts."""
 
-import ssl
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,7 +12,7 @@ from aiobotocore.session import AioSession
 from botocore import UNSIGNED
 from botocore.utils import parse_timestamp
 
-from stoker_api.dataset import AddressingStyle, Source
+from stoker_api.dataset import Source
 from stoker_sidecar.core.credentials import (
     AmbientCredentials,
     Credentials,
@@ -21,72 +20,66 @@ from stoker_sidecar.core.credentials import (
     UnusableCredentials,
     WebIdentityCredentials,
 )
+from stoker_sidecar.core.s3_address import uses_virtual_host
+from stoker_sidecar.core.sigv4 import AccessKeys
 from stoker_sidecar.errors import InvalidCredentials
+from stoker_sidecar.store.connection import USER_AGENT, ConnectionSettings, ca_file
 
 if TYPE_CHECKING:
     from types_aiobotocore_s3 import S3Client
 
-AMAZON = "Amazon S3"
-_USER_AGENT = "stoker"
-
 
 @dataclass(frozen=True)
-class ConnectionSettings:
-    """Seconds and counts, for each dataset's client."""
+class Identity:
+    """A session, whether its requests are signed, and what it was made of."""
 
-    connect_timeout: float = 5.0  # a healthy endpoint in the same region answers in milliseconds
-    read_timeout: float = 30.0  # between two pieces of a body, not for the whole
-    max_connections: int = 96  # warm-up (32) + demand (64): a request never waits for a connection
-    sts_endpoint: str | None = None  # URL; None: the region's own
+    session: AioSession
+    signed: bool
+    credentials: Credentials
+
+    async def keys(self) -> AccessKeys | None:
+        """Those of now; None: anonymous. Raises what botocore raises when they cannot be renewed."""
+        credentials = await self.session.get_credentials() if self.signed else None
+        if credentials is None:
+            return None
+        now = await credentials.get_frozen_credentials()
+        return AccessKeys(now.access_key or "", now.secret_key or "", now.token or "")
+
+
+async def open_identity(source: Source, credentials: Credentials, settings: ConnectionSettings) -> Identity:
+    """Raises InvalidCredentials when there is nothing to sign with and there should be, and what botocore raises."""
+    session, signed = await _session(source, credentials, settings)
+    return Identity(session, signed, credentials)
 
 
 async def open_client(
-    source: Source, credentials: Credentials, settings: ConnectionSettings, stack: AsyncExitStack
+    source: Source, identity: Identity, settings: ConnectionSettings, stack: AsyncExitStack
 ) -> "S3Client":
-    """A client that ``stack`` closes. Raises InvalidCredentials when there is nothing to sign with and there should be."""
-    session, signed = await _session(source, credentials, settings)
-    client = session.create_client(
+    """A client that ``stack`` closes."""
+    client = identity.session.create_client(
         "s3",
         region_name=source.region,
         endpoint_url=source.endpoint,
-        config=_config(source, credentials, settings, signed=signed),
+        verify=stack.enter_context(ca_file(identity.credentials)),
+        config=_config(source, identity, settings),
     )
     return await stack.enter_async_context(client)
 
 
-def _config(source: Source, credentials: Credentials, settings: ConnectionSettings, *, signed: bool) -> AioConfig:
+def _config(source: Source, identity: Identity, settings: ConnectionSettings) -> AioConfig:
     options: dict[str, Any] = {
-        # A fixed one: botocore puts its own together anew for each request, a tenth of what a small GET costs.
-        "user_agent": _USER_AGENT,
+        "user_agent": USER_AGENT,
         # None here: stoker_sidecar.store.retry does them where they can help.
         "retries": {"total_max_attempts": 1},
         "connect_timeout": settings.connect_timeout,
         "read_timeout": settings.read_timeout,
-        "max_pool_connections": settings.max_connections,
-        "s3": {"addressing_style": _addressing(source)},
+        "s3": {"addressing_style": "virtual" if uses_virtual_host(source) else "path"},
         # The cache checks length and MD5 itself; servers of other makes know no other checksum.
         "response_checksum_validation": "when_required",
-        "connector_args": _connector(credentials),
     }
-    if not signed:
+    if not identity.signed:
         options["signature_version"] = UNSIGNED
     return AioConfig(**options)
-
-
-def _connector(credentials: Credentials) -> dict[str, Any]:
-    pem = getattr(credentials, "ca_pem", "")
-    if not pem:
-        return {}
-    try:
-        return {"ssl_context": ssl.create_default_context(cadata=pem)}
-    except (ssl.SSLError, ValueError) as error:
-        raise InvalidCredentials(f"ca.crt in the Secret is not a PEM certificate bundle: {error}") from error
-
-
-def _addressing(source: Source) -> str:
-    if source.addressing_style is AddressingStyle.AUTO:
-        return "path" if source.endpoint else "virtual"
-    return source.addressing_style.value.lower()
 
 
 async def _session(source: Source, credentials: Credentials, settings: ConnectionSettings) -> tuple[AioSession, bool]:
@@ -158,15 +151,15 @@ async def _exchange(
         signature_version=UNSIGNED,
         connect_timeout=settings.connect_timeout,
         read_timeout=settings.read_timeout,
-        connector_args=_connector(credentials),
     )
-    client = _new_session().create_client(
-        "sts", region_name=source.region, endpoint_url=settings.sts_endpoint, config=config
-    )
-    async with client as sts:
-        answer = await sts.assume_role_with_web_identity(
-            RoleArn=credentials.role_arn, RoleSessionName="stoker", WebIdentityToken=credentials.token
+    with ca_file(credentials) as trusted:
+        client = _new_session().create_client(
+            "sts", region_name=source.region, endpoint_url=settings.sts_endpoint, verify=trusted, config=config
         )
+        async with client as sts:
+            answer = await sts.assume_role_with_web_identity(
+                RoleArn=credentials.role_arn, RoleSessionName="stoker", WebIdentityToken=credentials.token
+            )
     keys = answer["Credentials"]
     return {
         "access_key": keys["AccessKeyId"],

@@ -23,7 +23,7 @@ from stoker_sidecar.errors import EndpointUnreachable, InvalidCredentials, Sourc
 from stoker_sidecar.store.base import ObjectStore
 from stoker_sidecar.store.opening import open_store
 from stoker_sidecar.store.retry import Retry
-from stoker_sidecar.store.s3_clients import ConnectionSettings
+from stoker_sidecar.store.connection import ConnectionSettings
 from tests.support.ports import free_ports
 from tests.support.s3 import CREDENTIALS, S3Server, running_s3
 from tests.support.store_contract import ObjectStoreContract, StoreUnderTest, listed

@@ -1,0 +1,64 @@
+"""Where a bucket's objects are: scheme, host and path, in path style or virtual-host style."""
+
+import re
+from dataclasses import dataclass
+from urllib.parse import quote, urlsplit
+
+from stoker_api.dataset import AddressingStyle, Source
+
+AMAZON = "Amazon S3"
+# DNS suffix of each of Amazon's partitions, by how its regions' names begin; the tests hold it against botocore's table.
+_SUFFIXES = {
+    "cn-": "amazonaws.com.cn",
+    "eusc-": "amazonaws.eu",
+    "us-iso-": "c2s.ic.gov",
+    "us-isob-": "sc2s.sgov.gov",
+    "eu-isoe-": "cloud.adc-e.uk",
+    "us-isof-": "csp.hci.ic.gov",
+}
+_DEFAULT_PORTS = {"http": ":80", "https": ":443"}
+# A bucket of S3 Express One Zone: it wants its own kind of session, which only botocore knows.
+_DIRECTORY_BUCKET = re.compile(r".*--x-s3")
+
+
+@dataclass(frozen=True)
+class BucketAddress:
+    """``endpoint`` is as people know it; ``host`` the Host header, without a default port; ``root`` the path before a key."""
+
+    bucket: str
+    region: str
+    endpoint: str
+    scheme: str
+    host: str
+    root: str
+
+    def path(self, key: str) -> str:
+        """The path of an object, percent-encoded as the signature wants it."""
+        return self.root + quote(key, safe="/~")
+
+
+def uses_virtual_host(source: Source) -> bool:
+    """Auto: path style for an endpoint of one's own, virtual-host style at Amazon."""
+    if source.addressing_style is AddressingStyle.AUTO:
+        return not source.endpoint
+    return source.addressing_style is AddressingStyle.VIRTUAL
+
+
+def is_directory_bucket(bucket: str) -> bool:
+    """S3 Express One Zone."""
+    return _DIRECTORY_BUCKET.fullmatch(bucket) is not None
+
+
+def bucket_address(source: Source, bucket: str) -> BucketAddress:
+    """As botocore finds it too."""
+    url = urlsplit((source.endpoint or f"https://s3.{source.region}.{_suffix(source.region)}").rstrip("/"))
+    host = url.netloc.removesuffix(_DEFAULT_PORTS[url.scheme])
+    place = bucket, source.region, source.endpoint or AMAZON, url.scheme
+    # No certificate covers a name with more dots than one before the endpoint's.
+    if uses_virtual_host(source) and not (url.scheme == "https" and "." in bucket):
+        return BucketAddress(*place, f"{bucket}.{host}", "/")
+    return BucketAddress(*place, host, f"/{quote(bucket)}/")
+
+
+def _suffix(region: str) -> str:
+    return next((suffix for prefix, suffix in _SUFFIXES.items() if region.startswith(prefix)), "amazonaws.com")

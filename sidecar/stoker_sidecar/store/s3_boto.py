@@ -1,0 +1,104 @@
+"""What aiobotocore does for an S3 source: the chain of credentials, listings, and GETs from directory buckets."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import unquote_to_bytes
+
+from stoker_api.dataset import Source
+from stoker_sidecar.core.answers import Answered, Asked, check_answer, etag_may_be_md5
+from stoker_sidecar.core.credentials import Credentials
+from stoker_sidecar.core.objects import ListedObject
+from stoker_sidecar.core.s3_address import AMAZON
+from stoker_sidecar.core.sigv4 import AccessKeys
+from stoker_sidecar.store.base import Body
+from stoker_sidecar.store.connection import ConnectionSettings
+from stoker_sidecar.store.refusals import name_of
+from stoker_sidecar.store.s3_clients import Identity, open_client, open_identity
+from stoker_sidecar.store.s3_errors import translated
+
+if TYPE_CHECKING:
+    from types_aiobotocore_s3 import S3Client
+    from types_aiobotocore_s3.type_defs import GetObjectOutputTypeDef, ListObjectsV2OutputTypeDef, ObjectTypeDef
+
+# Bytes taken from the socket at a time: aiohttp's buffer holds twice 64 KiB, so this drains it in one go.
+_READ_SIZE = 256 * 1024
+
+
+class S3Boto:
+    """``open`` makes one for a bucket; its client of 15 MB is made with the first listing or GET."""
+
+    def __init__(self, source: Source, bucket: str, identity: Identity, settings: ConnectionSettings) -> None:
+        self._source = source
+        self._bucket = bucket
+        self._endpoint = source.endpoint or AMAZON
+        self._identity = identity
+        self._settings = settings
+        self._client: S3Client | None = None
+        self._stack = AsyncExitStack()
+
+    @classmethod
+    async def open(cls, source: Source, bucket: str, credentials: Credentials, settings: ConnectionSettings) -> Self:
+        """Asks STS in case of web identity, and the node's metadata service where there are no other credentials. Raises SourceError."""
+        with translated(bucket, source.endpoint or AMAZON):
+            return cls(source, bucket, await open_identity(source, credentials, settings), settings)
+
+    async def keys(self) -> AccessKeys | None:
+        """Those of now, renewed when they are about to expire; None: anonymous. Raises SourceError."""
+        with translated(self._bucket, self._endpoint):
+            return await self._identity.keys()
+
+    async def page(self, prefix: str, token: str) -> tuple[Sequence[ListedObject], str]:
+        """Up to 1,000 objects, named below ``prefix``, and the next page's token, empty when this is the last. Raises SourceError."""
+        resume: dict[str, Any] = {"ContinuationToken": token} if token else {}
+        with translated(self._bucket, self._endpoint):
+            client = await self._opened()
+            page = await client.list_objects_v2(Bucket=self._bucket, Prefix=prefix, EncodingType="url", **resume)
+        listed = [_listed(item, page, prefix.encode()) for item in page.get("Contents", ())]
+        return listed, page.get("NextContinuationToken", "") if page.get("IsTruncated") else ""
+
+    @asynccontextmanager
+    async def get_range(
+        self, key: str, offset: int, length: int, *, if_match: str, version_id: str = ""
+    ) -> AsyncIterator[Body]:
+        """As S3Getter's."""
+        wanted: dict[str, Any] = {"VersionId": version_id} if version_id else {}
+        if if_match:
+            wanted["IfMatch"] = f'"{if_match}"'
+        with translated(self._bucket, self._endpoint, key):
+            client = await self._opened()
+            last = offset + length - 1
+            answer = await client.get_object(Bucket=self._bucket, Key=key, Range=f"bytes={offset}-{last}", **wanted)
+        async with answer["Body"] as stream:
+            check_answer(Asked(name_of(self._bucket, key), offset, length, if_match), _answered(answer))
+            encryption, algorithm = answer.get("ServerSideEncryption", ""), answer.get("SSECustomerAlgorithm", "")
+            yield Body(self._chunks(stream, key), etag_may_be_md5(encryption, algorithm))
+
+    async def aclose(self) -> None:
+        """Closes the connections. Idempotent."""
+        await self._stack.aclose()
+
+    async def _opened(self) -> "S3Client":
+        if self._client is None:
+            self._client = await open_client(self._source, self._identity, self._settings, self._stack)
+        return self._client
+
+    async def _chunks(self, stream: Any, key: str) -> AsyncIterator[bytes]:
+        with translated(self._bucket, self._endpoint, key):
+            while data := await stream.read(_READ_SIZE):
+                yield data
+
+
+def _answered(answer: "GetObjectOutputTypeDef") -> Answered:
+    status = answer["ResponseMetadata"]["HTTPStatusCode"]
+    return Answered(status, answer.get("ContentRange", ""), answer.get("ContentLength"), answer.get("ETag", ""))
+
+
+def _listed(item: "ObjectTypeDef", page: "ListObjectsV2OutputTypeDef", prefix: bytes) -> ListedObject:
+    key = item["Key"]
+    # Asked for explicitly, the encoding is left to us: raw bytes, so that a key that is not UTF-8 can be counted.
+    raw = unquote_to_bytes(key.replace("+", " ")) if page.get("EncodingType") == "url" else key.encode()
+    modified = item["LastModified"]
+    # S3 gives whole seconds, some servers milliseconds; microseconds are exact in both.
+    mtime_ns = (int(modified.timestamp()) * 1_000_000 + modified.microsecond) * 1000
+    return ListedObject(raw.removeprefix(prefix), item["Size"], mtime_ns, item["ETag"].strip('"'))
