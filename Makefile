@@ -47,8 +47,12 @@ e2e: install ## The user stories on a real cluster
 	@$(PY) -m tests.run e2e
 
 .PHONY: bench
-bench: install ## Benchmarks: prints tables, writes JSON to bench/results
+bench: install ## Benchmarks: prints tables and bars, writes JSON to bench/results (20 minutes, as root)
 	@$(PY) -m bench run
+
+.PHONY: bench-page
+bench-page: install ## Benchmarks at full size, 5 times each: writes docs/PERFORMANCE.md (hours, on an idle machine)
+	@$(PY) -m bench run --full --write docs/PERFORMANCE.md
 
 .PHONY: crds
 crds: install ## Generate the CRDs from the models

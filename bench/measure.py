@@ -28,18 +28,12 @@ class Memory(NamedTuple):
     rss: int
 
 
-def parse_ticks(stat: str) -> int:
-    """CPU ticks of /proc/PID/stat, user and system. Pure."""
-    fields = stat.rpartition(")")[2].split()
-    return int(fields[_UTIME]) + int(fields[_STIME])
-
-
 def parse_parent(stat: str) -> int:
     """The parent's pid in /proc/PID/stat. Pure."""
     return int(stat.rpartition(")")[2].split()[_PARENT])
 
 
-def parse_tree_ticks(stat: str) -> int:
+def parse_ticks(stat: str) -> int:
     """CPU ticks of a process and of its children that have ended. Pure."""
     fields = stat.rpartition(")")[2].split()
     return sum(int(fields[at]) for at in (_UTIME, _STIME, _CUTIME, _CSTIME))
@@ -69,17 +63,6 @@ def parse_rollup(text: str) -> Memory:
     return Memory(int(kib["Pss:"]) * 1024, int(kib["Rss:"]) * 1024)
 
 
-def cpu_seconds(pids: Iterable[int]) -> float:
-    """CPU used by these processes; one that has ended counts nothing."""
-    total = 0
-    for pid in pids:
-        try:
-            total += parse_ticks((_PROC / str(pid) / "stat").read_text())
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-    return total / _TICK
-
-
 def tree(root: int) -> set[int]:
     """The process ``root`` and all that descend from it now."""
     stats = ((int(name), _read(f"{name}/stat")) for name in os.listdir(_PROC) if name.isdecimal())  # noqa: PTH208  names only
@@ -89,7 +72,7 @@ def tree(root: int) -> set[int]:
 def tree_cpu_seconds(root: int) -> float:
     """CPU used by a process and all below it, also by those that have ended and been waited for."""
     stats = (_read(f"{pid}/stat") for pid in tree(root))
-    return sum(parse_tree_ticks(stat) for stat in stats if stat) / _TICK
+    return sum(parse_ticks(stat) for stat in stats if stat) / _TICK
 
 
 def peak_bytes(pids: Iterable[int]) -> int:

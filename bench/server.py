@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from bench.errors import BenchError
-from bench.measure import cpu_seconds, wait_until
+from bench.measure import tree_cpu_seconds, wait_until
 from e2e.cluster.build import Programs
 
 BUCKET = "bench"
@@ -124,7 +124,7 @@ class S3Server:
 
     def cpu_seconds(self) -> float:
         """CPU that the server has used."""
-        return cpu_seconds([self._process.pid]) if self._process is not None else 0.0
+        return tree_cpu_seconds(self._process.pid) if self._process is not None else 0.0
 
     def written(self) -> int:
         """Bytes that the server has written anywhere so far: answers and its log."""

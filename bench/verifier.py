@@ -103,7 +103,7 @@ class _Kept(Generic[_T]):
         return number, self._kept[number]
 
 
-class _Reader:
+class Reader:
     """One process's ways to read, each of one file. They return whether the bytes were right."""
 
     def __init__(self, root: str, corpus: Corpus, chance: random.Random) -> None:
@@ -168,9 +168,10 @@ def _watch_for_stop(stopped: threading.Event) -> None:
     stopped.set()
 
 
-def _verify(reader: _Reader, files: int, chance: random.Random, stopped: threading.Event) -> Verdict:
+def verify(reader: Reader, files: int, chance: random.Random, stopped: Callable[[], bool]) -> Verdict:
+    """Read this and that until ``stopped``; what was seen."""
     verdict, ways = Verdict(), reader.ways()
-    while not stopped.is_set():
+    while not stopped():
         way, number = chance.choice(ways), chance.randrange(files)
         start = time.monotonic()
         try:
@@ -187,10 +188,10 @@ def main() -> None:
     """The reader process: folder, seed and corpus as arguments; it stops at a line on standard input and says what it saw."""
     root, seed, corpus = sys.argv[1], int(sys.argv[2]), Corpus(**json.loads(sys.argv[3]))
     chance, stopped = random.Random(seed), threading.Event()
-    reader = _Reader(root, corpus, chance)
+    reader = Reader(root, corpus, chance)
     threading.Thread(target=_watch_for_stop, args=(stopped,), daemon=True).start()
     print("ready", flush=True)
-    print(json.dumps(asdict(_verify(reader, corpus.files, chance, stopped))), flush=True)
+    print(json.dumps(asdict(verify(reader, corpus.files, chance, stopped.is_set))), flush=True)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ def measure(bed: Bed) -> Iterator[Row]:
     gpus = bed.scale.gpus
     missing = [peer for peer in PEERS if not installed(peer)]
     if missing:
-        bed.say(f"gpus: not installed, so not measured: {', '.join(missing)}")
+        bed.say(f"gpus: not measured: {', '.join(missing)}; apt-get install s3fs rclone brings them")
     subjects = [NATIVE, WARMING, ON_DEMAND, *(peer for peer in PEERS if peer not in missing)]
     with bed.corpus("gpus", gpus.corpus) as prefix, bed.native(prefix) as native:
         for count in gpus.counts:

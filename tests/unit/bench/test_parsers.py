@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from bench.machine import file_system
-from bench.measure import Memory, Peak, parse_rollup, parse_ticks
-from bench.server import Asked, Request, parse_log
+from bench.measure import Memory, Peak, below, parse_parent, parse_peak, parse_rollup, parse_ticks
+from bench.server import Asked, Request, parse_log, sent_bytes
 
 LOG = """\
 log starts 2026-11-21 10:35:39.848723534 +0000 UTC m=+0.024036926
@@ -26,8 +26,35 @@ def test_gets_and_lists_are_counted_apart() -> None:
     assert (asked.gets, asked.lists, asked.fetched["a"]) == (2, 1, 2)
 
 
+STAT = "42 (a (b) c) S 7 42 42 0 -1 4194560 100 0 0 0 70 30 5 6 20 0 1 0 5 6 7"
+
+
 def test_processor_time_is_found_behind_a_name_with_brackets_and_blanks() -> None:
-    assert parse_ticks("42 (a (b) c) S 1 42 42 0 -1 4194560 100 0 0 0 70 30 0 0 20 0 1 0 5 6 7") == 100
+    assert parse_ticks(STAT) == 70 + 30 + 5 + 6
+
+
+def test_the_parent_is_found_behind_a_name_with_brackets_and_blanks() -> None:
+    assert parse_parent(STAT) == 7
+
+
+def test_a_tree_holds_children_of_children_and_nobody_else() -> None:
+    assert below(2, {1: 0, 2: 1, 3: 2, 4: 3, 5: 1}) == {2, 3, 4}
+
+
+def test_the_highest_memory_is_given_in_bytes() -> None:
+    assert parse_peak("Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t 1 kB\n") == 2048 * 1024
+
+
+def test_a_process_that_is_ending_has_no_memory() -> None:
+    assert parse_peak("Name:\tx\nState:\tZ (zombie)\n") == 0
+
+
+def test_what_surrounds_a_body_is_not_counted_as_sent() -> None:
+    assert abs(sent_bytes(written=10 * (114_660 + 1_350), requests=10) / (10 * 114_660) - 1) < 0.001
+
+
+def test_requests_without_a_body_send_nothing() -> None:
+    assert sent_bytes(written=1_000, requests=1) == 0
 
 
 def test_memory_is_given_in_bytes() -> None:

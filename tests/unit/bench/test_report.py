@@ -2,12 +2,33 @@
 
 import pytest
 
-from bench.report import Machine, Report, Row, from_json, markdown, number, ratio, spread, table, to_json
+from bench.bars import Bar, Reason, Verdict
+from bench.page import markdown
+from bench.report import (
+    Cost,
+    Machine,
+    Report,
+    Row,
+    cost_in_words,
+    from_json,
+    number,
+    ratio,
+    spread,
+    table,
+    to_json,
+)
 
 IDLE = Machine("6.18.44", 2, 24, "3.11.7", "ext4", load_before=0.1)
 BUSY = Machine("6.18.44", 2, 24, "3.11.7", "ext4", load_before=5.0)
 NATIVE = Row("B1", "1 reader", "native", "files/s", (1000.0, 800.0, 1200.0), "native")
-OURS = Row("B1", "1 reader", "Stoker bind", "files/s", (950.0,), "native", "read-only")
+COST = Cost(cpu=1.5, server_cpu=0.5, gets=1000, sent=2_000_000, peak_rss=206_000_000)
+OURS = Row("B1", "1 reader", "Stoker native", "files/s", (950.0,), "native", "read-only", (COST,))
+BAR = Bar("b1", "B1", "as fast as the disk", 0.95, True, "files/s", of_ratio=True)
+MISSED = Verdict(BAR, 0.5, "1 reader")
+
+
+def page(*verdicts: Verdict, machine: Machine = IDLE, picture: str = "", **reasons: Reason) -> str:
+    return markdown(report(machine), verdicts, reasons, picture)
 
 
 def report(machine: Machine = IDLE) -> Report:
@@ -65,19 +86,55 @@ def test_json_keeps_every_sample() -> None:
     assert from_json(to_json(report())) == report()
 
 
+def test_costs_are_told_as_medians() -> None:
+    costs = [COST, Cost(0.5, 0.1, 900, 1_000_000, 100_000_000), Cost(2.5, 0.9, 1100, 3_000_000, 300_000_000)]
+    assert cost_in_words(costs) == "CPU 1.50 s, server 0.50 s; 1,000 GETs, 2.00 MB, 206 MB RSS"
+
+
+def test_a_cost_without_a_process_has_no_memory() -> None:
+    assert "RSS" not in cost_in_words([Cost(0.0, 0.5, 1, 1, 0)])
+
+
 def test_the_page_has_a_line_for_each_row() -> None:
-    assert (
-        "| 1 reader | Stoker bind | 950 | files/s | 1 | 0.95 x native | read-only |" in markdown(report()).splitlines()
-    )
+    words = cost_in_words([COST])
+    line = f"| 1 reader | Stoker native | 950 | files/s | 1 | 0.95 x native | {words} | read-only |"
+    assert line in page().splitlines()
 
 
 def test_the_page_names_the_command_that_made_it() -> None:
-    assert "`python -m bench run`" in markdown(report())
+    assert "`python -m bench run`" in page()
 
 
 def test_the_page_says_that_others_had_the_processor_too() -> None:
-    assert "busy with other work (load average 5.0" in markdown(report(BUSY))
+    assert "busy with other work (load average 5.0" in page(machine=BUSY)
 
 
 def test_the_page_of_an_idle_machine_says_so() -> None:
-    assert "idle before the run" in markdown(report())
+    assert "idle before the run" in page()
+
+
+def test_a_bar_that_is_met_is_said_to_be() -> None:
+    line = "| B1 | as fast as the disk | >= 0.95 x | 0.96 (1 reader) | yes |  |"
+    assert line in page(Verdict(BAR, 0.96, "1 reader")).splitlines()
+
+
+def test_a_bar_that_is_met_needs_no_reason() -> None:
+    assert "slow disk" not in page(Verdict(BAR, 0.96, ""), b1=Reason("A slow disk.", "Another."))
+
+
+def test_a_missed_bar_stands_with_its_reason() -> None:
+    assert "| **no** | A slow disk. Another disk. |" in page(MISSED, b1=Reason("A slow disk.", "Another disk."))
+
+
+def test_a_missed_bar_without_a_reason_says_so() -> None:
+    assert "| **no** | not explained yet |" in page(MISSED)
+
+
+def test_what_was_not_measured_is_neither_met_nor_missed() -> None:
+    assert "|  | not measured |  |" in page(Verdict(BAR, None, ""))
+
+
+def test_the_picture_stands_with_the_training() -> None:
+    rows = (Row("gpus", "1 GPU, epoch 1", "native", "images/s", (1.0,)),)
+    text = markdown(Report("c", IDLE, rows), [], {}, "img/gpus.svg")
+    assert "](img/gpus.svg)" in text.partition("## Training")[2]

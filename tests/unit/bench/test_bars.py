@@ -1,0 +1,76 @@
+"""Bars are judged by the figures alone."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import bench
+from bench.bars import BARS, Bar, judge, reasons
+from bench.report import TITLES, Row
+
+RATIO = Bar("r", "B1", "as native", 0.95, True, "files/s", "Stoker", "warm", of_ratio=True)
+MOST = Bar("m", "B1", "few", 2, False, "GETs")
+
+
+def row(subject: str, *samples: float, case: str = "warm", unit: str = "files/s") -> Row:
+    return Row("B1", case, subject, unit, samples, "native")
+
+
+def test_the_median_decides_not_the_extremes() -> None:
+    (verdict,) = judge([row("native", 100.0), row("Stoker", 1.0, 96.0, 97.0)], [RATIO])
+    assert (verdict.value, verdict.met) == (0.96, True)
+
+
+def test_the_worst_row_decides() -> None:
+    rows = [row(name, rate, case=case) for case, rate in (("warm 1", 90.0), ("warm 2", 99.0)) for name in ("Stoker",)]
+    rows += [row("native", 100.0, case=case) for case in ("warm 1", "warm 2")]
+    (verdict,) = judge(rows, [RATIO])
+    assert (verdict.case, verdict.met) == ("warm 1", False)
+
+
+def test_the_largest_figure_is_the_worst_where_few_are_wanted() -> None:
+    (verdict,) = judge([row("a", 1.0, unit="GETs"), row("b", 3.0, unit="GETs")], [MOST])
+    assert (verdict.value, verdict.met) == (3.0, False)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [row("other", 1.0), row("Stoker", 1.0, case="cold"), row("Stoker", 1.0, unit="CPU s")],
+    ids=["subject", "case", "unit"],
+)
+def test_rows_of_others_do_not_count(other: Row) -> None:
+    (verdict,) = judge([row("native", 100.0), row("Stoker", 100.0), other], [RATIO])
+    assert verdict.value == 1.0
+
+
+def test_a_figure_at_the_limit_meets_the_bar() -> None:
+    (verdict,) = judge([row("a", 2.0, unit="GETs")], [MOST])
+    assert verdict.met
+
+
+def test_a_ratio_without_its_reference_was_not_measured() -> None:
+    (verdict,) = judge([row("Stoker", 100.0)], [RATIO])
+    assert verdict.met is None
+
+
+def test_a_workload_that_was_not_run_has_no_bars() -> None:
+    assert judge([Row("B2", "", "", "", (1.0,))], [RATIO]) == []
+
+
+def test_every_bar_has_a_key_of_its_own() -> None:
+    assert len({bar.key for bar in BARS}) == len(BARS)
+
+
+def test_every_bar_is_of_a_workload() -> None:
+    assert {bar.workload for bar in BARS} <= set(TITLES)
+
+
+def test_a_reason_of_no_bar_is_refused() -> None:
+    with pytest.raises(ValueError, match="explains b99"):
+        reasons({"b99": {"why": "", "lift": ""}})
+
+
+def test_the_reasons_that_are_kept_are_of_bars() -> None:
+    kept = tomllib.loads((Path(bench.__file__).parent / "reasons.toml").read_text())
+    assert set(reasons(kept)) == set(kept)

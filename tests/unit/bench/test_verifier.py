@@ -1,0 +1,67 @@
+"""What verifying readers see of right, wrong and missing files, in whichever way they read."""
+
+import random
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from bench.objects import paths, write_objects
+from bench.scale import Corpus
+from bench.verifier import Reader, Verdict, verify
+from bench.workloads.partial import hits, off
+
+CORPUS = Corpus(4, 40_000, 2)
+CALLS = 200  # enough that each of 5 ways meets each of 4 files
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_objects(tmp_path, "p", CORPUS)
+    return tmp_path / "p"
+
+
+def after(calls: int) -> Callable[[], bool]:
+    numbers = count()
+    return lambda: next(numbers) >= calls
+
+
+def seen(folder: Path) -> Verdict:
+    chance = random.Random(1)
+    return verify(Reader(str(folder), CORPUS, chance), CORPUS.files, chance, after(CALLS))
+
+
+def test_right_files_give_nothing_to_complain_about(folder: Path) -> None:
+    verdict = seen(folder)
+    assert (verdict.reads, verdict.failed, verdict.wrong, verdict.said) == (CALLS, 0, 0, [])
+
+
+def test_a_flipped_byte_is_found(folder: Path) -> None:
+    target = folder / next(paths(CORPUS))
+    data = bytearray(target.read_bytes())
+    data[20_000] ^= 1
+    target.write_bytes(data)
+    assert seen(folder).wrong > 0
+
+
+def test_a_missing_file_fails(folder: Path) -> None:
+    (folder / next(paths(CORPUS))).unlink()
+    verdict = seen(folder)
+    assert verdict.failed > 0
+    assert "No such file" in verdict.said[0]
+
+
+def test_verdicts_of_readers_add_up() -> None:
+    verdict = Verdict(1, 1, 0, 0.5, ["a", "b"])
+    verdict.add(Verdict(2, 0, 1, 0.2, ["c", "d"]))
+    assert verdict == Verdict(3, 1, 1, 0.5, ["a", "b", "c"])
+
+
+def test_files_that_cost_no_get_are_hits() -> None:
+    assert hits(gets=25, files=100) == 75.0
+
+
+@pytest.mark.parametrize("share", [0.51, 0.49])
+def test_a_share_is_off_in_either_direction(share: float) -> None:
+    assert off(share, 0.5) == pytest.approx(2.0)
