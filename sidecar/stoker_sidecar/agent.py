@@ -5,7 +5,6 @@ import logging
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from importlib.metadata import version
-from pathlib import Path
 
 from stoker_api.dataset import MountMode
 from stoker_api.nodecache import NodeCacheStatus
@@ -14,12 +13,14 @@ from stoker_sidecar.core.commands import Held
 from stoker_sidecar.core.status import Disk, Facts, node_status, steady
 from stoker_sidecar.csi.keeper_client import KeeperClient
 from stoker_sidecar.csi.mounter import Mounter
+from stoker_sidecar.csi.overlays import Overlays
 from stoker_sidecar.csi.publisher import Publisher
 from stoker_sidecar.csi.registration import RegistrationService
 from stoker_sidecar.csi.server import Driver, serve_driver
+from stoker_sidecar.csi.sources import Sources
 from stoker_sidecar.csi.table import JsonMountTable
 from stoker_sidecar.csi.versions import CacheFolders
-from stoker_sidecar.fs import mounts
+from stoker_sidecar.fs import mounts, probe
 from stoker_sidecar.metrics import AgentMetrics
 from stoker_sidecar.node.credentials import CredentialReader
 from stoker_sidecar.node.fetcher_link import FetcherLink
@@ -28,10 +29,9 @@ from stoker_sidecar.node.plan import NodePlan
 from stoker_sidecar.node.promotion import Promoter
 from stoker_sidecar.node.status_writer import StatusWriter
 from stoker_sidecar.node.watcher import follow_node_cache
-from stoker_sidecar.settings import AgentSettings
+from stoker_sidecar.settings import AgentSettings, PathSettings
 
 log = logging.getLogger(__name__)
-FUSE_DEVICE = Path("/dev/fuse")
 # Seconds without the fetcher before it is said aloud: the keeper starts it again within one or two.
 FETCHER_GRACE = 10.0
 
@@ -45,17 +45,19 @@ class Agent:
         self._settings = settings
         self._table = table
         self._plan = NodePlan()
+        self._modes = node_modes(paths, overlay=settings.overlay)
+        overlays = Overlays(paths.metadata_root, paths.mount_root, self._plan.changes.mark)
+        keeper = KeeperClient(paths.keeper_socket)
         self._publisher = Publisher(
             self._plan,
             CacheFolders([paths.cache_root]),
             table,
-            Mounter(KeeperClient(paths.keeper_socket), mounts, table, paths.mount_root),
+            Mounter(Sources(keeper, overlays, table, paths.mount_root, self._modes), mounts, table),
             on_change=self._plan.changes.mark,
             wait_seconds=settings.publish_wait,
         )
         self._metrics = AgentMetrics(self._plan, self._publisher.rows)
         self._version = version("stoker")
-        self._modes = (MountMode.NATIVE, MountMode.FUSE) if FUSE_DEVICE.exists() else (MountMode.NATIVE,)
         self._kube = kube
         self._link = FetcherLink(paths.fetcher_socket, self._plan, self._held)
         self._port = settings.http_port
@@ -84,13 +86,16 @@ class Agent:
                     self._link.run(),
                     CredentialReader(self._kube, self._plan).run(),
                     writer.run(),
-                    Promoter(self._plan, self._publisher).run(),
-                    self._publisher.restore(),
+                    self._keep_mounts(),
                 )
             ]
             await stopping.wait()
             for task in running:
                 task.cancel()
+
+    async def _keep_mounts(self) -> None:
+        await self._publisher.restore()
+        await Promoter(self._plan.changes, self._publisher).run()
 
     def _held(self) -> Held:
         uids = {record.uid for record in self._table.all()}
@@ -134,6 +139,14 @@ class Agent:
         if not self._plan.fetcher_connected:
             return "The fetcher does not answer yet."
         return ""
+
+
+def node_modes(paths: PathSettings, *, overlay: bool) -> tuple[MountMode, ...]:
+    """What this node can mount, best first. Tries overlays for real, and says why where they are not possible."""
+    why = probe.why_no_overlay(paths.metadata_root, paths.mount_root) if overlay else "they are turned off"
+    found = probe.modes(why)
+    log.info("mount modes of this node: %s%s", ", ".join(found), f" (no overlays: {why})" if why else "")
+    return found
 
 
 def _disk_of(status: NodeCacheStatus) -> Disk:

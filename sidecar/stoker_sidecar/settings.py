@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
+OVERLAY = ("Auto", "Off")
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class PathSettings:
 
     kubelet_dir: Path  # /var/lib/kubelet on most distributions
     cache_root: Path  # the nodes' fastest local disk
-    mount_root: Path  # FUSE mounts; shared with the host (Bidirectional)
+    mount_root: Path  # FUSE and overlay mounts; shared with the host (Bidirectional)
     state_dir: Path  # survives the pod, so that its successor knows every mount
     run_dir: Path  # sockets between the sidecar's processes; the pod's alone
 
@@ -43,6 +44,11 @@ class PathSettings:
         """Which volumes are published."""
         return self.state_dir / "mounts.json"
 
+    @property
+    def metadata_root(self) -> Path:
+        """Metadata layers of overlays: an inode for each file. Root's alone, since the agent writes and deletes there as root."""
+        return self.state_dir / "metadata"
+
 
 @dataclass(frozen=True)
 class AgentSettings:
@@ -52,6 +58,7 @@ class AgentSettings:
     paths: PathSettings
     http_port: int  # 8081: health, metrics, manifests
     publish_wait: float  # seconds; well under the 2 minutes that the kubelet gives a call
+    overlay: bool  # False: not even where the node can
     log_level: str
     lifeline_fd: int | None  # None: no keeper started this process
 
@@ -64,6 +71,8 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> A
         parser.error("the name of the node is missing: set NODE_NAME from the downward API (spec.nodeName)")
     if options.log_level.lower() not in LOG_LEVELS:
         parser.error(f"--log-level {options.log_level!r} must be one of {', '.join(LOG_LEVELS)}")
+    if options.overlay not in OVERLAY:
+        parser.error(f"--overlay {options.overlay!r} must be {' or '.join(OVERLAY)}")
     paths = {name: _folder(parser, name, getattr(options, name)) for name in PathSettings.__annotations__}
     kubeconfig = Path(options.kubeconfig) if options.kubeconfig else None
     return AgentSettings(
@@ -71,6 +80,7 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> A
         paths=PathSettings(**paths),
         http_port=options.http_port,
         publish_wait=options.publish_wait,
+        overlay=options.overlay == OVERLAY[0],
         log_level=options.log_level.upper(),
         lifeline_fd=options.lifeline_fd,
     )
@@ -99,7 +109,8 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     flag("kubeconfig", "STOKER_KUBECONFIG", "", "kubeconfig of the cluster; none: the pod's service account")
     flag("kubelet-dir", "STOKER_KUBELET_DIR", "/var/lib/kubelet", "root folder of the kubelet")
     flag("cache-root", "STOKER_CACHE_ROOT", "/var/lib/stoker/cache", "folder of the cached bytes")
-    flag("mount-root", "STOKER_MOUNT_ROOT", "/var/lib/stoker/mnt", "folder of the FUSE mounts")
+    flag("mount-root", "STOKER_MOUNT_ROOT", "/var/lib/stoker/mnt", "folder of the FUSE and overlay mounts")
+    flag("overlay", "STOKER_OVERLAY", OVERLAY[0], f"mount overlays where the node can: {' or '.join(OVERLAY)}")
     flag("state-dir", "STOKER_STATE_DIR", "/var/lib/stoker/state", "folder of what must survive the pod")
     flag("run-dir", "STOKER_RUN_DIR", "/run/stoker", "folder of the sockets between the sidecar's processes")
     flag("http-port", "STOKER_HTTP_PORT", "8081", "port of health, metrics and manifests", int)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from stoker_api.dataset import Source
 from stoker_api.nodecache import NodeDataset, NodeDatasetStatus
+from stoker_sidecar.core.mount_plan import Version
 from stoker_sidecar.core.publish import PublishRequest, VersionOnDisk
 from stoker_sidecar.errors import KeeperUnavailable, MountError
 
@@ -105,6 +106,46 @@ class FakeKeeper:
 
     async def release(self, uid: str, digest: str) -> None:
         self.served.pop((uid, digest), None)
+
+
+@dataclass
+class FakeOverlays:
+    """``begin`` asks for a layer, the test says when it is built by adding to ``ready``; ``shown`` holds what is mounted now."""
+
+    ready: set[Version] = field(default_factory=set)
+    begun: list[Version] = field(default_factory=list)
+    shown: dict[Version, tuple[Path, Path]] = field(default_factory=dict)
+    refuses: bool = False
+
+    def is_ready(self, version: Version) -> bool:
+        return version in self.ready
+
+    def begin(self, version: Version, manifest: Path) -> None:
+        self.begun.append(version)
+
+    def drop(self, version: Version) -> None:
+        self.ready.discard(version)
+
+    def distrust(self, version: Version, why: str) -> None:
+        self.ready.discard(version)
+
+    def built(self) -> tuple[Version, ...]:
+        return tuple(self.ready)
+
+    async def clear_drafts(self) -> None:
+        return
+
+    def show(self, version: Version, tree: Path, fuse: Path) -> Path:
+        if self.refuses:
+            raise MountError(22, "mounting the overlay: Invalid argument")
+        self.shown[version] = (tree, fuse)
+        return Path("/mnt") / version[0] / f"{version[1]}.overlay"
+
+    def hide(self, version: Version) -> None:
+        self.shown.pop(version, None)
+
+    def leftovers(self, used: frozenset[Version]) -> tuple[Version, ...]:
+        return tuple(self.shown.keys() - used)
 
 
 @dataclass

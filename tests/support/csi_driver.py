@@ -2,7 +2,7 @@
 
 import hashlib
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,14 +10,17 @@ from pathlib import Path
 import grpc
 from google.protobuf.message import Message
 
+from stoker_api.dataset import MountMode
 from stoker_sidecar.cache.builder import ManifestBuilder
 from stoker_sidecar.cache.manifest import ManifestInfo
 from stoker_sidecar.core import mountinfo
 from stoker_sidecar.core.objects import ListedObject
 from stoker_sidecar.csi.mounter import Mounter
+from stoker_sidecar.csi.overlays import Overlays
 from stoker_sidecar.csi.ports import Keeper
 from stoker_sidecar.csi.publisher import Publisher
 from stoker_sidecar.csi.server import Driver, serve_driver
+from stoker_sidecar.csi.sources import Sources
 from stoker_sidecar.csi.table import JsonMountTable
 from stoker_sidecar.csi.versions import CacheFolders
 from stoker_sidecar.fs import mounts
@@ -93,14 +96,19 @@ class RunningDriver:
 
 @asynccontextmanager
 async def running_driver(
-    folder: Path, info: ManifestInfo, keeper: Keeper | None = None
+    folder: Path,
+    info: ManifestInfo,
+    keeper: Keeper | None = None,
+    modes: Collection[MountMode] = (MountMode.NATIVE, MountMode.FUSE),
 ) -> AsyncIterator[RunningDriver]:
     """The driver of node ``node-1`` with ``vision/imagenet`` at version ``info`` in its plan."""
     clock = Clock()
     plan = FakePlan(clock)
     plan.add(node_dataset(version=info.digest))
     table = JsonMountTable(folder / "state" / "mounts.json")
-    mounter = Mounter(keeper or FakeKeeper(), mounts, table, folder / "mnt")
+    overlays = Overlays(folder / "state" / "metadata", folder / "mnt", lambda: None)
+    sources = Sources(keeper or FakeKeeper(), overlays, table, folder / "mnt", modes)
+    mounter = Mounter(sources, mounts, table)
     publisher = Publisher(plan, CacheFolders([folder / "cache"]), table, mounter, clock=clock)
     driver = Driver("node-1", "1.2.3", folder / "kubelet")
     calls: list[tuple[str, str]] = []

@@ -43,16 +43,14 @@ class VersionOnDisk:
     bytes: int
     complete: bool
 
-    @property
-    def mode(self) -> MountMode:
-        """How a pod that mounts it now reads: without a daemon in the way as soon as nothing is missing."""
-        return MountMode.NATIVE if self.complete else MountMode.FUSE
-
 
 @dataclass(frozen=True)
 class Published:
-    """A volume that is mounted, or is just being. It keeps its version for life; ``fuse`` says that a FUSE layer lies
-    in its stack (perhaps under a native one), so that the version's FUSE server must live."""
+    """A volume that is mounted, or is just being. It keeps its version for life; ``mode`` is its top layer's.
+
+    ``fuse`` and ``overlay`` say what lies in its stack, perhaps under a better layer, and so must live for files that are
+    open: the version's FUSE server, which an overlay needs too, and its overlay.
+    """
 
     request: PublishRequest
     uid: str
@@ -62,6 +60,7 @@ class Published:
     bytes: int
     mode: MountMode
     fuse: bool
+    overlay: bool = False  # absent in what agents before overlays remembered
 
 
 @dataclass(frozen=True)
@@ -134,7 +133,7 @@ def _why_unlisted(status: NodeDatasetStatus | None) -> str:
     return "its source is being listed (kubectl describe dataset shows how far it is)"
 
 
-def published(request: PublishRequest, choice: Bind) -> Published:
+def published(request: PublishRequest, choice: Bind, mode: MountMode) -> Published:
     """The record of a mount that is about to be made."""
     here = choice.on_disk
     return Published(
@@ -144,8 +143,9 @@ def published(request: PublishRequest, choice: Bind) -> Published:
         folder=here.folder,
         files=here.files,
         bytes=here.bytes,
-        mode=here.mode,
-        fuse=here.mode is MountMode.FUSE,
+        mode=mode,
+        fuse=mode is not MountMode.NATIVE,
+        overlay=mode is MountMode.OVERLAY,
     )
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Protocol
 
 from stoker_api.nodecache import NodeDataset, NodeDatasetStatus
+from stoker_sidecar.core.mount_plan import Version
 from stoker_sidecar.core.publish import Published, VersionOnDisk
 
 
@@ -44,7 +45,38 @@ class Mounts(Protocol):
         """What is mounted at exactly ``target``, bottom first."""
 
     def is_dead(self, target: Path) -> bool:
-        """Whether the top layer is a FUSE file system with no server."""
+        """Whether the top layer has lost the FUSE server that it needs."""
+
+
+class Overlays(Protocol):
+    """Metadata layers and overlay mounts of versions. ``show``, ``hide`` and ``leftovers`` block and raise MountError."""
+
+    def is_ready(self, version: Version) -> bool:
+        """Whether the metadata layer is built and usable."""
+
+    def begin(self, version: Version, manifest: Path) -> None:
+        """Build the layer in the background, once."""
+
+    def drop(self, version: Version) -> None:
+        """Remove the layer in the background."""
+
+    def distrust(self, version: Version, why: str) -> None:
+        """``is_ready`` says no from now on."""
+
+    def built(self) -> tuple[Version, ...]:
+        """Versions that have a layer."""
+
+    async def clear_drafts(self) -> None:
+        """Delete what killed builders left."""
+
+    def show(self, version: Version, tree: Path, fuse: Path) -> Path:
+        """Mount the overlay over a served FUSE mount; where. Idempotent."""
+
+    def hide(self, version: Version) -> None:
+        """Take it off; idempotent."""
+
+    def leftovers(self, used: frozenset[Version]) -> tuple[Version, ...]:
+        """Versions whose overlay is mounted though none of ``used`` is it."""
 
 
 class Versions(Protocol):

@@ -1,4 +1,4 @@
-"""Publishes and unpublishes volumes: waits for plan and manifest, mounts once, remembers, heals and promotes."""
+"""Publishes and unpublishes volumes: waits for plan and manifest, mounts once, remembers, heals and swaps."""
 
 import asyncio
 import logging
@@ -8,6 +8,7 @@ from pathlib import Path
 
 from stoker_api.dataset import MountMode
 from stoker_api.nodecache import NodeMount
+from stoker_sidecar.core.mount_plan import is_settled, users
 from stoker_sidecar.core.publish import (
     Bind,
     Published,
@@ -86,18 +87,28 @@ class Publisher:
         self._wishes.drop(target)
         await self._to_the_end(self._take_off(target))
 
-    async def promote(self, uid: str, digest: str) -> None:
-        """Lay the native tree over the FUSE mounts of a version that is complete; nothing to do is no error."""
+    async def settle(self, uid: str, digest: str) -> bool:
+        """Give every volume of a version the best mount that is possible now; whether all have it."""
         on_disk = await self._find(uid, digest)
-        if on_disk is None or not on_disk.complete:
-            return
-        for record in self._table.all():
-            if (record.uid, record.version) == (uid, digest):
-                await self._to_the_end(self._promote_one(record.request.target, on_disk))
+        if on_disk is None:
+            return True  # nothing better can be said or done; what is mounted stays
+        sources = self._mounter.sources
+        sources.prepare((uid, digest), on_disk)
+        wanted = sources.best((uid, digest), on_disk)
+        for record in users(self._table.all(), (uid, digest)):
+            if not is_settled(record, on_disk, wanted):
+                await self._to_the_end(self._swap_one(record.request.target, on_disk, wanted))
+        return all(is_settled(record, on_disk, wanted) for record in users(self._table.all(), (uid, digest)))
+
+    async def tidy(self) -> None:
+        """Remove metadata layers that are of no more use."""
+        for version in await self._mounter.sources.built():
+            await self._mounter.sources.drop_spent_layer(version, await self._find(*version))
 
     async def restore(self) -> None:
         """After a start: forget volumes whose pods are gone, mount again what lost its mount or server."""
         await asyncio.gather(*(self._restore_one(record.request.target) for record in self._table.all()))
+        await self._mounter.sources.clear_leftovers()
         self._on_change()
 
     async def report(self, volume_id: str, path: Path) -> VolumeReport:
@@ -112,6 +123,10 @@ class Publisher:
         rows = [pending_row(request) for request in self._wishes.current()]
         rows += [mounted_row(record) for record in self._table.all()]
         return tuple({row.volume_id: row for row in rows}.values())
+
+    def versions(self) -> frozenset[tuple[str, str]]:
+        """Versions that are mounted: uid of the Dataset, digest."""
+        return frozenset((record.uid, record.version) for record in self._table.all())
 
     def held(self, uid: str) -> tuple[str, ...]:
         """Versions of a dataset that pods of this node have mounted: they must stay on the disk."""
@@ -152,7 +167,8 @@ class Publisher:
                 return  # another call for the same target was faster
             if not self._wishes.is_current(wish):
                 raise VolumeError(VolumeCode.ABORTED, f"the volume {request.volume_id} was unpublished while it waited")
-            await self._mounter.mount(published(request, choice))
+            mode = self._mounter.sources.best((choice.uid, choice.version), choice.on_disk)
+            await self._mounter.mount(published(request, choice, mode))
             self._wishes.drop(request.target)
 
     async def _again(self, request: PublishRequest) -> None:
@@ -173,15 +189,15 @@ class Publisher:
             await self._mounter.take_off(target)
         self._on_change()
 
-    async def _promote_one(self, target: Path, on_disk: VersionOnDisk) -> None:
+    async def _swap_one(self, target: Path, on_disk: VersionOnDisk, wanted: MountMode) -> None:
         async with self._targets.hold(target):
             record = self._table.get(target)
-            if record is None or record.mode is not MountMode.FUSE:
+            if record is None or is_settled(record, on_disk, wanted):
                 return
             try:
-                await self._mounter.promote(record, on_disk)
+                await self._mounter.swap(record, on_disk, wanted)
             except VolumeError as error:
-                log.warning("volume %s stays on FUSE: %s", record.request.row_id, error)
+                log.warning("volume %s stays on %s: %s", record.request.row_id, record.mode, error)
         self._on_change()
 
     async def _restore_one(self, target: Path) -> None:

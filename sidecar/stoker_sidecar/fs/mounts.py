@@ -6,6 +6,7 @@ from pathlib import Path
 from stoker_sidecar.core import mountinfo
 from stoker_sidecar.core.mountinfo import Mount
 from stoker_sidecar.errors import MountError
+from stoker_sidecar.fs import overlay
 from stoker_sidecar.keep import device
 from stoker_sidecar.keep.bind import bind_read_only
 from stoker_sidecar.keep.syscalls import detach
@@ -45,7 +46,10 @@ def layers(target: Path) -> tuple[Mount, ...]:
 
 
 def is_dead(target: Path) -> bool:
-    """Whether the top layer at ``target`` is a FUSE mount whose keeper is gone. Waits while a live server is slow."""
+    """Whether the top layer at ``target`` has lost the FUSE server that it needs. Waits while a live server is slow."""
+    top = layers(target)[-1:]
+    if top and overlay.is_ours(top[0]):
+        return overlay.is_dead(top[0])
     return device.is_dead(str(target))
 
 

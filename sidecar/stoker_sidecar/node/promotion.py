@@ -1,46 +1,53 @@
-"""Moves pods that started on a cold dataset to the native tree as soon as it is whole."""
+"""Moves running pods to the best mount of their version as soon as it is possible: FUSE, overlay, native; and back if need be."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from typing import Protocol
 
-from stoker_api.dataset import MountMode
-from stoker_api.nodecache import NodeDatasetStatus, NodeMount, NodePhase
-from stoker_sidecar.csi.publisher import Publisher
-from stoker_sidecar.node.plan import NodePlan
+from stoker_sidecar.core.mount_plan import Version
+from stoker_sidecar.node.changes import Changes
 
-# A mount that stays on FUSE though its version is whole was refused by the system: tried again, but not on every change.
+# A swap that the system refused is tried again, but not on every change.
 TRY_AGAIN_SECONDS = 30.0
 
 
-class Promoter:
-    """Watches the plan for versions that became whole."""
+class Volumes(Protocol):
+    """The publisher."""
 
-    def __init__(self, plan: NodePlan, publisher: Publisher, clock: Callable[[], float] = time.monotonic) -> None:
-        self._plan = plan
-        self._publisher = publisher
+    def versions(self) -> frozenset[Version]:
+        """Versions that are mounted."""
+
+    async def settle(self, uid: str, digest: str) -> bool:
+        """Give every volume of a version the best mount that is possible now; whether all have it."""
+
+    async def tidy(self) -> None:
+        """Remove what no mount needs."""
+
+
+class Promoter:
+    """Looks at every mounted version whenever something changed: the fetcher's word, the plan, a layer that was built."""
+
+    def __init__(self, changes: Changes, volumes: Volumes, clock: Callable[[], float] = time.monotonic) -> None:
+        self._changes = changes
+        self._volumes = volumes
         self._clock = clock
-        self._tried: dict[tuple[str, str], float] = {}
+        self._refused: dict[Version, float] = {}
 
     async def run(self) -> None:
         """Until cancelled."""
         while True:
-            token = self._plan.changes.token()
-            for row in promotable(self._plan.rows.values(), self._publisher.rows()):
-                await self._promote(row.uid, row.version)
-            await self._plan.changes.wait(token)
+            token = self._changes.token()
+            await self.settle_all()
+            await self._changes.wait(token, TRY_AGAIN_SECONDS if self._refused else None)
 
-    async def _promote(self, uid: str, version: str) -> None:
-        if self._clock() - self._tried.get((uid, version), float("-inf")) < TRY_AGAIN_SECONDS:
-            return
-        await self._publisher.promote(uid, version)
-        if any((row.uid, row.version) == (uid, version) for row in self._left()):
-            self._tried[(uid, version)] = self._clock()
-
-    def _left(self) -> list[NodeDatasetStatus]:
-        return promotable(self._plan.rows.values(), self._publisher.rows())
-
-
-def promotable(rows: Iterable[NodeDatasetStatus], mounts: Iterable[NodeMount]) -> list[NodeDatasetStatus]:
-    """Datasets that are whole while pods still read them through FUSE."""
-    slow = {(m.dataset_namespace, m.dataset, m.version) for m in mounts if m.mode is MountMode.FUSE}
-    return [row for row in rows if row.phase is NodePhase.WARM and (row.namespace, row.name, row.version) in slow]
+    async def settle_all(self) -> None:
+        """One round."""
+        mounted = self._volumes.versions()
+        self._refused = {version: when for version, when in self._refused.items() if version in mounted}
+        for version in mounted:
+            if self._clock() - self._refused.get(version, float("-inf")) < TRY_AGAIN_SECONDS:
+                continue
+            self._refused.pop(version, None)
+            if not await self._volumes.settle(*version):
+                self._refused[version] = self._clock()
+        await self._volumes.tidy()

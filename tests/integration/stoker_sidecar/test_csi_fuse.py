@@ -112,7 +112,7 @@ async def test_a_promotion_reaches_a_running_container_and_its_open_files_go_on(
             opened = files.enter_context((pod.seen / "labels.csv").open("rb"))
             before = pod.seen.stat().st_dev
             node.complete()
-            await agent.publisher.promote(UID, node.info.digest)
+            await agent.publisher.settle(UID, node.info.digest)
             assert pod.seen.stat().st_dev != before
             assert await asyncio.to_thread(opened.read) == FILES["labels.csv"]
             assert pod.read() == FILES
@@ -122,7 +122,7 @@ async def test_unpublish_after_a_promotion_leaves_no_mount_and_no_server(node: N
     async with node.keeper(), node.agent() as agent:
         await agent.publisher.publish(node.request)
         node.complete()
-        await agent.publisher.promote(UID, node.info.digest)
+        await agent.publisher.settle(UID, node.info.digest)
         await agent.publisher.unpublish(node.request.target)
         assert mounts.layers(node.request.target) == ()
         assert mounts.layers(node.folder / "mnt" / UID / node.info.digest) == ()

@@ -13,6 +13,7 @@ from stoker_sidecar.core.publish import PublishRequest
 from stoker_sidecar.csi.mounter import Mounter
 from stoker_sidecar.csi.pending import FORGET_SECONDS
 from stoker_sidecar.csi.publisher import Publisher
+from stoker_sidecar.csi.sources import Sources
 from stoker_sidecar.csi.table import JsonMountTable
 from stoker_sidecar.errors import VolumeCode, VolumeError
 from tests.fakes.csi import (
@@ -21,6 +22,7 @@ from tests.fakes.csi import (
     Clock,
     FakeKeeper,
     FakeMounts,
+    FakeOverlays,
     FakePlan,
     FakeVersions,
     node_dataset,
@@ -37,7 +39,9 @@ class Node:
     clock: Clock = field(default_factory=Clock)
     versions: FakeVersions = field(default_factory=FakeVersions)
     keeper: FakeKeeper = field(default_factory=FakeKeeper)
+    overlays: FakeOverlays = field(default_factory=FakeOverlays)
     mounts: FakeMounts = field(default_factory=FakeMounts)
+    modes: tuple[MountMode, ...] = (MountMode.NATIVE, MountMode.OVERLAY, MountMode.FUSE)
     changes: int = 0
 
     def __post_init__(self) -> None:
@@ -46,7 +50,8 @@ class Node:
 
     def restart(self) -> None:
         table = JsonMountTable(self.folder / "mounts.json")
-        mounter = Mounter(self.keeper, self.mounts, table, Path("/mnt"))
+        sources = Sources(self.keeper, self.overlays, table, Path("/mnt"), self.modes)
+        mounter = Mounter(sources, self.mounts, table)
         self.publisher = Publisher(
             self.plan, self.versions, table, mounter, on_change=self._changed, clock=self.clock, wait_seconds=50
         )
@@ -72,6 +77,8 @@ def node(tmp_path: Path) -> Node:
 
 TREE = Path(f"/cache/datasets/{UID}/versions/{DIGEST}/tree")
 FUSE = Path(f"/mnt/{UID}/{DIGEST}")
+OVERLAY = Path(f"/mnt/{UID}/{DIGEST}.overlay")
+VERSION = (UID, DIGEST)
 
 
 async def refused(call: Callable[[], object]) -> VolumeError:
@@ -199,7 +206,7 @@ async def test_unpublish_takes_off_every_layer_and_the_folder(node: Node) -> Non
     node.planned(complete=False)
     await node.publisher.publish(node.request())
     node.versions.add(complete=True)
-    await node.publisher.promote(UID, DIGEST)
+    await node.publisher.settle(UID, DIGEST)
     await node.publisher.unpublish(node.request().target)
     assert (node.stack(), node.request().target.exists(), node.publisher.rows()) == ([], False, ())
 
@@ -232,7 +239,7 @@ async def test_a_completed_version_is_laid_over_fuse_and_the_server_stays_for_op
     node.planned(complete=False)
     await node.publisher.publish(node.request())
     node.versions.add(complete=True)
-    await node.publisher.promote(UID, DIGEST)
+    await node.publisher.settle(UID, DIGEST)
     assert (node.stack(), node.keeper.served) == ([FUSE, TREE], {(UID, DIGEST): FUSE})
     assert node.publisher.rows()[0].mode is MountMode.NATIVE
 
@@ -242,14 +249,14 @@ async def test_a_promotion_happens_once(node: Node) -> None:
     await node.publisher.publish(node.request())
     node.versions.add(complete=True)
     for _ in range(2):
-        await node.publisher.promote(UID, DIGEST)
+        await node.publisher.settle(UID, DIGEST)
     assert node.stack() == [FUSE, TREE]
 
 
 async def test_an_incomplete_version_is_not_promoted(node: Node) -> None:
     node.planned(complete=False)
     await node.publisher.publish(node.request())
-    await node.publisher.promote(UID, DIGEST)
+    await node.publisher.settle(UID, DIGEST)
     assert node.stack() == [FUSE]
 
 
@@ -258,7 +265,7 @@ async def test_a_promotion_that_fails_leaves_the_pod_on_fuse(node: Node) -> None
     await node.publisher.publish(node.request())
     node.versions.add(complete=True)
     node.mounts.refuses = True
-    await node.publisher.promote(UID, DIGEST)
+    await node.publisher.settle(UID, DIGEST)
     assert (node.stack(), node.publisher.rows()[0].mode) == ([FUSE], MountMode.FUSE)
 
 
@@ -393,3 +400,134 @@ async def test_every_change_of_the_rows_is_announced(node: Node) -> None:
     after_publish = node.changes
     await node.publisher.unpublish(node.request().target)
     assert 0 < after_publish < node.changes
+
+
+async def test_a_cold_volume_starts_on_fuse_and_a_metadata_layer_is_asked_for(node: Node) -> None:
+    node.planned(complete=False)
+    await node.publisher.publish(node.request())
+    await node.publisher.settle(UID, DIGEST)
+    assert (node.stack(), node.overlays.begun) == ([FUSE], [VERSION])
+
+
+async def test_a_volume_is_swapped_to_the_overlay_when_its_layer_is_built(node: Node) -> None:
+    node.planned(complete=False)
+    await node.publisher.publish(node.request())
+    node.overlays.ready.add(VERSION)
+    assert await node.publisher.settle(UID, DIGEST)
+    assert (node.stack(), node.publisher.rows()[0].mode) == ([FUSE, OVERLAY], MountMode.OVERLAY)
+
+
+async def test_a_new_volume_takes_the_overlay_at_once_when_the_layer_is_there(node: Node) -> None:
+    node.planned(complete=False)
+    node.overlays.ready.add(VERSION)
+    await node.publisher.publish(node.request())
+    assert (node.stack(), node.keeper.served) == ([OVERLAY], {VERSION: FUSE})
+
+
+async def test_a_node_that_cannot_overlay_builds_no_layer(node: Node) -> None:
+    node.modes = (MountMode.NATIVE, MountMode.FUSE)
+    node.restart()
+    node.planned(complete=False)
+    await node.publisher.publish(node.request())
+    assert await node.publisher.settle(UID, DIGEST)
+    assert node.overlays.begun == []
+
+
+async def test_an_overlay_that_is_refused_leaves_the_volume_on_fuse_for_good(node: Node) -> None:
+    node.planned(complete=False)
+    node.overlays.ready.add(VERSION)
+    node.overlays.refuses = True
+    await node.publisher.publish(node.request())
+    assert (node.stack(), node.publisher.rows()[0].mode) == ([FUSE], MountMode.FUSE)
+
+
+async def test_an_overlay_becomes_native_and_stays_mounted_for_files_that_are_open(node: Node) -> None:
+    node.planned(complete=False)
+    node.overlays.ready.add(VERSION)
+    await node.publisher.publish(node.request())
+    node.versions.add(complete=True)
+    await node.publisher.settle(UID, DIGEST)
+    assert (node.stack(), list(node.overlays.shown), list(node.keeper.served)) == (
+        [OVERLAY, TREE],
+        [VERSION],
+        [VERSION],
+    )
+
+
+async def test_the_overlay_and_its_server_live_until_the_last_volume_is_gone(node: Node) -> None:
+    node.planned(complete=False)
+    node.overlays.ready.add(VERSION)
+    for pod in ("a", "b"):
+        await node.publisher.publish(node.request(pod))
+    await node.publisher.unpublish(node.request("a").target)
+    after_first = (list(node.overlays.shown), list(node.keeper.served))
+    await node.publisher.unpublish(node.request("b").target)
+    assert (after_first, node.overlays.shown, node.keeper.served) == (([VERSION], [VERSION]), {}, {})
+
+
+async def test_a_native_volume_whose_version_turns_out_damaged_is_covered_by_what_can_still_read_it(node: Node) -> None:
+    node.planned(complete=True)
+    await node.publisher.publish(node.request())
+    node.versions.add(complete=False)
+    await node.publisher.settle(UID, DIGEST)
+    assert (node.stack(), node.publisher.rows()[0].mode) == ([TREE, FUSE], MountMode.FUSE)
+
+
+async def test_a_version_that_left_the_disk_keeps_its_mounts(node: Node) -> None:
+    node.planned(complete=True)
+    await node.publisher.publish(node.request())
+    node.versions.versions.clear()
+    assert await node.publisher.settle(UID, DIGEST)
+    assert node.stack() == [TREE]
+
+
+async def test_a_swap_that_is_refused_is_told_and_can_be_tried_again(node: Node) -> None:
+    node.planned(complete=False)
+    await node.publisher.publish(node.request())
+    node.versions.add(complete=True)
+    node.mounts.refuses = True
+    refused_at_first = await node.publisher.settle(UID, DIGEST)
+    node.mounts.refuses = False
+    assert (refused_at_first, await node.publisher.settle(UID, DIGEST)) == (False, True)
+
+
+@pytest.mark.parametrize(("complete", "kept"), [(False, {VERSION}), (True, set())])
+async def test_a_metadata_layer_is_removed_when_nobody_uses_it_and_the_version_is_whole(
+    node: Node, complete: bool, kept: set[tuple[str, str]]
+) -> None:
+    node.planned(complete=complete)
+    node.overlays.ready.add(VERSION)
+    await node.publisher.tidy()
+    assert node.overlays.ready == kept
+
+
+async def test_a_metadata_layer_is_kept_under_an_overlay_whose_version_is_whole(node: Node) -> None:
+    node.planned(complete=False)
+    node.overlays.ready.add(VERSION)
+    await node.publisher.publish(node.request())
+    node.versions.add(complete=True)
+    await node.publisher.tidy()
+    assert node.overlays.ready == {VERSION}
+
+
+async def test_an_overlay_that_no_volume_needs_is_taken_off_at_start(node: Node) -> None:
+    node.overlays.shown[VERSION] = (TREE, FUSE)
+    node.keeper.served[VERSION] = FUSE
+    await node.publisher.restore()
+    assert (node.overlays.shown, node.keeper.served) == ({}, {})
+
+
+async def test_a_dead_overlay_is_mounted_anew_over_a_server_that_answers(node: Node) -> None:
+    node.planned(complete=False)
+    node.overlays.ready.add(VERSION)
+    await node.publisher.publish(node.request())
+    node.keeper.served.clear()
+    node.overlays.shown.clear()
+    node.mounts.dead.add(node.request().target)
+    node.restart()
+    await node.publisher.restore()
+    assert (node.stack(), list(node.keeper.served), list(node.overlays.shown)) == (
+        [OVERLAY, OVERLAY],
+        [VERSION],
+        [VERSION],
+    )

@@ -84,15 +84,16 @@ def test_access_is_by_namespace_or_pattern(namespace: str, allowed: tuple[str, .
 
 
 @pytest.mark.parametrize(
-    ("on_disk", "mode", "fuse"), [(ON_DISK, MountMode.FUSE, True), (WHOLE, MountMode.NATIVE, False)]
+    ("mode", "fuse", "overlay"),
+    [(MountMode.NATIVE, False, False), (MountMode.FUSE, True, False), (MountMode.OVERLAY, True, True)],
 )
-def test_only_a_complete_version_is_mounted_natively(on_disk: object, mode: MountMode, fuse: bool) -> None:
-    record = published(publish_request(), Bind(UID, DIGEST, on_disk))  # type: ignore[arg-type]  # from the table above
-    assert (record.mode, record.fuse) == (mode, fuse)
+def test_a_record_tells_what_its_mode_needs(mode: MountMode, fuse: bool, overlay: bool) -> None:
+    record = published(publish_request(), Bind(UID, DIGEST, ON_DISK), mode)
+    assert (record.mode, record.fuse, record.overlay) == (mode, fuse, overlay)
 
 
 def test_a_mounted_row_names_pod_version_and_mode() -> None:
-    row = mounted_row(published(publish_request(), Bind(UID, DIGEST, WHOLE)))
+    row = mounted_row(published(publish_request(), Bind(UID, DIGEST, WHOLE), MountMode.NATIVE))
     assert (row.phase, row.version, row.mode, row.pod_uid) == (
         MountPhase.MOUNTED,
         DIGEST,
@@ -107,14 +108,14 @@ def test_rows_of_two_pods_with_one_persistent_volume_have_different_ids() -> Non
 
 
 def test_a_dead_mount_is_reported_as_trouble() -> None:
-    record = published(publish_request(), Bind(UID, DIGEST, ON_DISK))
+    record = published(publish_request(), Bind(UID, DIGEST, ON_DISK), MountMode.FUSE)
     assert "does not answer" in report(record, True, None).trouble
 
 
 def test_a_store_that_fails_is_trouble_for_fuse_and_none_for_native() -> None:
     status = dataset_status(error=NodeError(reason=Reason.SERVER_ERROR, message="The store is down."))
     troubles = [
-        report(published(publish_request(), Bind(UID, DIGEST, disk)), False, status).trouble
-        for disk in (ON_DISK, WHOLE)
+        report(published(publish_request(), Bind(UID, DIGEST, ON_DISK), mode), False, status).trouble
+        for mode in (MountMode.FUSE, MountMode.NATIVE)
     ]
     assert troubles == ["The store is down.", ""]

@@ -1,0 +1,131 @@
+"""The overlays of a node: their metadata layers, built and removed by child processes, and one mount for each version."""
+
+import asyncio
+import logging
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+
+from stoker_sidecar.core import mountinfo
+from stoker_sidecar.core.mount_plan import Version
+from stoker_sidecar.errors import MountError
+from stoker_sidecar.fs import metadata_layer, overlay
+
+log = logging.getLogger(__name__)
+
+_PROGRAM = "stoker_sidecar.fs.metadata_layer"
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class Overlays:
+    """All methods but ``show``, ``hide`` and ``leftovers`` run in one event loop; those three block and run in threads.
+
+    Layers lie in ``metadata_root``/<boot id>/<uid>/<digest>: none is used after a reboot, when nobody knows what reached the
+    disk. ``on_ready`` is called when a layer was built.
+    """
+
+    def __init__(self, metadata_root: Path, mount_root: Path, on_ready: Callable[[], None]) -> None:
+        self._metadata_root = metadata_root
+        self._root = metadata_root / _BOOT_ID.read_text().strip()
+        self._mount_root = mount_root
+        self._on_ready = on_ready
+        self._failed: set[Version] = set()
+        self._working: dict[Version, asyncio.Task[None]] = {}
+
+    def is_ready(self, version: Version) -> bool:
+        """Whether the metadata layer is built and usable."""
+        return version not in self._failed and version not in self._working and self._layer(version).is_dir()
+
+    def begin(self, version: Version, manifest: Path) -> None:
+        """Build the layer in the background, once; one that failed is not tried again before the agent's next start."""
+        if version not in self._failed and version not in self._working:
+            self._work(version, self._build(version, manifest))
+
+    def drop(self, version: Version) -> None:
+        """Remove the layer in the background."""
+        if version not in self._working:
+            self._work(version, self._remove(self._layer(version)))
+
+    def distrust(self, version: Version, why: str) -> None:
+        """Mounting it failed: ``is_ready`` says no from now on."""
+        log.warning("no overlay of dataset %s, version %s, until the agent starts again: %s", *version, why)
+        self._failed.add(version)
+
+    def built(self) -> tuple[Version, ...]:
+        """Versions that have a layer."""
+        folders = [folder for folder in self._root.glob("*/*") if not metadata_layer.is_draft(folder)]
+        return tuple((folder.parent.name, folder.name) for folder in folders)
+
+    async def clear_drafts(self) -> None:
+        """After a start: delete what a killed builder left, and the layers of earlier boots."""
+        old = [folder for folder in self._metadata_root.glob("*") if folder != self._root]
+        for folder in (*old, *self._root.glob("*/*")):
+            if folder in old or metadata_layer.is_draft(folder):
+                await self._remove(folder)
+
+    def show(self, version: Version, tree: Path, fuse: Path) -> Path:
+        """Mount the overlay over a served FUSE mount; where. Idempotent. Raises MountError."""
+        mountpoint = self._mountpoint(version)
+        overlay.show(overlay.Layers(self._layer(version), tree, fuse), mountpoint)
+        return mountpoint
+
+    def hide(self, version: Version) -> None:
+        """Take it off; no error when it is not there. Raises MountError."""
+        overlay.hide(self._mountpoint(version))
+
+    def leftovers(self, used: frozenset[Version]) -> tuple[Version, ...]:
+        """Versions whose overlay is mounted though none of ``used`` is it, as an agent that was killed leaves them."""
+        rows = mountinfo.below(Path("/proc/self/mountinfo").read_text(errors="surrogateescape"), str(self._mount_root))
+        targets = [Path(row.target) for row in rows if overlay.is_ours(row)]
+        shown = {(one.parent.name, one.name.removesuffix(overlay.SUFFIX)) for one in targets}
+        return tuple(shown - used)
+
+    def _layer(self, version: Version) -> Path:
+        uid, digest = version
+        return self._root / uid / digest
+
+    def _mountpoint(self, version: Version) -> Path:
+        uid, digest = version
+        return self._mount_root / uid / (digest + overlay.SUFFIX)
+
+    def _work(self, version: Version, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._working[version] = task
+
+        def done(_: "asyncio.Task[None]") -> None:
+            del self._working[version]
+            self._on_ready()
+
+        task.add_done_callback(done)
+
+    async def _build(self, version: Version, manifest: Path) -> None:
+        if self._layer(version).is_dir():
+            return
+        try:
+            await _run("--folder", str(self._layer(version)), "--manifest", str(manifest))
+        except MountError as error:
+            self.distrust(version, error.message)
+
+    async def _remove(self, folder: Path) -> None:
+        try:
+            await _run("--folder", str(folder))
+        except MountError as error:
+            log.warning("the metadata layer %s was not removed: %s", folder, error)
+
+
+async def _run(*arguments: str) -> None:
+    """The builder program, to its end. Raises MountError with its last words."""
+    command = (sys.executable, "-m", _PROGRAM, *arguments)
+    try:
+        process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
+    except OSError as error:
+        raise MountError(error.errno or 0, f"starting {_PROGRAM}: {error.strerror}") from error
+    try:
+        _, said = await process.communicate()
+    except asyncio.CancelledError:
+        process.kill()
+        await process.wait()
+        raise
+    if process.returncode != 0:
+        last = said.decode(errors="replace").strip().splitlines()[-1:]
+        raise MountError(0, "".join(last) or f"{_PROGRAM} ended with {process.returncode}")
