@@ -5,12 +5,13 @@ import logging
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from importlib.metadata import version
+from pathlib import Path
 
 from stoker_api.dataset import MountMode
 from stoker_api.nodecache import NodeCacheStatus
 from stoker_kube.api import Kube
 from stoker_sidecar.core.commands import Held
-from stoker_sidecar.core.status import Disk, Facts, node_status, steady
+from stoker_sidecar.core.status import Disk, Facts, node_status, steady, steady_folders
 from stoker_sidecar.csi.keeper_client import KeeperClient
 from stoker_sidecar.csi.mounter import Mounter
 from stoker_sidecar.csi.overlays import Overlays
@@ -25,6 +26,7 @@ from stoker_sidecar.metrics import AgentMetrics
 from stoker_sidecar.node.credentials import CredentialReader
 from stoker_sidecar.node.fetcher_link import FetcherLink
 from stoker_sidecar.node.http import NodeHttp, serve_http
+from stoker_sidecar.node.notices import NoticeTeller
 from stoker_sidecar.node.plan import NodePlan
 from stoker_sidecar.node.promotion import Promoter
 from stoker_sidecar.node.status_writer import StatusWriter
@@ -45,12 +47,13 @@ class Agent:
         self._settings = settings
         self._table = table
         self._plan = NodePlan()
+        self._folders = CacheFolders([Path(folder.path) for folder in settings.cache], self._plan.in_service)
         self._modes = node_modes(paths, overlay=settings.overlay)
         overlays = Overlays(paths.metadata_root, paths.mount_root, self._plan.changes.mark)
         keeper = KeeperClient(paths.keeper_socket)
         self._publisher = Publisher(
             self._plan,
-            CacheFolders([paths.cache_root]),
+            self._folders,
             table,
             Mounter(Sources(keeper, overlays, table, paths.mount_root, self._modes), mounts, table),
             on_change=self._plan.changes.mark,
@@ -66,7 +69,7 @@ class Agent:
     async def run(self, stopping: asyncio.Event) -> None:
         """Serve until ``stopping`` is set; stops within about 3 s. Raises OSError when a socket or port cannot be had."""
         async with AsyncExitStack() as stack:
-            http = NodeHttp(self._settings.paths.cache_root, self._not_ready, self._metrics.render)
+            http = NodeHttp(self._folders, self._not_ready, self._metrics.render)
             await stack.enter_async_context(serve_http(http.application(), self._port))
             driver = Driver(self._settings.node.name, self._version, self._settings.paths.kubelet_dir)
             self._registration = await stack.enter_async_context(
@@ -86,6 +89,7 @@ class Agent:
                     self._link.run(),
                     CredentialReader(self._kube, self._plan).run(),
                     writer.run(),
+                    NoticeTeller(self._kube, name, self._plan).run(),
                     self._keep_mounts(),
                 )
             ]
@@ -112,6 +116,7 @@ class Agent:
             leftovers=plan.leftovers,
             mounts=self._publisher.rows(),
             disk=steady(plan.disk, _disk_of(written)) if written else plan.disk,
+            folders=steady_folders(plan.folders, written.cache_folders) if written else plan.folders,
             modes=self._modes,
             address=_host_port(self._settings.node.address, self._port),
             version=self._version,

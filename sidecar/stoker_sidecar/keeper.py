@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.keep.arguments import Settings, parse
@@ -40,20 +41,32 @@ class _Household:
 
 def _prepare_folders(settings: Settings) -> None:
     """The sockets' folder is sticky: fetcher and servers may add a socket there, but not replace the keeper's."""
-    for folder, mode in ((settings.run_dir, 0o1770), (settings.cache_root, 0o755)):
-        folder.mkdir(parents=True, exist_ok=True)
-        folder.chmod(mode)
+    settings.run_dir.mkdir(parents=True, exist_ok=True)
+    settings.run_dir.chmod(0o1770)
     settings.mount_root.mkdir(parents=True, exist_ok=True)  # perhaps someone's own, so its mode stays
+    for folder in settings.cache:
+        _prepare_cache(Path(folder.path), settings.run_as)
     if settings.run_as is not None:
         os.chown(settings.run_dir, -1, settings.run_as)
-        os.chown(settings.cache_root, settings.run_as, settings.run_as)
+
+
+def _prepare_cache(folder: Path, owner: int | None) -> None:
+    """A folder that cannot be made is no reason to stop: the fetcher reports it and uses the others."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o755)
+        if owner is not None:
+            os.chown(folder, owner, owner)
+    except OSError as error:
+        _log.error("the cache folder %s cannot be prepared: %s", folder, error)
 
 
 def _household(settings: Settings) -> _Household:
     reaper = Reaper()
     reaper.install()
     adopt_orphans()
-    options = ["--socket", str(settings.fetcher_socket), "--root", str(settings.cache_root)]
+    options = ["--socket", str(settings.fetcher_socket)]
+    options += [word for folder in settings.cache for word in ("--root", str(folder))]
     options += ["--log-level", settings.log_level]
     fetcher = Start([*settings.fetcher_command, *options], settings.run_as)
     agent = Start(settings.agent_command)

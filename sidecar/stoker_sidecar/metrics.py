@@ -4,10 +4,18 @@ from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from stoker_api.nodecache import NodeDatasetStatus, NodeMount
+from stoker_sidecar.core.protocol import (
+    DEMAND_READS,
+    EVICTIONS,
+    FETCH_ERRORS,
+    FETCHED_BYTES,
+    REPAIRED_FILES,
+    SCRUBBED_BYTES,
+)
 from stoker_sidecar.node.plan import NodePlan
 
 # Seconds: a bind mount takes milliseconds, a wait for the plan up to a minute.
@@ -19,6 +27,15 @@ _FIGURES: tuple[tuple[str, str, Callable[[NodeDatasetStatus], float]], ...] = (
     ("stoker_dataset_warm_bytes", "Bytes of the version on this node.", lambda row: row.warm_bytes),
     ("stoker_dataset_fetched_files", "Files of the version fetched from the source.", lambda row: row.fetched_files),
     ("stoker_dataset_bytes_per_second", "Speed of fetching.", lambda row: row.bytes_per_second),
+)
+
+_COUNTS: tuple[tuple[str, str, str], ...] = (
+    ("stoker_fetched_bytes", "Bytes that came from the source.", FETCHED_BYTES),
+    ("stoker_demand_reads", "Requests of file systems for bytes that were not known to be on this node.", DEMAND_READS),
+    ("stoker_fetch_errors", "Pieces that could not be fetched, after their retries, by reason.", FETCH_ERRORS),
+    ("stoker_scrubbed_bytes", "Bytes on the disk that were compared with their checksums.", SCRUBBED_BYTES),
+    ("stoker_repaired_files", "Files that the scrub found damaged.", REPAIRED_FILES),
+    ("stoker_evictions", "Versions dropped to make room for others.", EVICTIONS),
 )
 
 
@@ -59,6 +76,8 @@ class _StateCollector(Collector):
             "stoker_fetcher_connected", "1 while the fetcher answers.", int(self._plan.fetcher_connected)
         )
         yield from (self._figure(*figure) for figure in _FIGURES)
+        yield from (self._count(*count) for count in _COUNTS)
+        yield self._folders()
         yield self._errors()
         yield self._mounts_by_mode()
 
@@ -66,6 +85,24 @@ class _StateCollector(Collector):
         family = GaugeMetricFamily(name, text, labels=("namespace", "dataset"))
         for row in self._plan.rows.values():
             family.add_metric((row.namespace, row.name), value(row))
+        return family
+
+    def _count(self, name: str, text: str, key: str) -> Metric:
+        """Only errors have a reason; it is a word of a closed set."""
+        labelled = key == FETCH_ERRORS
+        labels = ("namespace", "dataset", "reason") if labelled else ("namespace", "dataset")
+        family = CounterMetricFamily(name, text, labels=labels)
+        for uid, found, label, value in self._plan.counts:
+            row = self._plan.rows.get(uid)
+            if found == key and row is not None:
+                family.add_metric((row.namespace, row.name, *([label] if labelled else [])), value)
+        return family
+
+    def _folders(self) -> Metric:
+        text = "1 while the cache folder is in service."
+        family = GaugeMetricFamily("stoker_cache_folder_healthy", text, labels=("path",))
+        for folder in self._plan.folders:
+            family.add_metric((folder.path,), int(folder.healthy))
         return family
 
     def _errors(self) -> Metric:

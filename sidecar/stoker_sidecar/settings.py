@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from stoker_sidecar.core.folders import FolderSpec, parse_folders
+
 LOG_LEVELS = ("debug", "info", "warning", "error")
 OVERLAY = ("Auto", "Off")
 
@@ -24,7 +26,6 @@ class PathSettings:
     """Folders, as the host and this container both name them."""
 
     kubelet_dir: Path  # /var/lib/kubelet on most distributions
-    cache_root: Path  # the nodes' fastest local disk
     mount_root: Path  # FUSE and overlay mounts; shared with the host (Bidirectional)
     state_dir: Path  # survives the pod, so that its successor knows every mount
     run_dir: Path  # sockets between the sidecar's processes; the pod's alone
@@ -56,6 +57,7 @@ class AgentSettings:
 
     node: NodeSettings
     paths: PathSettings
+    cache: tuple[FolderSpec, ...]  # the preferred one first
     http_port: int  # 8081: health, metrics, manifests
     publish_wait: float  # seconds; well under the 2 minutes that the kubelet gives a call
     overlay: bool  # False: not even where the node can
@@ -78,6 +80,7 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> A
     return AgentSettings(
         node=NodeSettings(options.node_name, options.pod_ip, kubeconfig),
         paths=PathSettings(**paths),
+        cache=_cache(parser, options.cache_root),
         http_port=options.http_port,
         publish_wait=options.publish_wait,
         overlay=options.overlay == OVERLAY[0],
@@ -91,6 +94,13 @@ def _folder(parser: argparse.ArgumentParser, name: str, value: str) -> Path:
     if not path.is_absolute():
         parser.error(f"--{name.replace('_', '-')} {value!r} must be an absolute path")
     return path
+
+
+def _cache(parser: argparse.ArgumentParser, value: str) -> tuple[FolderSpec, ...]:
+    try:
+        return parse_folders(value)
+    except ValueError as error:
+        parser.error(f"--cache-root: {error}")
 
 
 def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
@@ -108,7 +118,12 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     flag("pod-ip", "POD_IP", "", "address of this pod")
     flag("kubeconfig", "STOKER_KUBECONFIG", "", "kubeconfig of the cluster; none: the pod's service account")
     flag("kubelet-dir", "STOKER_KUBELET_DIR", "/var/lib/kubelet", "root folder of the kubelet")
-    flag("cache-root", "STOKER_CACHE_ROOT", "/var/lib/stoker/cache", "folder of the cached bytes")
+    flag(
+        "cache-root",
+        "STOKER_CACHE_ROOT",
+        "/var/lib/stoker/cache",
+        "folders of the cached bytes, by commas; memory:/path for a tmpfs",
+    )
     flag("mount-root", "STOKER_MOUNT_ROOT", "/var/lib/stoker/mnt", "folder of the FUSE and overlay mounts")
     flag("overlay", "STOKER_OVERLAY", OVERLAY[0], f"mount overlays where the node can: {' or '.join(OVERLAY)}")
     flag("state-dir", "STOKER_STATE_DIR", "/var/lib/stoker/state", "folder of what must survive the pod")

@@ -28,7 +28,7 @@ FULL_VALUES: Mapping[str, Any] = {
         "podLabels": {"team": "ml"},
         "podAnnotations": {"note": "yes"},
         "nodeSelector": {"disk": "fast"},
-        "cacheDirs": ["/mnt/nvme/stoker"],
+        "cacheDirs": ["/mnt/nvme/stoker", {"medium": "Memory", "sizeLimit": "8Gi"}],
         "hostFolders": ["/mnt/nfs", "/srv/data"],
         "extraEnv": [{"name": "A", "value": "1"}],
     },

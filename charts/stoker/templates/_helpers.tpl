@@ -80,3 +80,12 @@ volumes:
   - name: tmp
     emptyDir: {medium: Memory, sizeLimit: 16Mi}
 {{- end }}
+
+{{/* What the sidecar is told of its cache folders: paths by commas, those in memory marked. */}}
+{{- define "stoker.cacheFolders" -}}
+{{- $folders := list }}
+{{- range $index, $folder := .Values.sidecar.cacheDirs }}
+{{- $folders = append $folders (kindIs "map" $folder | ternary (printf "memory:/var/lib/stoker-memory/%d" $index) $folder) }}
+{{- end }}
+{{- join "," $folders }}
+{{- end }}

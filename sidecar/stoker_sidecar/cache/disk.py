@@ -55,7 +55,7 @@ class Disk:
     _available: int = 0
     _total: int = 0
     _asked: float = field(default=float("-inf"))
-    _device: int | None = None
+    _mounted: bool = False
 
     def free(self) -> int:
         """Bytes that files may take that are to stay: what is available, less the floor."""
@@ -128,11 +128,11 @@ class Disk:
     def _make_folders(self) -> None:
         for folder in (self.paths.datasets, self.paths.trash):
             folder.mkdir(parents=True, exist_ok=True)
-        device = self.paths.root.stat().st_dev
-        if self._device not in (None, device):
-            # Made anew where a disk was mounted: filling the disk below instead could stop the node.
-            raise OSError(ENODEV, "the file system that it was on is no longer mounted there")
-        self._device = device
+        mounted = self.paths.root.stat().st_dev != self.paths.root.parent.stat().st_dev
+        if self._mounted and not mounted:
+            # Filling the disk below instead could stop the node.
+            raise OSError(ENODEV, "the disk that was mounted there is not mounted any more")
+        self._mounted = mounted
 
     def _try(self) -> None:
         probe, wrote = self.paths.root / "probe", os.urandom(_PROBE_BYTES)

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from stoker_api.dataset import MountMode
 from stoker_api.meta import Condition, format_bytes
 from stoker_api.names import ConditionType, Reason
 from stoker_api.nodecache import (
+    CacheFolder,
     NodeCacheStatus,
     NodeDataset,
     NodeDatasetStatus,
@@ -23,6 +25,8 @@ _FIGURES = {
     "bytes_per_second": 0,
     "eta_seconds": None,
 }
+
+_FOLDER_FIGURES = {"capacity_bytes": 0, "used_bytes": 0, "available_bytes": 0}
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,7 @@ class Facts:
     leftovers: frozenset[str]
     mounts: tuple[NodeMount, ...]
     disk: Disk
+    folders: tuple[CacheFolder, ...]
     modes: tuple[MountMode, ...]
     address: str
     version: str
@@ -59,13 +64,27 @@ def steady(now: Disk, last: Disk) -> Disk:
     return now if moved else Disk(last.capacity, now.used, last.available)
 
 
+def steady_folders(now: Iterable[CacheFolder], last: Iterable[CacheFolder]) -> tuple[CacheFolder, ...]:
+    """As ``steady``, for each cache folder."""
+    before = {folder.path: folder for folder in last}
+    return tuple(_steady_folder(folder, before.get(folder.path, folder)) for folder in now)
+
+
+def _steady_folder(now: CacheFolder, last: CacheFolder) -> CacheFolder:
+    disk = steady(
+        Disk(now.capacity_bytes, now.used_bytes, now.available_bytes),
+        Disk(last.capacity_bytes, last.used_bytes, last.available_bytes),
+    )
+    return now.model_copy(update={"capacity_bytes": disk.capacity, "available_bytes": disk.available})
+
+
 def node_status(facts: Facts, conditions: Iterable[Condition] = ()) -> NodeCacheStatus:
     """The status; ``conditions`` are the ones written last, for their transition times."""
     datasets = tuple(_planned(dataset, facts) for dataset in facts.plan) + tuple(_leftovers(facts))
     busy = sum(row.phase in (NodePhase.LISTING, NodePhase.WARMING) for row in datasets)
     return NodeCacheStatus(
         observed_generation=facts.generation,
-        conditions=(_ready(facts, conditions),),
+        conditions=(_ready(facts, conditions), _cache_folders(facts, conditions)),
         address=facts.address,
         sidecar_version=facts.version,
         modes=facts.modes,
@@ -74,6 +93,7 @@ def node_status(facts: Facts, conditions: Iterable[Condition] = ()) -> NodeCache
         available_bytes=facts.disk.available,
         capacity=format_bytes(facts.disk.capacity),
         used=format_bytes(facts.disk.used),
+        cache_folders=facts.folders,
         warming=f"{busy}/{len(facts.plan)}",
         dataset_count=len(datasets),
         datasets=datasets,
@@ -108,13 +128,33 @@ def _leftovers(facts: Facts) -> Iterable[NodeDatasetStatus]:
 
 
 def _ready(facts: Facts, conditions: Iterable[Condition]) -> Condition:
-    last = next((one for one in conditions if one.type == ConditionType.READY), None)
-    status = "False" if facts.trouble else "True"
+    if facts.trouble:
+        return _condition(facts, conditions, ConditionType.READY, Reason.INTERNAL_ERROR, facts.trouble)
+    good = "The sidecar serves datasets on this node."
+    return _condition(facts, conditions, ConditionType.READY, Reason.HEALTHY, good)
+
+
+def _cache_folders(facts: Facts, conditions: Iterable[Condition]) -> Condition:
+    """A folder that failed is graver than a full one."""
+    kind, failed = ConditionType.CACHE_FOLDERS, [folder.message for folder in facts.folders if not folder.healthy]
+    if failed:
+        return _condition(facts, conditions, kind, Reason.CACHE_DISK_FAILED, "; ".join(failed))
+    if facts.folders and not any(folder.available_bytes for folder in facts.folders):
+        full = "No cache folder has room above the free-space floor: nothing more is kept, reads go on."
+        return _condition(facts, conditions, kind, Reason.DISK_FULL, full)
+    return _condition(facts, conditions, kind, Reason.HEALTHY, "All cache folders are in service.")
+
+
+def _condition(
+    facts: Facts, before: Iterable[Condition], kind: ConditionType, reason: Reason, message: str
+) -> Condition:
+    last = next((one for one in before if one.type == kind), None)
+    status: Literal["True", "False"] = "True" if reason is Reason.HEALTHY else "False"
     return Condition(
-        type=ConditionType.READY,
-        status="False" if facts.trouble else "True",
-        reason=Reason.INTERNAL_ERROR if facts.trouble else Reason.HEALTHY,
-        message=facts.trouble or "The sidecar serves datasets on this node.",
+        type=kind,
+        status=status,
+        reason=reason,
+        message=message,
         observed_generation=facts.generation,
         last_transition_time=last.last_transition_time if last and last.status == status else facts.now,
     )
@@ -126,6 +166,6 @@ def _without_figures(status: NodeCacheStatus) -> NodeCacheStatus:
         row.model_copy(update=_FIGURES | {"error": row.error and row.error.model_copy(update={"message": ""})})
         for row in status.datasets
     )
-    return status.model_copy(
-        update={"datasets": rows, "used_bytes": 0, "available_bytes": 0, "used": "", "capacity": ""}
-    )
+    folders = tuple(folder.model_copy(update=_FOLDER_FIGURES) for folder in status.cache_folders)
+    figures = {"used_bytes": 0, "available_bytes": 0, "used": "", "capacity": ""}
+    return status.model_copy(update={"datasets": rows, "cache_folders": folders} | figures)

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from stoker_sidecar.core.folders import FolderSpec, parse_folders
+
 # The nobody-like user of the image: owns the cache, runs everything that touches the network or answers FUSE.
 _UNPRIVILEGED = 65532
 _LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -19,7 +21,7 @@ class Settings:
 
     run_dir: Path
     mount_root: Path
-    cache_root: Path
+    cache: tuple[FolderSpec, ...]
     run_as: int | None
     unmount_on_exit: bool
     log_level: str
@@ -52,7 +54,7 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     python = shlex.quote(sys.executable)
     flag("run-dir", "/run/stoker", "folder of the sockets between the sidecar's processes")
     flag("mount-root", "/var/lib/stoker/mnt", "folder of the FUSE mounts; must be shared with the node (Bidirectional)")
-    flag("cache-root", "/var/lib/stoker/cache", "folder of the cached bytes")
+    flag("cache-root", "/var/lib/stoker/cache", "folders of the cached bytes, by commas; memory:/path for a tmpfs")
     flag("run-as", str(_UNPRIVILEGED), "user and group id of fetcher and FUSE servers; empty: the keeper's own")
     flag("on-exit", "unmount", "unmount: take the FUSE mounts away at the end; keep: leave them for the next keeper")
     flag("log-level", "info", f"of keeper, fetcher and FUSE servers: one of {', '.join(_LOG_LEVELS)}")
@@ -72,11 +74,15 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> S
         parser.error(f"--run-as {options.run_as!r} must be a user id such as {_UNPRIVILEGED}")
     if options.log_level.lower() not in _LOG_LEVELS:
         parser.error(f"--log-level {options.log_level!r} must be one of {', '.join(_LOG_LEVELS)}")
+    try:
+        cache = parse_folders(options.cache_root)
+    except ValueError as error:
+        parser.error(f"--cache-root: {error}")
     agent = shlex.split(options.agent_command)
     return Settings(
         run_dir=Path(options.run_dir),
         mount_root=Path(options.mount_root),
-        cache_root=Path(options.cache_root),
+        cache=cache,
         run_as=int(options.run_as) if options.run_as else None,
         log_level=options.log_level.lower(),
         unmount_on_exit=options.on_exit == "unmount",

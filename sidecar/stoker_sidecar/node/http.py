@@ -3,9 +3,10 @@
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 from aiohttp import web
+
+from stoker_sidecar.csi.versions import CacheFolders
 
 # A Dataset's UID and a SHA-256; both become names of folders.
 _UID = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,63}")
@@ -13,10 +14,10 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class NodeHttp:
-    """``not_ready`` gives the sentence why, or an empty one; ``metrics`` the text format; ``cache_root`` holds the versions."""
+    """``not_ready`` gives the sentence why, or an empty one; ``metrics`` the text format; ``folders`` finds the versions."""
 
-    def __init__(self, cache_root: Path, not_ready: Callable[[], str], metrics: Callable[[], bytes]) -> None:
-        self._cache_root = cache_root
+    def __init__(self, folders: CacheFolders, not_ready: Callable[[], str], metrics: Callable[[], bytes]) -> None:
+        self._folders = folders
         self._not_ready = not_ready
         self._metrics = metrics
 
@@ -45,10 +46,10 @@ class NodeHttp:
         uid, digest = request.match_info["uid"], request.match_info["digest"]
         if not _UID.fullmatch(uid) or not _DIGEST.fullmatch(digest):
             return _no(400, f"/manifests/{uid}/{digest} is not /manifests/DATASET-UID/SHA-256")
-        file = self._cache_root / "datasets" / uid / "versions" / digest / "manifest.sqlite"
-        if not file.is_file():
+        paths = self._folders.paths(uid, digest)
+        if paths is None:
             return _no(404, f"version {digest[:12]} of dataset {uid} is not on this node: ask another one")
-        return web.FileResponse(file, headers={"Content-Type": "application/vnd.sqlite3"})
+        return web.FileResponse(paths.manifest, headers={"Content-Type": "application/vnd.sqlite3"})
 
 
 @asynccontextmanager

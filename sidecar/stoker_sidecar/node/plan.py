@@ -2,14 +2,15 @@
 
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from stoker_api.meta import Condition
-from stoker_api.nodecache import NodeCache, NodeDataset, NodeDatasetStatus
+from stoker_api.nodecache import CacheFolder, NodeCache, NodeDataset, NodeDatasetStatus
 from stoker_sidecar.core.credentials import Credentials
-from stoker_sidecar.core.protocol import Progress
+from stoker_sidecar.core.protocol import Count, Notice, Progress
 from stoker_sidecar.core.status import Disk
 from stoker_sidecar.errors import ProtocolError
 from stoker_sidecar.node.changes import Changes
@@ -29,11 +30,15 @@ class NodePlan:
         self.changes = Changes()
         self.synced = False  # the API server has said whether there is a NodeCache
         self.generation: int | None = None  # None: there is no NodeCache (yet)
+        self.cache_uid = ""
         self.datasets: tuple[NodeDataset, ...] = ()
         self.rows: dict[str, NodeDatasetStatus] = {}
         self.conditions: tuple[Condition, ...] = ()  # as they were written last
         self.on_disk: frozenset[str] = frozenset()
         self.disk = Disk()
+        self.folders: tuple[CacheFolder, ...] = ()  # the preferred one first
+        self.counts: tuple[Count, ...] = ()  # since the fetcher started
+        self.notices: tuple[Notice, ...] = ()  # of the fetcher, the oldest first
         self.fetcher_connected = False
         self._fetcher_since = clock()
         self.credentials: dict[str, Credentials] = {}
@@ -42,7 +47,7 @@ class NodePlan:
 
     def take_node_cache(self, cache: NodeCache) -> None:
         """The NodeCache was read."""
-        self.generation = cache.metadata.generation
+        self.generation, self.cache_uid = cache.metadata.generation, cache.metadata.uid
         self.datasets = cache.spec.datasets
         self._by_name = {(dataset.namespace, dataset.name): dataset for dataset in self.datasets}
         if not self._from_fetcher:
@@ -50,6 +55,7 @@ class NodePlan:
             self.on_disk = frozenset(self.rows)
             status = cache.status
             self.disk = Disk(status.capacity_bytes, status.used_bytes, status.available_bytes)
+            self.folders = status.cache_folders
         self.conditions = self.conditions or cache.status.conditions
         self.credentials = {uid: one for uid, one in self.credentials.items() if uid in self.planned}
         self.changes.mark()
@@ -71,6 +77,8 @@ class NodePlan:
         self.rows = known | {row.uid: row for row in rows}
         self.on_disk = frozenset(row.uid for row in rows) | frozenset(progress.orphans)
         self.disk = Disk(progress.capacity_bytes, progress.used_bytes, progress.available_bytes)
+        self.folders = tuple(_folder(wire) for wire in progress.folders)
+        self.counts, self.notices = progress.counts, progress.notices
         self._from_fetcher = True
         self.changes.mark()
 
@@ -108,6 +116,10 @@ class NodePlan:
         """Uids on the disk and in no plan."""
         return self.on_disk - self.planned.keys()
 
+    def in_service(self, root: Path) -> bool:
+        """Whether a cache folder is, as far as the fetcher has said."""
+        return all(folder.healthy for folder in self.folders if folder.path == str(root))
+
     def find(self, namespace: str, name: str) -> NodeDataset | None:
         """The dataset's entry in the plan."""
         return self._by_name.get((namespace, name))
@@ -119,6 +131,13 @@ class NodePlan:
     async def wait_change(self, deadline: float) -> None:
         """Return at the next change, or at ``deadline`` of the clock."""
         await self.changes.wait(timeout=max(0.0, deadline - self._clock()))
+
+
+def _folder(wire: Mapping[str, Any]) -> CacheFolder:
+    try:
+        return CacheFolder.model_validate(wire)
+    except ValidationError as error:
+        raise ProtocolError(f"the fetcher sent a cache folder that cannot be read: {error}") from error
 
 
 def _row(wire: Mapping[str, Any]) -> NodeDatasetStatus:

@@ -111,12 +111,24 @@ def test_host_folders_are_read_only() -> None:
     assert "readOnly" not in mounts["/mnt/nvme/stoker"]
 
 
+def test_cache_folders_on_disk_and_in_memory_are_named_and_mounted() -> None:
+    (pod,) = [one["spec"]["template"]["spec"] for one in of_kind(render(FULL_VALUES), "DaemonSet")]
+    (container,) = pod["containers"]
+    environment = {one["name"]: one.get("value") for one in container["env"]}
+    assert environment["STOKER_CACHE_ROOT"] == "/mnt/nvme/stoker,memory:/var/lib/stoker-memory/1"
+    mounts = {one["mountPath"]: one["name"] for one in container["volumeMounts"]}
+    volumes = {one["name"]: one for one in pod["volumes"]}
+    assert volumes[mounts["/mnt/nvme/stoker"]]["hostPath"]["path"] == "/mnt/nvme/stoker"
+    assert volumes[mounts["/var/lib/stoker-memory/1"]]["emptyDir"] == {"medium": "Memory", "sizeLimit": "8Gi"}
+
+
 @pytest.mark.parametrize(
     ("values", "word"),
     [
         ({"operator": {"replcas": 3}}, "replcas"),
         ({"kubeletDir": "var/lib/kubelet"}, "kubeletDir"),
         ({"sidecar": {"cacheDirs": []}}, "cacheDirs"),
+        ({"sidecar": {"cacheDirs": [{"medium": "Memory"}]}}, "cacheDirs"),
         ({"webhook": {"failurePolicy": "fail"}}, "failurePolicy"),
         ({"logLevel": "loud"}, "logLevel"),
     ],

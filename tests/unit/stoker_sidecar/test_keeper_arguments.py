@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from stoker_sidecar.core.folders import FolderSpec
 from stoker_sidecar.keep.arguments import parse
 
 
@@ -15,7 +16,7 @@ def test_defaults_are_those_of_the_image() -> None:
 def test_a_flag_wins_over_the_environment_and_that_over_the_default() -> None:
     environment = {"STOKER_RUN_DIR": "/from-env", "STOKER_CACHE_ROOT": "/cache-from-env"}
     settings = parse(["--run-dir", "/from-flag"], environment)
-    assert (settings.run_dir, settings.cache_root) == (Path("/from-flag"), Path("/cache-from-env"))
+    assert (settings.run_dir, settings.cache) == (Path("/from-flag"), (FolderSpec("/cache-from-env"),))
 
 
 def test_what_follows_the_dashes_goes_to_the_agent() -> None:

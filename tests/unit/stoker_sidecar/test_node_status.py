@@ -5,8 +5,17 @@ from dataclasses import replace
 import pytest
 
 from stoker_api.dataset import MountMode, Source
-from stoker_api.nodecache import NodeDataset, NodeDatasetStatus, NodeError, NodeMount, NodePhase
-from stoker_sidecar.core.status import Disk, Facts, is_urgent, mode_now, node_status, steady
+from stoker_api.names import ConditionType, Reason
+from stoker_api.nodecache import CacheFolder, NodeDataset, NodeDatasetStatus, NodeError, NodeMount, NodePhase
+from stoker_sidecar.core.status import (
+    Disk,
+    Facts,
+    is_urgent,
+    mode_now,
+    node_status,
+    steady,
+    steady_folders,
+)
 
 DIGITS = NodeDataset(namespace="vision", name="digits", uid="u1", source=Source(uri="s3://bucket/digits/"))
 ROW = NodeDatasetStatus(
@@ -30,6 +39,7 @@ def facts(**changes: object) -> Facts:
         leftovers=frozenset(),
         mounts=(),
         disk=Disk(capacity=100 * GIB, used=GIB, available=50 * GIB),
+        folders=(CacheFolder(path="/cache", available_bytes=50 * GIB),),
         modes=(MountMode.NATIVE, MountMode.FUSE),
         address="10.0.0.1:8081",
         version="0.1.0",
@@ -46,6 +56,32 @@ def test_columns_are_for_people() -> None:
 
 def test_a_planned_dataset_that_the_fetcher_has_not_mentioned_is_pending() -> None:
     assert node_status(facts(rows={})).datasets[0].phase is NodePhase.PENDING
+
+
+def _folders_condition(*folders: CacheFolder) -> tuple[str, str, str]:
+    status = node_status(facts(folders=folders))
+    found = next(one for one in status.conditions if one.type == ConditionType.CACHE_FOLDERS)
+    return found.status, found.reason, found.message
+
+
+def test_a_folder_out_of_service_is_a_condition_with_its_sentence() -> None:
+    broken = CacheFolder(path="/b", healthy=False, message="the cache folder /b is out of service: Input/output error")
+    good = CacheFolder(path="/a", available_bytes=1)
+    assert _folders_condition(good, broken) == ("False", Reason.CACHE_DISK_FAILED, broken.message)
+
+
+def test_folders_without_room_are_a_condition() -> None:
+    assert _folders_condition(CacheFolder(path="/a"))[:2] == ("False", Reason.DISK_FULL)
+
+
+def test_a_folder_with_room_is_enough() -> None:
+    assert _folders_condition(CacheFolder(path="/a"), CacheFolder(path="/b", available_bytes=1))[0] == "True"
+
+
+def test_free_space_that_hardly_moves_is_not_written_again() -> None:
+    last = CacheFolder(path="/a", capacity_bytes=1000, available_bytes=500)
+    now = last.model_copy(update={"available_bytes": 495})
+    assert steady_folders([now], [last]) == (last,)
 
 
 def test_a_leftover_is_cleaning_without_figures() -> None:
