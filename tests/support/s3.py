@@ -1,5 +1,6 @@
 """A real S3 server (versitygw) on loopback, with a log of what it was asked for."""
 
+import ssl
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ import aiobotocore.session
 from e2e.cluster.build import Programs
 from e2e.cluster.processes import wait_for
 from stoker_sidecar.core.credentials import StaticCredentials
+from tests.support.certificates import ServerCertificate
 from tests.support.ports import free_ports
 
 CREDENTIALS = StaticCredentials("stokertest", "stokertestsecret")
@@ -25,6 +27,7 @@ class S3Server:
 
     endpoint: str
     access_log: Path
+    certificate: ServerCertificate | None = None
 
     def gets(self, bucket: str) -> list[str]:
         """Keys of the objects of a bucket that were got, in order; one for each request, answered well or not."""
@@ -37,34 +40,42 @@ class S3Server:
             "s3",
             endpoint_url=self.endpoint,
             region_name="us-east-1",
+            verify=str(self.certificate.authority) if self.certificate is not None else None,
             aws_access_key_id=CREDENTIALS.access_key_id,
             aws_secret_access_key=CREDENTIALS.secret_access_key,
         )
 
 
 @contextmanager
-def running_s3(folder: Path) -> Iterator[S3Server]:
-    """Start one below ``folder`` and end it."""
+def running_s3(folder: Path, certificate: ServerCertificate | None = None) -> Iterator[S3Server]:
+    """Start one below ``folder`` and end it; it takes virtual-host style too, below ``localhost``.
+
+    With ``certificate`` it speaks TLS.
+    """
     (port,) = free_ports(1)
     data, access_log, log = folder / "data", folder / "access.log", folder / "versitygw.log"
     data.mkdir()
     address = f"127.0.0.1:{port}"
     options = ["--port", address, "--keep-alive", "--quiet", "--access-log", str(access_log)]
+    options += ["--virtual-domain", f"localhost:{port}"]
+    if certificate is not None:
+        options += ["--cert", str(certificate.certificate), "--key", str(certificate.key)]
     environment = {"ROOT_ACCESS_KEY": CREDENTIALS.access_key_id, "ROOT_SECRET_KEY": CREDENTIALS.secret_access_key}
     argv = [str(Programs().path("versitygw")), *options, "posix", str(data)]
     with log.open("wb") as output:
         process = subprocess.Popen(argv, env=environment, stdout=output, stderr=output)
     try:
-        wait_for("versitygw", lambda: _answers(address), START_SECONDS, log, lambda: process.poll() is None)
-        yield S3Server(f"http://{address}", access_log)
+        endpoint = f"{'http' if certificate is None else 'https'}://{address}"
+        wait_for("versitygw", lambda: _answers(endpoint), START_SECONDS, log, lambda: process.poll() is None)
+        yield S3Server(endpoint, access_log, certificate)
     finally:
         process.terminate()
         process.wait()
 
 
-def _answers(address: str) -> bool:
+def _answers(endpoint: str) -> bool:
     try:
-        with urlopen(f"http://{address}/"):
+        with urlopen(endpoint, context=ssl._create_unverified_context()):
             return True
     except OSError as error:  # a refusal (HTTPError) is an answer too
         return hasattr(error, "code")

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-_PAYLOAD = "UNSIGNED-PAYLOAD"  # there is none
+_PAYLOAD = hashlib.sha256(b"").hexdigest()
 _TERMINATOR = "aws4_request"
 
 

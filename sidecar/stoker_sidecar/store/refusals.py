@@ -79,7 +79,8 @@ def name_of(bucket: str, key: str) -> str:
 
 def unreachable(endpoint: str, error: Exception) -> SourceError:
     """``endpoint``: as people know it."""
-    cause = error.__cause__ or error
+    # The cause of a timeout is the cancellation that it is made of.
+    cause = error if isinstance(error, TimeoutError) else error.__cause__ or error
     if "certificate" in str(cause).lower():
         return untrusted(endpoint, error)
     return errors.EndpointUnreachable(

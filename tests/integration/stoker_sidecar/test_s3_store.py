@@ -1,4 +1,4 @@
-"""S3 through aiobotocore against a real server: the contract, and each way to be refused."""
+"""S3 against a real server: the contract by either client, and each way to be refused."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -21,9 +21,9 @@ from stoker_sidecar.core.credentials import (
 )
 from stoker_sidecar.errors import EndpointUnreachable, InvalidCredentials, SourceError
 from stoker_sidecar.store.base import ObjectStore
+from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.opening import open_store
 from stoker_sidecar.store.retry import Retry
-from stoker_sidecar.store.connection import ConnectionSettings
 from tests.support.ports import free_ports
 from tests.support.s3 import CREDENTIALS, S3Server, running_s3
 from tests.support.store_contract import ObjectStoreContract, StoreUnderTest, listed
@@ -68,6 +68,8 @@ class _S3(StoreUnderTest):
 
 
 class TestS3Store(ObjectStoreContract):
+    """GETs by the lean client."""
+
     @pytest.fixture
     async def subject(self, s3: S3Server, bucket: str) -> AsyncIterator[StoreUnderTest]:
         store = await _open(Source(uri=f"s3://{bucket}/{PREFIX}", endpoint=s3.endpoint))
@@ -76,6 +78,14 @@ class TestS3Store(ObjectStoreContract):
             await client.put_object(Bucket=bucket, Key=f"{PREFIX}-two/x", Body=b"x")
             yield _S3(store, client, bucket)
         await store.aclose()
+
+
+class TestS3StoreByBoto(TestS3Store):
+    """GETs by aiobotocore, as for directory buckets, that no test server has."""
+
+    @pytest.fixture(autouse=True)
+    def boto(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("stoker_sidecar.store.s3.is_directory_bucket", lambda bucket: True)
 
 
 async def _refusal(source: Source, credentials: Credentials = CREDENTIALS) -> SourceError:
