@@ -14,7 +14,7 @@ from rich.console import Console
 from stoker_api import names
 from stoker_api.dataset import Dataset
 from stoker_api.meta import parse_duration
-from stoker_cli import render, rows, waiting
+from stoker_cli import render, rows, standalone, waiting
 from stoker_cli.cluster import Cluster, Target, connect
 from stoker_cli.errors import CliError
 from stoker_cli.why import dumps, explain
@@ -220,6 +220,24 @@ async def _nodes(target: Target, output: str) -> None:
                 "No NodeCaches yet: is the sidecar's DaemonSet running? kubectl get pods -A -l app.kubernetes.io/name=stoker",
                 err=True,
             )
+
+
+# No options of their own: the program behind them has them all, --help too.
+PASSED_ON = {"ignore_unknown_options": True, "help_option_names": []}
+
+
+@main.command(context_settings=PASSED_ON, add_help_option=False)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def mount(arguments: tuple[str, ...]) -> None:
+    """Show a bucket as a folder on this machine, without Kubernetes."""
+    standalone.become("mount", arguments)
+
+
+@main.command(context_settings=PASSED_ON, add_help_option=False)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def umount(arguments: tuple[str, ...]) -> None:
+    """End a `stoker mount`."""
+    standalone.become("umount", arguments)
 
 
 def _seconds(text: str) -> float:

@@ -1,0 +1,13 @@
+"""Hands `stoker mount` over to the sidecar's program for one machine, which the CLI does not import (ADR 16)."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+PROGRAM = "stoker_sidecar.standalone"
+
+
+def become(command: str, arguments: Sequence[str]) -> NoReturn:
+    """This process becomes that program: signals, terminal and exit code are its own. Raises OSError."""
+    os.execv(sys.executable, [sys.executable, "-m", PROGRAM, command, *arguments])

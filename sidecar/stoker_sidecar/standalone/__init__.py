@@ -1,0 +1,1 @@
+"""`stoker mount`: the data path of one machine, without Kubernetes."""

@@ -1,0 +1,29 @@
+"""Entry point of `stoker mount` and `stoker umount`, which run this as their own program (ADR 16)."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+from stoker_sidecar.errors import SidecarError
+from stoker_sidecar.standalone.options import MountOptions, parse
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Returns the exit code."""
+    options = parse(sys.argv[1:] if argv is None else argv, os.environ, os.geteuid())
+    # Imported late: --help and a wrong command line need none of the data path.
+    from stoker_sidecar.standalone import command
+
+    try:
+        if isinstance(options, MountOptions):
+            command.mount(options, os.environ)
+        else:
+            command.umount(options)
+    except (SidecarError, OSError) as error:
+        print(f"stoker: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

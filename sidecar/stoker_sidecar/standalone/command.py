@@ -1,0 +1,191 @@
+"""`stoker mount` and `stoker umount`: from the door to the last line."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+from stoker_api.dataset import MountMode
+from stoker_api.nodecache import NodePhase
+from stoker_sidecar.cache.listing import read_listing
+from stoker_sidecar.errors import MountError, MountRefused
+from stoker_sidecar.standalone import household, progress
+from stoker_sidecar.standalone.door import check_folder, check_machine, real_folder
+from stoker_sidecar.standalone.household import Household
+from stoker_sidecar.standalone.options import MountOptions, UmountOptions, environment_of
+from stoker_sidecar.standalone.places import Home, home_of, run_of
+from stoker_sidecar.standalone.report import Report, Stage, read_report
+from stoker_sidecar.standalone.screen import Screen, screen
+from stoker_sidecar.standalone.wish import Wish
+
+_LOOK_EVERY = 0.1  # seconds: what a person takes for at once
+# Keeper and agent import for about a second; on a machine that is being overworked for many.
+_START_SECONDS = 60.0
+# A version that is whole is swapped in at once; where the kernel refuses, FUSE serves it for good.
+_SWAP_SECONDS = 5.0
+
+
+@dataclass
+class StopSignals:
+    """``asked``: SIGINT or SIGTERM came."""
+
+    asked: bool = False
+
+
+def mount(options: MountOptions, environment: Mapping[str, str]) -> None:
+    """Return when it is mounted; in the foreground, when it is unmounted again.
+
+    Raises MountRefused, MountError and OSError with a sentence; then nothing is mounted.
+    """
+    uid, folder = os.geteuid(), real_folder(options.folder)
+    check_machine(uid)
+    household.clear_leftovers(options.runs)
+    check_folder(folder, options.cache, uid)
+    home = home_of(options.cache, options.source)
+    with _stop_signals() as stop:
+        lock = household.lock(home)
+        try:
+            house = Household(wish_of(options, home, folder), run_of(options.runs, home))
+            keeper = house.start(lock, environment_of(options, environment), with_parent=options.foreground)
+        finally:
+            os.close(lock)  # the keeper has it now
+        _attend(house, keeper, options, stop)
+
+
+def umount(options: UmountOptions) -> None:
+    """Return when nothing of ours is mounted there and no process is left. Raises MountRefused and MountError."""
+    folder = real_folder(options.folder)
+    for house in household.households(options.runs):
+        if house.wish.folder == folder:
+            return house.end()
+    raise MountRefused(f"{folder} is not mounted by a stoker mount of this user")
+
+
+def wish_of(options: MountOptions, home: Home, folder: Path) -> Wish:
+    """What the household is told. Raises MountRefused when the version that was asked for is not in the cache."""
+    version = _cached_version(options, home)
+    return Wish(
+        source=options.source,
+        folder=folder,
+        home=home.folder,
+        listing_id="" if version else uuid4().hex,
+        version=version,
+        eager=options.warm,
+        quota_bytes=options.quota_bytes,
+        bytes_per_second=options.bytes_per_second,
+    )
+
+
+def _cached_version(options: MountOptions, home: Home) -> str:
+    """The digest to mount without asking the source; empty: list it."""
+    if not options.version and options.refresh:
+        return ""
+    here = sorted(home.dataset.digests())
+    if options.version:
+        found = [digest for digest in here if digest.startswith(options.version)]
+        if len(found) == 1:
+            return found[0]
+        raise MountRefused(
+            f"--version {options.version!r} fits {len(found)} of the versions in the cache: {', '.join(here) or 'there are none'}"
+        )
+    listing = read_listing(home.dataset)
+    return listing.version if listing is not None and listing.version in here else ""
+
+
+def _attend(house: Household, keeper: "subprocess.Popen[bytes]", options: MountOptions, stop: StopSignals) -> None:
+    """Follow it, and leave it running or, in the foreground and whenever something is wrong, end it."""
+    stays = False
+    try:
+        with screen(as_json=options.json) as shown:
+            report = _follow(house, keeper, options, stop, shown)
+            shown.say(progress.mounted(options.source.uri, str(house.wish.folder), report), report)
+        if options.foreground:
+            _wait_for_the_end(house, keeper, stop)
+        stays = not options.foreground
+    finally:
+        if not stays:
+            house.end()
+            keeper.wait()
+
+
+def _follow(
+    house: Household, keeper: "subprocess.Popen[bytes]", options: MountOptions, stop: StopSignals, shown: Screen
+) -> Report:
+    """Until it is as far as was asked for. Raises MountRefused with the reason why it will not be."""
+    began = time.monotonic()
+    warm_since: float | None = None
+    while True:
+        report, now = read_report(house.run.report), time.monotonic()
+        _refuse(report, options, house.home)
+        shown.show(report)
+        if report.warm and warm_since is None:
+            warm_since = now
+        if is_done(report, warm=options.warm, swap_over=warm_since is not None and now - warm_since > _SWAP_SECONDS):
+            return report
+        if stop.asked:
+            raise MountRefused("stopped, so nothing is mounted; what was fetched stays in the cache")
+        if keeper.poll() is not None or (report.stage is Stage.STARTING and now - began > _START_SECONDS):
+            raise MountRefused(
+                f"the processes that serve the mount do not come up: see {house.home.log}{_last_words(house)}"
+            )
+        time.sleep(_LOOK_EVERY)
+
+
+def is_done(report: Report, *, warm: bool, swap_over: bool) -> bool:
+    """Whether the command may return. ``swap_over``: do not wait for a faster mount any more. Pure."""
+    if report.stage is not Stage.MOUNTED or not warm:
+        return report.stage is Stage.MOUNTED
+    if report.row is not None and report.row.phase is NodePhase.FULL:
+        return True  # the quota, or the disk, holds no more: the rest is read through
+    return report.warm and (report.mode is MountMode.NATIVE or swap_over or os.geteuid() != 0)
+
+
+def _refuse(report: Report, options: MountOptions, home: Home) -> None:
+    if report.stage is Stage.FAILED:
+        unlisted = report.row is not None and report.row.listing is not None and report.row.listing.error is not None
+        offline = unlisted and read_listing(home.dataset) is not None
+        hint = "; --no-refresh mounts what was listed before" if offline else ""
+        raise MountRefused(f"{report.message}{hint}")
+    if options.warm and report.stage is Stage.MOUNTED and report.stuck:
+        raise MountRefused(f"not everything can be fetched: {report.stuck} (without --warm, only those files fail)")
+
+
+def _wait_for_the_end(house: Household, keeper: "subprocess.Popen[bytes]", stop: StopSignals) -> None:
+    """Until a signal, or until `stoker umount` ended the keeper. Raises MountRefused when it ended by itself."""
+    while not stop.asked and keeper.poll() is None:
+        time.sleep(_LOOK_EVERY)
+    if keeper.poll():
+        raise MountRefused(f"the keeper of the mount ended with code {keeper.returncode}: see {house.home.log}")
+
+
+@contextmanager
+def _stop_signals() -> Iterator[StopSignals]:
+    """From here on a signal is a wish, which is looked at between two steps."""
+    stop = StopSignals()
+
+    def ask(_number: int, _frame: object) -> None:
+        stop.asked = True
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _last_words(house: Household) -> str:
+    """The log's last error, if it has one."""
+    errors: list[str] = []
+    with suppress(OSError, MountError):
+        errors = [
+            line
+            for line in house.home.log.read_text(errors="replace").splitlines()
+            if "Error" in line or "ERROR" in line
+        ]
+    return f" (last: {errors[-1].strip()})" if errors else ""

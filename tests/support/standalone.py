@@ -1,0 +1,136 @@
+"""Runs `stoker mount` for a test as a person does, and leaves neither a process nor a mount behind."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from stoker_sidecar.core import mountinfo
+from stoker_sidecar.standalone.household import households
+from tests.support.keeper import clear_mounts, mounts_below, wait_until
+from tests.support.s3 import CREDENTIALS, S3Server
+
+SECONDS = 60.0
+KEYS = {
+    "AWS_ACCESS_KEY_ID": CREDENTIALS.access_key_id,
+    "AWS_SECRET_ACCESS_KEY": CREDENTIALS.secret_access_key,
+    # No machine's role, and no one's files, have a say.
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "AWS_CONFIG_FILE": "/dev/null",
+    "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
+}
+
+
+class Workstation:
+    """A context manager: a user's machine in one folder. ``uid``: who the user is.
+
+    A user other than root may read what only root may, as the tests' Python may lie in root's own folder.
+    """
+
+    def __init__(self, server: S3Server, uid: int = 0, **environment: str) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="stoker-mount-"))  # short: sockets lie in it
+        self.data = self.folder / "data"
+        self.cache = self.folder / "cache"
+        self.runs = self.folder / "run"
+        self._uid = uid
+        self._environment: Mapping[str, str] = {
+            **os.environ,
+            **KEYS,
+            "AWS_ENDPOINT_URL": server.endpoint,
+            **environment,
+        }
+
+    def __enter__(self) -> Self:
+        self.data.mkdir()
+        for folder in (self.folder, self.data):
+            os.chown(folder, self._uid, self._uid)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+        clear_mounts(self.folder)
+        shutil.rmtree(self.folder)
+
+    def command(self, *words: str) -> list[str]:
+        """`stoker WORDS` with this machine's folders."""
+        folders = ["--run-dir", str(self.runs)] + (["--cache", str(self.cache)] if words[0] == "mount" else [])
+        return self.as_user(sys.executable, "-c", "from stoker_cli.main import main; main()", *words, *folders)
+
+    def as_user(self, *command: str) -> list[str]:
+        """The command line by which this machine's user runs ``command``."""
+        user = ["--reuid", str(self._uid), "--regid", str(self._uid), "--clear-groups"]
+        reading = ["--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search"]
+        return ["setpriv", *user, *reading, *command] if self._uid else [*command]
+
+    def run(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        """To its end."""
+        return subprocess.run(
+            self.command(*words), env=self._environment, capture_output=True, text=True, timeout=SECONDS, check=False
+        )
+
+    def mount(self, *options: str, url: str = "s3://data/set") -> str:
+        """Mount at ``data``; what was said. Raises RuntimeError with it when that failed."""
+        done = self.run("mount", url, str(self.data), *options)
+        if done.returncode:
+            raise RuntimeError(done.stderr + self.log())
+        return done.stdout + done.stderr
+
+    def umount(self) -> None:
+        """Raises RuntimeError."""
+        done = self.run("umount", str(self.data))
+        if done.returncode:
+            raise RuntimeError(done.stderr + self.log())
+
+    def start(self, *words: str) -> "subprocess.Popen[str]":
+        """In the background."""
+        return subprocess.Popen(self.command(*words), env=self._environment, stderr=subprocess.PIPE, text=True)
+
+    def log(self) -> str:
+        """Of the processes behind the mounts."""
+        return "".join(path.read_text() for path in self.cache.glob("*/log"))
+
+    def mode(self) -> str:
+        """Type of the file system that one sees at ``data``; empty: nothing is mounted."""
+        layers = mountinfo.layers(Path("/proc/self/mountinfo").read_text(), str(self.data))
+        return layers[-1].fs_type if layers else ""
+
+    def leftovers(self) -> list[str]:
+        """Mounts, processes and sockets of this machine."""
+        return [
+            *(mount.target for mount in mounts_below(self.folder)),
+            *map(str, self.processes()),
+            *map(str, self.runs.glob("*/*")),
+        ]
+
+    def processes(self) -> list[int]:
+        """All of a keeper's session."""
+        keepers = {house.pid() for house in households(self.runs)}
+        return [pid for pid in _pids() if _session(pid) in keepers]
+
+    def kill(self) -> None:
+        """kill -9 of every process behind the mounts."""
+        processes = self.processes()
+        for pid in processes:
+            os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: all(_session(pid) is None for pid in processes))
+
+
+def _pids() -> list[int]:
+    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()]
+
+
+def _session(pid: int) -> int | None:
+    """None when it has ended, also when no one has waited for it yet."""
+    try:
+        state, _, _, session = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:4]
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return None if state == "Z" else int(session)
