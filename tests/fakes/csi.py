@@ -154,6 +154,7 @@ class FakeMounts:
 
     stacks: dict[Path, list[Path]] = field(default_factory=dict)
     dead: set[Path] = field(default_factory=set)
+    followed: list[str] = field(default_factory=list)
     refuses: bool = False
     refuses_over_dead: bool = False
 
@@ -169,6 +170,9 @@ class FakeMounts:
 
     def layers(self, target: Path) -> list[Path]:
         return self.stacks.get(target, [])
+
+    def show_in_pod(self, pod_uid: str, target: Path) -> None:
+        self.followed.append(pod_uid)
 
     def is_dead(self, target: Path) -> bool:
         return target in self.dead

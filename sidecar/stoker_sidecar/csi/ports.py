@@ -44,6 +44,9 @@ class Mounts(Protocol):
     def layers(self, target: Path) -> Sequence[object]:
         """What is mounted at exactly ``target``, bottom first."""
 
+    def show_in_pod(self, pod_uid: str, target: Path) -> None:
+        """Show the top layer of ``target`` in the pod's containers that still see an older one, where that is possible."""
+
     def is_dead(self, target: Path) -> bool:
         """Whether the top layer has lost the FUSE server that it needs."""
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from stoker_sidecar.core import mountinfo
 from stoker_sidecar.core.mountinfo import Mount
 from stoker_sidecar.errors import MountError
-from stoker_sidecar.fs import overlay
+from stoker_sidecar.fs import namespaces, overlay
 from stoker_sidecar.keep import device
 from stoker_sidecar.keep.bind import bind_read_only
 from stoker_sidecar.keep.syscalls import detach
@@ -43,6 +43,16 @@ def unmount_all(target: Path) -> int:
 def layers(target: Path) -> tuple[Mount, ...]:
     """What is mounted at exactly ``target``, bottom first. Never touches the mounts themselves, so a dead one is no matter."""
     return mountinfo.layers(_MOUNTINFO.read_text(errors="surrogateescape"), _without_links(target))
+
+
+def show_in_pod(pod_uid: str, target: Path) -> None:
+    """Show the top layer of ``target`` in the pod's containers that still see an older one. Raises MountError.
+
+    Without the host's PID namespace there are no containers to be seen, and nothing is done.
+    """
+    rows = layers(target)
+    if len(rows) > 1:
+        namespaces.show_in_pod(pod_uid, rows, target)
 
 
 def is_dead(target: Path) -> bool:
