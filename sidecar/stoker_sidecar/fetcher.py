@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import logging
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from stoker_api.meta import parse_quantity
 from stoker_sidecar.cache.node import CacheNode, CacheSettings
+from stoker_sidecar.cache.scrub import ScrubSettings
 from stoker_sidecar.cache.server import Server
 from stoker_sidecar.core.folders import FolderSpec
 from stoker_sidecar.errors import CacheDiskFailed
@@ -20,6 +22,7 @@ from stoker_sidecar.store.connection import ConnectionSettings
 _log = logging.getLogger("stoker.fetcher")
 # Threads that write to the disk: enough to keep it busy, few enough that their memory does not matter.
 _DISK_THREADS = 8
+_DAY = 86400.0  # seconds
 _DEFAULTS = CacheSettings(())
 
 
@@ -67,6 +70,18 @@ def _parser() -> argparse.ArgumentParser:
         default=_DEFAULTS.transient_limit,
         help="disk space for files read through and not kept, per version (default 256Mi)",
     )
+    parser.add_argument(
+        "--scrub-days",
+        type=float,
+        default=os.environ.get("STOKER_SCRUB_DAYS", "7"),
+        help="days between two checks of the files of a whole version; 0: never [STOKER_SCRUB_DAYS; default 7]",
+    )
+    parser.add_argument(
+        "--scrub-rate",
+        type=_bytes,
+        default=os.environ.get("STOKER_SCRUB_RATE", "50Mi"),
+        help="bytes a second that such a check reads [STOKER_SCRUB_RATE; default 50Mi]",
+    )
     parser.add_argument("--sts-endpoint", default=None, help="URL of STS for web identity (default: the region's)")
     parser.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"))
     parser.add_argument("--lifeline-fd", type=int, help="the line to the keeper that started this process")
@@ -103,6 +118,7 @@ def _settings(options: argparse.Namespace) -> CacheSettings:
         floor_share=options.floor_share,
         floor_most=options.floor_most,
         transient_limit=options.read_through,
+        scrub=ScrubSettings(options.scrub_days * _DAY, options.scrub_rate),
         connection=ConnectionSettings(sts_endpoint=options.sts_endpoint),
     )
 

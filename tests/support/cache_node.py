@@ -15,6 +15,7 @@ from stoker_api.nodecache import NodeDatasetStatus, NodePhase
 from stoker_sidecar.cache.disk import space_of
 from stoker_sidecar.cache.manifest import Manifest
 from stoker_sidecar.cache.node import CacheNode, CacheSettings, Surroundings
+from stoker_sidecar.cache.scrub import ScrubSettings
 from stoker_sidecar.core.backoff import Backoff
 from stoker_sidecar.core.credentials import AmbientCredentials, Credentials
 from stoker_sidecar.core.folders import FolderSpec
@@ -109,10 +110,12 @@ async def cache_node(
     transient: int = 2**28,
     folders: tuple[FolderSpec, ...] = (),
     capacity: int | None = None,
+    scrub_interval: float = 0.0,
 ) -> AsyncIterator[Subject]:
     """Open one on the cache folder ``root``, or on several ``folders``; closed at exit, the disk stays.
 
-    ``capacity``: bytes that the files of each tree may take together; default what the machine has.
+    ``capacity``: bytes that the files of each tree may take together; default what the machine has. ``scrub_interval``:
+    seconds, 0 for never.
     """
     found = stores if stores is not None else {"bucket": MemoryStore()}
 
@@ -122,7 +125,12 @@ async def cache_node(
     clock = Clock()
     space = space_of if capacity is None else partial(_space_left, capacity)
     world = Surroundings(clock, at_once, backoff=Backoff(0.001, 0.01), open_store=open_store, space=space)
-    settings = CacheSettings(folders or (FolderSpec(str(root)),), floor_share=0.0, transient_limit=transient)
+    settings = CacheSettings(
+        folders or (FolderSpec(str(root)),),
+        floor_share=0.0,
+        transient_limit=transient,
+        scrub=ScrubSettings(scrub_interval),
+    )
     node = CacheNode(settings, world)
     await node.open()
     try:

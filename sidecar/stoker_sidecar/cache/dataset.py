@@ -37,6 +37,8 @@ from stoker_sidecar.threads import in_thread
 _RETRY_UNKEPT = 60.0
 _RETRY_LEFT = 0.01
 _RETRY_CHANGED = 600.0
+# Seconds between two syncs while files arrive: twice what the kernel itself waits, so that it finds little left to write.
+_SYNC_EVERY = 60.0
 
 
 class DatasetCache:
@@ -58,6 +60,7 @@ class DatasetCache:
         self.versions = OpenVersions(config.uid, node.folders, self._around, lambda: self.config.quota_bytes)
         self._departure: Departure | None = None
         self._bucket: TokenBucket | None = None
+        self._synced = node.clock()
         name = f"dataset {config.namespace}/{config.name}"
         self.list_loop = Loop(f"{name}, listing", self._list_step, node.backoff)
         self.version_loop = Loop(name, self._version_step, node.backoff)
@@ -104,6 +107,7 @@ class DatasetCache:
                 self.list_loop.poke()
             self.version_loop.poke()
         await self.versions.drop_copies()
+        await self._sync_arrivals()
 
     async def depart(self, digest: str, why: str) -> bool:
         """Drop a version to make room, once its own work allows it; whether it was. It is not when a pod uses it by now."""
@@ -114,8 +118,13 @@ class DatasetCache:
     @property
     def current(self) -> Version | None:
         """The version that new mounts get, once it is open."""
-        fetching = self.versions.fetchings.get(self.config.version)
+        fetching = self.current_fetching
         return fetching.version if fetching is not None else None
+
+    @property
+    def current_fetching(self) -> Fetching | None:
+        """Of that version."""
+        return self.versions.fetchings.get(self.config.version)
 
     @property
     def readers(self) -> int:
@@ -251,6 +260,13 @@ class DatasetCache:
         if rate and self._bucket is None:
             self._bucket = TokenBucket(rate, self._node.clock())
         return self._bucket
+
+    async def _sync_arrivals(self) -> None:
+        """So that a power cut costs at most what arrived in the last minute."""
+        version, now = self.current, self._node.clock()
+        if self.warming is not None and version is not None and now - self._synced >= _SYNC_EVERY:
+            self._synced = now
+            await in_thread(version.sync)
 
     async def _read(self, request: Read) -> ReadDone:
         fetching = self.versions.fetchings.get(request.digest) or await self._open(request.digest)

@@ -18,7 +18,7 @@ from stoker_sidecar.cache.transfer import download, remove_quietly
 from stoker_sidecar.cache.version import State, Version
 from stoker_sidecar.core.protocol import ReadDone
 from stoker_sidecar.core.quota import Room
-from stoker_sidecar.core.spans import chunk_span, chunks_of, is_whole, read_ahead
+from stoker_sidecar.core.spans import chunk_count, chunk_span, chunks_of, is_whole, read_ahead
 from stoker_sidecar.errors import CacheDiskFailed, CorruptBody, NotConfigured, NotYetConfigured, SidecarError
 from stoker_sidecar.store.base import ObjectStore
 from stoker_sidecar.store.retry import Retry
@@ -116,6 +116,16 @@ class Fetching:
         self._flights[key] = task
         task.add_done_callback(partial(self._landed, key))
         return task
+
+    async def refetch(self, entry: Entry) -> None:
+        """Replace a damaged file of the tree, by rename. When none comes it is taken away: a missing file does not lie."""
+        self.version.suspect(entry)
+        for chunk in range(1 if is_whole(entry.size) else chunk_count(entry.size)):
+            if (task := self.start(entry, chunk, demand=False)) is not None:
+                await asyncio.wait([task])
+        if self.version.states[entry.ino] != State.HERE:
+            await in_thread(self.version.take_away, entry)
+            self.around.lost()
 
     async def drain(self) -> None:
         """Wait until what is in flight now has ended."""

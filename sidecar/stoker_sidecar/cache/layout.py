@@ -52,6 +52,11 @@ class VersionPaths:
         return self.folder / "sums"
 
     @property
+    def scrubbed(self) -> Path:
+        """Dated when the last scrub ended."""
+        return self.folder / "scrubbed"
+
+    @property
     def linked(self) -> Path:
         """Marker: files that came from other versions, and bytes of those that are hard links."""
         return self.folder / "linked"

@@ -19,6 +19,7 @@ from stoker_sidecar.cache.eviction import make_room
 from stoker_sidecar.cache.folders import Folders
 from stoker_sidecar.cache.layout import CachePaths, VersionPaths, check_uid
 from stoker_sidecar.cache.notices import Notices
+from stoker_sidecar.cache.scrub import Scrubber, ScrubSettings
 from stoker_sidecar.cache.source import OpenStore
 from stoker_sidecar.cache.status import dataset_status, folder_rows
 from stoker_sidecar.core.backoff import DATASET, Backoff
@@ -43,6 +44,7 @@ class CacheSettings:
     floor_share: float = 0.05  # of the disk left free, so that the node's own logs and images find room
     floor_most: int = 10 * 1024**3  # bytes: a share of a very large disk would be more than a node needs
     transient_limit: int = 256 * 1024**2  # bytes of files read through and not kept, per version: 32 chunks of 8 MiB
+    scrub: ScrubSettings = field(default_factory=ScrubSettings)
     connection: ConnectionSettings = field(default_factory=ConnectionSettings)
 
 
@@ -52,6 +54,7 @@ class Surroundings:
 
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+    now: Callable[[], float] = time.time
     uniform: Callable[[], float] = random.random
     backoff: Backoff = DATASET
     open_store: OpenStore | None = None
@@ -85,6 +88,15 @@ class CacheNode:
         self._looking = asyncio.Lock()
         self._evicting = asyncio.Lock()  # one asker at a time, so that two do not both count on the same room
         self._troubles: dict[Disk, str] = {}
+        datasets = self._datasets.values
+        self._scrubber = Scrubber(
+            settings.scrub,
+            lambda: list(datasets()),
+            self._notices,
+            self._world.clock,
+            self._world.sleep,
+            self._world.now,
+        )
 
     async def open(self) -> None:
         """Prepare the folders. Raises CacheDiskFailed when none of them can be used."""
@@ -124,8 +136,9 @@ class CacheNode:
         return await dataset.read(request)
 
     async def look_after(self) -> None:
-        """Every few seconds: look at the folders; datasets leave those that failed and come back to those that are well."""
+        """Every few seconds: look at the folders, leave those that failed and come back to those that are well; scrub what is due."""
         await self.suspect()
+        self._scrubber.start_due()
         for disk in self._folders.disks:
             if disk.trouble != self._troubles.get(disk, ""):
                 self._tell(disk)
@@ -166,6 +179,7 @@ class CacheNode:
 
     async def close(self) -> None:
         """Stop; the disk stays as it is."""
+        await self._scrubber.close()
         await asyncio.gather(*(dataset.close() for dataset in self._datasets.values()))
         await asyncio.gather(*self._removals)
 

@@ -26,7 +26,7 @@ from stoker_sidecar.errors import InternalError, ProtocolError, SidecarError
 
 _log = logging.getLogger(__name__)
 _WATCH_PERIOD = 1.0  # seconds between two looks at the progress
-_LOOK_PERIOD = 5.0  # seconds between two looks at the cache folders: a small synced write each
+_LOOK_PERIOD = 10.0  # seconds between two looks at the cache folders: a small synced write each
 
 
 class Server:

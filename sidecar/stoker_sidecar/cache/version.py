@@ -112,6 +112,20 @@ class Version:
             self.paths.complete.unlink(missing_ok=True)
             self.tree_path(entry).parent.mkdir(parents=True, exist_ok=True)
 
+    def suspect(self, entry: Entry) -> None:
+        """The file is damaged, but stays until its successor takes its place: it may be fetched once more."""
+        if self.states[entry.ino] == State.HERE:
+            self.states[entry.ino] = State.MISSING
+            self.warm_files -= 1
+            self.warm_bytes -= entry.size
+
+    def take_away(self, entry: Entry) -> None:
+        """A damaged file for which no better one came: its readers must ask. Blocks for a moment."""
+        self.complete = False
+        with disk_errors("the version"):
+            self.paths.complete.unlink(missing_ok=True)
+            self.tree_path(entry).unlink(missing_ok=True)
+
     def tree_path(self, entry: Entry) -> Path:
         """Where the whole file lies."""
         return self.paths.tree / self.manifest.path(entry.ino)

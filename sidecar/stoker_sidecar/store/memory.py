@@ -22,6 +22,11 @@ class Get:
     length: int
 
 
+def md5_etag(content: bytes) -> str:
+    """As S3 makes it of what is put whole."""
+    return hashlib.md5(content, usedforsecurity=False).hexdigest()
+
+
 @dataclass
 class MemoryStore:
     """``put`` and ``delete`` change the source; ``fail`` queues errors for the next requests; ``mangle`` spoils bodies."""
@@ -30,6 +35,7 @@ class MemoryStore:
     gets: list[Get] = field(default_factory=list)
     faults: deque[SourceError] = field(default_factory=deque)
     mangle: Callable[[str, bytes], bytes] = lambda path, data: data
+    etag: Callable[[bytes], str] = md5_etag
     closed: bool = False
 
     def put(self, path: str, content: bytes, mtime_ns: int = 0) -> None:
@@ -48,7 +54,7 @@ class MemoryStore:
         """One page."""
         self._fault()
         yield [
-            ListedObject(path.encode(), len(content), mtime_ns, _etag(content))
+            ListedObject(path.encode(), len(content), mtime_ns, self.etag(content))
             for path, (content, mtime_ns) in self.objects.items()
         ]
 
@@ -62,7 +68,7 @@ class MemoryStore:
         if path not in self.objects:
             raise ObjectGone(f"{path} was deleted after the listing: refresh the Dataset")
         content, _ = self.objects[path]
-        if if_match and if_match != _etag(content):
+        if if_match and if_match != self.etag(content):
             raise SourceChanged(f"{path} is no longer the object that was listed: refresh the Dataset")
         yield Body(_chunks(self.mangle(path, content[offset : offset + length])))
 
@@ -73,10 +79,6 @@ class MemoryStore:
     def _fault(self) -> None:
         if self.faults:
             raise self.faults.popleft()
-
-
-def _etag(content: bytes) -> str:
-    return hashlib.md5(content, usedforsecurity=False).hexdigest()
 
 
 async def _chunks(data: bytes) -> AsyncIterator[bytes]:

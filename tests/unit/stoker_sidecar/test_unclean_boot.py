@@ -1,0 +1,119 @@
+"""What is believed of a cache folder after the machine was started anew, and after the sidecar alone was."""
+
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from stoker_api.nodecache import NodePhase
+from stoker_sidecar.store.memory import MemoryStore
+from tests.support.cache_node import UID, Subject, cache_node, fill
+
+FILES = {f"f{index}": b"content %d" % index * 100 for index in range(5)}
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    made = MemoryStore()
+    fill(made, FILES)
+    return made
+
+
+def _reboot(root: Path) -> None:
+    (root / "boot").write_text("another boot")
+
+
+def _zero(path: Path) -> None:
+    """Size and date stay, as on a file system that lost the bytes."""
+    date = path.stat().st_mtime_ns
+    path.chmod(0o644)
+    path.write_bytes(bytes(path.stat().st_size))
+    path.chmod(0o444)
+    os.utime(path, ns=(date, date))
+
+
+def _truncate(path: Path) -> None:
+    path.chmod(0o644)
+    os.truncate(path, 7)
+
+
+def _empty(path: Path) -> None:
+    path.chmod(0o644)
+    os.truncate(path, 0)
+
+
+async def _digest(root: Path, store: MemoryStore, *, finished: bool) -> str:
+    """A version whose files are all there; not ``finished``: the power went before it was said to be whole, or synced."""
+    async with cache_node(root, {"bucket": store}) as subject:
+        digest = await subject.warm()
+        if not finished:
+            for marker in ("complete", "synced"):
+                (subject.folder(digest) / marker).unlink()
+    return digest
+
+
+@asynccontextmanager
+async def _again(root: Path, store: MemoryStore, digest: str) -> AsyncIterator[Subject]:
+    """The next fetcher, once it is warm."""
+    async with cache_node(root, {"bucket": store}) as subject:
+        await subject.configure(version=digest, eager=True)
+        await subject.reach(lambda s: s.phase is NodePhase.WARM)
+        yield subject
+
+
+async def test_a_restart_of_the_sidecar_looks_at_no_file(tmp_path: Path, store: MemoryStore) -> None:
+    digest = await _digest(tmp_path, store, finished=True)
+    tree = tmp_path / "datasets" / UID / "versions" / digest / "tree"
+    (tree / "f0").unlink()  # so that whoever looks would fetch it
+    asked = len(store.gets)
+    async with _again(tmp_path, store, digest):
+        assert len(store.gets) == asked
+
+
+async def test_a_whole_version_survives_a_reboot_without_fetching(tmp_path: Path, store: MemoryStore) -> None:
+    digest = await _digest(tmp_path, store, finished=True)
+    _reboot(tmp_path)
+    asked = len(store.gets)
+    async with _again(tmp_path, store, digest) as subject:
+        assert (len(store.gets), subject.tree(digest)) == (asked, FILES)
+
+
+@pytest.mark.parametrize("damage", [_truncate, _empty, Path.unlink])
+async def test_a_file_that_lost_bytes_in_a_reboot_is_fetched_again(
+    tmp_path: Path, store: MemoryStore, damage: Callable[[Path], None]
+) -> None:
+    digest = await _digest(tmp_path, store, finished=True)
+    damage(tmp_path / "datasets" / UID / "versions" / digest / "tree" / "f2")
+    _reboot(tmp_path)
+    asked = len(store.gets)
+    async with _again(tmp_path, store, digest) as subject:
+        assert [get.path for get in store.gets[asked:]] == ["f2"]
+        assert subject.tree(digest) == FILES
+
+
+async def test_a_file_of_zeros_that_was_not_synced_is_found_out_by_its_md5(tmp_path: Path, store: MemoryStore) -> None:
+    digest = await _digest(tmp_path, store, finished=False)
+    _zero(tmp_path / "datasets" / UID / "versions" / digest / "tree" / "f2")
+    _reboot(tmp_path)
+    asked = len(store.gets)
+    async with _again(tmp_path, store, digest) as subject:
+        assert [get.path for get in store.gets[asked:]] == ["f2"]
+        assert subject.tree(digest) == FILES
+
+
+async def test_what_was_not_synced_and_cannot_be_proved_is_fetched_again(tmp_path: Path, store: MemoryStore) -> None:
+    store.etag = lambda data: f"{len(data):032x}-2"
+    digest = await _digest(tmp_path, store, finished=False)
+    _reboot(tmp_path)
+    asked = len(store.gets)
+    async with _again(tmp_path, store, digest):
+        assert len(store.gets) - asked == len(FILES)
+
+
+async def test_the_marker_comes_after_the_sync(tmp_path: Path, store: MemoryStore) -> None:
+    digest = await _digest(tmp_path, store, finished=True)
+    folder = tmp_path / "datasets" / UID / "versions" / digest
+    changed = max(path.stat().st_ctime_ns for path in (folder / "tree").iterdir())
+    assert changed <= (folder / "synced").stat().st_mtime_ns <= (folder / "complete").stat().st_mtime_ns
