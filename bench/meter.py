@@ -31,12 +31,13 @@ class Meter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        logged = self._server.position() - self._position
         self.asked = self._server.asked(self._position)
         self.cost = Cost(
             cpu=self._tree_cpu() - self._cpu,
             server_cpu=self._server.cpu_seconds() - self._server_cpu,
             gets=self.asked.gets,
-            sent=sent_bytes(self._server.written() - self._written, len(self.asked.requests)),
+            sent=sent_bytes(self._server.written() - self._written, logged, len(self.asked.requests)),
             peak_rss=peak_bytes(tree(self._root)) if self._root else 0,
         )
 

@@ -33,13 +33,13 @@ def measure(bed: Bed) -> Iterator[Row]:
 
 
 def _switched(bed: Bed, node: Node, prefix: str) -> tuple[float, Verdict]:
-    """One FUSE server is killed at a third of the files, the agent at two thirds."""
+    """The agent is killed early, so that it is the next one that switches; the FUSE server is killed at half of the files."""
     corpus = bed.scale.switched
     volume, target = cold_volume(node, prefix)
     with Verifiers(target, corpus, _READERS) as verifiers:
         position = bed.server.position()
         node.offer(volume, eager=True)
-        for share, name in ((1 / 3, "fs server 1"), (2 / 3, "agent")):
+        for share, name in ((1 / 8, "agent"), (1 / 2, "fs server 1")):
             arrived = partial(_arrived, bed, position, round(corpus.files * share))
             wait_until("some of the files", arrived, WARM_SECONDS)
             node.sidecar.kill(name)
