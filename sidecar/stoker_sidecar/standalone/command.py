@@ -11,7 +11,6 @@ from pathlib import Path
 from uuid import uuid4
 
 from stoker_api.dataset import MountMode
-from stoker_api.nodecache import NodePhase
 from stoker_sidecar.cache.listing import read_listing
 from stoker_sidecar.errors import MountError, MountRefused
 from stoker_sidecar.standalone import household, progress
@@ -140,9 +139,7 @@ def is_done(report: Report, *, warm: bool, swap_over: bool) -> bool:
     """Whether the command may return. ``swap_over``: do not wait for a faster mount any more. Pure."""
     if report.stage is not Stage.MOUNTED or not warm:
         return report.stage is Stage.MOUNTED
-    if report.row is not None and report.row.phase is NodePhase.FULL:
-        return True  # the quota, or the disk, holds no more: the rest is read through
-    return report.warm and (report.mode is MountMode.NATIVE or swap_over or os.geteuid() != 0)
+    return report.full or (report.warm and (report.mode is MountMode.NATIVE or swap_over or os.geteuid() != 0))
 
 
 def _refuse(report: Report, options: MountOptions, home: Home) -> None:

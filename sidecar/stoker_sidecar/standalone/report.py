@@ -5,8 +5,11 @@ from pathlib import Path
 
 from stoker_api.dataset import MountMode
 from stoker_api.meta import Model
+from stoker_api.names import Reason
 from stoker_api.nodecache import NodeDatasetStatus, NodePhase
 from stoker_sidecar.cache.listing import replace_text
+
+_QUOTA = (Reason.QUOTA_EXCEEDED, Reason.QUOTA_TOO_SMALL)
 
 
 class Stage(StrEnum):
@@ -33,12 +36,18 @@ class Report(Model):
         return self.stage is Stage.MOUNTED and self.row is not None and self.row.phase is NodePhase.WARM
 
     @property
+    def full(self) -> bool:
+        """Mounted, and the quota or the disk holds no more: the rest is read through."""
+        if self.stage is not Stage.MOUNTED or self.row is None:
+            return False
+        error = self.row.error
+        return self.row.phase is NodePhase.FULL or (error is not None and error.reason in _QUOTA)
+
+    @property
     def stuck(self) -> str:
-        """Why it will not become warm by waiting, a sentence; empty while it may."""
+        """Why files cannot be fetched, however long one waits; a sentence, empty while they may."""
         error = self.row.error if self.row is not None else None
-        if self.row is None or error is None:
-            return ""
-        return error.message if self.row.phase is NodePhase.FULL or not error.temporary else ""
+        return error.message if error is not None and not error.temporary and not self.full else ""
 
 
 def write_report(path: Path, report: Report) -> None:

@@ -101,8 +101,13 @@ def test_a_mount_that_cannot_be_swapped_is_done_in_the_end() -> None:
     assert is_done(report(**WARM), warm=True, swap_over=True)
 
 
-def test_a_full_quota_is_as_warm_as_it_gets() -> None:
-    assert is_done(report(phase="Full"), warm=True, swap_over=False)
+@pytest.mark.parametrize(
+    "fields", [{"phase": "Full"}, {"error": {"reason": "QuotaExceeded", "message": "keeps 2", "temporary": False}}]
+)
+def test_a_full_quota_is_as_warm_as_it_gets(fields: dict[str, Any]) -> None:
+    full = report(**fields)
+    assert is_done(full, warm=True, swap_over=False)
+    assert not full.stuck
 
 
 def test_an_error_that_stays_is_no_reason_to_wait() -> None:
