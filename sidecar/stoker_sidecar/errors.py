@@ -229,6 +229,12 @@ class MountRefused(SidecarError):
     reason = Reason.MOUNT_FAILED
 
 
+class HandoverFailed(SidecarError):
+    """Two keepers could not agree who holds the mounts; the one that raises holds none, and starts anew."""
+
+    temporary = True
+
+
 class FsError(SidecarError):
     """A call of the file system fails with ``errno``; the message is for the log."""
 

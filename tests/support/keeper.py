@@ -44,11 +44,23 @@ def clear_mounts(folder: Path) -> None:
 class Keeper:
     """A context manager. ``folder`` takes sockets, mounts and log; servers run as root, since the tests' Python is root's."""
 
-    def __init__(self, folder: Path, *, agent: str = "", fetcher: str = "", options: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        agent: str = "",
+        fetcher: str = "",
+        options: Sequence[str] = (),
+        node: Path | None = None,
+        identity: str = "",
+    ) -> None:
+        """``node``: the folder that keepers of several pods of one node share, each known as ``identity``."""
         self.folder = folder
         folder.mkdir(exist_ok=True)
         self.run_dir = folder / "run"
-        self.mount_root = folder / "mnt"
+        self.mount_root = (node or folder) / "mnt"
+        if node is not None:
+            options = [*options, "--state-dir", str(node / "state"), "--identity", identity or folder.name]
         self.log = folder / "keeper.log"
         command = [sys.executable, "-m", "stoker_sidecar.keeper", "--run-dir", str(self.run_dir)]
         command += ["--mount-root", str(self.mount_root), "--cache-root", str(folder / "cache"), "--run-as", ""]
@@ -65,9 +77,22 @@ class Keeper:
 
     def start(self) -> None:
         """Start it and wait until its socket answers."""
+        self.launch()
+        wait_until(self._answers)
+
+    def launch(self) -> None:
+        """Start it; its turn may come later."""
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(self._command, stdout=log, stderr=log)
-        wait_until(self._answers)
+
+    @property
+    def serves(self) -> bool:
+        """Whether its turn has come."""
+        return self._answers()
+
+    def logged(self, text: str) -> bool:
+        """Whether it has said so."""
+        return text in self.log.read_text()
 
     def _answers(self) -> bool:
         if self.process is None or self.process.poll() is not None:
@@ -88,7 +113,7 @@ class Keeper:
         """As the OOM killer does; waits until its children are gone as well, since they hold the mounts."""
         if self.process is None:
             return
-        children = self.pids() if self.process.poll() is None else []
+        children = self.pids() if self.process.poll() is None and self._answers() else []
         self.process.kill()
         self.process.wait()
         wait_until(lambda: not any(_runs(pid) for pid in children))

@@ -1,6 +1,7 @@
 """Dataset versions on disk for the tests of the read side: a real manifest, and files that are there or not."""
 
 import os
+import random
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,6 +10,12 @@ from stoker_sidecar.cache.manifest import Manifest
 from stoker_sidecar.core.objects import ListedObject
 
 MTIME_NS = 1_700_000_000_123_456_789
+
+
+def small_files(count: int = 60) -> dict[str, bytes]:
+    """Random bytes, from 1 to 4000 times the count, in three folders; the same in every run."""
+    source = random.Random(3)
+    return {f"d{n % 3}/{n}": source.randbytes(1 + n * 4000) for n in range(count)}
 
 
 class VersionFolder:

@@ -44,10 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--lifeline-fd", type=int, required=True, help="the line to the keeper")
     options = parser.parse_args(argv)
     orders = socket.socket(fileno=options.orders_fd)
-    lifeline = Lifeline(options.lifeline_fd)
-    lifeline.wait_to_begin()
     gc.freeze()  # what is collected no more is not written to either: its pages stay shared with all servers
-    lifeline.beat()
+    Lifeline(options.lifeline_fd).beat()
     while True:
         try:
             order, fds = packets.receive(orders)

@@ -3,6 +3,7 @@
 import argparse
 import os
 import shlex
+import socket
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ class Settings:
     mount_root: Path
     cache: tuple[FolderSpec, ...]
     run_as: int | None
+    state_dir: Path | None
+    identity: str
     unmount_on_exit: bool
     log_level: str
     agent_command: tuple[str, ...]
@@ -56,6 +59,8 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     flag("mount-root", "/var/lib/stoker/mnt", "folder of the FUSE mounts; must be shared with the node (Bidirectional)")
     flag("cache-root", "/var/lib/stoker/cache", "folders of the cached bytes, by commas; memory:/path for a tmpfs")
     flag("run-as", str(_UNPRIVILEGED), "user and group id of fetcher and FUSE servers; empty: the keeper's own")
+    flag("state-dir", "", "folder of the node, in which the keepers of two pods find each other; empty: there is one")
+    flag("identity", socket.gethostname(), "what this keeper is remembered by there: the pod's name")
     flag("on-exit", "unmount", "unmount: take the FUSE mounts away at the end; keep: leave them for the next keeper")
     flag("log-level", "info", f"of keeper, fetcher and FUSE servers: one of {', '.join(_LOG_LEVELS)}")
     flag("agent-command", f"{python} -m stoker_sidecar.main", "how the agent is started; empty: no agent")
@@ -85,6 +90,8 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> S
         cache=cache,
         run_as=int(options.run_as) if options.run_as else None,
         log_level=options.log_level.lower(),
+        state_dir=Path(options.state_dir) if options.state_dir else None,
+        identity=options.identity,
         unmount_on_exit=options.on_exit == "unmount",
         agent_command=tuple(agent + options.agent_arguments) if agent else (),
         fetcher_command=tuple(shlex.split(options.fetcher_command)),

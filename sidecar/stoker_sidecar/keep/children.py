@@ -68,6 +68,7 @@ class Child:
         self._prepare = prepare
         self._policy = policy
         self._spawn = spawn
+        self.ready = asyncio.Event()  # it has beaten once
         self._on_ready = on_ready
         self._alive_since: float | None = None
         self._pulse: Pulse | None = None
@@ -101,6 +102,7 @@ class Child:
     def _is_ready(self) -> None:
         if self._alive_since is None:
             self._alive_since = _now()
+        self.ready.set()
         self._on_ready()
 
     def _lived(self) -> float:

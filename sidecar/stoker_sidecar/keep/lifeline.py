@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import select
 import socket
 import sys
 from contextlib import suppress
@@ -19,10 +20,13 @@ class Lifeline:
 
     def wait_to_begin(self) -> None:
         """Return when the keeper says so; to be called when all is imported. Exits when the keeper is gone."""
-        if self._socket is not None:
-            self._socket.setblocking(True)
-            if not self._socket.recv(1):
-                sys.exit(0)
+        if self._socket is None:
+            return
+        self.beat()
+        while not select.select([self._socket], [], [], BEAT_SECONDS)[0]:
+            self.beat()
+        if not self._socket.recv(1):
+            sys.exit(0)
 
     def beat(self) -> None:
         """Tell that this process lives: the first time, that it is ready. Never waits."""

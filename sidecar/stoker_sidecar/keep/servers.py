@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import signal
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from stoker_sidecar.keep.children import Child, Reaper
 from stoker_sidecar.keep.device import FuseMount, close_mount, open_mount
 from stoker_sidecar.keep.nursery import Nursery
 from stoker_sidecar.keep.restarts import QUICK
-from stoker_sidecar.keep.spawn import Start
+from stoker_sidecar.keep.spawn import Start, end
 
 _log = logging.getLogger("stoker.keeper")
 _READY_WITHIN = 20.0  # a server starts in 0.3 s; a node under memory pressure may take long
@@ -66,18 +67,29 @@ class FsServers:
     async def serve(self, version: Version) -> None:
         """Mount ``version`` and return when a server answers; again for the same version: just wait for that.
 
+        One that was moved to another folder meanwhile is answered from there.
+
         Raises MountError, and ServeError when no server came up in time (the mount is then taken away again).
         """
         key = (version.uid, version.digest)
         served = self._served.get(key) or self._begin(version, open_mount(version.mountpoint))
-        if served.version != version:
+        if served.version.mountpoint != version.mountpoint:
             raise ServeError(f"{key} is already served at {served.version.mountpoint}: release it first")
+        if served.version != version:
+            self._move(served, version)
         with suppress(TimeoutError):
             await asyncio.wait_for(served.settled.wait(), _READY_WITHIN)
         if not served.ready:
             if not served.was_ready:  # else others use the mount, and wait
                 await self.release(*key)
             raise _does_not_come_up(served)
+
+    @staticmethod
+    def _move(served: Served, version: Version) -> None:
+        """The version lies in another cache folder now: the next server looks there, behind the same mount."""
+        served.version = version
+        if served.mount is not None and served.mount.can_resend:  # else its readers would be lost with the server
+            end(served.child.pid, signal.SIGKILL)
 
     def _begin(self, version: Version, mount: FuseMount) -> Served:
         name = f"fs {version.uid} {version.digest[:12]}"

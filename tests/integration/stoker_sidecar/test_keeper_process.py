@@ -1,8 +1,6 @@
 """The keeper as a process: what dies is started again, and nothing is left behind."""
 
-import hashlib
 import os
-import random
 import shlex
 import signal
 import sys
@@ -16,11 +14,11 @@ from stoker_sidecar.core.protocol import Read, ReadDone
 from stoker_sidecar.keep.syscalls import detach
 from tests.support.fake_fetcher import FakeFetcher
 from tests.support.keeper import SECONDS, Keeper, mounts_below, wait_until
-from tests.support.versions import VersionFolder
+from tests.support.readers import VerifyingReaders
+from tests.support.versions import VersionFolder, small_files
 
 pytestmark = pytest.mark.root
 _KILLS = 5
-_READERS = 4
 
 
 @pytest.fixture
@@ -31,8 +29,7 @@ def keeper(tmp_path: Path) -> Iterator[Keeper]:
 
 @pytest.fixture
 def version(tmp_path: Path) -> VersionFolder:
-    source = random.Random(3)
-    return VersionFolder(tmp_path / "v", {f"d{n % 3}/{n}": source.randbytes(1 + n * 4000) for n in range(60)})
+    return VersionFolder(tmp_path / "v", small_files())
 
 
 def _child(name: str, log: Path) -> str:
@@ -50,47 +47,9 @@ def _child(name: str, log: Path) -> str:
     return shlex.join([sys.executable, "-c", program])
 
 
-class _Readers:
-    """Threads that read every file again and again, past the page cache, and count what is wrong."""
-
-    def __init__(self, mountpoint: Path, version: VersionFolder) -> None:
-        self.reads = 0
-        self.wrong: list[str] = []
-        self._mountpoint = mountpoint
-        self._hashes = {path: hashlib.sha256(data).digest() for path, data in version.files.items()}
-        self._stop = threading.Event()
-        self._threads = [threading.Thread(target=self._run, args=(seed,)) for seed in range(_READERS)]
-
-    def __enter__(self) -> "_Readers":
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join(SECONDS)
-
-    def _run(self, seed: int) -> None:
-        source = random.Random(seed)
-        paths = list(self._hashes)
-        while not self._stop.is_set():
-            path = source.choice(paths)
-            try:
-                with (self._mountpoint / path).open("rb") as file:
-                    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-                    right = hashlib.sha256(file.read()).digest() == self._hashes[path]
-            except OSError as error:
-                self.wrong.append(f"{path}: {error}")
-            else:
-                self.reads += 1
-                if not right:
-                    self.wrong.append(f"{path}: wrong bytes")
-
-
 def test_no_read_fails_while_the_server_is_killed_again_and_again(keeper: Keeper, version: VersionFolder) -> None:
     version.finish_all()
-    with _Readers(keeper.serve(version), version) as readers:
+    with VerifyingReaders(keeper.serve(version), version) as readers:
         for _ in range(_KILLS):
             before = readers.reads
             keeper.kill_server()

@@ -1,0 +1,219 @@
+"""Hands the FUSE mounts of a node from one keeper to the next: either of the two holds every descriptor at any time."""
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from stoker_sidecar.core import handover_wire as wire
+from stoker_sidecar.errors import HandoverFailed
+from stoker_sidecar.keep import packets
+from stoker_sidecar.keep.device import FuseMount
+from stoker_sidecar.keep.servers import ServedMount, Version
+from stoker_sidecar.keep.succession import Succession
+
+_log = logging.getLogger("stoker.keeper")
+# The other keeper answers from its event loop; a child that it starts may hold that for half a second.
+_ANSWER = 10.0
+# It stops its agent (12 s), its fetcher (6 s) and its servers before it offers the mounts.
+_STOPPING = 30.0
+# The younger one starts the servers within 20 s or gives up.
+_SERVING = 30.0
+_AGAIN = 0.1
+
+
+async def _receive(connection: socket.socket, within: float | None) -> tuple[packets.Packet, list[int]]:
+    """Raises TimeoutError, EOFError, OSError, ValueError."""
+    loop = asyncio.get_running_loop()
+    readable = loop.create_future()
+    loop.add_reader(connection, lambda: readable.done() or readable.set_result(None))
+    try:
+        await asyncio.wait_for(readable, within)
+    finally:
+        loop.remove_reader(connection)
+    return packets.receive(connection)
+
+
+@dataclass(frozen=True)
+class Inheritance:
+    """Mounts of an elder keeper, which still holds them as well: until ``claim``. None of either: a fresh start."""
+
+    mounts: Sequence[ServedMount] = ()
+    elder: socket.socket | None = None
+
+    async def claim(self, succession: Succession) -> None:
+        """All mounts are answered here now: be the node's keeper. Raises HandoverFailed when the elder one goes on itself."""
+        if self.elder is None:
+            await succession.hold()
+            return
+        with self.elder:
+            try:
+                packets.send(self.elder, wire.word(wire.SERVING))
+                reply, fds = await _receive(self.elder, _ANSWER)
+            except (EOFError, ConnectionError):  # it died, so they are ours
+                await succession.hold()
+                return
+            except (OSError, ValueError) as error:  # TimeoutError is an OSError
+                raise HandoverFailed(f"the elder keeper did not let its mounts go: {error}") from error
+        if wire.kind_of(reply) != wire.YOURS or len(fds) != 1:
+            raise HandoverFailed("the elder keeper waited too long for this one, and goes on serving")
+        succession.receive(fds[0])
+
+
+async def inherit(succession: Succession) -> Inheritance:
+    """Return when this keeper's turn has come: nobody else is there, or an elder one has given its mounts, or has ended.
+
+    Raises HandoverFailed when the other keeper lives and does not answer.
+    """
+    while not succession.try_hold():
+        try:
+            connection = succession.connect()
+        except OSError as error:
+            _log.debug("the node's keeper is coming or going: %s", error)
+            await asyncio.sleep(_AGAIN)
+            continue
+        try:
+            return await _ask(connection, succession.identity)
+        except (EOFError, ConnectionError):
+            connection.close()  # it ended, or gave its place to another one: look again
+        except (OSError, ValueError, HandoverFailed) as error:  # TimeoutError is an OSError
+            connection.close()
+            raise HandoverFailed(
+                f"the keeper that holds this node's mounts does not hand them over: {error}"
+            ) from error
+        await asyncio.sleep(_AGAIN)
+    return Inheritance()
+
+
+async def _ask(connection: socket.socket, identity: str) -> Inheritance:
+    packets.send(connection, wire.hello(wire.Hello(identity)))
+    packet, _ = await _receive(connection, _ANSWER)
+    if wire.kind_of(packet) == wire.WAIT:
+        _log.info("a younger keeper holds this node's mounts: waiting for its end")
+        packet, _ = await _receive(connection, None)
+    packet, _ = await _receive(connection, _STOPPING)
+    offer = wire.parse_offer(packet)
+    mounts: list[ServedMount] = []
+    try:
+        while len(mounts) < offer.mounts:
+            mounts.append(_mount_of(*await _receive(connection, _ANSWER)))
+    except (OSError, EOFError, ValueError, HandoverFailed):
+        packets.close_all([row.mount.fd for row in mounts])
+        raise
+    return Inheritance(mounts, connection)
+
+
+def _mount_of(packet: packets.Packet, fds: list[int]) -> ServedMount:
+    try:
+        row = wire.parse_mount(packet)
+        (fd,) = fds
+    except (HandoverFailed, ValueError):
+        packets.close_all(fds)
+        raise
+    version = Version(row.uid, row.digest, Path(row.manifest), Path(row.version_dir), Path(row.mountpoint))
+    return ServedMount(version, FuseMount(fd, version.mountpoint, can_resend=True), row.ready)
+
+
+async def give(successor: socket.socket, mounts: Sequence[ServedMount]) -> bool:
+    """Offer the mounts; True when the successor serves them, False when it does not and they stay with this keeper."""
+    try:
+        packets.send(successor, wire.offer(wire.Offer(len(mounts))))
+        for row in mounts:
+            packets.send(successor, wire.mount(_row_of(row)), [row.mount.fd])
+        reply, _ = await _receive(successor, _SERVING)
+    except (OSError, EOFError, ValueError) as error:
+        _log.error("the younger keeper did not take this node's mounts over: %s", error or "it was too slow")
+        _tell(successor, wire.MINE)
+        return False
+    return wire.kind_of(reply) == wire.SERVING
+
+
+def confirm(successor: socket.socket, mounts: Sequence[ServedMount], succession: Succession) -> None:
+    """The last step of the elder: close what it still holds, and say so with the lock, which so is never free."""
+    for row in mounts:
+        os.close(row.mount.fd)
+    _tell(successor, wire.YOURS, succession.lock)
+    succession.let_go()
+
+
+def _tell(connection: socket.socket, kind: str, *fds: int) -> None:
+    try:
+        packets.send(connection, wire.word(kind), fds)
+    except OSError as error:
+        _log.debug("the other keeper is gone: %s", error)
+    connection.close()
+
+
+def _row_of(row: ServedMount) -> wire.MountRow:
+    version = row.version
+    paths = str(version.manifest), str(version.version_dir), str(version.mountpoint)
+    return wire.MountRow(version.uid, version.digest, *paths, ready=row.ready)
+
+
+@dataclass(frozen=True)
+class Successor:
+    """A keeper that asked for the mounts."""
+
+    connection: socket.socket
+    protocol: int
+
+
+class Door:
+    """Where other keepers ask, while this one holds the lock. ``younger`` resolves when one comes that goes first."""
+
+    def __init__(self, succession: Succession) -> None:
+        self.younger: asyncio.Future[Successor] = asyncio.get_running_loop().create_future()
+        self._succession = succession
+        self._waiting: list[Successor] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._listener = succession.listen()
+        self._listener.setblocking(False)
+        asyncio.get_running_loop().add_reader(self._listener, self._knock)
+
+    def _knock(self) -> None:
+        try:
+            connection, _ = self._listener.accept()
+        except OSError:  # gone again
+            return
+        task = asyncio.create_task(self._admit(connection))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _admit(self, connection: socket.socket) -> None:
+        connection.settimeout(_ANSWER)  # of sending: a packet finds room, or the other one hangs
+        try:
+            packet, _ = await _receive(connection, _ANSWER)
+            hello = wire.parse_hello(packet)
+            goes_first = self._succession.is_before(hello.identity) and not self.younger.done()
+            packets.send(connection, wire.word(wire.COMING if goes_first else wire.WAIT))
+        except (OSError, EOFError, ValueError, HandoverFailed) as error:
+            _log.warning("a keeper that asked was sent away: %s", error)
+            connection.close()
+            return
+        successor = Successor(connection, hello.protocol)
+        if goes_first:
+            self.younger.set_result(successor)
+        else:
+            self._waiting.append(successor)
+
+    def heir(self) -> Successor | None:
+        """An elder keeper that waits for the end of this one, told that it comes."""
+        while self._waiting:
+            successor = self._waiting.pop()
+            try:
+                packets.send(successor.connection, wire.word(wire.COMING))
+            except OSError:
+                successor.connection.close()
+            else:
+                return successor
+        return None
+
+    def close(self) -> None:
+        """Others are sent to the next holder."""
+        asyncio.get_running_loop().remove_reader(self._listener)
+        self._listener.close()
+        for successor in self._waiting:
+            successor.connection.close()

@@ -1,0 +1,107 @@
+"""All that runs under one keeper: agent, fetcher, FUSE servers and the socket for the agent, begun and ended in the right order."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from stoker_sidecar.errors import MountError
+from stoker_sidecar.keep.arguments import Settings
+from stoker_sidecar.keep.children import Child, Reaper
+from stoker_sidecar.keep.control import ControlSocket
+from stoker_sidecar.keep.device import clear_dead_mounts, close_mount
+from stoker_sidecar.keep.servers import FsServers, ServedMount
+from stoker_sidecar.keep.spawn import Start
+
+_log = logging.getLogger("stoker.keeper")
+# Together below the 30 s that a kubelet grants by default.
+_AGENT_GRACE = 12.0
+_FETCHER_GRACE = 6.0
+# Imports take a second on a quiet machine. Who is not ready by then makes the gap of a hand-over longer, no more.
+_READY_WITHIN = 15.0
+
+
+class Household:
+    """Used once: ``make_ready`` or not, ``take_over``, ``begin``, then ``end``, ``give_up`` or ``drop``."""
+
+    def __init__(self, settings: Settings, reaper: Reaper) -> None:
+        self._settings = settings
+        self._servers = FsServers(reaper, settings.fetcher_socket, settings.run_as, settings.log_level)
+        self._listening: asyncio.Server | None = None
+        options = ["--socket", str(settings.fetcher_socket)]
+        options += [word for folder in settings.cache for word in ("--root", str(folder))]
+        options += ["--log-level", settings.log_level]
+        fetcher = Start([*settings.fetcher_command, *options], settings.run_as)
+        agent = Start(settings.agent_command)
+        self._agent = Child("agent", reaper, lambda: agent) if settings.agent_command else None
+        self._fetcher = Child("fetcher", reaper, lambda: fetcher) if settings.fetcher_command else None
+
+    async def make_ready(self) -> None:
+        """Start what takes long to import, and let it wait: so that another keeper's readers hardly notice the change."""
+        children = [child for child in (self._agent, self._fetcher) if child is not None]
+        for child in children:
+            child.make_ready()
+        self._servers.nursery.begin()
+        waits = [child.ready.wait() for child in (*children, self._servers.nursery.child)]
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.gather(*waits), _READY_WITHIN)
+
+    async def take_over(self, mounts: Sequence[ServedMount]) -> None:
+        """Answer the mounts of another keeper, or clear the node of dead ones. Raises OSError and ServeError: then ``drop``."""
+        self._servers.nursery.begin()
+        if mounts:  # of mounts whose descriptor we hold we must not ask whether they are dead
+            await self._servers.take_over(mounts)
+        else:
+            for target in clear_dead_mounts(self._settings.mount_root):
+                _log.info("cleared the mount %s that an earlier keeper left", target)
+
+    async def begin(self) -> None:
+        """Start everything else. Raises OSError: then ``drop``."""
+        control = ControlSocket(self._servers, self._rows, self._settings.mount_root)
+        self._listening = await control.listen(self._settings.keeper_socket)
+        for child in (self._fetcher, self._agent):
+            if child is not None:
+                child.begin()
+
+    def _rows(self) -> list[dict[str, Any]]:
+        children = (self._agent, self._fetcher, self._servers.nursery.child)
+        return [
+            {"name": child.name, "pid": child.pid, "restarts": child.history.restarts}
+            for child in children
+            if child is not None
+        ]
+
+    async def end(self) -> None:
+        """The agent first, since it uses all others; readers of FUSE mounts last."""
+        await self._stop_others()
+        if self._settings.unmount_on_exit:
+            await self._servers.release_all()
+        else:
+            await self._servers.stop_all()
+
+    async def give_up(self) -> list[ServedMount]:
+        """End everything but the mounts, whose readers wait from here on; whoever gets them must answer or close them."""
+        await self._stop_others()
+        return await self._servers.give_up()
+
+    async def drop(self) -> None:
+        """End everything, and leave the mounts to the keeper that holds them as well."""
+        await self._stop_others()
+        await self._servers.drop_all()
+
+    async def _stop_others(self) -> None:
+        if self._listening is not None:
+            self._listening.close()
+        if self._agent is not None:
+            await self._agent.stop(_AGENT_GRACE)
+        await self._servers.nursery.stop()
+        if self._fetcher is not None:
+            await self._fetcher.stop(_FETCHER_GRACE)
+
+
+def close_mounts(mounts: list[ServedMount]) -> None:
+    """Unmount what nobody serves any more."""
+    for row in mounts:
+        with suppress(MountError):  # someone else took it away: what we want
+            close_mount(row.mount)
