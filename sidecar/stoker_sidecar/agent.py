@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from stoker_api.dataset import MountMode
 from stoker_api.nodecache import NodeCacheStatus
 from stoker_kube.api import Kube
 from stoker_sidecar.core.commands import Held
@@ -48,7 +47,13 @@ class Agent:
         self._table = table
         self._plan = NodePlan()
         self._folders = CacheFolders([Path(folder.path) for folder in settings.cache], self._plan.in_service)
-        self._modes = node_modes(paths, overlay=settings.overlay)
+        self._no_overlay = why_no_overlay(paths, wanted=settings.overlay)
+        self._modes = probe.modes(self._no_overlay)
+        log.info(
+            "mount modes of this node: %s%s",
+            ", ".join(self._modes),
+            f"; {self._no_overlay}" if self._no_overlay else "",
+        )
         overlays = Overlays(paths.metadata_root, paths.mount_root, self._plan.changes.mark)
         keeper = KeeperClient(paths.keeper_socket)
         self._publisher = Publisher(
@@ -118,6 +123,7 @@ class Agent:
             disk=steady(plan.disk, _disk_of(written)) if written else plan.disk,
             folders=steady_folders(plan.folders, written.cache_folders) if written else plan.folders,
             modes=self._modes,
+            modes_message=self._no_overlay,
             address=_host_port(self._settings.node.address, self._port),
             version=self._version,
             trouble=self._trouble(),
@@ -146,12 +152,11 @@ class Agent:
         return ""
 
 
-def node_modes(paths: PathSettings, *, overlay: bool) -> tuple[MountMode, ...]:
-    """What this node can mount, best first. Tries overlays for real, and says why where they are not possible."""
-    why = probe.why_no_overlay(paths.metadata_root, paths.mount_root) if overlay else "they are turned off"
-    found = probe.modes(why)
-    log.info("mount modes of this node: %s%s", ", ".join(found), f" (no overlays: {why})" if why else "")
-    return found
+def why_no_overlay(paths: PathSettings, *, wanted: bool) -> str:
+    """A sentence; empty where overlays work, which is tried for real."""
+    if not wanted:
+        return "Overlays are turned off by the chart's value sidecar.overlay."
+    return probe.why_no_overlay(paths.metadata_root, paths.mount_root)
 
 
 def _disk_of(status: NodeCacheStatus) -> Disk:

@@ -1,6 +1,6 @@
 """What the node says of itself: the plan, the fetcher's figures and the pods' mounts become one NodeCacheStatus. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -41,7 +41,7 @@ class Disk:
 @dataclass(frozen=True)
 class Facts:
     """All that a status is made of. ``rows``: the last word on each dataset, by uid; ``leftovers``: uids on the disk and in no plan;
-    ``trouble``: why the node is not ready, empty when it is; ``now``: RFC 3339."""
+    ``trouble``: why the node is not ready, empty when it is; ``modes_message``: why there are no overlays; ``now``: RFC 3339."""
 
     generation: int
     plan: tuple[NodeDataset, ...]
@@ -51,6 +51,7 @@ class Facts:
     disk: Disk
     folders: tuple[CacheFolder, ...]
     modes: tuple[MountMode, ...]
+    modes_message: str
     address: str
     version: str
     trouble: str
@@ -88,6 +89,7 @@ def node_status(facts: Facts, conditions: Iterable[Condition] = ()) -> NodeCache
         address=facts.address,
         sidecar_version=facts.version,
         modes=facts.modes,
+        modes_message=facts.modes_message,
         capacity_bytes=facts.disk.capacity,
         used_bytes=facts.disk.used,
         available_bytes=facts.disk.available,
@@ -106,18 +108,20 @@ def is_urgent(old: NodeCacheStatus, new: NodeCacheStatus) -> bool:
     return _without_figures(old) != _without_figures(new)
 
 
-def mode_now(row: NodeDatasetStatus) -> MountMode | None:
-    """How a pod that mounts now would read; None while there is nothing to mount."""
+def mode_now(row: NodeDatasetStatus, modes: Collection[MountMode]) -> MountMode | None:
+    """How a pod that mounts now would read, once its metadata layer is built; None while there is nothing to mount."""
     if not row.version:
         return None
-    return MountMode.NATIVE if row.phase is NodePhase.WARM else MountMode.FUSE
+    if row.phase is NodePhase.WARM:
+        return MountMode.NATIVE
+    return MountMode.OVERLAY if MountMode.OVERLAY in modes else MountMode.FUSE
 
 
 def _planned(dataset: NodeDataset, facts: Facts) -> NodeDatasetStatus:
     row = facts.rows.get(dataset.uid)
     if row is None:
         row = NodeDatasetStatus(namespace=dataset.namespace, name=dataset.name, uid=dataset.uid)
-    return row.model_copy(update={"mode": mode_now(row)})
+    return row.model_copy(update={"mode": mode_now(row, facts.modes)})
 
 
 def _leftovers(facts: Facts) -> Iterable[NodeDatasetStatus]:

@@ -108,6 +108,8 @@ def _place(folder: int, path: bytes, entry: Entry) -> None:
         for name, value in source_attributes(path, entry):
             os.setxattr(fd, name, value)
         os.utime(fd, ns=(entry.mtime_ns, entry.mtime_ns))
+    except OSError as error:  # a path of thousands of bytes does not fit into an attribute
+        raise OSError(error.errno, f"{error.strerror} at the file {path[:200]!r}") from error
     finally:
         os.close(fd)
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 from collections import Counter
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from stoker_sidecar.errors import MountError
 from stoker_sidecar.fs import metadata_layer, mounts, overlay, probe
 from stoker_sidecar.fs.fuse import XATTR_REQUESTS
 from tests.support.fake_fetcher import FakeFetcher
+from tests.support.keeper import UID as KEEPER_UID
 from tests.support.keeper import Keeper, clear_mounts
 from tests.support.versions import MTIME_NS, VersionFolder
 
@@ -151,6 +153,22 @@ def test_a_cache_folder_that_was_replaced_is_mounted_anew(node: Node) -> None:
     before = node.requests()
     assert (len(mounts.layers(node.seen)), (node.seen / "twin/b").read_bytes()) == (1, b"same bytes")
     assert node.requests() == before
+
+
+def test_a_version_that_moved_to_another_cache_folder_is_served_from_there_behind_the_same_mount(node: Node) -> None:
+    moved = node.version.folder.with_name("moved")
+    with (node.layers.fuse / "large").open("rb", buffering=0) as opened:
+        head = opened.read(1000)
+        shutil.copytree(node.version.folder, moved)
+        (moved / "tree/large").write_bytes(node.version.files["large"])
+        shutil.rmtree(node.version.folder)
+        paths = {
+            "manifest": str(moved / "manifest.sqlite"),
+            "version_dir": str(moved),
+            "mountpoint": str(node.layers.fuse),
+        }
+        node.keeper.call(op="serve", uid=KEEPER_UID, digest=node.version.info.digest, **paths)
+        assert head + opened.readall() == node.version.files["large"]
 
 
 def test_hiding_it_leaves_no_mount_and_no_folder(node: Node) -> None:

@@ -41,6 +41,7 @@ def facts(**changes: object) -> Facts:
         disk=Disk(capacity=100 * GIB, used=GIB, available=50 * GIB),
         folders=(CacheFolder(path="/cache", available_bytes=50 * GIB),),
         modes=(MountMode.NATIVE, MountMode.FUSE),
+        modes_message="",
         address="10.0.0.1:8081",
         version="0.1.0",
         trouble="",
@@ -90,18 +91,24 @@ def test_a_leftover_is_cleaning_without_figures() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "phase", "mode"),
+    ("version", "phase", "overlay", "mode"),
     [
-        ("", NodePhase.LISTING, None),
-        ("d1", NodePhase.WARMING, MountMode.FUSE),
-        ("d1", NodePhase.WARM, MountMode.NATIVE),
-        ("d1", NodePhase.FULL, MountMode.FUSE),
+        ("", NodePhase.LISTING, True, None),
+        ("d1", NodePhase.WARMING, False, MountMode.FUSE),
+        ("d1", NodePhase.WARMING, True, MountMode.OVERLAY),
+        ("d1", NodePhase.WARM, True, MountMode.NATIVE),
+        ("d1", NodePhase.FULL, False, MountMode.FUSE),
     ],
 )
 def test_the_mode_is_native_only_when_every_byte_is_here(
-    version: str, phase: NodePhase, mode: MountMode | None
+    version: str, phase: NodePhase, overlay: bool, mode: MountMode | None
 ) -> None:
-    assert mode_now(ROW.model_copy(update={"version": version, "phase": phase})) == mode
+    modes = (MountMode.NATIVE, MountMode.OVERLAY, MountMode.FUSE) if overlay else (MountMode.NATIVE, MountMode.FUSE)
+    assert mode_now(ROW.model_copy(update={"version": version, "phase": phase}), modes) == mode
+
+
+def test_a_node_without_overlays_says_why() -> None:
+    assert node_status(facts(modes_message="Linux 5.15 is too old")).modes_message == "Linux 5.15 is too old"
 
 
 def test_the_ready_condition_keeps_its_time_while_it_stays_the_same() -> None:
