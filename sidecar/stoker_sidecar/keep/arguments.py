@@ -26,6 +26,7 @@ class Settings:
     run_as: int | None
     state_dir: Path | None
     identity: str
+    http_port: int
     unmount_on_exit: bool
     log_level: str
     agent_command: tuple[str, ...]
@@ -61,6 +62,7 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     flag("run-as", str(_UNPRIVILEGED), "user and group id of fetcher and FUSE servers; empty: the keeper's own")
     flag("state-dir", "", "folder of the node, in which the keepers of two pods find each other; empty: there is one")
     flag("identity", socket.gethostname(), "what this keeper is remembered by there: the pod's name")
+    flag("http-port", "8081", "the agent's port, on which the keeper answers the kubelet's probes while it waits")
     flag("on-exit", "unmount", "unmount: take the FUSE mounts away at the end; keep: leave them for the next keeper")
     flag("log-level", "info", f"of keeper, fetcher and FUSE servers: one of {', '.join(_LOG_LEVELS)}")
     flag("agent-command", f"{python} -m stoker_sidecar.main", "how the agent is started; empty: no agent")
@@ -75,6 +77,8 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> S
     options = parser.parse_args(argv)
     if options.on_exit not in ("unmount", "keep"):
         parser.error(f"--on-exit {options.on_exit!r} must be unmount or keep")
+    if not options.http_port.isdecimal():
+        parser.error(f"--http-port {options.http_port!r} must be a port such as 8081")
     if options.run_as and not options.run_as.isdecimal():
         parser.error(f"--run-as {options.run_as!r} must be a user id such as {_UNPRIVILEGED}")
     if options.log_level.lower() not in _LOG_LEVELS:
@@ -92,6 +96,7 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> S
         log_level=options.log_level.lower(),
         state_dir=Path(options.state_dir) if options.state_dir else None,
         identity=options.identity,
+        http_port=int(options.http_port),
         unmount_on_exit=options.on_exit == "unmount",
         agent_command=tuple(agent + options.agent_arguments) if agent else (),
         fetcher_command=tuple(shlex.split(options.fetcher_command)),

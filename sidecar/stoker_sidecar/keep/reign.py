@@ -9,6 +9,7 @@ from stoker_sidecar.keep.arguments import Settings
 from stoker_sidecar.keep.children import Reaper
 from stoker_sidecar.keep.handover import Door, Inheritance, Successor, confirm, give, inherit
 from stoker_sidecar.keep.household import Household, close_mounts
+from stoker_sidecar.keep.probes import answering
 from stoker_sidecar.keep.succession import Succession
 
 _log = logging.getLogger("stoker.keeper")
@@ -39,9 +40,12 @@ class Reign:
         """None: stopped before it came."""
         if self._stopping.is_set():  # not even asked: the other keeper would begin to give way
             return None
+        if self._succession is None:
+            return Inheritance()
         stopped = asyncio.create_task(self._stopping.wait())
-        mine = asyncio.create_task(inherit(self._succession) if self._succession else _at_once())
-        await asyncio.wait((stopped, mine), return_when=asyncio.FIRST_COMPLETED)
+        mine = asyncio.create_task(inherit(self._succession))
+        async with answering(self._settings.http_port):
+            await asyncio.wait((stopped, mine), return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
         if mine.done() and not self._stopping.is_set():
             return mine.result()
@@ -96,7 +100,3 @@ class Reign:
             succession.let_go()
             return None
         return Inheritance(mounts)
-
-
-async def _at_once() -> Inheritance:
-    return Inheritance()
