@@ -169,6 +169,7 @@ class DiskFull(CacheError):
 
     reason = Reason.DISK_FULL
     temporary = True
+    errno = errno.ENOSPC
 
 
 class CacheDiskFailed(CacheError):

@@ -8,10 +8,13 @@ from pathlib import Path
 from stoker_sidecar.cache.disk import Disk
 from stoker_sidecar.cache.layout import DatasetPaths, VersionPaths
 from stoker_sidecar.core.folders import FolderRoom, choose_folder
+from stoker_sidecar.core.spans import CHUNK
 from stoker_sidecar.errors import CacheDiskFailed
 
 # Seconds: a folder that is out of service is tried again this often; one in service is looked at on every call.
 _TRY_AGAIN = 60.0
+# Bytes that a disk must have left for what is read through: the chunk of one reader, and the one behind it.
+_LEAST_ROOM = 2 * CHUNK
 
 
 @dataclass(frozen=True)
@@ -89,11 +92,11 @@ class Folders:
             return True
         return not (paths.tree.exists() and paths.manifest.exists())
 
-    def transient_folder(self, paths: VersionPaths, need: int) -> Path:
+    def transient_folder(self, paths: VersionPaths) -> Path:
         """Where files lie that are read through: beside the version, or in memory when its disk has no room even for those."""
-        if self.disk_of(paths).available() >= need:
+        if self.disk_of(paths).available() >= _LEAST_ROOM:
             return paths.parts
-        spare = (disk for disk in self.serving if disk.memory and disk.available() >= need)
+        spare = (disk for disk in self.serving if disk.memory and disk.available() >= _LEAST_ROOM)
         disk = next(spare, None)
         if disk is None:
             return paths.parts

@@ -11,7 +11,7 @@ from typing import NamedTuple, Self
 from urllib.parse import quote
 
 from stoker_sidecar.cache.schema import ENTRY_COLUMNS, FORMAT
-from stoker_sidecar.errors import ManifestInvalid
+from stoker_sidecar.errors import CacheDiskFailed, ManifestInvalid
 
 ROOT_INO = 1
 # Pages that SQLite keeps in memory, as negative KiB: 4 MiB hold the inner nodes of an index over two million rows.
@@ -53,7 +53,7 @@ class ManifestInfo:
 
 
 class Manifest:
-    """A read-only view. Inode numbers are dense: 1 is the root, then depth-first, siblings by name.
+    """A read-only view; asking raises CacheDiskFailed when the disk fails. Inode numbers are dense: 1 is the root, then depth-first, siblings by name.
 
     Not for several threads at a time; another thread opens its own.
     """
@@ -150,12 +150,19 @@ class Manifest:
         self._connection.close()
 
     def _one(self, condition: str, values: tuple[int | bytes, ...]) -> Entry | None:
-        row = self._connection.execute(f"SELECT {ENTRY_COLUMNS} FROM entry WHERE {condition}", values).fetchone()
+        query = f"SELECT {ENTRY_COLUMNS} FROM entry WHERE {condition}"
+        try:
+            row = self._connection.execute(query, values).fetchone()
+        except sqlite3.Error as error:
+            raise _unreadable(error) from error
         return _entry(row) if row is not None else None
 
     def _many(self, condition: str, values: tuple[int | bytes, ...]) -> list[Entry]:
         query = f"SELECT {ENTRY_COLUMNS} FROM entry WHERE {condition} LIMIT {_PAGE_ROWS}"
-        return [_entry(row) for row in self._connection.execute(query, values)]
+        try:
+            return [_entry(row) for row in self._connection.execute(query, values)]
+        except sqlite3.Error as error:
+            raise _unreadable(error) from error
 
 
 def _with_paths(entries: Iterator[Entry]) -> Iterator[tuple[bytes, Entry]]:
@@ -170,6 +177,10 @@ def _with_paths(entries: Iterator[Entry]) -> Iterator[tuple[bytes, Entry]]:
         if entry.is_dir:
             open_folders.append((entry.ino, path))
         yield path, entry
+
+
+def _unreadable(error: sqlite3.Error) -> CacheDiskFailed:
+    return CacheDiskFailed(f"the manifest cannot be read from the cache disk: {error}")
 
 
 def _entry(row: tuple[int, int, bytes, int, int, int, str, str]) -> Entry:

@@ -17,6 +17,7 @@ from stoker_sidecar.core.protocol import ReadDone
 from stoker_sidecar.errors import FsError
 from stoker_sidecar.fs.descriptors import Descriptors
 from stoker_sidecar.fs.disk import read_at
+from stoker_sidecar.fs.following import FollowingManifest
 
 _log = logging.getLogger("stoker.fs")
 # Open files of the cache kept for the next read; a DataLoader's workers have a few dozen open at a time.
@@ -54,7 +55,7 @@ class Totals(NamedTuple):
 class DatasetFs:
     """One dataset version. ``version_dir`` holds tree/ and parts/. Inodes are the manifest's, in every incarnation."""
 
-    def __init__(self, manifest: Manifest, version_dir: Path, fetch: Fetch, *, descriptors: int = _DESCRIPTORS) -> None:
+    def __init__(self, manifest: Manifest | FollowingManifest, version_dir: Path, fetch: Fetch, *, descriptors: int = _DESCRIPTORS) -> None:
         self._manifest = manifest
         self._folder = os.fsencode(version_dir)
         self._fetch = fetch

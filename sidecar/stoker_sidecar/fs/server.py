@@ -8,16 +8,17 @@ import socket
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pyfuse3
 import trio
 
-from stoker_sidecar.cache.manifest import Manifest
 from stoker_sidecar.core import fuse_wire
 from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.fs.dataset_fs import DatasetFs
 from stoker_sidecar.fs.fetch_client import FetchClient
+from stoker_sidecar.fs.following import FollowingManifest, locate_manifest
 from stoker_sidecar.fs.fuse import FuseShell
 from stoker_sidecar.keep.lifeline import BEAT_SECONDS, Lifeline
 
@@ -96,9 +97,10 @@ async def _beat(lifeline: Lifeline) -> None:
 
 
 async def serve(settings: Settings) -> None:
-    """Answer the kernel until the mount is gone. Raises ManifestInvalid."""
+    """Answer the kernel until the mount is gone. Raises ManifestInvalid, or FsError when there is no manifest."""
     lifeline = Lifeline(settings.lifeline_fd)
-    manifest = Manifest.open(settings.manifest)
+    locate = partial(locate_manifest, settings.fetcher_socket, settings.uid, settings.digest)
+    manifest = FollowingManifest(settings.manifest, locate)
     client = FetchClient(settings.fetcher_socket, settings.uid, settings.digest)
     fs = DatasetFs(manifest, settings.version_dir, client)
     connection = Connection(settings, lifeline)

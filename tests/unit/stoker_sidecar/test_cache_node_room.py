@@ -129,7 +129,14 @@ async def test_a_folder_cannot_be_read_as_a_file(subject: Subject) -> None:
     fill(subject.store, SMALL)
     digest = await subject.list()
     with pytest.raises(NotConfigured, match="not a file"):
-        await subject.node.read(Read(UID, digest, 1, 0, 1))
+        await subject.node.read(Read(UID, digest, inode(subject, digest, "train"), 0, 1))
+
+
+async def test_the_root_stands_for_where_the_version_lies(subject: Subject) -> None:
+    fill(subject.store, SMALL)
+    digest = await subject.list()
+    answer = await subject.node.read(Read(UID, digest, 1, 0, 0))
+    assert Path(answer.file) == subject.folder(digest) / "tree"
 
 
 async def test_a_uid_that_is_no_folder_name_is_refused(subject: Subject) -> None:

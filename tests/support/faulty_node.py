@@ -1,0 +1,101 @@
+"""A keeper with fetcher and FUSE server on cache folders that a test may break, reading a folder that stands for the store."""
+
+import random
+import shlex
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from stoker_api.dataset import Source
+from stoker_api.nodecache import NodeDataset, NodeDatasetStatus
+from stoker_sidecar.core.credentials import AmbientCredentials
+from stoker_sidecar.core.protocol import Configure, Progress, Watch, decode_reply, encode_request
+from stoker_sidecar.csi.versions import CacheFolders
+from tests.support.keeper import SECONDS, UID, Keeper, wait_until
+
+_FETCHER = [sys.executable, "-m", "stoker_sidecar.fetcher", "--floor-share", "0"]
+
+
+def random_files(count: int, size: int) -> dict[str, bytes]:
+    """path -> content, in a few folders."""
+    seed = random.Random(count)
+    return {f"class{n % 3}/{n}.png": seed.randbytes(size) for n in range(count)}
+
+
+class FaultyNode:
+    """``files``: what every reader must see."""
+
+    def __init__(self, folder: Path, keeper: Keeper, roots: list[Path], files: dict[str, bytes]) -> None:
+        self.files = files
+        self.keeper = keeper
+        self._folders = CacheFolders(roots)
+        self._source = folder / "source"
+        for path, data in files.items():
+            file = self._source / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(data)
+
+    def configure(self, *, version: str = "", eager: bool = False) -> None:
+        """Tell the fetcher what is wanted; it lists once."""
+        source = Source(uri=f"file://{self._source}")
+        dataset = NodeDataset(
+            namespace="ns", name="data", uid=UID, source=source, listing_id="1", version=version, eager=eager
+        )
+        with self._connect() as connection, connection.makefile("rb") as lines:
+            connection.sendall(encode_request(1, Configure(dataset.wire(), AmbientCredentials())))
+            lines.readline()
+
+    def progress(self) -> Progress:
+        """As it is now."""
+        with self._connect() as connection, connection.makefile("rb") as lines:
+            connection.sendall(encode_request(1, Watch()))
+            reply = decode_reply(lines.readline())[1]
+        assert isinstance(reply, Progress)
+        return reply
+
+    def status(self) -> NodeDatasetStatus:
+        """Of the dataset."""
+        return NodeDatasetStatus.model_validate(self.progress().datasets[0])
+
+    def reach(self, condition: Callable[[NodeDatasetStatus], bool], seconds: float = 2 * SECONDS) -> None:
+        """Wait until the dataset's status is so."""
+        wait_until(lambda: condition(self.status()), seconds)
+
+    def list(self) -> str:
+        """The digest."""
+        self.configure()
+        self.reach(lambda status: status.listing is not None and bool(status.listing.version))
+        listing = self.status().listing
+        assert listing is not None
+        self.configure(version=listing.version)
+        return listing.version
+
+    def mount(self, digest: str) -> Path:
+        """Through FUSE; where."""
+        wait_until(lambda: self._folders.paths(UID, digest) is not None)
+        paths = self._folders.paths(UID, digest)
+        assert paths is not None
+        mountpoint = self.keeper.mount_root / UID / digest
+        words = {"manifest": paths.manifest, "version_dir": paths.folder, "mountpoint": mountpoint}
+        reply = self.keeper.call(
+            op="serve", uid=UID, digest=digest, **{name: str(path) for name, path in words.items()}
+        )
+        assert reply["ok"], reply
+        return mountpoint
+
+    def _connect(self) -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(SECONDS)
+        wait_until(lambda: connection.connect_ex(str(self.keeper.run_dir / "fetcher.sock")) == 0)
+        return connection
+
+
+@contextmanager
+def faulty_node(folder: Path, folders: str, files: dict[str, bytes]) -> Iterator[FaultyNode]:
+    """On these cache ``folders``, as the keeper's --cache-root takes them."""
+    options = ["--cache-root", folders]
+    with Keeper(folder / "k", fetcher=shlex.join(_FETCHER), options=options) as keeper:
+        roots = [Path(word.removeprefix("memory:")) for word in folders.split(",")]
+        yield FaultyNode(folder, keeper, roots, files)
