@@ -13,6 +13,7 @@ from stoker_sidecar.core.protocol import (
     EVICTIONS,
     FETCH_ERRORS,
     FETCHED_BYTES,
+    LISTED_OBJECTS,
     REPAIRED_FILES,
     SCRUBBED_BYTES,
 )
@@ -30,6 +31,7 @@ _FIGURES: tuple[tuple[str, str, Callable[[NodeDatasetStatus], float]], ...] = (
 )
 
 _COUNTS: tuple[tuple[str, str, str], ...] = (
+    ("stoker_listed_objects", "Objects that listings of the source found, so far.", LISTED_OBJECTS),
     ("stoker_fetched_bytes", "Bytes that came from the source.", FETCHED_BYTES),
     ("stoker_demand_reads", "Requests of file systems for bytes that were not known to be on this node.", DEMAND_READS),
     ("stoker_fetch_errors", "Pieces that could not be fetched, after their retries, by reason.", FETCH_ERRORS),

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from functools import partial
 
 from stoker_api.nodecache import ListingResult, NodeDataset
 from stoker_sidecar.cache.context import NodeContext
@@ -26,7 +27,7 @@ from stoker_sidecar.cache.versions import OpenVersions
 from stoker_sidecar.cache.warming import Limits, WarmPass
 from stoker_sidecar.core.credentials import Credentials
 from stoker_sidecar.core.eviction import may_return
-from stoker_sidecar.core.protocol import DEMAND_READS, FETCH_ERRORS, FETCHED_BYTES, Read, ReadDone
+from stoker_sidecar.core.protocol import DEMAND_READS, FETCH_ERRORS, FETCHED_BYTES, LISTED_OBJECTS, Read, ReadDone
 from stoker_sidecar.core.quota import Room
 from stoker_sidecar.core.speed import Speed
 from stoker_sidecar.core.token_bucket import TokenBucket
@@ -169,7 +170,10 @@ class DatasetCache:
         if wanted and (self.listing is None or self.listing.id != wanted):
             store = await self._source.store()
             home = self._node.folders.home(self.uid).dataset
-            self.listing = await list_source(store, self.config.source, home, wanted, self.versions.destination)
+            counted = partial(self.counts.add, LISTED_OBJECTS)
+            self.listing = await list_source(
+                store, self.config.source, home, wanted, self.versions.destination, counted
+            )
             self.version_loop.poke()
 
     async def _version_step(self) -> float | None:

@@ -22,14 +22,22 @@ Destination = Callable[[ManifestInfo], VersionPaths]  # which folder a version g
 
 
 async def list_source(
-    store: ObjectStore, source: Source, paths: DatasetPaths, listing_id: str, destination: Destination
+    store: ObjectStore,
+    source: Source,
+    paths: DatasetPaths,
+    listing_id: str,
+    destination: Destination,
+    listed: Callable[[int], None],
 ) -> ListingResult:
-    """List everything, put the manifest in its version's folder, remember the result below ``paths``. Raises SidecarError."""
+    """List everything, put the manifest in its version's folder, remember the result below ``paths``. Raises SidecarError.
+
+    ``listed`` is told of each page's number of objects.
+    """
     selected = _selector(source)
     temporary = paths.folder / "manifest.building"
     with disk_errors("the manifest"):
         paths.folder.mkdir(parents=True, exist_ok=True)
-        info = await _build(store, source.uri, selected, temporary)
+        info = await _build(store, source.uri, selected, temporary, listed)
         await in_thread(install_manifest, temporary, destination(info))
         result = _result(listing_id, info)
         replace_text(paths.listing, json.dumps(result.wire()))
@@ -63,10 +71,13 @@ def replace_text(path: Path, text: str) -> None:
     temporary.rename(path)
 
 
-async def _build(store: ObjectStore, uri: str, selected: Callable[[str], bool], target: Path) -> ManifestInfo:
+async def _build(
+    store: ObjectStore, uri: str, selected: Callable[[str], bool], target: Path, listed: Callable[[int], None]
+) -> ManifestInfo:
     with ManifestBuilder(target, selected) as builder:
         async for page in store.list():
             await in_thread(builder.add, page)
+            listed(len(page))
         return await in_thread(builder.finish, uri)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from stoker_sidecar.core.commands import Held
 from stoker_sidecar.core.credentials import AmbientCredentials
+from stoker_sidecar.core.protocol import LISTED_OBJECTS
 from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.keep.lifeline import Lifeline
 from stoker_sidecar.node.fetcher_link import FetcherLink
@@ -93,8 +94,14 @@ class MountAgent:
             await self._plan.changes.wait(token)
 
     def _report(self) -> Report:
-        row = self._plan.status_of(UID)
-        return Report(stage=self._stage, message=self._message, mode=self._exhibit.mode, row=row)
+        plan = self._plan
+        return Report(
+            stage=self._stage,
+            message=self._message,
+            listed=sum(count.value for count in plan.counts if count.name == LISTED_OBJECTS),
+            mode=self._exhibit.mode,
+            row=plan.status_of(UID),
+        )
 
 
 async def serve(agent: MountAgent, lifeline: Lifeline) -> None:

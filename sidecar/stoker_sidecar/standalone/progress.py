@@ -36,6 +36,8 @@ def line(report: Report) -> str:
     """All of it in one line, with what is wrong for now."""
     trouble = report.message or (report.row.error.message if report.row is not None and report.row.error else "")
     shown = figures(report.row) if report.stage is Stage.MOUNTED else ""
+    if report.stage is Stage.LISTING and report.listed:
+        shown = f"{report.listed} objects so far"
     return ": ".join(part for part in (words(report), shown, trouble) if part)
 
 
@@ -43,7 +45,7 @@ def event(report: Report) -> dict[str, object]:
     """The same for scripts: a flat object, its names as in NodeCache status."""
     keys = ("version", "files", "bytes", "warmFiles", "warmBytes", "fetchedFiles", "bytesPerSecond", "etaSeconds")
     wire = report.row.wire() if report.row is not None else {}
-    out: dict[str, object] = {"stage": report.stage.value, "warm": report.warm}
+    out: dict[str, object] = {"stage": report.stage.value, "warm": report.warm, "listed": report.listed}
     out |= {"mode": report.mode.value} if report.mode is not None else {}
     out |= {key: wire[key] for key in keys if key in wire}
     return out | ({"message": report.message} if report.message else {})

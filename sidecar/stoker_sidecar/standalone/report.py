@@ -23,10 +23,11 @@ class Stage(StrEnum):
 
 
 class Report(Model):
-    """``message``: why it failed, or what is wrong for now; a sentence. ``row``: the fetcher's figures."""
+    """``message``: why it failed, a sentence. ``listed``: objects found so far. ``row``: the fetcher's figures."""
 
     stage: Stage = Stage.STARTING
     message: str = ""
+    listed: int = 0
     mode: MountMode | None = None
     row: NodeDatasetStatus | None = None
 

@@ -42,11 +42,16 @@ def test_before_the_listing_there_are_no_figures() -> None:
     assert progress.line(report(Stage.LISTING)) == "listing the source"
 
 
+def test_a_listing_tells_how_many_objects_it_has_found() -> None:
+    assert progress.line(Report(stage=Stage.LISTING, listed=3000)) == "listing the source: 3000 objects so far"
+
+
 def test_a_script_gets_flat_figures() -> None:
     event = progress.event(report(version="abc"))
     assert event == {
         "stage": "mounted",
         "warm": False,
+        "listed": 0,
         "mode": "fuse",
         "version": "abc",
         "files": 4,
