@@ -21,6 +21,9 @@ class House(Protocol):
     def promised(self, uid: str, paths: VersionPaths) -> int:
         """Bytes that other datasets than ``uid`` are still going to fetch onto the folder of ``paths``."""
 
+    def announce(self) -> None:
+        """A version became whole: pods wait for their native mount, so the agent is told now."""
+
     async def suspect(self) -> None:
         """A folder answered with an error: look at all of them now, and let datasets leave those that failed."""
 

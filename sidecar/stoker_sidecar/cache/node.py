@@ -85,6 +85,7 @@ class CacheNode:
         self._shared: dict[str, int] = {}
         self._shared_at = float("-inf")
         self._removals: set[asyncio.Task[None]] = set()
+        self.news = asyncio.Event()  # set when ``progress`` should be told at once
         self._looking = asyncio.Lock()
         self._evicting = asyncio.Lock()  # one asker at a time, so that two do not both count on the same room
         self._troubles: dict[Disk, str] = {}
@@ -143,6 +144,10 @@ class CacheNode:
             if disk.trouble != self._troubles.get(disk, ""):
                 self._tell(disk)
                 self._troubles[disk] = disk.trouble
+
+    def announce(self) -> None:
+        """A version became whole."""
+        self.news.set()
 
     async def suspect(self) -> None:
         """A folder answered with an error: look at all of them now, and let datasets leave those that failed."""

@@ -5,6 +5,7 @@ import errno
 import logging
 import os
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 
 from stoker_sidecar.cache.node import CacheNode
@@ -25,7 +26,7 @@ from stoker_sidecar.core.protocol import (
 from stoker_sidecar.errors import InternalError, ProtocolError, SidecarError
 
 _log = logging.getLogger(__name__)
-_WATCH_PERIOD = 1.0  # seconds between two looks at the progress
+_WATCH_PERIOD = 1.0  # seconds between two looks at the progress, unless there is news
 _LOOK_PERIOD = 10.0  # seconds between two looks at the cache folders: a small synced write each
 
 
@@ -126,7 +127,13 @@ class Server:
             if progress != last:
                 await _send(writer, request_id, progress)
                 last = progress
-            await self._sleep(_WATCH_PERIOD)
+            await self._until_news()
+
+    async def _until_news(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_WATCH_PERIOD):
+                await self._node.news.wait()
+        self._node.news.clear()
 
 
 async def _send(writer: asyncio.StreamWriter, request_id: int, reply: Reply) -> None:
