@@ -186,14 +186,10 @@ async def test_a_cold_dataset_is_read_through_and_its_pod_ends_native(node: Node
     digest = await node.listed()
     await node.plan(node.dataset(listingId="one", version=digest))
     seen = await node.publish("pod-1")
-    assert (await mode_of(node, "pod-1")) == "fuse"
+    await mode_becomes(node, "overlay")
     assert (seen / "class-0" / "0.bin").read_bytes() == FILES["class-0/0.bin"]
     await node.plan(node.dataset(listingId="one", version=digest, eager=True))
-
-    async def native() -> bool:
-        return await mode_of(node, "pod-1") == "native"
-
-    assert await eventually_async(native, SECONDS)
+    await mode_becomes(node, "native")
     assert hashes(seen) == hashes(node.source)
 
 
@@ -203,6 +199,13 @@ async def mode_of(node: Node, pod: str) -> str:
         return next((row["mode"] for row in rows if row["pod"] == pod and row.get("mode")), None)
 
     return await eventually_async(look, SECONDS)
+
+
+async def mode_becomes(node: Node, wanted: str) -> None:
+    async def look() -> bool:
+        return await mode_of(node, "pod-1") == wanted
+
+    assert await eventually_async(look, SECONDS)
 
 
 async def test_another_node_takes_the_manifest_from_the_one_that_listed(node: Node, apiserver: ApiServer) -> None:
