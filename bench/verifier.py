@@ -29,12 +29,14 @@ _T = TypeVar("_T")
 
 @dataclass
 class Verdict:
-    """What readers have seen. ``longest``: seconds of the call that took longest; ``said``: the first things that went wrong."""
+    """What readers have seen. ``longest``: seconds of the call that took longest, which ended at ``longest_at`` of the machine's
+    monotonic clock; ``said``: the first things that went wrong."""
 
     reads: int = 0
     failed: int = 0
     wrong: int = 0
     longest: float = 0.0
+    longest_at: float = 0.0
     said: list[str] = field(default_factory=list)
 
     def add(self, other: "Verdict") -> None:
@@ -42,7 +44,7 @@ class Verdict:
         self.reads += other.reads
         self.failed += other.failed
         self.wrong += other.wrong
-        self.longest = max(self.longest, other.longest)
+        self.longest, self.longest_at = max((self.longest, self.longest_at), (other.longest, other.longest_at))
         self.said = [*self.said, *other.said][:_SAID]
 
 
@@ -178,9 +180,9 @@ def verify(reader: Reader, files: int, chance: random.Random, stopped: Callable[
             right, trouble = way(number), ""
         except OSError as error:
             right, trouble = True, str(error)
-        seconds = time.monotonic() - start
+        end = time.monotonic()
         said = [f"{way.__name__} of file {number}: {trouble or 'wrong bytes'}"] if trouble or not right else []
-        verdict.add(Verdict(1, int(bool(trouble)), int(not right), seconds, said))
+        verdict.add(Verdict(1, int(bool(trouble)), int(not right), end - start, end, said))
     return verdict
 
 

@@ -55,9 +55,9 @@ def _arrived(bed: Bed, position: int, files: int) -> bool:
     return bed.server.asked(position).gets >= files
 
 
-def seen_rows(workload: str, case: str, seen: Verdict) -> Iterator[Row]:
-    """What verifying readers saw, as figures."""
+def seen_rows(workload: str, case: str, seen: Verdict, cause: str = "") -> Iterator[Row]:
+    """What verifying readers saw, as figures. ``cause``: of the longest stall, where it is known."""
     note = f"of {seen.reads:,}" + (f": {'; '.join(seen.said)}" if seen.said else "")
     yield Row(workload, case, STOKER, "failed reads", (float(seen.failed),), note=note)
     yield Row(workload, case, STOKER, "reads with wrong bytes", (float(seen.wrong),))
-    yield Row(workload, case, STOKER, "s of the longest stall", (seen.longest,))
+    yield Row(workload, case, STOKER, "s of the longest stall", (seen.longest,), note=cause)

@@ -11,6 +11,7 @@ from bench.objects import paths, write_objects
 from bench.scale import Corpus
 from bench.verifier import Reader, Verdict, verify
 from bench.workloads.partial import hits, off
+from bench.workloads.storm import Kill, cause
 
 CORPUS = Corpus(4, 40_000, 2)
 CALLS = 200  # enough that each of 5 ways meets each of 4 files
@@ -53,9 +54,9 @@ def test_a_missing_file_fails(folder: Path) -> None:
 
 
 def test_verdicts_of_readers_add_up() -> None:
-    verdict = Verdict(1, 1, 0, 0.5, ["a", "b"])
-    verdict.add(Verdict(2, 0, 1, 0.2, ["c", "d"]))
-    assert verdict == Verdict(3, 1, 1, 0.5, ["a", "b", "c"])
+    verdict = Verdict(1, 1, 0, 0.5, 10.0, ["a", "b"])
+    verdict.add(Verdict(2, 0, 1, 0.2, 20.0, ["c", "d"]))
+    assert verdict == Verdict(3, 1, 1, 0.5, 10.0, ["a", "b", "c"])
 
 
 def test_files_that_cost_no_get_are_hits() -> None:
@@ -65,3 +66,12 @@ def test_files_that_cost_no_get_are_hits() -> None:
 @pytest.mark.parametrize("share", [0.51, 0.49])
 def test_a_share_is_off_in_either_direction(share: float) -> None:
     assert off(share, 0.5) == pytest.approx(2.0)
+
+
+def test_a_stall_follows_the_last_kill_before_its_end() -> None:
+    kills = [Kill("agent", 1.0), Kill("fetcher", 2.0), Kill("worker", 9.0)]
+    assert cause(kills, 2.5) == "fetcher"
+
+
+def test_a_stall_before_every_kill_has_another_cause() -> None:
+    assert cause([Kill("agent", 5.0)], 1.0) == ""
