@@ -5,8 +5,10 @@ warms. Reads come in beside them and only share the versions.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from functools import partial
 
 from stoker_api.nodecache import ListingResult, NodeDataset
 from stoker_sidecar.cache.context import NodeContext
@@ -17,6 +19,7 @@ from stoker_sidecar.cache.fetching import Fetching, Surroundings
 from stoker_sidecar.cache.layout import VersionPaths
 from stoker_sidecar.cache.listing import list_source, read_listing
 from stoker_sidecar.cache.loop import Loop
+from stoker_sidecar.cache.manifest import ROOT_INO
 from stoker_sidecar.cache.source import SourceHandle
 from stoker_sidecar.cache.stay import Stay
 from stoker_sidecar.cache.version import State, Version
@@ -24,7 +27,7 @@ from stoker_sidecar.cache.versions import OpenVersions
 from stoker_sidecar.cache.warming import Limits, WarmPass
 from stoker_sidecar.core.credentials import Credentials
 from stoker_sidecar.core.eviction import may_return
-from stoker_sidecar.core.protocol import DEMAND_READS, FETCH_ERRORS, FETCHED_BYTES, Read, ReadDone
+from stoker_sidecar.core.protocol import DEMAND_READS, FETCH_ERRORS, FETCHED_BYTES, LISTED_OBJECTS, Read, ReadDone
 from stoker_sidecar.core.quota import Room
 from stoker_sidecar.core.speed import Speed
 from stoker_sidecar.core.token_bucket import TokenBucket
@@ -32,6 +35,7 @@ from stoker_sidecar.errors import CacheDiskFailed, DiskFull, InUse, SidecarError
 from stoker_sidecar.store.base import ObjectStore
 from stoker_sidecar.threads import in_thread
 
+_log = logging.getLogger(__name__)
 # Seconds until files that did not fit are tried again (other datasets may have left), and until objects that changed
 # or are gone are asked for again (someone may put them back; a new listing is what really helps); what earlier failures left is taken up at once.
 _RETRY_UNKEPT = 60.0
@@ -89,13 +93,18 @@ class DatasetCache:
         self.version_loop.poke()
 
     async def read(self, request: Read) -> ReadDone:
-        """Bring bytes of any version that this node has. Raises SidecarError."""
+        """Bring bytes of any version that this node has. Raises SidecarError.
+
+        The root's inode stands for the version itself: the answer is where its tree lies.
+        """
         self.stay.use()
         self.counts.add(DEMAND_READS)
         try:
-            return await self._read(request)
-        except (CacheDiskFailed, DiskFull):
-            await self._node.house.suspect()
+            if not (request.doubt and request.ino == ROOT_INO):
+                return await self._read(request)
+        except (CacheDiskFailed, DiskFull) as error:
+            _log.info("a reader met %s: looking at the cache folders", error.message)
+        await self._node.house.suspect()
         return await self._read(replace(request, doubt=True))
 
     async def look(self) -> None:
@@ -161,7 +170,10 @@ class DatasetCache:
         if wanted and (self.listing is None or self.listing.id != wanted):
             store = await self._source.store()
             home = self._node.folders.home(self.uid).dataset
-            self.listing = await list_source(store, self.config.source, home, wanted, self.versions.destination)
+            counted = partial(self.counts.add, LISTED_OBJECTS)
+            self.listing = await list_source(
+                store, self.config.source, home, wanted, self.versions.destination, counted
+            )
             self.version_loop.poke()
 
     async def _version_step(self) -> float | None:
@@ -271,6 +283,8 @@ class DatasetCache:
 
     async def _read(self, request: Read) -> ReadDone:
         fetching = self.versions.fetchings.get(request.digest) or await self._open(request.digest)
+        if request.ino == ROOT_INO:
+            return ReadDone("tree", str(fetching.version.paths.tree))
         return await fetching.read(request.ino, request.offset, request.length, doubt=request.doubt)
 
     async def _open(self, digest: str) -> Fetching:
@@ -293,7 +307,7 @@ class DatasetCache:
             completed=self.version_loop.poke,
             lost=self.version_loop.poke,
             failed=lambda error: self.counts.add(FETCH_ERRORS, label=error.reason),
-            transient_folder=lambda: node.folders.transient_folder(paths, node.transient_limit),
+            transient_folder=lambda: node.folders.transient_folder(paths),
             retry=node.retry,
             transient_limit=node.transient_limit,
         )
