@@ -22,6 +22,7 @@ from stoker_sidecar.csi.table import JsonMountTable
 from stoker_sidecar.csi.versions import CacheFolders
 from stoker_sidecar.fs import mounts, probe
 from stoker_sidecar.metrics import AgentMetrics
+from stoker_sidecar.node.cache_roots import CacheRootKeeper
 from stoker_sidecar.node.credentials import CredentialReader
 from stoker_sidecar.node.fetcher_link import FetcherLink
 from stoker_sidecar.node.http import NodeHttp, serve_http
@@ -95,6 +96,7 @@ class Agent:
                     CredentialReader(self._kube, self._plan).run(),
                     writer.run(),
                     NoticeTeller(self._kube, name, self._plan).run(),
+                    CacheRootKeeper(self._plan, self._settings.paths.fetcher_socket).run(),
                     self._keep_mounts(),
                 )
             ]

@@ -4,7 +4,7 @@ import asyncio
 import shutil
 import tempfile
 from collections.abc import Awaitable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,9 +15,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from stoker_api.nodecache import NodePhase
 from stoker_sidecar.cache.manifest import Manifest
 from stoker_sidecar.core import spans
+from stoker_sidecar.core.protocol import Read
 from stoker_sidecar.errors import ObjectGone, ServerError, SourceChanged
 from stoker_sidecar.store.memory import MemoryStore
-from tests.support.cache_node import Subject, cache_node
+from tests.support.cache_node import UID, Subject, cache_node
 
 T = TypeVar("T")
 PATHS = st.sampled_from(["a", "d/b", "d/e/c"])
@@ -44,7 +45,9 @@ class CacheMachine(RuleBasedStateMachine):
     @initialize()
     def open(self) -> None:
         self.subject: Subject = self._run(
-            self.stack.enter_async_context(cache_node(self.folder, {"bucket": self.store}, transient=3 * spans.CHUNK))
+            self.stack.enter_async_context(
+                cache_node(self.folder, {"bucket": self.store}, 3 * spans.CHUNK, scrub_interval=1e-6)
+            )
         )
         self.put("a", 100)
         self.list()
@@ -98,12 +101,28 @@ class CacheMachine(RuleBasedStateMachine):
         else:
             assert found == content[offset : offset + length]
 
+    @rule(path=PATHS)
+    def someone_deletes_a_file(self, path: str) -> None:
+        (self.subject.folder(self.current) / "tree" / path).unlink(missing_ok=True)
+
+    @rule()
+    def someone_deletes_all_files(self) -> None:
+        shutil.rmtree(self.subject.folder(self.current) / "tree", ignore_errors=True)
+        self._run(self.subject.node.look_after())
+
+    @rule()
+    def scrub(self) -> None:
+        """A pass over what is there begins; deleted files are found by it too."""
+        self._run(self.subject.node.look_after())
+
     @rule()
     def restart(self) -> None:
         self._run(self.stack.aclose())
         self.stack = AsyncExitStack()
         self.subject = self._run(
-            self.stack.enter_async_context(cache_node(self.folder, {"bucket": self.store}, transient=3 * spans.CHUNK))
+            self.stack.enter_async_context(
+                cache_node(self.folder, {"bucket": self.store}, 3 * spans.CHUNK, scrub_interval=1e-6)
+            )
         )
         self._configure()
 
@@ -112,8 +131,15 @@ class CacheMachine(RuleBasedStateMachine):
     def warm_up(self) -> None:
         self.quota = None
         self._configure(eager=True)
+        for path in self.versions[self.current]:  # whoever misses a deleted file says so
+            self.read_now(self.current, path)
         self._run(self.subject.reach(lambda status: status.phase is NodePhase.WARM))
         assert self.subject.tree(self.current) == self.versions[self.current]
+
+    def read_now(self, digest: str, path: str) -> None:
+        with suppress(ServerError):
+            ino = self._ino(digest, path)
+            self._run(self.subject.node.read(Read(UID, digest, ino, 0, 1, doubt=True)))
 
     @invariant()
     def trees_hold_only_right_files(self) -> None:
