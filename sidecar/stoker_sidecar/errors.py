@@ -164,6 +164,10 @@ class InUse(CacheError):
     errno = errno.EBUSY
 
 
+class NotWanted(CacheError):
+    """Readahead that gave up its place in the queue before it was asked for; nobody waits for it."""
+
+
 class DiskFull(CacheError):
     """The cache disk has no room."""
 

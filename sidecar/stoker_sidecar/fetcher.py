@@ -11,10 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from stoker_api.meta import parse_quantity
-from stoker_sidecar.cache.node import CacheNode, CacheSettings
+from stoker_sidecar.cache.node import CacheNode, CacheSettings, Surroundings
 from stoker_sidecar.cache.scrub import ScrubSettings
 from stoker_sidecar.cache.server import Server
+from stoker_sidecar.cache.workers import WorkerPool, default_workers
+from stoker_sidecar.core.ablation import WORDS as ABLATIONS
+from stoker_sidecar.core.ablation import Ablation
 from stoker_sidecar.core.folders import FolderSpec
+from stoker_sidecar.core.lanes import Bounds
 from stoker_sidecar.errors import CacheDiskFailed
 from stoker_sidecar.keep.lifeline import Lifeline
 from stoker_sidecar.store.connection import ConnectionSettings
@@ -33,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     lifeline = Lifeline(options.lifeline_fd)
     lifeline.wait_to_begin()
     try:
-        asyncio.run(_run(options.socket, _settings(options), lifeline))
+        asyncio.run(_run(options.socket, _settings(options), options.workers, lifeline))
     except CacheDiskFailed as error:
         _log.error("%s", error.message)
         return 1
@@ -85,7 +89,36 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--sts-endpoint", default=None, help="URL of STS for web identity (default: the region's)")
     parser.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"))
     parser.add_argument("--lifeline-fd", type=int, help="the line to the keeper that started this process")
+    _add_pipeline_options(parser)
     return parser
+
+
+def _add_pipeline_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--workers",
+        type=_count,
+        default=default_workers(),
+        help="processes that fetch; 0: all in this one (default: one a core, 4 at most; here %(default)s)",
+    )
+    parser.add_argument(
+        "--readahead",
+        type=_bytes,
+        default=_DEFAULTS.bounds.readahead_bytes,
+        help="bytes on their way that no reader has asked for yet (default 64Mi; 0: no readahead)",
+    )
+    parser.add_argument(
+        "--ablate",
+        action="append",
+        choices=ABLATIONS,
+        default=[],
+        help="for benchmarks only: switch off a mechanism, to show what it is worth",
+    )
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of processes: write 0 or more")
+    return int(text)
 
 
 def _folder(text: str) -> FolderSpec:
@@ -120,17 +153,21 @@ def _settings(options: argparse.Namespace) -> CacheSettings:
         transient_limit=options.read_through,
         scrub=ScrubSettings(options.scrub_days * _DAY, options.scrub_rate),
         connection=ConnectionSettings(sts_endpoint=options.sts_endpoint),
+        bounds=Bounds(readahead_bytes=options.readahead),
+        ablation=Ablation.of(options.ablate),
     )
 
 
-async def _run(socket: Path, settings: CacheSettings, lifeline: Lifeline) -> None:
+async def _run(socket: Path, settings: CacheSettings, workers: int, lifeline: Lifeline) -> None:
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(_DISK_THREADS, thread_name_prefix="disk"))
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    node = CacheNode(settings)
+    pool = WorkerPool(workers, settings.connection, loop.time)
+    node = CacheNode(settings, Surroundings(fetcher=pool) if workers else None)
     await node.open()
+    await pool.open()
     server = Server(node, socket)
     await server.start()
     _log.info("serving %s, cache in %s", socket, ", ".join(map(str, settings.folders)))
@@ -140,6 +177,7 @@ async def _run(socket: Path, settings: CacheSettings, lifeline: Lifeline) -> Non
     _log.info("stopping")
     await server.close()
     await node.close()
+    await pool.close()
 
 
 if __name__ == "__main__":

@@ -93,6 +93,10 @@ class Subject:
         """Of a version."""
         return self.root / "datasets" / UID / "versions" / digest
 
+    def chunks_here(self, digest: str) -> int:
+        """Chunks of large files that are not whole yet."""
+        return sum(path.read_bytes().count(1) for path in (self.folder(digest) / "parts").glob("*.map"))
+
     def tree(self, digest: str) -> dict[str, bytes]:
         """path -> content of what lies in the version's tree."""
         tree = self.folder(digest) / "tree"

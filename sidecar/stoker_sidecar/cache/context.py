@@ -7,7 +7,10 @@ from typing import Protocol
 from stoker_sidecar.cache.folders import Folders
 from stoker_sidecar.cache.layout import VersionPaths
 from stoker_sidecar.cache.notices import Notices
+from stoker_sidecar.cache.pieces import PieceFetcher
+from stoker_sidecar.cache.pipeline import Pipeline
 from stoker_sidecar.cache.source import OpenStore
+from stoker_sidecar.core.ablation import Ablation
 from stoker_sidecar.core.backoff import Backoff
 from stoker_sidecar.store.retry import Retry
 
@@ -36,9 +39,12 @@ class NodeContext:
     house: House
     notices: Notices
     open_store: OpenStore
+    fetcher: PieceFetcher
+    pipeline: Pipeline
     slots: Callable[[str], int]
     retry: Retry
     backoff: Backoff
     clock: Callable[[], float]
     sleep: Callable[[float], Awaitable[object]]
     transient_limit: int
+    ablation: Ablation

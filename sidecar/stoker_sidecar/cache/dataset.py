@@ -15,13 +15,15 @@ from stoker_sidecar.cache.context import NodeContext
 from stoker_sidecar.cache.counts import Counts
 from stoker_sidecar.cache.departure import Departure
 from stoker_sidecar.cache.disk import Disk, disk_errors
-from stoker_sidecar.cache.fetching import Fetching, Surroundings
+from stoker_sidecar.cache.fetching import Fetching
 from stoker_sidecar.cache.layout import VersionPaths
 from stoker_sidecar.cache.listing import list_source, read_listing
 from stoker_sidecar.cache.loop import Loop
 from stoker_sidecar.cache.manifest import ROOT_INO
+from stoker_sidecar.cache.order import CanonicalOrder
 from stoker_sidecar.cache.source import SourceHandle
 from stoker_sidecar.cache.stay import Stay
+from stoker_sidecar.cache.surroundings import Surroundings
 from stoker_sidecar.cache.version import State, Version
 from stoker_sidecar.cache.versions import OpenVersions
 from stoker_sidecar.cache.warming import Limits, WarmPass
@@ -32,7 +34,6 @@ from stoker_sidecar.core.quota import Room
 from stoker_sidecar.core.speed import Speed
 from stoker_sidecar.core.token_bucket import TokenBucket
 from stoker_sidecar.errors import CacheDiskFailed, DiskFull, InUse, SidecarError
-from stoker_sidecar.store.base import ObjectStore
 from stoker_sidecar.threads import in_thread
 
 _log = logging.getLogger(__name__)
@@ -58,7 +59,7 @@ class DatasetCache:
         self.settled = False
         self.warm_error: SidecarError | None = None
         self._node = node
-        self._source = SourceHandle(config.source, credentials, node.open_store)
+        self._source = SourceHandle(config.source, credentials, node.open_store, node.fetcher)
         self.counts = Counts()
         self.stay = Stay(lambda: node.folders.home(config.uid).dataset)
         self.versions = OpenVersions(config.uid, node.folders, self._around, lambda: self.config.quota_bytes)
@@ -81,7 +82,7 @@ class DatasetCache:
         """Take over a new wish; the same one again changes nothing."""
         if not self._source.serves(config.source, credentials):
             self._spawn(self._retire(self._source))
-            self._source = SourceHandle(config.source, credentials, self._node.open_store)
+            self._source = SourceHandle(config.source, credentials, self._node.open_store, self._node.fetcher)
         elif (config, held) == (self.config, self.held):
             return
         if config.bytes_per_second != self.config.bytes_per_second:
@@ -210,7 +211,7 @@ class DatasetCache:
         if self.stay.evicted:
             paths, need = fetching.version.paths, self._need(fetching.version)
             self._node.folders.disk_of(paths).forget()
-            free = self._room(paths).free - self._node.house.promised(self.uid, paths)
+            free = self._room(self._node.folders.disk_of(paths)).free - self._node.house.promised(self.uid, paths)
             if not may_return(need, free, held=bool(self.held), pinned=self.config.pinned):
                 return False
             self.stay.allow()
@@ -247,7 +248,7 @@ class DatasetCache:
         await self._make_room(fetching.version)
         failing = self.version_loop.error is not None
         limits = Limits(self._slots, self._limit(), lambda: self.version_loop.poked, self._node.clock, self._node.sleep)
-        self.warming, self.settled = WarmPass(fetching, limits, failing=failing), False
+        self.warming, self.settled = WarmPass(fetching, CanonicalOrder(fetching.version), limits, failing), False
         try:
             await self.warming.run()
             return self._passed(self.warming, fetching.version)
@@ -293,16 +294,19 @@ class DatasetCache:
         return await self.versions.open(digest, urls)
 
     async def _make_room(self, version: Version) -> None:
-        self._node.folders.disk_of(version.paths).forget()
-        short = self._need(version) - self._room(version.paths).free
+        disk = self._node.folders.disk_of(version.paths)
+        disk.forget()
+        short = self._need(version) - self._room(disk).free
         if short > 0:
             await self._node.house.make_room(self.uid, version.paths, short)
 
     def _around(self, paths: VersionPaths) -> Surroundings:
         node = self._node
+        disk = node.folders.disk_of(paths)  # once: it is asked about for each file
         return Surroundings(
-            store=self._store,
-            room=lambda: self._room(paths),
+            sources=lambda: (self._source,),
+            pipeline=node.pipeline,
+            room=lambda: self._room(disk),
             arrived=self._arrived,
             completed=self.version_loop.poke,
             lost=self.version_loop.poke,
@@ -310,18 +314,15 @@ class DatasetCache:
             transient_folder=lambda: node.folders.transient_folder(paths),
             retry=node.retry,
             transient_limit=node.transient_limit,
+            ablation=node.ablation,
         )
 
     def _arrived(self, size: int) -> None:
         self.speed.add(size)
         self.counts.add(FETCHED_BYTES, size)
 
-    async def _store(self) -> ObjectStore:
-        return await self._source.store()
-
-    def _room(self, paths: VersionPaths) -> Room:
+    def _room(self, disk: Disk) -> Room:
         """What this dataset may still put on the folder of a version."""
-        disk = self._node.folders.disk_of(paths)
         reserved = sum(fetching.version.reserved_bytes for fetching in self.versions.fetchings.values())
         return Room(self.used_bytes, self.config.quota_bytes, disk.free() - reserved)
 

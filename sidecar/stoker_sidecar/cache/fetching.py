@@ -9,42 +9,38 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
+from itertools import count
 
-from stoker_sidecar.cache.files import Sink, file_md5, is_readable, publish
+from stoker_sidecar.cache.drive_out import DriveOut
+from stoker_sidecar.cache.files import is_readable
+from stoker_sidecar.cache.filling import Filling
 from stoker_sidecar.cache.manifest import Entry
-from stoker_sidecar.cache.parts import PartFile, Transients, new_part, temporary_name
-from stoker_sidecar.cache.transfer import download, remove_quietly
+from stoker_sidecar.cache.parts import PartFile
+from stoker_sidecar.cache.pipeline import Turn
+from stoker_sidecar.cache.surroundings import Surroundings
 from stoker_sidecar.cache.version import State, Version
+from stoker_sidecar.core.lanes import Lane
 from stoker_sidecar.core.protocol import ReadDone
-from stoker_sidecar.core.quota import Room
-from stoker_sidecar.core.spans import chunk_count, chunk_span, chunks_of, is_whole, read_ahead
-from stoker_sidecar.errors import CacheDiskFailed, CorruptBody, NotConfigured, NotYetConfigured, SidecarError
-from stoker_sidecar.store.base import ObjectStore
-from stoker_sidecar.store.retry import Retry
+from stoker_sidecar.core.spans import CHUNK, chunk_count, chunk_span, chunks_of, is_whole
+from stoker_sidecar.errors import CacheDiskFailed, NotConfigured, NotWanted, NotYetConfigured, SidecarError
 from stoker_sidecar.threads import in_thread
 
-# Requests that readers may have in flight for one dataset: as many as a node's data loaders have workers.
-_DEMAND_SLOTS = 64
 # A reader asks again when what it waited for was dropped before it was answered; twice in a row means no room at all.
 _READ_ATTEMPTS = 3
 
-Action = Callable[[], Awaitable[None]]
+
+@dataclass(eq=False)
+class Flight:
+    """One piece on its way. ``reserved``: bytes of a small file that is to stay; ``reached``: offset up to which its bytes can be read."""
+
+    turn: Turn
+    reserved: int = 0
+    reached: int = 0
+    task: "asyncio.Task[None]" = field(init=False)
+    moved: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-@dataclass(frozen=True)
-class Surroundings:
-    """What fetching needs from the node and the dataset."""
-
-    store: Callable[[], Awaitable[ObjectStore]]
-    room: Callable[[], Room]
-    arrived: Callable[[int], None]  # bytes from the source
-    completed: Callable[[], None]  # the last missing file is here
-    lost: Callable[[], None]  # a file that was here is missing or damaged
-    failed: Callable[[SidecarError], None]  # a piece could not be fetched
-    transient_folder: Callable[[], Path]  # where files lie that are read through and not kept
-    retry: Retry
-    transient_limit: int  # bytes of files that are read through and not kept, per version
+Action = Callable[[Flight], Awaitable[None]]
 
 
 @dataclass
@@ -53,14 +49,15 @@ class Fetching:
 
     version: Version
     around: Surroundings
-    _flights: dict[tuple[int, int], asyncio.Task[None]] = field(default_factory=dict)
-    _demand: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_DEMAND_SLOTS))
-    _reserved: dict[int, int] = field(default_factory=dict)  # bytes of the small files that are in flight, by inode
-    _transients: Transients = field(init=False)
     waiting_readers: int = 0
+    _flights: dict[tuple[int, int, int], Flight] = field(default_factory=dict)
+    _serial: "count[int]" = field(default_factory=count)
+    _filling: Filling = field(init=False)
+    _drive_out: DriveOut = field(init=False)
 
     def __post_init__(self) -> None:
-        self._transients = Transients(self.around.transient_limit)
+        self._filling = Filling(self.version, self.around, self._busy)
+        self._drive_out = DriveOut(self.version, self.around.room)
 
     async def read(self, ino: int, offset: int, length: int, *, doubt: bool = False) -> ReadDone:
         """Bytes [offset, offset + length) of a file are on the disk when this returns, and where. Raises SidecarError.
@@ -76,9 +73,8 @@ class Fetching:
             if doubt:
                 await self._look_again(entry, offset, length)
             for _ in range(_READ_ATTEMPTS):
-                await self._bring(entry, chunks)
-                if (place := self._place(entry, chunks)) is not None:
-                    self._read_ahead(entry, chunks)
+                await self._bring(entry, chunks, offset + length)
+                if (place := self._place(entry, chunks, offset + length)) is not None:
                     return place
         finally:
             self.waiting_readers -= 1
@@ -91,37 +87,43 @@ class Fetching:
         part = self.version.parts.get(entry.ino)
         if part is not None and part.kept:
             return True
-        busy = any(ino == entry.ino for ino, _ in self._flights)
-        if (part is not None and busy) or not self.around.room().admits(entry.size):
+        if (part is not None and entry.ino in self._busy()) or not self.around.room().admits(entry.size):
             self.version.states[entry.ino] = State.UNKEPT
             return False
         if part is not None:
-            self._drop(part)  # it was read through so far; from now on it is kept
+            self._filling.drop(part)  # it was read through so far; from now on it is kept
         return True
 
-    def start(self, entry: Entry, chunk: int, *, demand: bool) -> asyncio.Task[None] | None:
+    def start(self, entry: Entry, chunk: int, lane: Lane) -> "asyncio.Task[None] | None":
         """The task that fetches this piece; None when it is here, or when it may not stay and no one waits for it.
 
         It ends with a SidecarError when it fails.
         """
+        flight = self._start(entry, chunk, lane)
+        return flight.task if flight is not None else None
+
+    def _start(self, entry: Entry, chunk: int, lane: Lane) -> Flight | None:
         if self._is_here(entry, chunk):
             return None
-        key = (entry.ino, chunk)
-        if (task := self._flights.get(key)) is not None:
-            return task
-        action = self._plan_whole(entry, demand) if is_whole(entry.size) else self._plan_chunk(entry, chunk, demand)
-        if action is None:
+        key = (entry.ino, chunk, next(self._serial) if self.around.ablation.single_flight else 0)
+        if (flying := self._flights.get(key)) is not None:
+            flying.turn.wanted_by(lane)
+            return flying
+        size = entry.size if is_whole(entry.size) else chunk_span(entry.size, chunk)[1]
+        flight = Flight(self.around.pipeline.turn(lane, size))
+        plan = self._plan_whole(entry, lane, flight) if is_whole(entry.size) else self._plan_chunk(entry, chunk, lane)
+        if plan is None:
             return None
-        task = asyncio.create_task(self._fly(action, demand))
-        self._flights[key] = task
-        task.add_done_callback(partial(self._landed, key))
-        return task
+        flight.task = asyncio.create_task(self.around.retry(partial(plan, flight)))
+        self._flights[key] = flight
+        flight.task.add_done_callback(partial(self._landed, key, flight))
+        return flight
 
     async def refetch(self, entry: Entry) -> None:
         """Replace a damaged file of the tree, by rename. When none comes it is taken away: a missing file does not lie."""
         self.version.suspect(entry)
         for chunk in range(1 if is_whole(entry.size) else chunk_count(entry.size)):
-            if (task := self.start(entry, chunk, demand=False)) is not None:
+            if (task := self.start(entry, chunk, Lane.WARM)) is not None:
                 await asyncio.wait([task])
         if self.version.states[entry.ino] != State.HERE:
             await in_thread(self.version.take_away, entry)
@@ -130,11 +132,11 @@ class Fetching:
     async def drain(self) -> None:
         """Wait until what is in flight now has ended."""
         if self._flights:
-            await asyncio.wait(list(self._flights.values()))
+            await asyncio.wait([flight.task for flight in self._flights.values()])
 
     async def stop(self) -> None:
         """End what is in flight; its readers are told to ask again."""
-        flights = list(self._flights.values())
+        flights = [flight.task for flight in self._flights.values()]
         for task in flights:
             task.cancel()
         if flights:
@@ -153,33 +155,44 @@ class Fetching:
                 await in_thread(self.version.lose, entry)
                 self.around.lost()
         elif (part := self.version.parts.get(entry.ino)) is not None and self._is_useless(part):
-            self._drop(part)
+            self._filling.drop(part)
 
     def _is_useless(self, part: PartFile) -> bool:
         """Its file is gone; or the disk is full, and its bytes may find room elsewhere."""
-        if part.promoting or any(ino == part.ino for ino, _ in self._flights):
+        if part.promoting or part.ino in self._busy():
             return False
         return self.around.room().free <= 0 or not part.path.exists()
 
-    async def _bring(self, entry: Entry, chunks: range) -> None:
-        tasks = [task for chunk in chunks if (task := self.start(entry, chunk, demand=True)) is not None]
-        if tasks:
-            await asyncio.wait(tasks)
-        for task in tasks:
-            if task.cancelled():  # the version was closed meanwhile
+    async def _bring(self, entry: Entry, chunks: range, end: int) -> None:
+        """Until the bytes up to ``end`` can be read, or a piece has failed."""
+        missing = self.version.states[entry.ino] != State.HERE
+        flights = [flight for chunk in chunks if (flight := self._start(entry, chunk, Lane.DEMAND)) is not None]
+        if missing and not self.around.ablation.readahead:
+            self._read_ahead(entry, chunks)
+        for flight in flights:
+            while not (flight.task.done() or flight.reached >= end):
+                flight.moved.clear()
+                await flight.moved.wait()
+            if flight.task.cancelled():  # the version was closed meanwhile
                 raise NotYetConfigured(
                     f"{self.version.manifest.info.digest[:12]} is being closed on this node: ask again"
                 )
-            task.result()
+            if flight.task.done():
+                flight.task.result()
 
-    def _place(self, entry: Entry, chunks: range) -> ReadDone | None:
+    def _place(self, entry: Entry, chunks: range, end: int) -> ReadDone | None:
         if self.version.states[entry.ino] == State.HERE:
             return ReadDone("tree", str(self.version.tree_path(entry)))
         part = self.version.parts.get(entry.ino)
-        if part is None or not part.has(chunks):
+        if part is None or not all(part.chunks[chunk] or self._reaches(entry, chunk, end) for chunk in chunks):
             return None
-        self._transients.touch(entry.ino)
+        self._filling.transients.touch(entry.ino)
         return ReadDone("parts", str(part.path))
+
+    def _reaches(self, entry: Entry, chunk: int, end: int) -> bool:
+        """A chunk that is still on its way is written from front to back: its first bytes need not wait for the last."""
+        flight = self._flights.get((entry.ino, chunk, 0))
+        return flight is not None and flight.reached >= min(end, (chunk + 1) * CHUNK, entry.size)
 
     def _is_here(self, entry: Entry, chunk: int) -> bool:
         if self.version.states[entry.ino] == State.HERE:
@@ -187,145 +200,66 @@ class Fetching:
         part = self.version.parts.get(entry.ino)
         return part is not None and bool(part.chunks[chunk]) and not (part.kept and part.complete)
 
-    def _landed(self, key: tuple[int, int], task: asyncio.Task[None]) -> None:
-        self._flights.pop(key, None)
-        self.version.reserved_bytes -= self._reserved.pop(key[0], 0)
-        if not task.cancelled() and isinstance(error := task.exception(), SidecarError):
-            self.around.failed(error)  # whoever waits gets it too
+    def _busy(self) -> set[int]:
+        return {ino for ino, _, _ in self._flights}
 
-    def _plan_whole(self, entry: Entry, demand: bool) -> Action | None:
+    def _landed(self, key: tuple[int, int, int], flight: Flight, task: "asyncio.Task[None]") -> None:
+        del self._flights[key]
+        self.version.reserved_bytes -= flight.reserved
+        flight.moved.set()
+        if task.cancelled() or isinstance(error := task.exception(), NotWanted):
+            return
+        if isinstance(error, SidecarError):
+            self.around.failed(error)  # whoever waits gets it too
+        elif self.around.ablation.no_eviction and flight.reserved:
+            self._drive_out.note(key[0])
+
+    def _plan_whole(self, entry: Entry, lane: Lane, flight: Flight) -> Action | None:
         """Decided here and not in the task, so that what is in flight already counts when the next file asks for room."""
         kept = self.admits(entry)
-        if not kept:
-            return partial(self._whole, entry, False) if demand else None
-        self.version.reserved_bytes += entry.size
-        self._reserved[entry.ino] = entry.size
-        return partial(self._whole, entry, True)
+        if not kept and lane is Lane.DEMAND and self.around.ablation.no_eviction:
+            kept = self._drive_out.make_room(entry.size)
+        if not (kept or lane is Lane.DEMAND):
+            return None
+        flight.reserved = entry.size if kept else 0
+        self.version.reserved_bytes += flight.reserved
+        return lambda flight: self._filling.whole(entry, kept=kept, turn=flight.turn)
 
-    def _plan_chunk(self, entry: Entry, chunk: int, demand: bool) -> Action | None:
+    def _plan_chunk(self, entry: Entry, chunk: int, lane: Lane) -> Action | None:
         part = self.version.parts.get(entry.ino)
-        if part is None or not (part.kept or demand):
+        if part is None or not (part.kept or lane is not Lane.WARM):
             kept = self.admits(entry)
-            if not (kept or demand):
+            if not (kept or lane is Lane.DEMAND):
                 return None
-            self._new_part(entry, kept=kept)
+            self._filling.new_part(entry, kept=kept)
         return partial(self._chunk, entry, chunk)
 
-    async def _fly(self, action: Action, demand: bool) -> None:
-        if not demand:
-            return await self.around.retry(action)
-        async with self._demand:
-            return await self.around.retry(action)
+    async def _chunk(self, entry: Entry, chunk: int, flight: Flight) -> None:
+        position = chunk_span(entry.size, chunk)[0]
 
-    async def _whole(self, entry: Entry, kept: bool) -> None:
-        temporary = temporary_name(self._parts_folder(kept=kept), entry.ino)
-        try:
-            await self._fetch_whole(entry, temporary, kept=kept)
-        except BaseException:  # cancellation too: half a body must not stay on the disk
-            await in_thread(remove_quietly, temporary)
-            raise
-        if kept:
-            self._mark_here(entry)
-        else:
-            self._hold(PartFile(temporary, entry.ino, entry.size, bytearray(b"\1"), kept=False))
+        def arrived(size: int) -> None:
+            nonlocal position
+            position += size
+            flight.reached = max(flight.reached, position)
+            flight.moved.set()
 
-    async def _fetch_whole(self, entry: Entry, temporary: Path, *, kept: bool) -> None:
-        path = self.version.manifest.path(entry.ino)
-        sink = Sink(temporary, 0, self.version.trust.worth_hashing(entry.etag))
-        finish = partial(self._whole_end, entry, path, sink, kept)
-        if entry.size == 0:
-            await in_thread(finish, False)
-        else:
-            store = await self.around.store()
-            await download(store, path, entry, (0, entry.size), sink, self.around.arrived, finish)
-
-    def _whole_end(self, entry: Entry, path: str, sink: Sink, kept: bool, may_be_md5: bool) -> None:
-        """In a thread."""
-        if entry.size == 0:
-            sink.path.touch()
-        elif sink.hashing and may_be_md5:
-            self._judge(path, entry.etag, sink.md5())
-        if kept:
-            publish(sink.path, self.version.paths.tree / path, entry)
-
-    async def _chunk(self, entry: Entry, chunk: int) -> None:
-        part = self.version.parts.get(entry.ino)
-        if part is None:  # it was spoilt, and dropped by another chunk's attempt
-            part = self._new_part(entry, kept=self.admits(entry))
-        path = self.version.manifest.path(entry.ino)
-        if not part.chunks[chunk]:
-            span = chunk_span(entry.size, chunk)
-            sink = Sink(part.path, span[0], hashing=False)
-            store = await self.around.store()
-            finish = partial(_chunk_end, part, chunk)
-            await download(store, path, entry, span, sink, self.around.arrived, finish)
-        if not part.kept:
-            self._hold(part)
-        elif part.complete and not part.promoting:
-            await self._promote(entry, path, part)
-
-    def _new_part(self, entry: Entry, *, kept: bool) -> PartFile:
-        part = new_part(self._parts_folder(kept=kept), entry.ino, entry.size, kept=kept)
-        self.version.add_part(part)
-        return part
-
-    def _parts_folder(self, *, kept: bool) -> Path:
-        return self.version.paths.parts if kept else self.around.transient_folder()
-
-    async def _promote(self, entry: Entry, path: str, part: PartFile) -> None:
-        """A large file is whole: check it, move it into the tree."""
-        part.promoting = True
-        try:
-            await in_thread(self._promote_end, entry, path, part)
-        except CorruptBody:
-            self.version.remove_part(part)
-            await in_thread(part.drop)
-            raise
-        finally:
-            part.promoting = False
-        self.version.remove_part(part)
-        self._mark_here(entry)
-
-    def _promote_end(self, entry: Entry, path: str, part: PartFile) -> None:
-        """In a thread."""
-        if part.etag_may_be_md5 and self.version.trust.worth_hashing(entry.etag):
-            self._judge(path, entry.etag, file_md5(part.path))
-        publish(part.path, self.version.paths.tree / path, entry)
-        part.forget_map()
-
-    def _mark_here(self, entry: Entry) -> None:
-        self.version.mark_here(entry)
-        if self.version.warm_files == self.version.manifest.info.files:
-            self.around.completed()
-
-    def _hold(self, part: PartFile) -> None:
-        """Keep what was read through for as long as there is room for such."""
-        if self.version.parts.get(part.ino) is None:
-            self.version.add_part(part)
-        self._transients.hold(part.ino, part.bytes_here)
-        for ino in self._transients.surplus({ino for ino, _ in self._flights}):
-            self._drop(self.version.parts[ino])
-
-    def _drop(self, part: PartFile) -> None:
-        self._transients.release(part.ino)
-        self.version.remove_part(part)
-        part.drop()
+        admits = entry.ino in self.version.parts or self.admits(entry)
+        await self._filling.chunk(entry, chunk, admits=admits, turn=flight.turn, arrived=arrived)
 
     def _read_ahead(self, entry: Entry, chunks: range) -> None:
-        part = self.version.parts.get(entry.ino)
-        following = read_ahead(part.chunks, chunks) if part is not None else None
-        if following is not None:
-            self.start(entry, following, demand=True)
+        readahead = self.around.pipeline.readahead
+        if not is_whole(entry.size):
+            for chunk in readahead.chunks(entry.ino, chunks, chunk_count(entry.size)):
+                self._start(entry, chunk, Lane.READAHEAD)
+        elif most := readahead.files(entry.parent, entry.ino):
+            self._read_ahead_files(entry, most)
 
-    def _judge(self, path: str, etag: str, md5: str) -> None:
-        """In a thread; ``trust`` is replaced whole, and a lost observation is made again."""
-        keep, self.version.trust = self.version.trust.judge(etag, md5)
-        if not keep:
-            raise CorruptBody(
-                f"{path}: the body's MD5 is {md5} where the listing says {etag}: it was spoilt on the way"
-            )
-
-
-def _chunk_end(part: PartFile, chunk: int, may_be_md5: bool) -> None:
-    part.etag_may_be_md5 = may_be_md5
-    part.mark(chunk)
+    def _read_ahead_files(self, entry: Entry, most: int) -> None:
+        """The next missing small files of the same folder that may stay."""
+        ino = entry.ino
+        for _ in range(most):
+            following = self.version.manifest.entry(ino) if (ino := self.version.missing(ino)) > 0 else None
+            if following is None or following.parent != entry.parent or not is_whole(following.size):
+                return
+            self._start(following, 0, Lane.READAHEAD)
+            self.around.pipeline.readahead.fetched(entry.parent, ino)

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from stoker_sidecar.cache.disk import disk_errors
 from stoker_sidecar.cache.manifest import Entry
@@ -14,6 +14,15 @@ from stoker_sidecar.errors import CacheDiskFailed
 
 _FILE_MODE = 0o444
 _HASH_READ = 1024 * 1024
+
+
+class Dated(Protocol):
+    """A file as the manifest has it: ``size`` in bytes, ``mtime_ns`` since 1970."""
+
+    @property
+    def size(self) -> int: ...
+    @property
+    def mtime_ns(self) -> int: ...
 
 
 @dataclass
@@ -54,7 +63,7 @@ class Sink:
             view = view[written:]
 
 
-def publish(temporary: Path, target: Path, entry: Entry) -> None:
+def publish(temporary: Path, target: Path, entry: Dated) -> None:
     """Give a whole file its mode and mtime and its name. Raises DiskFull or CacheDiskFailed."""
     with disk_errors(target.name):
         if (size := temporary.stat().st_size) != entry.size:
@@ -73,7 +82,7 @@ def file_md5(path: Path) -> str:
     return digest.hexdigest()
 
 
-def is_intact(path: str, entry: Entry) -> bool:
+def is_intact(path: str, entry: Dated) -> bool:
     """Whether a file of the tree is whole: its size and mtime are set before it gets its name."""
     try:
         found = os.stat(path)  # noqa: PTH116 -- as above

@@ -107,9 +107,13 @@ class Manifest:
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
         """Files and folders in canonical order, beginning behind the inode ``after``."""
-        while rows := self._many("ino > ? ORDER BY ino", (after,)):
+        while rows := self.page(after):
             yield from rows
             after = rows[-1].ino
+
+    def page(self, after: int) -> list[Entry]:
+        """The next few hundred files and folders behind the inode ``after``, in canonical order; none at the end."""
+        return self._many("ino > ? ORDER BY ino", (after,))
 
     def walk(self) -> Iterator[tuple[bytes, Entry]]:
         """Everything below the root with its path, in canonical order. Raises ManifestInvalid when a parent is missing."""

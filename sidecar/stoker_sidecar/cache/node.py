@@ -19,11 +19,16 @@ from stoker_sidecar.cache.eviction import make_room
 from stoker_sidecar.cache.folders import Folders
 from stoker_sidecar.cache.layout import CachePaths, VersionPaths, check_uid
 from stoker_sidecar.cache.notices import Notices
+from stoker_sidecar.cache.pieces import PieceFetcher
+from stoker_sidecar.cache.pipeline import Pipeline
 from stoker_sidecar.cache.scrub import Scrubber, ScrubSettings
 from stoker_sidecar.cache.source import OpenStore
 from stoker_sidecar.cache.status import dataset_status, folder_rows
+from stoker_sidecar.cache.transfer import InProcess
+from stoker_sidecar.core.ablation import Ablation
 from stoker_sidecar.core.backoff import DATASET, Backoff
 from stoker_sidecar.core.folders import FolderSpec
+from stoker_sidecar.core.lanes import Bounds
 from stoker_sidecar.core.protocol import Configure, Progress, Read, ReadDone
 from stoker_sidecar.core.slots import Warming, warm_slots
 from stoker_sidecar.errors import NotYetConfigured, ProtocolError
@@ -46,6 +51,8 @@ class CacheSettings:
     transient_limit: int = 256 * 1024**2  # bytes of files read through and not kept, per version: 32 chunks of 8 MiB
     scrub: ScrubSettings = field(default_factory=ScrubSettings)
     connection: ConnectionSettings = field(default_factory=ConnectionSettings)
+    bounds: Bounds = field(default_factory=Bounds)
+    ablation: Ablation = field(default_factory=Ablation)
 
 
 @dataclass(frozen=True)
@@ -58,6 +65,7 @@ class Surroundings:
     uniform: Callable[[], float] = random.random
     backoff: Backoff = DATASET
     open_store: OpenStore | None = None
+    fetcher: PieceFetcher = field(default_factory=InProcess)
     space: Callable[[Path], tuple[int, int]] = space_of
 
 
@@ -69,17 +77,21 @@ class CacheNode:
         self._folders = Folders([_disk(spec, settings, self._world) for spec in settings.folders], self._world.clock)
         self._notices = Notices()
         retry = Retry(self._world.sleep, self._world.uniform)
+        self._pipeline = Pipeline(self._world.clock, settings.bounds)
         self._context = NodeContext(
             folders=self._folders,
             house=self,
             notices=self._notices,
             open_store=self._world.open_store or partial(open_store, settings=settings.connection, retry=retry),
+            fetcher=self._world.fetcher,
+            pipeline=self._pipeline,
             slots=self._slots,
             retry=retry,
             backoff=self._world.backoff,
             clock=self._world.clock,
             sleep=self._world.sleep,
             transient_limit=settings.transient_limit,
+            ablation=settings.ablation,
         )
         self._datasets: dict[str, DatasetCache] = {}
         self._shared: dict[str, int] = {}
@@ -206,7 +218,7 @@ class CacheNode:
             for uid, dataset in self._datasets.items()
             if dataset.warming is not None
         }
-        return warm_slots(warming, demand=any(dataset.readers for dataset in self._datasets.values()))
+        return warm_slots(warming, self._pipeline.limit.value)
 
 
 def _disk(spec: FolderSpec, settings: CacheSettings, world: Surroundings) -> Disk:

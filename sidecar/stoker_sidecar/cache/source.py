@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from stoker_api.dataset import Source
+from stoker_sidecar.cache.pieces import Arrived, Fetched, Piece, PieceFetcher
+from stoker_sidecar.cache.transfer import InProcess
 from stoker_sidecar.core.credentials import Credentials
 from stoker_sidecar.store.base import ObjectStore
 
@@ -11,12 +13,15 @@ OpenStore = Callable[[Source, Credentials], Awaitable[ObjectStore]]
 
 
 class SourceHandle:
-    """Hands out the store. Not opened again after a failure until asked again."""
+    """Hands out the store, and pieces that ``fetcher`` brings from it. Not opened again after a failure until asked again."""
 
-    def __init__(self, source: Source, credentials: Credentials, open_store: OpenStore) -> None:
+    def __init__(
+        self, source: Source, credentials: Credentials, open_store: OpenStore, fetcher: PieceFetcher | None = None
+    ) -> None:
         self.source = source
         self.credentials = credentials
         self._open_store = open_store
+        self._fetcher = fetcher or InProcess()
         self._store: ObjectStore | None = None
         self._lock = asyncio.Lock()
 
@@ -32,8 +37,13 @@ class SourceHandle:
                     self._store = await self._open_store(self.source, self.credentials)
         return self._store
 
+    async def fetch(self, piece: Piece, arrived: Arrived) -> Fetched:
+        """See PieceSource; this one has everything."""
+        return await self._fetcher.fetch(self, piece, arrived)
+
     async def aclose(self) -> None:
         """Idempotent."""
+        self._fetcher.forget(self)
         if self._store is not None:
             await self._store.aclose()
 

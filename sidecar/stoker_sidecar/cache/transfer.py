@@ -1,66 +1,82 @@
 """Moves one piece of one object from the store to the disk, and refuses what is short, long or spoilt."""
 
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from stoker_sidecar.cache.files import Sink
-from stoker_sidecar.cache.manifest import Entry
+from stoker_sidecar.cache.files import Sink, publish
+from stoker_sidecar.cache.pieces import Arrived, Fetched, Origin, Piece
 from stoker_sidecar.errors import CorruptBody
 from stoker_sidecar.store.base import Body, ObjectStore
 from stoker_sidecar.threads import in_thread
 
-# Bytes held in memory per request before they go to the disk: one hop into a thread for a small file, and 32 requests
-# in flight hold 32 MiB at most.
+# Bytes held in memory per request before they go to the disk: 32 requests in flight hold 32 MiB at most.
 _FLUSH = 1024 * 1024
+# The first bytes of a large piece go to the disk sooner, since a reader may wait for just those.
+_FIRST_FLUSH = 256 * 1024
 
 
-async def download(
-    store: ObjectStore,
-    path: str,
-    entry: Entry,
-    span: tuple[int, int],
-    sink: Sink,
-    arrived: Callable[[int], None],
-    finish: Callable[[bool], None],
-) -> None:
-    """GET ``span`` (offset, length) of ``entry`` into ``sink``, then run ``finish(etag_may_be_md5)`` in the same thread hop.
+class InProcess:
+    """A PieceFetcher that does all in this process: for tests, and where one core is all there is."""
 
-    ``arrived`` is told of bytes as they come. Raises SourceError, CorruptBody, DiskFull, CacheDiskFailed.
+    async def fetch(self, origin: Origin, piece: Piece, arrived: Arrived) -> Fetched:
+        """See PieceFetcher."""
+        return await fetch_piece(await origin.store(), piece, arrived)
+
+    def forget(self, origin: Origin) -> None:
+        """The origin closes its store itself."""
+
+
+async def fetch_piece(store: ObjectStore, piece: Piece, arrived: Arrived) -> Fetched:
+    """GET a piece into its file; ``arrived`` is told of bytes that are on the disk.
+
+    Raises SourceError, CorruptBody, DiskFull, CacheDiskFailed; the file is then the caller's to delete.
     """
-    offset, length = span
+    sink = Sink(Path(piece.into), piece.offset, piece.hashing)
     try:
-        async with store.get_range(path, offset, length, if_match=entry.etag, version_id=entry.version_id) as body:
-            rest = await _pour(body, sink, length, path, arrived)
-            await in_thread(_end, sink, rest, finish, body.etag_may_be_md5)
+        if piece.length == 0:
+            return _end(sink, [], piece, may_be_md5=False)
+        async with store.get_range(
+            piece.key, piece.offset, piece.length, if_match=piece.etag, version_id=piece.version_id
+        ) as body:
+            rest, flushed = await _pour(body, sink, piece, arrived)
+            # A small body goes straight to the page cache: 50 us, where a hop into a thread and back costs 100.
+            if flushed == 0:
+                fetched = _end(sink, rest, piece, may_be_md5=body.etag_may_be_md5)
+            else:
+                fetched = await in_thread(_end, sink, rest, piece, may_be_md5=body.etag_may_be_md5)
+        arrived(piece.length - flushed)
+        return fetched
     finally:
         sink.close()
 
 
-async def _pour(body: Body, sink: Sink, length: int, path: str, arrived: Callable[[int], None]) -> list[bytes]:
-    """All but the last pieces are on the disk."""
+async def _pour(body: Body, sink: Sink, piece: Piece, arrived: Arrived) -> tuple[list[bytes], int]:
+    """The last bytes, and how many were written before."""
     pieces: list[bytes] = []
-    held = total = 0
-    async for piece in body.chunks:
-        pieces.append(piece)
-        held, total = held + len(piece), total + len(piece)
-        arrived(len(piece))
-        if total > length:
+    held = flushed = 0
+    async for data in body.chunks:
+        pieces.append(data)
+        held += len(data)
+        if flushed + held > piece.length:
             break
-        if held >= _FLUSH:
+        if held >= (_FLUSH if flushed else _FIRST_FLUSH):
             await in_thread(sink.write, pieces)
-            pieces, held = [], 0
-    if total != length:
-        raise CorruptBody(
-            f"{path}: the server sent {'more' if total > length else total} where {length} bytes were asked for"
-        )
-    return pieces
+            arrived(held)
+            pieces, held, flushed = [], 0, flushed + held
+    if flushed + held != piece.length:
+        sent = "more" if flushed + held > piece.length else flushed + held
+        raise CorruptBody(f"{piece.key}: the server sent {sent} where {piece.length} bytes were asked for")
+    return pieces, flushed
 
 
-def _end(sink: Sink, pieces: list[bytes], finish: Callable[[bool], None], may_be_md5: bool) -> None:
-    sink.write(pieces)
+def _end(sink: Sink, rest: list[bytes], piece: Piece, *, may_be_md5: bool) -> Fetched:
+    sink.write(rest)
     sink.close()
-    finish(may_be_md5)
+    md5 = sink.md5() if piece.hashing and may_be_md5 else ""
+    good = md5 in ("", piece.etag)
+    if good and piece.target:
+        publish(sink.path, Path(piece.target), piece)
+    return Fetched(good and bool(piece.target), md5, may_be_md5)
 
 
 def remove_quietly(path: Path) -> None:

@@ -82,6 +82,10 @@ class Version:
         """The next inode behind ``after`` that warming should fetch; -1 when there is none."""
         return self.states.find(State.MISSING, after + 1)
 
+    def is_missing(self, ino: int) -> bool:
+        """Whether warming should fetch it."""
+        return self.states[ino] == State.MISSING
+
     def count(self, state: State) -> int:
         """Inodes in this state."""
         return self.states.count(state)

@@ -6,12 +6,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from stoker_sidecar.cache.disk import disk_errors
-from stoker_sidecar.cache.fetching import Fetching, Surroundings
+from stoker_sidecar.cache.fetching import Fetching
 from stoker_sidecar.cache.folders import Folders
 from stoker_sidecar.cache.layout import VersionPaths
 from stoker_sidecar.cache.listing import install_manifest
 from stoker_sidecar.cache.manifest import ManifestInfo
 from stoker_sidecar.cache.manifest_client import fetch_manifest
+from stoker_sidecar.cache.surroundings import Surroundings
 from stoker_sidecar.cache.verify import verify
 from stoker_sidecar.cache.version import Version
 from stoker_sidecar.errors import CacheError, NotConfigured

@@ -1,4 +1,4 @@
-"""One pass of warming over a version: starts fetches in canonical order, as many at a time as the node gives."""
+"""One pass of warming over a version: starts fetches in the order that it is given, as many at a time as the node gives."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,11 +7,12 @@ from functools import partial
 
 from stoker_sidecar.cache.fetching import Fetching
 from stoker_sidecar.cache.manifest import Entry
+from stoker_sidecar.cache.order import AccessOrder
 from stoker_sidecar.cache.version import State
-from stoker_sidecar.core.slots import chunk_slots
+from stoker_sidecar.core.lanes import Lane
 from stoker_sidecar.core.spans import chunk_count, chunk_span, is_whole
 from stoker_sidecar.core.token_bucket import TokenBucket
-from stoker_sidecar.errors import CacheDiskFailed, DiskFull, InternalError, SidecarError
+from stoker_sidecar.errors import CacheDiskFailed, DiskFull, InternalError, NotWanted, SidecarError
 
 # Failures in a row after which the source, not an object, is taken to be at fault.
 _ROW = 8
@@ -35,6 +36,7 @@ class WarmPass:
     """``run`` once. ``failing`` at the start: the last pass was stopped by failures, so the first one stops this too."""
 
     fetching: Fetching
+    order: AccessOrder
     limits: Limits
     failing: bool = False
     error: SidecarError | None = None  # of the last fetch that failed
@@ -45,31 +47,26 @@ class WarmPass:
 
     async def run(self) -> None:
         """Ends when every missing file was started and has landed, on ``stop``, or when ``fatal``."""
-        version, ino, seen = self.fetching.version, 0, 0
-        while not self._over() and (ino := version.missing(ino)) > 0:
-            seen += 1
-            if seen % _BREATH == 0:
+        for seen, entry in enumerate(self.order):
+            if self._over():
+                break
+            if seen % _BREATH == _BREATH - 1:
                 await asyncio.sleep(0)
-            entry = version.manifest.entry(ino)
-            if entry is not None and self.fetching.admits(entry):
+            if self.fetching.admits(entry):
                 await self._start_all(entry)
         await self._until(lambda: self._in_flight == 0)
 
     async def _start_all(self, entry: Entry) -> None:
         for chunk in range(1 if is_whole(entry.size) else chunk_count(entry.size)):
-            await self._until(lambda: self._over() or self._in_flight < self._slots(entry))
+            await self._until(lambda: self._over() or self._in_flight < self.limits.slots())
             if not self._over():
                 await self._start(entry, chunk)
-
-    def _slots(self, entry: Entry) -> int:
-        slots = self.limits.slots()
-        return slots if is_whole(entry.size) else chunk_slots(slots)
 
     async def _start(self, entry: Entry, chunk: int) -> None:
         if self.limits.bucket is not None:
             size = entry.size if is_whole(entry.size) else chunk_span(entry.size, chunk)[1]
             await self._pause(self.limits.bucket.take(size, self.limits.clock()))
-        task = self.fetching.start(entry, chunk, demand=False)
+        task = self.fetching.start(entry, chunk, Lane.WARM)
         if task is not None:
             self._in_flight += 1
             task.add_done_callback(partial(self._land, entry.ino))
@@ -87,7 +84,7 @@ class WarmPass:
             self.fatal = True
         elif (error := task.exception()) is None:
             self.failing, self._row = False, 0
-        else:
+        elif not isinstance(error, NotWanted):  # readahead that was on its way to it: the next pass fetches it
             self._failed(ino, error)
 
     def _failed(self, ino: int, error: BaseException) -> None:

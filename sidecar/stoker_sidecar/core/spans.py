@@ -24,13 +24,3 @@ def chunks_of(offset: int, length: int, size: int) -> range:
     """The chunks that hold [offset, offset + length), cut at the file's end."""
     end = min(offset + length, size)
     return range(offset // CHUNK, -(-end // CHUNK)) if offset < end else range(0)
-
-
-def read_ahead(here: bytes | bytearray, chunks: range) -> int | None:
-    """The chunk to fetch after the reader has been answered: the next one, when it seems to read from front to back.
-
-    ``here``: one byte a chunk, 1 when it is here.
-    """
-    following = chunks.stop
-    sequential = chunks.start == 0 or here[chunks.start - 1] == 1
-    return following if sequential and following < len(here) and not here[following] else None

@@ -170,6 +170,7 @@ async def test_an_unfinished_large_file_whose_part_was_deleted_is_fetched_again(
         await subject.configure(listingId="1", version=digest)
         ino = inode(subject, digest, "large")
         await subject.node.read(Read(UID, digest, ino, CHUNK, 10))
+        await eventually(lambda: subject.chunks_here(digest) == 1)
         for part in (subject.folder(digest) / "parts").iterdir():
             part.unlink()
         answer = await subject.node.read(Read(UID, digest, ino, CHUNK, 10, doubt=True))

@@ -127,6 +127,7 @@ async def test_a_restart_fetches_no_finished_file_again(tmp_path: Path) -> None:
         for path in ("train/a", "train/b"):
             await subject.read(digest, inode(subject, digest, path), 0, 10)
         await subject.read(digest, inode(subject, digest, "large"), CHUNK, 10)
+        await eventually(lambda: subject.chunks_here(digest) == 1)  # the reader was answered when its first bytes were
     before = len(store.gets)
     async with cache_node(tmp_path, {"bucket": store}) as subject:
         await subject.warm()

@@ -9,8 +9,8 @@ from stoker_sidecar.core.backoff import Backoff
 from stoker_sidecar.core.checksum import EtagTrust
 from stoker_sidecar.core.node_phase import DatasetState, node_phase
 from stoker_sidecar.core.quota import Room, free_bytes
-from stoker_sidecar.core.slots import Warming, chunk_slots, warm_slots
-from stoker_sidecar.core.spans import CHUNK, chunk_count, chunk_span, chunks_of, read_ahead
+from stoker_sidecar.core.slots import Warming, warm_slots
+from stoker_sidecar.core.spans import CHUNK, chunk_count, chunk_span, chunks_of
 from stoker_sidecar.core.speed import Speed, eta_seconds
 from stoker_sidecar.core.token_bucket import TokenBucket
 
@@ -34,20 +34,6 @@ def test_the_chunks_of_a_read_cover_it_and_touch_it(offset: int, length: int, si
 
 
 @pytest.mark.parametrize(
-    ("here", "chunks", "ahead"),
-    [
-        (b"\1\0\0", range(0, 1), 1),
-        (b"\1\1\0", range(1, 2), 2),
-        (b"\0\1\0", range(1, 2), None),  # a read out of order
-        (b"\1\1\1", range(1, 2), None),
-        (b"\1", range(0, 1), None),
-    ],
-)
-def test_the_next_chunk_is_read_ahead_only_from_front_to_back(here: bytes, chunks: range, ahead: int | None) -> None:
-    assert read_ahead(here, chunks) == ahead
-
-
-@pytest.mark.parametrize(
     ("room", "size", "admitted"),
     [
         (Room(used=0, quota=None, free=10), 10, True),
@@ -67,29 +53,25 @@ def test_the_floor_of_a_large_disk_is_limited_in_bytes() -> None:
 
 @given(
     st.dictionaries(st.text(max_size=3), st.builds(Warming, st.integers(-5, 5), st.booleans()), max_size=40),
-    st.booleans(),
+    st.integers(1, 300),
 )
-def test_every_dataset_gets_a_slot_whatever_the_others_do(datasets: dict[str, Warming], demand: bool) -> None:
-    slots = warm_slots(datasets, demand=demand)
+def test_every_dataset_gets_a_slot_whatever_the_others_do(datasets: dict[str, Warming], total: int) -> None:
+    slots = warm_slots(datasets, total)
     assert slots.keys() == datasets.keys()
     assert all(count >= 1 for count in slots.values())
-    assert sum(slots.values()) <= max(32, len(datasets))
+    assert sum(slots.values()) <= max(total, len(datasets))
 
 
 def test_the_highest_priority_gets_what_the_others_leave() -> None:
-    assert warm_slots({"a": Warming(5), "b": Warming(0), "c": Warming(0)}, demand=False) == {"a": 30, "b": 1, "c": 1}
+    assert warm_slots({"a": Warming(5), "b": Warming(0), "c": Warming(0)}, 32) == {"a": 30, "b": 1, "c": 1}
 
 
 def test_equal_priorities_share() -> None:
-    assert warm_slots({"a": Warming(0), "b": Warming(0)}, demand=False) == {"a": 16, "b": 16}
+    assert warm_slots({"a": Warming(0), "b": Warming(0)}, 32) == {"a": 16, "b": 16}
 
 
 def test_a_failing_dataset_of_high_priority_leaves_the_slots_to_the_others() -> None:
-    assert warm_slots({"a": Warming(5, failing=True), "b": Warming(0)}, demand=False) == {"a": 1, "b": 31}
-
-
-def test_readers_leave_warming_a_quarter() -> None:
-    assert warm_slots({"a": Warming(0)}, demand=True) == {"a": 8}
+    assert warm_slots({"a": Warming(5, failing=True), "b": Warming(0)}, 32) == {"a": 1, "b": 31}
 
 
 @given(st.lists(st.tuples(st.floats(0, 2), st.integers(1, 5000)), min_size=1, max_size=60))
@@ -192,7 +174,3 @@ _WARMING = {
 )
 def test_the_phase_says_what_the_node_does(changes: dict[str, bool], phase: NodePhase) -> None:
     assert node_phase(DatasetState(**(_WARMING | changes))) is phase
-
-
-def test_chunks_take_a_quarter_of_the_slots_and_never_none() -> None:
-    assert [chunk_slots(slots) for slots in (32, 8, 1)] == [8, 2, 1]

@@ -1,0 +1,148 @@
+"""Puts what sources send into the files of one version: small files whole, large ones chunk by chunk, and checks them."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stoker_sidecar.cache.files import file_md5, publish
+from stoker_sidecar.cache.manifest import Entry
+from stoker_sidecar.cache.parts import PartFile, Transients, new_part, temporary_name
+from stoker_sidecar.cache.pieces import Arrived, Fetched, Piece
+from stoker_sidecar.cache.pipeline import Turn
+from stoker_sidecar.cache.surroundings import Surroundings
+from stoker_sidecar.cache.transfer import remove_quietly
+from stoker_sidecar.cache.version import Version
+from stoker_sidecar.core.spans import chunk_span
+from stoker_sidecar.errors import CorruptBody, InternalError
+from stoker_sidecar.threads import in_thread
+
+
+@dataclass
+class Filling:
+    """``busy``: inodes that something is being fetched for: their parts are not dropped."""
+
+    version: Version
+    around: Surroundings
+    busy: Callable[[], Collection[int]]
+    transients: Transients = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.transients = Transients(self.around.transient_limit)
+
+    async def whole(self, entry: Entry, *, kept: bool, turn: Turn) -> None:
+        """Bring a small file: into the tree when ``kept``, else as a part that holds it for a while. Raises SidecarError."""
+        temporary = temporary_name(self._folder(kept=kept), entry.ino)
+        try:
+            await self._bring_whole(entry, temporary, kept=kept, turn=turn)
+        except BaseException:  # cancellation too: half a body must not stay on the disk
+            await in_thread(remove_quietly, temporary)
+            raise
+        if kept:
+            self._mark_here(entry)
+        else:
+            self._hold(PartFile(temporary, entry.ino, entry.size, bytearray(b"\1"), kept=False))
+
+    async def chunk(self, entry: Entry, chunk: int, *, admits: bool, turn: Turn, arrived: Arrived) -> None:
+        """Bring a piece of a large file; with the last one it moves into the tree. Raises SidecarError.
+
+        ``admits``: it may be kept, should its part have been dropped. ``arrived``: told of bytes from the chunk's start on.
+        """
+        part = self.version.parts.get(entry.ino) or self.new_part(entry, kept=admits)
+        if not part.chunks[chunk]:
+            offset, length = chunk_span(entry.size, chunk)
+            piece = self._piece(entry, str(part.path))._replace(offset=offset, length=length)
+            fetched = await self._get(piece, turn, arrived)
+            part.etag_may_be_md5 = fetched.etag_may_be_md5
+            if part.kept:
+                await in_thread(part.mark, chunk)
+            else:
+                part.mark(chunk)
+        if not part.kept:
+            self._hold(part)
+        elif part.complete and not part.promoting:
+            await self._promote(entry, part)
+
+    def new_part(self, entry: Entry, *, kept: bool) -> PartFile:
+        """Where the chunks of a large file go."""
+        part = new_part(self._folder(kept=kept), entry.ino, entry.size, kept=kept)
+        self.version.add_part(part)
+        return part
+
+    def drop(self, part: PartFile) -> None:
+        """What was read through, or cannot be gone on with. Blocks for a moment."""
+        self.transients.release(part.ino)
+        self.version.remove_part(part)
+        part.drop()
+
+    async def _bring_whole(self, entry: Entry, temporary: Path, *, kept: bool, turn: Turn) -> None:
+        target = str(self.version.tree_path(entry)) if kept else ""
+        hashing = entry.size > 0 and self.version.trust.worth_hashing(entry.etag)
+        piece = self._piece(entry, str(temporary))._replace(target=target, hashing=hashing)
+        fetched = await self._get(piece, turn, lambda size: None)
+        if fetched.md5:
+            self._judge(piece.key, entry.etag, fetched.md5)
+        if kept and not fetched.published:  # the ETag is not its MD5, and for this source need not be
+            await in_thread(publish, temporary, Path(target), entry)
+
+    def _piece(self, entry: Entry, into: str) -> Piece:
+        key = self.version.manifest.path(entry.ino)
+        return Piece(
+            key, entry.etag, entry.version_id, 0, entry.size, into, "", entry.size, entry.mtime_ns, hashing=False
+        )
+
+    async def _get(self, piece: Piece, turn: Turn, arrived: Arrived) -> Fetched:
+        def told(size: int) -> None:
+            self.around.arrived(size)
+            arrived(size)
+
+        async with turn:
+            for source in self.around.sources():
+                if (fetched := await source.fetch(piece, told)) is not None:
+                    return fetched
+        raise InternalError(f"no source has {piece.key}")
+
+    def _folder(self, *, kept: bool) -> Path:
+        return self.version.paths.parts if kept else self.around.transient_folder()
+
+    async def _promote(self, entry: Entry, part: PartFile) -> None:
+        """A large file is whole: check it, move it into the tree."""
+        part.promoting = True
+        try:
+            await in_thread(self._promote_end, entry, part)
+        except CorruptBody:
+            self.version.remove_part(part)
+            await in_thread(part.drop)
+            raise
+        finally:
+            part.promoting = False
+        self.version.remove_part(part)
+        self._mark_here(entry)
+
+    def _promote_end(self, entry: Entry, part: PartFile) -> None:
+        """In a thread."""
+        target = self.version.tree_path(entry)
+        if part.etag_may_be_md5 and self.version.trust.worth_hashing(entry.etag):
+            self._judge(target.name, entry.etag, file_md5(part.path))
+        publish(part.path, target, entry)
+        part.forget_map()
+
+    def _mark_here(self, entry: Entry) -> None:
+        self.version.mark_here(entry)
+        if self.version.warm_files == self.version.manifest.info.files:
+            self.around.completed()
+
+    def _hold(self, part: PartFile) -> None:
+        """Keep what was read through for as long as there is room for such."""
+        if self.version.parts.get(part.ino) is None:
+            self.version.add_part(part)
+        self.transients.hold(part.ino, part.bytes_here)
+        for ino in self.transients.surplus(self.busy()):
+            self.drop(self.version.parts[ino])
+
+    def _judge(self, path: str, etag: str, md5: str) -> None:
+        """Perhaps in a thread; ``trust`` is replaced whole, and a lost observation is made again."""
+        keep, self.version.trust = self.version.trust.judge(etag, md5)
+        if not keep:
+            raise CorruptBody(
+                f"{path}: the body's MD5 is {md5} where the listing says {etag}: it was spoilt on the way"
+            )

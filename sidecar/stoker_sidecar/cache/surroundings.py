@@ -1,0 +1,29 @@
+"""What fetching needs from the node and the dataset."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from stoker_sidecar.cache.pieces import Arrived, PieceSource
+from stoker_sidecar.cache.pipeline import Pipeline
+from stoker_sidecar.core.ablation import Ablation
+from stoker_sidecar.core.quota import Room
+from stoker_sidecar.errors import SidecarError
+from stoker_sidecar.store.retry import Retry
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """``sources`` are asked in turn, each time anew: they change with the Dataset's credentials."""
+
+    sources: Callable[[], Sequence[PieceSource]]
+    pipeline: Pipeline
+    room: Callable[[], Room]
+    arrived: Arrived
+    completed: Callable[[], None]  # the last missing file is here
+    lost: Callable[[], None]  # a file that was here is missing or damaged
+    failed: Callable[[SidecarError], None]  # a piece could not be fetched
+    transient_folder: Callable[[], Path]  # where files lie that are read through and not kept
+    retry: Retry
+    transient_limit: int  # bytes of files that are read through and not kept, per version
+    ablation: Ablation

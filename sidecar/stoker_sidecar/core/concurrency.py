@@ -1,0 +1,79 @@
+"""How many requests to keep in flight: more as long as that brings more, fewer when the source says that it is too much.
+
+Method: hill climbing on throughput (as TCP's slow start: doubling, then small steps), and a multiplicative step back on
+congestion. Latency needs no figure of its own: a distant source just goes on gaining from more requests for longer.
+"""
+
+from dataclasses import dataclass
+
+START = 16
+LEAST = 4
+# More small GETs than this gained nothing at 20 ms of latency, and each holds a connection and a megabyte at most.
+MOST = 256
+# Seconds: long enough that the noise of one figure is below what a step should gain.
+_WINDOW = 0.3
+# What a request costs beside its bytes, as bytes: a mix of small files and large chunks is then one figure of progress.
+_REQUEST_COST = 256 * 1024
+# A doubling must gain a tenth, a small step a twentieth; else the step is taken back.
+_DOUBLE, _DOUBLE_GAIN = 2.0, 1.10
+_STEP, _STEP_GAIN = 1.25, 1.05
+_SHRINK = 0.7
+# Windows at one level before the next small step up is tried: links change in seconds, not in tenths.
+_REST = 10
+
+
+@dataclass
+class AdaptiveLimit:
+    """``value``: requests that may be in flight. ``now`` everywhere: seconds of the caller's clock."""
+
+    value: int = START
+    least: int = LEAST
+    most: int = MOST
+    _since: float | None = None
+    _work: int = 0
+    _completed: int = 0
+    _busy: bool = True  # the limit was what held requests back, all through this window
+    _rate: float = 0.0  # of the window before the last step
+    _before: int = 0  # the value before the last step; 0: no step is on trial
+    _factor: float = _DOUBLE
+    _gain: float = _DOUBLE_GAIN
+    _rest: int = 0
+    _shrunk: float = float("-inf")
+
+    def completed(self, size: int, now: float, *, busy: bool) -> None:
+        """A request brought ``size`` bytes. ``busy``: as many were in flight as may be."""
+        self._since = now if self._since is None else self._since
+        self._work += size + _REQUEST_COST
+        self._completed += 1
+        self._busy = self._busy and busy
+        # All that was in flight at the step has landed: what is counted belongs to this value.
+        if now - self._since >= _WINDOW and self._completed >= self.value:
+            rate, busy = self._work / (now - self._since), self._busy
+            self._begin(now)
+            if busy:
+                self._judge(rate)
+            else:
+                self._before = 0
+
+    def congested(self, now: float) -> None:
+        """A request was throttled, or timed out: a step back, once for all that were in flight together."""
+        if now - self._shrunk >= _WINDOW:
+            self._shrunk = now
+            self._settle(max(self.least, int(self.value * _SHRINK)))
+        self._begin(now)
+
+    def _begin(self, now: float) -> None:
+        self._since, self._work, self._completed, self._busy = now, 0, 0, True
+
+    def _judge(self, rate: float) -> None:
+        if self._before and rate < self._rate * self._gain:
+            self._settle(self._before)
+        elif self._rest > 0:
+            self._rest -= 1
+        else:
+            self._before, self._rate = self.value, rate
+            self.value = min(self.most, max(self.value + 1, int(self.value * self._factor)))
+
+    def _settle(self, value: int) -> None:
+        self.value, self._before, self._rest = value, 0, _REST
+        self._factor, self._gain = _STEP, _STEP_GAIN

@@ -1,0 +1,135 @@
+"""Whose request goes next: readers that wait, then readahead, then warm-up; within bounds of requests and of bytes in flight."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+
+class Lane(IntEnum):
+    """Lower goes first."""
+
+    DEMAND = 0
+    READAHEAD = 1
+    WARM = 2
+
+
+@dataclass(eq=False)
+class Ticket:
+    """A request for ``size`` bytes. ``decided`` is called once: True, it may go; False, it is not wanted any more."""
+
+    lane: Lane
+    size: int
+    decided: Callable[[bool], None]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """``demand``: requests that readers may always have in flight. Bytes: in flight for readahead and warm-up together, and
+    waiting or in flight for readahead alone.
+    """
+
+    # As many as a node's data loaders have workers.
+    demand: int = 64
+    # 16 chunks of 8 MiB fill a link of 10 Gbit/s at 100 ms; a killed process fetches as much again at most.
+    background_bytes: int = 128 * 1024**2
+    # 8 chunks: the first readers of a large file double their windows up to half of it.
+    readahead_bytes: int = 64 * 1024**2
+
+
+@dataclass
+class Lanes:
+    """``limit``: requests in flight in all, as far as readers leave room."""
+
+    bounds: Bounds
+    limit: int
+    dropped: int = 0  # readahead that newer readahead pushed out before it was asked for
+    _waiting: dict[Lane, dict[Ticket, None]] = field(default_factory=lambda: {lane: {} for lane in Lane})
+    _flying: set[Ticket] = field(default_factory=set)
+    _running: Counter[Lane] = field(default_factory=Counter)
+    _bytes: Counter[Lane] = field(default_factory=Counter)
+
+    def ask(self, ticket: Ticket) -> None:
+        """Wait for a turn; readahead beyond its budget pushes out what waits longest of it."""
+        self._waiting[ticket.lane][ticket] = None
+        if ticket.lane is Lane.READAHEAD:
+            self._cut_readahead()
+        self.go()
+
+    def promote(self, ticket: Ticket, lane: Lane) -> None:
+        """Someone else wants it too: it counts for the better of both lanes."""
+        if lane >= ticket.lane:
+            return
+        waiting, flying = ticket in self._waiting[ticket.lane], ticket in self._flying
+        self.withdraw(ticket)
+        if flying:
+            self._leave(ticket)
+        ticket.lane = lane
+        if flying:
+            self._enter(ticket)
+        elif waiting:
+            self.ask(ticket)
+
+    def done(self, ticket: Ticket) -> None:
+        """It has landed, or was given up after its turn had come."""
+        self._leave(ticket)
+        self.go()
+
+    def withdraw(self, ticket: Ticket) -> None:
+        """It was given up while it waited. Idempotent."""
+        self._waiting[ticket.lane].pop(ticket, None)
+
+    def go(self) -> None:
+        """Let start what may; called after ``limit`` has changed."""
+        while (ticket := self._next()) is not None:
+            del self._waiting[ticket.lane][ticket]
+            self._enter(ticket)
+            ticket.decided(True)
+
+    @property
+    def in_flight(self) -> int:
+        """Requests."""
+        return len(self._flying)
+
+    @property
+    def busy(self) -> bool:
+        """As much is in flight as may be."""
+        return self.in_flight >= self.limit
+
+    def _next(self) -> Ticket | None:
+        for lane in Lane:
+            ticket = next(iter(self._waiting[lane]), None)
+            if ticket is not None and self._fits(ticket):
+                return ticket
+        return None
+
+    def _fits(self, ticket: Ticket) -> bool:
+        if ticket.lane is Lane.DEMAND:
+            return self._running[Lane.DEMAND] < max(self.bounds.demand, self.limit)
+        background = self._running[Lane.READAHEAD] + self._running[Lane.WARM]
+        if background == 0:  # never stopped altogether, and never for a piece that is larger than the bound
+            return True
+        size = self._bytes[Lane.READAHEAD] + self._bytes[Lane.WARM] + ticket.size
+        # Readers that wait share the link with half of the usual background at most.
+        most = self.limit // 2 if self._running[Lane.DEMAND] else self.limit
+        return background < most and self.in_flight < self.limit and size <= self.bounds.background_bytes
+
+    def _cut_readahead(self) -> None:
+        waiting = self._waiting[Lane.READAHEAD]
+        size = self._bytes[Lane.READAHEAD] + sum(ticket.size for ticket in waiting)
+        while len(waiting) > 1 and size > self.bounds.readahead_bytes:
+            oldest = next(iter(waiting))
+            del waiting[oldest]
+            size -= oldest.size
+            self.dropped += 1
+            oldest.decided(False)
+
+    def _enter(self, ticket: Ticket) -> None:
+        self._flying.add(ticket)
+        self._running[ticket.lane] += 1
+        self._bytes[ticket.lane] += ticket.size
+
+    def _leave(self, ticket: Ticket) -> None:
+        self._flying.remove(ticket)
+        self._running[ticket.lane] -= 1
+        self._bytes[ticket.lane] -= ticket.size

@@ -1,0 +1,93 @@
+"""What readers will ask for next: the following chunks of a large file, the following small files of a folder.
+
+Windows double while the guess holds and start anew after a seek, so that what is fetched in vain is at most about as much as
+what was asked for. Nothing here fetches; a budget of bytes for the whole node is kept by ``core.lanes``.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+T = TypeVar("T")
+
+# Of one file or folder, of all readers together: 16 data loader workers that each read a part of it.
+_STREAMS = 16
+# Files and folders that are remembered, the last used ones.
+_KEPT = 256
+# Files ahead in one folder: at 20 ms a GET and 4 readers this is what they read meanwhile from a warm cache.
+_MOST_FILES = 64
+# Readers that go through a folder together ask a little out of order.
+_SLACK = 8
+# Files of a folder that were asked for out of order before its others are taken to be wanted as well.
+_SCATTERED = 4
+
+
+@dataclass
+class _Stream:
+    """One reader of a large file: ``next``: the chunk after those it has asked for; ``window``: chunks to be ahead."""
+
+    next: int
+    window: int
+
+
+@dataclass
+class _Trail:
+    """Readers of one folder, in order from ``start``. ``end``: the last inode asked for or fetched ahead; ``seen``: misses."""
+
+    end: int
+    start: int = 0
+    window: int = 0
+    seen: int = 0
+
+
+@dataclass
+class Readahead:
+    """``most_chunks``: the widest window of one reader of a large file; 0 turns readahead off."""
+
+    most_chunks: int
+    _files: OrderedDict[int, list[_Stream]] = field(default_factory=OrderedDict)
+    _folders: OrderedDict[int, _Trail] = field(default_factory=OrderedDict)
+
+    def chunks(self, ino: int, asked: range, count: int) -> range:
+        """Chunks to have ready after a reader asked for ``asked`` of a file of ``count`` chunks."""
+        streams = _recall(self._files, ino, list)
+        stream = next((one for one in streams if one.next - 1 <= asked.start <= one.next), None)
+        if stream is None:
+            # From the start of a file is taken for front to back; a read in the middle has to go on first.
+            stream = _Stream(asked.stop, 1 if asked.start == 0 else 0)
+            streams.append(stream)
+            del streams[:-_STREAMS]
+        elif asked.stop > stream.next:
+            stream.next, stream.window = asked.stop, max(1, stream.window * 2)
+        else:
+            return range(0)  # still in the chunk that it asked for before
+        stream.window = min(stream.window, self.most_chunks)
+        return range(stream.next, min(stream.next + stream.window, count))
+
+    def files(self, folder: int, ino: int) -> int:
+        """How many of the files behind ``ino`` in its folder to fetch, when a reader asked for one that was missing."""
+        trail = _recall(self._folders, folder, lambda: _Trail(end=ino))
+        trail.seen += 1
+        if trail.seen > 1 and trail.start < ino <= trail.end + _SLACK:
+            trail.window = min(_MOST_FILES, max(1, trail.window * 2))
+        else:
+            trail.start, trail.end = ino, ino
+            trail.window = 1 if trail.seen >= _SCATTERED else 0
+        trail.end = max(ino, trail.end)
+        return trail.window if self.most_chunks else 0
+
+    def fetched(self, folder: int, ino: int) -> None:
+        """Files of the folder are on their way up to ``ino``: the next miss is expected behind it."""
+        if folder in self._folders:
+            self._folders[folder].end = max(self._folders[folder].end, ino)
+
+
+def _recall(kept: OrderedDict[int, T], key: int, make: Callable[[], T]) -> T:
+    """The entry, made when there is none, now the last used; the one that was not used for longest goes."""
+    if key not in kept:
+        kept[key] = make()
+        if len(kept) > _KEPT:
+            kept.popitem(last=False)
+    kept.move_to_end(key)
+    return kept[key]
