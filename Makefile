@@ -18,6 +18,11 @@ $(VENV)/.installed: pyproject.toml constraints.txt tools/install.sh
 .PHONY: install
 install: $(VENV)/.installed ## Python packages and Debian's libfuse, into .venv
 
+# Real programs that the integration tests read mounts with; the demo needs none of them.
+$(VENV)/.clients: $(VENV)/.installed tools/install-clients.sh
+	@tools/install-clients.sh $(VENV)
+	@touch $@
+
 .PHONY: demo
 demo: install ## The whole story on a real cluster; CLUSTER=existing uses the current kubeconfig
 	@$(PY) -m examples.demo up --cluster $(CLUSTER) --nodes $(NODES)
@@ -31,7 +36,7 @@ demo-down: install ## Remove every trace of the demo
 	@$(PY) -m examples.demo down --cluster $(CLUSTER)
 
 .PHONY: test
-test: install ## Everything: lint, types, import rules, unit, contract, model, integration, e2e
+test: install $(VENV)/.clients ## Everything: lint, types, import rules, unit, contract, model, integration, e2e
 	@$(PY) -m tests.run
 
 .PHONY: lint

@@ -1,19 +1,8 @@
 #!/usr/bin/env bash
-# Installs what Stoker and its tests need into a virtual environment; Debian packages only where they are missing.
+# Installs what Stoker and most of its tests need into a virtual environment.
 set -euo pipefail
 venv=$1
-packages=(libfuse3-dev fuse3 pkg-config gcc libc6-dev python3-dev python3-venv)
-
-missing=()
-for package in "${packages[@]}"; do
-  dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
-done
-if ((${#missing[@]})); then
-  [ "$(id -u)" = 0 ] || { echo "run as root, or first: apt-get install ${missing[*]}" >&2; exit 1; }
-  echo "installing Debian packages: ${missing[*]}"
-  apt-get update -qq
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
-fi
+tools/debian-packages.sh libfuse3-dev fuse3 pkg-config gcc libc6-dev python3-dev python3-venv
 
 python3 - <<'PY'
 import sys

@@ -5,13 +5,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from stoker_sidecar.fs import mounts
+from stoker_sidecar.fs import metadata_layer, mounts, overlay
 from tests.support.keeper import Keeper
 from tests.support.true_fetcher import true_fetcher
 from tests.support.versions import VersionFolder
 
-# cold: FUSE, and no byte is on the disk; fuse: FUSE over the finished files; native: a bind mount of them.
-KINDS = ("cold", "fuse", "native")
+# cold: no byte is on the disk; else all files are finished.
+KINDS = ("cold-fuse", "fuse", "cold-overlay", "overlay", "native")
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Shown:
     @property
     def is_fuse(self) -> bool:
         """Whether a server of ours answers for names and attributes."""
-        return self.kind in ("cold", "fuse")
+        return self.kind.endswith("fuse")
 
 
 @contextmanager
@@ -37,7 +37,7 @@ def shown(kind: str, folder: Path, files: dict[str, bytes]) -> Iterator[Shown]:
         if data:  # of an empty file there is nothing to bring
             (truth / path).parent.mkdir(parents=True, exist_ok=True)
             (truth / path).write_bytes(data)
-    if kind != "cold":
+    if not kind.startswith("cold"):
         version.finish_all()
     target = folder / "target"
     target.mkdir()
@@ -45,7 +45,20 @@ def shown(kind: str, folder: Path, files: dict[str, bytes]) -> Iterator[Shown]:
         keeper = stack.enter_context(Keeper(folder / "keeper"))
         socket = keeper.run_dir / "fetcher.sock"
         stack.enter_context(true_fetcher(socket, version.folder, truth))
-        source = version.folder / "tree" if kind == "native" else keeper.serve(version)
-        mounts.bind(source, target)
+        mounts.bind(_source(kind, folder, version, keeper), target)
+        stack.callback(overlay.hide, folder / "overlay")
         stack.callback(mounts.unmount_all, target)
         yield Shown(kind, target, version.files, keeper)
+
+
+def _source(kind: str, folder: Path, version: VersionFolder, keeper: Keeper) -> Path:
+    """The folder that pods are shown."""
+    tree = version.folder / "tree"
+    if kind == "native":
+        return tree
+    fuse = keeper.serve(version)
+    if kind.endswith("overlay"):
+        metadata_layer.build(version.manifest, folder / "metadata")
+        overlay.show(overlay.Layers(folder / "metadata", tree, fuse), folder / "overlay")
+        return folder / "overlay"
+    return fuse

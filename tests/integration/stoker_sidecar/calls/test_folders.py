@@ -12,7 +12,7 @@ from tests.support.mount_kinds import Shown, shown
 
 pytestmark = pytest.mark.root
 _NAMES = [f"{number:05}.jpg" for number in range(20_000)]  # several of the kernel's buffers for directory entries
-_KINDS = ("fuse", "native")
+_KINDS = ("fuse", "overlay", "native")
 
 
 @pytest.fixture(scope="module", params=_KINDS)
