@@ -28,6 +28,7 @@ class Settings:
     identity: str
     http_port: int
     unmount_on_exit: bool
+    allow_other: bool
     log_level: str
     agent_command: tuple[str, ...]
     fetcher_command: tuple[str, ...]
@@ -64,6 +65,7 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     flag("identity", socket.gethostname(), "what this keeper is remembered by there: the pod's name")
     flag("http-port", "8081", "the agent's port, on which the keeper answers the kubelet's probes while it waits")
     flag("on-exit", "unmount", "unmount: take the FUSE mounts away at the end; keep: leave them for the next keeper")
+    flag("allow-other", "", "yes: mounts of a keeper without root are for all users too, as root's always are")
     flag("log-level", "info", f"of keeper, fetcher and FUSE servers: one of {', '.join(_LOG_LEVELS)}")
     flag("agent-command", f"{python} -m stoker_sidecar.main", "how the agent is started; empty: no agent")
     flag("fetcher-command", f"{python} -m stoker_sidecar.fetcher", "how the fetcher is started; empty: no fetcher")
@@ -77,6 +79,8 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> S
     options = parser.parse_args(argv)
     if options.on_exit not in ("unmount", "keep"):
         parser.error(f"--on-exit {options.on_exit!r} must be unmount or keep")
+    if options.allow_other not in ("yes", ""):
+        parser.error(f"--allow-other {options.allow_other!r} must be yes or empty")
     if not options.http_port.isdecimal():
         parser.error(f"--http-port {options.http_port!r} must be a port such as 8081")
     if options.run_as and not options.run_as.isdecimal():
@@ -98,6 +102,7 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> S
         identity=options.identity,
         http_port=int(options.http_port),
         unmount_on_exit=options.on_exit == "unmount",
+        allow_other=options.allow_other == "yes",
         agent_command=tuple(agent + options.agent_arguments) if agent else (),
         fetcher_command=tuple(shlex.split(options.fetcher_command)),
     )

@@ -25,10 +25,13 @@ class FuseMount:
     can_resend: bool
 
 
-def open_mount(mountpoint: Path) -> FuseMount:
-    """Open the FUSE device, mount it read-only at ``mountpoint`` (made when absent) and answer INIT. Raises MountError."""
+def open_mount(mountpoint: Path, *, allow_other: bool = False) -> FuseMount:
+    """Open the FUSE device, mount it read-only at ``mountpoint`` (made when absent) and answer INIT. Raises MountError.
+
+    ``allow_other``: a user's mount is for all users too; root's always is.
+    """
     _make_folder(mountpoint)
-    fd = _mount_as_root(mountpoint) if _is_root() else fusermount.mount(str(mountpoint))
+    fd = _mount_as_root(mountpoint) if _is_root() else fusermount.mount(str(mountpoint), allow_other=allow_other)
     try:
         can_resend = _answer_init(fd)
     except (OSError, ValueError) as error:

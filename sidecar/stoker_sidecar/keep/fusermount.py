@@ -14,15 +14,18 @@ _SECONDS = 10.0
 _OPTIONS = "ro,nosuid,nodev,noatime,default_permissions,fsname=stoker,subtype=stoker"
 
 
-def mount(mountpoint: str) -> int:
+def mount(mountpoint: str, *, allow_other: bool) -> int:
     """Mount at the user's own folder; the descriptor of the FUSE connection, not initialised. Raises MountError.
+
+    ``allow_other``: for all users, where /etc/fuse.conf lets users do so.
 
     The helper opens the device, mounts, and passes the descriptor over the socket that its environment names.
     """
+    options = _OPTIONS + (",allow_other" if allow_other else "")
     ours, theirs = socket.socketpair()
     with ours, theirs:
         environment = {**os.environ, "_FUSE_COMMFD": str(theirs.fileno())}
-        _run(f"mounting at {mountpoint}", ["-o", _OPTIONS, "--", mountpoint], environment, theirs.fileno())
+        _run(f"mounting at {mountpoint}", ["-o", options, "--", mountpoint], environment, theirs.fileno())
         ours.setblocking(False)  # the helper has ended: what it sent is here
         try:
             _, descriptors, _, _ = socket.recv_fds(ours, 1, 1)

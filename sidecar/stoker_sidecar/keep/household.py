@@ -4,13 +4,14 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from stoker_sidecar.errors import MountError
 from stoker_sidecar.keep.arguments import Settings
 from stoker_sidecar.keep.children import Child, Reaper
 from stoker_sidecar.keep.control import ControlSocket
-from stoker_sidecar.keep.device import clear_dead_mounts, close_mount
+from stoker_sidecar.keep.device import clear_dead_mounts, close_mount, open_mount
 from stoker_sidecar.keep.servers import FsServers, ServedMount
 from stoker_sidecar.keep.spawn import Start
 
@@ -27,7 +28,8 @@ class Household:
 
     def __init__(self, settings: Settings, reaper: Reaper) -> None:
         self._settings = settings
-        self._servers = FsServers(reaper, settings.fetcher_socket, settings.run_as, settings.log_level)
+        mount = partial(open_mount, allow_other=settings.allow_other)
+        self._servers = FsServers(reaper, settings.fetcher_socket, settings.run_as, settings.log_level, mount)
         self._listening: asyncio.Server | None = None
         options = ["--socket", str(settings.fetcher_socket)]
         options += [word for folder in settings.cache for word in ("--root", str(folder))]

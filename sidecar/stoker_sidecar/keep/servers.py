@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,12 +56,20 @@ class Served:
 class FsServers:
     """Mounts and their servers, by (uid, digest). ``run_as``: the servers' user (None: the keeper's own)."""
 
-    def __init__(self, reaper: Reaper, fetcher_socket: Path, run_as: int | None, log_level: str) -> None:
+    def __init__(
+        self,
+        reaper: Reaper,
+        fetcher_socket: Path,
+        run_as: int | None,
+        log_level: str,
+        mount: Callable[[Path], FuseMount] = open_mount,
+    ) -> None:
         self.nursery = Nursery(reaper, run_as)
         self._reaper = reaper
         self._fetcher_socket = fetcher_socket
         self._run_as = run_as
         self._log_level = log_level
+        self._mount = mount
         self._served: dict[tuple[str, str], Served] = {}
 
     async def serve(self, version: Version) -> None:
@@ -72,7 +80,7 @@ class FsServers:
         Raises MountError, and ServeError when no server came up in time (the mount is then taken away again).
         """
         key = (version.uid, version.digest)
-        served = self._served.get(key) or self._begin(version, open_mount(version.mountpoint))
+        served = self._served.get(key) or self._begin(version, self._mount(version.mountpoint))
         if served.version.mountpoint != version.mountpoint:
             raise ServeError(f"{key} is already served at {served.version.mountpoint}: release it first")
         if served.version != version:
@@ -128,8 +136,7 @@ class FsServers:
         arguments += ["--resend"] if mount.can_resend else []
         return self.nursery.start(arguments, self._run_as, {"--fd": mount.fd})
 
-    @staticmethod
-    def _mount_to_answer(served: Served) -> FuseMount:
+    def _mount_to_answer(self, served: Served) -> FuseMount:
         """The mount as it is, or a new one where the old cannot be answered any more.
 
         That is so when the server ended well, which it does when the mount is gone; and before Linux 6.9, where the requests
@@ -143,7 +150,7 @@ class FsServers:
             with suppress(MountError):  # someone else took it away: what we want
                 close_mount(mount)
         try:
-            served.mount = open_mount(served.version.mountpoint)
+            served.mount = self._mount(served.version.mountpoint)
         except MountError as error:
             raise OSError(error.errno, str(error)) from error
         return served.mount

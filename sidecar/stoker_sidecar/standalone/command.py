@@ -14,7 +14,7 @@ from stoker_api.dataset import MountMode
 from stoker_sidecar.cache.listing import read_listing
 from stoker_sidecar.errors import MountError, MountRefused
 from stoker_sidecar.standalone import household, progress
-from stoker_sidecar.standalone.door import check_folder, check_machine, real_folder
+from stoker_sidecar.standalone.door import check_folder, check_machine, check_others, real_folder
 from stoker_sidecar.standalone.household import Household
 from stoker_sidecar.standalone.options import MountOptions, UmountOptions, environment_of
 from stoker_sidecar.standalone.places import Home, home_of, run_of
@@ -43,6 +43,8 @@ def mount(options: MountOptions, environment: Mapping[str, str]) -> None:
     """
     uid, folder = os.geteuid(), real_folder(options.folder)
     check_machine(uid)
+    if options.allow_other and uid != 0:
+        check_others()
     household.clear_leftovers(options.runs)
     check_folder(folder, options.cache, uid)
     home = home_of(options.cache, options.source)
@@ -77,6 +79,7 @@ def wish_of(options: MountOptions, home: Home, folder: Path) -> Wish:
         eager=options.warm,
         quota_bytes=options.quota_bytes,
         bytes_per_second=options.bytes_per_second,
+        allow_other=options.allow_other,
     )
 
 

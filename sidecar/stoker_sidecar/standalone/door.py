@@ -34,6 +34,15 @@ def check_machine(uid: int) -> None:
         raise MountRefused(f"there is no {fusermount.HELPER}, by which users mount: install the package fuse3")
 
 
+def check_others(configuration: Path = Path("/etc/fuse.conf")) -> None:
+    """Whether users may mount for others. Raises MountRefused."""
+    lines = configuration.read_text().splitlines() if configuration.exists() else []
+    if "user_allow_other" not in (line.strip() for line in lines):
+        raise MountRefused(
+            f"--allow-other needs a line user_allow_other in {configuration}, by which root lets users mount for others"
+        )
+
+
 def real_folder(folder: Path) -> Path:
     """As the kernel names it. Looks into a mount point only where that is a link, since a mount may be dead."""
     if os.path.islink(folder):  # noqa: PTH114 -- Path.is_symlink raises where a dead mount is

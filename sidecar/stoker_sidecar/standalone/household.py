@@ -78,6 +78,7 @@ class Household:
         command = [sys.executable, *_KEEPER, "--run-dir", str(self.run.folder), "--run-as", ""]
         command += ["--mount-root", str(mount_root), "--cache-root", str(home.cache)]
         command += ["--agent-command", shlex.join([sys.executable, *_AGENT])]
+        command += ["--allow-other", "yes"] if self.wish.allow_other else []
         return [*command, "--", "--run-dir", str(self.run.folder)]
 
     def pid(self) -> int | None:

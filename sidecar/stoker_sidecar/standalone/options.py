@@ -40,6 +40,7 @@ class MountOptions:
     json: bool
     profile: str
     sign: bool
+    allow_other: bool
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,11 @@ def _add_mount(parser: argparse.ArgumentParser, environment: Mapping[str, str], 
     add("--bandwidth-limit", type=_bytes, metavar="BYTES", help="bytes a second for --warm, such as 50Mi")
     add("--no-refresh", action="store_true", help="do not list the source again when there is a list in the cache")
     add("--version", default="", metavar="DIGEST", help="mount this version, which must be in the cache")
+    add(
+        "--allow-other",
+        action="store_true",
+        help="for all users, as root's mounts are; see user_allow_other in /etc/fuse.conf",
+    )
     add("-o", "--output", choices=("text", "json"), default="text", help="json: a JSON object a line, for scripts")
     parser.set_defaults(make=_mount_options)
 
@@ -127,6 +133,7 @@ def _mount_options(options: argparse.Namespace) -> MountOptions:
         json=options.output == "json",
         profile=options.profile,
         sign=not options.no_sign_request,
+        allow_other=options.allow_other,
     )
 
 

@@ -25,6 +25,7 @@ class Wish(Model):
     eager: bool = False
     quota_bytes: int | None = None
     bytes_per_second: int | None = None
+    allow_other: bool = False
 
     def plan(self, version: str) -> NodeCache:
         """What an operator would ask of this node. ``version``: empty until listed; then nothing is fetched yet."""

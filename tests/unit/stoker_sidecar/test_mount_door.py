@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from stoker_sidecar.errors import MountRefused
-from stoker_sidecar.standalone.door import check_folder, real_folder
+from stoker_sidecar.standalone.door import check_folder, check_others, real_folder
 
 CACHE = Path("/var/cache/stoker")
 
@@ -40,6 +40,19 @@ def test_a_mount_point() -> None:
 
 def test_a_folder_that_would_hide_the_cache(tmp_path: Path) -> None:
     assert "would hide it" in refusal(tmp_path, cache=tmp_path / "cache")
+
+
+@pytest.mark.parametrize("text", [None, "", "#user_allow_other\nmount_max = 10\n"])
+def test_mounting_for_others_needs_roots_word(tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / "fuse.conf").write_text(text)
+    with pytest.raises(MountRefused, match="needs a line user_allow_other"):
+        check_others(tmp_path / "fuse.conf")
+
+
+def test_with_roots_word_users_may_mount_for_others(tmp_path: Path) -> None:
+    (tmp_path / "fuse.conf").write_text("mount_max = 10\nuser_allow_other\n")
+    check_others(tmp_path / "fuse.conf")
 
 
 def test_links_are_followed_to_where_the_kernel_mounts(tmp_path: Path) -> None:
