@@ -84,7 +84,7 @@ class NoMatch(SourceError):
 
 
 class EndpointUnreachable(SourceError):
-    """No answer: name, route, refused connection, TLS, timeout."""
+    """No answer, or half of one: name, route, refused or broken connection, TLS, timeout."""
 
     reason = Reason.ENDPOINT_UNREACHABLE
     temporary = True

@@ -86,6 +86,12 @@ def _parser() -> argparse.ArgumentParser:
         default=os.environ.get("STOKER_SCRUB_RATE", "50Mi"),
         help="bytes a second that such a check reads [STOKER_SCRUB_RATE; default 50Mi]",
     )
+    parser.add_argument(
+        "--read-timeout",
+        type=float,
+        default=ConnectionSettings.read_timeout,
+        help="seconds that a source may be silent before a request is given up (default %(default)s)",
+    )
     parser.add_argument("--sts-endpoint", default=None, help="URL of STS for web identity (default: the region's)")
     parser.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"))
     parser.add_argument("--lifeline-fd", type=int, help="the line to the keeper that started this process")
@@ -152,7 +158,7 @@ def _settings(options: argparse.Namespace) -> CacheSettings:
         floor_most=options.floor_most,
         transient_limit=options.read_through,
         scrub=ScrubSettings(options.scrub_days * _DAY, options.scrub_rate),
-        connection=ConnectionSettings(sts_endpoint=options.sts_endpoint),
+        connection=ConnectionSettings(read_timeout=options.read_timeout, sts_endpoint=options.sts_endpoint),
         bounds=Bounds(readahead_bytes=options.readahead),
         ablation=Ablation.of(options.ablate),
     )

@@ -12,7 +12,9 @@ from pathlib import Path
 
 from stoker_api.nodecache import NodeDatasetStatus
 from stoker_sidecar.core.protocol import MAX_LINE, Progress, Reply, Request, Watch, decode_reply, encode_request
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, eventually_async
+
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @dataclass
@@ -61,16 +63,15 @@ class FetcherProcess:
 
 
 @asynccontextmanager
-async def fetcher_process(root: Path) -> AsyncIterator[FetcherProcess]:
-    """Start one on the cache folder ``root``; ended by SIGTERM, with exit code 0, unless it was killed."""
+async def fetcher_process(root: Path, *options: str) -> AsyncIterator[FetcherProcess]:
+    """Start one on the cache folder ``root``, with more command line ``options``; ended by SIGTERM, with exit code 0, unless it was killed."""
     socket = root.parent / "fetcher.sock"
     socket.unlink(missing_ok=True)
     words = ["-m", "stoker_sidecar.fetcher", "--socket", str(socket), "--root", str(root), "--floor-share", "0"]
     process = await asyncio.create_subprocess_exec(
-        sys.executable, *words, env=os.environ | {"PYTHONWARNINGS": "default"}
+        sys.executable, *words, *options, env=os.environ | {"PYTHONWARNINGS": "default"}
     )
-    await eventually(socket.exists)
-    reader, writer = await asyncio.open_unix_connection(socket, limit=MAX_LINE)
+    reader, writer = await eventually_async(lambda: _connected(socket))
     fetcher = FetcherProcess(process, reader, writer)
     listening = asyncio.create_task(fetcher.listen())
     try:
@@ -81,3 +82,11 @@ async def fetcher_process(root: Path) -> AsyncIterator[FetcherProcess]:
             await process.wait()
         writer.close()
         await asyncio.wait([listening])
+
+
+async def _connected(socket: Path) -> Connection | None:
+    """None while the fetcher does not listen yet; its socket is there a moment before."""
+    try:
+        return await asyncio.open_unix_connection(socket, limit=MAX_LINE)
+    except (FileNotFoundError, ConnectionRefusedError):
+        return None

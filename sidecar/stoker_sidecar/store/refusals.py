@@ -88,6 +88,13 @@ def unreachable(endpoint: str, error: Exception) -> SourceError:
     )
 
 
+def broken_off(endpoint: str, what: str) -> SourceError:
+    """The connection ended before the body did."""
+    return errors.EndpointUnreachable(
+        f"{endpoint} broke off in the middle of {what}: if that goes on, check the network and what lies between"
+    )
+
+
 def untrusted(endpoint: str, error: Exception) -> SourceError:
     """TLS without trust."""
     return errors.EndpointUnreachable(

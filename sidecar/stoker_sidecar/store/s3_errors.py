@@ -9,7 +9,15 @@ from botocore import exceptions as boto
 
 from stoker_api.names import Reason
 from stoker_sidecar import errors
-from stoker_sidecar.store.refusals import Refusal, name_of, read_retry_after, refused, unreachable, untrusted
+from stoker_sidecar.store.refusals import (
+    Refusal,
+    broken_off,
+    name_of,
+    read_retry_after,
+    refused,
+    unreachable,
+    untrusted,
+)
 
 
 @contextmanager
@@ -24,6 +32,8 @@ def translated(bucket: str, endpoint: str, key: str = "") -> Iterator[None]:
         raise untrusted(endpoint, error) from error
     except (boto.NoCredentialsError, boto.PartialCredentialsError, boto.CredentialRetrievalError) as error:
         raise errors.InvalidCredentials(f"no usable credentials for {what}: {error}") from error
+    except (boto.ResponseStreamingError, boto.IncompleteReadError, aiohttp.ClientPayloadError) as error:
+        raise broken_off(endpoint, what) from error
     except (boto.HTTPClientError, boto.ConnectionError, aiohttp.ClientError, TimeoutError, OSError) as error:
         raise unreachable(endpoint, error) from error
     except boto.ParamValidationError as error:

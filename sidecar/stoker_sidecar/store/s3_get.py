@@ -12,10 +12,10 @@ from yarl import URL
 from stoker_sidecar.core.answers import Answered, Asked, check_answer, etag_may_be_md5
 from stoker_sidecar.core.s3_address import BucketAddress
 from stoker_sidecar.core.sigv4 import AccessKeys, signed
-from stoker_sidecar.errors import CorruptBody, SourceError
+from stoker_sidecar.errors import SourceError
 from stoker_sidecar.store.base import Body
 from stoker_sidecar.store.connection import USER_AGENT, ConnectionSettings, proxy_for
-from stoker_sidecar.store.refusals import name_of, read_refusal, refused, unreachable, untrusted
+from stoker_sidecar.store.refusals import broken_off, name_of, read_refusal, refused, unreachable, untrusted
 
 # Bytes of a body that wait in memory before the socket is left alone: large ranges took 15 % less CPU than with aiohttp's 64 KiB.
 _BUFFER = 256 * 1024
@@ -128,6 +128,6 @@ def _translated(endpoint: str, what: str) -> Iterator[None]:
     except (ssl.SSLError, aiohttp.ClientSSLError) as error:
         raise untrusted(endpoint, error) from error
     except aiohttp.ClientPayloadError as error:
-        raise CorruptBody(f"{what}: {endpoint} broke off in the middle of the body ({error})") from error
+        raise broken_off(endpoint, what) from error
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         raise unreachable(endpoint, error) from error

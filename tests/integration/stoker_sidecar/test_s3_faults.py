@@ -127,6 +127,8 @@ def _etag(body: bytes) -> str:
         (GARBAGE, EndpointUnreachable, True, "does not answer"),
         (HANG, EndpointUnreachable, True, "imeout"),
         (STALLED, EndpointUnreachable, True, "imeout"),
+        (CUT, EndpointUnreachable, True, "broke off"),
+        (RESET_IN_BODY, EndpointUnreachable, True, ""),
         (SHORTENED, CorruptBody, True, "10239 bytes"),
         (RANGE_IGNORED, CorruptBody, True, "10240"),
         (OTHER_RANGE, CorruptBody, True, "ignores Range"),
@@ -141,16 +143,6 @@ async def test_a_fault_becomes_the_error_that_names_it(
         await _get(store)
     assert (type(raised.value), raised.value.temporary) == (kind, temporary)
     assert says in raised.value.message
-
-
-@pytest.mark.parametrize("fault", [CUT, RESET_IN_BODY])
-async def test_a_body_that_breaks_off_is_an_error_worth_a_retry(
-    store: ObjectStore, proxy: FaultProxy, fault: Fault
-) -> None:
-    proxy.inject(fault)
-    with pytest.raises(SourceError) as raised:
-        await _get(store)
-    assert raised.value.temporary
 
 
 async def test_after_a_fault_the_same_store_goes_on(store: ObjectStore, proxy: FaultProxy) -> None:
