@@ -5,35 +5,20 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
-from stoker_api.dataset import MountMode
 from stoker_sidecar.cache.listing import read_listing
-from stoker_sidecar.errors import MountError, MountRefused
+from stoker_sidecar.errors import MountRefused
 from stoker_sidecar.standalone import household, progress
 from stoker_sidecar.standalone.door import check_folder, check_machine, check_others, real_folder
+from stoker_sidecar.standalone.follow import LOOK_EVERY, StopSignals, follow
 from stoker_sidecar.standalone.household import Household
 from stoker_sidecar.standalone.options import MountOptions, UmountOptions, environment_of
 from stoker_sidecar.standalone.places import Home, home_of, run_of
-from stoker_sidecar.standalone.report import Report, Stage, read_report
-from stoker_sidecar.standalone.screen import Screen, screen
+from stoker_sidecar.standalone.screen import screen
 from stoker_sidecar.standalone.wish import Wish
-
-_LOOK_EVERY = 0.1  # seconds: what a person takes for at once
-# Keeper and agent import for about a second; on a machine that is being overworked for many.
-_START_SECONDS = 60.0
-# A version that is whole is swapped in at once; where the kernel refuses, FUSE serves it for good.
-_SWAP_SECONDS = 5.0
-
-
-@dataclass
-class StopSignals:
-    """``asked``: SIGINT or SIGTERM came."""
-
-    asked: bool = False
 
 
 def mount(options: MountOptions, environment: Mapping[str, str]) -> None:
@@ -104,7 +89,7 @@ def _attend(house: Household, keeper: "subprocess.Popen[bytes]", options: MountO
     stays = False
     try:
         with screen(as_json=options.json) as shown:
-            report = _follow(house, keeper, options, stop, shown)
+            report = follow(house, keeper, options, stop, shown)
             shown.say(progress.mounted(options.source.uri, str(house.wish.folder), report), report)
         if options.foreground:
             _wait_for_the_end(house, keeper, stop)
@@ -115,50 +100,10 @@ def _attend(house: Household, keeper: "subprocess.Popen[bytes]", options: MountO
             keeper.wait()
 
 
-def _follow(
-    house: Household, keeper: "subprocess.Popen[bytes]", options: MountOptions, stop: StopSignals, shown: Screen
-) -> Report:
-    """Until it is as far as was asked for. Raises MountRefused with the reason why it will not be."""
-    began = time.monotonic()
-    warm_since: float | None = None
-    while True:
-        report, now = read_report(house.run.report), time.monotonic()
-        _refuse(report, options, house.home)
-        shown.show(report)
-        if report.warm and warm_since is None:
-            warm_since = now
-        if is_done(report, warm=options.warm, swap_over=warm_since is not None and now - warm_since > _SWAP_SECONDS):
-            return report
-        if stop.asked:
-            raise MountRefused("stopped, so nothing is mounted; what was fetched stays in the cache")
-        if keeper.poll() is not None or (report.stage is Stage.STARTING and now - began > _START_SECONDS):
-            raise MountRefused(
-                f"the processes that serve the mount do not come up: see {house.home.log}{_last_words(house)}"
-            )
-        time.sleep(_LOOK_EVERY)
-
-
-def is_done(report: Report, *, warm: bool, swap_over: bool) -> bool:
-    """Whether the command may return. ``swap_over``: do not wait for a faster mount any more. Pure."""
-    if report.stage is not Stage.MOUNTED or not warm:
-        return report.stage is Stage.MOUNTED
-    return report.full or (report.warm and (report.mode is MountMode.NATIVE or swap_over or os.geteuid() != 0))
-
-
-def _refuse(report: Report, options: MountOptions, home: Home) -> None:
-    if report.stage is Stage.FAILED:
-        unlisted = report.row is not None and report.row.listing is not None and report.row.listing.error is not None
-        offline = unlisted and read_listing(home.dataset) is not None
-        hint = "; --no-refresh mounts what was listed before" if offline else ""
-        raise MountRefused(f"{report.message}{hint}")
-    if options.warm and report.stage is Stage.MOUNTED and report.stuck:
-        raise MountRefused(f"not everything can be fetched: {report.stuck} (without --warm, only those files fail)")
-
-
 def _wait_for_the_end(house: Household, keeper: "subprocess.Popen[bytes]", stop: StopSignals) -> None:
     """Until a signal, or until `stoker umount` ended the keeper. Raises MountRefused when it ended by itself."""
     while not stop.asked and keeper.poll() is None:
-        time.sleep(_LOOK_EVERY)
+        time.sleep(LOOK_EVERY)
     if keeper.poll():
         raise MountRefused(f"the keeper of the mount ended with code {keeper.returncode}: see {house.home.log}")
 
@@ -177,15 +122,3 @@ def _stop_signals() -> Iterator[StopSignals]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _last_words(house: Household) -> str:
-    """The log's last error, if it has one."""
-    errors: list[str] = []
-    with suppress(OSError, MountError):
-        errors = [
-            line
-            for line in house.home.log.read_text(errors="replace").splitlines()
-            if "Error" in line or "ERROR" in line
-        ]
-    return f" (last: {errors[-1].strip()})" if errors else ""

@@ -9,7 +9,7 @@ import pytest
 from stoker_api.dataset import MountMode
 from stoker_api.nodecache import NodeDatasetStatus
 from stoker_sidecar.standalone import progress
-from stoker_sidecar.standalone.command import is_done
+from stoker_sidecar.standalone.follow import is_done
 from stoker_sidecar.standalone.report import Report, Stage
 from stoker_sidecar.standalone.screen import Lines
 
