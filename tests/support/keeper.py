@@ -102,6 +102,13 @@ class Keeper:
         except (FileNotFoundError, ConnectionRefusedError):
             return False
 
+    @property
+    def pid(self) -> int:
+        """Of the keeper itself. Raises RuntimeError."""
+        if self.process is None:
+            raise RuntimeError("the keeper does not run")
+        return self.process.pid
+
     def stop(self) -> int:
         """As the kubelet stops it; the exit code."""
         if self.process is None:

@@ -5,10 +5,10 @@ import os
 import random
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.support.keeper import SECONDS
-from tests.support.versions import VersionFolder
 
 _READERS = 4
 
@@ -19,12 +19,13 @@ class VerifyingReaders:
     ``reads``: whole files; ``wrong``: errors and wrong bytes; ``longest``: seconds of the slowest read.
     """
 
-    def __init__(self, mountpoint: Path, version: VersionFolder) -> None:
+    def __init__(self, mountpoint: Path, files: Mapping[str, bytes]) -> None:
+        """``files``: what must be there, by path."""
         self.reads = 0
         self.wrong: list[str] = []
         self.longest = 0.0
         self._mountpoint = mountpoint
-        self._hashes = {path: hashlib.sha256(data).digest() for path, data in version.files.items()}
+        self._hashes = {path: hashlib.sha256(data).digest() for path, data in files.items()}
         self._stop = threading.Event()
         self._threads = [threading.Thread(target=self._run, args=(seed,)) for seed in range(_READERS)]
 

@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from stoker_sidecar.fs import server
 from stoker_sidecar.keep import packets
@@ -16,6 +17,7 @@ from stoker_sidecar.keep.spawn import die_with_parent, with_numbers
 def _become_server(orders: socket.socket, order: packets.Packet, fds: list[int]) -> int:
     """In the new process. Returns the exit code."""
     die_with_parent()
+    Path("/proc/self/comm").write_text("stoker-fs")  # else it could not be told from the nursery
     packets.send(orders, {"pid": os.getpid()})
     orders.close()
     return server.main(with_numbers(order["arguments"], dict(zip(order["flags"], fds, strict=True))))

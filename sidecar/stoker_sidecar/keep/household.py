@@ -12,6 +12,7 @@ from stoker_sidecar.keep.arguments import Settings
 from stoker_sidecar.keep.children import Child, Reaper
 from stoker_sidecar.keep.control import ControlSocket
 from stoker_sidecar.keep.device import clear_dead_mounts, close_mount, open_mount
+from stoker_sidecar.keep.restarts import PROMPT
 from stoker_sidecar.keep.servers import FsServers, ServedMount
 from stoker_sidecar.keep.spawn import Start
 
@@ -37,7 +38,7 @@ class Household:
         fetcher = Start([*settings.fetcher_command, *options], settings.run_as)
         agent = Start(settings.agent_command)
         self._agent = Child("agent", reaper, lambda: agent) if settings.agent_command else None
-        self._fetcher = Child("fetcher", reaper, lambda: fetcher) if settings.fetcher_command else None
+        self._fetcher = Child("fetcher", reaper, lambda: fetcher, PROMPT) if settings.fetcher_command else None
 
     async def make_ready(self) -> None:
         """Start what takes long to import, and let it wait: so that another keeper's readers hardly notice the change."""

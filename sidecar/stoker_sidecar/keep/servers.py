@@ -197,8 +197,11 @@ class FsServers:
         return rows
 
     async def take_over(self, mounts: Iterable[ServedMount]) -> None:
-        """Answer mounts of another keeper; returns when all that it could serve are answered. Raises ServeError."""
-        begun = [(self._begin(row.version, row.mount), row.ready) for row in mounts]
+        """Answer mounts of another keeper; returns when all that it could serve are answered. Raises ServeError.
+
+        Versions that lay in memory of the other pod are not here: their mounts end, and the agent makes new ones.
+        """
+        begun = [(self._begin(row.version, row.mount), row.ready) for row in mounts if _is_here(row)]
         needed = [served for served, was_ready in begun if was_ready]
         with suppress(TimeoutError):
             await asyncio.wait_for(asyncio.gather(*(served.settled.wait() for served in needed)), _READY_WITHIN)
@@ -227,6 +230,15 @@ class FsServers:
             }
             for served in self._served.values()
         ]
+
+
+def _is_here(row: ServedMount) -> bool:
+    if row.version.manifest.exists():
+        return True
+    _log.warning("%s is not in this pod: the mount %s ends", row.version.manifest, row.mount.mountpoint)
+    with suppress(MountError):  # someone else took it away: what we want
+        close_mount(row.mount)
+    return False
 
 
 def _does_not_come_up(served: Served) -> ServeError:

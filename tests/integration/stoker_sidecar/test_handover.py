@@ -57,7 +57,7 @@ class _Younger:
 def test_no_read_fails_through_many_upgrades(node: Path, tmp_path: Path, version: VersionFolder) -> None:
     with ExitStack() as keepers:
         keeper = keepers.enter_context(Keeper(tmp_path / "0", node=node))
-        with VerifyingReaders(keeper.serve(version), version) as readers:
+        with VerifyingReaders(keeper.serve(version), version.files) as readers:
             for number in range(1, _HANDOVERS + 1):
                 before = readers.reads
                 successor = keepers.enter_context(Keeper(tmp_path / str(number), node=node))

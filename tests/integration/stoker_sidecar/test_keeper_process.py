@@ -49,7 +49,7 @@ def _child(name: str, log: Path) -> str:
 
 def test_no_read_fails_while_the_server_is_killed_again_and_again(keeper: Keeper, version: VersionFolder) -> None:
     version.finish_all()
-    with VerifyingReaders(keeper.serve(version), version) as readers:
+    with VerifyingReaders(keeper.serve(version), version.files) as readers:
         for _ in range(_KILLS):
             before = readers.reads
             keeper.kill_server()

@@ -1,0 +1,51 @@
+"""kill -9 of every process but the keeper, again and again and all at once, under readers that check every byte."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stoker_sidecar.standalone.household import households
+from tests.support.keeper import wait_until
+from tests.support.readers import VerifyingReaders
+from tests.support.s3 import S3Server, running_s3
+from tests.support.standalone import Workstation
+from tests.support.storm import Storm
+from tests.support.versions import small_files
+
+pytestmark = pytest.mark.root
+_KILLS = 24
+FILES = small_files(40)
+# A third of the bytes, so that there are reads of cached and of missing bytes at any time.
+QUOTA = str(sum(map(len, FILES.values())) // 3)
+
+
+@pytest.fixture
+def station(tmp_path: Path) -> Iterator[Workstation]:
+    with running_s3(tmp_path) as server:
+        asyncio.run(_fill(server))
+        with Workstation(server) as made:
+            yield made
+
+
+async def _fill(server: S3Server) -> None:
+    async with server.client() as client:
+        await client.create_bucket(Bucket="data")
+        for path, body in FILES.items():
+            await client.put_object(Bucket="data", Key=f"set/{path}", Body=body)
+
+
+def test_no_read_fails_in_a_storm_of_kills(station: Workstation) -> None:
+    station.mount("--quota", QUOTA)
+    (keeper,) = {house.pid() for house in households(station.runs)}
+    storm = Storm(lambda: [pid for pid in station.processes() if pid != keeper])
+    with VerifyingReaders(station.data, FILES) as readers:
+        for _ in range(_KILLS):
+            before = readers.reads
+            storm.strike()
+            wait_until(lambda before=before: readers.reads > before + 8)  # type: ignore[misc]  # bound for this round
+    assert readers.wrong == []
+    assert len(storm.killed) >= 5, storm.killed
+    station.umount()
+    assert not station.leftovers()

@@ -1,0 +1,50 @@
+"""Kills processes of a sidecar at random, one at a time or all at once, always sparing the keeper."""
+
+import os
+import random
+import signal
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+# Every so often everything is killed together.
+_ALL_EVERY = 8
+_EVERYTHING = "everything"
+
+
+class Storm:
+    """``processes``: pids of all that may be killed now. ``killed``: how often which kind was."""
+
+    def __init__(self, processes: Callable[[], Sequence[int]], seed: int = 1) -> None:
+        self.killed: Counter[str] = Counter()
+        self._processes = processes
+        self._chance = random.Random(seed)
+        self._count = 0
+
+    def strike(self) -> None:
+        """One kill -9: of a kind chosen at random, or of all."""
+        self._count += 1
+        kinds: dict[str, list[int]] = {}
+        for pid in self._processes():
+            kinds.setdefault(kind_of(pid), []).append(pid)
+        if self._count % _ALL_EVERY == 0:
+            victims = [pid for pids in kinds.values() for pid in pids]
+            self.killed[_EVERYTHING] += 1
+        else:
+            kind = self._chance.choice(sorted(kinds))
+            victims = [self._chance.choice(kinds[kind])]
+            self.killed[kind] += 1
+        for pid in victims:
+            with suppress(ProcessLookupError):  # it ended meanwhile
+                os.kill(pid, signal.SIGKILL)
+
+
+def kind_of(pid: int) -> str:
+    """What the process is: its name, or the module that it runs; empty when it is gone."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+        name = Path(f"/proc/{pid}/comm").read_text().strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+    return name if name == "stoker-fs" else next((word for word in words if word.startswith("stoker_")), name)
