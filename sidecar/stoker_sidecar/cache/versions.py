@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from stoker_api.names import Reason
 from stoker_sidecar.cache.disk import disk_errors
 from stoker_sidecar.cache.fetching import Fetching
 from stoker_sidecar.cache.folders import Folders
@@ -15,7 +16,7 @@ from stoker_sidecar.cache.manifest_client import fetch_manifest
 from stoker_sidecar.cache.surroundings import Surroundings
 from stoker_sidecar.cache.verify import verify
 from stoker_sidecar.cache.version import Version
-from stoker_sidecar.errors import CacheError, NotConfigured
+from stoker_sidecar.errors import CacheError, NotConfigured, NotYetConfigured
 from stoker_sidecar.threads import in_thread
 
 
@@ -35,6 +36,7 @@ class OpenVersions:
         self._quota = quota
         self._opening = asyncio.Lock()
         self._rescued: dict[str, Path] = {}
+        self._lost: set[str] = set()  # left with their folder, and not open again
         self.fetchings: dict[str, Fetching] = {}
         self.placed = ""  # digest of a version that was given a folder and is not open yet
 
@@ -72,6 +74,7 @@ class OpenVersions:
             for digest in lost:
                 fetching = self.fetchings.pop(digest)
                 await fetching.stop()
+                self._lost.add(digest)
                 with suppress(CacheError, OSError):
                     self._rescued[digest] = await in_thread(self._rescue, fetching)
                 await fetching.close()
@@ -126,6 +129,10 @@ class OpenVersions:
                 return target
         if urls is None:
             raise NotConfigured(f"this node has no version {digest[:12]} of this dataset")
+        if not urls and digest in self._lost:
+            # Its readers are told to ask again, not that it failed: this node lists anew at this moment.
+            sentence = f"the manifest of version {digest[:12]} was lost with its cache folder: listing again"
+            raise NotYetConfigured(sentence, reason=Reason.MANIFEST_UNAVAILABLE)
         await fetch_manifest(urls, self._folders.home(self._uid).dataset, digest, self.destination)
         found = self._folders.find(self._uid, digest)
         if found is None:
@@ -154,5 +161,6 @@ class OpenVersions:
         if not donors:
             version.shared_bytes = 0  # the versions that it shared them with are gone
         self.placed = ""
+        self._lost.discard(paths.folder.name)
         self.fetchings[paths.folder.name] = Fetching(version, self._around(paths))
         return self.fetchings[paths.folder.name]
