@@ -65,10 +65,11 @@ def test_a_library_reads_what_was_uploaded(program: str, cluster: Cluster, show:
     assert _run(words, show(form), tmp_path) == _truth(words, cluster.truth / form)
 
 
-@pytest.mark.parametrize("tool", _IN_SHELL)
-def test_a_tool_reads_what_was_uploaded(tool: str, cluster: Cluster, show: Show, tmp_path: Path) -> None:
-    words = ("bash", "-o", "pipefail", "-c", _IN_SHELL[tool])
-    assert _run(words, show("tree"), tmp_path) == _truth(words, cluster.truth / "tree")
+def test_tools_read_what_was_uploaded(cluster: Cluster, show: Show, tmp_path: Path) -> None:
+    mounted = show("tree")
+    commands = {tool: ("bash", "-o", "pipefail", "-c", script) for tool, script in _IN_SHELL.items()}
+    seen = {tool: _run(words, mounted, tmp_path) for tool, words in commands.items()}
+    assert seen == {tool: _truth(words, cluster.truth / "tree") for tool, words in commands.items()}
 
 
 def test_rsync_by_checksum_finds_the_one_file_that_differs(cluster: Cluster, show: Show, tmp_path: Path) -> None:
