@@ -25,22 +25,26 @@ class Filling:
     around: Surroundings
     busy: Callable[[], Collection[int]]
     transients: Transients = field(init=False)
+    _tree: str = field(init=False)
+    _parts: str = field(init=False)
 
     def __post_init__(self) -> None:
+        self._tree, self._parts = str(self.version.paths.tree), str(self.version.paths.parts)
         self.transients = Transients(self.around.transient_limit)
 
     async def whole(self, entry: Entry, *, kept: bool, turn: Turn) -> None:
         """Bring a small file: into the tree when ``kept``, else as a part that holds it for a while. Raises SidecarError."""
-        temporary = temporary_name(self._folder(kept=kept), entry.ino)
+        # A string: a Path object for each of a million files costs as much as all else here.
+        temporary = temporary_name(self._parts if kept else str(self.around.transient_folder()), entry.ino)
         try:
             await self._bring_whole(entry, temporary, kept=kept, turn=turn)
         except BaseException:  # cancellation too: half a body must not stay on the disk
-            await in_thread(remove_quietly, temporary)
+            await in_thread(remove_quietly, Path(temporary))
             raise
         if kept:
             self._mark_here(entry)
         else:
-            self._hold(PartFile(temporary, entry.ino, entry.size, bytearray(b"\1"), kept=False))
+            self._hold(PartFile(Path(temporary), entry.ino, entry.size, bytearray(b"\1"), kept=False))
 
     async def chunk(self, entry: Entry, chunk: int, *, admits: bool, turn: Turn, arrived: Arrived) -> None:
         """Bring a piece of a large file; with the last one it moves into the tree. Raises SidecarError.
@@ -74,18 +78,18 @@ class Filling:
         self.version.remove_part(part)
         part.drop()
 
-    async def _bring_whole(self, entry: Entry, temporary: Path, *, kept: bool, turn: Turn) -> None:
-        target = str(self.version.tree_path(entry)) if kept else ""
+    async def _bring_whole(self, entry: Entry, temporary: str, *, kept: bool, turn: Turn) -> None:
+        piece = self._piece(entry, temporary)
         hashing = entry.size > 0 and self.version.trust.worth_hashing(entry.etag)
-        piece = self._piece(entry, str(temporary))._replace(target=target, hashing=hashing)
+        piece = piece._replace(target=f"{self._tree}/{piece.key}" if kept else "", hashing=hashing)
         fetched = await self._get(piece, turn, lambda size: None)
         if fetched.md5:
             self._judge(piece.key, entry.etag, fetched.md5)
         if kept and not fetched.published:  # the ETag is not its MD5, and for this source need not be
-            await in_thread(publish, temporary, Path(target), entry)
+            await in_thread(publish, Path(temporary), Path(piece.target), entry)
 
     def _piece(self, entry: Entry, into: str) -> Piece:
-        key = self.version.manifest.path(entry.ino)
+        key = self.version.manifest.path_of(entry)
         return Piece(
             key, entry.etag, entry.version_id, 0, entry.size, into, "", entry.size, entry.mtime_ns, hashing=False
         )

@@ -131,6 +131,10 @@ class Manifest:
         entry = self.entry(ino)
         if entry is None:
             raise KeyError(ino)
+        return self.path_of(entry)
+
+    def path_of(self, entry: Entry) -> str:
+        """As ``path``, for an entry below the root that is at hand: a query less."""
         name = entry.name.decode()
         return f"{self._folder(entry.parent)}/{name}" if entry.parent != ROOT_INO else name
 

@@ -107,9 +107,9 @@ def new_part(folder: Path, ino: int, size: int, *, kept: bool) -> PartFile:
     return PartFile(folder / f"{ino}.{token_hex(4)}", ino, size, bytearray(max(1, chunk_count(size))), kept)
 
 
-def temporary_name(folder: Path, ino: int) -> Path:
+def temporary_name(folder: str, ino: int) -> str:
     """Where a file lies until it is verified."""
-    return folder / f"{ino}.{token_hex(4)}{_TEMPORARY_SUFFIX}"
+    return f"{folder}/{ino}.{token_hex(4)}{_TEMPORARY_SUFFIX}"
 
 
 def kept_parts(folder: Path) -> dict[int, PartFile]:

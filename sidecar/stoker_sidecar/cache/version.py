@@ -221,7 +221,7 @@ class Version:
             os.link(source, target)
             self.shared_bytes += entry.size
         else:  # a link would change the date under the pods that read the other version
-            temporary = temporary_name(self.paths.parts, entry.ino)
+            temporary = Path(temporary_name(str(self.paths.parts), entry.ino))
             copyfile(source, temporary)
             publish(temporary, target, entry)
         self.linked_files += 1

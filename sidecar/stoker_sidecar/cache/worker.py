@@ -70,9 +70,9 @@ class Worker:
                 parsed = Source.model_validate(source)
                 self._sources[number] = SourceHandle(parsed, credentials_from_wire(credentials), self._open_store)
             case [str(verb), int(number)] if verb == CLOSE:
-                task = asyncio.create_task(self._sources.pop(number).aclose())
-                self._closing.add(task)
-                task.add_done_callback(self._closing.discard)
+                closing = asyncio.create_task(self._sources.pop(number).aclose())
+                self._closing.add(closing)
+                closing.add_done_callback(self._closing.discard)
             case [str(verb)] if verb == PING:
                 self._lines.send(PONG)
 
