@@ -96,10 +96,10 @@ _SCALES = {
         shared=Corpus(100, IMAGE_BYTES, 4),
         shards=Corpus(2, 20_000_000, 1),
         switched=Corpus(200, IMAGE_BYTES, 4),
-        storm=Storm(Corpus(200, IMAGE_BYTES, 4), kills=(3, 1)),
+        storm=Storm(Corpus(200, IMAGE_BYTES, 4), kills=(4, 1)),
         idle_seconds=1.0,
-        memory=Corpus(20_000, OBJECT_BYTES, 20),
-        warm_seconds=3.0,
+        memory=Corpus(5_000, OBJECT_BYTES, 5),
+        warm_seconds=2.0,
         gpus=Gpus(Corpus(100, IMAGE_BYTES, 4), counts=(1,)),
     ),
     "default": Scale(
