@@ -1,7 +1,7 @@
 """Reads /proc/<pid>/mountinfo: which mounts lie where, in which order. Pure: text in, rows out (format: proc_pid_mountinfo(5))."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 _OCTAL = re.compile(r"\\([0-7]{3})")
@@ -61,5 +61,10 @@ def layers(text: str, target: str) -> tuple[Mount, ...]:
 
 def below(text: str, folder: str) -> tuple[Mount, ...]:
     """What is mounted at or under ``folder``, in the kernel's order."""
+    return under(parse(text), folder)
+
+
+def under(mounts: Iterable[Mount], folder: str) -> tuple[Mount, ...]:
+    """Those that are mounted at or under ``folder``."""
     prefix = folder.rstrip("/") + "/"
-    return tuple(mount for mount in parse(text) if (mount.target + "/").startswith(prefix))
+    return tuple(mount for mount in mounts if (mount.target + "/").startswith(prefix))

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 
@@ -74,11 +75,16 @@ class Overlays:
         overlay.hide(self._mountpoint(version))
 
     def leftovers(self, used: frozenset[Version]) -> tuple[Version, ...]:
-        """Versions whose overlay is mounted though none of ``used`` is it, as an agent that was killed leaves them."""
-        rows = mountinfo.below(Path("/proc/self/mountinfo").read_text(errors="surrogateescape"), str(self._mount_root))
-        targets = [Path(row.target) for row in rows if overlay.is_ours(row)]
-        shown = {(one.parent.name, one.name.removesuffix(overlay.SUFFIX)) for one in targets}
-        return tuple(shown - used)
+        """Versions that are mounted below the mount root, but neither in ``used`` nor seen by a pod, as killed agents leave them."""
+        rows = tuple(mountinfo.parse(Path("/proc/self/mountinfo").read_text(errors="surrogateescape")))
+        here = mountinfo.under(rows, str(self._mount_root.resolve()))
+        devices = defaultdict[Version, set[str]](set)
+        for row in here:
+            target = Path(row.target)
+            devices[target.parent.name, target.name.removesuffix(overlay.SUFFIX)].add(row.device)
+        # A table of mounts that was lost is no reason to take a mount from a pod that runs.
+        seen = {row.device for row in rows if row not in here}
+        return tuple(version for version, found in devices.items() if version not in used and not found & seen)
 
     def _layer(self, version: Version) -> Path:
         uid, digest = version

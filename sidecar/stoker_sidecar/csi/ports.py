@@ -79,7 +79,7 @@ class Overlays(Protocol):
         """Take it off; idempotent."""
 
     def leftovers(self, used: frozenset[Version]) -> tuple[Version, ...]:
-        """Versions whose overlay is mounted though none of ``used`` is it."""
+        """Versions that the node still mounts as FUSE or overlay, but neither in ``used`` nor seen by a pod."""
 
 
 class Versions(Protocol):

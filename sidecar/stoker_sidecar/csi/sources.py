@@ -79,9 +79,9 @@ class Sources:
             await self._release(version)
 
     async def clear_leftovers(self) -> None:
-        """After a start: take off overlays that no volume needs, as a killed agent leaves them, and their unfinished layers."""
+        """After a start: end FUSE servers and overlays that no volume needs, as a killed agent leaves them; and unfinished layers."""
         await self._overlays.clear_drafts()
-        used = frozenset((record.uid, record.version) for record in self._table.all() if record.overlay)
+        used = frozenset((record.uid, record.version) for record in self._table.all() if record.fuse)
         for version in await asyncio.to_thread(self._overlays.leftovers, used):
             async with self.hold(version):
                 await self.release_unused(version)

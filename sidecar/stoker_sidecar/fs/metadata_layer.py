@@ -23,7 +23,8 @@ _FILE_MODE = 0o444
 _BYTES_AN_ENTRY = 4096 + 256
 # Others live on that disk too: the layer may take half of what is free.
 _SHARE = 2
-_LOWEST_PRIORITY = 19
+# A tenth of the CPU that another process gets on a busy node: the layer must not slow down training, but training waits for it too.
+_NICE = 10
 
 
 def build(manifest: Path, folder: Path) -> int:
@@ -134,7 +135,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--manifest", type=Path, help="build it of this version; without it the layer is removed")
     options = parser.parse_args(argv)
     die_with_parent()
-    os.nice(_LOWEST_PRIORITY)
+    os.nice(_NICE)
     os.umask(0)
     try:
         if options.manifest is None:

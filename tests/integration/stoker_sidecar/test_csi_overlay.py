@@ -185,15 +185,28 @@ async def test_after_the_whole_sidecar_was_killed_a_pod_on_an_overlay_reads_agai
             assert list((node.folder / "mnt").iterdir()) == []
 
 
-async def test_an_overlay_that_a_killed_agent_left_is_taken_off_at_the_next_start(node: Node) -> None:
+async def test_what_a_killed_agent_left_is_taken_off_at_the_next_start(node: Node) -> None:
     async with node.keeper():
         async with node.agent(*MODES) as agent:
             await agent.publisher.publish(node.request)
             await settle_to(agent, node, MountMode.OVERLAY)
-        (node.folder / "state/mounts.json").unlink()  # as if it had been killed right behind that write
+        mounts.unmount_all(node.request.target)
+        (node.folder / "state/mounts.json").unlink()  # an unpublish that was killed right behind this write
         async with node.agent(*MODES) as agent:
             await agent.publisher.restore()
             assert list((node.folder / "mnt").iterdir()) == []
+
+
+async def test_a_pod_keeps_its_mount_when_the_table_of_mounts_is_lost(node: Node) -> None:
+    async with node.keeper():
+        async with node.agent(*MODES) as agent:
+            await agent.publisher.publish(node.request)
+            await settle_to(agent, node, MountMode.OVERLAY)
+        (node.folder / "state/mounts.json").unlink()
+        before = mounts_below(node.folder)
+        async with node.agent(*MODES) as agent:
+            await agent.publisher.restore()
+            assert mounts_below(node.folder) == before
 
 
 async def test_a_version_that_turns_out_damaged_is_read_through_its_overlay_again(node: Node) -> None:
