@@ -13,8 +13,6 @@ from functools import partial
 from stoker_api.nodecache import ListingResult, NodeDataset
 from stoker_sidecar.cache.context import NodeContext
 from stoker_sidecar.cache.counts import Counts
-from stoker_sidecar.cache.departure import Departure
-from stoker_sidecar.cache.disk import Disk, disk_errors
 from stoker_sidecar.cache.fetching import Fetching
 from stoker_sidecar.cache.layout import VersionPaths
 from stoker_sidecar.cache.listing import list_source, read_listing
@@ -24,13 +22,12 @@ from stoker_sidecar.cache.order import CanonicalOrder
 from stoker_sidecar.cache.source import SourceHandle
 from stoker_sidecar.cache.stay import Stay
 from stoker_sidecar.cache.surroundings import Surroundings
+from stoker_sidecar.cache.tenancy import Tenancy, Wish
 from stoker_sidecar.cache.version import State, Version
 from stoker_sidecar.cache.versions import OpenVersions
 from stoker_sidecar.cache.warming import Limits, WarmPass
 from stoker_sidecar.core.credentials import Credentials
-from stoker_sidecar.core.eviction import may_return
 from stoker_sidecar.core.protocol import DEMAND_READS, FETCH_ERRORS, FETCHED_BYTES, LISTED_OBJECTS, Read, ReadDone
-from stoker_sidecar.core.quota import Room
 from stoker_sidecar.core.speed import Speed
 from stoker_sidecar.core.token_bucket import TokenBucket
 from stoker_sidecar.errors import CacheDiskFailed, DiskFull, InUse, SidecarError
@@ -63,7 +60,7 @@ class DatasetCache:
         self.counts = Counts()
         self.stay = Stay(lambda: node.folders.home(config.uid).dataset)
         self.versions = OpenVersions(config.uid, node.folders, self._around, lambda: self.config.quota_bytes)
-        self._departure: Departure | None = None
+        self.tenancy = Tenancy(node, self.versions, self.stay, lambda: Wish(self.config, self.held))
         self._bucket: TokenBucket | None = None
         self._synced = node.clock()
         name = f"dataset {config.namespace}/{config.name}"
@@ -121,9 +118,9 @@ class DatasetCache:
 
     async def depart(self, digest: str, why: str) -> bool:
         """Drop a version to make room, once its own work allows it; whether it was. It is not when a pod uses it by now."""
-        self._departure = Departure(digest, why)
+        departure = self.tenancy.ask_to_depart(digest, why)
         self.version_loop.poke()
-        return await self._departure.outcome()
+        return await departure.outcome()
 
     @property
     def current(self) -> Version | None:
@@ -140,11 +137,6 @@ class DatasetCache:
     def readers(self) -> int:
         """Reads that wait for bytes."""
         return sum(fetching.waiting_readers for fetching in self.versions.fetchings.values())
-
-    @property
-    def used_bytes(self) -> int:
-        """Bytes on the disk that count against the quota."""
-        return sum(fetching.version.kept_bytes for fetching in self.versions.fetchings.values())
 
     @property
     def retained(self) -> tuple[str, ...]:
@@ -178,7 +170,7 @@ class DatasetCache:
             self.version_loop.poke()
 
     async def _version_step(self) -> float | None:
-        await self._depart_if_asked()
+        await self.tenancy.depart_if_asked()
         if not self.config.version:
             return None
         fetching = await self._open(self.config.version)
@@ -186,49 +178,9 @@ class DatasetCache:
         if fetching.version.complete:
             self.warm_error = None
             return None
-        if not self._may_stay(fetching):
+        if not self.tenancy.may_warm(fetching.version):
             return _RETRY_UNKEPT
         return await self._finish_or_warm(fetching)
-
-    async def _depart_if_asked(self) -> None:
-        departure, self._departure = self._departure, None
-        if departure is None:
-            return
-        current, fetching = departure.digest == self.config.version, self.versions.fetchings.get(departure.digest)
-        if fetching is None or fetching.waiting_readers or departure.digest in self.held or (current and self.held):
-            departure.refuse()
-            return
-        if current:
-            with disk_errors("the note of why it was dropped"):
-                self.stay.drop(departure.why)
-            await self.versions.empty(departure.digest)
-        else:
-            await self.versions.drop(departure.digest)
-        departure.done()
-
-    def _may_stay(self, fetching: Fetching) -> bool:
-        """Whether it may be warmed: what was dropped waits until it is used, or drives nothing out."""
-        if self.stay.evicted:
-            paths, need = fetching.version.paths, self._need(fetching.version)
-            self._node.folders.disk_of(paths).forget()
-            free = self._room(self._node.folders.disk_of(paths)).free - self._node.house.promised(self.uid, paths)
-            if not may_return(need, free, held=bool(self.held), pinned=self.config.pinned):
-                return False
-            self.stay.allow()
-        return True
-
-    def outstanding(self, disk: Disk) -> int:
-        """Bytes that it is still going to fetch onto this folder."""
-        version = self.current
-        idle = self.config.paused or not self.config.eager or self.stay.evicted
-        if version is None or version.complete or idle or self._node.folders.disk_of(version.paths) is not disk:
-            return 0
-        return self._need(version)
-
-    def _need(self, version: Version) -> int:
-        """Bytes that the version will still take."""
-        size, quota = version.manifest.info.bytes, self.config.quota_bytes
-        return max(0, (size if quota is None else min(size, quota)) - version.kept_bytes)
 
     async def _finish_or_warm(self, fetching: Fetching) -> float | None:
         version = fetching.version
@@ -245,7 +197,7 @@ class DatasetCache:
 
     async def _warm(self, fetching: Fetching) -> float | None:
         """One pass; seconds until the next. Raises the error that stopped it."""
-        await self._make_room(fetching.version)
+        await self.tenancy.make_room(fetching.version)
         failing = self.version_loop.error is not None
         limits = Limits(self._slots, self._limit(), lambda: self.version_loop.poked, self._node.clock, self._node.sleep)
         self.warming, self.settled = WarmPass(fetching, CanonicalOrder(fetching.version), limits, failing), False
@@ -293,20 +245,13 @@ class DatasetCache:
         urls = self.config.manifest_urls if digest == self.config.version else None
         return await self.versions.open(digest, urls)
 
-    async def _make_room(self, version: Version) -> None:
-        disk = self._node.folders.disk_of(version.paths)
-        disk.forget()
-        short = self._need(version) - self._room(disk).free
-        if short > 0:
-            await self._node.house.make_room(self.uid, version.paths, short)
-
     def _around(self, paths: VersionPaths) -> Surroundings:
         node = self._node
         disk = node.folders.disk_of(paths)  # once: it is asked about for each file
         return Surroundings(
             sources=lambda: (self._source,),
             pipeline=node.pipeline,
-            room=lambda: self._room(disk),
+            room=lambda: self.tenancy.room(disk),
             arrived=self._arrived,
             completed=self.version_loop.poke,
             lost=self.version_loop.poke,
@@ -320,11 +265,6 @@ class DatasetCache:
     def _arrived(self, size: int) -> None:
         self.speed.add(size)
         self.counts.add(FETCHED_BYTES, size)
-
-    def _room(self, disk: Disk) -> Room:
-        """What this dataset may still put on the folder of a version."""
-        reserved = sum(fetching.version.reserved_bytes for fetching in self.versions.fetchings.values())
-        return Room(self.used_bytes, self.config.quota_bytes, disk.free() - reserved)
 
     async def _drop_unused(self) -> None:
         """Delete versions that no one wants or reads."""

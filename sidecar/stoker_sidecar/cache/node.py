@@ -99,6 +99,7 @@ class CacheNode:
         self._removals: set[asyncio.Task[None]] = set()
         self.news = asyncio.Event()  # set when ``progress`` should be told at once
         self._looking = asyncio.Lock()
+        self._looks = 0  # that have begun
         self._evicting = asyncio.Lock()  # one asker at a time, so that two do not both count on the same room
         self._troubles: dict[Disk, str] = {}
         datasets = self._datasets.values
@@ -162,16 +163,23 @@ class CacheNode:
         self.news.set()
 
     async def suspect(self) -> None:
-        """A folder answered with an error: look at all of them now, and let datasets leave those that failed."""
+        """A folder answered with an error: look at all of them now, and let datasets leave those that failed.
+
+        Who comes while others wait shares the next look with them.
+        """
+        begun = self._looks
         async with self._looking:
+            if self._looks > begun:
+                return
+            self._looks += 1
             await in_thread(self._folders.look)
-        for dataset in list(self._datasets.values()):
-            await dataset.look()
+            for dataset in list(self._datasets.values()):
+                await dataset.look()
 
     def promised(self, uid: str, paths: VersionPaths) -> int:
         """Bytes that other datasets than ``uid`` are still going to fetch onto the folder of ``paths``."""
         others = (dataset for dataset in self._datasets.values() if dataset.uid != uid)
-        return sum(dataset.outstanding(self._folders.disk_of(paths)) for dataset in others)
+        return sum(dataset.tenancy.outstanding(self._folders.disk_of(paths)) for dataset in others)
 
     async def make_room(self, uid: str, paths: VersionPaths, need: int) -> None:
         """Drop idle versions beside ``paths`` so that ``need`` more bytes fit; enough, or none."""
@@ -181,7 +189,7 @@ class CacheNode:
     def progress(self) -> Progress:
         """As it is now."""
         now = self._world.clock()
-        used = sum(dataset.used_bytes for dataset in self._datasets.values())
+        used = sum(dataset.tenancy.used_bytes for dataset in self._datasets.values())
         available = sum(disk.free() for disk in self._folders.disks if not disk.trouble)
         return Progress(
             datasets=tuple(dataset_status(dataset, now).wire() for _, dataset in sorted(self._datasets.items())),
