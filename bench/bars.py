@@ -101,7 +101,7 @@ BARS: Sequence[Bar] = (
     _at_most("storm-failed", "storm", "reads that fail", 0, "failed reads"),
     _at_most("storm-wrong", "storm", "reads with wrong bytes", 0, "reads with wrong bytes"),
     _at_most("storm-stall", "storm", "longest stall", 0.5, "s of the longest stall"),
-    _at_most("idle", "idle", "sidecar while warm pods read", 0, "CPU s of the sidecar", "", "readers"),
+    _at_most("idle", "idle", "readers of whole versions cost the sidecar", 0, "CPU s more than when nobody reads"),
     _at_most("memory", "memory", "all processes, 200,000 objects", 300, "MB PSS", "all processes"),
     _at_most("lookups", "memory", "lookups ask the server nothing", 0, "LISTs"),
 )

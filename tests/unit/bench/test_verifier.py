@@ -10,6 +10,7 @@ import pytest
 from bench.objects import paths, write_objects
 from bench.scale import Corpus
 from bench.verifier import Reader, Verdict, verify
+from bench.workloads.idle import more
 from bench.workloads.partial import hits, off
 from bench.workloads.storm import Kill, cause
 
@@ -75,3 +76,11 @@ def test_a_stall_follows_the_last_kill_before_its_end() -> None:
 
 def test_a_stall_before_every_kill_has_another_cause() -> None:
     assert cause([Kill("agent", 5.0)], 1.0) == ""
+
+
+def test_what_a_sidecar_does_anyway_is_no_cost_of_readers() -> None:
+    assert more(used=0.4, seconds=20.0, quiet=(0.1, 0.2), wait=10.0) == 0.0
+
+
+def test_what_goes_beyond_is_the_cost_of_readers() -> None:
+    assert more(used=1.0, seconds=20.0, quiet=(0.1, 0.2), wait=10.0) == pytest.approx(0.6)
