@@ -4,12 +4,14 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from aiobotocore.config import AioConfig
 from aiobotocore.credentials import AioRefreshableCredentials
 from aiobotocore.session import AioSession
 from botocore import UNSIGNED
+from botocore.loaders import Loader, create_loader
 from botocore.utils import parse_timestamp
 
 from stoker_api.dataset import Source
@@ -106,9 +108,16 @@ async def _session(source: Source, credentials: Credentials, settings: Connectio
 
 def _new_session() -> AioSession:
     session = AioSession()
+    session.register_component("data_loader", _models())
     # botocore's own parser takes 0.25 ms a timestamp: four minutes of a listing of a million objects.
     session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=_timestamp)
     return session
+
+
+@cache
+def _models() -> Loader:
+    """S3's description, read once for all datasets: 12 MB and 0.2 s of CPU for each client otherwise."""
+    return create_loader()
 
 
 def _timestamp(value: str | int | float) -> datetime:

@@ -1,5 +1,6 @@
 """S3 against a real server: the contract by either client, and each way to be refused."""
 
+import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -19,14 +20,14 @@ from stoker_sidecar.core.credentials import (
     UnusableCredentials,
     WebIdentityCredentials,
 )
-from stoker_sidecar.errors import EndpointUnreachable, InvalidCredentials, SourceError
+from stoker_sidecar.errors import EndpointUnreachable, InvalidCredentials, ObjectGone, SourceError
 from stoker_sidecar.store.base import ObjectStore
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.opening import open_store
 from stoker_sidecar.store.retry import Retry
 from tests.support.ports import free_ports
 from tests.support.s3 import CREDENTIALS, S3Server, running_s3
-from tests.support.store_contract import ObjectStoreContract, StoreUnderTest, listed
+from tests.support.store_contract import ObjectStoreContract, StoreUnderTest, content, listed
 
 PREFIX = "set/one"
 
@@ -83,6 +84,8 @@ class TestS3Store(ObjectStoreContract):
 class TestS3StoreByBoto(TestS3Store):
     """GETs by aiobotocore, as for directory buckets, that no test server has."""
 
+    test_a_listing_of_more_than_a_page_is_whole = None  # listings are the same in both
+
     @pytest.fixture(autouse=True)
     def boto(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("stoker_sidecar.store.s3.is_directory_bucket", lambda bucket: True)
@@ -127,11 +130,29 @@ async def test_anonymous_is_refused_by_a_closed_bucket(
     assert error.reason is Reason.ACCESS_DENIED
 
 
+async def test_a_public_bucket_is_read_anonymously(s3: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "none")
+    allow = {"Effect": "Allow", "Principal": "*", "Action": ["s3:ListBucket", "s3:GetObject"]}
+    resources = [f"arn:aws:s3:::{bucket}", f"arn:aws:s3:::{bucket}/*"]
+    async with s3.client() as client:
+        await client.put_object(Bucket=bucket, Key="k", Body=b"public")
+        await client.put_bucket_policy(
+            Bucket=bucket, Policy=json.dumps({"Statement": [allow | {"Resource": resources}]})
+        )
+    store = await _open(Source(uri=f"s3://{bucket}", endpoint=s3.endpoint), AmbientCredentials())
+    item = (await listed(store))["k"]
+    assert await content(store, "k", 0, 6, item.etag) == b"public"
+    await store.aclose()
+
+
 async def test_the_nodes_own_credentials_are_used(s3: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", CREDENTIALS.access_key_id)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", CREDENTIALS.secret_access_key)
     store = await _open(Source(uri=f"s3://{bucket}", endpoint=s3.endpoint), AmbientCredentials())
     assert await listed(store) == {}
+    with pytest.raises(ObjectGone):  # asked with them: a stranger would be refused
+        await content(store, "k", 0, 1, "")
     await store.aclose()
 
 
@@ -185,7 +206,7 @@ _REFUSED = """<ErrorResponse><Error><Type>Sender</Type><Code>InvalidIdentityToke
 
 
 @asynccontextmanager
-async def _sts(asked: list[dict[str, str]]) -> AsyncIterator[str]:
+async def _sts(asked: list[dict[str, str]], lifetime: timedelta = timedelta(hours=1)) -> AsyncIterator[str]:
     """A token service that gives the S3 server's keys for the token "good"; its URL."""
 
     async def answer(request: web.Request) -> web.Response:
@@ -193,7 +214,7 @@ async def _sts(asked: list[dict[str, str]]) -> AsyncIterator[str]:
         asked.append(form)
         if form["WebIdentityToken"] != "good":
             return web.Response(status=400, text=_REFUSED, content_type="text/xml")
-        expiration = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+        expiration = (datetime.now(UTC) + lifetime).isoformat()
         key, secret = CREDENTIALS.access_key_id, CREDENTIALS.secret_access_key
         return web.Response(
             text=_ASSUMED.format(key=key, secret=secret, expiration=expiration), content_type="text/xml"
@@ -211,9 +232,22 @@ async def test_web_identity_trades_the_token_for_keys_once(s3: S3Server, bucket:
         source = Source(uri=f"s3://{bucket}", endpoint=s3.endpoint)
         store = await _open(source, WebIdentityCredentials("arn:aws:iam::1:role/reader", "good"), url)
         assert await listed(store) == {}
-        assert await listed(store) == {}
+        with pytest.raises(ObjectGone):
+            await content(store, "k", 0, 1, "")
         await store.aclose()
     assert [form["RoleArn"] for form in asked] == ["arn:aws:iam::1:role/reader"]
+
+
+async def test_keys_that_are_about_to_expire_are_renewed_before_a_get(s3: S3Server, bucket: str) -> None:
+    asked: list[dict[str, str]] = []
+    async with _sts(asked, timedelta(minutes=1)) as url:
+        source = Source(uri=f"s3://{bucket}", endpoint=s3.endpoint)
+        store = await _open(source, WebIdentityCredentials("arn:aws:iam::1:role/reader", "good"), url)
+        before = len(asked)
+        with pytest.raises(ObjectGone):
+            await content(store, "k", 0, 1, "")
+        await store.aclose()
+    assert len(asked) > before
 
 
 async def test_a_token_that_sts_does_not_trust_is_told(s3: S3Server, bucket: str) -> None:
