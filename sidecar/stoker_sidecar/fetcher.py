@@ -103,27 +103,35 @@ def _add_pipeline_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--workers",
         type=_count,
-        default=default_workers(),
-        help="processes that fetch; 0: all in this one (default: one a core, 4 at most; here %(default)s)",
+        default=os.environ.get("STOKER_WORKERS", "Auto"),
+        help="processes that fetch; 0: all in this one; Auto: one a core, 4 at most [STOKER_WORKERS; default Auto]",
     )
     parser.add_argument(
         "--readahead",
         type=_bytes,
-        default=_DEFAULTS.bounds.readahead_bytes,
-        help="bytes on their way that no reader has asked for yet (default 64Mi; 0: no readahead)",
+        default=os.environ.get("STOKER_READAHEAD", "64Mi"),
+        help="bytes on their way that no reader has asked for yet; 0: none [STOKER_READAHEAD; default 64Mi]",
     )
     parser.add_argument(
         "--ablate",
-        action="append",
-        choices=ABLATIONS,
-        default=[],
-        help="for benchmarks only: switch off a mechanism, to show what it is worth",
+        type=_ablation,
+        default=os.environ.get("STOKER_ABLATE", ""),
+        help=f"for benchmarks only: what to switch off, of {', '.join(ABLATIONS)}; with commas [STOKER_ABLATE; default: none]",
     )
 
 
+def _ablation(text: str) -> Ablation:
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if unknown := sorted(set(words) - set(ABLATIONS)):
+        raise argparse.ArgumentTypeError(f"{', '.join(unknown)} cannot be switched off: name {', '.join(ABLATIONS)}")
+    return Ablation.of(words)
+
+
 def _count(text: str) -> int:
+    if text.lower() == "auto":
+        return default_workers()
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of processes: write 0 or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of processes: write 0 or more, or Auto")
     return int(text)
 
 
@@ -160,7 +168,7 @@ def _settings(options: argparse.Namespace) -> CacheSettings:
         scrub=ScrubSettings(options.scrub_days * _DAY, options.scrub_rate),
         connection=ConnectionSettings(read_timeout=options.read_timeout, sts_endpoint=options.sts_endpoint),
         bounds=Bounds(readahead_bytes=options.readahead),
-        ablation=Ablation.of(options.ablate),
+        ablation=options.ablate,
     )
 
 
