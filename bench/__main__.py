@@ -125,7 +125,8 @@ def _run(options: argparse.Namespace) -> None:
     options.json.write_text(to_json(report))
     explained, verdicts = reasons(tomllib.loads(_REASONS.read_text())), judge(report.rows)
     print(table(report))
-    print("\n".join(["", *columns(bars_table(verdicts, explained))]))
+    if verdicts:
+        print("\n".join(["", *columns(bars_table(verdicts, explained))]))
     if options.write is not None:
         picture = _draw(report, options.write)
         options.write.write_text(markdown(report, verdicts, explained, picture))
