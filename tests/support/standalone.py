@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -39,6 +40,7 @@ class Workstation:
         self.cache = self.folder / "cache"
         self.runs = self.folder / "run"
         self._uid = uid
+        self._started: list[subprocess.Popen[str]] = []
         self._environment: Mapping[str, str] = {
             **os.environ,
             **KEYS,
@@ -55,6 +57,9 @@ class Workstation:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        for process in self._started:
+            process.kill()
+            process.communicate()
         self.kill()
         clear_mounts(self.folder)
         shutil.rmtree(self.folder)
@@ -90,8 +95,10 @@ class Workstation:
             raise RuntimeError(done.stderr + self.log())
 
     def start(self, *words: str) -> "subprocess.Popen[str]":
-        """In the background."""
-        return subprocess.Popen(self.command(*words), env=self._environment, stderr=subprocess.PIPE, text=True)
+        """In the background; killed at the end."""
+        process = subprocess.Popen(self.command(*words), env=self._environment, stderr=subprocess.PIPE, text=True)
+        self._started.append(process)
+        return process
 
     def log(self) -> str:
         """Of the processes behind the mounts."""
@@ -119,8 +126,9 @@ class Workstation:
         """kill -9 of every process behind the mounts."""
         processes = self.processes()
         for pid in processes:
-            os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: all(_session(pid) is None for pid in processes))
+            with suppress(ProcessLookupError):  # it ended with its parent
+                os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: all(_session(pid) is None for pid in processes), SECONDS)
 
 
 def _pids() -> list[int]:

@@ -13,7 +13,7 @@ import pytest
 from tests.support.keeper import wait_until
 from tests.support.ports import free_ports
 from tests.support.s3 import S3Server, running_s3
-from tests.support.standalone import Workstation
+from tests.support.standalone import SECONDS, Workstation
 
 pytestmark = pytest.mark.root
 FILES = {f"set/class-{number % 2}/{number:02}.bin": bytes([number]) * 20_000 for number in range(12)}
@@ -94,20 +94,19 @@ def test_one_cache_folder_serves_different_sources_and_refuses_the_same_twice(st
 
 def test_ctrl_c_in_the_foreground_unmounts_and_leaves_nothing(station: Workstation) -> None:
     process = station.start("mount", "s3://data/set", str(station.data), "--foreground")
-    wait_until(lambda: bool(station.mode()))
+    wait_until(lambda: bool(station.mode()), SECONDS)
     process.send_signal(signal.SIGINT)
-    said = process.communicate(timeout=30)
+    _, said = process.communicate(timeout=SECONDS)
     assert process.returncode == 0, said
     assert not station.leftovers()
 
 
 def test_a_foreground_mount_ends_with_its_command_however_that_ends(station: Workstation) -> None:
     process = station.start("mount", "s3://data/set", str(station.data), "--foreground")
-    wait_until(lambda: bool(station.mode()))
+    wait_until(lambda: bool(station.mode()), SECONDS)
     keepers = station.processes()
     process.kill()
-    process.communicate()
-    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in keepers))
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in keepers), SECONDS)
     assert not station.mode()
 
 
