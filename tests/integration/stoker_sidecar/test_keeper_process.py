@@ -32,6 +32,26 @@ def version(tmp_path: Path) -> VersionFolder:
     return VersionFolder(tmp_path / "v", small_files())
 
 
+@pytest.fixture
+def small_memory() -> Iterator[Path]:
+    """A memory cgroup in which hardly anything can be allocated."""
+    root = Path("/sys/fs/cgroup/memory")
+    if not root.is_dir():
+        root = Path("/sys/fs/cgroup")
+    group = root / f"stoker-test-{os.getpid()}"
+    try:
+        group.mkdir()
+        limit = next(group / name for name in ("memory.limit_in_bytes", "memory.max") if (group / name).exists())
+        limit.write_text("65536")
+    except (OSError, StopIteration) as error:
+        if group.is_dir():
+            group.rmdir()
+        pytest.skip(f"no memory cgroup can be made here: {error!r}")
+    yield group
+    wait_until(lambda: (group / "cgroup.procs").read_text() == "")
+    group.rmdir()
+
+
 def _child(name: str, log: Path) -> str:
     """A command that writes its name to ``log`` when it starts and when SIGTERM ends it."""
     program = (
@@ -56,6 +76,16 @@ def test_no_read_fails_while_the_server_is_killed_again_and_again(keeper: Keeper
             wait_until(lambda before=before: readers.reads > before + 20)  # type: ignore[misc]  # bound for this round
     assert readers.wrong == []
     assert keeper.server()["restarts"] == _KILLS
+
+
+def test_a_server_that_the_kernel_kills_for_its_memory_is_replaced(
+    keeper: Keeper, version: VersionFolder, small_memory: Path
+) -> None:
+    version.finish_all()
+    mountpoint = keeper.serve(version)
+    (small_memory / "cgroup.procs").write_text(str(keeper.server()["pid"]))
+    assert all((mountpoint / path).read_bytes() == data for path, data in version.files.items())
+    assert keeper.server()["restarts"] == 1
 
 
 def test_a_server_that_hangs_is_replaced(keeper: Keeper, version: VersionFolder) -> None:
