@@ -26,6 +26,7 @@ from stoker_sidecar.csi.pb import csi_pb2
 from stoker_sidecar.fs.fuse import XATTR_REQUESTS
 
 _SECRET = "keys"
+_START_SECONDS = 60.0
 _LIST_SECONDS = 300.0
 _CALL_SECONDS = 120.0
 WARM_SECONDS = 900.0
@@ -59,6 +60,9 @@ class Node:
             self._folder.mkdir(parents=True)
             self._api.write_kubeconfig(self._kubeconfig)
             stack.enter_context(self.sidecar)
+            self._wait(
+                "the agent to say what the node can do", lambda: bool(self._api.status.get("modes")), _START_SECONDS
+            )
             self._stack = stack.pop_all()
         return self
 
@@ -143,7 +147,6 @@ class Node:
 
     def overlays(self) -> bool:
         """Whether this node can mount overlays, as its NodeCache says."""
-        self._wait("the node's modes", lambda: bool(self._api.status.get("modes")), _LIST_SECONDS)
         return MountMode.OVERLAY.value in self._api.status["modes"]
 
     def wait_mode(self, target: Path, wanted: MountMode, seconds: float = _LIST_SECONDS) -> None:

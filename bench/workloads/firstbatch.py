@@ -13,10 +13,12 @@ from bench.objects import paths
 from bench.peers import s5cmd_copy
 from bench.report import Row
 from bench.scale import IMAGE_BYTES, Corpus
+from bench.sidecar import Switches
 from bench.subjects import S5CMD, STOKER
 from bench.trainer import IMAGES_A_BATCH, STEP_SECONDS
 
 _PROFILE = "PBW"
+_NO_READAHEAD = "Stoker, readahead off"
 _BATCH = 64
 _WORKERS = 4
 
@@ -31,17 +33,24 @@ def measure(bed: Bed) -> Iterator[Row]:
             copy = s5cmd_copy(bed.server, prefix, bed.scratch / "copy", endpoint)
         shutil.rmtree(bed.scratch / "copy")
         yield Row("B8", case, S5CMD, "s", (copy.seconds,), S5CMD, "the whole copy", (meter.of_copy(copy),))
-        with bed.node(endpoint) as node:
-            bed.say(f"B8: lazy epoch of {case}")
-            drop_page_cache()
-            with bed.meter(node) as lazy:
-                first, whole = _lazy_epoch(node, prefix, corpus)
+        yield from _lazy(bed, prefix, endpoint, case, copy.seconds)
+
+
+def _lazy(bed: Bed, prefix: str, endpoint: str, case: str, copied: float) -> Iterator[Row]:
+    """A lazy epoch as it is, and one without readahead."""
+    corpus = bed.scale.shards
     compute = corpus.total_bytes / IMAGE_BYTES / IMAGES_A_BATCH * STEP_SECONDS
-    longest = max(copy.seconds, compute)
-    yield Row("B8", case, STOKER, "s", (whole,), S5CMD, "the whole lazy epoch", (lazy.cost,))
-    yield Row("B8", case, STOKER, "s to the first batch", (first,), note=f"{_BATCH} records of {IMAGE_BYTES:,} B")
-    yield Row("B8", case, STOKER, "first batch, % of the copy", (100 * first / copy.seconds,))
-    yield Row("B8", case, STOKER, "epoch, x max(copy, compute)", (whole / longest,), note=f"compute {compute:.1f} s")
+    for subject, switches in ((STOKER, Switches()), (_NO_READAHEAD, Switches(ablate=("readahead",)))):
+        bed.say(f"B8: lazy epoch of {case}, {subject}")
+        with bed.node(endpoint, switches) as node:
+            drop_page_cache()
+            with bed.meter(node) as meter:
+                first, whole = _lazy_epoch(node, prefix, corpus)
+        note = f"compute {compute:.1f} s"
+        yield Row("B8", case, subject, "s", (whole,), S5CMD, "the whole lazy epoch", (meter.cost,))
+        yield Row("B8", case, subject, "s to the first batch", (first,), note=f"{_BATCH} records of {IMAGE_BYTES:,} B")
+        yield Row("B8", case, subject, "first batch, % of the copy", (100 * first / copied,))
+        yield Row("B8", case, subject, "epoch, x max(copy, compute)", (whole / max(copied, compute),), note=note)
 
 
 def _lazy_epoch(node: Node, prefix: str, corpus: Corpus) -> tuple[float, float]:

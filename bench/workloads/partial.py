@@ -15,12 +15,12 @@ from bench.workloads.epochs import Orders
 _EPOCHS = 5
 _READERS = 4
 _PROFILE = "P20"
-_LRU = "Stoker, LRU"
+_DRIVEN_OUT = "Stoker, oldest driven out"
 _LEAST_READ_THROUGH = 2**20  # a file for each reader
 
 
 def measure(bed: Bed) -> Iterator[Row]:
-    """Rows for each quota; for the middle one also with what is kept by age instead."""
+    """Rows for each quota; for the middle one also with a cache that drives out the oldest file for each new one."""
     corpus, quotas = bed.scale.partial, bed.scale.quotas
     with bed.corpus("b3", corpus) as prefix, bed.profile(_PROFILE) as endpoint:
         for quota in quotas:
@@ -28,7 +28,7 @@ def measure(bed: Bed) -> Iterator[Row]:
                 yield from _epochs(bed, node, prefix, quota, STOKER)
         switches = Switches(ablate=("no-eviction",), read_through=_read_through(corpus))
         with bed.node(endpoint, switches) as node:
-            yield from _epochs(bed, node, prefix, quotas[len(quotas) // 2], _LRU)
+            yield from _epochs(bed, node, prefix, quotas[len(quotas) // 2], _DRIVEN_OUT)
 
 
 def _read_through(corpus: Corpus) -> int:
