@@ -136,7 +136,7 @@ class FakeOverlays:
         return
 
     def show(self, version: Version, tree: Path, fuse: Path) -> Path:
-        if self.refuses:
+        if self.refuses or version not in self.ready:
             raise MountError(22, "mounting the overlay: Invalid argument")
         self.shown[version] = (tree, fuse)
         return Path("/mnt") / version[0] / f"{version[1]}.overlay"
