@@ -159,9 +159,9 @@ class Fetching:
 
     def _is_useless(self, part: PartFile) -> bool:
         """Its file is gone; or the disk is full, and its bytes may find room elsewhere."""
-        if part.promoting or part.ino in self._busy():
+        if part.promoting:
             return False
-        return self.around.room().free <= 0 or not part.path.exists()
+        return not part.path.exists() or (self.around.room().free <= 0 and part.ino not in self._busy())
 
     async def _bring(self, entry: Entry, chunks: range, end: int) -> None:
         """Until the bytes up to ``end`` can be read, or a piece has failed."""

@@ -27,11 +27,15 @@ class Dated(Protocol):
 
 @dataclass
 class Sink:
-    """Takes a body in order from ``offset`` of ``path``; the file is opened at the first write. ``hashing``: take the MD5."""
+    """Takes a body in order from ``offset`` of ``path``; the file is opened at the first write. ``hashing``: take the MD5.
+
+    ``creating``: the file is new. Else it must be there: made anew, it would show zeros where other chunks were.
+    """
 
     path: Path
     offset: int
     hashing: bool
+    creating: bool = True
     _descriptor: int = -1
     _md5: Any = field(default_factory=lambda: hashlib.md5(usedforsecurity=False))
 
@@ -39,7 +43,8 @@ class Sink:
         """Append. Raises DiskFull or CacheDiskFailed."""
         with disk_errors(self.path.name):
             if self._descriptor < 0:
-                self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                creating = os.O_CREAT if self.creating else 0
+                self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC | creating, 0o600)
             for piece in pieces:
                 self._write_all(piece)
 

@@ -13,7 +13,7 @@ from stoker_sidecar.cache.surroundings import Surroundings
 from stoker_sidecar.cache.transfer import remove_quietly
 from stoker_sidecar.cache.version import Version
 from stoker_sidecar.core.spans import chunk_span
-from stoker_sidecar.errors import CorruptBody, InternalError
+from stoker_sidecar.errors import CacheDiskFailed, CorruptBody, InternalError
 from stoker_sidecar.threads import in_thread
 
 
@@ -55,7 +55,7 @@ class Filling:
         if not part.chunks[chunk]:
             offset, length = chunk_span(entry.size, chunk)
             piece = self._piece(entry, str(part.path))._replace(offset=offset, length=length)
-            fetched = await self._get(piece, turn, arrived)
+            fetched = await self._get_chunk(piece, part, turn, arrived)
             part.etag_may_be_md5 = fetched.etag_may_be_md5
             if part.kept:
                 await in_thread(part.mark, chunk)
@@ -74,7 +74,8 @@ class Filling:
 
     def drop(self, part: PartFile) -> None:
         """What was read through, or cannot be gone on with. Blocks for a moment."""
-        self.transients.release(part.ino)
+        if self.version.parts.get(part.ino) is part:
+            self.transients.release(part.ino)
         self.version.remove_part(part)
         part.drop()
 
@@ -87,6 +88,14 @@ class Filling:
             self._judge(piece.key, entry.etag, fetched.md5)
         if kept and not fetched.published:  # the ETag is not its MD5, and for this source need not be
             await in_thread(publish, Path(temporary), Path(piece.target), entry)
+
+    async def _get_chunk(self, piece: Piece, part: PartFile, turn: Turn, arrived: Arrived) -> Fetched:
+        try:
+            return await self._get(piece, turn, arrived)
+        except CacheDiskFailed:
+            if not part.path.exists():  # someone deleted it: the next attempt begins anew
+                self.drop(part)
+            raise
 
     def _piece(self, entry: Entry, into: str) -> Piece:
         key = self.version.manifest.path_of(entry)

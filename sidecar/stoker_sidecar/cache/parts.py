@@ -103,8 +103,11 @@ class Transients:
 
 
 def new_part(folder: Path, ino: int, size: int, *, kept: bool) -> PartFile:
-    """A part with nothing in it; the file appears with its first chunk."""
-    return PartFile(folder / f"{ino}.{token_hex(4)}", ino, size, bytearray(max(1, chunk_count(size))), kept)
+    """A part with nothing in it. Blocks for a moment. Raises DiskFull or CacheDiskFailed."""
+    path = folder / f"{ino}.{token_hex(4)}"
+    with disk_errors(path.name):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    return PartFile(path, ino, size, bytearray(max(1, chunk_count(size))), kept)
 
 
 def temporary_name(folder: str, ino: int) -> str:

@@ -31,7 +31,7 @@ async def fetch_piece(store: ObjectStore, piece: Piece, arrived: Arrived) -> Fet
 
     Raises SourceError, CorruptBody, DiskFull, CacheDiskFailed; the file is then the caller's to delete.
     """
-    sink = Sink(Path(piece.into), piece.offset, piece.hashing)
+    sink = Sink(Path(piece.into), piece.offset, piece.hashing, creating=piece.length == piece.size)
     try:
         if piece.length == 0:
             return _end(sink, [], piece, may_be_md5=False)

@@ -213,7 +213,8 @@ class Version:
                 continue
             other = theirs.find(path.decode())
             if other is not None and donor.states[other.ino] == State.HERE and _same(entry, other):
-                self._adopt(donor.paths.tree, path.decode(), entry, linkable=_same_date(entry, other))
+                with suppress(FileNotFoundError):  # someone deleted the donor's file: this one is fetched
+                    self._adopt(donor.paths.tree, path.decode(), entry, linkable=_same_date(entry, other))
 
     def _adopt(self, tree: Path, path: str, entry: Entry, *, linkable: bool) -> None:
         source, target = tree / path, self.paths.tree / path

@@ -101,6 +101,7 @@ async def test_errors_keep_their_kind_and_their_sentence(subject: Subject) -> No
 
 async def test_many_pieces_at_a_time_are_all_brought(subject: Subject) -> None:
     size = 64 * 1024
+    (subject.folder / "into").touch()  # a part is made before its first piece comes
     pieces = [subject.piece(offset=offset, length=size) for offset in range(0, len(CONTENT), size)]
     await asyncio.gather(*(subject.fetch(piece) for piece in pieces))
     assert (subject.folder / "into").read_bytes() == CONTENT
@@ -114,5 +115,11 @@ async def test_a_cancelled_fetch_writes_nothing_more(subject: Subject) -> None:
         await task
     into = subject.folder / "into"
     into.unlink(missing_ok=True)
-    await subject.fetch(subject.piece(offset=0, length=1, into=str(subject.folder / "other")))  # it still works
+    await subject.fetch(subject.piece(into=str(subject.folder / "other")))  # it still works
     assert not into.exists()
+
+
+async def test_a_part_that_someone_deleted_is_not_made_anew_with_holes(subject: Subject) -> None:
+    with pytest.raises(CacheDiskFailed):
+        await subject.fetch(subject.piece(offset=1, length=1, into=str(subject.folder / "deleted")))
+    assert not (subject.folder / "deleted").exists()

@@ -175,3 +175,12 @@ async def test_an_unfinished_large_file_whose_part_was_deleted_is_fetched_again(
             part.unlink()
         answer = await subject.node.read(Read(UID, digest, ino, CHUNK, 10, doubt=True))
         assert content(answer)[CHUNK : CHUNK + 10] == LARGE[CHUNK : CHUNK + 10]
+
+
+async def test_a_new_version_opens_though_a_file_of_the_old_one_was_deleted(tmp_path: Path, store: MemoryStore) -> None:
+    async with cache_node(tmp_path, {"bucket": store}) as subject:
+        first = await subject.warm()
+        (subject.folder(first) / "tree/train/a").unlink()
+        store.put("new", b"a new file")
+        second = await subject.warm("2", retain=[first])
+        assert subject.tree(second) == SMALL | {"new": b"a new file"}
