@@ -17,24 +17,12 @@ from stoker_sidecar.keep.succession import Succession
 
 _log = logging.getLogger("stoker.keeper")
 # The other keeper answers from its event loop; a child that it starts may hold that for half a second.
-_ANSWER = 10.0
+ANSWER = 10.0
 # It stops its agent (12 s), its fetcher (6 s) and its servers before it offers the mounts.
 _STOPPING = 30.0
 # The younger one starts the servers within 20 s or gives up.
 _SERVING = 30.0
 _AGAIN = 0.1
-
-
-async def _receive(connection: socket.socket, within: float | None) -> tuple[packets.Packet, list[int]]:
-    """Raises TimeoutError, EOFError, OSError, ValueError."""
-    loop = asyncio.get_running_loop()
-    readable = loop.create_future()
-    loop.add_reader(connection, lambda: readable.done() or readable.set_result(None))
-    try:
-        await asyncio.wait_for(readable, within)
-    finally:
-        loop.remove_reader(connection)
-    return packets.receive(connection)
 
 
 @dataclass(frozen=True)
@@ -52,7 +40,7 @@ class Inheritance:
         with self.elder:
             try:
                 packets.send(self.elder, wire.word(wire.SERVING))
-                reply, fds = await _receive(self.elder, _ANSWER)
+                reply, fds = await packets.receive_within(self.elder, ANSWER)
             except (EOFError, ConnectionError):  # it died, so they are ours
                 await succession.hold()
                 return
@@ -90,16 +78,16 @@ async def inherit(succession: Succession) -> Inheritance:
 
 async def _ask(connection: socket.socket, identity: str) -> Inheritance:
     packets.send(connection, wire.hello(wire.Hello(identity)))
-    packet, _ = await _receive(connection, _ANSWER)
+    packet, _ = await packets.receive_within(connection, ANSWER)
     if wire.kind_of(packet) == wire.WAIT:
         _log.info("a younger keeper holds this node's mounts: waiting for its end")
-        packet, _ = await _receive(connection, None)
-    packet, _ = await _receive(connection, _STOPPING)
+        packet, _ = await packets.receive_within(connection, None)
+    packet, _ = await packets.receive_within(connection, _STOPPING)
     offer = wire.parse_offer(packet)
     mounts: list[ServedMount] = []
     try:
         while len(mounts) < offer.mounts:
-            mounts.append(_mount_of(*await _receive(connection, _ANSWER)))
+            mounts.append(_mount_of(*await packets.receive_within(connection, ANSWER)))
     except (OSError, EOFError, ValueError, HandoverFailed):
         packets.close_all([row.mount.fd for row in mounts])
         raise
@@ -123,12 +111,16 @@ async def give(successor: socket.socket, mounts: Sequence[ServedMount]) -> bool:
         packets.send(successor, wire.offer(wire.Offer(len(mounts))))
         for row in mounts:
             packets.send(successor, wire.mount(_row_of(row)), [row.mount.fd])
-        reply, _ = await _receive(successor, _SERVING)
+        reply, _ = await packets.receive_within(successor, _SERVING)
     except (OSError, EOFError, ValueError) as error:
         _log.error("the younger keeper did not take this node's mounts over: %s", error or "it was too slow")
         _tell(successor, wire.MINE)
         return False
-    return wire.kind_of(reply) == wire.SERVING
+    if wire.kind_of(reply) == wire.SERVING:
+        return True
+    _log.error("the younger keeper answered %r to the offer of this node's mounts, which stay here", reply)
+    _tell(successor, wire.MINE)
+    return False
 
 
 def confirm(successor: socket.socket, mounts: Sequence[ServedMount], succession: Succession) -> None:
@@ -151,69 +143,3 @@ def _row_of(row: ServedMount) -> wire.MountRow:
     version = row.version
     paths = str(version.manifest), str(version.version_dir), str(version.mountpoint)
     return wire.MountRow(version.uid, version.digest, *paths, ready=row.ready)
-
-
-@dataclass(frozen=True)
-class Successor:
-    """A keeper that asked for the mounts."""
-
-    connection: socket.socket
-    protocol: int
-
-
-class Door:
-    """Where other keepers ask, while this one holds the lock. ``younger`` resolves when one comes that goes first."""
-
-    def __init__(self, succession: Succession) -> None:
-        self.younger: asyncio.Future[Successor] = asyncio.get_running_loop().create_future()
-        self._succession = succession
-        self._waiting: list[Successor] = []
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._listener = succession.listen()
-        self._listener.setblocking(False)
-        asyncio.get_running_loop().add_reader(self._listener, self._knock)
-
-    def _knock(self) -> None:
-        try:
-            connection, _ = self._listener.accept()
-        except OSError:  # gone again
-            return
-        task = asyncio.create_task(self._admit(connection))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _admit(self, connection: socket.socket) -> None:
-        connection.settimeout(_ANSWER)  # of sending: a packet finds room, or the other one hangs
-        try:
-            packet, _ = await _receive(connection, _ANSWER)
-            hello = wire.parse_hello(packet)
-            goes_first = self._succession.is_before(hello.identity) and not self.younger.done()
-            packets.send(connection, wire.word(wire.COMING if goes_first else wire.WAIT))
-        except (OSError, EOFError, ValueError, HandoverFailed) as error:
-            _log.warning("a keeper that asked was sent away: %s", error)
-            connection.close()
-            return
-        successor = Successor(connection, hello.protocol)
-        if goes_first:
-            self.younger.set_result(successor)
-        else:
-            self._waiting.append(successor)
-
-    def heir(self) -> Successor | None:
-        """An elder keeper that waits for the end of this one, told that it comes."""
-        while self._waiting:
-            successor = self._waiting.pop()
-            try:
-                packets.send(successor.connection, wire.word(wire.COMING))
-            except OSError:
-                successor.connection.close()
-            else:
-                return successor
-        return None
-
-    def close(self) -> None:
-        """Others are sent to the next holder."""
-        asyncio.get_running_loop().remove_reader(self._listener)
-        self._listener.close()
-        for successor in self._waiting:
-            successor.connection.close()

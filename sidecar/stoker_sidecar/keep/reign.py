@@ -7,7 +7,8 @@ from stoker_sidecar.core.handover_wire import PROTOCOL
 from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.keep.arguments import Settings
 from stoker_sidecar.keep.children import Reaper
-from stoker_sidecar.keep.handover import Door, Inheritance, Successor, confirm, give, inherit
+from stoker_sidecar.keep.door import Door, Successor
+from stoker_sidecar.keep.handover import Inheritance, confirm, give, inherit
 from stoker_sidecar.keep.household import Household, close_mounts
 from stoker_sidecar.keep.probes import answering
 from stoker_sidecar.keep.succession import Succession
