@@ -1,21 +1,33 @@
 """The file that remembers published volumes."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from stoker_api.dataset import MountMode
 from stoker_sidecar.core.publish import Bind, Published, published
 from stoker_sidecar.csi.table import JsonMountTable
 from tests.fakes.csi import DIGEST, UID, FakeVersions, publish_request
 
 
 def record(pod: str = "trainer-0") -> Published:
-    return published(publish_request(pod), Bind(UID, DIGEST, FakeVersions().add(complete=False)))
+    return published(publish_request(pod), Bind(UID, DIGEST, FakeVersions().add(complete=False)), MountMode.OVERLAY)
 
 
 def test_a_record_survives_a_restart(tmp_path: Path) -> None:
     JsonMountTable(tmp_path / "mounts.json").put(record())
     assert JsonMountTable(tmp_path / "mounts.json").all() == (record(),)
+
+
+def test_what_an_agent_before_overlays_remembered_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "mounts.json"
+    JsonMountTable(path).put(record())
+    wire = json.loads(path.read_text())
+    del wire["mounts"][0]["overlay"]
+    path.write_text(json.dumps(wire))
+    assert JsonMountTable(path).all() == (replace(record(), overlay=False),)
 
 
 def test_a_removed_record_is_gone_after_a_restart(tmp_path: Path) -> None:
