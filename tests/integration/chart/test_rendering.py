@@ -137,3 +137,15 @@ def test_a_wrong_value_is_refused_by_name(values: dict[str, Any], word: str) -> 
     done = helm("template", "stoker", str(CHART), "--namespace", NAMESPACE, "--values", "-", stdin=json.dumps(values))
     assert done.returncode != 0
     assert word in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"), [({}, ("Auto", False)), ({"overlay": "Off", "hostPID": True}, ("Off", True))]
+)
+def test_overlays_are_tried_and_other_processes_not_seen_unless_asked_for(
+    values: Mapping[str, Any], expected: tuple[str, bool]
+) -> None:
+    (sidecar,) = of_kind(render({"sidecar": values}), "DaemonSet")
+    pod = sidecar["spec"]["template"]["spec"]
+    (overlay,) = (one["value"] for one in pod["containers"][0]["env"] if one["name"] == "STOKER_OVERLAY")
+    assert (overlay, pod["hostPID"]) == expected
