@@ -63,8 +63,9 @@ def is_dead(row: Mount) -> bool:
     Asked of the FUSE mount, since the overlay itself answers everything but reads. Waits while a live server is slow.
     """
     below = row.source.split(_SEPARATOR)[1]
-    rows = mountinfo.parse(_MOUNTINFO.read_text(errors="surrogateescape"))
-    served = [one.target for one in rows if one.device == below and one.fs_type == device.FS_TYPE]
+    # The last row of a target is what is seen there: a FUSE layer that the overlay itself covers cannot be asked.
+    seen = {one.target: one for one in mountinfo.parse(_MOUNTINFO.read_text(errors="surrogateescape"))}
+    served = [one.target for one in seen.values() if one.device == below and one.fs_type == device.FS_TYPE]
     return not served or device.is_dead(served[0])
 
 

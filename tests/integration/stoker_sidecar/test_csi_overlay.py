@@ -185,6 +185,17 @@ async def test_after_the_whole_sidecar_was_killed_a_pod_on_an_overlay_reads_agai
             assert list((node.folder / "mnt").iterdir()) == []
 
 
+async def test_an_overlay_on_top_of_its_dead_fuse_layer_counts_as_dead_when_the_next_keeper_has_cleaned_up(
+    node: Node,
+) -> None:
+    async with node.keeper(), node.agent(*MODES) as agent:
+        await agent.publisher.publish(node.request)
+        await settle_to(agent, node, MountMode.OVERLAY)
+    async with node.keeper():
+        await eventually(lambda: not any(row.fs_type.startswith("fuse") for row in mounts_below(node.folder / "mnt")))
+        assert mounts.is_dead(node.request.target)
+
+
 async def test_what_a_killed_agent_left_is_taken_off_at_the_next_start(node: Node) -> None:
     async with node.keeper():
         async with node.agent(*MODES) as agent:
