@@ -4,6 +4,7 @@ import shlex
 import socket
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,17 @@ from stoker_api.dataset import Source
 from stoker_api.nodecache import NodeDataset
 from stoker_sidecar.cache.layout import CachePaths, VersionPaths
 from stoker_sidecar.core.credentials import AmbientCredentials, Credentials
-from stoker_sidecar.core.protocol import Configure, Done, Progress, Watch, decode_reply, encode_request
+from stoker_sidecar.core.protocol import (
+    Configure,
+    Done,
+    Progress,
+    Remove,
+    Reply,
+    Request,
+    Watch,
+    decode_reply,
+    encode_request,
+)
 from tests.support.keeper import SECONDS, Keeper, wait_until
 
 # What a keeper needs to run the real fetcher.
@@ -36,11 +47,11 @@ class BareNode:
     keeper: Keeper
     credentials: Credentials = field(default_factory=AmbientCredentials)
 
-    def list_source(self, uid: str, source: Source) -> NodeVersion:
-        """Have the source listed. Nothing is fetched ahead, and nothing is handed out."""
-        row = self._follow(
-            self._dataset(uid, source, listing_id="1"),
-            lambda row: bool((row.get("listing") or {}).get("version")),
+    def list_source(self, uid: str, source: Source, listing: str = "1") -> NodeVersion:
+        """Have the source listed; again for another ``listing``. Nothing is fetched ahead, and nothing is handed out."""
+        row = self._reach(
+            self._dataset(uid, source, listing_id=listing),
+            lambda row: (row.get("listing") or {}).get("id") == listing and bool(row["listing"].get("version")),
         )
         digest = str(row["listing"]["version"])
         folder = CachePaths(self.keeper.folder / "cache").dataset(uid).version(digest)
@@ -48,13 +59,20 @@ class BareNode:
 
     def hand_out(self, version: NodeVersion) -> None:
         """Tell the fetcher that this version is wanted, as a restarted fetcher must be."""
-        with self._connect() as connection, connection.makefile("rb") as lines:
-            connection.sendall(self._configure(self._dataset(version.uid, version.source, version=version.digest)))
-            assert decode_reply(lines.readline())[1] == Done()
+        self._tell(self._configure(self._dataset(version.uid, version.source, version=version.digest)))
+
+    def begin_warming(self, version: NodeVersion) -> None:
+        """Have it fetched in the background, until ``hand_out`` says otherwise."""
+        dataset = self._dataset(version.uid, version.source, version=version.digest, eager=True)
+        self._tell(self._configure(dataset))
+
+    def remove(self, uid: str) -> None:
+        """Forget the dataset and delete what is here of it."""
+        self._tell(Remove(uid))
 
     def warm(self, version: NodeVersion) -> None:
         """Have everything fetched; returns when the version is complete on the disk."""
-        self._follow(
+        self._reach(
             self._dataset(version.uid, version.source, version=version.digest, eager=True),
             lambda row: row["phase"] == "Warm",
         )
@@ -73,16 +91,39 @@ class BareNode:
         """End its FUSE server and mount."""
         self.keeper.call(op="release", uid=version.uid, digest=version.digest)
 
-    def _follow(self, dataset: NodeDataset, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """Configure a dataset and read what the fetcher tells until it tells what is wanted of it."""
-        with self._connect() as connection, connection.makefile("rb") as lines:
-            connection.sendall(self._configure(dataset) + encode_request(2, Watch()))
-            for line in lines:
-                _, reply = decode_reply(line)
-                for row in reply.datasets if isinstance(reply, Progress) else ():
-                    if row["uid"] == dataset.uid and wanted(dict(row)):
-                        return dict(row)
-        raise AssertionError("the fetcher hung up")
+    def _tell(self, request: Request) -> None:
+        assert self._ask(request) == Done()
+
+    def _ask(self, request: Request) -> Reply:
+        """The first reply; asked again when it is a fetcher that ends just now."""
+        replies: list[Reply] = []
+
+        def look() -> bool:
+            with suppress(ConnectionError), self._connect() as connection, connection.makefile("rb") as lines:
+                connection.sendall(encode_request(1, request))
+                replies.extend(decode_reply(line)[1] for line in [lines.readline()] if line)
+            return bool(replies)
+
+        wait_until(look)
+        return replies[0]
+
+    def _reach(self, dataset: NodeDataset, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """Configure a dataset and look what the fetcher tells until it tells what is wanted of it."""
+        self._tell(self._configure(dataset))
+        told: list[dict[str, Any]] = []
+
+        def look() -> bool:
+            told[:] = [row for row in self._progress() if row["uid"] == dataset.uid]
+            return any(map(wanted, told))
+
+        wait_until(look)
+        return told[0]
+
+    def _progress(self) -> list[dict[str, Any]]:
+        """A new watch is answered at once, an old one once a second."""
+        reply = self._ask(Watch())
+        assert isinstance(reply, Progress)
+        return [dict(row) for row in reply.datasets]
 
     def _connect(self) -> socket.socket:
         path = self.keeper.run_dir / "fetcher.sock"
@@ -92,8 +133,8 @@ class BareNode:
         connection.connect(str(path))
         return connection
 
-    def _configure(self, dataset: NodeDataset) -> bytes:
-        return encode_request(1, Configure(dataset.model_dump(mode="json", by_alias=True), self.credentials))
+    def _configure(self, dataset: NodeDataset) -> Configure:
+        return Configure(dataset.model_dump(mode="json", by_alias=True), self.credentials)
 
     def _dataset(self, uid: str, source: Source, **fields: Any) -> NodeDataset:
         return NodeDataset(namespace="ns", name=uid, uid=uid, source=source, **fields)

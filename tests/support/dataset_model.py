@@ -1,0 +1,99 @@
+"""What a mounted version must show and may refuse: plain dictionaries, and a folder that is its source."""
+
+import errno
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from stoker_sidecar.core.spans import chunks_of
+from tests.support.byte_reads import Got
+
+
+class Object(NamedTuple):
+    """``mtime_ns`` tells two contents apart for the source's ETag."""
+
+    data: bytes
+    mtime_ns: int
+
+
+class SourceFolder:
+    """A folder that stands for the store. ``objects``: what is in it now, by path."""
+
+    def __init__(self, folder: Path, files: dict[str, bytes]) -> None:
+        self.folder = folder
+        self.objects: dict[str, Object] = {}
+        self._clock = 1_700_000_000_123_456_789
+        folder.mkdir(parents=True)
+        for path, data in files.items():
+            self.write(path, data)
+
+    def write(self, path: str, data: bytes) -> None:
+        """Later than anything before."""
+        self._clock += 1
+        self.put(path, Object(data, self._clock))
+
+    def put(self, path: str, content: Object) -> None:
+        """Exactly so."""
+        file = self.folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content.data)
+        os.utime(file, ns=(content.mtime_ns, content.mtime_ns))
+        self.objects[path] = content
+
+    def delete(self, path: str) -> None:
+        """No error when it is not there."""
+        (self.folder / path).unlink(missing_ok=True)
+        self.objects.pop(path, None)
+
+
+class VersionModel:
+    """``files``: the version, whatever becomes of the source. Bytes that a reader got stay on this node's disk."""
+
+    def __init__(self, source: SourceFolder) -> None:
+        self._source = source
+        self.files = dict(source.objects)
+        self._here: dict[str, set[int]] = {path: set() for path in self.files}
+
+    @property
+    def folders(self) -> set[str]:
+        """Paths of all folders; the root is the empty one."""
+        return {"" if str(parent) == "." else str(parent) for path in self.files for parent in Path(path).parents}
+
+    def children(self, folder: str) -> list[str]:
+        """Sorted names."""
+        prefix = f"{folder}/" if folder else ""
+        below = (path.removeprefix(prefix) for path in self.files if path.startswith(prefix))
+        return sorted({path.split("/")[0] for path in below})
+
+    def spoilt(self) -> list[str]:
+        """Paths that the source does not have any more as they were."""
+        return [path for path, content in self.files.items() if self._source.objects.get(path) != content]
+
+    def all_is_here(self) -> None:
+        """The version was warmed."""
+        for path, content in self.files.items():
+            self._note(path, 0, len(content.data))
+
+    def check(self, path: str, offset: int, length: int, got: Got, also: frozenset[int] = frozenset()) -> None:
+        """Raise AssertionError unless these are right bytes, whole or ended by an errno that is due. ``also``: allowed errnos."""
+        wanted = self.files[path].data[offset : offset + length]
+        assert got.data == wanted[: len(got.data)], f"wrong bytes of {path} at {offset}"
+        self._note(path, offset, len(got.data))
+        if got.errno:
+            rest = offset + len(got.data)
+            allowed = self._refusals(path, rest, offset + len(wanted) - rest) | also
+            assert got.errno in allowed, f"{path}: {errno.errorcode[got.errno]}, not one of {allowed}"
+        else:
+            assert len(got.data) == len(wanted), f"{path} ends early"
+
+    def _refusals(self, path: str, offset: int, length: int) -> frozenset[int]:
+        """Errnos of bytes that the source cannot give any more. A map's reader is told EFAULT instead."""
+        content = self.files[path]
+        now = self._source.objects.get(path)
+        missing = set(chunks_of(offset, length, len(content.data))) - self._here[path]
+        if now == content or not missing:
+            return frozenset()
+        return frozenset({errno.ENOENT if now is None else errno.ESTALE, errno.EFAULT})
+
+    def _note(self, path: str, offset: int, length: int) -> None:
+        self._here[path].update(chunks_of(offset, length, len(self.files[path].data)))

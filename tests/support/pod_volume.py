@@ -1,0 +1,80 @@
+"""One pod's volume on a node without Kubernetes: the real publisher over real keeper, fetcher and mounts."""
+
+import asyncio
+from collections.abc import Collection
+from pathlib import Path
+
+from stoker_api.dataset import MountMode
+from stoker_sidecar.csi.keeper_client import KeeperClient
+from stoker_sidecar.csi.mounter import Mounter
+from stoker_sidecar.csi.overlays import Overlays
+from stoker_sidecar.csi.publisher import Publisher
+from stoker_sidecar.csi.sources import Sources
+from stoker_sidecar.csi.table import JsonMountTable
+from stoker_sidecar.csi.versions import CacheFolders
+from stoker_sidecar.fs import mounts
+from tests.fakes.csi import Clock, FakePlan, node_dataset, publish_request
+from tests.support.bare_node import BareNode, NodeVersion
+from tests.support.keeper import Keeper
+from tests.support.waiting import eventually_async
+
+
+class PodVolume:
+    """``modes``: what the node can mount. ``close`` when done."""
+
+    def __init__(self, node: BareNode, modes: Collection[MountMode]) -> None:
+        self._node = node
+        self._modes = modes
+        self._runner = asyncio.Runner()
+        self._version: NodeVersion | None = None
+        self.target = node.keeper.folder / "pods" / "pod" / "mount"
+        self._publisher = self._agent()
+
+    @property
+    def mode(self) -> MountMode | None:
+        """Of the top layer; None while nothing is published."""
+        return next((row.mode for row in self._publisher.rows()), None)
+
+    def publish(self, version: NodeVersion) -> None:
+        """Mount it for a pod, as the kubelet asks."""
+        self._version = version
+        self._publisher = self._agent()
+        self._runner.run(self._publisher.publish(publish_request(target=self.target)))
+
+    def unpublish(self) -> None:
+        """The pod is gone."""
+        self._runner.run(self._publisher.unpublish(self.target))
+        assert mounts.layers(self.target) == ()
+
+    def settle(self) -> None:
+        """Swap until it has the best mount, which is not FUSE, as the promoter does at every change."""
+        version = self._version
+        assert version is not None, "publish first"
+
+        async def look() -> bool:
+            return await self._publisher.settle(version.uid, version.digest) and self.mode is not MountMode.FUSE
+
+        self._runner.run(eventually_async(look))
+
+    def restart_agent(self) -> None:
+        """The agent was killed: another one finds what it left."""
+        self._publisher = self._agent()
+        self._runner.run(self._publisher.restore())
+
+    def close(self) -> None:
+        """Unpublish, and end the event loop."""
+        self.unpublish()
+        self._runner.close()
+
+    def _agent(self) -> Publisher:
+        keeper: Keeper = self._node.keeper
+        clock = Clock()
+        plan = FakePlan(clock)
+        if self._version is not None:
+            plan.add(node_dataset(uid=self._version.uid, version=self._version.digest))
+        state: Path = keeper.folder / "state"
+        table = JsonMountTable(state / "mounts.json")
+        overlays = Overlays(state / "metadata", keeper.mount_root, lambda: None)
+        client = KeeperClient(keeper.run_dir / "keeper.sock")
+        mounter = Mounter(Sources(client, overlays, table, keeper.mount_root, self._modes), mounts, table)
+        return Publisher(plan, CacheFolders([keeper.folder / "cache"]), table, mounter, clock=clock)
