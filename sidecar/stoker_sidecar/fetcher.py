@@ -12,6 +12,7 @@ from pathlib import Path
 
 from stoker_api.meta import parse_quantity
 from stoker_sidecar.cache.node import CacheNode, CacheSettings, Surroundings
+from stoker_sidecar.cache.remembered import Remembered
 from stoker_sidecar.cache.scrub import ScrubSettings
 from stoker_sidecar.cache.server import Server
 from stoker_sidecar.cache.workers import WorkerPool, default_workers
@@ -37,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     lifeline = Lifeline(options.lifeline_fd)
     lifeline.wait_to_begin()
     try:
-        asyncio.run(_run(options.socket, _settings(options), options.workers, lifeline))
+        asyncio.run(_run(options, _settings(options), lifeline))
     except CacheDiskFailed as error:
         _log.error("%s", error.message)
         return 1
@@ -95,6 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--sts-endpoint", default=None, help="URL of STS for web identity (default: the region's)")
     parser.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"))
     parser.add_argument("--lifeline-fd", type=int, help="the line to the keeper that started this process")
+    parser.add_argument("--memory-fd", type=int, help="memory that outlives this process, for what it was told")
     _add_pipeline_options(parser)
     return parser
 
@@ -172,19 +174,19 @@ def _settings(options: argparse.Namespace) -> CacheSettings:
     )
 
 
-async def _run(socket: Path, settings: CacheSettings, workers: int, lifeline: Lifeline) -> None:
+async def _run(options: argparse.Namespace, settings: CacheSettings, lifeline: Lifeline) -> None:
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(_DISK_THREADS, thread_name_prefix="disk"))
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    pool = WorkerPool(workers, settings.connection, loop.time)
-    node = CacheNode(settings, Surroundings(fetcher=pool) if workers else None)
+    pool = WorkerPool(options.workers, settings.connection, loop.time)
+    node = CacheNode(settings, Surroundings(fetcher=pool) if options.workers else None)
     await node.open()
     await pool.open()
-    server = Server(node, socket)
+    server = Server(node, options.socket, Remembered(options.memory_fd))
     await server.start()
-    _log.info("serving %s, cache in %s", socket, ", ".join(map(str, settings.folders)))
+    _log.info("serving %s, cache in %s", options.socket, ", ".join(map(str, settings.folders)))
     beating = asyncio.create_task(lifeline.beat_for_ever())
     await stop.wait()
     beating.cancel()

@@ -63,13 +63,18 @@ class FetcherProcess:
 
 
 @asynccontextmanager
-async def fetcher_process(root: Path, *options: str) -> AsyncIterator[FetcherProcess]:
-    """Start one on the cache folder ``root``, with more command line ``options``; ended by SIGTERM, with exit code 0, unless it was killed."""
+async def fetcher_process(root: Path, *options: str, memory: int | None = None) -> AsyncIterator[FetcherProcess]:
+    """Start one on the cache folder ``root``, with more command line ``options``; ended by SIGTERM, with exit code 0, unless it was killed.
+
+    ``memory``: descriptor of the memory that one fetcher leaves to the next.
+    """
     socket = root.parent / "fetcher.sock"
     socket.unlink(missing_ok=True)
     words = ["-m", "stoker_sidecar.fetcher", "--socket", str(socket), "--root", str(root), "--floor-share", "0"]
+    fds = () if memory is None else (memory,)
+    words += [f"--memory-fd={fd}" for fd in fds]
     process = await asyncio.create_subprocess_exec(
-        sys.executable, *words, *options, env=os.environ | {"PYTHONWARNINGS": "default"}
+        sys.executable, *words, *options, env=os.environ | {"PYTHONWARNINGS": "default"}, pass_fds=fds
     )
     reader, writer = await eventually_async(lambda: _connected(socket))
     fetcher = FetcherProcess(process, reader, writer)

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from stoker_sidecar.cache.node import CacheNode
+from stoker_sidecar.cache.remembered import Remembered
 from stoker_sidecar.core.protocol import (
     MAX_LINE,
     Configure,
@@ -34,9 +35,14 @@ class Server:
     """``start``, then ``close``."""
 
     def __init__(
-        self, node: CacheNode, path: Path, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+        self,
+        node: CacheNode,
+        path: Path,
+        remembered: Remembered,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         self._node = node
+        self._remembered = remembered
         self._path = path
         self._sleep = sleep
         self._server: asyncio.Server | None = None
@@ -44,13 +50,19 @@ class Server:
         self._looking: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Listen; a socket that an earlier process left is replaced."""
+        """Take up what an earlier process was told, then listen; a socket that it left is replaced."""
+        await asyncio.gather(*map(self._take_up, self._remembered.requests))
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._path.unlink(missing_ok=True)
         self._server = await asyncio.start_unix_server(self._connected, self._path, limit=MAX_LINE)
         # Agent and file-system servers run under other users in the same pod; the folder is private to the pod.
         os.chmod(self._path, 0o666)  # noqa: PTH101 -- Path.chmod follows the same call
         self._looking = asyncio.create_task(self._look_after())
+
+    async def _take_up(self, request: Configure) -> None:
+        reply = await self._answer(request)
+        if isinstance(reply, Failed):
+            _log.error("a dataset that an earlier fetcher served waits for the agent: %s", reply.message)
 
     async def close(self) -> None:
         """Stop listening, end all connections."""
@@ -108,8 +120,10 @@ class Server:
                 return await self._node.read(request)
             case Configure():
                 await self._node.configure(request)
+                self._remembered.configured(request)
             case Remove(uid):
                 await self._node.remove(uid)
+                self._remembered.removed(uid)
         return Done()
 
     async def _look_after(self) -> None:

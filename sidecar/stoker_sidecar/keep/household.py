@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
@@ -35,7 +36,9 @@ class Household:
         options = ["--socket", str(settings.fetcher_socket)]
         options += [word for folder in settings.cache for word in ("--root", str(folder))]
         options += ["--log-level", settings.log_level]
-        fetcher = Start([*settings.fetcher_command, *options], settings.run_as)
+        # What it was told, credentials too, for its successor: never on a disk, gone with this keeper.
+        self._memory = os.memfd_create("stoker-fetcher")
+        fetcher = Start([*settings.fetcher_command, *options], settings.run_as, {"--memory-fd": self._memory})
         agent = Start(settings.agent_command)
         self._agent = Child("agent", reaper, lambda: agent) if settings.agent_command else None
         self._fetcher = Child("fetcher", reaper, lambda: fetcher, PROMPT) if settings.fetcher_command else None
@@ -101,6 +104,9 @@ class Household:
         await self._servers.nursery.stop()
         if self._fetcher is not None:
             await self._fetcher.stop(_FETCHER_GRACE)
+        if self._memory >= 0:
+            os.close(self._memory)
+            self._memory = -1
 
 
 def close_mounts(mounts: list[ServedMount]) -> None:

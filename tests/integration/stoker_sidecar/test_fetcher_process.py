@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,19 @@ async def test_killed_in_the_middle_it_goes_on_and_fetches_no_finished_file_agai
         await fetcher.reach(lambda s: s.phase is NodePhase.WARM)
     assert _tree(root, digest) == FILES
     assert finished.isdisjoint(s3.gets(bucket)[asked_before:])
+
+
+async def test_after_a_kill_it_brings_missing_bytes_before_anyone_has_told_it_of_the_dataset(
+    s3: S3Server, tmp_path: Path
+) -> None:
+    root, bucket = tmp_path / "cache", await _bucket(s3, {"a": b"x"})
+    with os.fdopen(os.memfd_create("told")) as memory:
+        async with fetcher_process(root, memory=memory.fileno()) as fetcher:
+            digest = await _list(fetcher, _dataset(s3, bucket))
+            await _configure(fetcher, _dataset(s3, bucket, version=digest))
+            await fetcher.kill()
+        async with fetcher_process(root, memory=memory.fileno()) as fetcher:
+            assert isinstance(await fetcher.ask(Read(UID, digest, _ino(root, digest, "a"), 0, 1)), ReadDone)
 
 
 async def test_warm_up_asks_for_each_object_once(s3: S3Server, fetcher: FetcherProcess, tmp_path: Path) -> None:
