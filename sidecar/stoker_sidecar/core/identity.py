@@ -3,7 +3,7 @@
 import base64
 import binascii
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from stoker_api import names
@@ -79,9 +79,12 @@ def role_arn(namespace: str, name: str, account: Mapping[str, Any]) -> str | Unu
     )
 
 
-def renew_at(issued: datetime, expires: datetime, share: float = RENEW_SHARE) -> datetime:
-    """When a token that lives from ``issued`` to ``expires`` should be renewed."""
-    return issued + timedelta(seconds=(expires - issued).total_seconds() * share)
+def renew_after(now: datetime, expires: datetime, asked: float, share: float = RENEW_SHARE) -> float:
+    """Seconds until a token should be renewed. ``expires``: by the server's clock; ``asked``: seconds that it should live.
+
+    ``now`` is this node's clock: what it adds to ``asked`` is its own error.
+    """
+    return min((expires - now).total_seconds(), asked) * share
 
 
 def _text(value: str) -> str:

@@ -27,9 +27,11 @@ def judge(etag: str, md5: str, crc: int, noted: int | None, *, proven: bool) -> 
 
 
 def is_due(now: float, scrubbed_at: float | None, complete_at: float, interval: float) -> bool:
-    """Seconds. ``scrubbed_at``: end of the last pass, None when there was none; ``interval``: 0 for never."""
+    """Seconds since 1970. ``scrubbed_at``: end of the last pass, None when there was none; ``interval``: 0 for never.
+
+    A date that lies in the future was written before the clock was put back, and tells nothing.
+    """
     if interval <= 0:
         return False
-    if scrubbed_at is None:
-        return now - complete_at >= interval * _FIRST
-    return now - scrubbed_at >= interval
+    age, patience = (now - complete_at, interval * _FIRST) if scrubbed_at is None else (now - scrubbed_at, interval)
+    return not 0 <= age < patience

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -31,21 +32,28 @@ _REFUSED = frozenset({Reason.INVALID_CREDENTIALS, Reason.ACCESS_DENIED})
 
 @dataclass(frozen=True)
 class _Read:
-    """One dataset's last reading; ``at`` and ``renew`` are the wall clock's."""
+    """One dataset's last reading; ``at`` and ``renew`` in seconds of a clock that nobody sets."""
 
     source: tuple[str, Reference | None]
     credentials: Credentials
-    at: datetime
-    renew: datetime | None = None
+    at: float
+    renew: float | None = None
 
 
 class CredentialReader:
-    """Fills ``plan.credentials``. ``clock`` is UTC."""
+    """Fills ``plan.credentials``. ``clock`` counts seconds; ``today`` is the wall clock, only ever compared with a server's."""
 
-    def __init__(self, kube: Kube, plan: NodePlan, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(
+        self,
+        kube: Kube,
+        plan: NodePlan,
+        clock: Callable[[], float] = time.monotonic,
+        today: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
         self._kube = kube
         self._plan = plan
         self._clock = clock
+        self._today = today
         self._read: dict[str, _Read] = {}
 
     async def run(self) -> None:
@@ -67,7 +75,7 @@ class CredentialReader:
             return True
         if isinstance(read.credentials, AmbientCredentials):
             return False
-        age = (self._clock() - read.at).total_seconds()
+        age = self._clock() - read.at
         row = self._plan.status_of(dataset.uid)
         refused = row is not None and row.error is not None and row.error.reason in _REFUSED
         soon = refused or isinstance(read.credentials, UnusableCredentials)
@@ -118,7 +126,8 @@ class CredentialReader:
         except Forbidden:
             return _Read(source, identity.service_account_forbidden(namespace, name), now)
         credentials = WebIdentityCredentials(role, token, expires.isoformat().replace("+00:00", "Z"))
-        return _Read(source, credentials, now, identity.renew_at(now, expires))
+        renew = now + identity.renew_after(self._today(), expires, TOKEN_SECONDS)
+        return _Read(source, credentials, now, renew)
 
     async def _token(self, namespace: str, name: str) -> tuple[str, datetime]:
         spec = {"audiences": [names.WEB_IDENTITY_AUDIENCE], "expirationSeconds": TOKEN_SECONDS}
@@ -130,7 +139,7 @@ def _source(dataset: NodeDataset) -> tuple[str, Reference | None]:
     return dataset.namespace, dataset.source.credentials
 
 
-def _still_good(before: _Read | None, role: str, now: datetime) -> bool:
+def _still_good(before: _Read | None, role: str, now: float) -> bool:
     return (
         before is not None
         and before.renew is not None

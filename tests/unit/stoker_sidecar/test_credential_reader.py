@@ -35,14 +35,15 @@ WEB_IDENTITY = Credentials(service_account="trainer")
 
 
 class Bench:
-    """A reader over an API server in memory, with a clock that the test moves."""
+    """A reader over an API server in memory, with clocks that the test moves."""
 
     def __init__(self) -> None:
+        self.seconds = 0.0
         self.kube = FakeKube()
         self.plan = NodePlan()
         self.now = START
         self.tokens = 0
-        self.reader = CredentialReader(self.kube, self.plan, lambda: self.now)
+        self.reader = CredentialReader(self.kube, self.plan, lambda: self.seconds, lambda: self.now)
         self.kube.subresource_answers[("serviceaccounts", "token")] = self._token
 
     def want(self, credentials: Credentials | None, error: NodeError | None = None) -> None:
@@ -58,7 +59,14 @@ class Bench:
         body: Object = {"metadata": {"name": "s3", "namespace": "vision"}, "data": encoded}
         await self.kube.apply(SECRETS, body, field_manager="test")
 
+    async def put_service_account(self) -> None:
+        annotations = {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/reader"}
+        account = {"metadata": {"name": "trainer", "namespace": "vision", "annotations": annotations}}
+        await self.kube.create(SERVICE_ACCOUNTS, account)
+        self.want(WEB_IDENTITY)
+
     async def read(self, after: float = 0.0) -> object:
+        self.seconds += after
         self.now += timedelta(seconds=after)
         await self.reader.read_due()
         return self.plan.credentials.get("u1")
@@ -93,6 +101,15 @@ async def test_a_rotated_secret_is_taken_over_within_a_minute(bench: Bench) -> N
     await bench.put_secret("two")
     assert await bench.read(after=READ_AGAIN_SECONDS - 1) == StaticCredentials("id", "one")
     assert await bench.read(after=1) == StaticCredentials("id", "two")
+
+
+async def test_a_rotated_secret_is_taken_over_although_the_clock_was_put_back(bench: Bench) -> None:
+    await bench.put_secret("one")
+    bench.want(SECRET)
+    await bench.read()
+    await bench.put_secret("two")
+    bench.now -= timedelta(days=300)
+    assert await bench.read(after=READ_AGAIN_SECONDS) == StaticCredentials("id", "two")
 
 
 async def test_a_secret_that_the_store_refuses_is_read_again_soon(bench: Bench) -> None:
@@ -138,16 +155,22 @@ async def test_an_outage_leaves_the_keys_that_were_read(bench: Bench) -> None:
 
 
 async def test_web_identity_asks_for_a_token_and_renews_it_in_time(bench: Bench) -> None:
-    annotations = {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/reader"}
-    account = {"metadata": {"name": "trainer", "namespace": "vision", "annotations": annotations}}
-    await bench.kube.create(SERVICE_ACCOUNTS, account)
-    bench.want(WEB_IDENTITY)
+    await bench.put_service_account()
     first = await bench.read()
     assert first == WebIdentityCredentials(
         "arn:aws:iam::1:role/reader", "trainer-sts.amazonaws.com-1", "2026-01-01T01:00:00Z"
     )
     assert await bench.read(after=47 * 60) == first
     renewed = await bench.read(after=60)
+    assert isinstance(renewed, WebIdentityCredentials)
+    assert renewed.token == "trainer-sts.amazonaws.com-2"
+
+
+async def test_a_token_is_renewed_in_time_although_the_clock_was_put_back(bench: Bench) -> None:
+    await bench.put_service_account()
+    await bench.read()
+    bench.now -= timedelta(days=300)
+    renewed = await bench.read(after=48 * 60)
     assert isinstance(renewed, WebIdentityCredentials)
     assert renewed.token == "trainer-sts.amazonaws.com-2"
 

@@ -3,6 +3,8 @@
 import base64
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from stoker_api.names import Reason
 from stoker_sidecar.core import identity
 from stoker_sidecar.core.credentials import StaticCredentials, UnusableCredentials
@@ -55,6 +57,12 @@ def test_a_service_account_without_a_role_is_told_the_annotation() -> None:
     assert "eks.amazonaws.com/role-arn=arn:aws:iam::" in found.message
 
 
-def test_a_token_is_renewed_at_four_fifths_of_its_life() -> None:
+@pytest.mark.parametrize(
+    ("clock_error", "after"),
+    [(0, 48 * 60), (-7200, 48 * 60), (1800, 24 * 60)],
+    ids=["right", "two hours behind", "half an hour ahead"],
+)
+def test_a_token_is_renewed_at_four_fifths_of_its_life_or_before(clock_error: int, after: float) -> None:
     issued = datetime(2026, 1, 1, tzinfo=UTC)
-    assert identity.renew_at(issued, issued + timedelta(hours=1)) == issued + timedelta(minutes=48)
+    now = issued + timedelta(seconds=clock_error)
+    assert identity.renew_after(now, issued + timedelta(hours=1), 3600) == after

@@ -53,6 +53,8 @@ def test_a_file_whose_md5_is_its_etag_is_always_good(crc: int, proven: bool) -> 
         (WEEK, 1.0, WEEK, False),
         (WEEK + 1, 1.0, WEEK, True),
         (WEEK * 9, None, 0.0, False),
+        (WEEK, WEEK + 1, WEEK, True),  # the clock was put back since
+        (-1.0, None, WEEK, True),
     ],
 )
 def test_the_first_pass_comes_after_a_day_and_then_one_a_week(
