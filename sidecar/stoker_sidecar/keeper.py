@@ -11,6 +11,7 @@ from pathlib import Path
 from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.keep.arguments import Settings, parse
 from stoker_sidecar.keep.children import Reaper
+from stoker_sidecar.keep.oom import end_one_process_at_a_time
 from stoker_sidecar.keep.reign import Reign
 from stoker_sidecar.keep.spawn import adopt_orphans
 
@@ -45,6 +46,7 @@ async def run(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     _prepare_folders(settings)
+    end_one_process_at_a_time()
     reaper = Reaper()
     reaper.install()
     adopt_orphans()
