@@ -1,4 +1,4 @@
-"""`python -m bench run [WORKLOAD ...]`: measures, prints tables and bars, writes JSON and, when asked, docs/PERFORMANCE.md."""
+"""`python -m bench run [WORKLOAD ...]` measures, prints tables and bars, writes JSON; `page` writes docs/PERFORMANCE.md of such runs."""
 
 import argparse
 import contextlib
@@ -9,17 +9,17 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
-from bench.bars import judge, reasons
+from bench.bars import Reason, judge, reasons
 from bench.bed import Bed
 from bench.errors import BenchError, UsageError
 from bench.machine import describe
 from bench.page import bars_table, markdown
 from bench.plot import curves, draw
-from bench.report import Report, Row, columns, table, to_json
+from bench.report import Report, Row, columns, combined, from_json, table, to_json
 from bench.scale import scale
 from bench.server import S3Server
 from bench.workloads import (
@@ -62,7 +62,12 @@ _RESULTS = Path(__file__).parent / "results" / "latest.json"
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    run = parser.add_subparsers(dest="command", required=True).add_parser("run", help="measure and print a table")
+    commands = parser.add_subparsers(dest="command", required=True)
+    page = commands.add_parser("page", help="write the page of runs that were measured one after the other")
+    page.add_argument("results", nargs="+", type=Path, metavar="JSON", help="what runs wrote with --json")
+    page.add_argument("--write", type=Path, metavar="PAGE", required=True, help="such as docs/PERFORMANCE.md")
+    page.set_defaults(act=_page)
+    run = commands.add_parser("run", help="measure and print a table")
     run.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=f"of {', '.join(_WORKLOADS)}; default: all")
     size = run.add_mutually_exclusive_group()
     size.add_argument("--quick", dest="scale", action="store_const", const="quick", help="a little, once: a smoke test")
@@ -79,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--data-dir", type=Path, default=Path("/dev/shm"), help="the server's, on tmpfs (default %(default)s)"
     )
-    run.set_defaults(scale="default")
+    run.set_defaults(act=_run, scale="default")
     return parser
 
 
@@ -123,13 +128,34 @@ def _run(options: argparse.Namespace) -> None:
     report = Report(_command(options), machine, _measure(options))
     options.json.parent.mkdir(parents=True, exist_ok=True)
     options.json.write_text(to_json(report))
-    explained, verdicts = reasons(tomllib.loads(_REASONS.read_text())), judge(report.rows)
-    print(table(report))
-    if verdicts:
-        print("\n".join(["", *columns(bars_table(verdicts, explained))]))
+    _show(report)
     if options.write is not None:
-        picture = _draw(report, options.write)
-        options.write.write_text(markdown(report, verdicts, explained, picture))
+        _write(report, options.write)
+
+
+def _page(options: argparse.Namespace) -> None:
+    try:
+        report = combined([from_json(result.read_text()) for result in options.results])
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise UsageError(
+            f"what `run --json` wrote was expected in {', '.join(map(str, options.results))}: {error!r}"
+        ) from error
+    _show(report)
+    _write(report, options.write)
+
+
+def _show(report: Report) -> None:
+    print(table(report))
+    if verdicts := judge(report.rows):
+        print("\n".join(["", *columns(bars_table(verdicts, _reasons()))]))
+
+
+def _write(report: Report, page: Path) -> None:
+    page.write_text(markdown(report, judge(report.rows), _reasons(), _draw(report, page)))
+
+
+def _reasons() -> Mapping[str, Reason]:
+    return reasons(tomllib.loads(_REASONS.read_text()))
 
 
 def _draw(report: Report, page: Path) -> str:
@@ -158,7 +184,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupted)
     try:
-        _run(options)
+        options.act(options)
     except (BenchError, HarnessError, SidecarError) as error:
         print(error, file=sys.stderr)
         return 1

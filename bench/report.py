@@ -164,6 +164,14 @@ def from_json(text: str) -> Report:
     return Report(wire["command"], Machine(**wire["machine"]), rows)
 
 
+def combined(reports: Sequence[Report]) -> Report:
+    """Runs of different workloads as one; of a workload that several measured, the last. The busiest machine speaks for all."""
+    latest = {workload: rows for report in reports for workload, rows in sections(report.rows).items()}
+    rows = tuple(row for workload in TITLES if workload in latest for row in latest[workload])
+    busiest = max((report.machine for report in reports), key=lambda machine: machine.load_before)
+    return Report("`, `".join(report.command for report in reports), busiest, rows)
+
+
 def conditions(machine: Machine) -> list[str]:
     """Sentences on the machine, and on who else used it."""
     facts = (

@@ -9,6 +9,7 @@ from bench.report import (
     Machine,
     Report,
     Row,
+    combined,
     cost_in_words,
     from_json,
     number,
@@ -138,3 +139,19 @@ def test_the_picture_stands_with_the_training() -> None:
     rows = (Row("gpus", "1 GPU, epoch 1", "native", "images/s", (1.0,)),)
     text = markdown(Report("c", IDLE, rows), [], {}, "img/gpus.svg")
     assert "](img/gpus.svg)" in text.partition("## Training")[2]
+
+
+def test_of_a_workload_that_two_runs_measured_the_later_counts() -> None:
+    again = Row("B1", "1 reader", "native", "files/s", (2000.0,), "native")
+    other = Row("B5", "walk", "native", "entries/s", (5.0,), "native")
+    runs = (Report("first", IDLE, (NATIVE, OURS)), Report("second", IDLE, (other,)), Report("third", IDLE, (again,)))
+    assert combined(runs).rows == (again, other)
+
+
+def test_runs_on_a_busy_machine_are_not_hidden_by_idle_ones() -> None:
+    assert combined((report(BUSY), report(IDLE))).machine == BUSY
+
+
+def test_the_page_of_several_runs_names_each_command() -> None:
+    both = combined((Report("one", IDLE, (NATIVE,)), Report("two", IDLE, (OURS,))))
+    assert "command `one`, `two`:" in markdown(both, (), {}, "")
