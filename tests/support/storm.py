@@ -47,4 +47,4 @@ def kind_of(pid: int) -> str:
         name = Path(f"/proc/{pid}/comm").read_text().strip()
     except (FileNotFoundError, ProcessLookupError):
         return ""
-    return name if name == "stoker-fs" else next((word for word in words if word.startswith("stoker_")), name)
+    return name if name.startswith("stoker-") else next((word for word in words if word.startswith("stoker_")), name)

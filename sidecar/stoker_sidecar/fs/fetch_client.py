@@ -14,7 +14,7 @@ from stoker_sidecar.errors import FsError, ProtocolError
 
 _log = logging.getLogger("stoker.fs")
 _FIRST_PAUSE = 0.02
-_LONGEST_PAUSE = 1.0
+_LONGEST_PAUSE = 0.05  # a fork of a fetcher takes 0.1 s; a try costs some microseconds
 # A restarted fetcher knows a dataset again as soon as the agent has told it; until then it answers EAGAIN.
 _AGAIN_PAUSE = 0.1
 # The fetcher itself gives a request up in well under a minute; beyond this the fetcher is what does not work.

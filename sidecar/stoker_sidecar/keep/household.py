@@ -13,9 +13,10 @@ from stoker_sidecar.keep.arguments import Settings
 from stoker_sidecar.keep.children import Child, Reaper
 from stoker_sidecar.keep.control import ControlSocket
 from stoker_sidecar.keep.device import clear_dead_mounts, close_mount, open_mount
+from stoker_sidecar.keep.nursery import FETCHERS, Nursery
 from stoker_sidecar.keep.restarts import PROMPT
 from stoker_sidecar.keep.servers import FsServers, ServedMount
-from stoker_sidecar.keep.spawn import Start
+from stoker_sidecar.keep.spawn import Start, execute
 
 _log = logging.getLogger("stoker.keeper")
 # Together below the 30 s that a kubelet grants by default.
@@ -23,6 +24,8 @@ _AGENT_GRACE = 12.0
 _FETCHER_GRACE = 6.0
 # Imports take a second on a quiet machine. Who is not ready by then makes the gap of a hand-over longer, no more.
 _READY_WITHIN = 15.0
+# For the fetcher's nursery at the start, so that even the first fetcher shares its memory. Beyond, it is started without.
+_NURSERY_WITHIN = 5.0
 
 
 class Household:
@@ -41,14 +44,22 @@ class Household:
         fetcher = Start([*settings.fetcher_command, *options], settings.run_as, {"--memory-fd": self._memory})
         agent = Start(settings.agent_command)
         self._agent = Child("agent", reaper, lambda: agent) if settings.agent_command else None
-        self._fetcher = Child("fetcher", reaper, lambda: fetcher, PROMPT) if settings.fetcher_command else None
+        self._fetcher, self._nursery = None, None
+        if settings.fetcher_command[: len(FETCHERS.program)] == FETCHERS.program:
+            self._nursery = Nursery(FETCHERS, reaper, settings.run_as)
+        if settings.fetcher_command:
+            spawn = self._nursery.spawn if self._nursery is not None else execute
+            self._fetcher = Child("fetcher", reaper, lambda: fetcher, PROMPT, spawn=spawn)
 
     async def make_ready(self) -> None:
         """Start what takes long to import, and let it wait: so that another keeper's readers hardly notice the change."""
         children = [child for child in (self._agent, self._fetcher) if child is not None]
-        for child in children:
-            child.make_ready()
         self._servers.nursery.begin()
+        if self._agent is not None:
+            self._agent.make_ready()
+        await self._fetcher_can_be_forked()
+        if self._fetcher is not None:
+            self._fetcher.make_ready()
         waits = [child.ready.wait() for child in (*children, self._servers.nursery.child)]
         with suppress(TimeoutError):
             await asyncio.wait_for(asyncio.gather(*waits), _READY_WITHIN)
@@ -66,12 +77,20 @@ class Household:
         """Start everything else. Raises OSError: then ``drop``."""
         control = ControlSocket(self._servers, self._rows, self._settings.mount_root)
         self._listening = await control.listen(self._settings.keeper_socket)
-        for child in (self._fetcher, self._agent):
-            if child is not None:
-                child.begin()
+        if self._agent is not None:
+            self._agent.begin()
+        await self._fetcher_can_be_forked()
+        if self._fetcher is not None:
+            self._fetcher.begin()
+
+    async def _fetcher_can_be_forked(self) -> None:
+        if self._nursery is not None:
+            self._nursery.begin()
+            await self._nursery.until_ready(_NURSERY_WITHIN)
 
     def _rows(self) -> list[dict[str, Any]]:
-        children = (self._agent, self._fetcher, self._servers.nursery.child)
+        nursery = self._nursery.child if self._nursery is not None else None
+        children = (self._agent, self._fetcher, self._servers.nursery.child, nursery)
         return [
             {"name": child.name, "pid": child.pid, "restarts": child.history.restarts}
             for child in children
@@ -102,6 +121,8 @@ class Household:
         if self._agent is not None:
             await self._agent.stop(_AGENT_GRACE)
         await self._servers.nursery.stop()
+        if self._nursery is not None:
+            await self._nursery.stop()
         if self._fetcher is not None:
             await self._fetcher.stop(_FETCHER_GRACE)
         if self._memory >= 0:

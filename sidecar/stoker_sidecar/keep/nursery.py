@@ -1,8 +1,11 @@
-"""The keeper's side of the nursery: has FUSE servers forked where all is imported already, or starts them the slow way."""
+"""The keeper's side of a nursery: has processes forked where all is imported already, or starts them the slow way."""
 
+import asyncio
 import logging
 import socket
 import sys
+from contextlib import suppress
+from dataclasses import dataclass
 
 from stoker_sidecar.keep import packets
 from stoker_sidecar.keep.children import Child, Reaper
@@ -10,20 +13,40 @@ from stoker_sidecar.keep.restarts import Policy
 from stoker_sidecar.keep.spawn import Start, execute
 
 _log = logging.getLogger("stoker.keeper")
-_SERVER = [sys.executable, "-m", "stoker_sidecar.fs.server"]
-_NURSERY = [sys.executable, "-m", "stoker_sidecar.fs.nursery"]
-# A fork takes 2 ms; beyond this the nursery hangs, and the slow way (0.3 s) is the faster one. The keeper waits meanwhile.
+# A fork takes 2 ms; beyond this the nursery hangs, and the slow way (0.3 s and more) is the faster one. The keeper waits meanwhile.
 _PATIENCE = 0.5
 # Comes back at once, and waits for orders in silence.
 _POLICY = Policy(stable_after=0.05, longest_delay=5.0, at_once=20, from_ready=True)
 
 
-class Nursery:
-    """Starts FUSE servers (``spawn``), in milliseconds while the nursery process lives, else in the time that Python takes."""
+@dataclass(frozen=True)
+class Kind:
+    """What a nursery forks. ``program``: how the same is started without it; ``nursery``: how the nursery is."""
 
-    def __init__(self, reaper: Reaper, uid: int | None) -> None:
+    name: str
+    program: tuple[str, ...]
+    nursery: tuple[str, ...]
+
+
+SERVERS = Kind(
+    "nursery",
+    (sys.executable, "-m", "stoker_sidecar.fs.server"),
+    (sys.executable, "-m", "stoker_sidecar.fs.nursery"),
+)
+FETCHERS = Kind(
+    "fetcher nursery",
+    (sys.executable, "-m", "stoker_sidecar.fetcher"),
+    (sys.executable, "-m", "stoker_sidecar.fetcher_nursery"),
+)
+
+
+class Nursery:
+    """Starts processes of one kind (``spawn``): in milliseconds while the nursery lives, else in the time that Python takes."""
+
+    def __init__(self, kind: Kind, reaper: Reaper, uid: int | None) -> None:
+        self._kind = kind
         self._uid = uid
-        self._child = Child("nursery", reaper, self._prepare, _POLICY, on_ready=self._is_ready)
+        self._child = Child(kind.name, reaper, self._prepare, _POLICY, on_ready=self._is_ready)
         self._ours: socket.socket | None = None
         self._theirs: socket.socket | None = None
         self._ready = False
@@ -37,7 +60,7 @@ class Nursery:
         self._close()
         self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._ours.settimeout(_PATIENCE)
-        return Start(_NURSERY, self._uid, {"--orders-fd": self._theirs.fileno()})
+        return Start(self._kind.nursery, self._uid, {"--orders-fd": self._theirs.fileno()})
 
     def _is_ready(self) -> None:
         if self._theirs is not None:
@@ -50,34 +73,41 @@ class Nursery:
             if end is not None:
                 end.close()
 
-    @staticmethod
-    def start(arguments: list[str], uid: int | None, fds: dict[str, int]) -> Start:
-        """A FUSE server."""
-        return Start([*_SERVER, *arguments], uid, fds)
+    def start(self, arguments: list[str], uid: int | None, fds: dict[str, int]) -> Start:
+        """One that ``spawn`` can have forked."""
+        return Start([*self._kind.program, *arguments], uid, fds)
 
     def spawn(self, start: Start) -> int:
-        """Start a server; its pid, which is a child of the keeper. Raises OSError and subprocess.SubprocessError."""
+        """Start one; its pid, which is a child of the keeper. Raises OSError and subprocess.SubprocessError."""
         if self._ready and self._ours is not None:
             try:
                 return self._order(self._ours, start)
             except (OSError, EOFError, ValueError, KeyError) as error:
-                _log.warning("the nursery does not work (%s): a server is started without it", error or "no answer")
+                _log.warning(
+                    "the %s does not work (%s): a process is started without it",
+                    self._kind.name,
+                    error or "no answer",
+                )
                 self._ready = False
                 self._child.kill()
         return execute(start)
 
-    @staticmethod
-    def _order(connection: socket.socket, start: Start) -> int:
-        order = {"arguments": list(start.command[len(_SERVER) :]), "flags": list(start.fds)}
+    def _order(self, connection: socket.socket, start: Start) -> int:
+        order = {"arguments": list(start.command[len(self._kind.program) :]), "flags": list(start.fds)}
         packets.send(connection, order, list(start.fds.values()))
         reply, _ = packets.receive(connection)
         return int(reply["pid"])
 
     def begin(self) -> None:
-        """Start it; servers may be asked for at once."""
+        """Start it; processes may be asked for at once."""
         self._child.begin()
 
+    async def until_ready(self, seconds: float) -> None:
+        """Return when it has imported everything, at the latest after so long."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._child.ready.wait(), seconds)
+
     async def stop(self) -> None:
-        """End it; the servers that it started go on."""
+        """End it; the processes that it started go on."""
         await self._child.stop(grace=0)
         self._close()

@@ -12,7 +12,7 @@ from pathlib import Path
 from stoker_sidecar.errors import MountError, ServeError
 from stoker_sidecar.keep.children import Child, Reaper
 from stoker_sidecar.keep.device import FuseMount, close_mount, open_mount
-from stoker_sidecar.keep.nursery import Nursery
+from stoker_sidecar.keep.nursery import SERVERS, Nursery
 from stoker_sidecar.keep.restarts import QUICK
 from stoker_sidecar.keep.spawn import Start, end
 
@@ -64,7 +64,7 @@ class FsServers:
         log_level: str,
         mount: Callable[[Path], FuseMount] = open_mount,
     ) -> None:
-        self.nursery = Nursery(reaper, run_as)
+        self.nursery = Nursery(SERVERS, reaper, run_as)
         self._reaper = reaper
         self._fetcher_socket = fetcher_socket
         self._run_as = run_as
