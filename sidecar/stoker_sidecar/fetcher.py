@@ -23,6 +23,7 @@ from stoker_sidecar.core.lanes import Bounds
 from stoker_sidecar.errors import CacheDiskFailed
 from stoker_sidecar.keep.lifeline import Lifeline
 from stoker_sidecar.store.connection import ConnectionSettings
+from stoker_sidecar.worker_nursery import WorkerNursery
 
 _log = logging.getLogger("stoker.fetcher")
 # Threads that write to the disk: enough to keep it busy, few enough that their memory does not matter.
@@ -37,8 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
     lifeline = Lifeline(options.lifeline_fd)
     lifeline.wait_to_begin()
+    nursery = WorkerNursery([fd for fd in (options.lifeline_fd, options.memory_fd) if fd is not None])
     try:
-        asyncio.run(_run(options, _settings(options), lifeline))
+        asyncio.run(_run(options, _settings(options), lifeline, nursery))
     except CacheDiskFailed as error:
         _log.error("%s", error.message)
         return 1
@@ -174,13 +176,16 @@ def _settings(options: argparse.Namespace) -> CacheSettings:
     )
 
 
-async def _run(options: argparse.Namespace, settings: CacheSettings, lifeline: Lifeline) -> None:
+async def _run(
+    options: argparse.Namespace, settings: CacheSettings, lifeline: Lifeline, nursery: WorkerNursery
+) -> None:
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(_DISK_THREADS, thread_name_prefix="disk"))
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    pool = WorkerPool(options.workers, settings.connection, loop.time)
+    loop.add_reader(nursery, nursery.lost)
+    pool = WorkerPool(options.workers, settings.connection, loop.time, nursery.launch)
     node = CacheNode(settings, Surroundings(fetcher=pool) if options.workers else None)
     await node.open()
     await pool.open()

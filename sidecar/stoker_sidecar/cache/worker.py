@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -104,14 +105,14 @@ def _die_with(parent: int) -> None:
         os._exit(0)
 
 
-def main() -> None:
-    """Ends with the fetcher, and by no signal that is meant for it alone."""
+def main(argv: Sequence[str] | None = None) -> int:
+    """Ends with the fetcher, and by no signal that is meant for it alone. Does not return."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--fd", type=int, required=True, help="end of a socket pair")
     parser.add_argument("--parent", type=int, required=True, help="process id of the fetcher")
     parser.add_argument("--connection", type=json.loads, required=True, help="ConnectionSettings as JSON")
     parser.add_argument("--log-level", default="INFO")
-    options = parser.parse_args()
+    options = parser.parse_args(argv)
     _die_with(options.parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the fetcher decides
     logging.basicConfig(level=options.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -122,4 +123,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -33,6 +33,19 @@ class Job:
     cancelled: bool = False
 
 
+Launch = Callable[
+    [Sequence[str], int], int
+]  # arguments and the descriptor for --fd; the pid of a new child. Raises OSError
+
+
+def execute(arguments: Sequence[str], fd: int) -> int:
+    """A `Launch` that starts a program of its own: half a second of imports, and memory that nobody shares."""
+    command = [sys.executable, "-m", "stoker_sidecar.cache.worker", *arguments, f"--fd={fd}"]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[fd])
+    process.returncode = 0  # ``reap`` waits for it; Popen would complain that it never saw it end
+    return process.pid
+
+
 @dataclass(eq=False)
 class WorkerProcess:
     """``start`` first. ``ended`` is called once when the process is gone. ``heard``: when it last said something."""
@@ -40,32 +53,23 @@ class WorkerProcess:
     settings: ConnectionSettings
     ended: Callable[["WorkerProcess"], None]
     clock: Callable[[], float]
+    launch: Launch = execute
+    pid: int = 0
     jobs: dict[int, Job] = field(default_factory=dict)
     heard: float = 0.0
     useful: bool = False  # it has answered a job
     _origins: dict[Origin, int] = field(default_factory=dict)
     _opened: int = 0
     _lines: Lines = field(init=False)
-    _process: "subprocess.Popen[bytes] | None" = None
 
     async def start(self) -> None:
         """Raises OSError when the process cannot be made."""
         ours, theirs = socket.socketpair()
         with theirs:
-            self._process = subprocess.Popen(  # noqa: ASYNC220 -- it returns after some milliseconds
-                [sys.executable, "-m", "stoker_sidecar.cache.worker", *self._options(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-            )
+            self.pid = self.launch(self._options(), theirs.fileno())  # returns after some milliseconds
         self._lines = Lines(self._received, lambda: self.ended(self))
         await asyncio.get_running_loop().connect_accepted_socket(lambda: self._lines, ours)
         self.heard = self.clock()
-
-    @property
-    def pid(self) -> int:
-        """Of the process."""
-        assert self._process is not None, "started"
-        return self._process.pid
 
     def give(self, job: Job) -> None:
         """The answer comes to ``job.answer``."""
@@ -95,11 +99,10 @@ class WorkerProcess:
     async def reap(self) -> None:
         """After ``ended``, or to end it: returns when the process is gone."""
         self._lines.close()
-        assert self._process is not None, "started"
-        await in_thread(self._process.wait)
+        await in_thread(os.waitpid, self.pid, 0)
 
-    def _options(self, descriptor: int) -> list[str]:
-        options = {"fd": descriptor, "parent": os.getpid(), "connection": json.dumps(asdict(self.settings))}
+    def _options(self) -> list[str]:
+        options = {"parent": os.getpid(), "connection": json.dumps(asdict(self.settings))}
         return [f"--{name}={value}" for name, value in options.items()]
 
     def _number(self, origin: Origin) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from stoker_sidecar.cache.files import is_intact
 from stoker_sidecar.cache.pieces import Arrived, Fetched, Origin, Piece
-from stoker_sidecar.cache.worker_process import Job, WorkerProcess
+from stoker_sidecar.cache.worker_process import Job, Launch, WorkerProcess, execute
 from stoker_sidecar.cache.worker_wire import CANCEL
 from stoker_sidecar.core.backoff import Backoff
 from stoker_sidecar.errors import InternalError
@@ -41,6 +41,7 @@ class WorkerPool:
     count: int
     settings: ConnectionSettings
     clock: Callable[[], float]
+    launch: Launch = execute
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
     _workers: list[WorkerProcess] = field(default_factory=list)
     _waiting: list[Job] = field(default_factory=list)  # while no worker lives
@@ -108,7 +109,7 @@ class WorkerPool:
             job.answer.exception()  # taken note of: whoever waited is gone
 
     async def _start(self) -> None:
-        worker = WorkerProcess(self.settings, self._ended, self.clock)
+        worker = WorkerProcess(self.settings, self._ended, self.clock, self.launch)
         await worker.start()
         self._workers.append(worker)
         waiting, self._waiting = self._waiting, []

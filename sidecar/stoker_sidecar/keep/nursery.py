@@ -7,8 +7,8 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass
 
-from stoker_sidecar.keep import packets
 from stoker_sidecar.keep.children import Child, Reaper
+from stoker_sidecar.keep.forking import order
 from stoker_sidecar.keep.restarts import Policy
 from stoker_sidecar.keep.spawn import Start, execute
 
@@ -93,10 +93,7 @@ class Nursery:
         return execute(start)
 
     def _order(self, connection: socket.socket, start: Start) -> int:
-        order = {"arguments": list(start.command[len(self._kind.program) :]), "flags": list(start.fds)}
-        packets.send(connection, order, list(start.fds.values()))
-        reply, _ = packets.receive(connection)
-        return int(reply["pid"])
+        return order(connection, start.command[len(self._kind.program) :], start.fds)
 
     def begin(self) -> None:
         """Start it; processes may be asked for at once."""

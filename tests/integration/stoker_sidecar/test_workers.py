@@ -14,6 +14,7 @@ from stoker_sidecar.cache.manifest import Manifest
 from stoker_sidecar.core.protocol import Configure, Done, Read, ReadDone
 from tests.support.fetcher_process import FetcherProcess, fetcher_process
 from tests.support.s3 import CREDENTIALS, S3Server, running_s3
+from tests.support.storm import kind_of
 from tests.support.waiting import eventually
 
 UID = "uid-1"
@@ -40,7 +41,8 @@ async def _fill(s3: S3Server, bucket: str) -> None:
 
 def _workers(fetcher: FetcherProcess) -> list[int]:
     pid = fetcher.process.pid
-    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    children = [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return [child for child in children if kind_of(child) == "stoker-worker"]
 
 
 async def _configure(fetcher: FetcherProcess, s3: S3Server, **wish: Any) -> None:

@@ -1,0 +1,57 @@
+"""Forks the fetcher's workers from a process that the fetcher left behind before it had threads: milliseconds, not half a second."""
+
+import logging
+import os
+import signal
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+
+from stoker_sidecar.cache import worker
+from stoker_sidecar.keep import packets
+from stoker_sidecar.keep.forking import answer_orders, order
+from stoker_sidecar.keep.spawn import adopt_orphans, die_with_parent
+
+_log = logging.getLogger("stoker.fetcher")
+_PATIENCE = 0.5  # seconds for a fork, which takes 2 ms
+
+
+class WorkerNursery:
+    """To be made while the fetcher has one thread. Its workers are children of the fetcher, and end with it.
+
+    ``unwanted``: descriptors of the fetcher that neither the nursery nor its workers need.
+    """
+
+    def __init__(self, unwanted: Sequence[int]) -> None:
+        adopt_orphans()
+        self._orders, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        if os.fork() == 0:
+            self._orders.close()
+            packets.close_all(unwanted)
+            os._exit(_serve(theirs))
+        theirs.close()
+        self._orders.settimeout(_PATIENCE)
+
+    def launch(self, arguments: Sequence[str], fd: int) -> int:
+        """Start a worker with ``--fd``; its pid. Raises OSError."""
+        try:
+            return order(self._orders, arguments, {"--fd": fd})
+        except (EOFError, ValueError, KeyError) as error:
+            raise OSError(f"the nursery of the fetcher's workers does not answer ({error})") from error
+
+    def fileno(self) -> int:
+        """Readable when the nursery is gone."""
+        return self._orders.fileno()
+
+    def lost(self) -> None:
+        """Without it there would be no quick workers: the keeper starts the fetcher anew, which takes less than a worker's imports."""
+        _log.error("the nursery of the workers ended: the fetcher ends as well, to be started anew")
+        os._exit(1)
+
+
+def _serve(orders: socket.socket) -> int:
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the fetcher decides
+    Path("/proc/self/comm").write_text("stoker-nursery")
+    answer_orders(orders, worker.main, "stoker-worker")
+    return 0
