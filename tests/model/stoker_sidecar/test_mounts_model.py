@@ -52,7 +52,7 @@ _VICTIMS = st.sampled_from(["server", "fetcher", "all but the keeper", "all"])
 
 # A kill costs a second or two. Not shrunk: real processes do not repeat themselves to the byte.
 _FEW = settings(
-    stateful_step_count=20,
+    stateful_step_count=15,
     deadline=None,
     phases=[Phase.reuse, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow],
@@ -280,7 +280,7 @@ def node() -> Iterator[BareNode]:
 
 @pytest.mark.parametrize(
     ("first", "swaps", "examples"),
-    [(FUSE, False, 4), (OVERLAY, False, 5), (NATIVE, False, 4), (FUSE, True, 9)],
+    [(FUSE, False, 3), (OVERLAY, False, 4), (NATIVE, False, 3), (FUSE, True, 9)],
     ids=["fuse", "overlay", "native", "switching"],
 )
 def test_a_mounted_version_is_what_the_model_says(node: BareNode, first: MountMode, swaps: bool, examples: int) -> None:
