@@ -3,6 +3,9 @@
 import sys
 from collections.abc import Sequence
 
+# Imported late elsewhere, since not every process needs it; here once for all: 0.23 s of CPU that each new worker would take
+# whose credentials are not plain keys, and 11 MB that are shared.
+import stoker_sidecar.store.s3_boto  # noqa: F401
 from stoker_sidecar import fetcher
 from stoker_sidecar.keep.forking import run_nursery
 
