@@ -2,14 +2,16 @@
 
 import gc
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from stoker_sidecar.keep.restarts import QUICK
 from tests.support.csi_node import Node, cold_node
-from tests.support.keeper import Keeper, mounts_below
+from tests.support.keeper import Keeper, mounts_below, wait_until
 from tests.support.versions import VersionFolder, small_files
 
 pytestmark = pytest.mark.root
@@ -72,6 +74,9 @@ def test_a_keeper_holds_no_more_after_many_servers_and_mounts(tmp_path: Path) ->
         def cycle(kills: int, mounts: int) -> list[_Held]:
             for _ in range(kills):
                 keeper.kill_server()
+                # One that dies younger is taken for one that cannot live, and is soon started with delays.
+                ready = time.monotonic()
+                wait_until(lambda: time.monotonic() - ready > QUICK.stable_after)  # noqa: B023  called at once
             for _ in range(mounts):
                 keeper.serve(other)
                 keeper.release(other)
