@@ -6,7 +6,7 @@ cancelled by a reader that goes away, only by ``close``.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -40,7 +40,7 @@ class Flight:
     moved: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-Action = Callable[[Flight], Awaitable[None]]
+Action = Callable[[Flight], Coroutine[None, None, None]]
 
 
 @dataclass
@@ -114,7 +114,7 @@ class Fetching:
         plan = self._plan_whole(entry, lane, flight) if is_whole(entry.size) else self._plan_chunk(entry, chunk, lane)
         if plan is None:
             return None
-        flight.task = asyncio.create_task(self.around.retry(partial(plan, flight)))
+        flight.task = asyncio.create_task(plan(flight))
         self._flights[key] = flight
         flight.task.add_done_callback(partial(self._landed, key, flight))
         return flight
@@ -223,7 +223,7 @@ class Fetching:
             return None
         flight.reserved = entry.size if kept else 0
         self.version.reserved_bytes += flight.reserved
-        return lambda flight: self._filling.whole(entry, kept=kept, turn=flight.turn)
+        return lambda flight: self.around.retry(partial(self._filling.whole, entry, kept=kept, turn=flight.turn))
 
     def _plan_chunk(self, entry: Entry, chunk: int, lane: Lane) -> Action | None:
         part = self.version.parts.get(entry.ino)
@@ -243,8 +243,13 @@ class Fetching:
             flight.reached = max(flight.reached, position)
             flight.moved.set()
 
-        admits = entry.ino in self.version.parts or self.admits(entry)
-        await self._filling.chunk(entry, chunk, admits=admits, turn=flight.turn, arrived=arrived)
+        async def bring() -> None:
+            admits = entry.ino in self.version.parts or self.admits(entry)
+            await self._filling.chunk(entry, chunk, admits=admits, turn=flight.turn, arrived=arrived)
+
+        await self.around.retry(bring)
+        # Not tried again here: a file that is spoilt as a whole is not mended by this chunk alone.
+        await self._filling.settle(entry)
 
     def _read_ahead(self, entry: Entry, chunks: range) -> None:
         readahead = self.around.pipeline.readahead

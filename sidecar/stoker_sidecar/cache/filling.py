@@ -47,7 +47,7 @@ class Filling:
             self._hold(PartFile(Path(temporary), entry.ino, entry.size, bytearray(b"\1"), kept=False))
 
     async def chunk(self, entry: Entry, chunk: int, *, admits: bool, turn: Turn, arrived: Arrived) -> None:
-        """Bring a piece of a large file; with the last one it moves into the tree. Raises SidecarError.
+        """Bring a piece of a large file. Raises SidecarError.
 
         ``admits``: it may be kept, should its part have been dropped. ``arrived``: told of bytes from the chunk's start on.
         """
@@ -61,6 +61,12 @@ class Filling:
                 await in_thread(part.mark, chunk)
             else:
                 part.mark(chunk)
+
+    async def settle(self, entry: Entry) -> None:
+        """After a chunk: a part with all of them moves into the tree. Raises CorruptBody, and then none is left."""
+        part = self.version.parts.get(entry.ino)
+        if part is None:
+            return
         if not part.kept:
             self._hold(part)
         elif part.complete and not part.promoting:
