@@ -1,6 +1,8 @@
 """kill -9 of every process but the keeper, again and again and all at once, under readers that check every byte."""
 
 import asyncio
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +13,7 @@ from tests.support.keeper import wait_until
 from tests.support.readers import VerifyingReaders
 from tests.support.s3 import S3Server, running_s3
 from tests.support.standalone import Workstation
-from tests.support.storm import Storm
+from tests.support.storm import Storm, kind_of
 from tests.support.versions import small_files
 
 pytestmark = pytest.mark.root
@@ -49,3 +51,20 @@ def test_no_read_fails_in_a_storm_of_kills(station: Workstation) -> None:
     assert len(storm.killed) >= 5, storm.killed
     station.umount()
     assert not station.leftovers()
+
+
+def test_missing_bytes_are_read_from_a_new_fetcher_that_no_agent_has_spoken_to(station: Workstation) -> None:
+    station.mount("--quota", QUOTA)
+    (agent,) = _pids(station, "stoker_sidecar.standalone.agent")
+    (fetcher,) = _pids(station, "stoker-fetcher")
+    os.kill(agent, signal.SIGSTOP)
+    try:
+        os.kill(fetcher, signal.SIGKILL)
+        assert {path: (station.data / path).read_bytes() for path in FILES} == FILES
+    finally:
+        os.kill(agent, signal.SIGCONT)
+    assert fetcher not in _pids(station, "stoker-fetcher")
+
+
+def _pids(station: Workstation, kind: str) -> list[int]:
+    return [pid for pid in station.processes() if kind_of(pid) == kind]
