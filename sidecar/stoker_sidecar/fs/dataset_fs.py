@@ -55,7 +55,14 @@ class Totals(NamedTuple):
 class DatasetFs:
     """One dataset version. ``version_dir`` holds tree/ and parts/. Inodes are the manifest's, in every incarnation."""
 
-    def __init__(self, manifest: Manifest | FollowingManifest, version_dir: Path, fetch: Fetch, *, descriptors: int = _DESCRIPTORS) -> None:
+    def __init__(
+        self,
+        manifest: Manifest | FollowingManifest,
+        version_dir: Path,
+        fetch: Fetch,
+        *,
+        descriptors: int = _DESCRIPTORS,
+    ) -> None:
         self._manifest = manifest
         self._folder = os.fsencode(version_dir)
         self._fetch = fetch
