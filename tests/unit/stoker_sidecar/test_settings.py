@@ -22,7 +22,10 @@ def test_a_flag_wins_over_the_environment() -> None:
     [
         ([], "the name of the node is missing"),
         (["--node-name", "n", "--log-level", "loud"], "--log-level 'loud' must be one of debug, info, warning, error"),
-        (["--node-name", "n", "--cache-root", "cache"], "--cache-root: 'cache' is not a cache folder: write an absolute path"),
+        (
+            ["--node-name", "n", "--cache-root", "cache"],
+            "--cache-root: 'cache' is not a cache folder: write an absolute path",
+        ),
     ],
 )
 def test_a_wrong_value_is_named(argv: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
