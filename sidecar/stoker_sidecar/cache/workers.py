@@ -154,12 +154,19 @@ class WorkerPool:
     async def _watch(self) -> None:
         while True:
             await self.sleep(_PING_EVERY)
-            now = self.clock()
-            for worker in [worker for worker in self._workers if worker.jobs]:
-                worker.ping()
-                if now - worker.heard > _SILENT:
-                    _log.error("worker %d has said nothing for %.0f s: it is killed", worker.pid, now - worker.heard)
-                    worker.kill()
+            self._look_at_all(busy=any(worker.jobs for worker in self._workers))
+
+    def _look_at_all(self, *, busy: bool) -> None:
+        """Also at those that have nothing to do now: the jobs of one that is killed would go to a stopped one next."""
+        now = self.clock()
+        for worker in self._workers:
+            if not busy:
+                worker.heard = now  # nobody asks it
+                continue
+            worker.ping()
+            if now - worker.heard > _SILENT:
+                _log.error("worker %d has said nothing for %.0f s: it is killed", worker.pid, now - worker.heard)
+                worker.kill()
 
     def _spawn(self, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(work)
