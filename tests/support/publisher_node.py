@@ -1,0 +1,77 @@
+"""A publisher with the node around it in memory, for tests of what it decides."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from stoker_api.dataset import MountMode
+from stoker_sidecar.core.publish import PublishRequest
+from stoker_sidecar.csi.mounter import Mounter
+from stoker_sidecar.csi.publisher import Publisher
+from stoker_sidecar.csi.sources import Sources
+from stoker_sidecar.csi.table import JsonMountTable
+from stoker_sidecar.errors import VolumeError
+from tests.fakes.csi import (
+    DIGEST,
+    UID,
+    Clock,
+    FakeKeeper,
+    FakeMounts,
+    FakeOverlays,
+    FakePlan,
+    FakeVersions,
+    node_dataset,
+    publish_request,
+)
+
+TREE = Path(f"/cache/datasets/{UID}/versions/{DIGEST}/tree")
+FUSE = Path(f"/mnt/{UID}/{DIGEST}")
+OVERLAY = Path(f"/mnt/{UID}/{DIGEST}.overlay")
+VERSION = (UID, DIGEST)
+
+
+@dataclass
+class Node:
+    """A publisher and all that it works with; ``restart`` makes a new agent on the same node."""
+
+    folder: Path
+    clock: Clock = field(default_factory=Clock)
+    versions: FakeVersions = field(default_factory=FakeVersions)
+    keeper: FakeKeeper = field(default_factory=FakeKeeper)
+    overlays: FakeOverlays = field(default_factory=FakeOverlays)
+    mounts: FakeMounts = field(default_factory=FakeMounts)
+    modes: tuple[MountMode, ...] = (MountMode.NATIVE, MountMode.OVERLAY, MountMode.FUSE)
+    changes: int = 0
+
+    def __post_init__(self) -> None:
+        self.plan = FakePlan(self.clock)
+        self.restart()
+
+    def restart(self) -> None:
+        table = JsonMountTable(self.folder / "mounts.json")
+        sources = Sources(self.keeper, self.overlays, table, Path("/mnt"), self.modes)
+        mounter = Mounter(sources, self.mounts, table)
+        self.publisher = Publisher(
+            self.plan, self.versions, table, mounter, on_change=self._changed, clock=self.clock, wait_seconds=50
+        )
+
+    def _changed(self) -> None:
+        self.changes += 1
+
+    def request(self, pod: str = "trainer-0", **fields: object) -> PublishRequest:
+        return publish_request(pod, target=self.folder / "pods" / pod / "mount", **fields)
+
+    def planned(self, *, complete: bool) -> None:
+        self.plan.add(node_dataset())
+        self.versions.add(complete=complete)
+
+    def stack(self, pod: str = "trainer-0") -> list[Path]:
+        return self.mounts.layers(self.request(pod).target)
+
+
+async def refused(call: Callable[[], object]) -> VolumeError:
+    with pytest.raises(VolumeError) as caught:
+        await call()  # type: ignore[misc]  # a coroutine function
+    return caught.value
