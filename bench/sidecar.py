@@ -37,7 +37,7 @@ class Switches:
     def environment(self) -> dict[str, str]:
         """For agent and FUSE servers."""
         words = {"STOKER_OVERLAY": "Auto" if self.overlay else "Off"}
-        return words | ({} if self.keep_cache else {"STOKER_ABLATE": "keep-cache"})
+        return words | ({} if self.keep_cache else {"STOKER_FS_ABLATE": "keep-cache"})
 
     @property
     def fetcher_command(self) -> list[str]:

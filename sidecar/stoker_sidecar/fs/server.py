@@ -131,9 +131,9 @@ def parse(argv: Sequence[str]) -> Settings:
     parser.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"))
     parser.add_argument(
         "--ablate",
-        default=os.environ.get("STOKER_ABLATE", ""),
+        default=os.environ.get("STOKER_FS_ABLATE", ""),
         choices=("", "keep-cache"),
-        help="do without this, to show in a benchmark what it is worth [STOKER_ABLATE]",
+        help="do without this, to show in a benchmark what it is worth [STOKER_FS_ABLATE]",
     )
     return Settings(**vars(parser.parse_args(argv)))
 
