@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from stoker_api.dataset import Dataset
-from stoker_api.nodecache import NodeCache
+from stoker_api.nodecache import NodeCache, NodeMount
 from stoker_cli.errors import NOT_FOUND, UNREACHABLE, CliError
 from stoker_kube.client import KubeClient
 from stoker_kube.context import default_namespace
-from stoker_kube.errors import KubeError, NotFound
+from stoker_kube.errors import Forbidden, KubeError, NotFound
 from stoker_kube.resources import DATASETS, EVENTS, NODE_CACHES, PODS, Kind
 
 
@@ -59,6 +59,16 @@ class Cluster:
         """Events about one pod."""
         selector = f"involvedObject.uid={pod['metadata']['uid']}"
         return (await self._client.list(EVENTS, self.namespace, field_selector=selector)).items
+
+    async def mounts(self, pod: dict[str, Any]) -> Sequence[NodeMount]:
+        """What the pod's node says of its mounts; nothing where there is no such node, or for who may not read NodeCaches."""
+        node = pod["spec"].get("nodeName")
+        if not node:
+            return ()
+        try:
+            return NodeCache.model_validate(await self._client.get(NODE_CACHES, node)).status.mounts
+        except (NotFound, Forbidden):
+            return ()
 
     async def annotate(self, name: str, annotation: str) -> datetime:
         """Put the time of now on a Dataset, and return it: how `warm` and `refresh` ask the operator."""

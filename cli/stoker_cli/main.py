@@ -186,14 +186,14 @@ async def _pause(target: Target, name: str, paused: bool) -> None:
 @OUTPUT
 @click.pass_obj
 def why(target: Target, pod: str, namespace: str | None, output: str) -> None:
-    """Why POD waits, or why it landed where it did."""
+    """Why POD waits, or why it landed where it did, and how it reads."""
     run(_why(with_namespace(target, namespace), pod, output))
 
 
 async def _why(target: Target, name: str, output: str) -> None:
     async with connect(target) as cluster:
         pod = await cluster.pod(name)
-        explanation = explain(pod, await cluster.events(pod))
+        explanation = explain(pod, await cluster.events(pod), await cluster.mounts(pod))
         if output == "json":
             click.echo(dumps(explanation))
         else:

@@ -1,4 +1,4 @@
-"""Why a pod waits, or why it landed where it did: from the pod, its events and its datasets; pure."""
+"""Why a pod waits, why it landed where it did, and how it reads: from the pod, its events and its mounts; pure."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,9 @@ from pydantic import ValidationError
 
 from stoker_api import names
 from stoker_api.meta import format_bytes, format_duration
+from stoker_api.nodecache import NodeMount
 from stoker_api.release import Release, ReleaseNode
+from stoker_cli import reading
 
 Object = Mapping[str, Any]
 
@@ -40,27 +42,33 @@ class Explanation:
         }
 
 
-def explain(pod: Object, events: Sequence[Object]) -> Explanation:
-    """One pod (raw object) and the events about it -> what happened and why."""
+def explain(pod: Object, events: Sequence[Object], mounts: Sequence[NodeMount] = ()) -> Explanation:
+    """One pod (raw object), the events about it and the mounts of its node -> what happened and why."""
     metadata = pod["metadata"]
     annotations = metadata.get("annotations") or {}
     name = f"{metadata['namespace']}/{metadata['name']}"
     story = tuple(_event(event) for event in sorted(events, key=_event_time))
+    reads = reading.sentences(pod, mounts)
     if names.LABEL_MANAGED not in (metadata.get("labels") or {}):
-        return Explanation(name, "NotManaged", _node(pod), _not_managed(annotations), events=story)
+        lines = (*_not_managed(annotations, brought=bool(reads)), *reads)
+        return Explanation(name, "NotManaged", _node(pod), lines, events=story)
     if _held(pod):
         waiting = annotations.get(names.ANNOTATION_WAITING) or "It is held; the operator has not said why yet."
         return Explanation(name, "Held", lines=(f"It is held: {waiting}",), events=story)
     release = _release(annotations)
-    lines = (*_released(release), *_landed(pod, release))
+    lines = (*_released(release), *_landed(pod, release), *reads)
     return Explanation(name, _state(pod), _node(pod), lines, release, _held_seconds(release), story)
 
 
-def _not_managed(annotations: Mapping[str, str]) -> tuple[str, ...]:
+def _not_managed(annotations: Mapping[str, str], *, brought: bool) -> tuple[str, ...]:
     if names.ANNOTATION_DATASETS in annotations:
         return (
             "It has the annotation, but the webhook never saw it: it was made before Stoker was installed, "
             "or the annotation was added later. Delete the pod and let its owner make it again.",
+        )
+    if brought:
+        return (
+            f"It was never held: it brought a volume of its own and has no annotation {names.ANNOTATION_DATASETS}.",
         )
     return (f"Stoker has nothing to do with it: it has no annotation {names.ANNOTATION_DATASETS}.",)
 

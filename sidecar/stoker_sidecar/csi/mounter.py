@@ -58,7 +58,7 @@ class Mounter:
             )
             await self._do(self._mounts.unmount_all, record.request.target)
             await self._lay(fresh, on_disk.folder, mode)
-        await self._follow(record)
+        await self.follow(record)
 
     async def swap(self, record: Published, on_disk: VersionOnDisk, mode: MountMode) -> None:
         """Lay another mount of the same version over the one that is there, where new opens find it. Raises VolumeError.
@@ -66,7 +66,15 @@ class Mounter:
         Files that are open go on through the old one, so what that needs stays.
         """
         await self._lay(claiming(record, mode), on_disk.folder, mode)
-        await self._follow(record)
+        await self.follow(record)
+
+    async def follow(self, record: Published) -> None:
+        """Show the top layer also in containers to which mounts do not propagate, where the node's processes can be seen."""
+        request = record.request
+        try:
+            await asyncio.to_thread(self._mounts.show_in_pod, request.pod_uid, request.target)
+        except MountError as error:
+            log.warning("a container of volume %s stays on the mount that it has: %s", request.row_id, error)
 
     async def take_off(self, target: Path) -> None:
         """Remove every layer, the target folder and the record; ends the FUSE server of which this was the last user."""
@@ -102,14 +110,6 @@ class Mounter:
             source = await self.sources.open(version, folder, mode)
             await self._do(self._bind, source.folder, record.request.target)
             await self._write(self._table.put, replace(record, folder=folder, mode=source.mode))
-
-    async def _follow(self, record: Published) -> None:
-        """Containers to which mounts do not propagate."""
-        request = record.request
-        try:
-            await asyncio.to_thread(self._mounts.show_in_pod, request.pod_uid, request.target)
-        except MountError as error:
-            log.warning("a container of volume %s stays on the mount that it has: %s", request.row_id, error)
 
     def _nothing_at(self, target: Path) -> bool:
         return not self._mounts.layers(target) and not os.path.lexists(target)

@@ -106,7 +106,7 @@ class Publisher:
             await self._mounter.sources.drop_spent_layer(version, await self._find(*version))
 
     async def restore(self) -> None:
-        """After a start: forget volumes whose pods are gone, mount again what lost its mount or server."""
+        """After a start: forget volumes whose pods are gone, mount again what lost its mount or server, show all in the pods."""
         await asyncio.gather(*(self._restore_one(record.request.target) for record in self._table.all()))
         await self._mounter.sources.clear_leftovers()
         self._on_change()
@@ -210,6 +210,8 @@ class Publisher:
                     await self._mounter.take_off(target)
                 elif not await self._mounter.is_alive(target):
                     await self._heal(record)
+                else:  # the agent before this one may not have seen the containers (hostPID), or was killed half way
+                    await self._mounter.follow(record)
             except VolumeError as error:
                 log.error("the volume at %s was not mounted again, and its pod reads nothing: %s", target, error)
 

@@ -56,6 +56,14 @@ async def test_a_restarted_agent_leaves_living_mounts_alone(node: Node) -> None:
     assert (node.stack(), len(node.publisher.rows())) == ([FUSE], 1)
 
 
+async def test_a_restarted_agent_shows_the_top_layer_where_the_last_one_could_not(node: Node) -> None:
+    node.planned(complete=False)
+    await node.publisher.publish(node.request())
+    node.restart()
+    await node.publisher.restore()
+    assert node.mounts.followed == [node.request().pod_uid]
+
+
 async def test_a_dead_mount_is_served_anew_on_top_where_running_containers_see_it(node: Node) -> None:
     node.planned(complete=False)
     await node.publisher.publish(node.request())
