@@ -62,7 +62,7 @@ def refused(refusal: Refusal, bucket: str, key: str = "") -> SourceError:
         return errors.BucketNotFound(
             f"there is no bucket {bucket!r} at the endpoint: check source.uri and source.endpoint"
         )
-    if code in _WRONG_REGION or refusal.status in (301, 302, 307, 308):
+    if is_elsewhere(refusal):
         return _elsewhere(refusal, what)
     if code in _THROTTLED or refusal.status == 429:
         return errors.Throttled(
@@ -70,6 +70,11 @@ def refused(refusal: Refusal, bucket: str, key: str = "") -> SourceError:
             retry_after=refusal.retry_after,
         )
     return _by_status(refusal, what)
+
+
+def is_elsewhere(refusal: Refusal) -> bool:
+    """Whether the answer sends the client to another region or endpoint."""
+    return refusal.code in _WRONG_REGION or refusal.status in (301, 302, 307, 308)
 
 
 def name_of(bucket: str, key: str) -> str:

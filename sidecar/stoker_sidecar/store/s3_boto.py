@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import unquote_to_bytes
 
@@ -15,7 +16,7 @@ from stoker_sidecar.store.base import Body
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.refusals import name_of
 from stoker_sidecar.store.s3_clients import Identity, open_client, open_identity
-from stoker_sidecar.store.s3_errors import translated
+from stoker_sidecar.store.s3_errors import refuse_elsewhere, translated
 
 if TYPE_CHECKING:
     from types_aiobotocore_s3 import S3Client
@@ -80,7 +81,10 @@ class S3Boto:
 
     async def _opened(self) -> "S3Client":
         if self._client is None:
-            self._client = await open_client(self._source, self._identity, self._settings, self._stack)
+            client = await open_client(self._source, self._identity, self._settings, self._stack)
+            # Before botocore's own look at it, which would ask the other region: GETs do not, so listings may not.
+            client.meta.events.register_first("needs-retry.s3", partial(refuse_elsewhere, self._bucket))
+            self._client = client
         return self._client
 
     async def _chunks(self, stream: Any, key: str) -> AsyncIterator[bytes]:

@@ -1,8 +1,9 @@
 """Translates what botocore raises into the sidecar's errors."""
 
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import aiohttp
 from botocore import exceptions as boto
@@ -12,6 +13,7 @@ from stoker_sidecar import errors
 from stoker_sidecar.store.refusals import (
     Refusal,
     broken_off,
+    is_elsewhere,
     name_of,
     read_retry_after,
     refused,
@@ -27,7 +29,7 @@ def translated(bucket: str, endpoint: str, key: str = "") -> Iterator[None]:
     try:
         yield
     except boto.ClientError as error:
-        raise refused(_refusal(error), bucket, key) from error
+        raise refused(_refusal(error.response), bucket, key) from error
     except (boto.SSLError, ssl.SSLError, aiohttp.ClientSSLError) as error:
         raise untrusted(endpoint, error) from error
     except (boto.NoCredentialsError, boto.PartialCredentialsError, boto.CredentialRetrievalError) as error:
@@ -42,8 +44,14 @@ def translated(bucket: str, endpoint: str, key: str = "") -> Iterator[None]:
         raise errors.InvalidSource(f"{what} cannot be asked for: {error}") from error
 
 
-def _refusal(error: boto.ClientError) -> Refusal:
-    detail, about = error.response.get("Error", {}), error.response.get("ResponseMetadata", {})
+def refuse_elsewhere(bucket: str, response: "tuple[Any, Mapping[str, Any]] | None", **_: object) -> None:
+    """A handler of botocore's event ``needs-retry``: HTTP answer and what was parsed of it. Raises InvalidSource."""
+    if response is not None and is_elsewhere(refusal := _refusal(response[1])):
+        raise refused(refusal, bucket)
+
+
+def _refusal(answer: Mapping[str, Any]) -> Refusal:
+    detail, about = answer.get("Error", {}), answer.get("ResponseMetadata", {})
     headers = about.get("HTTPHeaders", {})
     return Refusal(
         status=int(about.get("HTTPStatusCode", 0)),

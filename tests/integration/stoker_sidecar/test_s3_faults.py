@@ -42,6 +42,7 @@ from tests.support.fault_proxy import (
     RESET_IN_BODY,
     SHORTENED,
     STALLED,
+    Answer,
     Fault,
     FaultProxy,
     fault_proxy,
@@ -54,6 +55,7 @@ BODY = bytes(range(256)) * 40
 # Short, so that a server that hangs costs a test less than a second.
 SETTINGS = ConnectionSettings(connect_timeout=0.5, read_timeout=0.5)
 LEAN, BOTO = "lean", "boto"
+_MALFORMED = b"<Error><Code>AuthorizationHeaderMalformed</Code><Region>eu-west-1</Region></Error>"
 
 
 @pytest.fixture(scope="module")
@@ -166,6 +168,21 @@ async def test_a_redirect_is_not_followed_but_names_the_region(store: ObjectStor
     proxy.inject(refusal(301, "PermanentRedirect", x_amz_bucket_region="eu-west-1", location="http://127.0.0.1:1/"))
     with pytest.raises(InvalidSource, match=r"region eu-west-1: set source\.region"):
         await _get(store)
+
+
+@pytest.mark.parametrize("client", [LEAN], indirect=True)
+@pytest.mark.parametrize(
+    "fault",
+    [refusal(301, "PermanentRedirect", x_amz_bucket_region="eu-west-1"), Fault(Answer(400, {}, _MALFORMED))],
+    ids=["moved", "signed for another region"],
+)
+async def test_a_listing_is_refused_in_another_region_as_a_get_is(
+    store: ObjectStore, proxy: FaultProxy, fault: Fault
+) -> None:
+    answers = iter([fault])  # who asks a second time, with the other region, gets an answer
+    proxy.fault = lambda path: next(answers, None)
+    with pytest.raises(InvalidSource, match=r"region eu-west-1: set source\.region"):
+        await listed(store)
 
 
 @pytest.mark.parametrize("client", [LEAN], indirect=True)
