@@ -7,6 +7,7 @@ from typing import Any
 
 from stoker_api import names
 from stoker_api.dataset import SchedulingMode
+from stoker_operator.core import propagation
 from stoker_operator.core.annotations import DatasetRequest, PodRequest, Refusal, is_inside, parse_pod
 from stoker_operator.core.catalog import Catalog, effective_mode, find_entries
 
@@ -33,7 +34,9 @@ def decide(pod: Raw, namespace: str, catalog: Catalog) -> Patch | Refusal:
     if refusal is not None:
         return refusal
     volumes, mounts = _volume_ops(pod, request, namespace), _mount_ops(pod, request, namespace)
-    return (*_label_ops(pod), *volumes, *mounts, *_gate_ops(pod, effective_mode(request, entries)))
+    own = [volume["name"] for one in request.datasets if (volume := _own_volume(pod, one, namespace)) is not None]
+    spread = propagation.operations(pod, own)
+    return (*_label_ops(pod), *spread, *volumes, *mounts, *_gate_ops(pod, effective_mode(request, entries)))
 
 
 def volume_name(key: str) -> str:
@@ -81,7 +84,7 @@ def _is_inline(volume: Raw, request: DatasetRequest, namespace: str) -> bool:
 
 
 def _is_brought(pod: Raw, request: DatasetRequest, namespace: str) -> bool:
-    """Whether the pod mounts the Dataset by a claim of its own: then its mounts are left as they are."""
+    """Whether the pod mounts the Dataset by a claim of its own: then it gets no other mounts."""
     volume = _own_volume(pod, request, namespace)
     if volume is None or not _is_claim(volume, request, namespace):
         return False
@@ -164,8 +167,8 @@ def _mount_ops(pod: Raw, request: PodRequest, namespace: str) -> Iterator[dict[s
 
 
 def _mount(volume: str, request: DatasetRequest) -> dict[str, Any]:
-    # HostToContainer: a better tree that the node mounts later over the volume shows up in the running container.
-    return {"name": volume, "mountPath": request.path, "readOnly": True, "mountPropagation": "HostToContainer"}
+    here = {"name": volume, "mountPath": request.path, "readOnly": True}
+    return here | {"mountPropagation": propagation.HOST_TO_CONTAINER}
 
 
 def _gate_ops(pod: Raw, mode: SchedulingMode) -> Iterator[dict[str, Any]]:

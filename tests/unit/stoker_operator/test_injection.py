@@ -124,14 +124,27 @@ def test_a_dataset_mounted_twice_has_one_volume() -> None:
     assert [one["mountPath"] for one in mounts(pod)] == ["/a", "/b"]
 
 
-def test_a_pod_that_mounts_the_claim_only_gets_gate_and_label() -> None:
-    pod = make_pod(
+def with_claim(**mount: str) -> dict[str, Any]:
+    return make_pod(
         volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "imagenet"}}],
-        containers=[{"name": "main", "volumeMounts": [{"name": "v", "mountPath": "/elsewhere"}]}],
+        containers=[{"name": "main", "volumeMounts": [{"name": "v", "mountPath": "/elsewhere"} | mount]}],
     )
+
+
+def test_a_pod_that_mounts_the_claim_gets_no_other_volume_or_mount() -> None:
+    pod = with_claim(mountPropagation="HostToContainer")
     result = injected(pod)
     assert (result["spec"]["volumes"], mounts(result)) == (pod["spec"]["volumes"], mounts(pod))
     assert result["spec"]["schedulingGates"] == [{"name": names.GATE_WARM}]
+
+
+def test_faster_mounts_reach_the_mounts_that_a_pod_brought() -> None:
+    assert mounts(injected(with_claim()))[0]["mountPropagation"] == "HostToContainer"
+
+
+@pytest.mark.parametrize("chosen", [{"mountPropagation": "None"}, {"recursiveReadOnly": "IfPossible"}])
+def test_a_mount_that_says_what_it_wants_is_left_as_it_is(chosen: dict[str, str]) -> None:
+    assert mounts(injected(with_claim(**chosen))) == [{"name": "v", "mountPath": "/elsewhere"} | chosen]
 
 
 def test_an_entry_without_path_adds_no_volume() -> None:
