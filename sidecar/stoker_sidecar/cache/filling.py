@@ -1,10 +1,12 @@
 """Puts what sources send into the files of one version: small files whole, large ones chunk by chunk, and checks them."""
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
-from stoker_sidecar.cache.files import file_md5, publish
+from stoker_sidecar.cache.files import file_digest, publish
 from stoker_sidecar.cache.manifest import Entry
 from stoker_sidecar.cache.parts import PartFile, Transients, new_part, temporary_name
 from stoker_sidecar.cache.pieces import Arrived, Fetched, Piece
@@ -12,8 +14,9 @@ from stoker_sidecar.cache.pipeline import Turn
 from stoker_sidecar.cache.surroundings import Surroundings
 from stoker_sidecar.cache.transfer import remove_quietly
 from stoker_sidecar.cache.version import Version
+from stoker_sidecar.core.object_checksum import Checksum, check
 from stoker_sidecar.core.spans import chunk_span
-from stoker_sidecar.errors import CacheDiskFailed, CorruptBody, InternalError
+from stoker_sidecar.errors import CacheDiskFailed, CorruptBody, InternalError, SourceError
 from stoker_sidecar.threads import in_thread
 
 
@@ -127,7 +130,8 @@ class Filling:
         """A large file is whole: check it, move it into the tree."""
         part.promoting = True
         try:
-            await in_thread(self._promote_end, entry, part)
+            stated = await self._stated(entry)
+            await in_thread(self._promote_end, entry, part, stated)
         except CorruptBody:
             self.version.remove_part(part)
             await in_thread(part.drop)
@@ -137,11 +141,22 @@ class Filling:
         self.version.remove_part(part)
         self._mark_here(entry)
 
-    def _promote_end(self, entry: Entry, part: PartFile) -> None:
+    async def _stated(self, entry: Entry) -> Checksum | None:
+        """A source that refuses to tell, or fails, must not keep a file from its place: it counts as one that states none."""
+        piece = self._piece(entry, "")
+        for source in self.around.sources():
+            with suppress(SourceError):
+                if (stated := await self.around.retry(partial(source.checksum, piece))) is not None:
+                    return stated
+        return None
+
+    def _promote_end(self, entry: Entry, part: PartFile, stated: Checksum | None) -> None:
         """In a thread."""
         target = self.version.tree_path(entry)
-        if part.etag_may_be_md5 and self.version.trust.worth_hashing(entry.etag):
-            self._judge(target.name, entry.etag, file_md5(part.path))
+        if stated is not None:
+            check(target.name, stated, file_digest(part.path, stated.algorithm))
+        elif part.etag_may_be_md5 and self.version.trust.worth_hashing(entry.etag):
+            self._judge(target.name, entry.etag, file_digest(part.path, "md5").hex())
         publish(part.path, target, entry)
         part.forget_map()
 

@@ -5,6 +5,7 @@ from typing import NamedTuple, Protocol
 
 from stoker_api.dataset import Source
 from stoker_sidecar.core.credentials import Credentials
+from stoker_sidecar.core.object_checksum import Checksum
 from stoker_sidecar.store.base import ObjectStore
 
 Arrived = Callable[[int], None]  # is told of bytes as they reach the disk
@@ -14,7 +15,8 @@ class Piece(NamedTuple):
     """Bytes [offset, offset + length) of an object, written to the same place of the file ``into``.
 
     ``target``: the file is whole with this piece, and gets this name, ``size`` checked and ``mtime_ns`` set; empty: it stays
-    where it is. ``hashing``: the body's MD5 is wanted, and when it is not the ETag the file does not get its name.
+    where it is. ``hashing``: the body's MD5 is wanted, unless the source states a checksum, and when it is not the ETag the
+    file does not get its name.
     """
 
     key: str  # path below the source's folder
@@ -48,6 +50,10 @@ class PieceSource(Protocol):
 
         Raises SourceError, CorruptBody, DiskFull, CacheDiskFailed.
         """
+        ...
+
+    async def checksum(self, piece: Piece) -> Checksum | None:
+        """Of the whole object that the piece is of, as this source states it; None when it does not. Raises SourceError."""
         ...
 
 

@@ -7,6 +7,7 @@ from stoker_api.dataset import Source
 from stoker_sidecar.cache.pieces import Arrived, Fetched, Piece, PieceFetcher
 from stoker_sidecar.cache.transfer import InProcess
 from stoker_sidecar.core.credentials import Credentials
+from stoker_sidecar.core.object_checksum import Checksum
 from stoker_sidecar.store.base import ObjectStore
 
 OpenStore = Callable[[Source, Credentials], Awaitable[ObjectStore]]
@@ -40,6 +41,11 @@ class SourceHandle:
     async def fetch(self, piece: Piece, arrived: Arrived) -> Fetched:
         """See PieceSource; this one has everything."""
         return await self._fetcher.fetch(self, piece, arrived)
+
+    async def checksum(self, piece: Piece) -> Checksum | None:
+        """See PieceSource. Asked by this process: once for a large file, of which only its pieces came through others."""
+        store = await self.store()
+        return await store.checksum(piece.key, if_match=piece.etag, version_id=piece.version_id)
 
     async def aclose(self) -> None:
         """Idempotent."""

@@ -1,10 +1,12 @@
 """Moves one piece of one object from the store to the disk, and refuses what is short, long or spoilt."""
 
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from stoker_sidecar.cache.files import Sink, publish
 from stoker_sidecar.cache.pieces import Arrived, Fetched, Origin, Piece
+from stoker_sidecar.core.object_checksum import Digest, check, new_digest
 from stoker_sidecar.errors import CorruptBody
 from stoker_sidecar.store.base import Body, ObjectStore
 from stoker_sidecar.threads import in_thread
@@ -31,19 +33,19 @@ async def fetch_piece(store: ObjectStore, piece: Piece, arrived: Arrived) -> Fet
 
     Raises SourceError, CorruptBody, DiskFull, CacheDiskFailed; the file is then the caller's to delete.
     """
-    sink = Sink(Path(piece.into), piece.offset, piece.hashing, creating=piece.length == piece.size)
+    whole = piece.length == piece.size
+    sink = Sink(Path(piece.into), piece.offset, creating=whole)
     try:
         if piece.length == 0:
-            return _end(sink, [], piece, may_be_md5=False)
+            return _end(sink, [], piece, None)
         async with store.get_range(
-            piece.key, piece.offset, piece.length, if_match=piece.etag, version_id=piece.version_id
+            piece.key, piece.offset, piece.length, if_match=piece.etag, version_id=piece.version_id, whole=whole
         ) as body:
+            sink.digest = _wanted_digest(piece, body)
             rest, flushed = await _pour(body, sink, piece, arrived)
+            end = partial(_end, sink, rest, piece, body)
             # A small body goes straight to the page cache: 50 us, where a hop into a thread and back costs 100.
-            if flushed == 0:
-                fetched = _end(sink, rest, piece, may_be_md5=body.etag_may_be_md5)
-            else:
-                fetched = await in_thread(_end, sink, rest, piece, may_be_md5=body.etag_may_be_md5)
+            fetched = end() if flushed == 0 else await in_thread(end)
         arrived(piece.length - flushed)
         return fetched
     finally:
@@ -69,14 +71,25 @@ async def _pour(body: Body, sink: Sink, piece: Piece, arrived: Arrived) -> tuple
     return pieces, flushed
 
 
-def _end(sink: Sink, rest: list[bytes], piece: Piece, *, may_be_md5: bool) -> Fetched:
+def _wanted_digest(piece: Piece, body: Body) -> Digest | None:
+    """A checksum that the server states is of these bytes for certain, and cheaper; an ETag just may be their MD5."""
+    if body.checksum is not None:
+        return new_digest(body.checksum.algorithm)
+    return new_digest("md5") if piece.hashing and body.etag_may_be_md5 else None
+
+
+def _end(sink: Sink, rest: list[bytes], piece: Piece, body: Body | None) -> Fetched:
     sink.write(rest)
     sink.close()
-    md5 = sink.md5() if piece.hashing and may_be_md5 else ""
+    taken = sink.digest.digest() if sink.digest is not None else b""
+    stated = body.checksum if body is not None else None
+    if stated is not None:
+        check(piece.key, stated, taken)
+    md5 = taken.hex() if stated is None else ""
     good = md5 in ("", piece.etag)
     if good and piece.target:
         publish(sink.path, Path(piece.target), piece)
-    return Fetched(good and bool(piece.target), md5, may_be_md5)
+    return Fetched(good and bool(piece.target), md5, body is not None and body.etag_may_be_md5)
 
 
 def remove_quietly(path: Path) -> None:

@@ -31,11 +31,7 @@ class Answered:
 
 def check_answer(asked: Asked, got: Answered) -> None:
     """Raises SourceChanged, or CorruptBody when the body would be other bytes than those asked for."""
-    found = got.etag.removeprefix("W/").strip('"')  # proxies weaken ETags when they touch a header
-    if asked.etag and found and found != asked.etag:
-        raise SourceChanged(
-            f"{asked.what} has the ETag {found} where {asked.etag} was listed: the object changed, refresh the Dataset"
-        )
+    check_etag(asked.what, asked.etag, got.etag)
     if (start := _start(got)) != asked.offset:
         raise CorruptBody(
             f"{asked.what}: the server answers {got.status} with the range {got.content_range!r} where bytes "
@@ -45,6 +41,15 @@ def check_answer(asked: Asked, got: Answered) -> None:
     if length is not None and length != asked.length:
         raise CorruptBody(
             f"{asked.what}: the server offers {length} bytes where {asked.length} were asked for at {start}"
+        )
+
+
+def check_etag(what: str, listed: str, header: str) -> None:
+    """``listed``: empty when any will do. Raises SourceChanged when the header names another."""
+    found = header.removeprefix("W/").strip('"')  # proxies weaken ETags when they touch a header
+    if listed and found and found != listed:
+        raise SourceChanged(
+            f"{what} has the ETag {found} where {listed} was listed: the object changed, refresh the Dataset"
         )
 
 

@@ -1,4 +1,4 @@
-"""AWS Signature Version 4 for a GET without a body: botocore's own signer takes as long as all else that a small GET costs.
+"""AWS Signature Version 4 for a request without a body: botocore's own signer takes as long as all else that a small GET costs.
 
 Source of the method: "Authenticating Requests: Using the Authorization Header", Amazon S3 API Reference. The tests hold
 it against botocore's signer.
@@ -25,9 +25,9 @@ class AccessKeys:
 
 
 def signed(
-    host: str, path: str, query: str, headers: Mapping[str, str], keys: AccessKeys, region: str, now: float
+    method: str, host: str, path: str, query: str, headers: Mapping[str, str], keys: AccessKeys, region: str, now: float
 ) -> dict[str, str]:
-    """``headers`` (lower-case names) and those that sign them.
+    """``headers`` (lower-case names) and those that sign them. ``method``: GET or HEAD.
 
     ``path`` and ``query`` are as they are sent, percent-encoded once; ``query`` has at most one parameter. ``now``: Unix time.
     """
@@ -37,7 +37,7 @@ def signed(
         all_headers["x-amz-security-token"] = keys.session_token
     names = sorted(all_headers)
     lines = "".join(f"{name}:{all_headers[name]}\n" for name in names)
-    request = f"GET\n{path}\n{query}\n{lines}\n{';'.join(names)}\n{_PAYLOAD}"
+    request = f"{method}\n{path}\n{query}\n{lines}\n{';'.join(names)}\n{_PAYLOAD}"
     scope = f"{stamp[:8]}/{region}/s3/{_TERMINATOR}"
     text = f"AWS4-HMAC-SHA256\n{stamp}\n{scope}\n{hashlib.sha256(request.encode()).hexdigest()}"
     signature = _hmac(_signing_key(keys.secret_access_key, stamp[:8], region), text).hex()

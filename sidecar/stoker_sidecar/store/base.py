@@ -5,15 +5,20 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+from stoker_sidecar.core.object_checksum import Checksum
 from stoker_sidecar.core.objects import ListedObject
 
 
 @dataclass(frozen=True)
 class Body:
-    """Bytes as they come. ``etag_may_be_md5`` is False when the server says that the ETag is none (SSE-KMS, SSE-C)."""
+    """Bytes as they come. ``etag_may_be_md5`` is False when the server says that the ETag is none (SSE-KMS, SSE-C).
+
+    ``checksum``: of these bytes, as the server states it; None when it does not.
+    """
 
     chunks: AsyncIterator[bytes]
     etag_may_be_md5: bool = True
+    checksum: Checksum | None = None
 
 
 class ObjectStore(Protocol):
@@ -24,11 +29,19 @@ class ObjectStore(Protocol):
         ...
 
     def get_range(
-        self, path: str, offset: int, length: int, *, if_match: str, version_id: str = ""
+        self, path: str, offset: int, length: int, *, if_match: str, version_id: str = "", whole: bool = False
     ) -> AbstractAsyncContextManager[Body]:
         """Bytes [offset, offset + length) of the object that has this ETag; ``length`` >= 1. No retries.
 
-        Raises SourceChanged when the ETag is another, ObjectGone when there is none. The body may turn out short.
+        ``whole``: that is all of it, so the body may come with a checksum. Raises SourceChanged when the ETag is another,
+        ObjectGone when there is none. The body may turn out short.
+        """
+        ...
+
+    async def checksum(self, path: str, *, if_match: str, version_id: str = "") -> Checksum | None:
+        """Of the whole object that has this ETag, as the source keeps it; None when it keeps none. No retries.
+
+        Raises SourceError; a source that gives bytes may yet refuse to tell this.
         """
         ...
 

@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 
+from stoker_sidecar.core.object_checksum import Checksum
 from stoker_sidecar.core.objects import ListedObject
 from stoker_sidecar.errors import AccessDenied, FolderNotFound, ObjectGone, ServerError, SourceChanged, SourceError
 from stoker_sidecar.store.base import Body
@@ -30,7 +31,7 @@ class LocalStore:
 
     @asynccontextmanager
     async def get_range(
-        self, path: str, offset: int, length: int, *, if_match: str, version_id: str = ""
+        self, path: str, offset: int, length: int, *, if_match: str, version_id: str = "", whole: bool = False
     ) -> AsyncIterator[Body]:
         """Checks the ETag before the first and after the last byte."""
         with _translated(path):
@@ -40,6 +41,10 @@ class LocalStore:
             yield Body(_chunks(descriptor, path, offset, length, if_match), etag_may_be_md5=False)
         finally:
             os.close(descriptor)
+
+    async def checksum(self, path: str, *, if_match: str, version_id: str = "") -> Checksum | None:
+        """A file system keeps none."""
+        return None
 
     async def aclose(self) -> None:
         """Nothing is held open."""

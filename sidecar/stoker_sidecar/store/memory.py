@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from stoker_sidecar.core.object_checksum import Checksum
 from stoker_sidecar.core.objects import ListedObject
 from stoker_sidecar.errors import ObjectGone, SourceChanged, SourceError
 from stoker_sidecar.store.base import Body
@@ -29,13 +30,17 @@ def md5_etag(content: bytes) -> str:
 
 @dataclass
 class MemoryStore:
-    """``put`` and ``delete`` change the source; ``fail`` queues errors for the next requests; ``mangle`` spoils bodies."""
+    """``put`` and ``delete`` change the source; ``fail`` queues errors for the next requests; ``mangle`` spoils bodies.
+
+    ``states``: the checksum that it keeps of a content, None for none.
+    """
 
     objects: dict[str, tuple[bytes, int]] = field(default_factory=dict)  # path -> content, mtime_ns
     gets: list[Get] = field(default_factory=list)
     faults: deque[SourceError] = field(default_factory=deque)
     mangle: Callable[[str, bytes], bytes] = lambda path, data: data
     etag: Callable[[bytes], str] = md5_etag
+    states: Callable[[bytes], Checksum | None] = lambda content: None
     closed: bool = False
 
     def put(self, path: str, content: bytes, mtime_ns: int = 0) -> None:
@@ -60,21 +65,30 @@ class MemoryStore:
 
     @asynccontextmanager
     async def get_range(
-        self, path: str, offset: int, length: int, *, if_match: str, version_id: str = ""
+        self, path: str, offset: int, length: int, *, if_match: str, version_id: str = "", whole: bool = False
     ) -> AsyncIterator[Body]:
         """As S3 does."""
         self.gets.append(Get(path, offset, length))
+        content = self._content(path, if_match)
+        stated = self.states(content) if whole else None
+        yield Body(_chunks(self.mangle(path, content[offset : offset + length])), checksum=stated)
+
+    async def checksum(self, path: str, *, if_match: str, version_id: str = "") -> Checksum | None:
+        """As S3 does."""
+        return self.states(self._content(path, if_match))
+
+    async def aclose(self) -> None:
+        """Remembers that it was closed."""
+        self.closed = True
+
+    def _content(self, path: str, if_match: str) -> bytes:
         self._fault()
         if path not in self.objects:
             raise ObjectGone(f"{path} was deleted after the listing: refresh the Dataset")
         content, _ = self.objects[path]
         if if_match and if_match != self.etag(content):
             raise SourceChanged(f"{path} is no longer the object that was listed: refresh the Dataset")
-        yield Body(_chunks(self.mangle(path, content[offset : offset + length])))
-
-    async def aclose(self) -> None:
-        """Remembers that it was closed."""
-        self.closed = True
+        return content
 
     def _fault(self) -> None:
         if self.faults:

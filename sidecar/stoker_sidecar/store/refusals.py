@@ -24,6 +24,7 @@ _FOR_NOW = {
 }
 _THROTTLED = frozenset({"SlowDown", "Throttling", "ThrottlingException", "TooManyRequests", "RequestLimitExceeded"})
 _WRONG_REGION = frozenset({"PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException"})
+_NOT_IMPLEMENTED = 501
 _GONE = frozenset({"", "NoSuchKey", "NoSuchVersion", "404"})
 _FIELD = re.compile(r"<(Code|Message|Region)>([^<]*)</")
 
@@ -128,7 +129,7 @@ def _by_status(refusal: Refusal, what: str) -> SourceError:
         return errors.AccessDenied(
             f"{what} answers {code or status}: grant s3:ListBucket and s3:GetObject to this identity"
         )
-    temporary = status >= 500 or code == "RequestTimeout"
+    temporary = (status >= 500 and status != _NOT_IMPLEMENTED) or code == "RequestTimeout"
     return errors.ServerError(
         f"{what} answers {status} {code}: {refusal.message or 'no reason given'}",
         temporary=temporary,

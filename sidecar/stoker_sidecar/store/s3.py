@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 from stoker_api.dataset import Source
 from stoker_sidecar.core.credentials import Credentials, StaticCredentials
 from stoker_sidecar.core.location import S3Location
+from stoker_sidecar.core.object_checksum import Checksum
 from stoker_sidecar.core.objects import ListedObject
 from stoker_sidecar.core.s3_address import bucket_address, is_directory_bucket
 from stoker_sidecar.core.sigv4 import AccessKeys
@@ -52,11 +53,15 @@ class S3Store:
             more = bool(token)
 
     def get_range(
-        self, path: str, offset: int, length: int, *, if_match: str, version_id: str = ""
+        self, path: str, offset: int, length: int, *, if_match: str, version_id: str = "", whole: bool = False
     ) -> AbstractAsyncContextManager[Body]:
-        """One GetObject with Range and If-Match (or versionId)."""
+        """One GetObject with If-Match (or versionId), and Range unless it is for the whole object."""
         key = self._location.prefix + path
-        return self._getter.get_range(key, offset, length, if_match=if_match, version_id=version_id)
+        return self._getter.get_range(key, offset, length, if_match=if_match, version_id=version_id, whole=whole)
+
+    async def checksum(self, path: str, *, if_match: str, version_id: str = "") -> Checksum | None:
+        """One HeadObject: S3 states no checksum in its answers to ranged GETs."""
+        return await self._getter.checksum(self._location.prefix + path, if_match=if_match, version_id=version_id)
 
     async def aclose(self) -> None:
         """Closes the connections."""

@@ -3,12 +3,14 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import unquote_to_bytes
 
 from stoker_api.dataset import Source
-from stoker_sidecar.core.answers import Answered, Asked, check_answer, etag_may_be_md5
+from stoker_sidecar.core.answers import Answered, Asked, check_answer, check_etag, etag_may_be_md5
 from stoker_sidecar.core.credentials import Credentials
+from stoker_sidecar.core.object_checksum import Checksum, stated_checksum
 from stoker_sidecar.core.objects import ListedObject
 from stoker_sidecar.core.s3_address import AMAZON
 from stoker_sidecar.core.sigv4 import AccessKeys
@@ -20,7 +22,12 @@ from stoker_sidecar.store.s3_errors import refuse_elsewhere, translated
 
 if TYPE_CHECKING:
     from types_aiobotocore_s3 import S3Client
-    from types_aiobotocore_s3.type_defs import GetObjectOutputTypeDef, ListObjectsV2OutputTypeDef, ObjectTypeDef
+    from types_aiobotocore_s3.type_defs import (
+        GetObjectOutputTypeDef,
+        HeadObjectOutputTypeDef,
+        ListObjectsV2OutputTypeDef,
+        ObjectTypeDef,
+    )
 
 # Bytes taken from the socket at a time: aiohttp's buffer holds twice 64 KiB, so this drains it in one go.
 _READ_SIZE = 256 * 1024
@@ -60,20 +67,29 @@ class S3Boto:
 
     @asynccontextmanager
     async def get_range(
-        self, key: str, offset: int, length: int, *, if_match: str, version_id: str = ""
+        self, key: str, offset: int, length: int, *, if_match: str, version_id: str = "", whole: bool = False
     ) -> AsyncIterator[Body]:
         """As S3Getter's."""
-        wanted: dict[str, Any] = {"VersionId": version_id} if version_id else {}
-        if if_match:
-            wanted["IfMatch"] = f'"{if_match}"'
+        wanted = _wanted(if_match, version_id)
+        wanted |= {"ChecksumMode": "ENABLED"} if whole else {"Range": f"bytes={offset}-{offset + length - 1}"}
         with translated(self._bucket, self._endpoint, key):
             client = await self._opened()
-            last = offset + length - 1
-            answer = await client.get_object(Bucket=self._bucket, Key=key, Range=f"bytes={offset}-{last}", **wanted)
+            answer = await client.get_object(Bucket=self._bucket, Key=key, **wanted)
         async with answer["Body"] as stream:
-            check_answer(Asked(name_of(self._bucket, key), offset, length, if_match), _answered(answer))
+            answered = _answered(answer)
+            check_answer(Asked(name_of(self._bucket, key), offset, length, if_match), answered)
             encryption, algorithm = answer.get("ServerSideEncryption", ""), answer.get("SSECustomerAlgorithm", "")
-            yield Body(self._chunks(stream, key), etag_may_be_md5(encryption, algorithm))
+            stated = stated_checksum(_headers(answer)) if whole and answered.status == HTTPStatus.OK else None
+            yield Body(self._chunks(stream, key), etag_may_be_md5(encryption, algorithm), stated)
+
+    async def checksum(self, key: str, *, if_match: str, version_id: str = "") -> Checksum | None:
+        """As S3Getter's."""
+        with translated(self._bucket, self._endpoint, key):
+            client = await self._opened()
+            wanted = _wanted(if_match, version_id)
+            answer = await client.head_object(Bucket=self._bucket, Key=key, ChecksumMode="ENABLED", **wanted)
+        check_etag(name_of(self._bucket, key), if_match, answer.get("ETag", ""))
+        return stated_checksum(_headers(answer))
 
     async def aclose(self) -> None:
         """Closes the connections. Idempotent."""
@@ -91,6 +107,15 @@ class S3Boto:
         with translated(self._bucket, self._endpoint, key):
             while data := await stream.read(_READ_SIZE):
                 yield data
+
+
+def _wanted(if_match: str, version_id: str) -> dict[str, Any]:
+    wanted = {"VersionId": version_id} if version_id else {}
+    return wanted | ({"IfMatch": f'"{if_match}"'} if if_match else {})
+
+
+def _headers(answer: "GetObjectOutputTypeDef | HeadObjectOutputTypeDef") -> dict[str, str]:
+    return answer["ResponseMetadata"]["HTTPHeaders"]
 
 
 def _answered(answer: "GetObjectOutputTypeDef") -> Answered:

@@ -4,12 +4,14 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from http import HTTPStatus
 from urllib.parse import quote
 
 import aiohttp
 from yarl import URL
 
-from stoker_sidecar.core.answers import Answered, Asked, check_answer, etag_may_be_md5
+from stoker_sidecar.core.answers import Answered, Asked, check_answer, check_etag, etag_may_be_md5
+from stoker_sidecar.core.object_checksum import Checksum, stated_checksum
 from stoker_sidecar.core.s3_address import BucketAddress
 from stoker_sidecar.core.sigv4 import AccessKeys, signed
 from stoker_sidecar.errors import SourceError
@@ -24,6 +26,8 @@ _REFUSAL_BYTES = 16 * 1024
 # Bytes a second that a body must have on average beyond the read timeout, or it is given up: 64 readers that share a
 # line of 10 Mbit/s still get more each, and a chunk of 8 MiB that drips cannot hold its readers for more than 9 minutes.
 _SLOWEST = 16 * 1024
+
+_STATE_CHECKSUM = {"x-amz-checksum-mode": "ENABLED"}
 
 KeySource = Callable[[], Awaitable[AccessKeys | None]]  # asked before each request; None: not signed
 
@@ -43,14 +47,16 @@ class S3Getter:
         self._keys = keys
         self._settings = settings
         self._session = _session(address, settings, tls)
+        self._states_checksums = True  # until a GET is refused for asking
 
     @asynccontextmanager
     async def get_range(
-        self, key: str, offset: int, length: int, *, if_match: str, version_id: str = ""
+        self, key: str, offset: int, length: int, *, if_match: str, version_id: str = "", whole: bool = False
     ) -> AsyncIterator[Body]:
         """As ObjectStore.get_range, by the object's whole key."""
         asked = Asked(name_of(self._bucket, key), offset, length, if_match)
-        response = await self._send(asked, key, version_id)
+        wanted = {} if whole else {"range": f"bytes={offset}-{offset + length - 1}"}
+        response = await self._get(asked, key, version_id, wanted, stating=whole)
         try:
             if response.status not in (200, 206):
                 raise await self._refusal(response, asked.what, key)
@@ -58,26 +64,53 @@ class S3Getter:
             check_answer(asked, _answered(response))
             encryption = headers.get("x-amz-server-side-encryption", "")
             customer_algorithm = headers.get("x-amz-server-side-encryption-customer-algorithm", "")
-            yield Body(self._chunks(response, asked.what), etag_may_be_md5(encryption, customer_algorithm))
+            stated = stated_checksum(headers) if whole and response.status == HTTPStatus.OK else None
+            yield Body(self._chunks(response, asked.what), etag_may_be_md5(encryption, customer_algorithm), stated)
         finally:
             response.release()  # closes the connection when the body was not read to its end
+
+    async def checksum(self, key: str, *, if_match: str, version_id: str = "") -> Checksum | None:
+        """As ObjectStore.checksum, by the object's whole key."""
+        asked = Asked(name_of(self._bucket, key), 0, 0, if_match)
+        response = await self._send("HEAD", asked, key, version_id, _STATE_CHECKSUM)
+        try:
+            if response.status != HTTPStatus.OK:
+                raise await self._refusal(response, asked.what, key)
+            check_etag(asked.what, if_match, response.headers.get("etag", ""))
+            return stated_checksum(response.headers)
+        finally:
+            response.release()
 
     async def aclose(self) -> None:
         """Closes the connections. Idempotent."""
         await self._session.close()
 
-    async def _send(self, asked: Asked, key: str, version_id: str) -> aiohttp.ClientResponse:
+    async def _get(
+        self, asked: Asked, key: str, version_id: str, headers: dict[str, str], *, stating: bool
+    ) -> aiohttp.ClientResponse:
+        if not (stating and self._states_checksums):
+            return await self._send("GET", asked, key, version_id, headers)
+        response = await self._send("GET", asked, key, version_id, headers | _STATE_CHECKSUM)
+        if response.status not in (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_IMPLEMENTED):
+            return response
+        response.release()
+        again = await self._send("GET", asked, key, version_id, headers)
+        self._states_checksums = again.status != HTTPStatus.OK  # else it was that header that it did not take
+        return again
+
+    async def _send(
+        self, method: str, asked: Asked, key: str, version_id: str, headers: dict[str, str]
+    ) -> aiohttp.ClientResponse:
         address, path = self._address, self._address.path(key)
         query = f"versionId={quote(version_id, safe='~')}" if version_id else ""
-        headers = {"range": f"bytes={asked.offset}-{asked.offset + asked.length - 1}"}
         if asked.etag:
-            headers["if-match"] = f'"{asked.etag}"'
+            headers = headers | {"if-match": f'"{asked.etag}"'}
         url = URL.build(scheme=address.scheme, authority=address.host, path=path, query_string=query, encoded=True)
         if (keys := await self._keys()) is not None:
-            headers = signed(address.host, path, query, headers, keys, self._address.region, time.time())
+            headers = signed(method, address.host, path, query, headers, keys, self._address.region, time.time())
         with _translated(self._address.endpoint, asked.what):
-            return await self._session.get(
-                url, headers=headers, timeout=_timeout(self._settings, asked.length), allow_redirects=False
+            return await self._session.request(
+                method, url, headers=headers, timeout=_timeout(self._settings, asked.length), allow_redirects=False
             )
 
     async def _refusal(self, response: aiohttp.ClientResponse, what: str, key: str) -> SourceError:

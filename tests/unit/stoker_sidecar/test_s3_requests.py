@@ -28,23 +28,25 @@ ASKED = Asked("s3://b/k", 100, 50, "e1")
 
 
 @given(
+    method=st.sampled_from(["GET", "HEAD"]),
     key=st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=50),
     secret=PRINTABLE,
     token=st.one_of(st.just(""), PRINTABLE),
     version=st.one_of(st.just(""), PRINTABLE),
 )
-def test_a_signature_is_the_one_that_botocore_makes(key: str, secret: str, token: str, version: str) -> None:
+def test_a_signature_is_the_one_that_botocore_makes(
+    method: str, key: str, secret: str, token: str, version: str
+) -> None:
     address = bucket_address(Source(uri="s3://bucket", endpoint="http://server:9000"), "bucket")
     query = f"versionId={version.translate({43: '%2B', 47: '%2F', 61: '%3D'})}" if version else ""
-    headers = {"range": "bytes=0-9", "if-match": '"abc"'}
+    headers = {"range": "bytes=0-9", "if-match": '"abc"', "x-amz-checksum-mode": "ENABLED"}
     request = AWSRequest(
-        "GET", f"http://server:9000{address.path(key)}" + (f"?{query}" if query else ""), headers=headers
+        method, f"http://server:9000{address.path(key)}" + (f"?{query}" if query else ""), headers=headers
     )
     S3SigV4Auth(Credentials("id", secret, token or None), "s3", "eu-west-1").add_auth(request)
     stamp = datetime.strptime(request.headers["X-Amz-Date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
-    ours = signed(
-        address.host, address.path(key), query, headers, AccessKeys("id", secret, token), "eu-west-1", stamp.timestamp()
-    )
+    keys = AccessKeys("id", secret, token)
+    ours = signed(method, address.host, address.path(key), query, headers, keys, "eu-west-1", stamp.timestamp())
     assert ours["authorization"] == request.headers["Authorization"]
 
 
