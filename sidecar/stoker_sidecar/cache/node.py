@@ -37,7 +37,7 @@ from stoker_sidecar.store.opening import open_store
 from stoker_sidecar.store.retry import Retry
 from stoker_sidecar.threads import in_thread
 
-# Seconds for which a sharing of slots holds: it is asked for before each request.
+# Seconds for which a sharing of slots holds, while the limit does: it is asked for before each request.
 _SLOTS_AGE = 0.2
 
 
@@ -96,6 +96,7 @@ class CacheNode:
         self._datasets: dict[str, DatasetCache] = {}
         self._shared: dict[str, int] = {}
         self._shared_at = float("-inf")
+        self._shared_limit = 0
         self._removals: set[asyncio.Task[None]] = set()
         self.news = asyncio.Event()  # set when ``progress`` should be told at once
         self._looking = asyncio.Lock()
@@ -215,9 +216,9 @@ class CacheNode:
             self._notices.tell("", Reason.HEALTHY, f"the cache folder {disk.paths.root} is in service again")
 
     def _slots(self, uid: str) -> int:
-        now = self._world.clock()
-        if now - self._shared_at >= _SLOTS_AGE or uid not in self._shared:
-            self._shared, self._shared_at = self._share(), now
+        now, limit = self._world.clock(), self._pipeline.limit.value
+        if now - self._shared_at >= _SLOTS_AGE or limit != self._shared_limit or uid not in self._shared:
+            self._shared, self._shared_at, self._shared_limit = self._share(), now, limit
         return self._shared.get(uid, 1)
 
     def _share(self) -> dict[str, int]:

@@ -10,8 +10,9 @@ START = 16
 LEAST = 4
 # More small GETs than this gained nothing at 20 ms of latency, and each holds a connection and a megabyte at most.
 MOST = 256
-# Seconds: long enough that the noise of one figure is below what a step should gain.
-_WINDOW = 0.3
+# Seconds for which a level is measured. While it doubles, short: each window below the best level is lost for a source at 100 ms,
+# and a doubling that was one too many costs little. For small steps, long enough that noise is below what a step should gain.
+_DOUBLE_WINDOW, _WINDOW = 0.1, 0.3
 # What a request costs beside its bytes, as bytes: a mix of small files and large chunks is then one figure of progress.
 _REQUEST_COST = 256 * 1024
 # A doubling must gain a tenth, a small step a twentieth; else the step is taken back.
@@ -33,21 +34,28 @@ class AdaptiveLimit:
     _work: int = 0
     _completed: int = 0
     _busy: bool = True  # the limit was what held requests back, all through this window
+    _idle: int = 0  # requests that landed in a row while fewer were in flight than may be
     _rate: float = 0.0  # of the window before the last step
     _before: int = 0  # the value before the last step; 0: no step is on trial
+    _window: float = _DOUBLE_WINDOW
     _factor: float = _DOUBLE
     _gain: float = _DOUBLE_GAIN
     _rest: int = 0
     _shrunk: float = float("-inf")
 
     def completed(self, size: int, now: float, *, busy: bool) -> None:
-        """A request brought ``size`` bytes. ``busy``: as many were in flight as may be."""
+        """A request brought ``size`` bytes. ``busy``: as many were in flight as may be.
+
+        Answers come many at a time, and only the first of them finds all others in flight: the limit holds requests back unless
+        as many as it allows have landed since it was last reached.
+        """
         self._since = now if self._since is None else self._since
         self._work += size + _REQUEST_COST
         self._completed += 1
-        self._busy = self._busy and busy
+        self._idle = 0 if busy else self._idle + 1
+        self._busy = self._busy and self._idle < self.value
         # All that was in flight at the step has landed: what is counted belongs to this value.
-        if now - self._since >= _WINDOW and self._completed >= self.value:
+        if now - self._since >= self._window and self._completed >= self.value:
             rate, busy = self._work / (now - self._since), self._busy
             self._begin(now)
             if busy:
@@ -76,4 +84,4 @@ class AdaptiveLimit:
 
     def _settle(self, value: int) -> None:
         self.value, self._before, self._rest = value, 0, _REST
-        self._factor, self._gain = _STEP, _STEP_GAIN
+        self._window, self._factor, self._gain = _WINDOW, _STEP, _STEP_GAIN

@@ -28,6 +28,10 @@ def test_a_distant_source_gets_as_many_requests_as_its_latency_needs() -> None:
     assert _drive(_source(0.020, 4000), 8.0).value >= 64  # 80 would fill it
 
 
+def test_half_a_second_is_enough_to_find_what_20_ms_need() -> None:
+    assert _drive(_source(0.020, 4000), 0.5).value >= 64
+
+
 def test_a_near_source_is_not_asked_for_more_than_it_can_do() -> None:
     assert _drive(_source(0.002, 2500), 30.0).value <= 2 * START
 
@@ -66,6 +70,16 @@ def test_congestion_of_many_requests_at_once_is_one_step_back() -> None:
     for _ in range(50):
         limit.congested(10.0)
     assert limit.value == 70
+
+
+def test_it_grows_though_answers_land_many_at_a_time() -> None:
+    """Only the first of those that land together finds as many in flight as may be."""
+    limit, now, latency = AdaptiveLimit(), 0.0, 0.020
+    for _ in range(200):
+        now += latency
+        for number in range(limit.value):
+            limit.completed(SMALL, now, busy=number % 8 == 0)
+    assert limit.value >= 4 * START
 
 
 def test_it_does_not_grow_while_fewer_requests_are_made_than_it_allows() -> None:
