@@ -177,6 +177,7 @@ class DatasetCache:
         await self._drop_unused()
         if fetching.version.complete:
             self.warm_error = None
+            await in_thread(fetching.version.secure)  # who marked it complete may have been killed before that
             return None
         if not self.tenancy.may_warm(fetching.version):
             return _RETRY_UNKEPT
@@ -189,9 +190,12 @@ class DatasetCache:
             version.forget(State.UNKEPT)
         delay = await self._warm(fetching) if self.config.eager and not self.config.paused else None
         if version.warm_files == version.manifest.info.files:
+            if self.version_loop.error is not None:
+                await in_thread(version.sync)  # perhaps that is what failed: before anyone relies on it this time
             await in_thread(version.finish)
             self._node.house.announce()
             self.warm_error = None
+            await in_thread(version.secure)
             return None
         return delay
 

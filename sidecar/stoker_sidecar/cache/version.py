@@ -16,6 +16,7 @@ from stoker_sidecar.cache.manifest import Entry, Manifest
 from stoker_sidecar.cache.parts import PartFile, kept_parts, temporary_name
 from stoker_sidecar.core.checksum import EtagTrust
 from stoker_sidecar.core.spans import chunk_count
+from stoker_sidecar.errors import CacheError
 
 
 class State(IntEnum):
@@ -135,24 +136,35 @@ class Version:
         return self.paths.tree / self.manifest.path(entry.ino)
 
     def finish(self) -> None:
-        """Every file is here: date the folders, write all to the disk, set the marker. Blocks."""
+        """Every file is here: date the folders, set the marker. Blocks. ``secure`` is to follow: native mounts need not wait for it."""
         with disk_errors("the version"), closing(Manifest.open(self.paths.manifest)) as manifest:
             for path, entry in manifest.folders():
                 os.utime(os.path.join(os.fsencode(self.paths.tree), path), ns=(entry.mtime_ns, entry.mtime_ns))  # noqa: PTH118 -- bytes
-            self._sync()
             self.paths.complete.touch()
         self.complete = True
 
-    def sync(self) -> None:
-        """Have all files that are in the tree by now survive a power cut. Blocks."""
-        with disk_errors("the version"):
-            self._sync()
+    def secure(self) -> None:
+        """Have a whole version survive a power cut, unless it does already. Blocks.
 
-    def _sync(self) -> None:
-        started = self.paths.folder / "syncing"
-        started.touch()  # dated before, so that what arrives meanwhile counts as later
-        sync_file_system(self.paths.tree)
-        started.rename(self.paths.synced)
+        Raises DiskFull or CacheDiskFailed; the version then is not complete any more: what the disk lost is not known.
+        """
+        if _date(self.paths.complete) <= _date(self.paths.synced):
+            return
+        try:
+            self.sync()
+        except CacheError:
+            self.complete = False
+            with suppress(OSError):
+                self.paths.complete.unlink(missing_ok=True)
+            raise
+
+    def sync(self) -> None:
+        """Have all files that are in the tree by now survive a power cut. Blocks. Raises DiskFull or CacheDiskFailed."""
+        with disk_errors("the version"):
+            started = self.paths.folder / "syncing"
+            started.touch()  # dated before, so that what arrives meanwhile counts as later
+            sync_file_system(self.paths.tree)
+            started.rename(self.paths.synced)
 
     def close(self) -> None:
         """Idempotent."""
@@ -165,11 +177,12 @@ class Version:
         self.paths.parts.mkdir(exist_ok=True)
         self.paths.tree.mkdir(exist_ok=True)
         self._make_folders()
-        if self.paths.complete.exists():
+        if 0 < _date(self.paths.complete) <= _date(self.paths.synced):
             self._all_here()
         elif not fresh:
             self._scan()
             self.paths.doubtful.unlink(missing_ok=True)
+            self._believe_marker()
         self._link(donors)
         self._resume_parts()
 
@@ -184,6 +197,13 @@ class Version:
     def _all_here(self) -> None:
         self.states = self.states.replace(bytes([State.MISSING]), bytes([State.HERE]))
         self.warm_files, self.warm_bytes, self.complete = self.manifest.info.files, self.manifest.info.bytes, True
+
+    def _believe_marker(self) -> None:
+        """Set by a process that ended before its sync did: it counts if nothing is missing."""
+        if self.warm_files == self.manifest.info.files:
+            self.complete = self.paths.complete.exists()
+        else:
+            self.paths.complete.unlink(missing_ok=True)
 
     def _scan(self) -> None:
         """After a new start of the machine, files that may not have reached the disk whole are proved or left out."""
