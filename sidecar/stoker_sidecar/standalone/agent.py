@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from stoker_api.nodecache import NodeDatasetStatus
 from stoker_sidecar.core.commands import Held
 from stoker_sidecar.core.credentials import AmbientCredentials
 from stoker_sidecar.core.protocol import LISTED_OBJECTS
@@ -20,6 +21,7 @@ from stoker_sidecar.standalone.exhibit import Exhibit, FuseExhibit, PublishedExh
 from stoker_sidecar.standalone.places import Run
 from stoker_sidecar.standalone.report import Report, Stage, write_report
 from stoker_sidecar.standalone.wish import UID, Wish
+from stoker_sidecar.standalone.wording import for_workstation
 
 log = logging.getLogger("stoker.mount")
 
@@ -97,11 +99,18 @@ class MountAgent:
         plan = self._plan
         return Report(
             stage=self._stage,
-            message=self._message,
+            message=for_workstation(self._message),
             listed=sum(count.value for count in plan.counts if count.name == LISTED_OBJECTS),
             mode=self._exhibit.mode,
-            row=plan.status_of(UID),
+            row=_reworded(plan.status_of(UID)),
         )
+
+
+def _reworded(row: NodeDatasetStatus | None) -> NodeDatasetStatus | None:
+    if row is None or row.error is None:
+        return row
+    error = row.error.model_copy(update={"message": for_workstation(row.error.message)})
+    return row.model_copy(update={"error": error})
 
 
 async def serve(agent: MountAgent, lifeline: Lifeline) -> None:

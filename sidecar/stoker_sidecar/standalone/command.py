@@ -17,6 +17,7 @@ from stoker_sidecar.standalone.follow import LOOK_EVERY, StopSignals, follow
 from stoker_sidecar.standalone.household import Household
 from stoker_sidecar.standalone.options import MountOptions, UmountOptions, environment_of
 from stoker_sidecar.standalone.places import Home, home_of, run_of
+from stoker_sidecar.standalone.programs import programs_in
 from stoker_sidecar.standalone.screen import screen
 from stoker_sidecar.standalone.wish import Wish
 
@@ -48,8 +49,17 @@ def umount(options: UmountOptions) -> None:
     folder = real_folder(options.folder)
     for house in household.households(options.runs):
         if house.wish.folder == folder:
+            if not options.force and house.pid() is not None:  # a dead mount serves no one
+                _refuse_in_use(folder)
             return house.end()
     raise MountRefused(f"{folder} is not mounted by a stoker mount of this user")
+
+
+def _refuse_in_use(folder: Path) -> None:
+    if users := programs_in(folder):
+        raise MountRefused(
+            f"{folder} is in use by {', '.join(users)}: end that first, or take it away from under them (--force)"
+        )
 
 
 def wish_of(options: MountOptions, home: Home, folder: Path) -> Wish:

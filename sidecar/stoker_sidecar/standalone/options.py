@@ -13,6 +13,7 @@ from stoker_sidecar.core.location import parse_location
 from stoker_sidecar.core.patterns import selector
 from stoker_sidecar.errors import InvalidSource
 from stoker_sidecar.standalone.places import default_cache, default_runs
+from stoker_sidecar.standalone.wording import for_workstation
 
 _EPILOG = """\
 Without --foreground the command returns when DIR is mounted (with --warm: when everything is on this disk), and the mount
@@ -45,10 +46,11 @@ class MountOptions:
 
 @dataclass(frozen=True)
 class UmountOptions:
-    """`stoker umount`."""
+    """`stoker umount`. ``force``: also under programs that have files open there."""
 
     folder: Path
     runs: Path
+    force: bool
 
 
 def parse(argv: Sequence[str], environment: Mapping[str, str], uid: int) -> MountOptions | UmountOptions:
@@ -65,7 +67,10 @@ def parse(argv: Sequence[str], environment: Mapping[str, str], uid: int) -> Moun
     _add_mount(mount, environment, uid)
     umount = commands.add_parser("umount", help="end such a mount", description="Ends a mount of `stoker mount`.")
     umount.add_argument("folder", metavar="DIR", type=Path)
-    umount.set_defaults(make=lambda options: UmountOptions(options.folder, options.run_dir))
+    umount.add_argument(
+        "--force", action="store_true", help="also while programs have files open there, whose reads fail then"
+    )
+    umount.set_defaults(make=lambda options: UmountOptions(options.folder, options.run_dir, options.force))
     for command in (mount, umount):
         command.add_argument(
             "--run-dir", type=Path, default=default_runs(environment, uid), help="folder of the sockets (%(default)s)"
@@ -159,5 +164,6 @@ def _bytes(text: str) -> int:
 def _sentence(error: Exception) -> str:
     if isinstance(error, ValidationError):
         first = error.errors()[0]
-        return f"{'.'.join(map(str, first['loc']))} {first['input']!r}: {first['msg']}"
-    return str(error)
+        field = str(first["loc"][0])  # of Source; the options have its fields' names
+        return f"--{field} {first['input']!r} is not valid: {Source.model_fields[field].description}"
+    return for_workstation(str(error))

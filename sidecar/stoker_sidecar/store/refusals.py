@@ -102,7 +102,11 @@ def broken_off(endpoint: str, what: str) -> SourceError:
 
 
 def untrusted(endpoint: str, error: Exception) -> SourceError:
-    """TLS without trust."""
+    """TLS without trust, or a server that does not speak it."""
+    if "WRONG_VERSION_NUMBER" in str(error):  # OpenSSL's word for an answer that is no TLS
+        return errors.EndpointUnreachable(
+            f"{endpoint} does not answer in TLS: write http:// in source.endpoint, or have the server speak TLS"
+        )
     return errors.EndpointUnreachable(
         f"the TLS certificate of {endpoint} is not trusted ({error}): put its CA into the key ca.crt of the Secret",
         temporary=False,

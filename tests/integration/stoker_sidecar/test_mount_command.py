@@ -128,11 +128,24 @@ def test_readers_do_not_notice_that_the_agent_is_killed(station: Workstation) ->
         assert file.read() == FILES["set/large.bin"]
 
 
+def test_umount_is_refused_while_a_program_reads_unless_it_is_forced(station: Workstation) -> None:
+    station.mount()
+    with (station.data / "large.bin").open("rb") as file:
+        refused = station.run("umount", str(station.data))
+        assert file.read() == FILES["set/large.bin"]
+        forced = station.run("umount", str(station.data), "--force")
+    assert (refused.returncode, forced.returncode) == (1, 0)
+    assert f"({os.getpid()})" in refused.stderr
+    assert not station.leftovers()
+
+
 def test_wrong_keys_are_told_in_a_sentence(server: S3Server) -> None:
     with Workstation(server, AWS_SECRET_ACCESS_KEY="wrong") as station:
         done = station.run("mount", "s3://data/set", str(station.data))
         assert (done.returncode, station.leftovers()) == (1, [])
-        assert done.stderr.splitlines()[-1].startswith("stoker: ")
+        last = done.stderr.splitlines()[-1]
+        assert last.startswith("stoker: ")
+        assert "AWS_SECRET_ACCESS_KEY in the environment" in last
 
 
 @pytest.mark.parametrize(

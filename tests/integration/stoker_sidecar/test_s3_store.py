@@ -179,7 +179,7 @@ async def test_virtual_host_style_asks_the_buckets_own_host() -> None:
 
 async def test_tls_to_a_server_without_it_is_unreachable(s3: S3Server, bucket: str) -> None:
     error = await _refusal(Source(uri=f"s3://{bucket}", endpoint=s3.endpoint.replace("http:", "https:")))
-    assert error.reason is Reason.ENDPOINT_UNREACHABLE
+    assert (error.reason, "http://" in error.message) == (Reason.ENDPOINT_UNREACHABLE, True)
 
 
 async def test_a_listing_pages_through_the_retry(bucket: str) -> None:

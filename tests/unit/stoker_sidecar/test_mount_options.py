@@ -57,7 +57,7 @@ def test_the_cache_is_where_people_expect_it(uid: int, environment: dict[str, st
 
 def test_umount_finds_the_mounts_of_the_same_user() -> None:
     runs = {"XDG_RUNTIME_DIR": "/run/user/1000"}
-    assert parse(["umount", "/data"], runs, USER) == UmountOptions(Path("/data"), mount(**runs).runs)
+    assert parse(["umount", "/data"], runs, USER) == UmountOptions(Path("/data"), mount(**runs).runs, force=False)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_umount_finds_the_mounts_of_the_same_user() -> None:
     [
         (["mount", "gs://bucket", "/data"], "'gs://bucket' is not supported: write s3://bucket/prefix/"),
         (["mount", "s3://B", "/data"], "the bucket 'B'"),
-        (["mount", "s3://bucket", "/data", "--endpoint", "here:9000"], "endpoint 'here:9000'"),
+        (["mount", "s3://bucket", "/data", "--endpoint", "here:9000"], "--endpoint 'here:9000' is not valid: URL"),
         (["mount", "s3://bucket", "/data", "--quota", "much"], "'much' is not a quantity of bytes"),
         (["mount", "s3://bucket", "/data", "--cache", "/a,b"], "--cache '/a,b' has a comma"),
         (["mount", "s3://bucket"], "DIR"),
