@@ -40,6 +40,12 @@ class JobFacts:
         """``active``, ``ready``, ``succeeded`` or ``failed`` pods of the Job."""
         return int(self.status.get(field) or 0)
 
+    @property
+    def succeeded(self) -> int:
+        """Workers that are done, also those that the Job controller has noted and not counted yet."""
+        uncounted = self.status.get("uncountedTerminatedPods") or {}
+        return self.count("succeeded") + len(uncounted.get("succeeded") or ())
+
 
 def own_job(training: TrainingJob, view: ClusterView) -> Mapping[str, Any] | None:
     """The Job that was made for this TrainingJob."""

@@ -64,10 +64,12 @@ def _phase_of_active(training: TrainingJob, facts: JobFacts) -> JobPhase:
     ready = facts.count("ready")
     if facts.held and not ready:
         return JobPhase.WAITING_FOR_DATA
-    whole = ready + facts.count("succeeded") >= training.spec.workers
-    # While a failed worker is being replaced the others go on: that is not a new start.
-    resumed = training.status.phase is JobPhase.RUNNING and ready > 0
-    return JobPhase.RUNNING if whole or resumed else JobPhase.STARTING
+    done = facts.succeeded >= training.spec.workers  # and the Job will say so in a moment
+    if training.status.phase is JobPhase.RUNNING:
+        # While a failed worker is being replaced the others go on: that is not a new start, nor is the end one.
+        return JobPhase.RUNNING if ready or done else JobPhase.STARTING
+    whole = ready + facts.succeeded >= training.spec.workers
+    return JobPhase.RUNNING if ready and whole else JobPhase.STARTING
 
 
 def _suspended(training: TrainingJob, facts: JobFacts) -> bool:

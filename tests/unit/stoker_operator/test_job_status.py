@@ -18,6 +18,8 @@ from tests.unit.stoker_operator.training import ended, job_of, released, trainin
 
 NOW = 2000.0
 TRAINING = training_job()
+RUNNING = training_job(status={"phase": "Running"})
+LAST = {"succeeded": ["pod-uid"]}  # terminated, and not counted yet
 MISSING = Unmet(Reason.DATASET_NOT_FOUND, "Dataset vision/imagenet does not exist")
 
 
@@ -41,7 +43,12 @@ def condition(status: TrainingJobStatus, kind: ConditionType) -> Condition:
         (TRAINING, facts(released(0), released(1), active=2, ready=2), JobPhase.RUNNING),
         (TRAINING, facts(released(0), released(1), active=1, ready=1, succeeded=1), JobPhase.RUNNING),
         (TRAINING, facts(released(0), worker(1), active=2, ready=1), JobPhase.STARTING),
-        (training_job(status={"phase": "Running"}), facts(released(0), worker(1), active=2, ready=1), JobPhase.RUNNING),
+        (RUNNING, facts(released(0), worker(1), active=2, ready=1), JobPhase.RUNNING),
+        (RUNNING, facts(released(0), released(1), active=2), JobPhase.STARTING),
+        (RUNNING, facts(released(0), released(1), succeeded=1, uncountedTerminatedPods=LAST), JobPhase.RUNNING),
+        (RUNNING, facts(released(0), released(1), succeeded=2), JobPhase.RUNNING),
+        (TRAINING, facts(released(0), released(1), active=1, ready=1, uncountedTerminatedPods=LAST), JobPhase.RUNNING),
+        (TRAINING, facts(released(0), released(1), succeeded=2), JobPhase.STARTING),
         (TRAINING, facts(conditions=[ended("Complete")], succeeded=2), JobPhase.SUCCEEDED),
         (TRAINING, facts(conditions=[ended("Failed")], failed=4), JobPhase.FAILED),
         (training_job(suspend=True), facts(), JobPhase.SUSPENDED),
@@ -50,6 +57,22 @@ def condition(status: TrainingJobStatus, kind: ConditionType) -> Condition:
 )
 def test_phases(training: TrainingJob, what: JobFacts, phase: JobPhase) -> None:
     assert rollup(training, what, NOW).phase is phase
+
+
+def test_a_job_that_comes_to_its_end_is_not_told_as_starting_or_running_again() -> None:
+    steps: list[dict[str, Any]] = [
+        {"active": 2, "ready": 2},
+        {"active": 1, "ready": 1, "succeeded": 1},
+        {"succeeded": 1, "uncountedTerminatedPods": LAST},
+        {"succeeded": 2},
+        {"succeeded": 2, "conditions": [ended("Complete")]},
+    ]
+    training, told = TRAINING, []
+    for step in steps:
+        status = rollup(training, facts(released(0), released(1), **step), NOW)
+        told += [one.reason for one in announcements(training.status, status)]
+        training = training.model_copy(update={"status": status})
+    assert told == [Reason.RELEASED, Reason.RUNNING, Reason.SUCCEEDED]
 
 
 def test_a_finished_job_that_was_cleaned_away_keeps_its_status() -> None:
