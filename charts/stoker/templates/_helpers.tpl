@@ -81,8 +81,38 @@ volumes:
     emptyDir: {medium: Memory, sizeLimit: 16Mi}
 {{- end }}
 
+{{/* Refuses cache folders that the schema cannot: those that are used for something else, or lie in each other. */}}
+{{- define "stoker.checkCacheFolders" -}}
+{{- $own := list "/var/lib/stoker/state" "/var/lib/stoker/mnt" "/var/lib/stoker-memory" "/run/stoker" "/tmp" .Values.kubeletDir }}
+{{- $folders := list }}
+{{- range .Values.sidecar.cacheDirs }}
+{{- if kindIs "string" . }}
+{{- $folders = append $folders . }}
+{{- end }}
+{{- end }}
+{{- if not .Values.sidecar.cacheDirs }}
+{{- fail "sidecar.cacheDirs names no folder: name at least one, such as /var/lib/stoker/cache" }}
+{{- end }}
+{{- range $folder := $folders }}
+{{- if regexMatch "/[.][.](/|$)" $folder }}
+{{- fail (printf "sidecar.cacheDirs: %s has '..' in it: write the folder's plain path" $folder) }}
+{{- end }}
+{{- range concat $own $.Values.sidecar.hostFolders }}
+{{- if or (eq $folder "/var/lib/stoker") (hasPrefix (printf "%s/" .) (printf "%s/" $folder)) }}
+{{- fail (printf "sidecar.cacheDirs: %s is used for something else: name another folder, such as /var/lib/stoker/cache" $folder) }}
+{{- end }}
+{{- end }}
+{{- range without $folders $folder }}
+{{- if hasPrefix (printf "%s/" .) $folder }}
+{{- fail (printf "sidecar.cacheDirs: %s lies in %s: name folders beside each other, on different disks" $folder .) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{/* What the sidecar is told of its cache folders: paths by commas, those in memory marked. */}}
 {{- define "stoker.cacheFolders" -}}
+{{- include "stoker.checkCacheFolders" . }}
 {{- $folders := list }}
 {{- range $index, $folder := .Values.sidecar.cacheDirs }}
 {{- $folders = append $folders (kindIs "map" $folder | ternary (printf "memory:/var/lib/stoker-memory/%d" $index) $folder) }}

@@ -122,6 +122,11 @@ def test_cache_folders_on_disk_and_in_memory_are_named_and_mounted() -> None:
     assert volumes[mounts["/var/lib/stoker-memory/1"]]["emptyDir"] == {"medium": "Memory", "sizeLimit": "8Gi"}
 
 
+def test_a_bare_off_of_yaml_turns_overlays_off() -> None:
+    (pod,) = [one["spec"]["template"]["spec"] for one in of_kind(render({"sidecar": {"overlay": False}}), "DaemonSet")]
+    assert {"name": "STOKER_OVERLAY", "value": "Off"} in pod["containers"][0]["env"]
+
+
 @pytest.mark.parametrize(
     ("values", "word"),
     [
@@ -129,6 +134,16 @@ def test_cache_folders_on_disk_and_in_memory_are_named_and_mounted() -> None:
         ({"kubeletDir": "var/lib/kubelet"}, "kubeletDir"),
         ({"sidecar": {"cacheDirs": []}}, "cacheDirs"),
         ({"sidecar": {"cacheDirs": [{"medium": "Memory"}]}}, "cacheDirs"),
+        ({"sidecar": {"cacheDirs": None}}, "sidecar.cacheDirs names no folder"),
+        ({"sidecar": {"cacheDirs": ["/a", "/a"]}}, "cacheDirs"),
+        ({"sidecar": {"cacheDirs": ["/a/b", "/a"]}}, "/a/b lies in /a"),
+        ({"sidecar": {"cacheDirs": ["/a/../b"]}}, "/a/../b has '..' in it"),
+        ({"sidecar": {"cacheDirs": ["/var/lib/stoker"]}}, "/var/lib/stoker is used for something else"),
+        ({"sidecar": {"cacheDirs": ["/var/lib/stoker/state/x"]}}, "/var/lib/stoker/state/x is used for something else"),
+        ({"sidecar": {"cacheDirs": ["/nfs"], "hostFolders": ["/nfs"]}}, "/nfs is used for something else"),
+        ({"sidecar": {"fetch": {"workers": "auto"}}}, "workers"),
+        ({"sidecar": {"overlay": "On"}}, "overlay"),
+        ({"sidecar": {"hostPID": "yes"}}, "hostPID"),
         ({"webhook": {"failurePolicy": "fail"}}, "failurePolicy"),
         ({"logLevel": "loud"}, "logLevel"),
     ],
