@@ -39,7 +39,9 @@ async def listed(store: ObjectStore) -> dict[str, ListedObject]:
 async def content(store: ObjectStore, path: str, offset: int, length: int, if_match: str) -> bytes:
     """The body of one GET."""
     async with store.get_range(path, offset, length, if_match=if_match) as body:
-        return b"".join([chunk async for chunk in body.chunks])
+        poured = bytearray()
+        await body.pour(poured.extend)
+        return bytes(poured)
 
 
 class ObjectStoreContract:

@@ -1,7 +1,6 @@
 """Writes bytes to the cache disk: straight to the file, checked, then renamed into the tree. Blocks: run it in threads."""
 
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -40,14 +39,13 @@ class Sink:
     digest: Digest | None = None
     _descriptor: int = -1
 
-    def write(self, pieces: Iterable[bytes]) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         """Append. Raises DiskFull or CacheDiskFailed."""
         with disk_errors(self.path.name):
             if self._descriptor < 0:
                 creating = os.O_CREAT if self.creating else 0
                 self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC | creating, 0o600)
-            for piece in pieces:
-                self._write_all(piece)
+            self._write_all(data)
 
     def close(self) -> None:
         """Idempotent."""
@@ -55,7 +53,7 @@ class Sink:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def _write_all(self, piece: bytes) -> None:
+    def _write_all(self, piece: bytes | memoryview) -> None:
         if self.digest is not None:
             self.digest.update(piece)
         view = memoryview(piece)

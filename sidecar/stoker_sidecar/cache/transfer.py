@@ -1,20 +1,17 @@
 """Moves one piece of one object from the store to the disk, and refuses what is short, long or spoilt."""
 
+import asyncio
+from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 
 from stoker_sidecar.cache.files import Sink, publish
 from stoker_sidecar.cache.pieces import Arrived, Fetched, Origin, Piece
 from stoker_sidecar.core.object_checksum import Digest, check, new_digest
 from stoker_sidecar.errors import CorruptBody
-from stoker_sidecar.store.base import Body, ObjectStore
+from stoker_sidecar.store.base import SMALL, Body, ObjectStore
 from stoker_sidecar.threads import in_thread
-
-# Bytes held in memory per request before they go to the disk: 32 requests in flight hold 32 MiB at most.
-_FLUSH = 1024 * 1024
-# The first bytes of a large piece go to the disk sooner, since a reader may wait for just those.
-_FIRST_FLUSH = 256 * 1024
 
 
 class InProcess:
@@ -37,38 +34,58 @@ async def fetch_piece(store: ObjectStore, piece: Piece, arrived: Arrived) -> Fet
     sink = Sink(Path(piece.into), piece.offset, creating=whole)
     try:
         if piece.length == 0:
-            return _end(sink, [], piece, None)
+            sink.write(b"")
+            return _end(sink, piece, None)
         async with store.get_range(
             piece.key, piece.offset, piece.length, if_match=piece.etag, version_id=piece.version_id, whole=whole
         ) as body:
             sink.digest = _wanted_digest(piece, body)
-            rest, flushed = await _pour(body, sink, piece, arrived)
-            end = partial(_end, sink, rest, piece, body)
-            # A small body goes straight to the page cache: 50 us, where a hop into a thread and back costs 100.
-            fetched = end() if flushed == 0 else await in_thread(end)
-        arrived(piece.length - flushed)
-        return fetched
+            return await (_small if piece.length <= SMALL else _large)(body, sink, piece, arrived)
     finally:
         sink.close()
 
 
-async def _pour(body: Body, sink: Sink, piece: Piece, arrived: Arrived) -> tuple[list[bytes], int]:
-    """The last bytes, and how many were written before."""
-    pieces: list[bytes] = []
-    held = flushed = 0
-    async for data in body.chunks:
-        pieces.append(data)
-        held += len(data)
-        if flushed + held > piece.length:
-            break
-        if held >= (_FLUSH if flushed else _FIRST_FLUSH):
-            await in_thread(sink.write, pieces)
-            arrived(held)
-            pieces, held, flushed = [], 0, flushed + held
-    if flushed + held != piece.length:
-        sent = "more" if flushed + held > piece.length else flushed + held
-        raise CorruptBody(f"{piece.key}: the server sent {sent} where {piece.length} bytes were asked for")
-    return pieces, flushed
+async def _small(body: Body, sink: Sink, piece: Piece, arrived: Arrived) -> Fetched:
+    gate = _Gate(sink, piece, lambda size: None)
+    await body.pour(gate.write)
+    gate.check_end()
+    fetched = _end(sink, piece, body)
+    arrived(piece.length)
+    return fetched
+
+
+async def _large(body: Body, sink: Sink, piece: Piece, arrived: Arrived) -> Fetched:
+    loop = asyncio.get_running_loop()
+    gate = _Gate(sink, piece, lambda size: loop.call_soon_threadsafe(arrived, size))
+    await body.pour(gate.write)
+    gate.check_end()
+    return await in_thread(_end, sink, piece, body)
+
+
+@dataclass
+class _Gate:
+    """Lets no more bytes through to the file than were asked for. ``told``: of what was written, perhaps in a thread."""
+
+    sink: Sink
+    piece: Piece
+    told: Callable[[int], object]
+    passed: int = 0
+
+    def write(self, data: bytes | memoryview) -> None:
+        """A Write. Raises CorruptBody, DiskFull, CacheDiskFailed."""
+        if self.passed + len(data) > self.piece.length:
+            raise self._unlike("more")
+        self.sink.write(data)
+        self.passed += len(data)
+        self.told(len(data))
+
+    def check_end(self) -> None:
+        """Raises CorruptBody when bytes are missing."""
+        if self.passed != self.piece.length:
+            raise self._unlike(self.passed)
+
+    def _unlike(self, sent: int | str) -> CorruptBody:
+        return CorruptBody(f"{self.piece.key}: the server sent {sent} where {self.piece.length} bytes were asked for")
 
 
 def _wanted_digest(piece: Piece, body: Body) -> Digest | None:
@@ -78,8 +95,7 @@ def _wanted_digest(piece: Piece, body: Body) -> Digest | None:
     return new_digest("md5") if piece.hashing and body.etag_may_be_md5 else None
 
 
-def _end(sink: Sink, rest: list[bytes], piece: Piece, body: Body | None) -> Fetched:
-    sink.write(rest)
+def _end(sink: Sink, piece: Piece, body: Body | None) -> Fetched:
     sink.close()
     taken = sink.digest.digest() if sink.digest is not None else b""
     stated = body.checksum if body is not None else None

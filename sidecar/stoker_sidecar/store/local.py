@@ -11,6 +11,7 @@ from stoker_sidecar.core.object_checksum import Checksum
 from stoker_sidecar.core.objects import ListedObject
 from stoker_sidecar.errors import AccessDenied, FolderNotFound, ObjectGone, ServerError, SourceChanged, SourceError
 from stoker_sidecar.store.base import Body
+from stoker_sidecar.store.pouring import in_chunks
 from stoker_sidecar.threads import in_thread
 
 _PAGE = 1000
@@ -38,7 +39,7 @@ class LocalStore:
             descriptor = await in_thread(os.open, self._root / path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             _check(descriptor, path, if_match)
-            yield Body(_chunks(descriptor, path, offset, length, if_match), etag_may_be_md5=False)
+            yield Body(in_chunks(_chunks(descriptor, path, offset, length, if_match)), etag_may_be_md5=False)
         finally:
             os.close(descriptor)
 

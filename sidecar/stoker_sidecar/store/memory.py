@@ -10,6 +10,7 @@ from stoker_sidecar.core.object_checksum import Checksum
 from stoker_sidecar.core.objects import ListedObject
 from stoker_sidecar.errors import ObjectGone, SourceChanged, SourceError
 from stoker_sidecar.store.base import Body
+from stoker_sidecar.store.pouring import in_chunks
 
 _CHUNK = 64 * 1024
 
@@ -71,7 +72,7 @@ class MemoryStore:
         self.gets.append(Get(path, offset, length))
         content = self._content(path, if_match)
         stated = self.states(content) if whole else None
-        yield Body(_chunks(self.mangle(path, content[offset : offset + length])), checksum=stated)
+        yield Body(in_chunks(_chunks(self.mangle(path, content[offset : offset + length]))), checksum=stated)
 
     async def checksum(self, path: str, *, if_match: str, version_id: str = "") -> Checksum | None:
         """As S3 does."""

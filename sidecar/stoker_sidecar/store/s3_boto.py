@@ -16,6 +16,7 @@ from stoker_sidecar.core.s3_address import AMAZON
 from stoker_sidecar.core.sigv4 import AccessKeys
 from stoker_sidecar.store.base import Body
 from stoker_sidecar.store.connection import ConnectionSettings
+from stoker_sidecar.store.pouring import in_chunks
 from stoker_sidecar.store.refusals import name_of
 from stoker_sidecar.store.s3_clients import Identity, open_client, open_identity
 from stoker_sidecar.store.s3_errors import refuse_elsewhere, translated
@@ -80,7 +81,7 @@ class S3Boto:
             check_answer(Asked(name_of(self._bucket, key), offset, length, if_match), answered)
             encryption, algorithm = answer.get("ServerSideEncryption", ""), answer.get("SSECustomerAlgorithm", "")
             stated = stated_checksum(_headers(answer)) if whole and answered.status == HTTPStatus.OK else None
-            yield Body(self._chunks(stream, key), etag_may_be_md5(encryption, algorithm), stated)
+            yield Body(in_chunks(self._chunks(stream, key)), etag_may_be_md5(encryption, algorithm), stated)
 
     async def checksum(self, key: str, *, if_match: str, version_id: str = "") -> Checksum | None:
         """As S3Getter's."""

@@ -17,6 +17,7 @@ from stoker_sidecar.core.sigv4 import AccessKeys, signed
 from stoker_sidecar.errors import SourceError
 from stoker_sidecar.store.base import Body
 from stoker_sidecar.store.connection import USER_AGENT, ConnectionSettings, proxy_for
+from stoker_sidecar.store.pouring import in_chunks
 from stoker_sidecar.store.refusals import broken_off, name_of, read_refusal, refused, unreachable, untrusted
 
 # Bytes of a body that wait in memory before the socket is left alone: large ranges took 15 % less CPU than with aiohttp's 64 KiB.
@@ -65,7 +66,9 @@ class S3Getter:
             encryption = headers.get("x-amz-server-side-encryption", "")
             customer_algorithm = headers.get("x-amz-server-side-encryption-customer-algorithm", "")
             stated = stated_checksum(headers) if whole and response.status == HTTPStatus.OK else None
-            yield Body(self._chunks(response, asked.what), etag_may_be_md5(encryption, customer_algorithm), stated)
+            yield Body(
+                in_chunks(self._chunks(response, asked.what)), etag_may_be_md5(encryption, customer_algorithm), stated
+            )
         finally:
             response.release()  # closes the connection when the body was not read to its end
 
