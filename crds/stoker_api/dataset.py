@@ -3,18 +3,13 @@
 from enum import StrEnum
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import ConfigDict, Field, JsonValue
+from pydantic import ConfigDict, Field
 
 from stoker_api import names
-from stoker_api.meta import Condition, Duration, Model, Name, PrinterColumn, Quantity, Resource
+from stoker_api.meta import Condition, Duration, Model, Name, PrinterColumn, Quantity, Resource, cel_rule
 
 _ENDPOINT_PATTERN = r"^https?://[^/\s?#]+/?$"
 _INT64 = {"format": "int64"}
-
-
-def _rule(rule: str, message: str, expression: str | None = None) -> dict[str, JsonValue]:
-    out: dict[str, JsonValue] = {"rule": rule, "message": message}
-    return out | ({"messageExpression": expression} if expression else {})
 
 
 class WarmPolicy(StrEnum):
@@ -80,7 +75,7 @@ class Credentials(Model):
     model_config = ConfigDict(
         json_schema_extra={
             "x-kubernetes-validations": [
-                _rule(
+                cel_rule(
                     "!(has(self.secretRef) && has(self.serviceAccount))",
                     "credentials takes secretRef or serviceAccount, not both",
                 )
@@ -111,17 +106,17 @@ class Source(Model):
             max_length=1200,
             json_schema_extra={
                 "x-kubernetes-validations": [
-                    _rule(
+                    cel_rule(
                         "self.startsWith('s3://') || self.startsWith('file:///')",
                         "source.uri must be s3://bucket/prefix/ or file:///folder",
                         "'source.uri ' + self + ' is not supported: write s3://bucket/prefix/ or file:///folder'",
                     ),
-                    _rule(
+                    cel_rule(
                         "!self.startsWith('s3://') || self.matches('^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?$')",
                         "the bucket in source.uri must have 3 to 63 characters of a-z, 0-9, '.' and '-', "
                         "and begin and end with a letter or digit",
                     ),
-                    _rule("!self.contains('/../') && !self.endsWith('/..')", "source.uri must not contain '..'"),
+                    cel_rule("!self.contains('/../') && !self.endsWith('/..')", "source.uri must not contain '..'"),
                 ]
             },
         ),
@@ -166,7 +161,9 @@ class Cache(Model):
             json_schema_extra={
                 "x-kubernetes-int-or-string": True,
                 "x-kubernetes-validations": [
-                    _rule("type(self) == int ? self >= 0 : self == 'all'", "cache.replicas must be 0 or more, or 'all'")
+                    cel_rule(
+                        "type(self) == int ? self >= 0 : self == 'all'", "cache.replicas must be 0 or more, or 'all'"
+                    )
                 ],
             },
         ),
@@ -209,7 +206,7 @@ class Refresh(Model):
             max_length=32,
             json_schema_extra={
                 "x-kubernetes-validations": [
-                    _rule("duration(self) >= duration('10s')", "refresh.interval must be 10s or more")
+                    cel_rule("duration(self) >= duration('10s')", "refresh.interval must be 10s or more")
                 ]
             },
         ),

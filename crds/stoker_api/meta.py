@@ -3,13 +3,14 @@
 import re
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 from pydantic.alias_generators import to_camel
 
 # Binary and decimal suffixes of Kubernetes' resource.Quantity that make sense for bytes.
 _SUFFIXES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
 _SUFFIXES |= {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}
-QUANTITY_PATTERN = r"^[0-9]+(\.[0-9]+)?(k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$"
+QUANTITY_PATTERN = r"^[0-9]+([.][0-9]+)?(k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$"
+_QUANTITY_HINT = "is not a quantity of bytes: write for example 500Mi, 200Gi or 2T"
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 DURATION_PATTERN = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"
 DNS_LABEL_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
@@ -20,7 +21,7 @@ def parse_quantity(text: str) -> int:
     """Bytes of a Kubernetes quantity such as ``200Gi``. Raises ValueError with a sentence."""
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([A-Za-z]*)", text.strip())
     if match is None or match.group(2) not in _SUFFIXES:
-        raise ValueError(f"{text!r} is not a quantity of bytes: write for example 500Mi, 200Gi or 2T")
+        raise ValueError(f"{text!r} {_QUANTITY_HINT}")
     return int(float(match.group(1)) * _SUFFIXES[match.group(2)])
 
 
@@ -42,7 +43,19 @@ def _checked_duration(text: str) -> str:
     return text
 
 
-Quantity = Annotated[str, Field(pattern=QUANTITY_PATTERN), AfterValidator(_checked_quantity)]
+def cel_rule(rule: str, message: str, expression: str | None = None) -> dict[str, JsonValue]:
+    """An ``x-kubernetes-validations`` entry: what must hold, and what is said otherwise. ``expression``: CEL for a message with the value."""
+    out: dict[str, JsonValue] = {"rule": rule, "message": message}
+    return out | ({"messageExpression": expression} if expression else {})
+
+
+# A rule in place of a pattern, which people would be shown as it is.
+_QUANTITY_RULE = cel_rule(f"self.matches('{QUANTITY_PATTERN}')", f"it {_QUANTITY_HINT}", f"self + ' {_QUANTITY_HINT}'")
+Quantity = Annotated[
+    str,
+    Field(max_length=32, json_schema_extra={"x-kubernetes-validations": [_QUANTITY_RULE]}),
+    AfterValidator(_checked_quantity),
+]
 Duration = Annotated[str, Field(pattern=DURATION_PATTERN), AfterValidator(_checked_duration)]
 Name = Annotated[str, Field(pattern=DNS_SUBDOMAIN_PATTERN, min_length=1, max_length=253)]
 

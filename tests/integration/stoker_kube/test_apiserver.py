@@ -1,13 +1,13 @@
 """A real kube-apiserver keeps the contract through the real client, and the client translates what only a server can do."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import pytest
 import yaml
 
-from stoker_kube.api import Kube
+from stoker_kube.api import Kube, Object
 from stoker_kube.client import KubeClient
 from stoker_kube.errors import ConfigError, Invalid, Unauthorized, Unavailable
 from stoker_kube.resources import CONFIG_MAPS, DATASETS, NAMESPACES, SERVICE_ACCOUNTS
@@ -32,9 +32,20 @@ async def test_a_list_longer_than_a_page_is_whole(kube: Kube, namespace: str, mo
     assert [len(page.items) async for page in kube.pages(CONFIG_MAPS, namespace)] == [2, 2, 1]
 
 
-async def test_a_bad_dataset_is_invalid_with_the_rule_s_sentence(kube: Kube, namespace: str) -> None:
-    body = {"metadata": {"name": "bad"}, "spec": {"source": {"uri": "gs://bucket/"}}}
-    with pytest.raises(Invalid, match="write s3://bucket/prefix/"):
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [
+        ({"source": {"uri": "gs://bucket/"}}, "write s3://bucket/prefix/"),
+        ({"cache": {"quota": "200GB"}}, "200GB is not a quantity of bytes"),
+        ({"cache": {"replicas": "All"}}, "0 or more, or 'all'"),
+    ],
+    ids=["source", "quota", "replicas"],
+)
+async def test_a_bad_dataset_is_invalid_with_the_rule_s_sentence(
+    kube: Kube, namespace: str, spec: Mapping[str, Object], sentence: str
+) -> None:
+    body = {"metadata": {"name": "bad"}, "spec": {"source": {"uri": "s3://bucket/"}, **spec}}
+    with pytest.raises(Invalid, match=sentence):
         await kube.create(DATASETS, body, namespace)
 
 
