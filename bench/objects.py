@@ -1,15 +1,20 @@
 """Puts objects under a bucket of the server, as it would have stored them itself."""
 
 import hashlib
+import json
 import os
 import random
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 
+from awscrt.checksums import crc64nvme
+
 from bench.scale import Corpus
 
-# Where versitygw's posix backend keeps an object's ETag.
+# Where versitygw's posix backend keeps an object's ETag, and the checksum that came with it.
 _ETAG = "user.etag"
+_CHECKSUMS = "user.checksums"
 # Random bytes that all objects are cut from: incompressible, and made once.
 _POOL_BYTES = 1024 * 1024
 # Objects that are larger repeat the pool; each begins with its own number, so that no two are alike.
@@ -23,7 +28,7 @@ def write_objects(bucket: Path, prefix: str, corpus: Corpus) -> None:
         target = bucket / prefix / path
         if number % -(-corpus.files // corpus.folders) == 0:
             target.parent.mkdir(parents=True, exist_ok=True)
-        _write(target, bodies.of(number))
+        _write(target, bodies.of(number), checksums=corpus.checksums)
 
 
 class Bodies:
@@ -54,11 +59,18 @@ def _body(pool: bytes, number: int, size: int) -> bytes:
     return (b"%0*d" % (_HEAD_BYTES, number))[:size] + turned * whole + turned[:part]
 
 
-def _write(target: Path, body: bytes) -> None:
+def _write(target: Path, body: bytes, *, checksums: bool) -> None:
     etag = hashlib.md5(body, usedforsecurity=False).hexdigest()
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
     try:
         os.write(descriptor, body)
         os.setxattr(descriptor, _ETAG, f'"{etag}"'.encode())
+        if checksums:
+            os.setxattr(descriptor, _CHECKSUMS, _stated(body))
     finally:
         os.close(descriptor)
+
+
+def _stated(body: bytes) -> bytes:
+    value = b64encode(crc64nvme(body).to_bytes(8, "big")).decode()
+    return json.dumps({"Algorithm": "CRC64NVME", "Type": "FULL_OBJECT", "CRC64NVME": value}).encode()
