@@ -34,10 +34,7 @@ class WorkerNursery:
 
     def launch(self, arguments: Sequence[str], fd: int) -> int:
         """Start a worker with ``--fd``; its pid. Raises OSError."""
-        try:
-            return order(self._orders, arguments, {"--fd": fd})
-        except (EOFError, ValueError, KeyError) as error:
-            raise OSError(f"the nursery of the fetcher's workers does not answer ({error})") from error
+        return order(self._orders, arguments, {"--fd": fd})
 
     def fileno(self) -> int:
         """Readable when the nursery is gone."""
@@ -53,5 +50,5 @@ def _serve(orders: socket.socket) -> int:
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the fetcher decides
     Path("/proc/self/comm").write_text("stoker-nursery")
-    answer_orders(orders, worker.main, "stoker-worker")
-    return 0
+    task = answer_orders(orders, "stoker-worker")
+    return 0 if task is None else worker.main(task.arguments)

@@ -5,7 +5,7 @@ import logging
 import os
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from stoker_sidecar.keep.pulse import Pulse
@@ -47,7 +47,7 @@ class Reaper:
 class Child:
     """One process that is kept running: started by ``prepare()``, started again with backoff until ``stop``.
 
-    ``on_ready`` is called at the first beat of each incarnation.
+    ``until`` is awaited before each start; ``on_ready`` is called at the first beat of each incarnation.
     """
 
     def __init__(
@@ -58,6 +58,7 @@ class Child:
         policy: Policy = PATIENT,
         *,
         spawn: Spawn = execute,
+        until: Callable[[], Awaitable[None]] | None = None,
         on_ready: Callable[[], None] = lambda: None,
     ) -> None:
         self.name = name
@@ -68,6 +69,7 @@ class Child:
         self._prepare = prepare
         self._policy = policy
         self._spawn = spawn
+        self._until = until
         self.ready = asyncio.Event()  # it has beaten once
         self._on_ready = on_ready
         self._alive_since: float | None = None
@@ -89,15 +91,24 @@ class Child:
             self._task = asyncio.create_task(self._keep_running(), name=self.name)
 
     async def _keep_running(self) -> None:
-        while not self._stopping.is_set():
+        while True:
+            if self._until is not None:
+                await self._unless_stopping(self._until())
+            if self._stopping.is_set():
+                return
             self._alive_since = None if self._policy.from_ready else _now()
             self.last_code = await self._run_once()
             if self._stopping.is_set():
                 return
             self.history, delay = after_end(self.history, self._lived(), self._policy)
             _log.warning("%s ended with code %s: starting it again in %.1f s", self.name, self.last_code, delay)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), delay)
+            await self._unless_stopping(asyncio.sleep(delay))
+
+    async def _unless_stopping(self, wait: Awaitable[None]) -> None:
+        waits = [asyncio.ensure_future(wait), asyncio.ensure_future(self._stopping.wait())]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for task in waits:
+            task.cancel()
 
     def _is_ready(self) -> None:
         if self._alive_since is None:

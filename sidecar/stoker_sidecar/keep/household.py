@@ -13,10 +13,11 @@ from stoker_sidecar.keep.arguments import Settings
 from stoker_sidecar.keep.children import Child, Reaper
 from stoker_sidecar.keep.control import ControlSocket
 from stoker_sidecar.keep.device import clear_dead_mounts, close_mount, open_mount
-from stoker_sidecar.keep.nursery import FETCHERS, Nursery
+from stoker_sidecar.keep.nurseries import Nurseries
+from stoker_sidecar.keep.nursery import FETCHERS
 from stoker_sidecar.keep.restarts import PROMPT
 from stoker_sidecar.keep.servers import FsServers, ServedMount
-from stoker_sidecar.keep.spawn import Start, execute
+from stoker_sidecar.keep.spawn import Start
 
 _log = logging.getLogger("stoker.keeper")
 # Together below the 30 s that a kubelet grants by default.
@@ -24,8 +25,6 @@ _AGENT_GRACE = 12.0
 _FETCHER_GRACE = 6.0
 # Imports take a second on a quiet machine. Who is not ready by then makes the gap of a hand-over longer, no more.
 _READY_WITHIN = 15.0
-# For the fetcher's nursery at the start, so that even the first fetcher shares its memory. Beyond, it is started without.
-_NURSERY_WITHIN = 5.0
 
 
 class Household:
@@ -44,29 +43,30 @@ class Household:
         fetcher = Start([*settings.fetcher_command, *options], settings.run_as, {"--memory-fd": self._memory})
         agent = Start(settings.agent_command)
         self._agent = Child("agent", reaper, lambda: agent) if settings.agent_command else None
-        self._fetcher, self._nursery = None, None
+        self._fetcher = None
+        self._nurseries = [self._servers.nurseries]
         if settings.fetcher_command[: len(FETCHERS.program)] == FETCHERS.program:
-            self._nursery = Nursery(FETCHERS, reaper, settings.run_as)
-        if settings.fetcher_command:
-            spawn = self._nursery.spawn if self._nursery is not None else execute
-            self._fetcher = Child("fetcher", reaper, lambda: fetcher, PROMPT, spawn=spawn)
+            forkers = Nurseries(FETCHERS, reaper, settings.run_as)
+            self._nurseries.append(forkers)
+            self._fetcher = Child(
+                "fetcher", reaper, lambda: fetcher, PROMPT, spawn=forkers.spawn, until=forkers.until_ready
+            )
+        elif settings.fetcher_command:
+            self._fetcher = Child("fetcher", reaper, lambda: fetcher, PROMPT)
 
     async def make_ready(self) -> None:
         """Start what takes long to import, and let it wait: so that another keeper's readers hardly notice the change."""
         children = [child for child in (self._agent, self._fetcher) if child is not None]
-        self._servers.nursery.begin()
-        if self._agent is not None:
-            self._agent.make_ready()
-        await self._fetcher_can_be_forked()
-        if self._fetcher is not None:
-            self._fetcher.make_ready()
-        waits = [child.ready.wait() for child in (*children, self._servers.nursery.child)]
+        self._begin_nurseries()
+        for child in children:
+            child.make_ready()
+        waits = [child.ready.wait() for child in children] + [self._servers.nurseries.until_ready()]
         with suppress(TimeoutError):
             await asyncio.wait_for(asyncio.gather(*waits), _READY_WITHIN)
 
     async def take_over(self, mounts: Sequence[ServedMount]) -> None:
         """Answer the mounts of another keeper, or clear the node of dead ones. Raises OSError and ServeError: then ``drop``."""
-        self._servers.nursery.begin()
+        self._begin_nurseries()
         if mounts:  # of mounts whose descriptor we hold we must not ask whether they are dead
             await self._servers.take_over(mounts)
         else:
@@ -79,18 +79,16 @@ class Household:
         self._listening = await control.listen(self._settings.keeper_socket)
         if self._agent is not None:
             self._agent.begin()
-        await self._fetcher_can_be_forked()
         if self._fetcher is not None:
             self._fetcher.begin()
 
-    async def _fetcher_can_be_forked(self) -> None:
-        if self._nursery is not None:
-            self._nursery.begin()
-            await self._nursery.until_ready(_NURSERY_WITHIN)
+    def _begin_nurseries(self) -> None:
+        for nurseries in self._nurseries:
+            nurseries.begin()
 
     def _rows(self) -> list[dict[str, Any]]:
-        nursery = self._nursery.child if self._nursery is not None else None
-        children = (self._agent, self._fetcher, self._servers.nursery.child, nursery)
+        nurseries = [child for pair in self._nurseries for child in pair.children]
+        children = (self._agent, self._fetcher, *nurseries)
         return [
             {"name": child.name, "pid": child.pid, "restarts": child.history.restarts}
             for child in children
@@ -120,9 +118,8 @@ class Household:
             self._listening.close()
         if self._agent is not None:
             await self._agent.stop(_AGENT_GRACE)
-        await self._servers.nursery.stop()
-        if self._nursery is not None:
-            await self._nursery.stop()
+        for nurseries in self._nurseries:
+            await nurseries.stop()
         if self._fetcher is not None:
             await self._fetcher.stop(_FETCHER_GRACE)
         if self._memory >= 0:

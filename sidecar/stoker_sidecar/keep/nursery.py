@@ -1,22 +1,19 @@
-"""The keeper's side of a nursery: has processes forked where all is imported already, or starts them the slow way."""
+"""The keeper's side of one nursery, a process that has imported what a kind of process needs, and forks it at an order."""
 
-import asyncio
-import logging
 import socket
 import sys
-from contextlib import suppress
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from stoker_sidecar.keep.children import Child, Reaper
 from stoker_sidecar.keep.forking import order
 from stoker_sidecar.keep.restarts import Policy
-from stoker_sidecar.keep.spawn import Start, execute
+from stoker_sidecar.keep.spawn import Spawn, Start
 
-_log = logging.getLogger("stoker.keeper")
-# A fork takes 2 ms; beyond this the nursery hangs, and the slow way (0.3 s and more) is the faster one. The keeper waits meanwhile.
+# A fork takes 2 ms; beyond this the nursery hangs. The keeper waits meanwhile.
 _PATIENCE = 0.5
-# Comes back at once, and waits for orders in silence.
-_POLICY = Policy(stable_after=0.05, longest_delay=5.0, at_once=20, from_ready=True)
+# Comes back at once, and waits for orders in silence; its imports take a second of CPU.
+_POLICY = Policy(stable_after=0.05, longest_delay=5.0, at_once=20, from_ready=True, first_beat=60)
 
 
 @dataclass(frozen=True)
@@ -41,70 +38,74 @@ FETCHERS = Kind(
 
 
 class Nursery:
-    """Starts processes of one kind (``spawn``): in milliseconds while the nursery lives, else in the time that Python takes."""
+    """``begin`` and ``stop`` its ``child``. ``spawn`` starts it when ``until`` has returned; ``on_ready``: it can be asked now."""
 
-    def __init__(self, kind: Kind, reaper: Reaper, uid: int | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        kind: Kind,
+        reaper: Reaper,
+        uid: int | None,
+        spawn: Spawn,
+        until: Callable[["Nursery"], Awaitable[None]],
+        on_ready: Callable[["Nursery"], None],
+    ) -> None:
+        self.is_importing = False
         self._kind = kind
         self._uid = uid
-        self._child = Child(kind.name, reaper, self._prepare, _POLICY, on_ready=self._is_ready)
-        self._ours: socket.socket | None = None
-        self._theirs: socket.socket | None = None
-        self._ready = False
+        self._spawn = spawn
+        self._orders, self._theirs = _orders()
+        self._is_ready = False
+        self._on_ready = on_ready
+        self.child = Child(
+            name,
+            reaper,
+            self._prepare,
+            _POLICY,
+            spawn=self._start,
+            until=lambda: until(self),
+            on_ready=self._ready,
+        )
 
     @property
-    def child(self) -> Child:
-        """The process."""
-        return self._child
+    def ready(self) -> bool:
+        """Whether it can be asked."""
+        return self._is_ready and self.child.pid is not None
 
     def _prepare(self) -> Start:
-        self._close()
-        self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._ours.settimeout(_PATIENCE)
+        self._is_ready = False
+        self.close()
+        self._orders, self._theirs = _orders()
         return Start(self._kind.nursery, self._uid, {"--orders-fd": self._theirs.fileno()})
 
-    def _is_ready(self) -> None:
-        if self._theirs is not None:
-            self._theirs.close()  # else its end would never be seen
-        self._ready = True
+    def _start(self, start: Start) -> int:
+        with self._theirs:  # it has its own copy then, and its end would never be seen
+            return self._spawn(start)
 
-    def _close(self) -> None:
-        self._ready = False
-        for end in (self._ours, self._theirs):
-            if end is not None:
-                end.close()
+    def _ready(self) -> None:
+        self._is_ready = True
+        self._on_ready(self)
 
-    def start(self, arguments: list[str], uid: int | None, fds: dict[str, int]) -> Start:
-        """One that ``spawn`` can have forked."""
-        return Start([*self._kind.program, *arguments], uid, fds)
+    def fork(self, start: Start) -> int:
+        """Start one of its kind; its pid, which is a child of the keeper. Raises OSError."""
+        return order(self._orders, start.command[len(self._kind.program) :], start.fds)
 
-    def spawn(self, start: Start) -> int:
-        """Start one; its pid, which is a child of the keeper. Raises OSError and subprocess.SubprocessError."""
-        if self._ready and self._ours is not None:
-            try:
-                return self._order(self._ours, start)
-            except (OSError, EOFError, ValueError, KeyError) as error:
-                _log.warning(
-                    "the %s does not work (%s): a process is started without it",
-                    self._kind.name,
-                    error or "no answer",
-                )
-                self._ready = False
-                self._child.kill()
-        return execute(start)
+    def fork_nursery(self, start: Start) -> int:
+        """Start another nursery of the same kind. Raises OSError."""
+        return order(self._orders, start.command[len(self._kind.nursery) :], start.fds, nursery=True)
 
-    def _order(self, connection: socket.socket, start: Start) -> int:
-        return order(connection, start.command[len(self._kind.program) :], start.fds)
+    def replace(self) -> None:
+        """It did not do what it should: end it; the next one follows."""
+        self._is_ready = False
+        self.child.kill()
 
-    def begin(self) -> None:
-        """Start it; processes may be asked for at once."""
-        self._child.begin()
+    def close(self) -> None:
+        """Both ends of the orders."""
+        self._orders.close()
+        self._theirs.close()
 
-    async def until_ready(self, seconds: float) -> None:
-        """Return when it has imported everything, at the latest after so long."""
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._child.ready.wait(), seconds)
 
-    async def stop(self) -> None:
-        """End it; the processes that it started go on."""
-        await self._child.stop(grace=0)
-        self._close()
+def _orders() -> tuple[socket.socket, socket.socket]:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.settimeout(_PATIENCE)
+    return ours, theirs

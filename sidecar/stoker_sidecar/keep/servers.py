@@ -12,7 +12,8 @@ from pathlib import Path
 from stoker_sidecar.errors import MountError, ServeError
 from stoker_sidecar.keep.children import Child, Reaper
 from stoker_sidecar.keep.device import FuseMount, close_mount, open_mount
-from stoker_sidecar.keep.nursery import SERVERS, Nursery
+from stoker_sidecar.keep.nurseries import Nurseries
+from stoker_sidecar.keep.nursery import SERVERS
 from stoker_sidecar.keep.restarts import QUICK
 from stoker_sidecar.keep.spawn import Start, end
 
@@ -64,7 +65,7 @@ class FsServers:
         log_level: str,
         mount: Callable[[Path], FuseMount] = open_mount,
     ) -> None:
-        self.nursery = Nursery(SERVERS, reaper, run_as)
+        self.nurseries = Nurseries(SERVERS, reaper, run_as)
         self._reaper = reaper
         self._fetcher_socket = fetcher_socket
         self._run_as = run_as
@@ -109,7 +110,8 @@ class FsServers:
                 self._reaper,
                 lambda: self._start(served),
                 QUICK,
-                spawn=self.nursery.spawn,
+                spawn=self.nurseries.spawn,
+                until=self.nurseries.until_ready,
                 on_ready=lambda: self._is_ready(served),
             ),
         )
@@ -134,7 +136,7 @@ class FsServers:
         arguments += ["--manifest", str(version.manifest), "--version-dir", str(version.version_dir)]
         arguments += ["--fetcher-socket", str(self._fetcher_socket), "--log-level", self._log_level]
         arguments += ["--resend"] if mount.can_resend else []
-        return self.nursery.start(arguments, self._run_as, {"--fd": mount.fd})
+        return self.nurseries.start(arguments, self._run_as, {"--fd": mount.fd})
 
     def _mount_to_answer(self, served: Served) -> FuseMount:
         """The mount as it is, or a new one where the old cannot be answered any more.
