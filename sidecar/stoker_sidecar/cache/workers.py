@@ -65,6 +65,8 @@ class WorkerPool:
         workers, self._workers = self._workers, []
         for job in [job for worker in workers for job in worker.jobs.values()] + self._waiting:
             job.answer.set_exception(InternalError("the fetcher is stopping"))
+        for worker in workers:
+            worker.kill()  # it has nothing to save, and one that is stopped would never see the end of its socket
         await asyncio.gather(*(worker.reap() for worker in workers))
 
     @property

@@ -5,6 +5,8 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from stoker_api.dataset import Source
 from stoker_sidecar.cache.pieces import Piece
 from stoker_sidecar.cache.source import SourceHandle
@@ -68,3 +70,14 @@ async def test_workers_that_are_all_stopped_are_replaced_together(tmp_path: Path
     finally:
         await source.aclose()
         await pool.close()
+
+
+async def test_a_stopped_worker_does_not_hold_up_the_end_of_the_pool() -> None:
+    pool = WorkerPool(1, ConnectionSettings(), asyncio.get_running_loop().time)
+    await pool.open()
+    (pid,) = pool.pids
+    os.kill(pid, signal.SIGSTOP)
+    async with asyncio.timeout(60):
+        await pool.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
