@@ -164,7 +164,9 @@ class NodeCacheStatus(Model):
     modes: Annotated[
         tuple[MountMode, ...], Field(description="Mount modes that this kernel and disk allow, best first.")
     ] = ()
-    modes_message: Annotated[str, Field(description="Why there is no overlay among them; empty when there is.")] = ""
+    modes_message: Annotated[
+        str, Field(description="Why there is no overlay among them, or for which Datasets not.")
+    ] = ""
     capacity_bytes: Annotated[int, Field(json_schema_extra=_INT64)] = 0
     used_bytes: Annotated[int, Field(json_schema_extra=_INT64)] = 0
     available_bytes: Annotated[

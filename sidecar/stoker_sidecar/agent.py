@@ -55,13 +55,13 @@ class Agent:
             ", ".join(self._modes),
             f"; {self._no_overlay}" if self._no_overlay else "",
         )
-        overlays = Overlays(paths.metadata_root, paths.mount_root, self._plan.changes.mark)
+        self._overlays = Overlays(paths.metadata_root, paths.mount_root, self._plan.changes.mark)
         keeper = KeeperClient(paths.keeper_socket)
         self._publisher = Publisher(
             self._plan,
             self._folders,
             table,
-            Mounter(Sources(keeper, overlays, table, paths.mount_root, self._modes), mounts, table),
+            Mounter(Sources(keeper, self._overlays, table, paths.mount_root, self._modes), mounts, table),
             on_change=self._plan.changes.mark,
             wait_seconds=settings.publish_wait,
         )
@@ -126,6 +126,7 @@ class Agent:
             folders=steady_folders(plan.folders, written.cache_folders) if written else plan.folders,
             modes=self._modes,
             modes_message=self._no_overlay,
+            refused=self._overlays.refused,
             address=_host_port(self._settings.node.address, self._port),
             version=self._version,
             trouble=self._trouble(),

@@ -15,6 +15,7 @@ from stoker_api.nodecache import (
     NodeMount,
     NodePhase,
 )
+from stoker_sidecar.core.mount_plan import Version
 
 # Share of the disk. Free space moves with everything else on the disk; smaller moves than this are not worth a write.
 _STEADY = 0.01
@@ -41,7 +42,8 @@ class Disk:
 @dataclass(frozen=True)
 class Facts:
     """All that a status is made of. ``rows``: the last word on each dataset, by uid; ``leftovers``: uids on the disk and in no plan;
-    ``trouble``: why the node is not ready, empty when it is; ``modes_message``: why there are no overlays; ``now``: RFC 3339."""
+    ``trouble``: why the node is not ready, empty when it is; ``modes_message``: why there are no overlays; ``refused``: versions that get
+    none on a node that has them, and why; ``now``: RFC 3339."""
 
     generation: int
     plan: tuple[NodeDataset, ...]
@@ -52,6 +54,7 @@ class Facts:
     folders: tuple[CacheFolder, ...]
     modes: tuple[MountMode, ...]
     modes_message: str
+    refused: Mapping[Version, str]
     address: str
     version: str
     trouble: str
@@ -89,7 +92,7 @@ def node_status(facts: Facts, conditions: Iterable[Condition] = ()) -> NodeCache
         address=facts.address,
         sidecar_version=facts.version,
         modes=facts.modes,
-        modes_message=facts.modes_message,
+        modes_message=facts.modes_message or _refused(facts),
         capacity_bytes=facts.disk.capacity,
         used_bytes=facts.disk.used,
         available_bytes=facts.disk.available,
@@ -121,7 +124,18 @@ def _planned(dataset: NodeDataset, facts: Facts) -> NodeDatasetStatus:
     row = facts.rows.get(dataset.uid)
     if row is None:
         row = NodeDatasetStatus(namespace=dataset.namespace, name=dataset.name, uid=dataset.uid)
-    return row.model_copy(update={"mode": mode_now(row, facts.modes)})
+    modes = set(facts.modes) - ({MountMode.OVERLAY} if (dataset.uid, row.version) in facts.refused else set())
+    return row.model_copy(update={"mode": mode_now(row, modes)})
+
+
+def _refused(facts: Facts) -> str:
+    whys = [
+        f"{dataset.namespace}/{dataset.name} gets no overlay until the sidecar starts again: {why}"
+        for dataset in facts.plan
+        for (uid, _), why in facts.refused.items()
+        if uid == dataset.uid
+    ]
+    return "; ".join(whys)
 
 
 def _leftovers(facts: Facts) -> Iterable[NodeDatasetStatus]:

@@ -4,8 +4,9 @@ import asyncio
 import logging
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from stoker_sidecar.core import mountinfo
 from stoker_sidecar.core.mount_plan import Version
@@ -30,8 +31,13 @@ class Overlays:
         self._root = metadata_root / _BOOT_ID.read_text().strip()
         self._mount_root = mount_root
         self._on_ready = on_ready
-        self._failed: set[Version] = set()
+        self._failed: dict[Version, str] = {}
         self._working: dict[Version, asyncio.Task[None]] = {}
+
+    @property
+    def refused(self) -> Mapping[Version, str]:
+        """Versions that get no overlay until the agent's next start, and why."""
+        return MappingProxyType(self._failed)
 
     def is_ready(self, version: Version) -> bool:
         """Whether the metadata layer is built and usable."""
@@ -50,7 +56,7 @@ class Overlays:
     def distrust(self, version: Version, why: str) -> None:
         """Mounting it failed: ``is_ready`` says no from now on."""
         log.warning("no overlay of dataset %s, version %s, until the agent starts again: %s", *version, why)
-        self._failed.add(version)
+        self._failed[version] = why
 
     def built(self) -> tuple[Version, ...]:
         """Versions that have a layer."""

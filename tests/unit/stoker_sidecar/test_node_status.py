@@ -42,6 +42,7 @@ def facts(**changes: object) -> Facts:
         folders=(CacheFolder(path="/cache", available_bytes=50 * GIB),),
         modes=(MountMode.NATIVE, MountMode.FUSE),
         modes_message="",
+        refused={},
         address="10.0.0.1:8081",
         version="0.1.0",
         trouble="",
@@ -109,6 +110,15 @@ def test_the_mode_is_native_only_when_every_byte_is_here(
 
 def test_a_node_without_overlays_says_why() -> None:
     assert node_status(facts(modes_message="Linux 5.15 is too old")).modes_message == "Linux 5.15 is too old"
+
+
+def test_a_version_that_got_no_overlay_is_told_with_its_dataset_and_reads_by_fuse() -> None:
+    modes = (MountMode.NATIVE, MountMode.OVERLAY, MountMode.FUSE)
+    status = node_status(facts(modes=modes, refused={("u1", "d1"): "no room", ("u1", "d0"): "no luck"}))
+    assert status.datasets[0].mode is MountMode.FUSE
+    assert [word in status.modes_message for word in ("vision/digits gets no overlay", "no room", "no luck")] == [
+        True
+    ] * 3
 
 
 def test_the_ready_condition_keeps_its_time_while_it_stays_the_same() -> None:
