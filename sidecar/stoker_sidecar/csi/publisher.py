@@ -63,6 +63,7 @@ class Publisher:
         self._wishes = Wishes(clock)
         self._targets = KeyedLocks()
         self._running: set[asyncio.Task[None]] = set()
+        self._dead: set[Path] = set()  # targets whose mount is dead and could not be mounted again yet
 
     async def publish(self, request: PublishRequest) -> None:
         """Return when the dataset is mounted at the target, now or before. Raises VolumeError."""
@@ -88,7 +89,7 @@ class Publisher:
         await self._to_the_end(self._take_off(target))
 
     async def settle(self, uid: str, digest: str) -> bool:
-        """Give every volume of a version the best mount that is possible now; whether all have it."""
+        """Give every volume of a version the best mount that is possible now, also one that is dead; whether all have it."""
         on_disk = await self._find(uid, digest)
         if on_disk is None:
             return True  # nothing better can be said or done; what is mounted stays
@@ -96,9 +97,16 @@ class Publisher:
         sources.prepare((uid, digest), on_disk)
         wanted = sources.best((uid, digest), on_disk)
         for record in users(self._table.all(), (uid, digest)):
-            if not is_settled(record, on_disk, wanted):
-                await self._to_the_end(self._swap_one(record.request.target, on_disk, wanted))
-        return all(is_settled(record, on_disk, wanted) for record in users(self._table.all(), (uid, digest)))
+            target = record.request.target
+            if (
+                target in self._dead
+            ):  # what it lacked may be here by now: a version that lay in memory of an earlier pod
+                await self._to_the_end(self._restore_one(target))
+                self._on_change()
+            elif not is_settled(record, on_disk, wanted):
+                await self._to_the_end(self._swap_one(target, on_disk, wanted))
+        after = users(self._table.all(), (uid, digest))
+        return all(is_settled(row, on_disk, wanted) and row.request.target not in self._dead for row in after)
 
     async def tidy(self) -> None:
         """Remove metadata layers that are of no more use."""
@@ -187,6 +195,7 @@ class Publisher:
     async def _take_off(self, target: Path) -> None:
         async with self._targets.hold(target):
             await self._mounter.take_off(target)
+            self._dead.discard(target)
         self._on_change()
 
     async def _swap_one(self, target: Path, on_disk: VersionOnDisk, wanted: MountMode) -> None:
@@ -212,7 +221,9 @@ class Publisher:
                     await self._heal(record)
                 else:  # the agent before this one may not have seen the containers (hostPID), or was killed half way
                     await self._mounter.follow(record)
+                self._dead.discard(target)
             except VolumeError as error:
+                self._dead.add(target)
                 log.error("the volume at %s was not mounted again, and its pod reads nothing: %s", target, error)
 
     async def _heal(self, record: Published) -> None:

@@ -123,6 +123,31 @@ async def test_one_volume_that_cannot_be_restored_does_not_keep_others_from_it(n
     assert (node.stack("a"), len(node.stack("b"))) == ([], 1)
 
 
+@pytest.mark.parametrize("complete", [True, False])
+async def test_a_dead_mount_is_mounted_again_when_its_version_comes_back(node: Node, complete: bool) -> None:
+    node.planned(complete=False)
+    await node.publisher.publish(node.request())
+    node.mounts.stacks.clear()
+    node.versions.versions.clear()
+    node.restart()
+    await node.publisher.restore()
+    without = (await node.publisher.settle(UID, DIGEST), node.stack())
+    node.versions.add(complete=complete)
+    assert (without, await node.publisher.settle(UID, DIGEST)) == ((True, []), True)
+    assert node.stack() == [TREE if complete else FUSE]
+
+
+async def test_a_dead_mount_that_is_refused_again_can_be_tried_again(node: Node) -> None:
+    node.planned(complete=False)
+    await node.publisher.publish(node.request())
+    node.mounts.stacks.clear()
+    node.mounts.refuses = True
+    await node.publisher.restore()
+    refused_again = await node.publisher.settle(UID, DIGEST)
+    node.mounts.refuses = False
+    assert (refused_again, await node.publisher.settle(UID, DIGEST), node.stack()) == (False, True, [FUSE])
+
+
 async def test_publishing_again_over_a_dead_mount_heals_it(node: Node) -> None:
     node.planned(complete=False)
     await node.publisher.publish(node.request())
