@@ -1,18 +1,28 @@
-"""Pods whose own volumeMounts get no mounts propagated: with sidecar.hostPID they become native while they read."""
+"""Values of the chart that change how pods read: hostPID for running pods, no overlay, several cache folders."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+
+import pytest
 
 from e2e.cluster.processes import run, wait_for
 from e2e.support import manifests
 from e2e.support.bucket import Bucket, files
 from e2e.support.world import PATIENCE, Home, World
 
+# Both nodes together and no look at the CRDs: a third of an upgrade's time.
+QUICKLY = ("sidecar.updateStrategy.rollingUpdate.maxSurge=2", "crds.upgrade=false")
 COUNT, SIZE = 50, 20_000
 # A file of each Dataset is opened cold and read at the end; others are opened anew and read all the while.
 READ = (
     "exec 3</early/0/00000.bin 4</late/0/00000.bin; until [ -e /tmp/done ]; do "
     "sha256sum /early/1/* /late/1/* || echo failed; sleep 0.2; done; sha256sum <&3; sha256sum <&4"
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def defaults_afterwards(world: World) -> Iterator[None]:
+    yield
+    world.helm_install(*QUICKLY)
 
 
 def reader(namespace: str) -> manifests.Object:
@@ -76,11 +86,14 @@ def test_a_pod_with_its_own_mounts_stays_as_it_began_until_host_pid_makes_it_nat
     assert "'main' mounts it at /early without mountPropagation: HostToContainer" in why
     assert "sidecar.hostPID" in why
 
-    world.helm_install("sidecar.hostPID=true")
+    world.helm_install("sidecar.hostPID=true", *QUICKLY)
     wait_for("the running container to read natively", lambda: is_native(world, home, "early"), PATIENCE)
     assert not is_native(world, home, "late")
     warm(world, home, node, "late")
     wait_for("what became warm later, too", lambda: is_native(world, home, "late"), PATIENCE)
+    uids = [world.get("dataset", name, home.namespace)["metadata"]["uid"] for name in ("early", "late")]
+    marks = [pod["metadata"]["uid"], *uids]
+    assert mounts_of(world, node, marks) != []
 
     world.kubectl("exec", "reader", "-n", home.namespace, "--", "touch", "/tmp/done")
     world.finished("reader", home.namespace)
@@ -89,9 +102,36 @@ def test_a_pod_with_its_own_mounts_stays_as_it_began_until_host_pid_makes_it_nat
     held = {f"{sums[f'{name}/0/00000.bin']}  -" for name in ("early", "late")}
     assert set(world.logs("reader", home.namespace).splitlines()) == read | held
 
-    uids = [world.get("dataset", name, home.namespace)["metadata"]["uid"] for name in ("early", "late")]
-    marks = [pod["metadata"]["uid"], *uids]
-    assert mounts_of(world, node, marks) != []
     world.kubectl("delete", "pod", "reader", "-n", home.namespace, "--wait")
     wait_for("the node to have no mount of the pod", lambda: mounts_of(world, node, marks) == [], PATIENCE)
-    world.helm_install()
+
+
+FOLDERS = [("Memory", True), ("Disk", True), ("Disk", True)]
+LARGE = 2 * 2**20
+
+
+def holds(used: list[int]) -> bool:
+    """Whether the memory folder holds ten small files, and a disk ten large ones."""
+    memory, *disks = used
+    return 10 * SIZE <= memory < 10 * LARGE <= max(disks)
+
+
+def test_without_overlay_and_with_several_cache_folders_data_goes_where_there_is_room(world: World, home: Home) -> None:
+    memory = ("sidecar.cacheDirs[0].medium=Memory", "sidecar.cacheDirs[0].sizeLimit=16Mi")
+    disks = ("sidecar.cacheDirs[1]=/var/lib/stoker/cache", "sidecar.cacheDirs[2]=/var/lib/second")
+    world.helm_install("sidecar.overlay=Off", *memory, *disks, *QUICKLY)
+    bucket = home.bucket()
+    bucket.put(files(10, SIZE, "small/") | files(10, LARGE, "large/"))  # 20 MiB: more than the memory folder takes
+    for name in ("small", "large"):
+        home.dataset(name, bucket, f"{name}/", cache={"nodeSelector": {"kubernetes.io/hostname": "node-1"}})
+    every = manifests.SUM_EVERYTHING.format(path="/data")
+    world.apply(manifests.pod(home.namespace, "reader", "small:/data/small, large:/data/large", every))
+    assert home.read_sums("reader") == bucket.sums()
+
+    def used() -> list[int]:
+        return [row["usedBytes"] for row in world.get("nodecache", "node-1")["status"]["cacheFolders"]]
+
+    wait_for("memory to hold the small one and a disk the large one", lambda: holds(used()), PATIENCE)
+    status = world.get("nodecache", "node-1")["status"]
+    assert [(row["medium"], row["healthy"]) for row in status["cacheFolders"]] == FOLDERS
+    assert status["modes"] == ["native", "fuse"]
