@@ -9,6 +9,7 @@ from prometheus_client.registry import Collector
 
 from stoker_api.nodecache import NodeDatasetStatus, NodeMount
 from stoker_sidecar.core.protocol import (
+    AHEAD_BYTES,
     DEMAND_READS,
     EVICTIONS,
     FETCH_ERRORS,
@@ -33,6 +34,7 @@ _FIGURES: tuple[tuple[str, str, Callable[[NodeDatasetStatus], float]], ...] = (
 _COUNTS: tuple[tuple[str, str, str], ...] = (
     ("stoker_listed_objects", "Objects that listings of the source found, so far.", LISTED_OBJECTS),
     ("stoker_fetched_bytes", "Bytes that came from the source.", FETCHED_BYTES),
+    ("stoker_ahead_bytes", "Bytes that were fetched before any reader asked for them, without warm-up.", AHEAD_BYTES),
     ("stoker_demand_reads", "Requests of file systems for bytes that were not known to be on this node.", DEMAND_READS),
     ("stoker_fetch_errors", "Pieces that could not be fetched, after their retries, by reason.", FETCH_ERRORS),
     ("stoker_scrubbed_bytes", "Bytes on the disk that were compared with their checksums.", SCRUBBED_BYTES),

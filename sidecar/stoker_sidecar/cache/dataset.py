@@ -27,7 +27,15 @@ from stoker_sidecar.cache.version import State, Version
 from stoker_sidecar.cache.versions import OpenVersions
 from stoker_sidecar.cache.warming import Limits, WarmPass
 from stoker_sidecar.core.credentials import Credentials
-from stoker_sidecar.core.protocol import DEMAND_READS, FETCH_ERRORS, FETCHED_BYTES, LISTED_OBJECTS, Read, ReadDone
+from stoker_sidecar.core.protocol import (
+    AHEAD_BYTES,
+    DEMAND_READS,
+    FETCH_ERRORS,
+    FETCHED_BYTES,
+    LISTED_OBJECTS,
+    Read,
+    ReadDone,
+)
 from stoker_sidecar.core.speed import Speed
 from stoker_sidecar.core.token_bucket import TokenBucket
 from stoker_sidecar.errors import CacheDiskFailed, DiskFull, InUse, SidecarError
@@ -257,6 +265,7 @@ class DatasetCache:
             pipeline=node.pipeline,
             room=lambda: self.tenancy.room(disk),
             arrived=self._arrived,
+            ahead=partial(self.counts.add, AHEAD_BYTES),
             completed=self.version_loop.poke,
             lost=self.version_loop.poke,
             failed=lambda error: self.counts.add(FETCH_ERRORS, label=error.reason),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 
+from stoker_sidecar.cache.ahead import Ahead
 from stoker_sidecar.cache.drive_out import DriveOut
 from stoker_sidecar.cache.files import is_readable
 from stoker_sidecar.cache.filling import Filling
@@ -31,9 +32,12 @@ _READ_ATTEMPTS = 3
 
 @dataclass(eq=False)
 class Flight:
-    """One piece on its way. ``reserved``: bytes of a small file that is to stay; ``reached``: offset up to which its bytes can be read."""
+    """One piece on its way. ``ahead``: its bytes, when no reader had asked for it; ``reserved``: bytes of a small file that is to stay;
+    ``reached``: offset up to which its bytes can be read.
+    """
 
     turn: Turn
+    ahead: int = 0
     reserved: int = 0
     reached: int = 0
     task: "asyncio.Task[None]" = field(init=False)
@@ -54,10 +58,12 @@ class Fetching:
     _serial: "count[int]" = field(default_factory=count)
     _filling: Filling = field(init=False)
     _drive_out: DriveOut = field(init=False)
+    _ahead: Ahead = field(init=False)
 
     def __post_init__(self) -> None:
         self._filling = Filling(self.version, self.around, self._busy)
         self._drive_out = DriveOut(self.version, self.around.room)
+        self._ahead = Ahead(self.version, self.around.pipeline, self.start, lambda ino: (ino, 0, 0) in self._flights)
 
     async def read(self, ino: int, offset: int, length: int, *, doubt: bool = False) -> ReadDone:
         """Bytes [offset, offset + length) of a file are on the disk when this returns, and where. Raises SidecarError.
@@ -110,7 +116,7 @@ class Fetching:
             flying.turn.wanted_by(lane)
             return flying
         size = entry.size if is_whole(entry.size) else chunk_span(entry.size, chunk)[1]
-        flight = Flight(self.around.pipeline.turn(lane, size))
+        flight = Flight(self.around.pipeline.turn(lane, size), ahead=size if lane is Lane.READAHEAD else 0)
         plan = self._plan_whole(entry, lane, flight) if is_whole(entry.size) else self._plan_chunk(entry, chunk, lane)
         if plan is None:
             return None
@@ -168,7 +174,7 @@ class Fetching:
         missing = self.version.states[entry.ino] != State.HERE
         flights = [flight for chunk in chunks if (flight := self._start(entry, chunk, Lane.DEMAND)) is not None]
         if missing and not self.around.ablation.readahead:
-            self._read_ahead(entry, chunks)
+            self._ahead.missed(entry, chunks)
         for flight in flights:
             while not (flight.task.done() or flight.reached >= end):
                 flight.moved.clear()
@@ -211,7 +217,10 @@ class Fetching:
             return
         if isinstance(error, SidecarError):
             self.around.failed(error)  # whoever waits gets it too
-        elif self.around.ablation.no_eviction and flight.reserved:
+            return
+        if flight.ahead:
+            self.around.ahead(flight.ahead)
+        if self.around.ablation.no_eviction and flight.reserved:
             self._drive_out.note(key[0])
 
     def _plan_whole(self, entry: Entry, lane: Lane, flight: Flight) -> Action | None:
@@ -250,21 +259,3 @@ class Fetching:
         await self.around.retry(bring)
         # Not tried again here: a file that is spoilt as a whole is not mended by this chunk alone.
         await self._filling.settle(entry)
-
-    def _read_ahead(self, entry: Entry, chunks: range) -> None:
-        readahead = self.around.pipeline.readahead
-        if not is_whole(entry.size):
-            for chunk in readahead.chunks(entry.ino, chunks, chunk_count(entry.size)):
-                self._start(entry, chunk, Lane.READAHEAD)
-        elif most := readahead.files(entry.parent, entry.ino):
-            self._read_ahead_files(entry, most)
-
-    def _read_ahead_files(self, entry: Entry, most: int) -> None:
-        """The next missing small files of the same folder that may stay."""
-        ino = entry.ino
-        for _ in range(most):
-            following = self.version.manifest.entry(ino) if (ino := self.version.missing(ino)) > 0 else None
-            if following is None or following.parent != entry.parent or not is_whole(following.size):
-                return
-            self._start(following, 0, Lane.READAHEAD)
-            self.around.pipeline.readahead.fetched(entry.parent, ino)

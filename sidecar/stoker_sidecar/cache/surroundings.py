@@ -20,6 +20,7 @@ class Surroundings:
     pipeline: Pipeline
     room: Callable[[], Room]
     arrived: Arrived
+    ahead: Arrived  # whole pieces that came before any reader asked for them
     completed: Callable[[], None]  # the last missing file is here
     lost: Callable[[], None]  # a file that was here is missing or damaged
     failed: Callable[[SidecarError], None]  # a piece could not be fetched

@@ -85,11 +85,21 @@ class Failed:
 LISTED_OBJECTS = "listedObjects"  # by listings, also by the one that runs
 FETCHED_BYTES = "fetchedBytes"  # bodies as they came from the source, also what was thrown away
 FETCH_ERRORS = "fetchErrors"  # labelled by reason; after the retries of one request
+AHEAD_BYTES = "aheadBytes"  # fetched before any reader asked for them, warm-up not counted
 DEMAND_READS = "demandReads"  # requests of file-system servers for bytes
 SCRUBBED_BYTES = "scrubbedBytes"
 REPAIRED_FILES = "repairedFiles"
 EVICTIONS = "evictions"
-COUNTS = (LISTED_OBJECTS, FETCHED_BYTES, FETCH_ERRORS, DEMAND_READS, SCRUBBED_BYTES, REPAIRED_FILES, EVICTIONS)
+COUNTS = (
+    LISTED_OBJECTS,
+    FETCHED_BYTES,
+    AHEAD_BYTES,
+    FETCH_ERRORS,
+    DEMAND_READS,
+    SCRUBBED_BYTES,
+    REPAIRED_FILES,
+    EVICTIONS,
+)
 
 
 class Count(NamedTuple):

@@ -1,0 +1,63 @@
+"""What a node fetches ahead of pods that read small files in random order."""
+
+import os
+from collections import Counter
+from random import Random
+
+from tests.support.cache_node import Subject, fill, inode
+from tests.support.waiting import eventually
+
+_FOLDERS, _FILES, _SIZE = 4, 25, 100
+_CONTENT = {f"{folder}/{file:03}": os.urandom(_SIZE) for folder in range(_FOLDERS) for file in range(_FILES)}
+
+
+def _at_random(count: int, folders: int = _FOLDERS) -> list[str]:
+    wanted = [path for path in _CONTENT if int(path[0]) < folders]
+    return Random(7).sample(wanted, count)
+
+
+async def _cold(subject: Subject, **changes: int) -> str:
+    fill(subject.store, _CONTENT)
+    digest = await subject.list()
+    await subject.configure(listingId="1", version=digest, **changes)
+    return digest
+
+
+async def _read(subject: Subject, digest: str, paths: list[str]) -> int:
+    """Files that were missing when they were read."""
+    misses = 0
+    for path in paths:
+        misses += not (subject.folder(digest) / "tree" / path).exists()
+        assert await subject.read(digest, inode(subject, digest, path), 0, _SIZE) == _CONTENT[path]
+        await eventually(lambda: len(subject.store.gets) == _landed(subject))
+    return misses
+
+
+def _landed(subject: Subject) -> int:
+    return subject.status().warm_files
+
+
+async def test_an_epoch_in_random_order_finds_most_files_here_and_fetches_each_once(subject: Subject) -> None:
+    digest = await _cold(subject)
+    misses = await _read(subject, digest, _at_random(len(_CONTENT)))
+    assert misses < len(_CONTENT) / 2
+    assert set(Counter(get.path for get in subject.store.gets).values()) == {1}
+
+
+async def test_a_pod_that_reads_a_few_files_has_no_more_fetched_for_it_than_it_read(subject: Subject) -> None:
+    digest = await _cold(subject)
+    await _read(subject, digest, _at_random(10))
+    assert len(subject.store.gets) <= 20
+
+
+async def test_folders_that_no_one_reads_are_left_alone(subject: Subject) -> None:
+    digest = await _cold(subject)
+    await _read(subject, digest, _at_random(_FILES, folders=2))
+    assert {get.path[0] for get in subject.store.gets} == {"0", "1"}
+
+
+async def test_a_quota_holds_for_what_is_fetched_ahead(subject: Subject) -> None:
+    digest = await _cold(subject, quotaBytes=30 * _SIZE)
+    for path in _at_random(len(_CONTENT)):
+        await subject.read(digest, inode(subject, digest, path), 0, _SIZE)
+    assert subject.status().warm_files == 30
