@@ -52,7 +52,8 @@ class WarmPass:
                 break
             if seen % _BREATH == _BREATH - 1:
                 await asyncio.sleep(0)
-            if self.fetching.admits(entry):
+            # A small file is asked about where it starts; a large one here, once for all of its chunks.
+            if is_whole(entry.size) or self.fetching.admits(entry):
                 await self._start_all(entry)
         await self._until(lambda: self._in_flight == 0)
 

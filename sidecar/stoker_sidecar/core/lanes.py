@@ -97,8 +97,8 @@ class Lanes:
         return self.in_flight >= self.limit
 
     def _next(self) -> Ticket | None:
-        for lane in Lane:
-            ticket = next(iter(self._waiting[lane]), None)
+        for waiting in self._waiting.values():  # in the order of the lanes
+            ticket = next(iter(waiting), None)
             if ticket is not None and self._fits(ticket):
                 return ticket
         return None
