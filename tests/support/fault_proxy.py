@@ -1,6 +1,6 @@
 """A proxy before an S3 server that spoils answers on demand: refusals, resets, hangs, drips, cut, wrong and changed bodies.
 
-It understands GETs one after the other on a connection, no more. Tests put their data straight into the server.
+It understands GETs and HEADs one after the other on a connection, no more. Tests put their data straight into the server.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ def header(name: str, value: str) -> Fault:
 
 
 def _flip(answer: Answer) -> Answer:
-    return replace(answer, body=bytes([answer.body[0] ^ 1]) + answer.body[1:])
+    return replace(answer, body=bytes(byte ^ 1 for byte in answer.body[:1]) + answer.body[1:])
 
 
 def _whole(answer: Answer) -> Answer:

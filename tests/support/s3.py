@@ -2,7 +2,7 @@
 
 import ssl
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +46,19 @@ class S3Server:
             aws_access_key_id=CREDENTIALS.access_key_id,
             aws_secret_access_key=CREDENTIALS.secret_access_key,
         )
+
+
+async def put_in_parts(client: Any, bucket: str, key: str, parts: Sequence[bytes], algorithm: str, kind: str) -> None:
+    """A multipart upload with checksums; all parts but the last have 5 MiB at least. ``kind``: FULL_OBJECT or COMPOSITE."""
+    at = {"Bucket": bucket, "Key": key}
+    begun = await client.create_multipart_upload(**at, ChecksumAlgorithm=algorithm, ChecksumType=kind)
+    at["UploadId"] = begun["UploadId"]
+    done = []
+    for number, part in enumerate(parts, 1):
+        sent = await client.upload_part(**at, PartNumber=number, Body=part, ChecksumAlgorithm=algorithm)
+        name = f"Checksum{algorithm}"
+        done.append({"PartNumber": number, "ETag": sent["ETag"], name: sent[name]})
+    await client.complete_multipart_upload(**at, MultipartUpload={"Parts": done}, ChecksumType=kind)
 
 
 @contextmanager

@@ -36,6 +36,8 @@ def translated(bucket: str, endpoint: str, key: str = "") -> Iterator[None]:
         raise errors.InvalidCredentials(f"no usable credentials for {what}: {error}") from error
     except (boto.ResponseStreamingError, boto.IncompleteReadError, aiohttp.ClientPayloadError) as error:
         raise broken_off(endpoint, what) from error
+    except boto.FlexibleChecksumError as error:
+        raise errors.CorruptBody(f"{what} was spoilt on the way: {error}") from error
     except (boto.HTTPClientError, boto.ConnectionError, aiohttp.ClientError, TimeoutError, OSError) as error:
         raise unreachable(endpoint, error) from error
     except boto.ParamValidationError as error:
