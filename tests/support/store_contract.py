@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 
 import pytest
 
+from stoker_sidecar.core.object_checksum import Checksum, new_digest
 from stoker_sidecar.core.objects import ListedObject
 from stoker_sidecar.errors import ObjectGone, SourceChanged
 from stoker_sidecar.store.base import ObjectStore
@@ -42,6 +43,13 @@ async def content(store: ObjectStore, path: str, offset: int, length: int, if_ma
         poured = bytearray()
         await body.pour(poured.extend)
         return bytes(poured)
+
+
+def checksum_like(stated: Checksum, content: bytes) -> Checksum:
+    """Of this content, by the same algorithm."""
+    digest = new_digest(stated.algorithm)
+    digest.update(content)
+    return Checksum(stated.algorithm, digest.digest())
 
 
 class ObjectStoreContract:
@@ -98,6 +106,27 @@ class ObjectStoreContract:
         found = await listed(filled.store)
         md5s = {path: hashlib.md5(data, usedforsecurity=False).hexdigest() for path, data in CONTENT.items()}
         assert all(item.etag == md5s[path] or "-" in item.etag for path, item in found.items())
+
+    async def test_a_checksum_that_is_stated_is_the_contents(self, filled: StoreUnderTest) -> None:
+        item = (await listed(filled.store))["a.bin"]
+        stated = await filled.store.checksum("a.bin", if_match=item.etag)
+        assert stated == (checksum_like(stated, CONTENT["a.bin"]) if stated is not None else None)
+        async with filled.store.get_range("a.bin", 0, item.size, if_match=item.etag, whole=True) as body:
+            await body.pour(lambda data: None)
+            assert body.checksum == stated
+
+    async def test_a_range_comes_without_a_checksum(self, filled: StoreUnderTest) -> None:
+        async with filled.store.get_range("a.bin", 0, 100, if_match="") as body:
+            await body.pour(lambda data: None)
+            assert body.checksum is None
+
+    @pytest.mark.parametrize("change", ["replaced", "deleted"])
+    async def test_a_whole_object_that_is_another_is_refused_too(self, filled: StoreUnderTest, change: str) -> None:
+        item = (await listed(filled.store))["a.bin"]
+        await (filled.delete("a.bin") if change == "deleted" else filled.put("a.bin", CONTENT["a.bin"][::-1]))
+        with pytest.raises(ObjectGone if change == "deleted" else SourceChanged, match=r"a\.bin"):
+            async with filled.store.get_range("a.bin", 0, item.size, if_match=item.etag, whole=True) as body:
+                await body.pour(lambda data: None)
 
     async def test_closing_twice_is_no_error(self, subject: StoreUnderTest) -> None:
         await subject.store.aclose()

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from stoker_sidecar.core.object_checksum import Checksum
 from stoker_sidecar.errors import AccessDenied, FolderNotFound, SourceChanged
 from stoker_sidecar.store.local import LocalStore
 from stoker_sidecar.store.memory import MemoryStore
-from tests.support.store_contract import ObjectStoreContract, StoreUnderTest, content, listed
+from tests.support.store_contract import ObjectStoreContract, StoreUnderTest, checksum_like, content, listed
 
 
 class _Memory(StoreUnderTest):
@@ -21,6 +22,10 @@ class _Memory(StoreUnderTest):
 
     async def delete(self, path: str) -> None:
         self.memory.delete(path)
+
+
+def _crc32(content: bytes) -> Checksum:
+    return checksum_like(Checksum("crc32", b""), content)
 
 
 class _Local(StoreUnderTest):
@@ -44,6 +49,14 @@ class TestMemoryStore(ObjectStoreContract):
     @pytest.fixture
     def subject(self) -> StoreUnderTest:
         return _Memory()
+
+
+class TestMemoryStoreThatStatesChecksums(ObjectStoreContract):
+    @pytest.fixture
+    def subject(self) -> StoreUnderTest:
+        memory = _Memory()
+        memory.memory.states = _crc32
+        return memory
 
 
 class TestLocalStore(ObjectStoreContract):

@@ -4,12 +4,15 @@ import pytest
 
 from stoker_api.names import Reason
 from stoker_api.nodecache import NodePhase
+from stoker_sidecar.core.object_checksum import Checksum, new_digest
 from stoker_sidecar.core.spans import CHUNK
 from stoker_sidecar.errors import (
+    AccessDenied,
     InvalidCredentials,
     ObjectGone,
     ServerError,
     SourceChanged,
+    SourceError,
 )
 from stoker_sidecar.store.memory import MemoryStore
 from tests.support.cache_node import LARGE, SMALL, Subject, fill, inode
@@ -113,3 +116,64 @@ async def test_a_spoilt_large_file_is_fetched_anew(subject: Subject) -> None:
     await subject.configure(listingId="1", version=digest, eager=True)
     await subject.reach(lambda s: s.phase is NodePhase.WARM)
     assert subject.tree(digest)["large"] == LARGE
+
+
+def _crc(content: bytes) -> Checksum:
+    digest = new_digest("crc64nvme")
+    digest.update(content)
+    return Checksum("crc64nvme", digest.digest())
+
+
+def _opaque(content: bytes) -> str:
+    """As the ETag of what was put in parts: it says nothing about the bytes."""
+    return f"{len(content):032x}-2"
+
+
+@pytest.mark.parametrize("name", ["large", "small"])
+async def test_a_checksum_that_the_source_states_finds_spoilt_bodies(subject: Subject, name: str) -> None:
+    files = {"large": LARGE, "small": b"small"}
+    fill(subject.store, files)
+    subject.store.etag, subject.store.states = _opaque, _crc
+    spoilt: list[str] = []
+
+    def spoil_once(path: str, data: bytes) -> bytes:
+        if path == name and not spoilt:
+            spoilt.append(path)
+            return b"!" + data[1:]
+        return data
+
+    subject.store.mangle = spoil_once
+    digest = await subject.warm()
+    assert (subject.tree(digest), spoilt) == (files, [name])
+
+
+async def test_where_checksums_are_stated_no_md5_is_asked_for(subject: Subject) -> None:
+    fill(subject.store, {"large": LARGE, "small": b"small"})
+    subject.store.etag = lambda content: "0" * 32  # looks like an MD5, and is none
+    subject.store.states = _crc
+    await subject.warm()
+    assert len([get for get in subject.store.gets if get.path == "small"]) == 1
+
+
+async def test_what_is_never_as_its_source_states_it_is_never_kept(subject: Subject) -> None:
+    fill(subject.store, {"large": LARGE, "small": b"small"})
+    subject.store.states = lambda content: Checksum("crc64nvme", bytes(8))
+    digest = await subject.list()
+    await subject.configure(listingId="1", version=digest, eager=True)
+    status = await subject.reach(lambda s: s.error is not None)
+    assert status.error is not None
+    assert (status.error.reason, subject.tree(digest)) == (Reason.CORRUPT_BODY, {})
+
+
+@pytest.mark.parametrize("error", [AccessDenied("grant it"), ServerError("failed")])
+async def test_a_source_that_does_not_tell_its_checksum_keeps_no_file_away(
+    subject: Subject, error: SourceError
+) -> None:
+    fill(subject.store, {"large": LARGE})
+
+    def refuse(content: bytes) -> Checksum:
+        raise error
+
+    subject.store.states = refuse
+    digest = await subject.warm()
+    assert subject.tree(digest) == {"large": LARGE}
