@@ -19,10 +19,16 @@ def main(argv: Sequence[str] | None = None) -> int:
             command.mount(options, os.environ)
         else:
             command.umount(options)
-    except (SidecarError, OSError) as error:
-        print(f"stoker: {error}", file=sys.stderr)
-        return 1
+    except SidecarError as error:
+        return _refused(str(error))
+    except OSError as error:
+        return _refused(f"{error.filename or 'the system'} refuses: {error.strerror or error}")
     return 0
+
+
+def _refused(sentence: str) -> int:
+    print(f"stoker: {sentence}", file=sys.stderr)
+    return 1
 
 
 if __name__ == "__main__":

@@ -35,13 +35,22 @@ def mount(options: MountOptions, environment: Mapping[str, str]) -> None:
     check_folder(folder, options.cache, uid)
     home = home_of(options.cache, options.source)
     with _stop_signals() as stop:
-        lock = household.lock(home)
+        lock = _lock(home)
         try:
             house = Household(wish_of(options, home, folder), run_of(options.runs, home))
             keeper = house.start(lock, environment_of(options, environment), with_parent=options.foreground)
         finally:
             os.close(lock)  # the keeper has it now
         _attend(house, keeper, options, stop)
+
+
+def _lock(home: Home) -> int:
+    try:
+        return household.lock(home)
+    except OSError as error:
+        raise MountRefused(
+            f"the cache folder {home.folder} cannot be written ({error.strerror}): give another by --cache"
+        ) from error
 
 
 def umount(options: UmountOptions) -> None:

@@ -139,6 +139,13 @@ def test_umount_is_refused_while_a_program_reads_unless_it_is_forced(station: Wo
     assert not station.leftovers()
 
 
+def test_a_cache_folder_that_cannot_be_made_is_told_in_a_sentence(station: Workstation) -> None:
+    station.cache.write_text("a file")
+    done = station.run("mount", "s3://data/set", str(station.data))
+    assert (done.returncode, station.leftovers()) == (1, [])
+    assert done.stderr.endswith("cannot be written (Not a directory): give another by --cache\n")
+
+
 def test_wrong_keys_are_told_in_a_sentence(server: S3Server) -> None:
     with Workstation(server, AWS_SECRET_ACCESS_KEY="wrong") as station:
         done = station.run("mount", "s3://data/set", str(station.data))
