@@ -5,6 +5,8 @@ import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -28,15 +30,27 @@ class ConnectionSettings:
 def tls_context(credentials: Credentials) -> ssl.SSLContext:
     """Trusts the CA that came with the credentials alone; without one AWS_CA_BUNDLE's, else certifi's, as botocore does.
 
-    Raises InvalidCredentials when what came is no CA. Blocks: 50 ms of CPU for certifi's list.
+    Raises InvalidCredentials when what came is no CA. Blocks, 50 ms of CPU for certifi's list the first time.
     """
     pem = _pem(credentials)
     if not pem:
-        return ssl.create_default_context(cafile=os.environ.get("AWS_CA_BUNDLE") or certifi.where())
+        return usual_tls_context()
     try:
         return ssl.create_default_context(cadata=pem)
     except (ssl.SSLError, ValueError) as error:
         raise InvalidCredentials(f"ca.crt in the Secret is not a PEM certificate bundle: {error}") from error
+
+
+def usual_tls_context() -> ssl.SSLContext:
+    """For all who bring no CA of their own, read once. Raises OSError when there is no such file."""
+    path = os.environ.get("AWS_CA_BUNDLE") or certifi.where()
+    return _trusting(path, Path(path).stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=1)
+def _trusting(path: str, changed_ns: int) -> ssl.SSLContext:
+    """``changed_ns``: so that a bundle that was renewed is read again."""
+    return ssl.create_default_context(cafile=path)
 
 
 @contextmanager
