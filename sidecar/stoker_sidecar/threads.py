@@ -10,10 +10,15 @@ T = TypeVar("T")
 
 async def in_thread(work: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
     """The result of ``work``. Cancelled, it still waits until the thread is done, then raises CancelledError."""
-    running = asyncio.ensure_future(asyncio.to_thread(work, *arguments, **options))
+    return await to_its_end(asyncio.ensure_future(asyncio.to_thread(work, *arguments, **options)))
+
+
+async def to_its_end(running: "asyncio.Future[T]", hurry: Callable[[], object] = lambda: None) -> T:
+    """The result of what runs in a thread. Cancelled, it calls ``hurry``, waits until that is done and raises CancelledError."""
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
+        hurry()
         await asyncio.wait([running])
         if not running.cancelled():
             running.exception()  # taken note of: whoever waited is gone

@@ -81,10 +81,20 @@ class TestS3Store(ObjectStoreContract):
         await store.aclose()
 
 
+class TestS3StoreByThreads(TestS3Store):
+    """GETs as for large bodies."""
+
+    test_a_listing_of_more_than_a_page_is_whole = None  # listings are the same in all
+
+    @pytest.fixture(autouse=True)
+    def threads(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("stoker_sidecar.store.s3_get._LARGE", 0)
+
+
 class TestS3StoreByBoto(TestS3Store):
     """GETs by aiobotocore, as for directory buckets, that no test server has."""
 
-    test_a_listing_of_more_than_a_page_is_whole = None  # listings are the same in both
+    test_a_listing_of_more_than_a_page_is_whole = None  # as above
 
     @pytest.fixture(autouse=True)
     def boto(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,170 @@
+"""HTTP by http.client in threads, straight from the socket into one buffer: half of aiohttp's CPU for large bodies (docs/adr/0018)."""
+
+import asyncio
+import select
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import partial
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import TypeVar
+
+from stoker_sidecar.core.concurrency import MOST
+from stoker_sidecar.store.base import SMALL, Write
+from stoker_sidecar.store.connection import USER_AGENT
+from stoker_sidecar.store.pouring import STEP
+from stoker_sidecar.store.refusals import broken_off, unreachable, untrusted
+from stoker_sidecar.store.transport import Peer, Request, Response
+from stoker_sidecar.threads import to_its_end
+
+T = TypeVar("T")
+
+# Seconds that a connection stays open unused, as aiohttp has it: S3 closes its end a little later.
+_KEEP_ALIVE = 15.0
+# A thread for each request that may be in flight, so that none waits for one; made when needed, shared by all datasets.
+_THREADS = ThreadPoolExecutor(MOST, thread_name_prefix="get")
+
+
+class ThreadTransport:
+    """See Transport. Knows no proxies."""
+
+    def __init__(self, peer: Peer, tls: ssl.SSLContext) -> None:
+        self._peer = peer
+        self._tls = tls
+        self._idle: dict[HTTPConnection, asyncio.TimerHandle] = {}
+        self._closed = False
+
+    async def send(self, request: Request) -> Response:
+        """See Transport."""
+        connection = self._take()
+        asking = asyncio.get_running_loop().run_in_executor(_THREADS, _ask, connection, self._peer, request)
+        try:
+            with _translated(self._peer.address.endpoint):
+                async with asyncio.timeout(self._peer.connect_seconds + self._peer.settings.read_timeout):
+                    answer, its_socket = await asyncio.shield(asking)
+        except (
+            BaseException
+        ):  # cancellation too: a name server may keep the thread for minutes, and it writes nothing yet
+            asking.add_done_callback(lambda ended: connection.close())
+            raise
+        return _Response(self._peer, request, answer, its_socket, partial(self._released, connection))
+
+    async def aclose(self) -> None:
+        """See Transport."""
+        self._closed = True
+        for connection in list(self._idle):
+            self._drop(connection)
+
+    def _released(self, connection: HTTPConnection, usable: bool) -> None:
+        if usable and not self._closed:
+            self._idle[connection] = asyncio.get_running_loop().call_later(_KEEP_ALIVE, self._drop, connection)
+        else:
+            connection.close()
+
+    def _take(self) -> HTTPConnection:
+        while self._idle:
+            connection, timer = self._idle.popitem()  # the one that was used last
+            timer.cancel()
+            if not _ended(connection.sock):
+                return connection
+            connection.close()
+        host, timeout = self._peer.address.host, self._peer.settings.connect_timeout
+        if self._peer.address.scheme == "https":
+            return HTTPSConnection(host, timeout=timeout, context=self._tls)
+        return HTTPConnection(host, timeout=timeout)
+
+    def _drop(self, connection: HTTPConnection) -> None:
+        self._idle.pop(connection).cancel()
+        connection.close()
+
+
+class _Response:
+    """``release_connection``: is told whether it can be used again."""
+
+    def __init__(
+        self,
+        peer: Peer,
+        request: Request,
+        answer: HTTPResponse,
+        its_socket: socket.socket,
+        release_connection: Callable[[bool], None],
+    ) -> None:
+        self._peer = peer
+        self._request = request
+        self._answer = answer
+        self._socket = its_socket
+        self._release_connection = release_connection
+        self._taken = False
+        self.status = answer.status
+        self.headers = {name.lower(): value for name, value in answer.getheaders()}
+        self.length = answer.length
+
+    async def read(self, most: int) -> bytes:
+        data = await self._in_thread(partial(self._answer.read, most))
+        self._taken = self._answer.isclosed()
+        return data
+
+    async def pour(self, write: Write) -> None:
+        await self._in_thread(partial(_take_all, self._answer, self._request.length, write))
+        if self._answer.length:
+            raise broken_off(self._peer.address.endpoint, self._request.what)
+        self._taken = True
+
+    def release(self) -> None:
+        self._release_connection(self._taken and not self._answer.will_close)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        endpoint = self._peer.address.endpoint
+        try:
+            async with asyncio.timeout(self._peer.body_seconds(self._request.length)):
+                return await to_its_end(asyncio.get_running_loop().run_in_executor(_THREADS, work), self._hang_up)
+        except HTTPException as error:
+            raise broken_off(endpoint, self._request.what) from error
+        except OSError as error:
+            raise unreachable(endpoint, error) from error
+
+    def _hang_up(self) -> None:
+        """A thread that waits for bytes finds the end of them."""
+        with suppress(OSError):  # it has ended already
+            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)  # ssl's own would have the thread read undeciphered
+
+
+def _ask(connection: HTTPConnection, peer: Peer, request: Request) -> tuple[HTTPResponse, socket.socket]:
+    """In a thread. The socket is told because ``http.client`` forgets it when the server is going to close it."""
+    fresh = connection.sock is None
+    if fresh:
+        connection.connect()
+    its_socket: socket.socket = connection.sock
+    if fresh:
+        its_socket.settimeout(peer.settings.read_timeout)
+    standing = {"user-agent": USER_AGENT, "accept-encoding": "identity"}
+    connection.request(request.method, request.target, headers={**standing, **request.headers})
+    return connection.getresponse(), its_socket
+
+
+def _take_all(answer: HTTPResponse, length: int, write: Write) -> None:
+    """In a thread. The first bytes sooner, since a reader may wait for just those."""
+    buffer = memoryview(bytearray(min(length, STEP)))
+    size = SMALL
+    while got := answer.readinto(buffer[:size]):
+        write(buffer[:got])
+        size = STEP
+
+
+def _ended(its_socket: socket.socket) -> bool:
+    """Whether the server has closed an idle connection: it sends nothing else unasked."""
+    poll = select.poll()
+    poll.register(its_socket, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+@contextmanager
+def _translated(endpoint: str) -> Iterator[None]:
+    try:
+        yield
+    except ssl.SSLError as error:
+        raise untrusted(endpoint, error) from error
+    except (HTTPException, TimeoutError, OSError) as error:
+        raise unreachable(endpoint, error) from error
