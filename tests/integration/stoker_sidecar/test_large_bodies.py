@@ -1,0 +1,133 @@
+"""Large bodies, that threads take: what a server on loopback sees of it, and what a reader and a cancelled fetch see."""
+
+import asyncio
+import os
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+import pytest
+
+from stoker_sidecar.core.s3_address import BucketAddress
+from stoker_sidecar.store.base import SMALL
+from stoker_sidecar.store.connection import ConnectionSettings
+from stoker_sidecar.store.s3_get import S3Getter
+from tests.support.waiting import SECONDS, eventually
+
+CONTENT = os.urandom(2 * 1024 * 1024)
+_HEAD = f"HTTP/1.1 200 OK\r\nContent-Length: {len(CONTENT)}\r\n\r\n".encode()
+
+
+class Server:
+    """Answers every GET with CONTENT; what is beyond SMALL waits for ``go_on``. ``asked``: first lines of requests."""
+
+    def __init__(self) -> None:
+        self.address = ""
+        self.asked: list[str] = []
+        self.connections = 0
+        self.closed = 0
+        self.closing = False  # its end, after each answer, without saying so
+        self.go_on = asyncio.Event()
+        self.go_on.set()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                self.asked.append(head.decode().splitlines()[0])
+                writer.write(_HEAD + CONTENT[:SMALL])
+                await self.go_on.wait()
+                writer.write(CONTENT[SMALL:])
+                await writer.drain()
+                if self.closing:
+                    break
+        writer.close()
+        self.closed += 1
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    served = Server()
+    listening = await asyncio.start_server(served.serve, "127.0.0.1", 0)
+    host, port = listening.sockets[0].getsockname()
+    served.address = f"{host}:{port}"
+    yield served
+    served.go_on.set()
+    listening.close()
+
+
+async def _anonymous() -> None:
+    return None
+
+
+def _getter(host: str) -> S3Getter:
+    address = BucketAddress("b", "us-east-1", f"http://{host}", "http", host, "/b/")
+    return S3Getter(address, _anonymous, ConnectionSettings(), ssl.create_default_context())
+
+
+@pytest.fixture
+async def getter(server: Server) -> AsyncIterator[S3Getter]:
+    made = _getter(server.address)
+    yield made
+    await made.aclose()
+
+
+async def _get(getter: S3Getter, into: bytearray) -> None:
+    async with getter.get_range("k", 0, len(CONTENT), if_match="", whole=True) as body:
+        await body.pour(into.extend)
+
+
+async def test_the_first_bytes_are_there_while_the_rest_is_on_its_way(server: Server, getter: S3Getter) -> None:
+    server.go_on.clear()
+    into = bytearray()
+    getting = asyncio.create_task(_get(getter, into))
+    await eventually(lambda: len(into) == SMALL)
+    server.go_on.set()
+    await getting
+    assert into == CONTENT
+
+
+async def test_a_cancelled_get_ends_at_once_though_its_thread_waits_for_bytes(server: Server, getter: S3Getter) -> None:
+    server.go_on.clear()
+    into = bytearray()
+    getting = asyncio.create_task(_get(getter, into))
+    await eventually(lambda: len(into) == SMALL)
+    getting.cancel()
+    async with asyncio.timeout(SECONDS):  # less than the read timeout
+        with pytest.raises(asyncio.CancelledError):
+            await getting
+    assert len(into) == SMALL
+
+
+async def test_a_connection_is_used_again(server: Server, getter: S3Getter) -> None:
+    for _ in range(3):
+        await _get(getter, bytearray())
+    assert (len(server.asked), server.connections) == (3, 1)
+
+
+async def test_a_connection_that_the_server_has_closed_is_not_used_again(server: Server, getter: S3Getter) -> None:
+    server.closing = True
+    await _get(getter, bytearray())
+    await eventually(lambda: server.closed == 1)
+    await _get(getter, into := bytearray())
+    assert into == CONTENT
+    assert server.connections == 2
+
+
+async def test_a_getter_that_is_closed_leaves_no_connection_open(server: Server) -> None:
+    getter = _getter(server.address)
+    await _get(getter, bytearray())
+    await getter.aclose()
+    await eventually(lambda: server.closed == 1)
+
+
+async def test_a_proxy_is_asked_when_the_environment_names_one(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", f"http://{server.address}")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    getter = _getter("s3.example.com")
+    await _get(getter, into := bytearray())
+    await getter.aclose()
+    assert into == CONTENT
+    assert server.asked == ["GET http://s3.example.com/b/k HTTP/1.1"]
