@@ -3,13 +3,12 @@
 import asyncio
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
 from bench.errors import BenchError
-
-_READ_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True)
@@ -63,53 +62,80 @@ class DelayingProxy:
             self._process.wait()
 
 
-async def _requests(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, delay: float) -> None:
-    """A client sends its next request after the last answer, and a GET is one piece: a delay a piece is one a GET."""
-    while piece := await reader.read(_READ_BYTES):
-        await asyncio.sleep(delay)
-        writer.write(piece)
-        await writer.drain()
+Wait = Callable[[int], float]  # bytes of a piece: seconds until it may be passed on
 
 
-async def _answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, link: Link) -> None:
-    clock = asyncio.get_running_loop().time
-    while piece := await reader.read(_READ_BYTES):
-        await asyncio.sleep(link.wait(len(piece), clock()))
-        writer.write(piece)
-        await writer.drain()
+class _End(asyncio.Protocol):
+    """One end of a relayed connection: what arrives here goes to ``other`` after a wait, in which nothing more is read.
+
+    No task and no stream: they took more CPU than all else here, of the cores that the measured programs run on.
+    """
+
+    def __init__(self, wait: Wait) -> None:
+        self.other: _End = self  # until the connection to the server stands
+        self._wait = wait
+        self._loop = asyncio.get_running_loop()
+        self._full = False  # this end takes no more for now
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        if (seconds := self._wait(len(data))) > 0:
+            self.transport.pause_reading()
+            self._loop.call_later(seconds, self._pass_on, data)
+        else:
+            self.other.transport.write(data)
+
+    def _pass_on(self, data: bytes) -> None:
+        self.other.transport.write(data)
+        if not self.other._full:
+            self.transport.resume_reading()
+
+    def pause_writing(self) -> None:
+        self._full = True
+        self.other.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        self._full = False
+        self.other.transport.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Some workloads kill their client in the middle."""
+        self.other.transport.close()
+
+
+class _Client(_End):
+    """The client's end: connects to the server when the client has come.
+
+    A client sends its next request after the last answer, and a GET is one piece: a delay a piece is one a GET.
+    """
+
+    def __init__(self, port: int, profile: Profile, link: Link) -> None:
+        super().__init__(lambda size: profile.delay)
+        self._port = port
+        self._link = link
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self.transport.pause_reading()
+        self._connecting = self._loop.create_task(self._connect())  # the event loop itself holds its tasks weakly
+
+    async def _connect(self) -> None:
+        server = _End(lambda size: self._link.wait(size, self._loop.time()))
+        server.other = self
+        await self._loop.create_connection(lambda: server, "127.0.0.1", self._port)
+        self.other = server
+        if self.transport.is_closing():
+            server.transport.close()
+        self.transport.resume_reading()
 
 
 async def _serve(port: int, profile: Profile) -> None:
-    link = Link(profile.rate)
-    connections: set[asyncio.Task[None] | None] = set()  # the event loop itself holds its tasks weakly
-
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connections.add(asyncio.current_task())
-        try:
-            await _relay(reader, writer, port, profile.delay, link)
-        finally:
-            connections.discard(asyncio.current_task())
-            writer.close()
-
-    listening = await asyncio.start_server(connected, "127.0.0.1", 0)
+    link, loop = Link(profile.rate), asyncio.get_running_loop()
+    listening = await loop.create_server(lambda: _Client(port, profile, link), "127.0.0.1", 0)
     print(listening.sockets[0].getsockname()[1], flush=True)
     await listening.serve_forever()
-
-
-async def _relay(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int, delay: float, link: Link
-) -> None:
-    """Until one side hangs up, which some workloads do in the middle by killing their client."""
-    upstream, server = await asyncio.open_connection("127.0.0.1", port)
-    ways = [
-        asyncio.create_task(_requests(reader, server, delay)),
-        asyncio.create_task(_answers(upstream, writer, link)),
-    ]
-    await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-    for way in ways:
-        way.cancel()
-    await asyncio.gather(*ways, return_exceptions=True)
-    server.close()
 
 
 if __name__ == "__main__":
