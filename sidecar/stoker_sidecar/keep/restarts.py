@@ -25,8 +25,9 @@ class Policy:
 # The agent: a minute-long outage of the API server must not make it spin. It may be busy for seconds (a garbage
 # collection), and the kubelet's own probe waits for 60 s before it ends the whole container.
 PATIENT = Policy(stable_after=10.0, longest_delay=10.0, at_once=3, silence=30)
-# The fetcher: readers of missing bytes wait. It may be busy with a listing of millions.
-PROMPT = Policy(stable_after=1.0, longest_delay=5.0, at_once=5, from_ready=True, silence=30)
+# The fetcher: readers of missing bytes wait. It may be busy with a listing of millions. 10 forks of it and its workers are
+# half a second of CPU.
+PROMPT = Policy(stable_after=0.2, longest_delay=5.0, at_once=10, from_ready=True, silence=30)
 # FUSE servers: readers wait in the kernel meanwhile. One that was killed comes back at once however often it happens; one
 # that dies of its first request, which the kernel hands to its successor as well, does not take the CPU: 20 forks are half
 # a second of it. No step of theirs

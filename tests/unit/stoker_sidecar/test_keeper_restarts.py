@@ -2,7 +2,7 @@
 
 from itertools import accumulate
 
-from stoker_sidecar.keep.restarts import PATIENT, QUICK, History, Policy, Silence, after_end
+from stoker_sidecar.keep.restarts import PATIENT, PROMPT, QUICK, History, Policy, Silence, after_end
 
 _POLICY = Policy(stable_after=30.0, longest_delay=10.0)
 
@@ -33,6 +33,10 @@ def test_all_restarts_are_counted_however_long_it_lived() -> None:
 
 def test_a_fuse_server_that_is_killed_every_second_always_comes_back_at_once() -> None:
     assert set(_delays([1.0] * 200, QUICK)) == {0.0}
+
+
+def test_a_fetcher_that_is_killed_twice_a_second_always_comes_back_at_once() -> None:
+    assert set(_delays([0.4] * 200, PROMPT)) == {0.0}
 
 
 def test_an_agent_that_dies_every_second_does_not_spin() -> None:
