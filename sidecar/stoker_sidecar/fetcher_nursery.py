@@ -10,12 +10,14 @@ import stoker_sidecar.store.s3_boto  # noqa: F401
 from stoker_sidecar import fetcher
 from stoker_sidecar.keep.forking import run_nursery
 from stoker_sidecar.store.connection import usual_tls_context
+from stoker_sidecar.store.s3_clients import read_descriptions
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Until the keeper closes its end of the orders. Returns the exit code."""
     with suppress(OSError):  # no such file: those who need it say so
         usual_tls_context()  # 50 ms of CPU that each new worker would take before its first request
+    read_descriptions()  # else the first listing of each new fetcher waits for it
     return run_nursery(fetcher.main, "stoker-fetcher", argv)
 
 
