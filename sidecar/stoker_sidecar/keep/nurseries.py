@@ -12,6 +12,7 @@ from stoker_sidecar.keep.spawn import Start, execute
 _log = logging.getLogger("stoker.keeper")
 # To wait for imports that run already is faster than to run the same once more beside them. Beyond, something is wrong.
 _READY_WITHIN = 10.0
+_TRIES = 2  # ends in a row, of which the first may be that of one that worked
 
 
 class Nurseries:
@@ -36,15 +37,19 @@ class Nurseries:
         """Those that can be asked now."""
         return [nursery for nursery in self._pair if nursery.ready]
 
+    @property
+    def _hopeless(self) -> bool:
+        return any(child.history.in_a_row >= _TRIES for child in self.children)
+
     def start(self, arguments: list[str], uid: int | None, fds: dict[str, int]) -> Start:
         """One that ``spawn`` can have forked."""
         return Start([*self._kind.program, *arguments], uid, fds)
 
     async def until_ready(self) -> None:
-        """Return when processes can be forked, or when it takes so long that they had better start without."""
+        """Return when processes can be forked, or when it takes so long, or fails, that they had better start without."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_READY_WITHIN):
-                while not self.ready:
+                while not (self.ready or self._hopeless):
                     self._news.clear()
                     await self._news.wait()
 
@@ -76,6 +81,7 @@ class Nurseries:
     async def _turn_of(self, nursery: Nursery) -> None:
         """One that starts at the same time as the other waits, to be forked from it: imported once is enough."""
         self._has_imported(nursery)  # or ended before
+        self._news.set()
         await self._importing.acquire()
         nursery.is_importing = True
 

@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,11 +27,11 @@ KIND = Kind("nursery", (sys.executable, "-c", _SLOW), (sys.executable, "-c", _NU
 class House:
     """The keeper's part: two nurseries, and one process that they fork."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: Kind = KIND) -> None:
         reaper = Reaper()
         reaper.install()
         adopt_orphans()
-        self.nurseries = Nurseries(KIND, reaper, None)
+        self.nurseries = Nurseries(kind, reaper, None)
         start = self.nurseries.start([], None, {})
         self.forked = Child(
             "forked", reaper, lambda: start, spawn=self.nurseries.spawn, until=self.nurseries.until_ready
@@ -94,6 +95,17 @@ async def test_when_all_are_killed_together_one_program_is_started_for_all(house
     await house.kill(*house.nurseries.children, house.forked)
     (another,) = {_began_as(pid) for pid in (*house.pids(), house.forked.pid)}
     assert another != program
+
+
+async def test_without_a_nursery_that_works_a_process_is_started_as_a_program() -> None:
+    house = House(replace(KIND, nursery=(sys.executable, "-c", "raise SystemExit(1)")))
+    house.nurseries.begin()
+    house.forked.begin()
+    try:
+        await eventually(lambda: house.forked.pid is not None)
+    finally:
+        await house.nurseries.stop()
+        await house.forked.stop(grace=0)
 
 
 async def test_descriptors_do_not_pile_up_over_generations(house: House) -> None:
