@@ -7,7 +7,7 @@ import pytest
 
 from stoker_sidecar.core.object_checksum import Checksum, new_digest
 from stoker_sidecar.core.objects import ListedObject
-from stoker_sidecar.errors import ObjectGone, SourceChanged
+from stoker_sidecar.errors import DiskFull, ObjectGone, SourceChanged
 from stoker_sidecar.store.base import ObjectStore
 
 CONTENT = {
@@ -119,6 +119,14 @@ class ObjectStoreContract:
         async with filled.store.get_range("a.bin", 0, 100, if_match="") as body:
             await body.pour(lambda data: None)
             assert body.checksum is None
+
+    async def test_what_the_taker_of_a_body_raises_is_raised(self, filled: StoreUnderTest) -> None:
+        def full(data: bytes | memoryview) -> None:
+            raise DiskFull("no room for it")
+
+        async with filled.store.get_range("a.bin", 0, 100, if_match="") as body:
+            with pytest.raises(DiskFull):
+                await body.pour(full)
 
     @pytest.mark.parametrize("change", ["replaced", "deleted"])
     async def test_a_whole_object_that_is_another_is_refused_too(self, filled: StoreUnderTest, change: str) -> None:

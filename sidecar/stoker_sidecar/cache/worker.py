@@ -37,7 +37,7 @@ from stoker_sidecar.store.opening import open_store
 from stoker_sidecar.store.retry import Retry
 
 _PR_SET_PDEATHSIG = 1
-# Threads for the writes of large bodies: a disk that is written to in order by four at a time is kept busy.
+# Threads for work on the disk; those that large bodies come by are the store's own (docs/adr/0018).
 _DISK_THREADS = 4
 
 
