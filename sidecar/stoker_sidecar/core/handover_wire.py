@@ -1,7 +1,8 @@
 """What two keepers say to each other when a node's mounts go from one to the other. Pure: packets to values and back.
 
 younger: hello{protocol, identity} -> elder: wait (its turn has not come) or coming (I am stopping my processes)
-                                      elder: offer{protocol, mounts: n}, then n mounts, each with its FUSE descriptor
+                                      elder: offer{protocol, mounts: n}, with the descriptor of what its fetcher was told,
+                                             then n mounts, each with its FUSE descriptor
 younger: serving                   -> elder: yours (I have closed mine; with the lock), or mine (too late: I go on)
 
 `hello`, `offer` and what follows them never change, so that any two versions can speak; keepers of different protocols

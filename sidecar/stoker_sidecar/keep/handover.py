@@ -27,10 +27,14 @@ _AGAIN = 0.1
 
 @dataclass(frozen=True)
 class Inheritance:
-    """Mounts of an elder keeper, which still holds them as well: until ``claim``. None of either: a fresh start."""
+    """Mounts of an elder keeper, which still holds them as well: until ``claim``. None of either: a fresh start.
+
+    ``memory``: a descriptor of what its fetcher knew.
+    """
 
     mounts: Sequence[ServedMount] = ()
     elder: socket.socket | None = None
+    memory: int | None = None
 
     async def claim(self, succession: Succession) -> None:
         """All mounts are answered here now: be the node's keeper. Raises HandoverFailed when the elder one goes on itself."""
@@ -82,16 +86,16 @@ async def _ask(connection: socket.socket, identity: str) -> Inheritance:
     if wire.kind_of(packet) == wire.WAIT:
         _log.info("a younger keeper holds this node's mounts: waiting for its end")
         packet, _ = await packets.receive_within(connection, None)
-    packet, _ = await packets.receive_within(connection, _STOPPING)
-    offer = wire.parse_offer(packet)
+    packet, memory = await packets.receive_within(connection, _STOPPING)
     mounts: list[ServedMount] = []
     try:
+        offer = wire.parse_offer(packet)
         while len(mounts) < offer.mounts:
             mounts.append(_mount_of(*await packets.receive_within(connection, ANSWER)))
     except (OSError, EOFError, ValueError, HandoverFailed):
-        packets.close_all([row.mount.fd for row in mounts])
+        packets.close_all([*memory, *(row.mount.fd for row in mounts)])
         raise
-    return Inheritance(mounts, connection)
+    return Inheritance(mounts, connection, next(iter(memory), None))
 
 
 def _mount_of(packet: packets.Packet, fds: list[int]) -> ServedMount:
@@ -105,10 +109,10 @@ def _mount_of(packet: packets.Packet, fds: list[int]) -> ServedMount:
     return ServedMount(version, FuseMount(fd, version.mountpoint, can_resend=True), row.ready)
 
 
-async def give(successor: socket.socket, mounts: Sequence[ServedMount]) -> bool:
-    """Offer the mounts; True when the successor serves them, False when it does not and they stay with this keeper."""
+async def give(successor: socket.socket, mounts: Sequence[ServedMount], memory: int) -> bool:
+    """Offer the mounts, and what the fetcher knew; True when the successor serves them, False when it does not and they stay with this keeper."""
     try:
-        packets.send(successor, wire.offer(wire.Offer(len(mounts))))
+        packets.send(successor, wire.offer(wire.Offer(len(mounts))), [memory])
         for row in mounts:
             packets.send(successor, wire.mount(_row_of(row)), [row.mount.fd])
         reply, _ = await packets.receive_within(successor, _SERVING)

@@ -13,6 +13,7 @@ from stoker_sidecar.keep.arguments import Settings
 from stoker_sidecar.keep.children import Child, Reaper
 from stoker_sidecar.keep.control import ControlSocket
 from stoker_sidecar.keep.device import clear_dead_mounts, close_mount, open_mount
+from stoker_sidecar.keep.memory import Memory
 from stoker_sidecar.keep.nurseries import Nurseries
 from stoker_sidecar.keep.nursery import FETCHERS
 from stoker_sidecar.keep.restarts import PROMPT
@@ -38,9 +39,8 @@ class Household:
         options = ["--socket", str(settings.fetcher_socket)]
         options += [word for folder in settings.cache for word in ("--root", str(folder))]
         options += ["--log-level", settings.log_level]
-        # What it was told, credentials too, for its successor: never on a disk, gone with this keeper.
-        self._memory = os.memfd_create("stoker-fetcher")
-        fetcher = Start([*settings.fetcher_command, *options], settings.run_as, {"--memory-fd": self._memory})
+        self._memory = Memory()
+        fetcher = Start([*settings.fetcher_command, *options], settings.run_as, {"--memory-fd": self._memory.fd})
         agent = Start(settings.agent_command)
         self._agent = Child("agent", reaper, lambda: agent) if settings.agent_command else None
         self._fetcher = None
@@ -64,8 +64,13 @@ class Household:
         with suppress(TimeoutError):
             await asyncio.wait_for(asyncio.gather(*waits), _READY_WITHIN)
 
-    async def take_over(self, mounts: Sequence[ServedMount]) -> None:
-        """Answer the mounts of another keeper, or clear the node of dead ones. Raises OSError and ServeError: then ``drop``."""
+    async def take_over(self, mounts: Sequence[ServedMount], memory: int | None) -> None:
+        """Answer the mounts of another keeper, or clear the node of dead ones. ``memory``: what its fetcher knew; it is closed.
+
+        Raises OSError and ServeError: then ``drop``.
+        """
+        if memory is not None:
+            self._memory.take(memory)
         self._begin_nurseries()
         if mounts:  # of mounts whose descriptor we hold we must not ask whether they are dead
             await self._servers.take_over(mounts)
@@ -103,10 +108,14 @@ class Household:
         else:
             await self._servers.stop_all()
 
-    async def give_up(self) -> list[ServedMount]:
-        """End everything but the mounts, whose readers wait from here on; whoever gets them must answer or close them."""
+    async def give_up(self) -> tuple[list[ServedMount], int]:
+        """End everything but the mounts, whose readers wait from here on; whoever gets them must answer or close them.
+
+        Also the descriptor of the fetcher's memory, which is to be closed.
+        """
+        memory = os.dup(self._memory.fd)
         await self._stop_others()
-        return await self._servers.give_up()
+        return await self._servers.give_up(), memory
 
     async def drop(self) -> None:
         """End everything, and leave the mounts to the keeper that holds them as well."""
@@ -122,9 +131,7 @@ class Household:
             await nurseries.stop()
         if self._fetcher is not None:
             await self._fetcher.stop(_FETCHER_GRACE)
-        if self._memory >= 0:
-            os.close(self._memory)
-            self._memory = -1
+        self._memory.close()
 
 
 def close_mounts(mounts: list[ServedMount]) -> None:

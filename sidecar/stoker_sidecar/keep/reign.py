@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 
 from stoker_sidecar.core.handover_wire import PROTOCOL
 from stoker_sidecar.errors import SidecarError
@@ -56,7 +57,7 @@ class Reign:
     async def _serve(self, household: Household, inheritance: Inheritance) -> Inheritance | None:
         """Until someone else's turn, or the end. Returns what is to be served again when nobody took it."""
         try:
-            await household.take_over(inheritance.mounts)
+            await household.take_over(inheritance.mounts, inheritance.memory)
             if self._succession is not None:
                 await inheritance.claim(self._succession)
             await household.begin()
@@ -87,17 +88,19 @@ class Reign:
 
     async def _give_way(self, household: Household, succession: Succession, successor: Successor) -> Inheritance | None:
         _log.info("another keeper takes over: stopping agent, fetcher and FUSE servers")
-        mounts = await household.give_up()
+        mounts, memory = await household.give_up()
         if successor.protocol != PROTOCOL:
             _log.warning("it speaks protocol %d, not %d: it has to mount anew", successor.protocol, PROTOCOL)
             close_mounts(mounts)
             mounts = []
-        if await give(successor.connection, mounts):
+        if await give(successor.connection, mounts, memory):
+            os.close(memory)
             confirm(successor.connection, mounts, succession)
             _log.info("handed %d mounts over", len(mounts))
             return None
         if self._stopping.is_set():
+            os.close(memory)
             close_mounts(mounts)
             succession.let_go()
             return None
-        return Inheritance(mounts)
+        return Inheritance(mounts, memory=memory)
