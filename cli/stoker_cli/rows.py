@@ -28,10 +28,9 @@ class Progress:
 
 
 def progress(dataset: Dataset) -> Progress:
-    """Bytes warm on the dataset's nodes against what they should hold."""
+    """Bytes warm on the nodes that should hold the dataset against what they should hold."""
     status = dataset.status
-    done = sum(node.warm_bytes for node in status.nodes)
-    return Progress(done, (status.bytes or 0) * len(status.nodes), status.bytes_per_second, status.eta)
+    return Progress(status.cached_bytes, status.wanted_bytes, status.bytes_per_second, status.eta)
 
 
 def settled(dataset: Dataset) -> bool:

@@ -285,7 +285,14 @@ class DatasetStatus(Model):
     files: Annotated[int | None, Field(json_schema_extra=_INT64)] = None
     bytes: Annotated[int | None, Field(json_schema_extra=_INT64)] = None
     total: Annotated[str, Field(description="bytes, for people.")] = ""
-    cached: Annotated[str, Field(description="Bytes of the version on its wanted nodes, for people.")] = ""
+    wanted_bytes: Annotated[
+        int,
+        Field(
+            json_schema_extra=_INT64, description="What all nodes that should hold the version would hold, together."
+        ),
+    ] = 0
+    cached_bytes: Annotated[int, Field(json_schema_extra=_INT64, description="What of that is there.")] = 0
+    cached: Annotated[str, Field(description="cachedBytes, for people.")] = ""
     cached_percent: Annotated[str, Field(description="Warm share over the wanted nodes.")] = ""
     warm_nodes: Annotated[str, Field(description="Nodes that hold it whole / nodes that should.")] = ""
     bytes_per_second: Annotated[int, Field(json_schema_extra=_INT64)] = 0

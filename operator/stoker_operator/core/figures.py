@@ -30,19 +30,22 @@ class Figures:
         return 0 < self.wished == self.done
 
     @property
+    def wanted(self) -> int:
+        """Bytes that all wished targets would hold together."""
+        return (self.size or 0) * self.wished
+
+    @property
     def percent(self) -> int | None:
         """Warm share over the wanted nodes, rounded down so that 100 means all; None when there is nothing to say."""
         if self.size is None or not self.wished:
             return None
-        total = self.size * self.wished
-        return self.cached * 100 // total if total else 100
+        return self.cached * 100 // self.wanted if self.wanted else 100
 
     def progress(self) -> str:
         """``1 of 2 nodes warm, 63% (1.2 GiB of 1.9 GiB), 20.0 MiB/s, 40s left``."""
-        total = (self.size or 0) * self.wished
         parts = [
             f"{self.done} of {self.wished} nodes warm",
-            f"{self.percent or 0}% ({format_bytes(self.cached)} of {format_bytes(total)})",
+            f"{self.percent or 0}% ({format_bytes(self.cached)} of {format_bytes(self.wanted)})",
         ]
         if self.speed:
             parts.append(f"{format_bytes(self.speed)}/s")

@@ -43,6 +43,8 @@ def roll_up(
         files=figures.files,
         bytes=figures.size,
         total=format_bytes(figures.size) if figures.size is not None else "",
+        wanted_bytes=figures.wanted,
+        cached_bytes=figures.cached,
         cached=format_bytes(figures.cached) if figures.size is not None else "",
         cached_percent=f"{figures.percent}%" if figures.percent is not None else "",
         warm_nodes=f"{figures.done}/{figures.wished}",

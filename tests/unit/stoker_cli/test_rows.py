@@ -26,9 +26,9 @@ def condition(kind: str, status: str, message: str) -> dict[str, str]:
     }
 
 
-def test_progress_counts_every_wanted_node() -> None:
-    half = dataset(bytes=100, nodes=[{"name": "a", "warmBytes": 100}, {"name": "b", "warmBytes": 0}])
-    assert rows.progress(half).share == pytest.approx(0.5)
+def test_progress_counts_wanted_nodes_alone() -> None:
+    nodes = [{"name": "a", "warmBytes": 100}, {"name": "no-longer-wanted", "warmBytes": 90}]
+    assert rows.progress(dataset(bytes=100, cachedBytes=100, wantedBytes=200, nodes=nodes)).share == pytest.approx(0.5)
 
 
 def test_nothing_known_is_no_progress() -> None:
@@ -54,8 +54,7 @@ def test_a_dataset_that_no_one_looked_at_hints_at_the_operator() -> None:
 
 
 def test_a_line_of_progress_has_share_bytes_speed_and_eta() -> None:
-    nodes = [{"name": "a", "warmBytes": 512}]
-    moving = dataset(phase="Warming", bytes=1024, nodes=nodes, bytesPerSecond=256, eta="2s")
+    moving = dataset(phase="Warming", cachedBytes=512, wantedBytes=1024, bytesPerSecond=256, eta="2s")
     assert rows.progress_line(moving) == "n/d: Warming, 50 % (512 B of 1.0 KiB), 256 B/s, ETA 2s"
 
 

@@ -91,6 +91,7 @@ def test_while_it_warms_columns_and_sentence_give_the_numbers() -> None:
     found = status(dataset, make_node("a"), make_node("b"), holder("a", dataset), half)
     assert (found.phase, found.warm_nodes, found.cached_percent) == (Phase.WARMING, "1/2", "75%")
     assert (found.total, found.cached, found.speed, found.eta) == ("1000 B", "1.5 KiB", "100 B/s", "1m5s")
+    assert (found.cached_bytes, found.wanted_bytes) == (SIZE + SIZE // 2, 2 * SIZE)
     assert message(found, WARM) == "1 of 2 nodes warm, 75% (1.5 KiB of 2.0 KiB), 100 B/s, 1m5s left"
     assert said(found, READY) == ("False", Reason.WARMING)
 
