@@ -187,7 +187,9 @@ class Warm(Model):
     priority: Annotated[int, Field(description="Datasets of higher priority are fetched first.", ge=-1000, le=1000)] = 0
     bandwidth_limit: Annotated[
         Quantity | None,
-        Field(description="Bytes a second and node for warming; reads by pods go first and are not limited."),
+        Field(
+            description="Bytes a second and node for warming, 0: no limit; reads by pods go first and are not limited."
+        ),
     ] = None
     paused: Annotated[bool, Field(description="Hold warming; reads by pods go on.")] = False
 
