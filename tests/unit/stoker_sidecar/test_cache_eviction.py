@@ -62,8 +62,8 @@ async def test_an_idle_dataset_makes_room_for_one_that_a_pod_uses(subject: Subje
     digest = await _list(subject, "uid-2")
     await _ask(subject, "uid-2", digest, held=(digest,))
     await subject.reach(lambda s: s.phase is NodePhase.WARM, "uid-2")
-    status = await subject.reach(_evicted, "uid-1")
-    assert (status.phase, status.warm_bytes) == (NodePhase.IDLE, 0)
+    status = await subject.reach(lambda s: _evicted(s) and s.phase is NodePhase.IDLE, "uid-1")
+    assert status.warm_bytes == 0
 
 
 async def test_what_was_dropped_and_why_is_told_once(subject: Subject) -> None:
