@@ -96,7 +96,7 @@ class Filling:
         if fetched.md5:
             self._judge(piece.key, entry.etag, fetched.md5)
         if kept and not fetched.published:  # the ETag is not its MD5, and for this source need not be
-            await in_thread(publish, Path(temporary), Path(piece.target), entry)
+            await in_thread(publish, temporary, piece.target, entry)
 
     async def _get_chunk(self, piece: Piece, part: PartFile, turn: Turn, arrived: Arrived) -> Fetched:
         try:
@@ -157,7 +157,7 @@ class Filling:
             check(target.name, stated, file_digest(part.path, stated.algorithm))
         elif part.etag_may_be_md5 and self.version.trust.worth_hashing(entry.etag):
             self._judge(target.name, entry.etag, file_digest(part.path, "md5").hex())
-        publish(part.path, target, entry)
+        publish(str(part.path), str(target), entry)
         part.forget_map()
 
     def _mark_here(self, entry: Entry) -> None:

@@ -31,7 +31,7 @@ async def fetch_piece(store: ObjectStore, piece: Piece, arrived: Arrived) -> Fet
     Raises SourceError, CorruptBody, DiskFull, CacheDiskFailed; the file is then the caller's to delete.
     """
     whole = piece.length == piece.size
-    sink = Sink(Path(piece.into), piece.offset, creating=whole)
+    sink = Sink(piece.into, piece.offset, creating=whole)
     try:
         if piece.length == 0:
             sink.write(b"")
@@ -104,7 +104,7 @@ def _end(sink: Sink, piece: Piece, body: Body | None) -> Fetched:
     md5 = taken.hex() if stated is None else ""
     good = md5 in ("", piece.etag)
     if good and piece.target:
-        publish(sink.path, Path(piece.target), piece)
+        publish(piece.into, piece.target, piece)
     return Fetched(good and bool(piece.target), md5, body is not None and body.etag_may_be_md5)
 
 

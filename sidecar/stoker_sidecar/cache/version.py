@@ -244,7 +244,7 @@ class Version:
         else:  # a link would change the date under the pods that read the other version
             temporary = Path(temporary_name(str(self.paths.parts), entry.ino))
             copyfile(source, temporary)
-            publish(temporary, target, entry)
+            publish(str(temporary), str(target), entry)
         self.linked_files += 1
         self.mark_here(entry)
 
