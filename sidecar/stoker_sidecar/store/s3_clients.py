@@ -76,7 +76,7 @@ def _config(source: Source, identity: Identity, settings: ConnectionSettings) ->
         "connect_timeout": settings.connect_timeout,
         "read_timeout": settings.read_timeout,
         "s3": {"addressing_style": "virtual" if uses_virtual_host(source) else "path"},
-        # The cache checks length and MD5 itself; servers of other makes know no other checksum.
+        # Whoever wants a checksum asks for it: with ranges and listings none comes.
         "response_checksum_validation": "when_required",
     }
     if not identity.signed:
