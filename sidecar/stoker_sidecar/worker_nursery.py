@@ -6,6 +6,7 @@ import signal
 import socket
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from stoker_sidecar.cache import worker
 from stoker_sidecar.keep import packets
@@ -13,7 +14,8 @@ from stoker_sidecar.keep.forking import answer_orders, order
 from stoker_sidecar.keep.spawn import adopt_orphans, die_with_parent
 
 _log = logging.getLogger("stoker.fetcher")
-_PATIENCE = 0.5  # seconds for a fork, which takes 2 ms
+# Seconds for a fork, which takes 10 ms. When the disk is busy and the page cache empty it took 0.6, and to start anew takes longer.
+_PATIENCE = 5.0
 
 
 class WorkerNursery:
@@ -33,16 +35,20 @@ class WorkerNursery:
         self._orders.settimeout(_PATIENCE)
 
     def launch(self, arguments: Sequence[str], fd: int) -> int:
-        """Start a worker with ``--fd``; its pid. Raises OSError."""
-        return order(self._orders, arguments, {"--fd": fd})
+        """Start a worker with ``--fd``; its pid. Does not return when the nursery is gone or hangs: see ``lost``."""
+        try:
+            return order(self._orders, arguments, {"--fd": fd})
+        except OSError as error:  # its answer may still come, and would be taken for that to the next order
+            _log.error("no worker can be forked: %s", error)
+            self.lost()
 
     def fileno(self) -> int:
         """Readable when the nursery is gone."""
         return self._orders.fileno()
 
-    def lost(self) -> None:
+    def lost(self) -> NoReturn:
         """Without it there would be no quick workers: the keeper starts the fetcher anew, which takes less than a worker's imports."""
-        _log.error("the nursery of the workers ended: the fetcher ends as well, to be started anew")
+        _log.error("the nursery of the workers ended or hangs: the fetcher ends, to be started anew")
         os._exit(1)
 
 

@@ -10,8 +10,8 @@ from stoker_sidecar.keep.forking import order
 from stoker_sidecar.keep.restarts import Policy
 from stoker_sidecar.keep.spawn import Spawn, Start
 
-# A fork takes 2 ms; beyond this the nursery hangs. The keeper waits meanwhile.
-_PATIENCE = 0.5
+# A fork takes 10 ms, or 0.6 s when the disk is busy and the page cache empty; beyond this the nursery hangs. The keeper waits meanwhile.
+_PATIENCE = 2.0
 # Comes back at once, and waits for orders in silence; its imports take a second of CPU.
 _POLICY = Policy(stable_after=0.05, longest_delay=5.0, at_once=20, from_ready=True, first_beat=60)
 
