@@ -15,7 +15,9 @@ from stoker_api.nodecache import NodeDatasetStatus, NodePhase
 from stoker_sidecar.cache.disk import space_of
 from stoker_sidecar.cache.manifest import Manifest
 from stoker_sidecar.cache.node import CacheNode, CacheSettings, Surroundings
+from stoker_sidecar.cache.pieces import PieceFetcher
 from stoker_sidecar.cache.scrub import ScrubSettings
+from stoker_sidecar.cache.transfer import InProcess
 from stoker_sidecar.core.backoff import Backoff
 from stoker_sidecar.core.credentials import AmbientCredentials, Credentials
 from stoker_sidecar.core.folders import FolderSpec
@@ -119,11 +121,12 @@ async def cache_node(
     folders: tuple[FolderSpec, ...] = (),
     capacity: int | None = None,
     scrub_interval: float = 0.0,
+    fetcher: PieceFetcher | None = None,
 ) -> AsyncIterator[Subject]:
     """Open one on the cache folder ``root``, or on several ``folders``; closed at exit, the disk stays.
 
     ``capacity``: bytes that the files of each tree may take together; default what the machine has. ``scrub_interval``:
-    seconds, 0 for never.
+    seconds, 0 for never. ``fetcher``: who brings pieces; default this process.
     """
     found = stores if stores is not None else {"bucket": MemoryStore()}
 
@@ -132,7 +135,9 @@ async def cache_node(
 
     clock = Clock()
     space = space_of if capacity is None else partial(_space_left, capacity)
-    world = Surroundings(clock, at_once, backoff=Backoff(0.001, 0.01), open_store=open_store, space=space)
+    world = Surroundings(
+        clock, at_once, backoff=Backoff(0.001, 0.01), open_store=open_store, fetcher=fetcher or InProcess(), space=space
+    )
     settings = CacheSettings(
         folders or (FolderSpec(str(root)),),
         floor_share=0.0,
