@@ -11,9 +11,13 @@ from stoker_sidecar.standalone.options import MountOptions, parse
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit code."""
     options = parse(sys.argv[1:] if argv is None else argv, os.environ, os.geteuid())
-    # Imported late: --help and a wrong command line need none of the data path.
-    from stoker_sidecar.standalone import command
-
+    try:
+        # Imported late: --help and a wrong command line need none of the data path.
+        from stoker_sidecar.standalone import command
+    except ModuleNotFoundError as error:
+        return _refused(
+            f"the Python package {error.name!r} is missing: install Stoker with its extra (pip install '.[mount]')"
+        )
     try:
         if isinstance(options, MountOptions):
             command.mount(options, os.environ)
