@@ -41,6 +41,7 @@ class AdaptiveLimit:
     _factor: float = _DOUBLE
     _gain: float = _DOUBLE_GAIN
     _rest: int = 0
+    _missed: bool = False  # the doubling on trial has not gained in its first window
     _shrunk: float = float("-inf")
 
     def completed(self, size: int, now: float, *, busy: bool) -> None:
@@ -75,12 +76,19 @@ class AdaptiveLimit:
 
     def _judge(self, rate: float) -> None:
         if self._before and rate < self._rate * self._gain:
-            self._settle(self._before)
+            self._not_gained()
         elif self._rest > 0:
             self._rest -= 1
         else:
-            self._before, self._rate = self.value, rate
+            self._before, self._rate, self._missed = self.value, rate, False
             self.value = min(self.most, max(self.value + 1, int(self.value * self._factor)))
+
+    def _not_gained(self) -> None:
+        """Of a doubling, a second window decides: short as they are, one may have met a pause of this machine or of the source."""
+        if self._factor == _DOUBLE and not self._missed:
+            self._missed = True
+        else:
+            self._settle(self._before)
 
     def _settle(self, value: int) -> None:
         self.value, self._before, self._rest = value, 0, _REST

@@ -32,6 +32,17 @@ def test_half_a_second_is_enough_to_find_what_20_ms_need() -> None:
     assert _drive(_source(0.020, 4000), 0.5).value >= 64
 
 
+def test_a_pause_of_the_machine_does_not_end_the_climb() -> None:
+    limit, now, paused = AdaptiveLimit(), 0.0, False
+    while now < 1.0:
+        now += 1.0 / _source(0.020, 4000)(limit.value)
+        if limit.value == 2 * START and not paused:
+            now, paused = now + 0.1, True
+        limit.completed(SMALL, now, busy=True)
+    assert paused
+    assert limit.value >= 4 * START
+
+
 def test_a_near_source_is_not_asked_for_more_than_it_can_do() -> None:
     assert _drive(_source(0.002, 2500), 30.0).value <= 2 * START
 
