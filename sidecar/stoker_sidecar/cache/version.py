@@ -133,7 +133,7 @@ class Version:
 
     def tree_path(self, entry: Entry) -> Path:
         """Where the whole file lies."""
-        return self.paths.tree / self.manifest.path(entry.ino)
+        return self.paths.tree / self.manifest.path_of(entry)
 
     def finish(self) -> None:
         """Every file is here: date the folders, set the marker. Blocks. ``secure`` is to follow: native mounts need not wait for it."""

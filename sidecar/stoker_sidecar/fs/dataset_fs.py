@@ -143,7 +143,7 @@ class DatasetFs:
     async def _read_whole(self, entry: Entry, offset: int, length: int) -> bytes | None:
         """From the finished file in tree/; None when it is not there. Raises OSError when it cannot be read."""
         try:
-            return await self._read_file(entry.ino, "tree/" + self._manifest.path(entry.ino), offset, length)
+            return await self._read_file(entry.ino, "tree/" + self._manifest.path_of(entry), offset, length)
         except FileNotFoundError:
             return None
 

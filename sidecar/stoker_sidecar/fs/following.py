@@ -49,6 +49,10 @@ class FollowingManifest:
         """Path below the root."""
         return self._ask(lambda manifest: manifest.path(ino))
 
+    def path_of(self, entry: Entry) -> str:
+        """As ``path``, for an entry at hand."""
+        return self._ask(lambda manifest: manifest.path_of(entry))
+
     def children(self, ino: int, after: int = 0) -> Iterator[Entry]:
         """Goes on behind the last child that was given when the manifest has to be opened anew."""
         rows = self._manifest.children(ino, after)

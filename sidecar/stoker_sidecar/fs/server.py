@@ -20,6 +20,7 @@ from stoker_sidecar.fs.dataset_fs import DatasetFs
 from stoker_sidecar.fs.fetch_client import FetchClient
 from stoker_sidecar.fs.following import FollowingManifest, locate_manifest
 from stoker_sidecar.fs.fuse import FuseShell
+from stoker_sidecar.fs.readiness import take_ready_requests
 from stoker_sidecar.keep.lifeline import BEAT_SECONDS, Lifeline
 
 _log = logging.getLogger("stoker.fs")
@@ -105,6 +106,7 @@ async def serve(settings: Settings) -> None:
     fs = DatasetFs(manifest, settings.version_dir, client)
     connection = Connection(settings, lifeline)
     shell = FuseShell(fs, connection.switch, keep_cache=settings.ablate != "keep-cache")
+    take_ready_requests()
     pyfuse3.init(shell, connection.device, set())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(client.run)
