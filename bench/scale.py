@@ -130,7 +130,7 @@ _SCALES = {
         idle_seconds=10.0,
         memory=Corpus(200_000, OBJECT_BYTES, 200),
         warm_seconds=40.0,
-        gpus=Gpus(Corpus(800, IMAGE_BYTES, 8), counts=(1, 4, 8)),
+        gpus=Gpus(Corpus(2_000, IMAGE_BYTES, 20), counts=(1, 4, 8)),
     ),
     "full": Scale(
         repeats=5,

@@ -130,7 +130,7 @@ def _planned(dataset: NodeDataset, facts: Facts) -> NodeDatasetStatus:
 
 def _refused(facts: Facts) -> str:
     whys = [
-        f"{dataset.namespace}/{dataset.name} gets no overlay until the sidecar starts again: {why}"
+        f"{dataset.namespace}/{dataset.name} gets no overlay now: {why}"
         for dataset in facts.plan
         for (uid, _), why in facts.refused.items()
         if uid == dataset.uid

@@ -17,26 +17,31 @@ log = logging.getLogger(__name__)
 
 _PROGRAM = "stoker_sidecar.fs.metadata_layer"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+# Seconds until a layer that could not be built is tried again: what lacked is mostly room, which others' layers give back.
+_TRY_AGAIN = 300.0
 
 
 class Overlays:
     """All methods but ``show``, ``hide`` and ``leftovers`` run in one event loop; those three block and run in threads.
 
     Layers lie in ``metadata_root``/<boot id>/<uid>/<digest>: none is used after a reboot, when nobody knows what reached the
-    disk. ``on_ready`` is called when a layer was built.
+    disk. ``on_ready`` is called when a layer was built, or may be by now. ``try_again``: seconds after a failure.
     """
 
-    def __init__(self, metadata_root: Path, mount_root: Path, on_ready: Callable[[], None]) -> None:
+    def __init__(
+        self, metadata_root: Path, mount_root: Path, on_ready: Callable[[], None], *, try_again: float = _TRY_AGAIN
+    ) -> None:
         self._metadata_root = metadata_root
         self._root = metadata_root / _BOOT_ID.read_text().strip()
         self._mount_root = mount_root
         self._on_ready = on_ready
+        self._try_again = try_again
         self._failed: dict[Version, str] = {}
         self._working: dict[Version, asyncio.Task[None]] = {}
 
     @property
     def refused(self) -> Mapping[Version, str]:
-        """Versions that get no overlay until the agent's next start, and why."""
+        """Versions that get no overlay now, and why."""
         return MappingProxyType(self._failed)
 
     def is_ready(self, version: Version) -> bool:
@@ -44,7 +49,7 @@ class Overlays:
         return version not in self._failed and version not in self._working and self._layer(version).is_dir()
 
     def begin(self, version: Version, manifest: Path) -> None:
-        """Build the layer in the background, once; one that failed is not tried again before the agent's next start."""
+        """Build the layer in the background, once; one that failed is tried again at the first call minutes later."""
         if version not in self._failed and version not in self._working:
             self._work(version, self._build(version, manifest))
 
@@ -54,7 +59,7 @@ class Overlays:
             self._work(version, self._remove(self._layer(version)))
 
     def distrust(self, version: Version, why: str) -> None:
-        """Mounting it failed: ``is_ready`` says no from now on."""
+        """Mounting it failed: ``is_ready`` says no until the agent starts again, since the kernel would say the same."""
         log.warning("no overlay of dataset %s, version %s, until the agent starts again: %s", *version, why)
         self._failed[version] = why
 
@@ -116,7 +121,13 @@ class Overlays:
         try:
             await _run("--folder", str(self._layer(version)), "--manifest", str(manifest))
         except MountError as error:
-            self.distrust(version, error.message)
+            log.warning("no overlay of dataset %s, version %s, for now: %s", *version, error.message)
+            self._failed[version] = error.message
+            asyncio.get_running_loop().call_later(self._try_again, self._forgive, version)
+
+    def _forgive(self, version: Version) -> None:
+        del self._failed[version]
+        self._on_ready()
 
     async def _remove(self, folder: Path) -> None:
         try:
