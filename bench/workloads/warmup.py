@@ -10,7 +10,7 @@ from bench.bed import Bed
 from bench.errors import BenchError
 from bench.measure import drop_page_cache, wait_until
 from bench.node import WARM_SECONDS
-from bench.peers import s5cmd_copy
+from bench.peers import s5cmd_copy, warm_s5cmd
 from bench.report import Cost, Row
 from bench.scale import Corpus
 from bench.subjects import S5CMD, STOKER
@@ -45,6 +45,7 @@ def _compare(bed: Bed, corpus: Corpus, prefix: str, profile: str) -> Iterator[Ro
 
 def _peer(bed: Bed, prefix: str, endpoint: str) -> _Run:
     drop_page_cache()  # an earlier run's dirty pages are not this one's; and see _ours
+    warm_s5cmd()
     target = bed.scratch / "copy"
     with bed.meter() as meter:
         copy = s5cmd_copy(bed.server, prefix, target, endpoint)
@@ -53,10 +54,11 @@ def _peer(bed: Bed, prefix: str, endpoint: str) -> _Run:
 
 
 def _ours(bed: Bed, prefix: str, endpoint: str) -> _Run:
+    # ext4 without a journal passes over every inode that was deleted within the last minutes when it makes a new one, as long
+    # as it has them in memory: a third of the CPU of a run that followed another one. Before the node starts: its own programs
+    # are not what is read from the disk.
+    drop_page_cache()
     with bed.node(endpoint) as node:
-        # ext4 without a journal passes over every inode that was deleted within the last minutes when it makes a new one, as long
-        # as it has them in memory: a third of the CPU of a run that followed another one.
-        drop_page_cache()
         with bed.meter(node) as meter:
             start = time.monotonic()
             node.warm(node.list_source(prefix))
