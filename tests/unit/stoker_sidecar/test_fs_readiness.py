@@ -71,8 +71,7 @@ def test_two_never_wait_for_a_request_at_once() -> None:
         async with trio.open_nursery() as nursery, lock:
             nursery.start_soon(_take, lock, taken)
             await trio.testing.wait_all_tasks_blocked()
-            seen = list(taken)
-        return seen
+            return list(taken)
 
     assert trio.run(excluded) == []
 
