@@ -22,8 +22,9 @@ from stoker_sidecar.fs.following import FollowingManifest
 _log = logging.getLogger("stoker.fs")
 # Open files of the cache kept for the next read; a DataLoader's workers have a few dozen open at a time.
 _DESCRIPTORS = 256
-# Entries kept in memory (about 400 B each): the files that are open now.
-_ENTRIES = 4096
+# Entries kept in memory (about 400 B each, so 13 MB at most): an epoch in random order opens each file once, and to ask SQLite
+# takes as long as all else of an open.
+_ENTRIES = 32_768
 # A file may be dropped or moved between the fetcher's answer and our open; then it is asked again, this often at most.
 _ATTEMPTS = 3
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
