@@ -127,7 +127,11 @@ class Fetching:
 
     async def refetch(self, entry: Entry) -> None:
         """Replace a damaged file of the tree, by rename. When none comes it is taken away: a missing file does not lie."""
-        self.version.suspect(entry)
+        if await in_thread(self.version.tree_path(entry).exists):
+            self.version.suspect(entry)
+        else:  # readers of a native mount would not find it until then: the version is whole no more
+            await in_thread(self.version.lose, entry)
+            self.around.lost()
         for chunk in range(1 if is_whole(entry.size) else chunk_count(entry.size)):
             if (task := self.start(entry, chunk, Lane.WARM)) is not None:
                 await asyncio.wait([task])

@@ -22,6 +22,7 @@ class Nurseries:
         self._kind = kind
         self._importing = asyncio.Lock()
         self._news = asyncio.Event()
+        self._in_vain = False  # it was waited for one
         self._pair = [
             Nursery(name, kind, reaper, uid, self._spawn_nursery, self._turn_of, self._is_ready)
             for name in (kind.name, f"{kind.name} 2")
@@ -52,13 +53,14 @@ class Nurseries:
                 while not (self.ready or self._hopeless):
                     self._news.clear()
                     await self._news.wait()
+        self._in_vain = not self.ready
 
     def spawn(self, start: Start) -> int:
         """Start one; its pid, which is a child of the keeper. Raises OSError and subprocess.SubprocessError.
 
         When the nurseries that were ready have just died, that is an OSError: ``until_ready`` waits for the next.
         """
-        if not self.ready:
+        if self._in_vain and not self.ready:
             return execute(start)
         pid = self._first(lambda nursery: nursery.fork(start))
         if pid is None:

@@ -158,6 +158,21 @@ async def test_the_version_stays_whole_for_its_readers_while_a_file_is_replaced(
     assert subject.status().phase is NodePhase.WARM
 
 
+async def test_a_version_that_lacks_a_file_is_not_whole_while_it_is_fetched_again(subject: Subject) -> None:
+    digest = await subject.warm()
+    (subject.folder(digest) / "tree" / "train/b").unlink()
+    whole: list[bool] = []
+
+    def asked(path: str, data: bytes) -> bytes:
+        whole.append((subject.folder(digest) / "complete").exists())
+        return data
+
+    subject.store.mangle = asked
+    await subject.node.look_after()
+    await eventually(lambda: (subject.folder(digest) / "tree" / "train/b").exists())
+    assert whole == [False]
+
+
 async def test_an_open_file_goes_on_with_what_it_had(subject: Subject) -> None:
     digest = await subject.warm()
     path = subject.folder(digest) / "tree" / "train/b"
