@@ -169,7 +169,7 @@ async def test_a_version_that_lacks_a_file_is_not_whole_while_it_is_fetched_agai
 
     subject.store.mangle = asked
     await subject.node.look_after()
-    await eventually(lambda: (subject.folder(digest) / "tree" / "train/b").exists())
+    await eventually((subject.folder(digest) / "tree" / "train/b").exists)
     assert whole == [False]
 
 
