@@ -14,7 +14,8 @@ and the greatest sample, and ratios are between medians of one run.
 {conditions}
 
 What stands beside what:
-- **native** is the same tree on the cache disk with no Stoker: the limit for reading.
+- **native** is the same tree on the cache disk by its path, with no mount of Stoker: the limit for reading. In the training
+  simulation, where the first epoch counts too, it is a plain copy.
 - **s5cmd** copies the same objects with 64 workers: the limit for fetching. It keeps no manifest, checks no checksum, and asks without
   `If-Match`; Stoker's time includes all of that and the listing. Neither waits until the disk has synced.
 - **Stoker native** is what a pod gets once every byte is on the node: a read-only bind mount, with none of our processes in the way.

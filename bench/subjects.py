@@ -14,15 +14,18 @@ STOKER_FUSE = "Stoker FUSE"
 
 
 def whole_ways(node: Node, volume: Volume, target: Path) -> dict[str, Path]:
-    """A whole version in every way that the node mounts it, for a pod whose volume was published before it was whole.
+    """A whole version by its path on the cache disk, and in every way that the node mounts it, for a pod whose volume was published
+    before it was whole. Such a pod ends native, and what it came from lies beneath. Raises BenchError.
 
-    Such a pod ends native, and what it came from lies beneath. Raises BenchError.
+    The same files for all: those of another copy lie elsewhere on the disk and in memory, which alone made up to a third.
     """
     node.warm(volume)
     node.wait_mode(target, MountMode.NATIVE)
     below = {STOKER_OVERLAY: MountMode.OVERLAY, STOKER_FUSE: MountMode.FUSE}
     layers = {subject: node.layer(volume, mode) for subject, mode in below.items()}
-    return {STOKER_NATIVE: target} | {subject: root for subject, root in layers.items() if root is not None}
+    return {NATIVE: volume.paths.tree, STOKER_NATIVE: target} | {
+        subject: root for subject, root in layers.items() if root is not None
+    }
 
 
 def cold_volume(node: Node, prefix: str) -> tuple[Volume, Path]:

@@ -27,20 +27,18 @@ _KEEP_CACHE_OFF = "Stoker FUSE, keep_cache off"
 def measure(bed: Bed) -> Iterator[Row]:
     """Rows for cold epochs, then for warm ones with the page cache warm and dropped, then for mechanisms switched off."""
     corpus = bed.scale.epochs
-    native = bed.scratch / "native"
     with bed.corpus("b1", corpus) as prefix:
-        yield _copies(bed, corpus, prefix, native)
+        yield _copies(bed, corpus, prefix)
         with bed.node(switches=Switches(overlay=False)) as node:
             yield _cold(bed, corpus, prefix, node, _OVERLAY_OFF)[2]
         with bed.node() as node:
             volume, target, row = _cold(bed, corpus, prefix, node, STOKER)
             yield row
-            roots = {NATIVE: native} | whole_ways(node, volume, target)
+            roots = whole_ways(node, volume, target)
             yield from _warm(bed, corpus, roots)
             yield from _trained(bed, corpus, roots)
         with bed.node(switches=Switches(overlay=False, keep_cache=False)) as node:
             yield from _forgetful(bed, corpus, prefix, node)
-    shutil.rmtree(native)
 
 
 class Orders:
@@ -55,14 +53,15 @@ class Orders:
         return self._random.sample(self._files, len(self._files))
 
 
-def _copies(bed: Bed, corpus: Corpus, prefix: str, native: Path) -> Row:
-    """The download limit; the last copy stays as the native tree."""
+def _copies(bed: Bed, corpus: Corpus, prefix: str) -> Row:
+    """The download limit."""
     rates, costs = [], []
+    target = bed.scratch / "copy"
     for _ in bed.repeat("B1: copy by s5cmd"):
-        shutil.rmtree(native, ignore_errors=True)
         drop_page_cache()
         with bed.meter() as meter:
-            copy = s5cmd_copy(bed.server, prefix, native)
+            copy = s5cmd_copy(bed.server, prefix, target)
+        shutil.rmtree(target)
         rates.append(corpus.files / copy.seconds)
         costs.append(meter.of_copy(copy))
     return Row("B1", _COLD, S5CMD, "files/s", tuple(rates), S5CMD, "a copy, nothing is read", tuple(costs))
