@@ -17,7 +17,7 @@ def whole_ways(node: Node, volume: Volume, target: Path) -> dict[str, Path]:
     """A whole version by its path on the cache disk, and in every way that the node mounts it, for a pod whose volume was published
     before it was whole. Such a pod ends native, and what it came from lies beneath. Raises BenchError.
 
-    The same files for all: those of another copy lie elsewhere on the disk and in memory, which alone made up to a third.
+    The same files for all: else it would count, too, where a copy lies on the disk and in memory.
     """
     node.warm(volume)
     node.wait_mode(target, MountMode.NATIVE)
