@@ -24,7 +24,7 @@ What stands beside what:
 - **Stoker** alone is what a node does by itself, from the first mount on; every line with *off* is a run without that mechanism.
 
 The S3 server (versitygw) runs on the same cores as the clients, its data in memory; so CPU that a client saves, the server gets.
-It keeps a CRC-64/NVME of each object, as Amazon S3 does of all that were put since 2025; no bar is about cases *with an MD5 only*.
+It keeps a CRC-64/NVME of each object, as Amazon S3 does of all that were put since 2025, but in cases *with an MD5 only*.
 P0 is that server as it is, P20 with 20 ms before each request, PBW with 5 ms and a line of 200 Mbit/s. *Cost* is CPU of the measured
 processes and of the server, GETs and megabytes of bodies that the server sent, and the sum of the processes' highest RSS.
 A *dropped* page cache means that the kernel had forgotten every page, name and inode of the cache disk, not that the disk below

@@ -29,8 +29,9 @@ def measure(bed: Bed) -> Iterator[Row]:
 
 
 def _compare(bed: Bed, corpus: Corpus, prefix: str, profile: str) -> Iterator[Row]:
-    # No bar is about objects without a checksum, so their cases are not named as the bars' are.
-    case = f"{corpus.files:,} x {size_in_words(corpus.size)}{', ' if corpus.checksums else ' with an MD5 only, at '}{profile}"
+    case = (
+        f"{corpus.files:,} x {size_in_words(corpus.size)}{', ' if corpus.checksums else ' with an MD5 only, '}{profile}"
+    )
     runs: dict[str, list[_Run]] = {S5CMD: [], STOKER: []}
     with bed.profile(profile) as endpoint:
         for _ in bed.repeat(f"B6: {case}"):
