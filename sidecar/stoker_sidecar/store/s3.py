@@ -1,5 +1,6 @@
 """An S3 folder: GETs by the lean client, everything else by aiobotocore."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
@@ -20,6 +21,8 @@ from stoker_sidecar.threads import in_thread
 
 if TYPE_CHECKING:
     from stoker_sidecar.store.s3_boto import S3Boto
+
+Page = tuple[Sequence[ListedObject], str]  # and the next page's token
 
 
 class S3Store:
@@ -45,12 +48,18 @@ class S3Store:
         return cls(location, S3Getter(address, keys, settings, tls), boto, retry)
 
     async def list(self) -> AsyncIterator[Sequence[ListedObject]]:
-        """Pages of up to 1,000 objects, as ListObjectsV2 gives them."""
-        boto, token, more = await self._boto.opened(), "", True
-        while more:
-            objects, token = await self._retry(partial(boto.page, self._location.prefix, token))
-            yield objects
-            more = bool(token)
+        """Pages of up to 1,000 objects, as ListObjectsV2 gives them; the next one is asked for while one is worked on."""
+        boto = await self._boto.opened()
+        asked: asyncio.Task[Page] | None = asyncio.create_task(self._page(boto, ""))
+        try:
+            while asked is not None:
+                objects, token = await asked
+                asked = asyncio.create_task(self._page(boto, token)) if token else None
+                yield objects
+        finally:
+            if asked is not None:
+                asked.cancel()
+                await asyncio.gather(asked, return_exceptions=True)
 
     def get_range(
         self, path: str, offset: int, length: int, *, if_match: str, version_id: str = "", whole: bool = False
@@ -67,6 +76,9 @@ class S3Store:
         """Closes the connections."""
         await self._getter.aclose()
         await self._boto.aclose()
+
+    async def _page(self, boto: "S3Boto", token: str) -> Page:
+        return await self._retry(partial(boto.page, self._location.prefix, token))
 
 
 class _LazyBoto:

@@ -5,7 +5,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Self
-from urllib.parse import unquote_to_bytes
 
 from stoker_api.dataset import Source
 from stoker_sidecar.core.answers import Answered, Asked, check_answer, check_etag, etag_may_be_md5
@@ -14,20 +13,20 @@ from stoker_sidecar.core.object_checksum import Checksum, stated_checksum
 from stoker_sidecar.core.objects import ListedObject
 from stoker_sidecar.core.s3_address import AMAZON
 from stoker_sidecar.core.sigv4 import AccessKeys
+from stoker_sidecar.store import s3_page
 from stoker_sidecar.store.base import Body
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.pouring import in_chunks
 from stoker_sidecar.store.refusals import name_of
 from stoker_sidecar.store.s3_clients import Identity, open_client, open_identity
 from stoker_sidecar.store.s3_errors import refuse_elsewhere, translated
+from stoker_sidecar.store.s3_page import listed_objects
 
 if TYPE_CHECKING:
     from types_aiobotocore_s3 import S3Client
     from types_aiobotocore_s3.type_defs import (
         GetObjectOutputTypeDef,
         HeadObjectOutputTypeDef,
-        ListObjectsV2OutputTypeDef,
-        ObjectTypeDef,
     )
 
 # Bytes taken from the socket at a time: aiohttp's buffer holds twice 64 KiB, so this drains it in one go.
@@ -63,8 +62,7 @@ class S3Boto:
         with translated(self._bucket, self._endpoint):
             client = await self._opened()
             page = await client.list_objects_v2(Bucket=self._bucket, Prefix=prefix, EncodingType="url", **resume)
-        listed = [_listed(item, page, prefix.encode()) for item in page.get("Contents", ())]
-        return listed, page.get("NextContinuationToken", "") if page.get("IsTruncated") else ""
+        return listed_objects(page, prefix), page.get("NextContinuationToken", "") if page.get("IsTruncated") else ""
 
     @asynccontextmanager
     async def get_range(
@@ -101,6 +99,7 @@ class S3Boto:
             client = await open_client(self._source, self._identity, self._settings, self._stack)
             # Before botocore's own look at it, which would ask the other region: GETs do not, so listings may not.
             client.meta.events.register_first("needs-retry.s3", partial(refuse_elsewhere, self._bucket))
+            client.meta.events.register(s3_page.EVENT, s3_page.take_contents)
             self._client = client
         return self._client
 
@@ -122,13 +121,3 @@ def _headers(answer: "GetObjectOutputTypeDef | HeadObjectOutputTypeDef") -> dict
 def _answered(answer: "GetObjectOutputTypeDef") -> Answered:
     status = answer["ResponseMetadata"]["HTTPStatusCode"]
     return Answered(status, answer.get("ContentRange", ""), answer.get("ContentLength"), answer.get("ETag", ""))
-
-
-def _listed(item: "ObjectTypeDef", page: "ListObjectsV2OutputTypeDef", prefix: bytes) -> ListedObject:
-    key = item["Key"]
-    # Asked for explicitly, the encoding is left to us: raw bytes, so that a key that is not UTF-8 can be counted.
-    raw = unquote_to_bytes(key.replace("+", " ")) if page.get("EncodingType") == "url" else key.encode()
-    modified = item["LastModified"]
-    # S3 gives whole seconds, some servers milliseconds; microseconds are exact in both.
-    mtime_ns = (int(modified.timestamp()) * 1_000_000 + modified.microsecond) * 1000
-    return ListedObject(raw.removeprefix(prefix), item["Size"], mtime_ns, item["ETag"].strip('"'))

@@ -43,8 +43,12 @@ class S3Getter:
         self._address = address
         self._keys = keys
         peer = Peer(address, settings)
-        self._small: Transport = LoopTransport(peer, tls)
-        self._large = self._small if proxy_for(peer.url) else ThreadTransport(peer, tls)
+        self._small: Transport
+        self._large: Transport
+        if proxy_for(peer.url):
+            self._small = self._large = _proxied(peer, tls)
+        else:
+            self._small, self._large = LoopTransport(peer, tls), ThreadTransport(peer, tls)
         self._states_checksums = True  # until a GET is refused for asking
 
     @asynccontextmanager
@@ -105,7 +109,8 @@ class S3Getter:
         if (keys := await self._keys()) is not None:
             headers = signed(method, address.host, path, query, headers, keys, self._address.region, time.time())
         target = f"{path}?{query}" if query else path
-        transport = self._large if asked.length > _LARGE else self._small
+        # HEADs are for large files, whose connections those are; and llhttp would wait for the body that their length speaks of.
+        transport = self._large if method == "HEAD" or asked.length > _LARGE else self._small
         return await transport.send(Request(method, target, headers, asked.length, asked.what))
 
     async def _refusal(self, response: Response, key: str) -> SourceError:
@@ -114,6 +119,13 @@ class S3Getter:
         return refused(
             read_refusal(response.status, body.decode(errors="replace"), region, retry_after), self._bucket, key
         )
+
+
+def _proxied(peer: Peer, tls: ssl.SSLContext) -> Transport:
+    """aiohttp is 9 MB that a worker without proxies does without. Blocks, while it imports."""
+    from stoker_sidecar.store.transport_proxied import ProxiedTransport
+
+    return ProxiedTransport(peer, tls)
 
 
 def _answered(response: Response) -> Answered:

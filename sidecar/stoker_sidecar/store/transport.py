@@ -1,4 +1,4 @@
-"""What GETs need of HTTP: a transport on the event loop for small bodies, one in threads for large ones."""
+"""What GETs need of HTTP: a transport on the event loop for small bodies, one in threads for large ones, one for proxies."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,6 +8,8 @@ from stoker_sidecar.core.s3_address import BucketAddress
 from stoker_sidecar.store.base import Write
 from stoker_sidecar.store.connection import ConnectionSettings
 
+# Seconds that a connection stays open unused, as aiohttp has it: S3 closes its end a little later.
+KEEP_ALIVE = 15.0
 # Bytes a second that a body must have on average beyond the read timeout, or it is given up: 64 readers that share a
 # line of 10 Mbit/s still get more each, and a chunk of 8 MiB that drips cannot hold its readers for more than 9 minutes.
 _SLOWEST = 16 * 1024

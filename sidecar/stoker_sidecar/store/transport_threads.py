@@ -16,13 +16,11 @@ from stoker_sidecar.store.base import SMALL, Write
 from stoker_sidecar.store.connection import USER_AGENT
 from stoker_sidecar.store.pouring import STEP
 from stoker_sidecar.store.refusals import broken_off, unreachable, untrusted
-from stoker_sidecar.store.transport import Peer, Request, Response
+from stoker_sidecar.store.transport import KEEP_ALIVE, Peer, Request, Response
 from stoker_sidecar.threads import to_its_end
 
 T = TypeVar("T")
 
-# Seconds that a connection stays open unused, as aiohttp has it: S3 closes its end a little later.
-_KEEP_ALIVE = 15.0
 # A thread for each request that may be in flight, so that none waits for one; made when needed, shared by all datasets.
 _THREADS = ThreadPoolExecutor(MOST, thread_name_prefix="get")
 
@@ -59,7 +57,7 @@ class ThreadTransport:
 
     def _released(self, connection: HTTPConnection, usable: bool) -> None:
         if usable and not self._closed:
-            self._idle[connection] = asyncio.get_running_loop().call_later(_KEEP_ALIVE, self._drop, connection)
+            self._idle[connection] = asyncio.get_running_loop().call_later(KEEP_ALIVE, self._drop, connection)
         else:
             connection.close()
 

@@ -54,7 +54,7 @@ from tests.support.store_contract import content, listed
 BODY = bytes(range(256)) * 40
 # Short, so that a server that hangs costs a test less than a second.
 SETTINGS = ConnectionSettings(connect_timeout=0.5, read_timeout=0.5)
-LEAN, THREADS, BOTO = "lean", "threads", "boto"
+LEAN, THREADS, PROXIED, BOTO = "lean", "threads", "proxied", "boto"
 _MALFORMED = b"<Error><Code>AuthorizationHeaderMalformed</Code><Region>eu-west-1</Region></Error>"
 
 
@@ -87,12 +87,14 @@ async def proxy(s3: S3Server) -> AsyncIterator[FaultProxy]:
         yield running
 
 
-@pytest.fixture(params=[LEAN, THREADS, BOTO])
+@pytest.fixture(params=[LEAN, THREADS, PROXIED, BOTO])
 def client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == BOTO:  # which GETs for directory buckets only, that no test server has
         monkeypatch.setattr("stoker_sidecar.store.s3.is_directory_bucket", lambda bucket: True)
     if request.param == THREADS:
         monkeypatch.setattr("stoker_sidecar.store.s3_get._LARGE", 0)
+    if request.param == PROXIED:  # the client that knows proxies, here without one between
+        monkeypatch.setattr("stoker_sidecar.store.s3_get.proxy_for", lambda url: "http://proxy")
     return str(request.param)
 
 
@@ -165,7 +167,7 @@ async def test_the_pause_that_a_server_asks_for_is_told(store: ObjectStore, prox
     assert raised.value.retry_after == 7
 
 
-@pytest.mark.parametrize("client", [LEAN, THREADS], indirect=True)
+@pytest.mark.parametrize("client", [LEAN, THREADS, PROXIED], indirect=True)
 async def test_a_redirect_is_not_followed_but_names_the_region(store: ObjectStore, proxy: FaultProxy) -> None:
     proxy.inject(refusal(301, "PermanentRedirect", x_amz_bucket_region="eu-west-1", location="http://127.0.0.1:1/"))
     with pytest.raises(InvalidSource, match=r"region eu-west-1: set source\.region"):
@@ -187,7 +189,7 @@ async def test_a_listing_is_refused_in_another_region_as_a_get_is(
         await listed(store)
 
 
-@pytest.mark.parametrize("client", [LEAN, THREADS], indirect=True)
+@pytest.mark.parametrize("client", [LEAN, THREADS, PROXIED], indirect=True)
 async def test_a_body_that_drips_for_ever_is_given_up(store: ObjectStore, proxy: FaultProxy) -> None:
     proxy.inject(Fault(pause=0.05))
     with pytest.raises(EndpointUnreachable, match="imeout"):

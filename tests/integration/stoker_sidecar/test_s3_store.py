@@ -91,6 +91,16 @@ class TestS3StoreByThreads(TestS3Store):
         monkeypatch.setattr("stoker_sidecar.store.s3_get._LARGE", 0)
 
 
+class TestS3StoreByProxies(TestS3Store):
+    """GETs by the client that knows proxies, without one between."""
+
+    test_a_listing_of_more_than_a_page_is_whole = None  # as above
+
+    @pytest.fixture(autouse=True)
+    def proxied(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("stoker_sidecar.store.s3_get.proxy_for", lambda url: "http://proxy")
+
+
 class TestS3StoreByBoto(TestS3Store):
     """GETs by aiobotocore, as for directory buckets, that no test server has."""
 

@@ -1,0 +1,94 @@
+"""HTTP by aiohttp: through proxies, which the other transports do not know."""
+
+import ssl
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
+
+import aiohttp
+from yarl import URL
+
+from stoker_sidecar.store.base import Write
+from stoker_sidecar.store.connection import USER_AGENT, proxy_for
+from stoker_sidecar.store.pouring import in_chunks
+from stoker_sidecar.store.refusals import broken_off, unreachable, untrusted
+from stoker_sidecar.store.transport import Peer, Request, Response
+
+# Bytes of a body that wait in memory before the socket is left alone: large ranges took 15 % less CPU than with aiohttp's 64 KiB.
+_BUFFER = 256 * 1024
+
+
+class ProxiedTransport:
+    """See Transport."""
+
+    def __init__(self, peer: Peer, tls: ssl.SSLContext) -> None:
+        self._peer = peer
+        self._session = aiohttp.ClientSession(
+            # No limit here: whoever asks bounds the requests in flight, and one that waits for a connection waits twice.
+            connector=aiohttp.TCPConnector(limit=0, ssl=tls),
+            auto_decompress=False,  # the object's bytes as they are stored, whatever its Content-Encoding says
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers={"User-Agent": USER_AGENT, "Accept-Encoding": "identity"},
+            skip_auto_headers=("Accept",),
+            proxy=proxy_for(peer.url),
+            read_bufsize=_BUFFER,
+        )
+
+    async def send(self, request: Request) -> Response:
+        """See Transport."""
+        url = URL(self._peer.url + request.target, encoded=True)
+        timeout = _timeout(self._peer, request.length)
+        endpoint = self._peer.address.endpoint
+        with _translated(endpoint, request.what):
+            response = await self._session.request(
+                request.method, url, headers=request.headers, timeout=timeout, allow_redirects=False
+            )
+        return _Response(response, endpoint, request.what)
+
+    async def aclose(self) -> None:
+        """See Transport."""
+        await self._session.close()
+
+
+class _Response:
+    def __init__(self, response: aiohttp.ClientResponse, endpoint: str, what: str) -> None:
+        self._response = response
+        self._names = endpoint, what
+        self.status = response.status
+        self.headers: Mapping[str, str] = response.headers
+        self.length = response.content_length
+
+    async def read(self, most: int) -> bytes:
+        with _translated(*self._names):
+            return await self._response.content.read(most)
+
+    async def pour(self, write: Write) -> None:
+        await in_chunks(self._chunks())(write)
+
+    def release(self) -> None:
+        self._response.release()  # closes the connection when the body was not read to its end
+
+    async def _chunks(self) -> AsyncIterator[bytes]:
+        with _translated(*self._names):
+            while data := await self._response.content.readany():
+                yield data
+
+
+def _timeout(peer: Peer, length: int) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(
+        total=peer.settings.connect_timeout + peer.body_seconds(length),
+        connect=peer.connect_seconds,
+        sock_connect=peer.settings.connect_timeout,
+        sock_read=peer.settings.read_timeout,
+    )
+
+
+@contextmanager
+def _translated(endpoint: str, what: str) -> Iterator[None]:
+    try:
+        yield
+    except (ssl.SSLError, aiohttp.ClientSSLError) as error:
+        raise untrusted(endpoint, error) from error
+    except aiohttp.ClientPayloadError as error:
+        raise broken_off(endpoint, what) from error
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        raise unreachable(endpoint, error) from error
