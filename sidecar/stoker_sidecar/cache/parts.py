@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from secrets import token_hex
+from time import time_ns
 
 from stoker_sidecar.cache.disk import disk_errors
 from stoker_sidecar.core.spans import chunk_count, chunk_span
@@ -112,7 +113,8 @@ def new_part(folder: Path, ino: int, size: int, *, kept: bool) -> PartFile:
 
 def temporary_name(folder: str, ino: int) -> str:
     """Where a file lies until it is verified."""
-    return f"{folder}/{ino}.{token_hex(4)}{_TEMPORARY_SUFFIX}"
+    # The moment tells it from leftovers of earlier attempts; to ask the kernel for chance takes a system call.
+    return f"{folder}/{ino}.{time_ns():x}{_TEMPORARY_SUFFIX}"
 
 
 def kept_parts(folder: Path) -> dict[int, PartFile]:

@@ -51,21 +51,19 @@ class Turn:
     def __init__(self, pipeline: Pipeline, lane: Lane, size: int) -> None:
         self._pipeline = pipeline
         self._ticket = Ticket(lane, size, self._decided)
-        self._decision: asyncio.Future[bool] | None = None
+        self._wanted: bool | None = None  # until it is decided
+        self._waiter: asyncio.Future[None] | None = None
 
     def wanted_by(self, lane: Lane) -> None:
         """Someone else waits for the same piece."""
         self._pipeline.lanes.promote(self._ticket, lane)
 
     async def __aenter__(self) -> None:
-        self._decision = asyncio.get_running_loop().create_future()
+        self._wanted = None
         self._pipeline.lanes.ask(self._ticket)
-        try:
-            wanted = await self._decision
-        except asyncio.CancelledError:
-            self._give_up()
-            raise
-        if not wanted:
+        if self._wanted is None:  # mostly it is decided at once, and then a future would cost a turn of the event loop
+            await self._decision()
+        if not self._wanted:
             raise NotWanted("newer readahead took its place")
 
     async def __aexit__(
@@ -76,13 +74,20 @@ class Turn:
         self._pipeline.landed(self._ticket.size, error, busy=busy)
 
     def _decided(self, wanted: bool) -> None:
-        assert self._decision is not None, "asked"
-        if not self._decision.done():
-            self._decision.set_result(wanted)
+        self._wanted = wanted
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def _decision(self) -> None:
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        except asyncio.CancelledError:
+            self._give_up()
+            raise
 
     def _give_up(self) -> None:
-        decision = self._decision
-        if decision is not None and not decision.cancelled() and decision.result():
+        if self._wanted:
             self._pipeline.lanes.done(self._ticket)
         else:
             self._pipeline.lanes.withdraw(self._ticket)

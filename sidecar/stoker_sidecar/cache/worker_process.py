@@ -21,7 +21,10 @@ from stoker_sidecar.threads import in_thread
 
 @dataclass(eq=False)
 class Job:
-    """A piece that a worker was asked for. ``since_ns``: when, since 1970; ``lost``: workers that died with it."""
+    """A piece that a worker was asked for. ``since_ns``: when, since 1970; ``lost``: workers that died with it.
+
+    ``answer`` is cancelled with whoever waits for it; ``ended`` is for those who then wait until no worker has it any more.
+    """
 
     number: int
     origin: Origin
@@ -30,7 +33,28 @@ class Job:
     answer: "asyncio.Future[Fetched]"
     since_ns: int
     lost: int = 0
-    cancelled: bool = False
+    ended: "asyncio.Future[None] | None" = None
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether no one waits for it any more."""
+        return self.answer.cancelled()
+
+    def succeed(self, fetched: Fetched) -> None:
+        """A worker has done it."""
+        if not self.answer.done():
+            self.answer.set_result(fetched)
+        self._end()
+
+    def fail(self, error: Exception) -> None:
+        """No worker does it any more."""
+        if not self.answer.done():
+            self.answer.set_exception(error)
+        self._end()
+
+    def _end(self) -> None:
+        if self.ended is not None and not self.ended.done():
+            self.ended.set_result(None)
 
 
 Launch = Callable[
@@ -118,9 +142,9 @@ class WorkerProcess:
             case [str(verb), int(number), int(size)] if verb == ARRIVED:
                 self.jobs[number].arrived(size)
             case [str(verb), int(number), fields] if verb == DONE:
-                self._take(number).answer.set_result(Fetched(*fields))
+                self._take(number).succeed(Fetched(*fields))
             case [str(verb), int(number), error] if verb == FAILED:
-                self._take(number).answer.set_exception(error_from_wire(error))
+                self._take(number).fail(error_from_wire(error))
 
     def _take(self, number: int) -> Job:
         self.useful = True

@@ -64,7 +64,7 @@ class WorkerPool:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         workers, self._workers = self._workers, []
         for job in [job for worker in workers for job in worker.jobs.values()] + self._waiting:
-            job.answer.set_exception(InternalError("the fetcher is stopping"))
+            job.fail(InternalError("the fetcher is stopping"))
         for worker in workers:
             worker.kill()  # it has nothing to save, and one that is stopped would never see the end of its socket
         await asyncio.gather(*(worker.reap() for worker in workers))
@@ -80,7 +80,7 @@ class WorkerPool:
         job = Job(next(self._numbers), origin, piece, arrived, answer, time.time_ns())
         self._give(job)
         try:
-            return await asyncio.shield(job.answer)
+            return await answer
         except asyncio.CancelledError:
             await self._cancel(job)
             raise
@@ -94,21 +94,20 @@ class WorkerPool:
         if self._workers:
             min(self._workers, key=lambda worker: len(worker.jobs)).give(job)
         elif self._closing:
-            job.answer.set_exception(InternalError("the fetcher is stopping"))
+            job.fail(InternalError("the fetcher is stopping"))
         else:
             self._waiting.append(job)
 
     async def _cancel(self, job: Job) -> None:
-        job.cancelled = True
         if job in self._waiting:
             self._waiting.remove(job)
             return
+        job.ended = asyncio.get_running_loop().create_future()
         for worker in self._workers:
             if job.number in worker.jobs:
                 worker.say(CANCEL, job.number)
-                await asyncio.wait([job.answer])
-        if job.answer.done() and not job.answer.cancelled():
-            job.answer.exception()  # taken note of: whoever waited is gone
+                await job.ended
+                return
 
     async def _start(self) -> None:
         worker = WorkerProcess(self.settings, self._ended, self.clock, self.launch)
@@ -131,12 +130,12 @@ class WorkerPool:
     def _again(self, job: Job) -> None:
         job.lost += 1
         if job.cancelled:
-            job.answer.set_exception(InternalError("cancelled"))
+            job.fail(InternalError("cancelled"))
         elif job.piece.target and _is_published(job):
-            job.answer.set_result(Fetched(published=True, md5="", etag_may_be_md5=True))
+            job.succeed(Fetched(published=True, md5="", etag_may_be_md5=True))
         elif job.lost >= _LOST:
             message = f"{job.lost} worker processes of the fetcher died while they fetched {job.piece.key}"
-            job.answer.set_exception(InternalError(message))
+            job.fail(InternalError(message))
         else:
             self._give(job)
 

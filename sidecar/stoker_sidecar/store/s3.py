@@ -1,7 +1,7 @@
 """An S3 folder: GETs by the lean client, everything else by aiobotocore."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Self
@@ -22,7 +22,7 @@ from stoker_sidecar.threads import in_thread
 if TYPE_CHECKING:
     from stoker_sidecar.store.s3_boto import S3Boto
 
-Page = tuple[Sequence[ListedObject], str]  # and the next page's token
+Page = tuple[Callable[[], Sequence[ListedObject]], str]  # and the next page's token
 
 
 class S3Store:
@@ -48,14 +48,15 @@ class S3Store:
         return cls(location, S3Getter(address, keys, settings, tls), boto, retry)
 
     async def list(self) -> AsyncIterator[Sequence[ListedObject]]:
-        """Pages of up to 1,000 objects, as ListObjectsV2 gives them; the next one is asked for while one is worked on."""
+        """Pages of up to 1,000 objects, as ListObjectsV2 gives them; the server makes the next one while one is read and worked on."""
         boto = await self._boto.opened()
         asked: asyncio.Task[Page] | None = asyncio.create_task(self._page(boto, ""))
         try:
             while asked is not None:
-                objects, token = await asked
+                read, token = await asked
                 asked = asyncio.create_task(self._page(boto, token)) if token else None
-                yield objects
+                await asyncio.sleep(0)  # the request goes out first
+                yield read()
         finally:
             if asked is not None:
                 asked.cancel()

@@ -1,6 +1,6 @@
 """What aiobotocore does for an S3 source: the chain of credentials, listings, and GETs from directory buckets."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from http import HTTPStatus
@@ -56,13 +56,17 @@ class S3Boto:
         with translated(self._bucket, self._endpoint):
             return await self._identity.keys()
 
-    async def page(self, prefix: str, token: str) -> tuple[Sequence[ListedObject], str]:
-        """Up to 1,000 objects, named below ``prefix``, and the next page's token, empty when this is the last. Raises SourceError."""
+    async def page(self, prefix: str, token: str) -> tuple[Callable[[], Sequence[ListedObject]], str]:
+        """Up to 1,000 objects, named below ``prefix``, once they are asked for; and the next page's token, empty for the last one.
+
+        Both raise SourceError.
+        """
         resume: dict[str, Any] = {"ContinuationToken": token} if token else {}
         with translated(self._bucket, self._endpoint):
             client = await self._opened()
             page = await client.list_objects_v2(Bucket=self._bucket, Prefix=prefix, EncodingType="url", **resume)
-        return listed_objects(page, prefix), page.get("NextContinuationToken", "") if page.get("IsTruncated") else ""
+        following = page.get("NextContinuationToken", "") if page.get("IsTruncated") else ""
+        return partial(listed_objects, page, prefix), following
 
     @asynccontextmanager
     async def get_range(

@@ -1,6 +1,6 @@
 """Takes the objects out of a page of a listing before botocore parses it: 7 us of CPU for each where botocore takes 100."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, cast
@@ -13,9 +13,12 @@ from botocore.utils import parse_timestamp
 from stoker_sidecar.core.objects import ListedObject
 from stoker_sidecar.errors import ServerError
 
-EVENT = "before-parse.s3.ListObjectsV2"
+# Of botocore's event ``before-parse``. With a star where ``s3`` could stand, this handler comes before botocore's own, that
+# parses each page once more to see whether it is an error.
+EVENT = "before-parse.*.ListObjectsV2"
 
 _TAKEN = "StokerContents"  # a name that no member of a response has
+_FIELDS = ("Key", "Size", "LastModified", "ETag")
 
 
 def take_contents(response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: object) -> None:
@@ -37,27 +40,26 @@ def take_contents(response_dict: dict[str, Any], customized_response_dict: dict[
 def listed_objects(page: Mapping[str, Any], prefix: str) -> list[ListedObject]:
     """Those of a parsed page, named below ``prefix``. Raises ServerError when one lacks what every object has."""
     name_space, contents = cast("tuple[str, list[Element]]", page[_TAKEN])
+    names = tuple(name_space + name for name in _FIELDS)
     # Asked for explicitly, the encoding is left to us: raw bytes, so that a key that is not UTF-8 can be counted.
     encoded, below = page.get("EncodingType") == "url", prefix.encode()
-    return [_listed(item, name_space, below, encoded=encoded) for item in contents]
+    return [_listed(item, names, below, encoded=encoded) for item in contents]
 
 
-def _listed(item: Element, name_space: str, prefix: bytes, *, encoded: bool) -> ListedObject:
-    fields = (item.findtext(name_space + name) for name in ("Key", "Size", "LastModified", "ETag"))
+def _listed(item: Element, names: Iterable[str], prefix: bytes, *, encoded: bool) -> ListedObject:
+    key, size, modified, etag = map(item.findtext, names)
+    if key is None or size is None or modified is None or etag is None:
+        raise _no_object(item, f"one of {', '.join(_FIELDS)} is missing")
+    raw = unquote_to_bytes(key.replace("+", " ")) if encoded else key.encode()
     try:
-        key, size, modified, etag = _all_of(fields)
-        raw = unquote_to_bytes(key.replace("+", " ")) if encoded else key.encode()
         return ListedObject(raw.removeprefix(prefix), int(size), _nanoseconds(modified), etag.strip('"'))
     except ValueError as error:
-        shown = ElementTree.tostring(item, encoding="unicode")[:500]
-        raise ServerError(f"the listing holds what is no object ({error}): {shown}", temporary=False) from error
+        raise _no_object(item, str(error)) from error
 
 
-def _all_of(fields: Iterator[str | None]) -> Iterator[str]:
-    for text in fields:
-        if text is None:
-            raise ValueError("Key, Size, LastModified or ETag is missing")
-        yield text
+def _no_object(item: Element, why: str) -> ServerError:
+    shown = ElementTree.tostring(item, encoding="unicode")[:500]
+    return ServerError(f"the listing holds what is no object ({why}): {shown}", temporary=False)
 
 
 def _nanoseconds(modified: str) -> int:
