@@ -2,7 +2,7 @@
 
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +45,23 @@ class Bed:
                 return
             self.say(f"{case}, run {number} of at most {self.scale.repeats}")
             yield number
+
+    def turns(self, case: str, subjects: Iterable[str]) -> Iterator[str]:
+        """Whom to measure next, for a loop: each subject as often as the scale says and as its own time allows, at least once.
+
+        They take turns, so that what else the machine does falls on all of them, every other time the other way round: what
+        one has read, the disk below may have in its own cache for the next.
+        """
+        spent = dict.fromkeys(subjects, 0.0)
+        for number in range(1, self.scale.repeats + 1):
+            order = [subject for subject, seconds in spent.items() if number == 1 or seconds < self.scale.case_seconds]
+            if not order:
+                return
+            self.say(f"{case}, turn {number} of at most {self.scale.repeats}")
+            for subject in order if number % 2 else reversed(order):
+                start = time.monotonic()
+                yield subject
+                spent[subject] += time.monotonic() - start
 
     def node(self, endpoint: str = "", switches: Switches | None = None, name: str = "node") -> Node:
         """A node with an empty cache, to be used as a context manager."""

@@ -101,14 +101,12 @@ def _warm(bed: Bed, corpus: Corpus, roots: dict[str, Path]) -> Iterator[Row]:
 def _states(
     bed: Bed, roots: dict[str, Path], state: str, prepare: Callable[[], None], epoch: Callable[[Path, int], Epoch]
 ) -> Iterator[Row]:
-    """Subjects take turns, so that what else the machine does falls on all of them."""
     for readers in _READERS:
         case = f"{state}, {counted(readers)}"
         rates: dict[str, list[float]] = {subject: [] for subject in roots}
-        for _ in bed.repeat(f"B1: {case}"):
-            for subject, root in roots.items():
-                prepare()
-                rates[subject].append(epoch(root, readers).rate)
+        for subject in bed.turns(f"B1: {case}", roots):
+            prepare()
+            rates[subject].append(epoch(roots[subject], readers).rate)
         for subject, samples in rates.items():
             yield Row("B1", case, subject, "files/s", tuple(samples), NATIVE)
 

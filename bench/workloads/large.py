@@ -28,20 +28,19 @@ def measure(bed: Bed) -> Iterator[Row]:
 
 
 def _compare(bed: Bed, roots: dict[str, Path], buffer: int, readers: int, *, dropped: bool) -> Iterator[Row]:
-    """Subjects take turns; a page cache that should be warm is filled by an epoch that is not counted."""
+    """A page cache that should be warm is filled by an epoch that is not counted."""
     corpus = bed.scale.large
     state = "page cache dropped" if dropped else "page cache warm"
     case = f"{buffer // 1024} KiB a read, {counted(readers)}, {state}"
     epochs = 1 if dropped else _WARM_EPOCHS
     rates: dict[str, list[float]] = {subject: [] for subject in roots}
-    for _ in bed.repeat(f"B2: {case}"):
-        for subject, root in roots.items():
-            if dropped:
-                drop_page_cache()
-            else:
-                read_epoch(root, list(paths(corpus)), readers, corpus.total_bytes)
-            files = list(paths(corpus)) * epochs
-            epoch = read_epoch(root, files, readers, corpus.total_bytes * epochs, buffer)
-            rates[subject].append(epoch.mb_rate)
+    for subject in bed.turns(f"B2: {case}", roots):
+        if dropped:
+            drop_page_cache()
+        else:
+            read_epoch(roots[subject], list(paths(corpus)), readers, corpus.total_bytes)
+        files = list(paths(corpus)) * epochs
+        epoch = read_epoch(roots[subject], files, readers, corpus.total_bytes * epochs, buffer)
+        rates[subject].append(epoch.mb_rate)
     for subject, samples in rates.items():
         yield Row("B2", case, subject, "MB/s", tuple(samples), NATIVE)

@@ -39,12 +39,11 @@ def _compare(bed: Bed, roots: dict[str, Path], piece: int, offsets: Sequence[int
     files = list(paths(Corpus(1, bed.scale.preads[0], 1)))
     job = Job(files, piece, offsets if dropped else list(offsets) * _WARM_TURNS)
     rates: dict[str, list[float]] = {subject: [] for subject in roots}
-    for _ in bed.repeat(f"B4: {case}"):
-        for subject, root in roots.items():
-            if dropped:
-                drop_page_cache()
-            else:
-                read_jobs(root, [Job(files, piece, offsets)], piece * len(offsets))
-            rates[subject].append(read_jobs(root, [job], piece * job.items).rate)
+    for subject in bed.turns(f"B4: {case}", roots):
+        if dropped:
+            drop_page_cache()
+        else:
+            read_jobs(roots[subject], [Job(files, piece, offsets)], piece * len(offsets))
+        rates[subject].append(read_jobs(roots[subject], [job], piece * job.items).rate)
     for subject, samples in rates.items():
         yield Row("B4", case, subject, "preads/s", tuple(samples), NATIVE)

@@ -32,11 +32,11 @@ def _compare(bed: Bed, corpus: Corpus, prefix: str, profile: str) -> Iterator[Ro
     case = (
         f"{corpus.files:,} x {size_in_words(corpus.size)}{', ' if corpus.checksums else ' with an MD5 only, '}{profile}"
     )
-    runs: dict[str, list[_Run]] = {S5CMD: [], STOKER: []}
+    subjects = {S5CMD: _peer, STOKER: _ours}
+    runs: dict[str, list[_Run]] = {subject: [] for subject in subjects}
     with bed.profile(profile) as endpoint:
-        for _ in bed.repeat(f"B6: {case}"):
-            runs[S5CMD].append(_peer(bed, prefix, endpoint))
-            runs[STOKER].append(_ours(bed, prefix, endpoint))
+        for subject in bed.turns(f"B6: {case}", subjects):
+            runs[subject].append(subjects[subject](bed, prefix, endpoint))
     for subject, mine in runs.items():
         costs = tuple(cost for _, cost in mine)
         rate = corpus.files / min(seconds for seconds, _ in mine)

@@ -9,7 +9,6 @@ from pathlib import Path
 from shutil import copyfile
 from typing import Self
 
-from stoker_sidecar.cache.apart import make_apart
 from stoker_sidecar.cache.disk import disk_errors, sync_file_system
 from stoker_sidecar.cache.files import is_intact, publish, survived
 from stoker_sidecar.cache.layout import VersionPaths
@@ -175,7 +174,7 @@ class Version:
         fresh = not self.paths.tree.exists()
         if fresh:
             self.paths.complete.unlink(missing_ok=True)  # someone deleted the tree
-        make_apart(self.paths.parts)
+        self.paths.parts.mkdir(exist_ok=True)
         self.paths.tree.mkdir(exist_ok=True)
         self._make_folders()
         if 0 < _date(self.paths.complete) <= _date(self.paths.synced):

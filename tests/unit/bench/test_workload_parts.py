@@ -2,14 +2,18 @@
 
 import hashlib
 import os
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from bench.bed import Bed
 from bench.objects import paths, write_objects
 from bench.proxy import Link
 from bench.readers import read_epoch
-from bench.scale import Corpus
+from bench.scale import Corpus, scale
+from bench.server import S3Server
 
 
 def test_paths_fill_folder_after_folder() -> None:
@@ -57,3 +61,19 @@ def test_a_quiet_line_saves_nothing_up() -> None:
     link = Link(100.0)
     link.wait(50, now=0.0)
     assert link.wait(50, now=100.0) == 0.5
+
+
+def _turns(repeats: int, case_seconds: float) -> list[str]:
+    usual = scale("quick")
+    bed = Bed(
+        cast(S3Server, None), Path(), replace(usual, repeats=repeats, case_seconds=case_seconds), lambda said: None
+    )
+    return list(bed.turns("a case", ("a", "b", "c")))
+
+
+def test_subjects_take_turns_and_every_other_time_the_other_way_round() -> None:
+    assert "".join(_turns(3, float("inf"))) == "abccbaabc"
+
+
+def test_each_subject_is_measured_once_at_least() -> None:
+    assert _turns(3, 0.0) == ["a", "b", "c"]
