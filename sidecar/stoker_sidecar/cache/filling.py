@@ -14,7 +14,7 @@ from stoker_sidecar.cache.pipeline import Turn
 from stoker_sidecar.cache.surroundings import Surroundings
 from stoker_sidecar.cache.transfer import remove_quietly
 from stoker_sidecar.cache.version import Version
-from stoker_sidecar.core.object_checksum import Checksum, check
+from stoker_sidecar.core.object_checksum import CRC64NVME, Checksum, check
 from stoker_sidecar.core.spans import chunk_span
 from stoker_sidecar.errors import CacheDiskFailed, CorruptBody, InternalError, SourceError
 from stoker_sidecar.threads import in_thread
@@ -60,6 +60,7 @@ class Filling:
             piece = self._piece(entry, str(part.path))._replace(offset=offset, length=length)
             fetched = await self._get_chunk(piece, part, turn, arrived)
             part.etag_may_be_md5 = fetched.etag_may_be_md5
+            part.sums[chunk] = bytes.fromhex(fetched.crc64nvme)
             if part.kept:
                 await in_thread(part.mark, chunk)
             else:
@@ -154,7 +155,8 @@ class Filling:
         """In a thread."""
         target = self.version.tree_path(entry)
         if stated is not None:
-            check(target.name, stated, file_digest(part.path, stated.algorithm))
+            arrived = part.crc64nvme() if stated.algorithm == CRC64NVME else None
+            check(target.name, stated, arrived or file_digest(part.path, stated.algorithm))
         elif part.etag_may_be_md5 and self.version.trust.worth_hashing(entry.etag):
             self._judge(target.name, entry.etag, file_digest(part.path, "md5").hex())
         publish(str(part.path), str(target), entry)

@@ -14,6 +14,7 @@ from secrets import token_hex
 from time import time_ns
 
 from stoker_sidecar.cache.disk import disk_errors
+from stoker_sidecar.core.object_checksum import joined_crc64nvme
 from stoker_sidecar.core.spans import chunk_count, chunk_span
 
 _MAP_SUFFIX = ".map"
@@ -23,7 +24,10 @@ _HERE = b"\x01"
 
 @dataclass
 class PartFile:
-    """``chunks``: one byte each, 1 when it is here. ``kept``: it has a map on disk and is to move into the tree."""
+    """``chunks``: one byte each, 1 when it is here. ``kept``: it has a map on disk and is to move into the tree.
+
+    ``sums``: CRC-64/NVME of chunks that this process saw arrive.
+    """
 
     path: Path
     ino: int
@@ -32,6 +36,7 @@ class PartFile:
     kept: bool
     etag_may_be_md5: bool = True
     promoting: bool = False  # one flight is moving it into the tree
+    sums: dict[int, bytes] = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
@@ -42,6 +47,13 @@ class PartFile:
     def bytes_here(self) -> int:
         """Bytes on the disk."""
         return sum(chunk_span(self.size, index)[1] for index, here in enumerate(self.chunks) if here)
+
+    def crc64nvme(self) -> bytes | None:
+        """Of the whole file, as it arrived; None when an earlier process saw some of it arrive."""
+        if len(self.sums) < len(self.chunks):
+            return None
+        spans = (chunk_span(self.size, chunk) for chunk in range(len(self.chunks)))
+        return joined_crc64nvme((self.sums[chunk], length) for chunk, (_, length) in enumerate(spans))
 
     def has(self, chunks: range) -> bool:
         """Whether all of them are here."""

@@ -32,11 +32,15 @@ class Piece(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """The piece is on the disk. ``published``: and has its name. ``md5``: hexadecimal; empty when it was not taken."""
+    """The piece is on the disk. ``published``: and has its name. ``md5``: hexadecimal; empty when it was not taken.
+
+    ``crc64nvme``: hexadecimal, of a piece that is not the whole file; empty for one that is.
+    """
 
     published: bool
     md5: str
     etag_may_be_md5: bool
+    crc64nvme: str = ""
 
 
 class PieceSource(Protocol):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from stoker_sidecar.cache.files import Sink, publish
 from stoker_sidecar.cache.pieces import Arrived, Fetched, Origin, Piece
-from stoker_sidecar.core.object_checksum import Digest, check, new_digest
+from stoker_sidecar.core.object_checksum import CRC64NVME, Digest, check, new_digest
 from stoker_sidecar.errors import CorruptBody
 from stoker_sidecar.store.base import SMALL, Body, ObjectStore
 from stoker_sidecar.threads import in_thread
@@ -90,6 +90,8 @@ class _Gate:
 
 def _wanted_digest(piece: Piece, body: Body) -> Digest | None:
     """A checksum that the server states is of these bytes for certain, and cheaper; an ETag just may be their MD5."""
+    if piece.length < piece.size:
+        return new_digest(CRC64NVME)  # 0.03 s a GB, which spares reading the file again when it is whole
     if body.checksum is not None:
         return new_digest(body.checksum.algorithm)
     return new_digest("md5") if piece.hashing and body.etag_may_be_md5 else None
@@ -98,6 +100,9 @@ def _wanted_digest(piece: Piece, body: Body) -> Digest | None:
 def _end(sink: Sink, piece: Piece, body: Body | None) -> Fetched:
     sink.close()
     taken = sink.digest.digest() if sink.digest is not None else b""
+    may_be_md5 = body is not None and body.etag_may_be_md5
+    if piece.length < piece.size:
+        return Fetched(False, "", may_be_md5, taken.hex())
     stated = body.checksum if body is not None else None
     if stated is not None:
         check(piece.key, stated, taken)
@@ -105,7 +110,7 @@ def _end(sink: Sink, piece: Piece, body: Body | None) -> Fetched:
     good = md5 in ("", piece.etag)
     if good and piece.target:
         publish(piece.into, piece.target, piece)
-    return Fetched(good and bool(piece.target), md5, body is not None and body.etag_may_be_md5)
+    return Fetched(good and bool(piece.target), md5, may_be_md5)
 
 
 def remove_quietly(path: Path) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from awscrt.checksums import crc64nvme
 
 from stoker_api.dataset import Source
 from stoker_sidecar.cache.pieces import Fetched, Piece, PieceFetcher
@@ -81,6 +82,7 @@ async def test_a_piece_is_written_to_its_own_place(subject: Subject) -> None:
     fetched = await subject.fetch(subject.piece(offset=10, length=10))
     assert not fetched.published
     assert into.read_bytes() == b"-" * 10 + CONTENT[10:20] + b"-" * 10
+    assert fetched.crc64nvme == f"{crc64nvme(CONTENT[10:20]):016x}"
 
 
 async def test_an_empty_file_needs_no_request(subject: Subject) -> None:

@@ -136,7 +136,7 @@ async def test_a_folder_that_was_deleted_is_filled_again_with_no_word_from_outsi
 ) -> None:
     async with cache_node(tmp_path / "cache", {"bucket": store}) as subject:
         digest = await subject.warm()
-        shutil.rmtree(tmp_path / "cache")
+        (tmp_path / "cache").rename(tmp_path / "gone")  # at once: the version is being synced
         await subject.node.look_after()
         await eventually(lambda: _trees(tmp_path / "cache") == SMALL)
         await subject.reach(lambda s: s.phase is NodePhase.WARM and s.version == digest)

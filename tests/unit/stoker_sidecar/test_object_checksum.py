@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker_sidecar.core.object_checksum import Checksum, check, new_digest, stated_checksum
+from stoker_sidecar.core.object_checksum import (
+    CRC64NVME,
+    Checksum,
+    check,
+    joined_crc64nvme,
+    new_digest,
+    stated_checksum,
+)
 from stoker_sidecar.errors import CorruptBody
 
 # The catalogue's check values: of the digits from 1 to 9.
@@ -33,6 +40,18 @@ def test_pieces_have_the_checksum_of_the_whole(pieces: list[bytes], algorithm: s
     for piece in pieces:
         parts.update(memoryview(piece))
     assert parts.digest() == whole.digest()
+
+
+@given(st.lists(st.binary(max_size=50), max_size=5))
+def test_checksums_of_pieces_are_joined_to_that_of_the_whole(pieces: list[bytes]) -> None:
+    joined = joined_crc64nvme((_taken(CRC64NVME, piece), len(piece)) for piece in pieces)
+    assert joined == _taken(CRC64NVME, b"".join(pieces))
+
+
+def _taken(algorithm: str, data: bytes) -> bytes:
+    digest = new_digest(algorithm)
+    digest.update(data)
+    return digest.digest()
 
 
 def test_what_is_stated_of_a_whole_object_is_read() -> None:
