@@ -1,12 +1,15 @@
 """What GETs need of HTTP: a transport on the event loop for small bodies, one in threads for large ones, one for proxies."""
 
-from collections.abc import Mapping
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
 from stoker_sidecar.core.s3_address import BucketAddress
 from stoker_sidecar.store.base import Write
 from stoker_sidecar.store.connection import ConnectionSettings
+from stoker_sidecar.store.refusals import unreachable, untrusted
 
 # Seconds that a connection stays open unused, as aiohttp has it: S3 closes its end a little later.
 KEEP_ALIVE = 15.0
@@ -87,3 +90,14 @@ class Peer:
     def body_seconds(self, length: int) -> float:
         """For a whole body."""
         return self.settings.read_timeout + length / _SLOWEST
+
+
+@contextmanager
+def until_the_head(endpoint: str, no_answer: type[Exception]) -> Iterator[None]:
+    """What may go wrong until the head of an answer has come, as SourceErrors. ``no_answer``: raised for what is not HTTP."""
+    try:
+        yield
+    except ssl.SSLError as error:
+        raise untrusted(endpoint, error) from error
+    except (no_answer, TimeoutError, OSError) as error:
+        raise unreachable(endpoint, error) from error

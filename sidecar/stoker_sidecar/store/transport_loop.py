@@ -2,8 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from functools import partial
 from urllib.parse import urlsplit
 
@@ -16,8 +15,8 @@ from stoker_sidecar.store.connection import USER_AGENT
 from stoker_sidecar.store.http_answers import NotHttp
 from stoker_sidecar.store.http_connection import Connection
 from stoker_sidecar.store.pouring import in_chunks
-from stoker_sidecar.store.refusals import broken_off, unreachable, untrusted
-from stoker_sidecar.store.transport import KEEP_ALIVE, Peer, Request, Response
+from stoker_sidecar.store.refusals import broken_off, unreachable
+from stoker_sidecar.store.transport import KEEP_ALIVE, Peer, Request, Response, until_the_head
 
 _PORTS = {"http": 80, "https": 443}
 # Seconds until a connection to the next address is tried beside one that does not answer (RFC 8305).
@@ -41,7 +40,7 @@ class LoopTransport:
         """See Transport."""
         head = self._head(request)
         seconds = self._peer.settings.connect_timeout + self._peer.body_seconds(request.length)
-        with _translated(self._peer.address.endpoint):
+        with until_the_head(self._peer.address.endpoint, NotHttp):
             connection = await self._asked(head, seconds)
         return _Response(connection, self._peer, request, partial(self._released, connection))
 
@@ -137,13 +136,3 @@ class _Response:
             raise unreachable(endpoint, error) from error
         except (NotHttp, OSError) as error:
             raise broken_off(endpoint, what) from error
-
-
-@contextmanager
-def _translated(endpoint: str) -> Iterator[None]:
-    try:
-        yield
-    except ssl.SSLError as error:
-        raise untrusted(endpoint, error) from error
-    except (NotHttp, TimeoutError, OSError) as error:
-        raise unreachable(endpoint, error) from error

@@ -4,9 +4,9 @@ import asyncio
 import select
 import socket
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import TypeVar
@@ -15,8 +15,8 @@ from stoker_sidecar.core.concurrency import MOST
 from stoker_sidecar.store.base import SMALL, Write
 from stoker_sidecar.store.connection import USER_AGENT
 from stoker_sidecar.store.pouring import STEP
-from stoker_sidecar.store.refusals import broken_off, unreachable, untrusted
-from stoker_sidecar.store.transport import KEEP_ALIVE, Peer, Request, Response
+from stoker_sidecar.store.refusals import broken_off, unreachable
+from stoker_sidecar.store.transport import KEEP_ALIVE, Peer, Request, Response, until_the_head
 from stoker_sidecar.threads import to_its_end
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ class ThreadTransport:
         connection = self._take()
         asking = asyncio.get_running_loop().run_in_executor(_THREADS, _ask, connection, self._peer, request)
         try:
-            with _translated(self._peer.address.endpoint):
+            with until_the_head(self._peer.address.endpoint, HTTPException):
                 async with asyncio.timeout(self._peer.connect_seconds + self._peer.settings.read_timeout):
                     answer, its_socket = await asyncio.shield(asking)
         except (
@@ -156,13 +156,3 @@ def _ended(its_socket: socket.socket) -> bool:
     poll = select.poll()
     poll.register(its_socket, select.POLLIN)
     return bool(poll.poll(0))
-
-
-@contextmanager
-def _translated(endpoint: str) -> Iterator[None]:
-    try:
-        yield
-    except ssl.SSLError as error:
-        raise untrusted(endpoint, error) from error
-    except (HTTPException, TimeoutError, OSError) as error:
-        raise unreachable(endpoint, error) from error

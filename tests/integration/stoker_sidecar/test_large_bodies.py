@@ -2,16 +2,14 @@
 
 import asyncio
 import os
-import ssl
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
 import pytest
 
-from stoker_sidecar.core.s3_address import BucketAddress
 from stoker_sidecar.store.base import SMALL
-from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.s3_get import S3Getter
+from tests.support.getters import anonymous_getter
 from tests.support.waiting import SECONDS, eventually
 
 CONTENT = os.urandom(2 * 1024 * 1024)
@@ -57,18 +55,9 @@ async def server() -> AsyncIterator[Server]:
     listening.close()
 
 
-async def _anonymous() -> None:
-    return None
-
-
-def _getter(host: str) -> S3Getter:
-    address = BucketAddress("b", "us-east-1", f"http://{host}", "http", host, "/b/")
-    return S3Getter(address, _anonymous, ConnectionSettings(), ssl.create_default_context())
-
-
 @pytest.fixture
 async def getter(server: Server) -> AsyncIterator[S3Getter]:
-    made = _getter(server.address)
+    made = anonymous_getter(server.address)
     yield made
     await made.aclose()
 
@@ -116,7 +105,7 @@ async def test_a_connection_that_the_server_has_closed_is_not_used_again(server:
 
 
 async def test_a_getter_that_is_closed_leaves_no_connection_open(server: Server) -> None:
-    getter = _getter(server.address)
+    getter = anonymous_getter(server.address)
     await _get(getter, bytearray())
     await getter.aclose()
     await eventually(lambda: server.closed == 1)
@@ -126,7 +115,7 @@ async def test_a_proxy_is_asked_when_the_environment_names_one(server: Server, m
     monkeypatch.setenv("http_proxy", f"http://{server.address}")
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.delenv("NO_PROXY", raising=False)
-    getter = _getter("s3.example.com")
+    getter = anonymous_getter("s3.example.com")
     await _get(getter, into := bytearray())
     await getter.aclose()
     assert into == CONTENT

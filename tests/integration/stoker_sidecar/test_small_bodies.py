@@ -2,17 +2,15 @@
 
 import asyncio
 import socket
-import ssl
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from stoker_sidecar.core.s3_address import BucketAddress
 from stoker_sidecar.errors import EndpointUnreachable, InvalidSource
-from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.s3_get import S3Getter
+from tests.support.getters import anonymous_getter
 from tests.support.waiting import SECONDS, eventually
 
 CONTENT = bytes(range(256)) * 8
@@ -55,18 +53,9 @@ async def server() -> AsyncIterator[Server]:
     listening.close()
 
 
-async def _anonymous() -> None:
-    return None
-
-
-def _getter(host: str) -> S3Getter:
-    address = BucketAddress("b", "us-east-1", f"http://{host}", "http", host, "/b/")
-    return S3Getter(address, _anonymous, ConnectionSettings(), ssl.create_default_context())
-
-
 @pytest.fixture
 async def getter(server: Server) -> AsyncIterator[S3Getter]:
-    made = _getter(f"127.0.0.1:{server.port}")
+    made = anonymous_getter(f"127.0.0.1:{server.port}")
     yield made
     await made.aclose()
 
@@ -137,7 +126,7 @@ async def test_a_cancelled_get_takes_its_connection_along(server: Server, getter
 
 
 async def test_a_getter_that_is_closed_leaves_no_connection_open(server: Server) -> None:
-    getter = _getter(f"127.0.0.1:{server.port}")
+    getter = anonymous_getter(f"127.0.0.1:{server.port}")
     await _get(getter)
     await getter.aclose()
     await eventually(lambda: server.closed == 1)
@@ -154,14 +143,14 @@ async def test_a_name_is_asked_for_once_for_connections_made_at_once(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = _resolving(monkeypatch, "127.0.0.1")
-    getter = _getter(f"s3.example.com:{server.port}")
+    getter = anonymous_getter(f"s3.example.com:{server.port}")
     assert await asyncio.gather(*(_get(getter) for _ in range(5))) == [CONTENT] * 5
     await getter.aclose()
     assert (len(asked), len(server.writers)) == (1, 5)
 
 
 async def test_a_name_that_did_not_resolve_is_asked_for_again(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    getter = _getter(f"s3.invalid:{server.port}")
+    getter = anonymous_getter(f"s3.invalid:{server.port}")
     with pytest.raises(EndpointUnreachable):
         await _get(getter)
     _resolving(monkeypatch, "127.0.0.1")
@@ -171,7 +160,7 @@ async def test_a_name_that_did_not_resolve_is_asked_for_again(server: Server, mo
 
 async def test_an_address_that_refuses_is_passed_over(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     _resolving(monkeypatch, "::1", "127.0.0.1")  # nobody listens at the first
-    getter = _getter(f"s3.example.com:{server.port}")
+    getter = anonymous_getter(f"s3.example.com:{server.port}")
     async with asyncio.timeout(SECONDS):
         assert await _get(getter) == CONTENT
     await getter.aclose()

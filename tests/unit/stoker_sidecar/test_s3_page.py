@@ -6,6 +6,8 @@ from urllib.parse import quote
 from xml.sax.saxutils import escape
 
 import pytest
+from botocore import UNSIGNED
+from botocore.config import Config
 from botocore.parsers import create_parser
 from botocore.session import Session
 from hypothesis import given
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 from stoker_sidecar.core.objects import ListedObject
 from stoker_sidecar.errors import ServerError
-from stoker_sidecar.store.s3_page import listed_objects, take_contents
+from stoker_sidecar.store.s3_page import EVENT, listed_objects, take_contents
 
 SHAPE = Session().get_service_model("s3").operation_model("ListObjectsV2").output_shape
 AMAZON = ' xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
@@ -102,3 +104,18 @@ def test_refusals_and_broken_pages_stay_as_they_came(status: int, body: bytes) -
     response, customized = {"status_code": status, "headers": {}, "body": body}, dict[str, Any]()
     take_contents(response, customized)
     assert (response["body"], customized) == (body, {})
+
+
+def test_objects_are_taken_out_before_botocore_looks_whether_the_page_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked: list[bytes] = []
+    monkeypatch.setattr("botocore.handlers._looks_like_special_case_error", lambda status, body: looked.append(body))
+    client = Session().create_client("s3", region_name="eu-west-1", config=Config(signature_version=UNSIGNED))
+    client.meta.events.register(EVENT, take_contents)
+    model = client.meta.service_model.operation_model("ListObjectsV2")
+    response = {"status_code": 200, "headers": {}, "body": _body(_item("a", 1, "2026-11-21T12:00:00Z", "e"))}
+    client.meta.events.emit(
+        "before-parse.s3.ListObjectsV2", operation_model=model, response_dict=response, customized_response_dict={}
+    )
+    assert [b"Contents" in body for body in looked] == [False]

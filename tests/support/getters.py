@@ -1,0 +1,17 @@
+"""A client of a bucket that a server on loopback makes up."""
+
+import ssl
+
+from stoker_sidecar.core.s3_address import BucketAddress
+from stoker_sidecar.store.connection import ConnectionSettings
+from stoker_sidecar.store.s3_get import S3Getter
+
+
+def anonymous_getter(host: str) -> S3Getter:
+    """For the bucket b at ``host``, a name and a port, over plain HTTP. To be closed."""
+    address = BucketAddress("b", "us-east-1", f"http://{host}", "http", host, "/b/")
+    return S3Getter(address, _anonymous, ConnectionSettings(), ssl.create_default_context())
+
+
+async def _anonymous() -> None:
+    return None
