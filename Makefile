@@ -52,7 +52,7 @@ e2e: install ## The user stories on a real cluster
 	@$(PY) -m tests.run e2e
 
 .PHONY: bench
-bench: install ## Benchmarks: prints tables and bars, writes JSON to bench/results (half an hour, as root)
+bench: install ## Benchmarks: prints tables and bars, writes JSON to bench/results (an hour or so, as root)
 	@$(PY) -m bench run
 
 .PHONY: bench-page

@@ -66,7 +66,10 @@ def _of_native(key: str, workload: str, says: str, unit: str, subject: str, case
     return Bar(key, workload, says, 0.95, True, unit, subject, case, of_ratio=True)
 
 
-_B6_UNIT = "s"
+def _of_s5cmd(key: str, what: str, limit: float, case: str) -> Bar:
+    return Bar(key, "B6", f"warm-up, {what}: time of s5cmd", limit, False, "s", STOKER, case, of_ratio=True)
+
+
 BARS: Sequence[Bar] = (
     _of_native("b1-native", "B1", "native mount: files/s of the bare disk", "files/s", STOKER_NATIVE, "page cache"),
     _of_native(
@@ -87,9 +90,11 @@ BARS: Sequence[Bar] = (
     _at_most("b5-manifest", "B5", "manifest of 1,000,000 entries", 200, "MB of manifest", "", "1,000,000"),
     _at_most("b5-rss", "B5", "FUSE server with 1,000,000 entries", 200, "MB RSS of the server", "", "1,000,000"),
     _at_most("b5-tree", "B5", "tree of 1,000,000 entries", 60, "s from the end of LIST to the tree", "", "1,000,000"),
-    Bar("b6-p0", "B6", "warm-up, P0: time of s5cmd", 1.0, False, _B6_UNIT, STOKER, ", P0", of_ratio=True),
-    Bar("b6-p20", "B6", "warm-up, P20: time of s5cmd", 1.1, False, _B6_UNIT, STOKER, ", P20", of_ratio=True),
-    Bar("b6-pbw", "B6", "warm-up, PBW: time of s5cmd", 1.2, False, _B6_UNIT, STOKER, ", PBW", of_ratio=True),
+    _of_s5cmd("b6-p0", "small objects, P0", 1.0, "KiB, P0"),
+    _of_s5cmd("b6-p0-large", "large objects, P0", 1.0, "MB, P0"),
+    _of_s5cmd("b6-p0-md5", "large objects with an MD5 only, P0", 1.0, "MD5 only, P0"),
+    _of_s5cmd("b6-p20", "P20", 1.1, ", P20"),
+    _of_s5cmd("b6-pbw", "PBW", 1.2, ", PBW"),
     _at_most("b6-kill", "B6", "after kill -9", 0, "finished files fetched again"),
     _at_most("b7-node", "B7", "each byte once a node", 1.02, "x the data sent by the server, a node", STOKER),
     _at_most("b8-first", "B8", "first batch", 5, "first batch, % of the copy", STOKER),

@@ -108,19 +108,20 @@ _SCALES = {
     ),
     "default": Scale(
         repeats=7,  # short cases need them: an epoch from a warm page cache is over in 0.2 s
-        case_seconds=20.0,  # so that the whole run ends within an hour on two cores
-        epochs=Corpus(10_000, IMAGE_BYTES, 100),
-        large=Corpus(8, SHARD_BYTES, 1),
+        case_seconds=15.0,  # so that the whole run ends within an hour or so on two cores
+        epochs=Corpus(20_000, IMAGE_BYTES, 200),
+        large=Corpus(24, SHARD_BYTES, 1),
         partial=Corpus(2_000, IMAGE_BYTES, 20),
         quotas=(0.25, 0.5, 0.75),
-        preads=(GIB // 2, 4_000),
+        preads=(2 * GIB, 20_000),
         entries=(Corpus(100_000, ENTRY_BYTES, 1), Corpus(100_000, ENTRY_BYTES, 1_000)),
         warmups=(
-            WarmUp(Corpus(20_000, SMALL_BYTES, 200)),
-            WarmUp(Corpus(8, SHARD_BYTES, 1)),
-            WarmUp(Corpus(8, SHARD_BYTES, 1, checksums=False)),
-            WarmUp(Corpus(40_000, TINY_BYTES, 40)),
-            WarmUp(Corpus(4_000, SMALL_BYTES, 40), ("P20", "PBW")),
+            WarmUp(Corpus(20_000, SMALL_BYTES, 200), ("P0", "P20")),
+            WarmUp(Corpus(24, SHARD_BYTES, 1), ("P0", "P20")),
+            WarmUp(Corpus(24, SHARD_BYTES, 1, checksums=False)),
+            WarmUp(Corpus(200_000, TINY_BYTES, 200)),
+            WarmUp(Corpus(4_000, SMALL_BYTES, 40), ("PBW",)),
+            WarmUp(Corpus(8, SHARD_BYTES, 1), ("PBW",)),
         ),
         killed=Corpus(4_000, SMALL_BYTES, 40),
         shared=Corpus(4_000, IMAGE_BYTES, 40),
