@@ -1,4 +1,4 @@
-"""HTTP on the event loop with little CPU for each request, so for small bodies: a third of aiohttp's (docs/adr/0020)."""
+"""HTTP on the event loop with little CPU for each request, so for small bodies: half of aiohttp's (docs/adr/0020)."""
 
 import asyncio
 import ssl
