@@ -109,7 +109,7 @@ class Fetching:
         return flight.task if flight is not None else None
 
     def _start(self, entry: Entry, chunk: int, lane: Lane) -> Flight | None:
-        if self._is_here(entry, chunk):
+        if self._is_here(entry, chunk, lane):
             return None
         key = (entry.ino, chunk, next(self._serial) if self.around.ablation.single_flight else 0)
         if (flying := self._flights.get(key)) is not None:
@@ -204,11 +204,13 @@ class Fetching:
         flight = self._flights.get((entry.ino, chunk, 0))
         return flight is not None and flight.reached >= min(end, (chunk + 1) * CHUNK, entry.size)
 
-    def _is_here(self, entry: Entry, chunk: int) -> bool:
+    def _is_here(self, entry: Entry, chunk: int, lane: Lane) -> bool:
         if self.version.states[entry.ino] == State.HERE:
             return True
         part = self.version.parts.get(entry.ino)
-        return part is not None and bool(part.chunks[chunk]) and not (part.kept and part.complete)
+        if part is None or (lane is Lane.WARM and not part.kept):  # what is only read through may go any moment
+            return False
+        return bool(part.chunks[chunk]) and not (part.kept and part.complete)
 
     def _busy(self) -> set[int]:
         return {ino for ino, _, _ in self._flights}

@@ -65,6 +65,18 @@ async def test_a_raised_quota_is_used(subject: Subject) -> None:
     await subject.reach(lambda s: s.phase is NodePhase.WARM)
 
 
+@pytest.mark.parametrize("size", [5, CHUNK + 5])
+async def test_what_was_only_read_through_is_kept_once_a_raised_quota_has_room(subject: Subject, size: int) -> None:
+    content = os.urandom(size)
+    fill(subject.store, {"a": content})
+    digest = await subject.list()
+    await subject.configure(listingId="1", version=digest, eager=False, quotaBytes=3)
+    assert await subject.read(digest, inode(subject, digest, "a"), 0, size) == content
+    await subject.configure(listingId="1", version=digest, eager=True)
+    await subject.reach(lambda s: s.phase is NodePhase.WARM)
+    assert subject.tree(digest) == {"a": content}
+
+
 async def test_what_is_read_through_is_dropped_again(tmp_path: Path) -> None:
     store = MemoryStore()
     content = {f"f{index}": os.urandom(1000) for index in range(20)}
