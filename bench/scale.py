@@ -109,7 +109,7 @@ _SCALES = {
     "default": Scale(
         repeats=7,  # short cases need them: an epoch from a warm page cache is over in 0.2 s
         case_seconds=15.0,  # so that the whole run ends within an hour or so on two cores
-        epochs=Corpus(20_000, IMAGE_BYTES, 200),
+        epochs=Corpus(10_000, IMAGE_BYTES, 100),  # half of the plan's, for two samples of a cold epoch
         large=Corpus(24, SHARD_BYTES, 1),
         partial=Corpus(2_000, IMAGE_BYTES, 20),
         quotas=(0.25, 0.5, 0.75),
