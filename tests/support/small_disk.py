@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stoker_sidecar.keep.syscalls import detach
+from tests.support.keeper import wait_until
 
 _MIB = 1024**2
 # EXT4_IOC_SHUTDOWN: from here on every call on the file system fails with EIO, as if its disk had died.
@@ -29,8 +30,12 @@ class SmallDisk:
         subprocess.run(["mount", "-o", "loop", str(self.image), str(self.path)], check=True)
 
     def make_read_only(self, *, really: bool = True) -> None:
-        """As the kernel does after an error. ``really`` False: and back."""
-        subprocess.run(["mount", "-o", f"remount,{'ro' if really else 'rw'}", str(self.path)], check=True)
+        """As the kernel does after an error. ``really`` False: and back.
+
+        The kernel would not wait; mount(2) does not do it as long as a file is open for writing. Raises TimeoutError.
+        """
+        command = ["mount", "-o", f"remount,{'ro' if really else 'rw'}", str(self.path)]
+        wait_until(lambda: subprocess.run(command, check=False).returncode == 0)
 
     def kill(self) -> None:
         """Every later call on it fails with EIO."""
