@@ -119,7 +119,7 @@ _SCALES = {
             WarmUp(Corpus(20_000, SMALL_BYTES, 200), ("P0", "P20")),
             WarmUp(Corpus(24, SHARD_BYTES, 1), ("P0", "P20")),
             WarmUp(Corpus(24, SHARD_BYTES, 1, checksums=False)),
-            WarmUp(Corpus(200_000, TINY_BYTES, 200)),
+            WarmUp(Corpus(40_000, TINY_BYTES, 40)),
             WarmUp(Corpus(4_000, SMALL_BYTES, 40), ("PBW",)),
             WarmUp(Corpus(8, SHARD_BYTES, 1), ("PBW",)),
         ),
