@@ -61,14 +61,13 @@ def _body(pool: bytes, number: int, size: int) -> bytes:
 
 def _write(target: Path, body: bytes, *, checksums: bool) -> None:
     etag = hashlib.md5(body, usedforsecurity=False).hexdigest()
-    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-    try:
-        os.write(descriptor, body)
-        os.setxattr(descriptor, _ETAG, f'"{etag}"'.encode())
+    with target.open("xb", buffering=0) as file:
+        rest = memoryview(body)
+        while rest:  # a write(2) takes 2 GiB less 4 KiB at most
+            rest = rest[file.write(rest) :]
+        os.setxattr(file.fileno(), _ETAG, f'"{etag}"'.encode())
         if checksums:
-            os.setxattr(descriptor, _CHECKSUMS, _stated(body))
-    finally:
-        os.close(descriptor)
+            os.setxattr(file.fileno(), _CHECKSUMS, _stated(body))
 
 
 def _stated(body: bytes) -> bytes:
