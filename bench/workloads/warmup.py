@@ -71,8 +71,8 @@ def _ours(bed: Bed, prefix: str, endpoint: str) -> _Run:
 
 
 def _let_memory_settle() -> None:
-    """A virtual machine gives memory that has been free for two seconds back to its host, and to get it again costs CPU: s5cmd took
-    8.2 s for 24 x 146.6 MB after such a pause, and 3.6 s in memory that another run had just freed. So both begin after one.
+    """A virtual machine may give memory that has been free for some seconds back to its host, and to write to the page cache then costs
+    more. The node's start is such a pause, so s5cmd gets one too.
     """
     time.sleep(_SETTLE_SECONDS)
 
