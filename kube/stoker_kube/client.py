@@ -10,6 +10,7 @@ from typing import Any, Self
 import aiohttp
 
 from stoker_kube.api import MERGE, Listing, Object, PatchBody, PatchType, Propagation
+from stoker_kube.encoding import apply_body
 from stoker_kube.errors import Expired
 from stoker_kube.lines import LineSplitter
 from stoker_kube.resources import Kind
@@ -19,7 +20,8 @@ PAGE_SIZE = "500"  # objects; kubectl's own, so that 5,000 pods are ten requests
 WATCH_SECONDS = (240, 360)  # spread, so that a thousand sidecars do not reconnect together
 # Seconds. With bookmarks the server says something about once a minute: a silence of this length is a dead connection.
 WATCH_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=30, sock_read=150)
-APPLY = "application/apply-patch+yaml"
+# With its charset: the official client would encode a dictionary for the bare type, and passes bytes on for this one.
+APPLY = "application/apply-patch+yaml; charset=utf-8"
 
 
 class KubeClient:
@@ -81,7 +83,7 @@ class KubeClient:
     async def apply(self, kind: Kind, body: Object, *, field_manager: str, subresource: str = "") -> Object:
         path = kind.path(namespace_of(body), body["metadata"]["name"], subresource)
         query = {"fieldManager": field_manager, "force": "true"}
-        return await self._transport.call(Request("PATCH", path, query, typed(kind, body), APPLY))
+        return await self._transport.call(Request("PATCH", path, query, apply_body(typed(kind, body)), APPLY))
 
     async def patch(
         self,

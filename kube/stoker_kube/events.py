@@ -75,7 +75,7 @@ class EventRecorder:
 
     def event(self, ref: ObjectRef, type: EventLevel, reason: str, message: str) -> None:
         """Queue one event; never waits and never raises."""
-        text = message.encode()[:MESSAGE_LIMIT].decode(errors="ignore")
+        text = message.encode(errors="replace")[:MESSAGE_LIMIT].decode(errors="ignore")
         key = _Key(ref, type, str(reason), text)
         self._pending[key] = self._pending.get(key, 0) + 1
         if len(self._pending) > PENDING_LIMIT:

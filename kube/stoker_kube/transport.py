@@ -28,7 +28,7 @@ class Request:
     method: str
     path: str
     query: Mapping[str, str] = field(default_factory=dict)
-    body: PatchBody | None = None
+    body: PatchBody | bytes | None = None
     content_type: str = "application/json"
     timeout: aiohttp.ClientTimeout = REQUEST_TIMEOUT
 

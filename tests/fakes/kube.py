@@ -18,6 +18,7 @@ import jsonpatch
 
 from stoker_kube.api import MERGE, Listing, Object, PatchBody, PatchType, Propagation
 from stoker_kube.client import namespace_of, typed
+from stoker_kube.encoding import apply_body
 from stoker_kube.errors import AlreadyExists, Conflict, Expired, KubeError, NotFound
 from stoker_kube.resources import DATASETS, EVENTS, NODE_CACHES, NODES, PODS, SECRETS, TRAINING_JOBS, Kind
 from tests.fakes.selectors import matches_fields, matches_labels
@@ -49,6 +50,7 @@ class FakeKube:
         self._changed = asyncio.Event()
         self._connection = 0
         self._faults: list[tuple[str, Kind | None, KubeError]] = []
+        self._refused: dict[tuple[str, Kind], KubeError] = {}
         self.outage: KubeError | None = None
         self.requests: list[tuple[str, str]] = []  # (verb, plural), for tests that count requests
         self.subresource_answers: dict[tuple[str, str], Callable[[str, str, Object], Object]] = {}
@@ -58,6 +60,10 @@ class FakeKube:
     def fail_next(self, verb: str, kind: Kind | None, error: KubeError) -> None:
         """The next request of that verb (and kind) raises ``error``."""
         self._faults.append((verb, kind, error))
+
+    def refuse(self, verb: str, kind: Kind, error: KubeError) -> None:
+        """Every request of that verb and kind raises ``error`` from now on."""
+        self._refused[(verb, kind)] = error
 
     def break_connections(self) -> None:
         """End every watch, as a restarted server does."""
@@ -107,6 +113,7 @@ class FakeKube:
 
     async def apply(self, kind: Kind, body: Object, *, field_manager: str, subresource: str = "") -> Object:
         self._admit("patch", kind)
+        body = json.loads(apply_body(body))  # as it arrives
         name, namespace = body["metadata"]["name"], namespace_of(body)
         key = (namespace, name)
         owned = (kind, key, field_manager, subresource)
@@ -197,6 +204,8 @@ class FakeKube:
             if fault[0] == verb and fault[1] in (None, kind):
                 self._faults.remove(fault)
                 raise fault[2]
+        if kind is not None and (verb, kind) in self._refused:
+            raise self._refused[(verb, kind)]
         if self.outage is not None:
             raise self.outage
 

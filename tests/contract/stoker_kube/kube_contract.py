@@ -136,6 +136,15 @@ class KubeContract:
         ours = {"metadata": {"name": "a", "namespace": namespace}, "data": {"ours": "2"}}
         assert (await kube.apply(CONFIG_MAPS, ours, field_manager="us"))["data"] == {"theirs": "1", "ours": "2"}
 
+    async def test_apply_takes_characters_of_every_plane(self, kube: Kube, namespace: str) -> None:
+        text = "a\\ud83d \x7f\x80\x85\u2028\ufeff\uffff \U0001f600\U0001ffff\U0010ffff\n\t'\""
+        body = {"metadata": {"name": "a", "namespace": namespace}, "data": {"text": text}}
+        assert (await kube.apply(CONFIG_MAPS, body, field_manager="us"))["data"] == {"text": text}
+
+    async def test_apply_replaces_half_a_character(self, kube: Kube, namespace: str) -> None:
+        body = {"metadata": {"name": "a", "namespace": namespace}, "data": {"text": "a\ud83db"}}
+        assert (await kube.apply(CONFIG_MAPS, body, field_manager="us"))["data"] == {"text": "a\ufffdb"}
+
     async def test_a_deleted_object_is_gone(self, kube: Kube, namespace: str) -> None:
         await kube.create(CONFIG_MAPS, config_map("a"), namespace)
         await kube.delete(CONFIG_MAPS, "a", namespace)

@@ -74,3 +74,10 @@ async def test_a_long_message_is_cut_to_what_the_server_takes() -> None:
     message = (await written(kube, recorder))[0]["message"]
     assert isinstance(message, str)
     assert len(message.encode()) <= 1024
+
+
+async def test_half_a_character_in_a_message_is_no_error() -> None:
+    kube = FakeKube()
+    recorder = EventRecorder(kube, "stoker")
+    recorder.event(POD, "Normal", "Released", "a\ud83db")
+    assert [event["message"] for event in await written(kube, recorder)] == ["a?b"]
