@@ -26,8 +26,8 @@ def _ignore(key: str, old: object, new: object) -> None:
 class Informer(Generic[T]):
     """Holds ``transform(object)`` for every object of a watch; an object whose view is None is treated as absent.
 
-    ``on_change(key, old, new)`` is called after the mirror changed, only when the view did. A transform that raises
-    ValueError (pydantic's ValidationError is one) makes that one object absent, and is logged.
+    ``on_change(key, old, new)`` is called after the mirror changed, only when the view did. A transform that raises makes
+    that one object absent, and is logged.
     """
 
     def __init__(
@@ -78,6 +78,6 @@ class Informer(Generic[T]):
     def _view(self, key: str, item: Object) -> T | None:
         try:
             return self._transform(item)
-        except ValueError as error:
-            _log.error("%s %s cannot be read and is left out: %s", item.get("kind", "Object"), key, error)
+        except Exception as error:  # noqa: BLE001 -- the boundary of an object: one must not end the watch of all
+            _log.error("%s %s cannot be read and is left out: %r", item.get("kind", "Object"), key, error)
             return None

@@ -19,6 +19,7 @@ from stoker_operator.handlers.volumes import VolumeKeeper
 from stoker_operator.informers import Informers
 from stoker_operator.kube import FIELD_MANAGER, Writer
 from stoker_operator.loop import Reconcile, ReconcileLoop
+from stoker_operator.retries import Retries
 from stoker_operator.state import ClusterState, Table
 
 PASS_INTERVAL = 0.25  # seconds between passes of a loop: bursts become one pass, people do not notice it
@@ -52,9 +53,10 @@ class Leader:
 
     def _wire_datasets(self, kube: Kube, sidecar: SidecarIdentity, clock: Callable[[], float]) -> None:
         writer = Writer(kube)
-        volumes = VolumeKeeper(writer)
-        roles = RoleKeeper(writer, sidecar)
-        reconciler = DatasetReconciler(self.state, writer, self._events, volumes, roles, clock)
+        retries = Retries("datasets")
+        volumes = VolumeKeeper(writer, retries)
+        roles = RoleKeeper(writer, sidecar, retries)
+        reconciler = DatasetReconciler(self.state, writer, self._events, volumes, roles, retries, clock)
         loop = self._loop("datasets", reconciler.reconcile)
         self.state.listen(_DATASET_INPUTS, _waker(loop))
         self.state.listen_wanted(loop.wake)

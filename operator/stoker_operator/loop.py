@@ -39,8 +39,9 @@ class ReconcileLoop:
             try:
                 again = await self._timed_pass()
                 retry = FIRST_RETRY
-            except KubeError as error:
-                log.warning("%s pass failed, trying again in %.1f s: %s", self._name, retry, error)
+            except Exception as error:
+                unexpected = None if isinstance(error, KubeError) else error
+                log.warning("%s pass failed, trying again in %.1f s: %s", self._name, retry, error, exc_info=unexpected)
                 metrics.RECONCILE_ERRORS.labels(self._name).inc()
                 self._awake.set()
                 await asyncio.sleep(retry)

@@ -10,6 +10,8 @@ from stoker_api.dataset import SchedulingMode
 from stoker_api.meta import DNS_LABEL_PATTERN, DNS_SUBDOMAIN_PATTERN, parse_duration
 
 _EXAMPLE = f'write for example {names.ANNOTATION_DATASETS}: "imagenet:/data, team-b/coco:/coco"'
+MOST_DATASETS = 20  # of one pod; a TrainingJob's own bound. Paths are compared in pairs, and each is a volume
+MOST_CHARACTERS = 32_768  # of the annotation: room for 20 of the longest names with the longest paths of a TrainingJob
 _KEY = re.compile(rf"(?:(?P<namespace>{DNS_LABEL_PATTERN[1:-1]})/)?(?P<name>{DNS_SUBDOMAIN_PATTERN[1:-1]})")
 
 
@@ -65,8 +67,19 @@ def parse_pod(annotations: Mapping[str, str], namespace: str) -> PodRequest | Re
 
 def parse_datasets(text: str, namespace: str) -> tuple[DatasetRequest, ...] | Refusal:
     """``"imagenet:/data, team-b/coco:/coco"`` -> requests; a name without namespace is one of ``namespace``."""
+    if len(text) > MOST_CHARACTERS:
+        return Refusal(
+            f"the annotation {names.ANNOTATION_DATASETS} is {len(text)} characters long, and {MOST_CHARACTERS} are allowed: "
+            "name fewer Datasets, or shorten their paths"
+        )
+    pieces = list(filter(None, (part.strip() for part in text.split(","))))
+    if len(pieces) > MOST_DATASETS:
+        return Refusal(
+            f"the annotation {names.ANNOTATION_DATASETS} names {len(pieces)} Datasets, and {MOST_DATASETS} are allowed: "
+            "put data that is used together into one Dataset"
+        )
     requests: list[DatasetRequest] = []
-    for piece in filter(None, (part.strip() for part in text.split(","))):
+    for piece in pieces:
         request = _parse_piece(piece, namespace)
         if isinstance(request, Refusal):
             return request

@@ -7,6 +7,7 @@ from typing import Literal
 from stoker_api.meta import Condition
 from stoker_api.names import ConditionType, Reason
 
+MOST_MESSAGE = 32_768  # characters of a condition's message, by the API's convention
 Status = Literal["True", "False", "Unknown"]
 
 
@@ -18,6 +19,11 @@ def format_time(seconds: float) -> str:
 def find(conditions: Iterable[Condition], kind: ConditionType) -> Condition | None:
     """The condition of that type."""
     return next((condition for condition in conditions if condition.type == kind), None)
+
+
+def _shortened(message: str) -> str:
+    """What the API server takes: others' words, such as an object store's, may be of any length."""
+    return message if len(message) <= MOST_MESSAGE else f"{message[: MOST_MESSAGE - 1]}…"
 
 
 class ConditionSet:
@@ -38,7 +44,7 @@ class ConditionSet:
             type=str(kind),
             status=word,
             reason=str(reason),
-            message=message,
+            message=_shortened(message),
             observed_generation=self._generation,
             last_transition_time=since,
         )

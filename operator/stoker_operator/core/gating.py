@@ -80,6 +80,7 @@ class _Pass:
         self._index = WarmthIndex(view.node_caches)
         self._candidates = Candidates(view.nodes)
         self._free = FreeCapacity(view.nodes, view.pods.values())
+        self._unreadable: set[str] = set()
         self._warmth: dict[tuple[str, str], Warmth] = {}
         self._readable_memo: dict[_Alike, list[str]] = {}
         self._ranked_memo: dict[_Alike, list[str]] = {}
@@ -87,10 +88,19 @@ class _Pass:
         self._options_memo: dict[_Sized, list[str]] = {}
 
     def run(self, groups: Iterable[Group]) -> Outcome:
-        decisions = [one for group in groups for one in self._group(group)]
+        decisions = [one for group in groups for one in self._decided(group)]
         holds = tuple(one for one in decisions if isinstance(one, Hold))
         releases = tuple(one for one in decisions if isinstance(one, Release))
-        return Outcome(holds, releases, self._wanted(hold.pod for hold in holds))
+        return Outcome(holds, releases, self._wanted(one.pod for one in holds if one.pod.key not in self._unreadable))
+
+    def _decided(self, group: Group) -> Sequence[Hold | Release]:
+        """The decisions on a group, which stays held when they cannot be made: the others' turn must come."""
+        try:
+            return self._group(group)
+        except Exception as error:  # noqa: BLE001 -- the boundary of a group
+            self._unreadable.update(pod.key for pod in group.pods)
+            sentence = f"what it waits for cannot be worked out, please report this: {error!r}"
+            return [Hold(pod, explain.unmet(Reason.INTERNAL_ERROR, sentence)) for pod in group.pods]
 
     def _group(self, group: Group) -> Sequence[Hold | Release]:
         if group.present < group.size:

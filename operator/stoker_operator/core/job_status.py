@@ -39,6 +39,14 @@ def rollup(training: TrainingJob, facts: JobFacts, now: float) -> TrainingJobSta
     )
 
 
+def troubled_status(training: TrainingJob, sentence: str, now: float) -> TrainingJobStatus:
+    """The status of one that cannot be reconciled: what it was, with Accepted=False."""
+    conditions = ConditionSet(training.status.conditions, training.metadata.generation, now)
+    conditions.set(ConditionType.ACCEPTED, False, Reason.INTERNAL_ERROR, sentence)
+    rest = tuple(one for one in training.status.conditions if one.type != ConditionType.ACCEPTED)
+    return training.status.model_copy(update={"conditions": conditions.result() + rest})
+
+
 def expires_at(training: TrainingJob, status: TrainingJobStatus) -> float | None:
     """Seconds since the epoch when a finished TrainingJob's time to live is over; None when it is kept."""
     ttl = training.spec.ttl_seconds_after_finished

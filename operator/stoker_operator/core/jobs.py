@@ -11,6 +11,7 @@ from stoker_api.dataset import Dataset
 from stoker_api.names import Reason
 from stoker_api.trainingjob import JobPhase, TrainingJob
 from stoker_operator.core.annotations import DatasetRequest, format_datasets
+from stoker_operator.core.pod_template import CONTAINER_LISTS, template_problem
 from stoker_operator.core.rendezvous import environment, merge
 from stoker_operator.core.wishes import Unmet, find_missing
 
@@ -84,7 +85,7 @@ def make_service(training: TrainingJob) -> dict[str, Any]:
 
 
 def make_job(training: TrainingJob) -> dict[str, Any]:
-    """The Indexed Job, one completion a worker."""
+    """The Indexed Job, one completion a worker. The template must have passed ``template_problem``."""
     spec = _job_spec(training)
     metadata = _metadata(training) | {"annotations": {names.ANNOTATION_TEMPLATE_HASH: _hash(spec)}}
     body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata}
@@ -100,7 +101,7 @@ def worker_hosts(training: TrainingJob) -> list[str]:
 def _step_of_living(training: TrainingJob, job: Raw, queued: bool) -> Step:
     suspended = bool(job["spec"].get("suspend"))
     hashed = (job["metadata"].get("annotations") or {}).get(names.ANNOTATION_TEMPLATE_HASH)
-    changed = hashed != _hash(_job_spec(training))
+    changed = template_problem(training) is None and hashed != _hash(_job_spec(training))
     if changed and (suspended or training.spec.suspend):
         return Step.DELETE  # most of a Job cannot be changed; the next pass makes it anew
     if training.spec.suspend and queued:
@@ -154,8 +155,8 @@ def _template(training: TrainingJob) -> dict[str, Any]:
     spec.setdefault("restartPolicy", _RESTART_POLICY)
     spec["subdomain"] = training.metadata.name
     variables = environment(training.spec.framework, worker_hosts(training))
-    for field in ("initContainers", "containers"):
-        if field in spec:
+    for field in CONTAINER_LISTS:
+        if spec.get(field):
             spec[field] = [one | {"env": merge(variables, one.get("env") or ())} for one in spec[field]]
     return {"metadata": metadata, "spec": spec}
 

@@ -10,6 +10,8 @@ from stoker_operator.core.annotations import PodRequest, Refusal, parse_pod
 from stoker_operator.core.catalog import CatalogEntry, effective_max_wait, effective_mode
 from stoker_operator.core.views import PodView
 
+LONGEST_WAIT = 10 * 365 * 86400.0  # seconds; a longer one means "for ever", and a calendar could not show its end
+
 
 @dataclass(frozen=True)
 class Wish:
@@ -68,5 +70,5 @@ def _annotations(pod: PodView) -> dict[str, str]:
 def _wish(pod: PodView, request: PodRequest, datasets: Mapping[str, Dataset]) -> Wish:
     wanted = tuple(datasets[key] for key in request.keys)
     entries = [CatalogEntry.of(dataset) for dataset in wanted]
-    max_wait = effective_max_wait(request, entries)
+    max_wait = min(effective_max_wait(request, entries), LONGEST_WAIT)
     return Wish(wanted, effective_mode(request, entries), max_wait, pod.created + max_wait)

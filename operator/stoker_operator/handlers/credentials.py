@@ -1,11 +1,13 @@
 """Keeps the Roles by which sidecars read the credentials that Datasets name."""
 
 from collections.abc import Collection
+from functools import partial
 from typing import Any, Final
 
 from stoker_api.dataset import Dataset
 from stoker_operator.core.credentials_rbac import SidecarIdentity, rules_by_namespace
 from stoker_operator.kube import Writer
+from stoker_operator.retries import Retries
 
 Rules = tuple[dict[str, Any], ...]
 
@@ -13,17 +15,22 @@ Rules = tuple[dict[str, Any], ...]
 class RoleKeeper:
     """Remembers what it wrote; after a start it writes each namespace with Datasets once."""
 
-    def __init__(self, writer: Writer, sidecar: SidecarIdentity) -> None:
+    def __init__(self, writer: Writer, sidecar: SidecarIdentity, retries: Retries) -> None:
         self._writer: Final = writer
+        self._retries: Final = retries
         self._sidecar: Final = sidecar
         self._written: Final[dict[str, Rules]] = {}
 
-    async def ensure(self, datasets: Collection[Dataset]) -> None:
-        """Write the namespaces whose rules changed. Raises KubeError."""
+    async def ensure(self, datasets: Collection[Dataset], now: float) -> None:
+        """Write the namespaces whose rules changed; one that cannot be written is tried again later."""
         wished = rules_by_namespace(datasets)
         namespaces = {dataset.metadata.namespace for dataset in datasets} | self._written.keys()
         for namespace in sorted(namespaces):
             rules = wished.get(namespace, ())
             if self._written.get(namespace) != rules:
-                await self._writer.credentials_role(namespace, rules, self._sidecar)
-                self._written[namespace] = rules
+                write = partial(self._write, namespace, rules)
+                await self._retries.attempt(f"Role of namespace {namespace}", now, write)
+
+    async def _write(self, namespace: str, rules: Rules) -> None:
+        await self._writer.credentials_role(namespace, rules, self._sidecar)
+        self._written[namespace] = rules

@@ -12,6 +12,7 @@ from stoker_kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotF
 from stoker_kube.resources import JOBS, SERVICES, Kind
 from stoker_operator import metrics
 from stoker_operator.core.jobs import Step, is_owned, make_job, make_service
+from stoker_operator.core.pod_template import template_problem
 from stoker_operator.core.wishes import Unmet
 from stoker_operator.state import ClusterState, Table
 
@@ -65,6 +66,9 @@ class JobChildren:
 
     async def _create(self, training: TrainingJob) -> None:
         if self.retry_in(training):
+            return
+        if problem := template_problem(training):
+            self._fail(training, problem)
             return
         try:
             await self._ensure(SERVICES, make_service(training), training)

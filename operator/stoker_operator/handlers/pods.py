@@ -11,7 +11,7 @@ from stoker_api.names import Reason
 from stoker_api.release import Release as ReleaseRecord
 from stoker_api.release import ReleaseNode
 from stoker_kube.api import JSON, Kube, Object
-from stoker_kube.errors import Conflict, Invalid, NotFound
+from stoker_kube.errors import Conflict, KubeError, NotFound
 from stoker_kube.events import EventLevel, EventRecorder, ObjectRef
 from stoker_kube.resources import PODS
 from stoker_operator import metrics
@@ -65,7 +65,9 @@ class PodGate:
             await self._patch(pod, release_patch(release, now))
         except (NotFound, Conflict):
             return None  # it is gone, or changed: the watch brings what there is to know
-        except Invalid as error:
+        except KubeError as error:
+            if error.temporary:
+                raise
             log.warning("pod %s could not be released, trying again: %s", pod.key, error)
             return _RETRY
         log.info("released pod %s: %s", pod.key, release.sentence)
@@ -82,6 +84,10 @@ class PodGate:
                 await self._patch(hold.pod, body)
             except (NotFound, Conflict) as error:
                 log.debug("pod %s changed while its reason was written: %s", hold.pod.key, error)
+            except KubeError as error:
+                if error.temporary:
+                    raise
+                log.warning("the reason why pod %s waits could not be written: %s", hold.pod.key, error)
         return notice.again
 
     async def _patch(self, pod: PodView, body: Object | list[Object]) -> None:

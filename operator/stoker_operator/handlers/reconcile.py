@@ -1,14 +1,17 @@
 """The level-triggered pass over all Datasets: look at the mirror, decide, write the differences."""
 
 import asyncio
+import hashlib
+import json
 import logging
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from typing import Final, NamedTuple
 
 from stoker_api import names
 from stoker_api.dataset import Dataset, DatasetStatus, Phase
-from stoker_kube.errors import Conflict, KubeError
+from stoker_kube.errors import Conflict
 from stoker_kube.events import EventRecorder, ObjectRef
 from stoker_operator import metrics
 from stoker_operator.core.decide import Decision, decide
@@ -19,12 +22,20 @@ from stoker_operator.core.views import ClusterView, InvalidDataset
 from stoker_operator.handlers.credentials import RoleKeeper
 from stoker_operator.handlers.volumes import VolumeKeeper
 from stoker_operator.kube import Writer
+from stoker_operator.retries import Retries
 from stoker_operator.state import ClusterState, Table
 
 log = logging.getLogger(__name__)
 
 FIGURES_EVERY = 2.0  # seconds between writes of a Dataset's status when only figures moved: what an eye can follow
 PARALLEL_WRITES = 8  # requests under way at once: fills a round trip of a few ms without crowding the API server
+
+
+class _Write(NamedTuple):
+    """One write of a pass. ``key`` names its object, for the back-off and the log."""
+
+    key: str
+    act: Callable[[], Awaitable[None]]
 
 
 class DatasetReconciler:
@@ -37,6 +48,7 @@ class DatasetReconciler:
         events: EventRecorder,
         volumes: VolumeKeeper,
         roles: RoleKeeper,
+        retries: Retries,
         clock: Callable[[], float],
     ) -> None:
         self._state: Final = state
@@ -44,29 +56,40 @@ class DatasetReconciler:
         self._events: Final = events
         self._volumes: Final = volumes
         self._roles: Final = roles
+        self._retries: Final = retries
         self._clock: Final = clock
         self._written_at: Final[dict[str, float]] = {}
         self._passed = asyncio.Event()
 
     async def reconcile(self) -> float | None:
-        """One pass. Raises the first KubeError, after everything else was tried."""
-        now = self._clock()
+        """One pass. An object that cannot be written is tried again later and stops no other."""
+        try:
+            return await self._pass(self._clock())
+        finally:
+            # Also after a pass that failed: whoever waits looks at the mirror again.
+            self._passed.set()
+            self._passed = asyncio.Event()
+
+    async def _pass(self, now: float) -> float | None:
         view = self._state.snapshot()
         decision = decide(view, self._state.wanted, now)
         _measure(view)
         # Rights first: a node that is told of a Dataset asks for its Secret at once.
-        await self._roles.ensure(tuple(view.datasets.values()))
-        await _all(self._write_node_cache(write) for write in decision.node_caches)
+        await self._roles.ensure(tuple(view.datasets.values()), now)
+        await self._all(map(self._cache_write, decision.node_caches), now)
         await self._volumes.ensure(view.datasets.values(), now)
         due = await self._write_statuses(decision, now)
-        self._passed.set()
-        self._passed = asyncio.Event()
-        times = [time for time in (decision.look_again, due) if time is not None]
+        times = [time for time in (decision.look_again, due, self._retries.next_due(now)) if time is not None]
         return max(0.0, min(times) - now) if times else None
 
     async def next_pass(self) -> None:
-        """Until the next pass has written all that it decided."""
+        """Until the next pass is over."""
         await self._passed.wait()
+
+    def _cache_write(self, write: NodeCacheWrite) -> _Write:
+        # What it should say is part of the key: a plan that changed is written at once, whatever became of the last one.
+        plan = hashlib.sha256(json.dumps(write.spec.wire(), sort_keys=True).encode()).hexdigest()[:8]
+        return _Write(f"NodeCache {write.node.name} (plan {plan})", partial(self._write_node_cache, write))
 
     async def _write_node_cache(self, write: NodeCacheWrite) -> None:
         cache = await self._writer.node_cache(write)
@@ -74,22 +97,33 @@ class DatasetReconciler:
 
     async def _write_statuses(self, decision: Decision, now: float) -> float | None:
         """Write the statuses that differ; gives the time at which the earliest postponed one is due."""
-        writes, postponed = [], []
-        for key, plan in decision.plans.items():
-            status = decision.status(key, self._volumes.note(plan.dataset), now)
-            due = self._due(key, plan.dataset.status, status, now)
-            if status != plan.dataset.status and due <= now:
-                writes.append(self._write_status(plan.dataset, status, now))
-            elif status != plan.dataset.status:
-                postponed.append(due)
-        writes += [self._write_invalid(key, invalid, now) for key, invalid in decision.view.invalid_datasets.items()]
-        await _all(writes)
+        postponed: list[float] = []
+        writes = [
+            _Write(f"status of Dataset {key}", partial(self._write_status, decision, key, now, postponed))
+            for key in decision.plans
+        ]
+        writes += [
+            _Write(f"status of Dataset {key}", partial(self._write_invalid, key, invalid, now))
+            for key, invalid in decision.view.invalid_datasets.items()
+        ]
+        await self._all(writes, now)
         return min(postponed, default=None)
+
+    async def _write_status(self, decision: Decision, key: str, now: float, postponed: list[float]) -> None:
+        dataset = decision.plans[key].dataset
+        status = decision.status(key, self._volumes.note(dataset), now)
+        if status == dataset.status:
+            return
+        due = self._due(key, dataset.status, status, now)
+        if due > now:
+            postponed.append(due)
+        else:
+            await self._replace_status(dataset, status, now)
 
     def _due(self, key: str, old: DatasetStatus, new: DatasetStatus, now: float) -> float:
         return now if urgent(old, new) else self._written_at.get(key, 0.0) + FIGURES_EVERY
 
-    async def _write_status(self, dataset: Dataset, status: DatasetStatus, now: float) -> None:
+    async def _replace_status(self, dataset: Dataset, status: DatasetStatus, now: float) -> None:
         try:
             written = await self._writer.dataset_status(dataset.key, dataset.metadata.uid, status)
         except Conflict:
@@ -109,6 +143,16 @@ class DatasetReconciler:
             await self._writer.dataset_status(key, invalid.uid, status)
             self._announce(dataset_ref(invalid.namespace, invalid.name, invalid.uid), invalid.status, status)
 
+    async def _all(self, writes: Iterable[_Write], now: float) -> None:
+        """Run all writes, a few at once; one that fails stops no other."""
+        slots = asyncio.Semaphore(PARALLEL_WRITES)
+
+        async def one(write: _Write) -> None:
+            async with slots:
+                await self._retries.attempt(write.key, now, write.act)
+
+        await asyncio.gather(*map(one, writes))
+
     def _announce(self, ref: ObjectRef, old: DatasetStatus, new: DatasetStatus) -> None:
         for one in announcements(old, new):
             self._events.event(ref, one.type, one.reason, one.message)
@@ -117,25 +161,6 @@ class DatasetReconciler:
 def dataset_ref(namespace: str, name: str, uid: str) -> ObjectRef:
     """What an event about a Dataset points to."""
     return ObjectRef(names.API_VERSION, Dataset.KIND, name, namespace, uid)
-
-
-async def _all(writes: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Run all writes, a few at once; one that fails stops no other. Raises the first error at the end."""
-    slots = asyncio.Semaphore(PARALLEL_WRITES)
-
-    async def one(write: Coroutine[Any, Any, None]) -> KubeError | None:
-        async with slots:
-            try:
-                await write
-            except KubeError as error:
-                return error
-        return None
-
-    failed = [error for error in await asyncio.gather(*map(one, writes)) if error]
-    for error in failed[1:]:
-        log.warning("a write failed: %s", error)
-    if failed:
-        raise failed[0]
 
 
 def _measure(view: ClusterView) -> None:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import kopf
@@ -15,12 +16,13 @@ from stoker_kube.events import EventRecorder, ObjectRef
 from stoker_kube.resources import TRAINING_JOBS
 from stoker_operator import metrics
 from stoker_operator.core.job_facts import gather, own_job, pods_by_job
-from stoker_operator.core.job_status import expires_at, rollup
+from stoker_operator.core.job_status import expires_at, rollup, troubled_status
 from stoker_operator.core.job_transitions import announcements
 from stoker_operator.core.jobs import Step, missing_dataset, next_step
 from stoker_operator.core.views import ClusterView, PodView
 from stoker_operator.core.warmth import WarmthIndex
 from stoker_operator.handlers.job_children import JobChildren
+from stoker_operator.retries import Retries
 from stoker_operator.state import ClusterState, Table
 
 log = logging.getLogger(__name__)
@@ -50,25 +52,29 @@ class TrainingJobReconciler:
         self._events: Final = events
         self._clock: Final = clock
         self._children: Final = JobChildren(kube, state, clock)
+        self._retries: Final = Retries("trainingjobs")
 
     async def reconcile(self) -> float | None:
-        """One pass; gives the seconds after which time alone calls for another. Raises the last KubeError at the end."""
+        """One pass; gives the seconds after which time alone calls for another."""
         view = self._state.snapshot()
         self._children.forget({training.metadata.uid for training in view.training_jobs.values()})
         pods, index = pods_by_job(view), WarmthIndex(view.node_caches)
+        now = self._clock()
         again: list[float] = []
-        failed: KubeError | None = None
+
+        async def one(training: TrainingJob) -> None:
+            due = await self._one(training, view, pods.get(training.key, []), index)
+            again.extend([] if due is None else [due])
+
         for training in view.training_jobs.values():
-            try:
-                due = await self._one(training, view, pods.get(training.key, []), index)
-            except KubeError as error:  # one TrainingJob must not keep the others from their turn
-                log.warning("TrainingJob %s: %s", training.key, error)
-                failed = error
-            else:
-                again += [] if due is None else [due]
-        if failed is not None:
-            raise failed
-        return min(again, default=None)
+            key = f"TrainingJob {training.key} of generation {training.metadata.generation}"
+            error = await self._retries.attempt(key, now, partial(one, training))
+            if error is not None and not isinstance(error, KubeError):
+                sentence = f"it cannot be worked out what to do, please report this: {error!r}"
+                status = troubled_status(training, sentence, now)
+                await self._retries.attempt(f"status of {key}", now, partial(self._write, training, status))
+        due = self._retries.next_due(now)
+        return min([*again, *([] if due is None else [due - now])], default=None)
 
     async def _one(
         self, training: TrainingJob, view: ClusterView, pods: list[PodView], index: WarmthIndex

@@ -2,12 +2,15 @@
 
 import logging
 from collections.abc import Iterable
+from functools import partial
 from typing import Final
 
 from stoker_api.dataset import Dataset
+from stoker_kube.errors import KubeError
 from stoker_kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from stoker_operator.core.volumes import is_ours, volume_name
 from stoker_operator.kube import Writer
+from stoker_operator.retries import Retries
 
 log = logging.getLogger(__name__)
 
@@ -20,8 +23,9 @@ _RELEASED = ("Released", "Failed")  # phases in which a PersistentVolume never b
 class VolumeKeeper:
     """Remembers when each Dataset was looked at last, so that a pass costs nothing for those that are fine."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: Writer, retries: Retries) -> None:
         self._writer: Final = writer
+        self._retries: Final = retries
         self._next: Final[dict[str, float]] = {}  # uid -> seconds since the epoch
         self._notes: Final[dict[str, str]] = {}  # uid -> sentence
 
@@ -30,15 +34,20 @@ class VolumeKeeper:
         return self._notes.get(dataset.metadata.uid, "")
 
     async def ensure(self, datasets: Iterable[Dataset], now: float) -> None:
-        """Make what is missing. Raises KubeError."""
+        """Make what is missing; what cannot be made is noted and tried again later."""
         alive = {d.metadata.uid: d for d in datasets if not d.metadata.deletion_timestamp}
         for uid in self._next.keys() - alive.keys():
             del self._next[uid]
             self._notes.pop(uid, None)
         for uid, dataset in alive.items():
             if self._next.get(uid, 0.0) <= now:
-                await self._ensure_one(dataset)
-                self._next[uid] = now + (RECHECK_TAKEN if self._notes.get(uid) else RECHECK)
+                look = partial(self._ensure_one, dataset, now)
+                error = await self._retries.attempt(f"volume of Dataset {dataset.key}", now, look)
+                if isinstance(error, KubeError) and not error.temporary:
+                    self._notes[uid] = (
+                        f"its PersistentVolumeClaim could not be made: {error.message}; "
+                        "mount the Dataset by annotation, or put that right"
+                    )
 
     async def remove(self, namespace: str, name: str) -> None:
         """Delete the claim and the volume, if they are ours. Raises KubeError."""
@@ -50,17 +59,18 @@ class VolumeKeeper:
             if found and is_ours(found):
                 await self._writer.delete(kind, its_name, where, found["metadata"]["uid"])
 
-    async def _ensure_one(self, dataset: Dataset) -> None:
+    async def _ensure_one(self, dataset: Dataset, now: float) -> None:
         uid = dataset.metadata.uid
-        self._notes.pop(uid, None)
-        if not await self._claim_is_free(dataset):
+        if await self._claim_is_free(dataset):
+            await self._ensure_volume(dataset)
+            await self._writer.create_claim(dataset)
+            self._notes.pop(uid, None)
+        else:
             self._notes[uid] = (
                 f"PersistentVolumeClaim {dataset.metadata.name} exists and is not Stoker's, so none was made: "
                 "mount the Dataset by annotation, or rename the claim"
             )
-            return
-        await self._ensure_volume(dataset)
-        await self._writer.create_claim(dataset)
+        self._next[uid] = now + (RECHECK_TAKEN if self._notes.get(uid) else RECHECK)
 
     async def _claim_is_free(self, dataset: Dataset) -> bool:
         claim = await self._writer.find(PERSISTENT_VOLUME_CLAIMS, dataset.metadata.name, dataset.metadata.namespace)

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from stoker_api import names
 from stoker_api.dataset import SchedulingMode
 from stoker_operator.core.annotations import (
+    MOST_CHARACTERS,
+    MOST_DATASETS,
     DatasetRequest,
     PodRequest,
     Refusal,
@@ -85,6 +87,20 @@ def test_a_wrong_refinement_is_refused_with_its_value(annotation: str, value: st
     assert isinstance(result, Refusal)
     assert annotation in result.sentence
     assert value in result.sentence
+
+
+def test_as_many_datasets_as_are_allowed_are_taken_and_one_more_is_refused() -> None:
+    pieces = [f"a:/{index}" for index in range(MOST_DATASETS)]
+    assert not isinstance(parse_datasets(",".join(pieces), "vision"), Refusal)
+    result = parse_datasets(",".join([*pieces, "a:/more"]), "vision")
+    assert isinstance(result, Refusal)
+    assert "names 21 Datasets, and 20 are allowed" in result.sentence
+
+
+def test_an_annotation_that_is_too_long_is_refused_unread() -> None:
+    result = parse_datasets("," * (MOST_CHARACTERS + 1), "vision")
+    assert isinstance(result, Refusal)
+    assert "32769 characters long" in result.sentence
 
 
 LABELS = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,8}[a-z0-9])?", fullmatch=True)

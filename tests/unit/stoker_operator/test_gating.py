@@ -309,3 +309,17 @@ def test_no_prefer_pod_is_held_past_max_wait_unless_its_gang_is_incomplete(view:
     if view.datasets["vision/imagenet"].spec.scheduling.mode is SchedulingMode.PREFER:
         for hold in decide(view, LATE).holds:
             assert hold.why.reason is Reason.WAITING_FOR_GANG
+
+
+@pytest.mark.parametrize("wait", ["99999999h", "9" * 400 + "h"])
+def test_a_wait_without_end_holds_the_pod_and_says_so(wait: str) -> None:
+    pod = held(max_wait=wait)
+    hold = only_hold(decide(cluster(dataset(), node("a"), pod), NOW))
+    assert "waiting for vision/imagenet" in hold.why.sentence
+
+
+def test_a_pod_that_cannot_be_worked_out_is_held_with_a_reason_and_stops_no_other() -> None:
+    odd = held("odd", affinity="no affinity")
+    outcome = decide(cluster(dataset(), holding("a"), node("a"), odd, held("good")), NOW)
+    assert [one.pod.name for one in outcome.releases] == ["good"]
+    assert only_hold(Outcome(holds=outcome.holds)).why.reason is Reason.INTERNAL_ERROR

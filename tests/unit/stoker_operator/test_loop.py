@@ -10,11 +10,14 @@ from stoker_operator import loop as loops
 from stoker_operator.loop import ReconcileLoop
 from tests.support.waiting import eventually
 
+DOWN = Unavailable(503, "Down", "the API server is down")
+
 
 class Passes:
     """Counts passes; gives what it is told to."""
 
-    def __init__(self, again: float | None = None, failures: int = 0) -> None:
+    def __init__(self, again: float | None = None, failures: int = 0, error: Exception = DOWN) -> None:
+        self._error = error
         self.count = 0
         self._again = again
         self._failures = failures
@@ -22,7 +25,7 @@ class Passes:
     async def __call__(self) -> float | None:
         self.count += 1
         if self.count <= self._failures:
-            raise Unavailable(503, "Down", "the API server is down")
+            raise self._error
         return self._again
 
 
@@ -48,9 +51,10 @@ async def test_it_passes_again_when_the_time_that_a_pass_gave_is_over() -> None:
     task.cancel()
 
 
-async def test_a_pass_that_failed_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [DOWN, AttributeError("a bug")], ids=["outage", "bug"])
+async def test_a_pass_that_failed_is_tried_again(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     monkeypatch.setattr(loops, "FIRST_RETRY", 0.001)
-    passes = Passes(failures=2)
+    passes = Passes(failures=2, error=error)
     _, task = await running(passes)
     await eventually(lambda: passes.count == 3)
     task.cancel()

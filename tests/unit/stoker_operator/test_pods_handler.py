@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from stoker_api import names
-from stoker_kube.errors import Invalid, Unavailable
+from stoker_kube.errors import Forbidden, Invalid, Unavailable
 from stoker_kube.events import EventRecorder, ObjectRef
 from stoker_kube.resources import PODS
 from stoker_operator.core.views import parse_pod
@@ -143,6 +143,13 @@ async def test_a_release_that_is_refused_is_tried_again_later(world: World) -> N
     await world.add_pod()
     world.warm()
     world.kube.fail_next("patch", PODS, Invalid(422, "Invalid", "no"))
+    assert await world.gate.reconcile() == 5.0
+
+
+async def test_a_pod_that_a_policy_protects_delays_no_other(world: World) -> None:
+    await world.add_pod()
+    world.warm()
+    world.kube.refuse("patch", PODS, Forbidden(403, "Forbidden", "a policy says no"))
     assert await world.gate.reconcile() == 5.0
 
 

@@ -1,5 +1,6 @@
 """The pass over Datasets against the in-memory API server."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from stoker_operator.handlers.credentials import RoleKeeper
 from stoker_operator.handlers.reconcile import FIGURES_EVERY, DatasetReconciler
 from stoker_operator.handlers.volumes import VolumeKeeper
 from stoker_operator.kube import Writer
+from stoker_operator.retries import Retries
 from stoker_operator.state import ClusterState, Table
 from tests.fakes.kube import FakeKube
 from tests.unit.stoker_operator.builders import NOW, V1, make_node, report
@@ -49,9 +51,12 @@ class World:
         self.events = Recorded()
         self.now = NOW
         writer = Writer(self.kube)
-        self.volumes = VolumeKeeper(writer)
-        roles = RoleKeeper(writer, SidecarIdentity("stoker", "stoker-sidecar"))
-        self.reconciler = DatasetReconciler(self.state, writer, self.events, self.volumes, roles, lambda: self.now)
+        retries = Retries("datasets")
+        self.volumes = VolumeKeeper(writer, retries)
+        roles = RoleKeeper(writer, SidecarIdentity("stoker", "stoker-sidecar"), retries)
+        self.reconciler = DatasetReconciler(
+            self.state, writer, self.events, self.volumes, roles, retries, lambda: self.now
+        )
 
     def add_node(self, name: str) -> None:
         self.state.put(Table.NODES, name, make_node(name))
@@ -137,22 +142,55 @@ async def test_figures_are_written_every_two_seconds_at_most_and_transitions_at_
     assert ("Normal", Reason.WARM) in world.events.seen
 
 
-async def test_a_refused_write_stops_no_other_and_is_raised_at_the_end(world: World) -> None:
+async def test_a_refused_write_stops_no_other(world: World) -> None:
     world.add_node("b")
     await world.add_dataset()
     world.kube.fail_next("patch", NODE_CACHES, Forbidden(403, "Forbidden", "no"))
-    with pytest.raises(Forbidden):
-        await world.reconciler.reconcile()
-    assert len(world.kube.objects(NODE_CACHES)) == 1
-
-
-async def test_an_outage_is_raised_so_that_the_loop_tries_again(world: World) -> None:
-    await world.add_dataset()
-    world.kube.fail_next("patch", NODE_CACHES, Unavailable(503, "Down", "down"))
-    with pytest.raises(Unavailable):
-        await world.reconciler.reconcile()
     await world.reconciler.reconcile()
     assert len(world.kube.objects(NODE_CACHES)) == 1
+
+
+async def test_what_failed_is_tried_again_when_its_time_comes(world: World) -> None:
+    await world.add_dataset()
+    world.kube.fail_next("patch", NODE_CACHES, Unavailable(503, "Down", "down"))
+    world.now += await world.reconciler.reconcile() or 0.0
+    await world.reconciler.reconcile()
+    assert len(world.kube.objects(NODE_CACHES)) == 1
+
+
+async def test_a_namespace_that_takes_no_claim_delays_no_other(world: World) -> None:
+    world.kube.refuse("create", PERSISTENT_VOLUME_CLAIMS, Forbidden(403, "Forbidden", "exceeded quota: none"))
+    for name in ("imagenet", "coco"):
+        await world.add_dataset(name)
+    for _ in range(3):
+        await world.reconciler.reconcile()
+    assert "exceeded quota: none" in (await world.dataset()).status.conditions[0].message
+    assert (await world.dataset("coco")).status.listing_node == "a"
+    assert len((await world.cache()).spec.datasets) == 2
+
+
+async def test_a_namespace_that_takes_no_role_delays_no_other(world: World) -> None:
+    world.kube.refuse("patch", ROLES, Forbidden(403, "Forbidden", "the namespace is being terminated"))
+    await world.add_dataset(source={"uri": "s3://bucket/", "credentials": {"secretRef": {"name": "keys"}}})
+    await world.reconciler.reconcile()
+    await world.reconciler.reconcile()
+    assert (await world.dataset()).status.listing_node == "a"
+
+
+async def test_whoever_waits_for_a_pass_is_woken_by_one_that_failed(world: World) -> None:
+    waiting = asyncio.create_task(world.reconciler.next_pass())
+    await asyncio.sleep(0)
+    world.state.put(Table.DATASETS, "vision/odd", object())
+    with pytest.raises(AttributeError):
+        await world.reconciler.reconcile()
+    await asyncio.wait_for(waiting, timeout=1.0)
+
+
+async def test_a_dataset_with_an_emoji_is_written_like_any_other(world: World) -> None:
+    await world.add_dataset(source={"uri": "s3://bucket/\U0001f600/", "include": ["\U0001f600*"]})
+    await world.reconciler.reconcile()
+    await world.reconciler.reconcile()
+    assert (await world.cache()).spec.datasets[0].source.uri == "s3://bucket/\U0001f600/"
 
 
 async def test_a_dataset_that_does_not_parse_says_why(world: World) -> None:

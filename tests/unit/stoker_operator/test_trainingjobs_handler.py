@@ -180,6 +180,46 @@ async def test_one_that_fails_does_not_keep_the_others_from_their_turn(world: Wo
     raw = await world.kube.apply(TRAINING_JOBS, other, field_manager="user")
     world.state.put(Table.TRAINING_JOBS, "vision/aaa", TrainingJob.model_validate(raw))
     world.kube.fail_next("create", SERVICES, Unavailable(503, "ServiceUnavailable", "busy"))
-    with pytest.raises(Unavailable):
-        await world.run()
+    again = await world.run()
     assert len(world.kube.objects(JOBS)) == 1
+    assert again == 2.0
+
+
+ODD_TEMPLATES = {
+    "env that is a map": {"spec": {"containers": [{"name": "c", "image": "x", "env": {"A": "b"}}]}},
+    "env of nothing": {"spec": {"containers": [{"name": "c", "image": "x", "env": [None]}]}},
+    "env with a name that is a list": {"spec": {"containers": [{"name": "c", "env": [{"name": ["A"]}]}]}},
+    "labels that are a list": {"metadata": {"labels": ["x"]}, "spec": {"containers": [{"name": "c"}]}},
+    "annotations that are text": {"metadata": {"annotations": "x"}, "spec": {"containers": [{"name": "c"}]}},
+    "init containers that are a map": {"spec": {"containers": [{"name": "c"}], "initContainers": {"a": 1}}},
+    "an init container that is text": {"spec": {"containers": [{"name": "c"}], "initContainers": ["a"]}},
+}
+
+
+@pytest.mark.parametrize("template", ODD_TEMPLATES.values(), ids=ODD_TEMPLATES)
+async def test_a_template_of_another_shape_is_told_of(world: World, template: dict[str, Any]) -> None:
+    await world.apply(template=template)
+    await world.run()
+    accepted = next(one for one in (await world.training()).status.conditions if one.type == "Accepted")
+    assert (accepted.reason, "write for example" in accepted.message or "begin each" in accepted.message) == (
+        "InvalidSpec",
+        True,
+    )
+
+
+async def test_a_job_goes_on_when_its_template_is_spoilt(world: World) -> None:
+    await world.apply()
+    await world.run()
+    await world.apply(template=ODD_TEMPLATES["env that is a map"], suspend=True)
+    await world.run(passes=2)
+    assert (await world.job())["spec"]["suspend"] is True
+
+
+async def test_any_trouble_of_one_becomes_its_condition(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def odd(_: TrainingJob) -> None:
+        raise RecursionError("too deep")
+
+    monkeypatch.setattr("stoker_operator.handlers.job_children.make_service", odd)
+    await world.apply()
+    await world.run()
+    assert await world.reason(ConditionType.ACCEPTED) == "InternalError"

@@ -1,0 +1,51 @@
+"""Whether a TrainingJob's pod template has the shape of one, as far as the operator reads it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from stoker_api.names import Reason
+from stoker_api.trainingjob import TrainingJob
+from stoker_operator.core.wishes import Unmet
+
+CONTAINER_LISTS = ("initContainers", "containers")
+
+
+def template_problem(training: TrainingJob) -> Unmet | None:
+    """The first piece that cannot be read, and how to write it; None when there is none.
+
+    The CRD lets a pod template pass as it is, and the API server checks it only when the Job is made: what is read before
+    that is checked here.
+    """
+    sentence = next(_problems(training), None)
+    return Unmet(Reason.INVALID_SPEC, sentence) if sentence else None
+
+
+def _problems(training: TrainingJob) -> Iterator[str]:
+    metadata, extra = training.spec.template.metadata, training.spec.template.spec.model_extra or {}
+    for field in ("labels", "annotations"):
+        if not isinstance(metadata.get(field) or {}, Mapping):
+            yield f"spec.template.metadata.{field} must be a map: write for example {field}: {{team: vision}}"
+    yield from _container_problems("initContainers", extra.get("initContainers"))
+    yield from _container_problems("containers", training.spec.template.spec.containers)
+
+
+def _container_problems(field: str, containers: Any) -> Iterator[str]:
+    where = f"spec.template.spec.{field}"
+    if not _is_list(containers or ()):
+        yield f"{where} must be a list: begin each container with a dash"
+        return
+    for index, container in enumerate(containers or ()):
+        if not isinstance(container, Mapping):
+            yield f"{where}[{index}] must be a container: write for example {{name: main, image: python}}"
+        elif not _is_environment(container.get("env") or ()):
+            yield f"{where}[{index}].env must be a list of names and values: write for example env: [{{name: A, value: b}}]"
+
+
+def _is_environment(variables: Any) -> bool:
+    return _is_list(variables) and all(
+        isinstance(one, Mapping) and isinstance(one.get("name"), str) for one in variables
+    )
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
