@@ -9,8 +9,8 @@ from pathlib import Path
 from bench.errors import BenchError
 from bench.measure import wait_until
 from bench.server import BUCKET, REGION, S3Server
-from stoker_sidecar.core import mountinfo
-from stoker_sidecar.keep.syscalls import detach
+from stoker_sidecar.linux import mountinfo
+from stoker_sidecar.linux.syscalls import detach
 
 _START_SECONDS = 30.0
 _END_SECONDS = 10.0

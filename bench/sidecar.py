@@ -16,8 +16,8 @@ from typing import Any, Self
 
 from bench.errors import BenchError
 from bench.measure import tree, wait_until
-from stoker_sidecar.core import mountinfo
-from stoker_sidecar.keep.syscalls import detach
+from stoker_sidecar.linux import mountinfo
+from stoker_sidecar.linux.syscalls import detach
 
 _START_SECONDS = 30.0
 _REPLY_SECONDS = 60.0
@@ -44,7 +44,7 @@ class Switches:
         """How the keeper starts it."""
         options = [f"--ablate={name}" for name in self.ablate]
         options += [f"--read-through={self.read_through}"] if self.read_through else []
-        return [sys.executable, "-m", "stoker_sidecar.fetcher", *options]
+        return [sys.executable, "-m", "stoker_sidecar.fetcher.main", *options]
 
 
 class Sidecar:
@@ -55,14 +55,14 @@ class Sidecar:
         self.run_dir = folder / "run"
         self.cache_root = folder / "cache"
         self.mount_root = folder / "mnt"
-        self._agent = shlex.join([sys.executable, "-m", "stoker_sidecar.main", *agent_options])
+        self._agent = shlex.join([sys.executable, "-m", "stoker_sidecar.agent.main", *agent_options])
         self._switches = switches
         self._log = folder / "keeper.log"
         self._keeper: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
         self.folder.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "stoker_sidecar.keeper", "--run-dir", str(self.run_dir), "--run-as", ""]
+        command = [sys.executable, "-m", "stoker_sidecar.keeper.main", "--run-dir", str(self.run_dir), "--run-as", ""]
         command += ["--mount-root", str(self.mount_root), "--cache-root", str(self.cache_root)]
         command += ["--agent-command", self._agent]
         command += ["--fetcher-command", shlex.join(self._switches.fetcher_command)]

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-PROGRAM = "stoker_sidecar.standalone"
+PROGRAM = "stoker_sidecar.local"
 
 
 def become(command: str, arguments: Sequence[str]) -> NoReturn:

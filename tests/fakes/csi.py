@@ -5,9 +5,9 @@ from pathlib import Path
 
 from stoker_api.dataset import Source
 from stoker_api.nodecache import NodeDataset, NodeDatasetStatus
-from stoker_sidecar.core.mount_plan import Version
-from stoker_sidecar.core.publish import PublishRequest, VersionOnDisk
 from stoker_sidecar.errors import KeeperUnavailable, MountError
+from stoker_sidecar.volumes.core.mount_plan import Version
+from stoker_sidecar.volumes.core.publish import PublishRequest, VersionOnDisk
 
 UID = "8f2c"
 DIGEST = "d1" * 32

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from pathlib import Path
 
-from stoker_sidecar.core.protocol import (
+from stoker_sidecar.wire.fetcher_protocol import (
     Configure,
     Done,
     Progress,

@@ -11,9 +11,9 @@ from typing import Any
 
 from stoker_api.dataset import Source
 from stoker_api.nodecache import NodeDataset
-from stoker_sidecar.cache.layout import CachePaths, VersionPaths
-from stoker_sidecar.core.credentials import AmbientCredentials, Credentials
-from stoker_sidecar.core.protocol import (
+from stoker_sidecar.version.layout import CachePaths, VersionPaths
+from stoker_sidecar.wire.credentials import AmbientCredentials, Credentials
+from stoker_sidecar.wire.fetcher_protocol import (
     Configure,
     Done,
     Progress,
@@ -27,7 +27,7 @@ from stoker_sidecar.core.protocol import (
 from tests.support.keeper import SECONDS, Keeper, wait_until
 
 # What a keeper needs to run the real fetcher.
-FETCHER = shlex.join([sys.executable, "-m", "stoker_sidecar.fetcher"])
+FETCHER = shlex.join([sys.executable, "-m", "stoker_sidecar.fetcher.main"])
 
 
 @dataclass(frozen=True)

@@ -12,19 +12,19 @@ from typing import Any
 
 from stoker_api.dataset import Source
 from stoker_api.nodecache import NodeDatasetStatus, NodePhase
-from stoker_sidecar.cache.disk import space_of
-from stoker_sidecar.cache.manifest import Manifest
-from stoker_sidecar.cache.node import CacheNode, CacheSettings, Surroundings
-from stoker_sidecar.cache.pieces import PieceFetcher
-from stoker_sidecar.cache.scrub import ScrubSettings
-from stoker_sidecar.cache.transfer import InProcess
-from stoker_sidecar.core.backoff import Backoff
-from stoker_sidecar.core.credentials import AmbientCredentials, Credentials
-from stoker_sidecar.core.folders import FolderSpec
-from stoker_sidecar.core.protocol import Configure, Read, ReadDone
-from stoker_sidecar.core.spans import CHUNK
+from stoker_sidecar.fetcher.node import CacheNode, CacheSettings, Surroundings
+from stoker_sidecar.fetcher.scrub import ScrubSettings
+from stoker_sidecar.fetcher.space.disk import space_of
 from stoker_sidecar.store.base import ObjectStore
+from stoker_sidecar.store.core.backoff import Backoff
 from stoker_sidecar.store.memory import MemoryStore
+from stoker_sidecar.version.manifest import Manifest
+from stoker_sidecar.version.spans import CHUNK
+from stoker_sidecar.wire.cache_folder import FolderSpec
+from stoker_sidecar.wire.credentials import AmbientCredentials, Credentials
+from stoker_sidecar.wire.fetcher_protocol import Configure, Read, ReadDone
+from stoker_sidecar.worker.pieces import PieceFetcher
+from stoker_sidecar.worker.transfer import InProcess
 from tests.support.waiting import eventually
 
 SMALL = {"train/a": b"alpha", "train/b": b"beta" * 1000, "test/c": b"gamma", "zero": b""}

@@ -11,20 +11,19 @@ import grpc
 from google.protobuf.message import Message
 
 from stoker_api.dataset import MountMode
-from stoker_sidecar.cache.builder import ManifestBuilder
-from stoker_sidecar.cache.manifest import ManifestInfo
-from stoker_sidecar.core import mountinfo
-from stoker_sidecar.core.objects import ListedObject
-from stoker_sidecar.csi.mounter import Mounter
-from stoker_sidecar.csi.overlays import Overlays
-from stoker_sidecar.csi.ports import Keeper
-from stoker_sidecar.csi.publisher import Publisher
-from stoker_sidecar.csi.server import Driver, serve_driver
-from stoker_sidecar.csi.sources import Sources
-from stoker_sidecar.csi.table import JsonMountTable
-from stoker_sidecar.csi.versions import CacheFolders
-from stoker_sidecar.fs import mounts
-from stoker_sidecar.keep.syscalls import detach
+from stoker_sidecar.agent.csi.server import Driver, serve_driver
+from stoker_sidecar.linux import mountinfo, mounts
+from stoker_sidecar.linux.syscalls import detach
+from stoker_sidecar.version.builder import ManifestBuilder
+from stoker_sidecar.version.manifest import ManifestInfo
+from stoker_sidecar.version.objects import ListedObject
+from stoker_sidecar.volumes.mount_table import JsonMountTable
+from stoker_sidecar.volumes.mounter import Mounter
+from stoker_sidecar.volumes.overlays import Overlays
+from stoker_sidecar.volumes.ports import Keeper
+from stoker_sidecar.volumes.publisher import Publisher
+from stoker_sidecar.volumes.sources import Sources
+from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from tests.fakes.csi import UID, Clock, FakeKeeper, FakePlan, node_dataset
 
 FILES = {"train/0.png": b"zero", "train/1.png": b"one", "labels.csv": b"0,1\n"}

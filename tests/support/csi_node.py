@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stoker_api.dataset import MountMode
-from stoker_sidecar.cache.manifest import ManifestInfo
-from stoker_sidecar.core.publish import PublishRequest
-from stoker_sidecar.csi.keeper_client import KeeperClient
+from stoker_sidecar.version.manifest import ManifestInfo
+from stoker_sidecar.volumes.core.publish import PublishRequest
+from stoker_sidecar.wire.keeper_client import KeeperClient
 from tests.fakes.csi import UID, publish_request
 from tests.support.csi_driver import FILES, RunningDriver, node_folder, running_driver, write_version
 from tests.support.waiting import eventually
@@ -50,7 +50,7 @@ class Node:
         roots = [f"--{name}-root={self.folder / folder}" for name, folder in (("mount", "mnt"), ("cache", "cache"))]
         options = [f"--run-dir={self.folder / 'run'}", *roots, "--run-as=", "--agent-command=", "--fetcher-command="]
         self.keeper_socket.unlink(missing_ok=True)
-        with running(sys.executable, "-m", "stoker_sidecar.keeper", *options):
+        with running(sys.executable, "-m", "stoker_sidecar.keeper.main", *options):
             await eventually(self.keeper_socket.exists)
             yield
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
-from stoker_sidecar.core.protocol import Failed, Read, Reply, decode_request, encode_reply
+from stoker_sidecar.wire.fetcher_protocol import Failed, Read, Reply, decode_request, encode_reply
 
 Answer = Callable[[Read], Reply]
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from stoker_api.dataset import Source
 from stoker_api.nodecache import NodeDataset, NodeDatasetStatus
-from stoker_sidecar.core.credentials import AmbientCredentials
-from stoker_sidecar.core.protocol import Configure, Progress, Watch, decode_reply, encode_request
-from stoker_sidecar.csi.versions import CacheFolders
+from stoker_sidecar.volumes.versions_on_disk import CacheFolders
+from stoker_sidecar.wire.credentials import AmbientCredentials
+from stoker_sidecar.wire.fetcher_protocol import Configure, Progress, Watch, decode_reply, encode_request
 from tests.support.keeper import SECONDS, UID, Keeper, wait_until
 
-_FETCHER = [sys.executable, "-m", "stoker_sidecar.fetcher", "--floor-share", "0"]
+_FETCHER = [sys.executable, "-m", "stoker_sidecar.fetcher.main", "--floor-share", "0"]
 
 
 def random_files(count: int, size: int) -> dict[str, bytes]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stoker_api.nodecache import NodeDatasetStatus
-from stoker_sidecar.core.protocol import MAX_LINE, Progress, Reply, Request, Watch, decode_reply, encode_request
+from stoker_sidecar.wire.fetcher_protocol import MAX_LINE, Progress, Reply, Request, Watch, decode_reply, encode_request
 from tests.support.waiting import eventually, eventually_async
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -70,7 +70,7 @@ async def fetcher_process(root: Path, *options: str, memory: int | None = None) 
     """
     socket = root.parent / "fetcher.sock"
     socket.unlink(missing_ok=True)
-    words = ["-m", "stoker_sidecar.fetcher", "--socket", str(socket), "--root", str(root), "--floor-share", "0"]
+    words = ["-m", "stoker_sidecar.fetcher.main", "--socket", str(socket), "--root", str(root), "--floor-share", "0"]
     fds = () if memory is None else (memory,)
     words += [f"--memory-fd={fd}" for fd in fds]
     process = await asyncio.create_subprocess_exec(

@@ -2,8 +2,8 @@
 
 import ssl
 
-from stoker_sidecar.core.s3_address import BucketAddress
 from stoker_sidecar.store.connection import ConnectionSettings
+from stoker_sidecar.store.core.s3_address import BucketAddress
 from stoker_sidecar.store.s3_get import S3Getter
 
 

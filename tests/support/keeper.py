@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from stoker_sidecar.core import mountinfo
-from stoker_sidecar.keep.syscalls import detach
+from stoker_sidecar.linux import mountinfo
+from stoker_sidecar.linux.syscalls import detach
 from tests.support.versions import VersionFolder
 
 SECONDS = 20.0
@@ -62,7 +62,7 @@ class Keeper:
         if node is not None:
             options = [*options, "--state-dir", str(node / "state"), "--identity", identity or folder.name]
         self.log = folder / "keeper.log"
-        command = [sys.executable, "-m", "stoker_sidecar.keeper", "--run-dir", str(self.run_dir)]
+        command = [sys.executable, "-m", "stoker_sidecar.keeper.main", "--run-dir", str(self.run_dir)]
         command += ["--mount-root", str(self.mount_root), "--cache-root", str(folder / "cache"), "--run-as", ""]
         self._command = [*command, "--agent-command", agent, "--fetcher-command", fetcher, *options]
         self.process: subprocess.Popen[bytes] | None = None

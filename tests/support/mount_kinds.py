@@ -5,7 +5,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from stoker_sidecar.fs import metadata_layer, mounts, overlay
+from stoker_sidecar.linux import mounts, overlay
+from stoker_sidecar.volumes import metadata_layer
 from tests.support.keeper import Keeper
 from tests.support.true_fetcher import true_fetcher
 from tests.support.versions import VersionFolder

@@ -5,14 +5,14 @@ from collections.abc import Collection
 from pathlib import Path
 
 from stoker_api.dataset import MountMode
-from stoker_sidecar.csi.keeper_client import KeeperClient
-from stoker_sidecar.csi.mounter import Mounter
-from stoker_sidecar.csi.overlays import Overlays
-from stoker_sidecar.csi.publisher import Publisher
-from stoker_sidecar.csi.sources import Sources
-from stoker_sidecar.csi.table import JsonMountTable
-from stoker_sidecar.csi.versions import CacheFolders
-from stoker_sidecar.fs import mounts
+from stoker_sidecar.linux import mounts
+from stoker_sidecar.volumes.mount_table import JsonMountTable
+from stoker_sidecar.volumes.mounter import Mounter
+from stoker_sidecar.volumes.overlays import Overlays
+from stoker_sidecar.volumes.publisher import Publisher
+from stoker_sidecar.volumes.sources import Sources
+from stoker_sidecar.volumes.versions_on_disk import CacheFolders
+from stoker_sidecar.wire.keeper_client import KeeperClient
 from tests.fakes.csi import Clock, FakePlan, node_dataset, publish_request
 from tests.support.bare_node import BareNode, NodeVersion
 from tests.support.keeper import Keeper

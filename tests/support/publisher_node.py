@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from stoker_api.dataset import MountMode
-from stoker_sidecar.core.publish import PublishRequest
-from stoker_sidecar.csi.mounter import Mounter
-from stoker_sidecar.csi.publisher import Publisher
-from stoker_sidecar.csi.sources import Sources
-from stoker_sidecar.csi.table import JsonMountTable
 from stoker_sidecar.errors import VolumeError
+from stoker_sidecar.volumes.core.publish import PublishRequest
+from stoker_sidecar.volumes.mount_table import JsonMountTable
+from stoker_sidecar.volumes.mounter import Mounter
+from stoker_sidecar.volumes.publisher import Publisher
+from stoker_sidecar.volumes.sources import Sources
 from tests.fakes.csi import (
     DIGEST,
     UID,

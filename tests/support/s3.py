@@ -13,7 +13,7 @@ import aiobotocore.session
 
 from e2e.cluster.build import Programs
 from e2e.cluster.processes import wait_for
-from stoker_sidecar.core.credentials import StaticCredentials
+from stoker_sidecar.wire.credentials import StaticCredentials
 from tests.support.certificates import ServerCertificate
 from tests.support.ports import free_ports
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from stoker_sidecar.core import mountinfo
-from stoker_sidecar.standalone.household import households
+from stoker_sidecar.linux import mountinfo
+from stoker_sidecar.local.session import households
 from tests.support.keeper import clear_mounts, mounts_below, wait_until
 from tests.support.s3 import CREDENTIALS, S3Server
 

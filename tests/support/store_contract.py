@@ -5,10 +5,10 @@ from abc import ABC, abstractmethod
 
 import pytest
 
-from stoker_sidecar.core.object_checksum import Checksum, new_digest
-from stoker_sidecar.core.objects import ListedObject
 from stoker_sidecar.errors import DiskFull, ObjectGone, SourceChanged
 from stoker_sidecar.store.base import ObjectStore
+from stoker_sidecar.store.core.object_checksum import Checksum, new_digest
+from stoker_sidecar.version.objects import ListedObject
 
 CONTENT = {
     "a.bin": bytes(range(256)) * 40,

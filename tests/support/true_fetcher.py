@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from stoker_sidecar.cache.manifest import Manifest
-from stoker_sidecar.core.protocol import Read, ReadDone
+from stoker_sidecar.version.manifest import Manifest
+from stoker_sidecar.wire.fetcher_protocol import Read, ReadDone
 from tests.support.fake_fetcher import Answer, FakeFetcher
 from tests.support.keeper import wait_until
 

@@ -5,9 +5,9 @@ import random
 from collections.abc import Mapping
 from pathlib import Path
 
-from stoker_sidecar.cache.builder import ManifestBuilder
-from stoker_sidecar.cache.manifest import Manifest
-from stoker_sidecar.core.objects import ListedObject
+from stoker_sidecar.version.builder import ManifestBuilder
+from stoker_sidecar.version.manifest import Manifest
+from stoker_sidecar.version.objects import ListedObject
 
 MTIME_NS = 1_700_000_000_123_456_789
 

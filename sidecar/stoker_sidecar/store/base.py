@@ -5,8 +5,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from stoker_sidecar.core.object_checksum import Checksum
-from stoker_sidecar.core.objects import ListedObject
+from stoker_sidecar.store.core.object_checksum import Checksum
+from stoker_sidecar.version.objects import ListedObject
 
 # Bytes of a body up to which it is taken on the event loop: to write them takes 50 us, a hop into a thread and back 100.
 SMALL = 256 * 1024

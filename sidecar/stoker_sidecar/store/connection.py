@@ -12,8 +12,8 @@ from urllib.request import getproxies, proxy_bypass
 
 import certifi
 
-from stoker_sidecar.core.credentials import Credentials
 from stoker_sidecar.errors import InvalidCredentials
+from stoker_sidecar.wire.credentials import Credentials
 
 USER_AGENT = "stoker"
 

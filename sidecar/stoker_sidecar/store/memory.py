@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from stoker_sidecar.core.object_checksum import Checksum
-from stoker_sidecar.core.objects import ListedObject
 from stoker_sidecar.errors import ObjectGone, SourceChanged, SourceError
 from stoker_sidecar.store.base import Body
+from stoker_sidecar.store.core.object_checksum import Checksum
 from stoker_sidecar.store.pouring import in_chunks
+from stoker_sidecar.version.objects import ListedObject
 
 _CHUNK = 64 * 1024
 

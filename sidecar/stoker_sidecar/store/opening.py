@@ -1,13 +1,13 @@
 """Picks the store for a source."""
 
 from stoker_api.dataset import Source
-from stoker_sidecar.core.credentials import Credentials
-from stoker_sidecar.core.location import S3Location, parse_location
 from stoker_sidecar.store.base import ObjectStore
 from stoker_sidecar.store.connection import ConnectionSettings
+from stoker_sidecar.store.core.location import S3Location, parse_location
 from stoker_sidecar.store.local import LocalStore
 from stoker_sidecar.store.retry import Retry
 from stoker_sidecar.store.s3 import S3Store
+from stoker_sidecar.wire.credentials import Credentials
 
 
 async def open_store(

@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from stoker_sidecar.core.backoff import REQUEST, REQUEST_ATTEMPTS, Backoff
 from stoker_sidecar.errors import SidecarError
+from stoker_sidecar.store.core.backoff import REQUEST, REQUEST_ATTEMPTS, Backoff
 
 T = TypeVar("T")
 

@@ -7,17 +7,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from stoker_api.dataset import Source
-from stoker_sidecar.core.credentials import Credentials, StaticCredentials
-from stoker_sidecar.core.location import S3Location
-from stoker_sidecar.core.object_checksum import Checksum
-from stoker_sidecar.core.objects import ListedObject
-from stoker_sidecar.core.s3_address import bucket_address, is_directory_bucket
-from stoker_sidecar.core.sigv4 import AccessKeys
 from stoker_sidecar.store.base import Body
 from stoker_sidecar.store.connection import ConnectionSettings, tls_context
+from stoker_sidecar.store.core.location import S3Location
+from stoker_sidecar.store.core.object_checksum import Checksum
+from stoker_sidecar.store.core.s3_address import bucket_address, is_directory_bucket
+from stoker_sidecar.store.core.sigv4 import AccessKeys
 from stoker_sidecar.store.retry import Retry
 from stoker_sidecar.store.s3_get import KeySource, S3Getter
 from stoker_sidecar.threads import in_thread
+from stoker_sidecar.version.objects import ListedObject
+from stoker_sidecar.wire.credentials import Credentials, StaticCredentials
 
 if TYPE_CHECKING:
     from stoker_sidecar.store.s3_boto import S3Boto

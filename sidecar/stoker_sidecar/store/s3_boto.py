@@ -7,20 +7,20 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Self
 
 from stoker_api.dataset import Source
-from stoker_sidecar.core.answers import Answered, Asked, check_answer, check_etag, etag_may_be_md5
-from stoker_sidecar.core.credentials import Credentials
-from stoker_sidecar.core.object_checksum import Checksum, stated_checksum
-from stoker_sidecar.core.objects import ListedObject
-from stoker_sidecar.core.s3_address import AMAZON
-from stoker_sidecar.core.sigv4 import AccessKeys
 from stoker_sidecar.store import s3_page
 from stoker_sidecar.store.base import Body
 from stoker_sidecar.store.connection import ConnectionSettings
+from stoker_sidecar.store.core.object_checksum import Checksum, stated_checksum
+from stoker_sidecar.store.core.s3_address import AMAZON
+from stoker_sidecar.store.core.s3_answers import Answered, Asked, check_answer, check_etag, etag_may_be_md5
+from stoker_sidecar.store.core.sigv4 import AccessKeys
 from stoker_sidecar.store.pouring import in_chunks
 from stoker_sidecar.store.refusals import name_of
 from stoker_sidecar.store.s3_clients import Identity, open_client, open_identity
 from stoker_sidecar.store.s3_errors import refuse_elsewhere, translated
 from stoker_sidecar.store.s3_page import listed_objects
+from stoker_sidecar.version.objects import ListedObject
+from stoker_sidecar.wire.credentials import Credentials
 
 if TYPE_CHECKING:
     from types_aiobotocore_s3 import S3Client

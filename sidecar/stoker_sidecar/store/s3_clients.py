@@ -15,17 +15,17 @@ from botocore.loaders import Loader, create_loader
 from botocore.utils import parse_timestamp
 
 from stoker_api.dataset import Source
-from stoker_sidecar.core.credentials import (
+from stoker_sidecar.errors import InvalidCredentials
+from stoker_sidecar.store.connection import USER_AGENT, ConnectionSettings, ca_file
+from stoker_sidecar.store.core.s3_address import uses_virtual_host
+from stoker_sidecar.store.core.sigv4 import AccessKeys
+from stoker_sidecar.wire.credentials import (
     AmbientCredentials,
     Credentials,
     StaticCredentials,
     UnusableCredentials,
     WebIdentityCredentials,
 )
-from stoker_sidecar.core.s3_address import uses_virtual_host
-from stoker_sidecar.core.sigv4 import AccessKeys
-from stoker_sidecar.errors import InvalidCredentials
-from stoker_sidecar.store.connection import USER_AGENT, ConnectionSettings, ca_file
 
 if TYPE_CHECKING:
     from types_aiobotocore_s3 import S3Client

@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager
 from http import HTTPStatus
 from urllib.parse import quote
 
-from stoker_sidecar.core.answers import Answered, Asked, check_answer, check_etag, etag_may_be_md5
-from stoker_sidecar.core.object_checksum import Checksum, stated_checksum
-from stoker_sidecar.core.s3_address import BucketAddress
-from stoker_sidecar.core.sigv4 import AccessKeys, signed
 from stoker_sidecar.errors import SourceError
 from stoker_sidecar.store.base import Body
 from stoker_sidecar.store.connection import ConnectionSettings, proxy_for
+from stoker_sidecar.store.core.object_checksum import Checksum, stated_checksum
+from stoker_sidecar.store.core.s3_address import BucketAddress
+from stoker_sidecar.store.core.s3_answers import Answered, Asked, check_answer, check_etag, etag_may_be_md5
+from stoker_sidecar.store.core.sigv4 import AccessKeys, signed
 from stoker_sidecar.store.refusals import name_of, read_refusal, refused
 from stoker_sidecar.store.transport import Peer, Request, Response, Transport
 from stoker_sidecar.store.transport_loop import LoopTransport

@@ -10,8 +10,8 @@ from xml.etree.ElementTree import Element
 
 from botocore.utils import parse_timestamp
 
-from stoker_sidecar.core.objects import ListedObject
 from stoker_sidecar.errors import ServerError
+from stoker_sidecar.version.objects import ListedObject
 
 # Of botocore's event ``before-parse``. With a star where ``s3`` could stand, this handler comes before botocore's own, that
 # parses each page once more to see whether it is an error.

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-from stoker_sidecar.core.s3_address import BucketAddress
 from stoker_sidecar.store.base import Write
 from stoker_sidecar.store.connection import ConnectionSettings
+from stoker_sidecar.store.core.s3_address import BucketAddress
 from stoker_sidecar.store.refusals import unreachable, untrusted
 
 # Seconds that a connection stays open unused, as aiohttp has it: S3 closes its end a little later.

@@ -11,7 +11,7 @@ from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import TypeVar
 
-from stoker_sidecar.core.concurrency import MOST
+from stoker_sidecar.fetcher.core.concurrency import MOST
 from stoker_sidecar.store.base import SMALL, Write
 from stoker_sidecar.store.connection import USER_AGENT
 from stoker_sidecar.store.pouring import STEP

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from stoker_sidecar.core.object_checksum import Checksum
 from stoker_sidecar.errors import AccessDenied, FolderNotFound, SourceChanged
+from stoker_sidecar.store.core.object_checksum import Checksum
 from stoker_sidecar.store.local import LocalStore
 from stoker_sidecar.store.memory import MemoryStore
 from tests.support.store_contract import ObjectStoreContract, StoreUnderTest, checksum_like, content, listed

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from stoker_sidecar.csi.overlays import Overlays as RealOverlays
-from stoker_sidecar.csi.ports import Overlays
 from stoker_sidecar.errors import MountError
+from stoker_sidecar.volumes.overlays import Overlays as RealOverlays
+from stoker_sidecar.volumes.ports import Overlays
 from tests.fakes.csi import UID, FakeOverlays
 from tests.support.keeper import clear_mounts
 from tests.support.versions import VersionFolder

@@ -10,15 +10,15 @@ import pytest
 from awscrt.checksums import crc64nvme
 
 from stoker_api.dataset import Source
-from stoker_sidecar.cache.pieces import Fetched, Piece, PieceFetcher
-from stoker_sidecar.cache.source import SourceHandle
-from stoker_sidecar.cache.transfer import InProcess
-from stoker_sidecar.cache.workers import WorkerPool
-from stoker_sidecar.core.credentials import AmbientCredentials, Credentials
 from stoker_sidecar.errors import CacheDiskFailed, ObjectGone, SourceChanged
+from stoker_sidecar.fetcher.download.worker_pool import WorkerPool
 from stoker_sidecar.store.base import ObjectStore
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.local import LocalStore
+from stoker_sidecar.wire.credentials import AmbientCredentials, Credentials
+from stoker_sidecar.worker.pieces import Fetched, Piece, PieceFetcher
+from stoker_sidecar.worker.store_handle import SourceHandle
+from stoker_sidecar.worker.transfer import InProcess
 
 CONTENT = os.urandom(3 * 1024 * 1024)
 MTIME = 1_700_000_000_123_456_789

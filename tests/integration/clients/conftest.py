@@ -11,7 +11,8 @@ from uuid import uuid4
 import pytest
 
 from stoker_api.dataset import Source
-from stoker_sidecar.fs import metadata_layer, mounts, overlay
+from stoker_sidecar.linux import mounts, overlay
+from stoker_sidecar.volumes import metadata_layer
 from tests.support.bare_node import FETCHER, BareNode, NodeVersion
 from tests.support.client_data import FORMATS
 from tests.support.keeper import Keeper

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker_sidecar.standalone.household import households
+from stoker_sidecar.local.session import households
 from tests.support.keeper import wait_until
 from tests.support.readers import VerifyingReaders
 from tests.support.s3 import S3Server, running_s3
@@ -58,7 +58,7 @@ def test_no_read_fails_in_a_storm_of_kills(station: Workstation) -> None:
 
 def test_missing_bytes_are_read_from_a_new_fetcher_that_no_agent_has_spoken_to(station: Workstation) -> None:
     station.mount("--quota", QUOTA)
-    (agent,) = _pids(station, "stoker_sidecar.standalone.agent")
+    (agent,) = _pids(station, "stoker_sidecar.local.agent")
     (fetcher,) = _pids(station, "stoker-fetcher")
     os.kill(agent, signal.SIGSTOP)
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker_sidecar.keep.restarts import QUICK
+from stoker_sidecar.keeper.restarts import QUICK
 from tests.support.csi_node import Node, cold_node
 from tests.support.keeper import Keeper, mounts_below, wait_until
 from tests.support.versions import VersionFolder, small_files

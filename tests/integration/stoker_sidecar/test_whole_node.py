@@ -20,7 +20,7 @@ import pytest
 from stoker_api import names
 from stoker_kube.api import Kube, Object
 from stoker_kube.resources import NODE_CACHES
-from stoker_sidecar.csi.pb import csi_pb2
+from stoker_sidecar.agent.csi.pb import csi_pb2
 from tests.support.apiserver import ApiServer
 from tests.support.csi_driver import node_folder
 from tests.support.keeper import Keeper, mounts_below
@@ -136,8 +136,8 @@ async def running(apiserver: ApiServer, folder: Path) -> AsyncIterator[Node]:
         (source / path).write_bytes(data)
     keeper = Keeper(
         folder / "k",
-        agent=f"{python} -m stoker_sidecar.main",
-        fetcher=f"{python} -m stoker_sidecar.fetcher",
+        agent=f"{python} -m stoker_sidecar.agent.main",
+        fetcher=f"{python} -m stoker_sidecar.fetcher.main",
         options=agent_arguments(name, folder, apiserver.kubeconfig),
     )
     async with await apiserver.client() as kube:

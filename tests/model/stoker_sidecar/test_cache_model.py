@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from stoker_api.nodecache import NodePhase
-from stoker_sidecar.cache.manifest import Manifest
-from stoker_sidecar.core import spans
-from stoker_sidecar.core.protocol import Read
 from stoker_sidecar.errors import ObjectGone, ServerError, SourceChanged
 from stoker_sidecar.store.memory import MemoryStore
+from stoker_sidecar.version import spans
+from stoker_sidecar.version.manifest import Manifest
+from stoker_sidecar.wire.fetcher_protocol import Read
 from tests.support.cache_node import UID, Subject, cache_node
 
 T = TypeVar("T")

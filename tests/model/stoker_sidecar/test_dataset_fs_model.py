@@ -12,10 +12,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from stoker_sidecar.cache.manifest import ROOT_INO, Manifest
-from stoker_sidecar.core.protocol import ReadDone
 from stoker_sidecar.errors import FsError
-from stoker_sidecar.fs.dataset_fs import DatasetFs
+from stoker_sidecar.fuse.dataset_fs import DatasetFs
+from stoker_sidecar.version.manifest import ROOT_INO, Manifest
+from stoker_sidecar.wire.fetcher_protocol import ReadDone
 from tests.support.versions import VersionFolder
 
 _NAMES = st.sampled_from(["a", "b", "c.bin", "\u00e9", "with space"])

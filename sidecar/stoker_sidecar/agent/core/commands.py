@@ -1,0 +1,34 @@
+"""What to tell the fetcher: the operator's plan against what the fetcher was told and what lies on the disk. Pure."""
+
+from collections.abc import Collection, Iterable, Mapping
+
+from stoker_api.nodecache import NodeDataset
+from stoker_sidecar.wire.credentials import Credentials
+from stoker_sidecar.wire.fetcher_protocol import Configure, Remove
+
+Held = Mapping[str, tuple[str, ...]]  # uid -> versions that pods of this node have mounted
+
+
+def wanted(datasets: Iterable[NodeDataset], credentials: Mapping[str, Credentials], held: Held) -> dict[str, Configure]:
+    """By uid, how the fetcher should serve each dataset; one whose credentials are still being read waits."""
+    return {
+        dataset.uid: Configure(dataset.wire(), credentials[dataset.uid], held.get(dataset.uid, ()))
+        for dataset in datasets
+        if dataset.uid in credentials
+    }
+
+
+def commands(
+    planned: Collection[str],
+    target: Mapping[str, Configure],
+    sent: Mapping[str, Configure],
+    on_disk: Iterable[str],
+    held: Held,
+) -> list[Configure | Remove]:
+    """Configure what is new or different; remove what is on the disk and in no plan, once no pod uses it.
+
+    ``planned``: uids of the plan, also those that ``target`` does not have yet.
+    """
+    changed: list[Configure | Remove] = [order for uid, order in target.items() if sent.get(uid) != order]
+    left = sorted((set(on_disk) | set(sent)) - set(planned))
+    return changed + [Remove(uid) for uid in left if not held.get(uid)]

@@ -1,0 +1,189 @@
+"""What the node says of itself: the plan, the fetcher's figures and the pods' mounts become one NodeCacheStatus. Pure."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from stoker_api.dataset import MountMode
+from stoker_api.meta import Condition, format_bytes
+from stoker_api.names import ConditionType, Reason
+from stoker_api.nodecache import (
+    CacheFolder,
+    NodeCacheStatus,
+    NodeDataset,
+    NodeDatasetStatus,
+    NodeMount,
+    NodePhase,
+)
+from stoker_sidecar.volumes.core.mount_plan import Version
+
+# Share of the disk. Free space moves with everything else on the disk; smaller moves than this are not worth a write.
+_STEADY = 0.01
+_FIGURES = {
+    "warm_files": 0,
+    "warm_bytes": 0,
+    "fetched_files": 0,
+    "bytes_per_second": 0,
+    "eta_seconds": None,
+}
+
+_FOLDER_FIGURES = {"capacity_bytes": 0, "used_bytes": 0, "available_bytes": 0}
+
+
+@dataclass(frozen=True)
+class Disk:
+    """Bytes of the cache disk, as the fetcher measures them."""
+
+    capacity: int = 0
+    used: int = 0
+    available: int = 0
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All that a status is made of. ``rows``: the last word on each dataset, by uid; ``leftovers``: uids on the disk and in no plan;
+    ``trouble``: why the node is not ready, empty when it is; ``modes_message``: why there are no overlays; ``refused``: versions that get
+    none on a node that has them, and why; ``now``: RFC 3339."""
+
+    generation: int
+    plan: tuple[NodeDataset, ...]
+    rows: Mapping[str, NodeDatasetStatus]
+    leftovers: frozenset[str]
+    mounts: tuple[NodeMount, ...]
+    disk: Disk
+    folders: tuple[CacheFolder, ...]
+    modes: tuple[MountMode, ...]
+    modes_message: str
+    refused: Mapping[Version, str]
+    address: str
+    version: str
+    trouble: str
+    now: str
+
+
+def steady(now: Disk, last: Disk) -> Disk:
+    """``now``, but with the free space and size of ``last`` where they hardly moved, so that an idle node stays silent."""
+    margin = _STEADY * last.capacity
+    moved = abs(now.available - last.available) > margin or abs(now.capacity - last.capacity) > margin
+    return now if moved else Disk(last.capacity, now.used, last.available)
+
+
+def steady_folders(now: Iterable[CacheFolder], last: Iterable[CacheFolder]) -> tuple[CacheFolder, ...]:
+    """As ``steady``, for each cache folder."""
+    before = {folder.path: folder for folder in last}
+    return tuple(_steady_folder(folder, before.get(folder.path, folder)) for folder in now)
+
+
+def _steady_folder(now: CacheFolder, last: CacheFolder) -> CacheFolder:
+    disk = steady(
+        Disk(now.capacity_bytes, now.used_bytes, now.available_bytes),
+        Disk(last.capacity_bytes, last.used_bytes, last.available_bytes),
+    )
+    return now.model_copy(update={"capacity_bytes": disk.capacity, "available_bytes": disk.available})
+
+
+def node_status(facts: Facts, conditions: Iterable[Condition] = ()) -> NodeCacheStatus:
+    """The status; ``conditions`` are the ones written last, for their transition times."""
+    datasets = tuple(_planned(dataset, facts) for dataset in facts.plan) + tuple(_leftovers(facts))
+    busy = sum(row.phase in (NodePhase.LISTING, NodePhase.WARMING) for row in datasets)
+    return NodeCacheStatus(
+        observed_generation=facts.generation,
+        conditions=(_ready(facts, conditions), _cache_folders(facts, conditions)),
+        address=facts.address,
+        sidecar_version=facts.version,
+        modes=facts.modes,
+        modes_message=facts.modes_message or _refused(facts),
+        capacity_bytes=facts.disk.capacity,
+        used_bytes=facts.disk.used,
+        available_bytes=facts.disk.available,
+        capacity=format_bytes(facts.disk.capacity),
+        used=format_bytes(facts.disk.used),
+        cache_folders=facts.folders,
+        warming=f"{busy}/{len(facts.plan)}",
+        dataset_count=len(datasets),
+        datasets=datasets,
+        mounts=facts.mounts,
+    )
+
+
+def is_urgent(old: NodeCacheStatus, new: NodeCacheStatus) -> bool:
+    """Whether more than figures changed: a phase, version, error, mount or condition, which others wait for."""
+    return _without_figures(old) != _without_figures(new)
+
+
+def mode_now(row: NodeDatasetStatus, modes: Collection[MountMode]) -> MountMode | None:
+    """How a pod that mounts now would read, once its metadata layer is built; None while there is nothing to mount."""
+    if not row.version:
+        return None
+    if row.phase is NodePhase.WARM:
+        return MountMode.NATIVE
+    return MountMode.OVERLAY if MountMode.OVERLAY in modes else MountMode.FUSE
+
+
+def _planned(dataset: NodeDataset, facts: Facts) -> NodeDatasetStatus:
+    row = facts.rows.get(dataset.uid)
+    if row is None:
+        row = NodeDatasetStatus(namespace=dataset.namespace, name=dataset.name, uid=dataset.uid)
+    modes = set(facts.modes) - ({MountMode.OVERLAY} if (dataset.uid, row.version) in facts.refused else set())
+    return row.model_copy(update={"mode": mode_now(row, modes)})
+
+
+def _refused(facts: Facts) -> str:
+    whys = [
+        f"{dataset.namespace}/{dataset.name} gets no overlay now: {why}"
+        for dataset in facts.plan
+        for (uid, _), why in facts.refused.items()
+        if uid == dataset.uid
+    ]
+    return "; ".join(whys)
+
+
+def _leftovers(facts: Facts) -> Iterable[NodeDatasetStatus]:
+    """Datasets that are being cleaned: the operator waits until their rows are gone."""
+    for uid in sorted(facts.leftovers - {dataset.uid for dataset in facts.plan}):
+        row = facts.rows.get(uid) or NodeDatasetStatus(namespace="", name="", uid=uid)
+        yield row.model_copy(update=_FIGURES | {"phase": NodePhase.CLEANING, "mode": None, "error": None})
+
+
+def _ready(facts: Facts, conditions: Iterable[Condition]) -> Condition:
+    if facts.trouble:
+        return _condition(facts, conditions, ConditionType.READY, Reason.INTERNAL_ERROR, facts.trouble)
+    good = "The sidecar serves datasets on this node."
+    return _condition(facts, conditions, ConditionType.READY, Reason.HEALTHY, good)
+
+
+def _cache_folders(facts: Facts, conditions: Iterable[Condition]) -> Condition:
+    """A folder that failed is graver than a full one."""
+    kind, failed = ConditionType.CACHE_FOLDERS, [folder.message for folder in facts.folders if not folder.healthy]
+    if failed:
+        return _condition(facts, conditions, kind, Reason.CACHE_DISK_FAILED, "; ".join(failed))
+    if facts.folders and not any(folder.available_bytes for folder in facts.folders):
+        full = "No cache folder has room above the free-space floor: nothing more is kept, reads go on."
+        return _condition(facts, conditions, kind, Reason.DISK_FULL, full)
+    return _condition(facts, conditions, kind, Reason.HEALTHY, "All cache folders are in service.")
+
+
+def _condition(
+    facts: Facts, before: Iterable[Condition], kind: ConditionType, reason: Reason, message: str
+) -> Condition:
+    last = next((one for one in before if one.type == kind), None)
+    status: Literal["True", "False"] = "True" if reason is Reason.HEALTHY else "False"
+    return Condition(
+        type=kind,
+        status=status,
+        reason=reason,
+        message=message,
+        observed_generation=facts.generation,
+        last_transition_time=last.last_transition_time if last and last.status == status else facts.now,
+    )
+
+
+def _without_figures(status: NodeCacheStatus) -> NodeCacheStatus:
+    """An error counts by its reason, since its sentence may hold figures too."""
+    rows = tuple(
+        row.model_copy(update=_FIGURES | {"error": row.error and row.error.model_copy(update={"message": ""})})
+        for row in status.datasets
+    )
+    folders = tuple(folder.model_copy(update=_FOLDER_FIGURES) for folder in status.cache_folders)
+    figures = {"used_bytes": 0, "available_bytes": 0, "used": "", "capacity": ""}
+    return status.model_copy(update={"datasets": rows, "cache_folders": folders} | figures)

@@ -1,0 +1,149 @@
+"""Reads the Secrets and ServiceAccounts that the plan names, again and again, so that a rotated key is taken over by itself."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from stoker_api import names
+from stoker_api.dataset import Credentials as Reference
+from stoker_api.names import Reason
+from stoker_api.nodecache import NodeDataset
+from stoker_kube.api import Kube
+from stoker_kube.errors import Forbidden, KubeError, NotFound
+from stoker_kube.resources import SECRETS, SERVICE_ACCOUNTS
+from stoker_sidecar.agent.core import credential_source as identity
+from stoker_sidecar.agent.plan import NodePlan
+from stoker_sidecar.wire.credentials import (
+    AmbientCredentials,
+    Credentials,
+    UnusableCredentials,
+    WebIdentityCredentials,
+)
+
+log = logging.getLogger(__name__)
+READ_AGAIN_SECONDS = 60.0  # a rotated key should work within a minute, at one small GET a dataset
+READ_SOON_SECONDS = 5.0  # someone is probably just creating or mending what is missing or refused
+TOKEN_SECONDS = 3600  # renewed after 48 minutes, so an API server may be away for 12
+_REFUSED = frozenset({Reason.INVALID_CREDENTIALS, Reason.ACCESS_DENIED})
+
+
+@dataclass(frozen=True)
+class _Read:
+    """One dataset's last reading; ``at`` and ``renew`` in seconds of a clock that nobody sets."""
+
+    source: tuple[str, Reference | None]
+    credentials: Credentials
+    at: float
+    renew: float | None = None
+
+
+class CredentialReader:
+    """Fills ``plan.credentials``. ``clock`` counts seconds; ``today`` is the wall clock, only ever compared with a server's."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        plan: NodePlan,
+        clock: Callable[[], float] = time.monotonic,
+        today: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._kube = kube
+        self._plan = plan
+        self._clock = clock
+        self._today = today
+        self._read: dict[str, _Read] = {}
+
+    async def run(self) -> None:
+        """Until cancelled; datasets are read side by side, so that none waits for another's slow answer."""
+        while True:
+            token = self._plan.changes.token()
+            await self.read_due()
+            await self._plan.changes.wait(token, READ_SOON_SECONDS)
+
+    async def read_due(self) -> None:
+        """Read what is new, old, or refused by its store."""
+        planned = self._plan.planned
+        self._read = {uid: read for uid, read in self._read.items() if uid in planned}
+        await asyncio.gather(*(self._refresh(dataset) for dataset in planned.values() if self._is_due(dataset)))
+
+    def _is_due(self, dataset: NodeDataset) -> bool:
+        read = self._read.get(dataset.uid)
+        if read is None or read.source != _source(dataset):
+            return True
+        if isinstance(read.credentials, AmbientCredentials):
+            return False
+        age = self._clock() - read.at
+        row = self._plan.status_of(dataset.uid)
+        refused = row is not None and row.error is not None and row.error.reason in _REFUSED
+        soon = refused or isinstance(read.credentials, UnusableCredentials)
+        return age >= (READ_SOON_SECONDS if soon else READ_AGAIN_SECONDS)
+
+    async def _refresh(self, dataset: NodeDataset) -> None:
+        before = self._read.get(dataset.uid)
+        try:
+            read = await self._resolve(dataset, before if before and before.source == _source(dataset) else None)
+        except KubeError as error:
+            # What was read before goes on; with nothing read yet the dataset waits, and the loop comes back in seconds.
+            log.warning("the credentials of %s/%s cannot be read: %s", dataset.namespace, dataset.name, error.message)
+            return
+        self._read[dataset.uid] = read
+        self._plan.take_credentials(dataset.uid, read.credentials)
+
+    async def _resolve(self, dataset: NodeDataset, before: _Read | None) -> _Read:
+        source, now = _source(dataset), self._clock()
+        reference = dataset.source.credentials
+        if reference is not None and reference.secret_ref is not None:
+            return _Read(source, await self._secret(dataset.namespace, reference.secret_ref.name), now)
+        if reference is not None and reference.service_account is not None:
+            return await self._web_identity(dataset.namespace, reference.service_account, source, before)
+        return _Read(source, AmbientCredentials(), now)
+
+    async def _secret(self, namespace: str, name: str) -> Credentials:
+        try:
+            return identity.from_secret(namespace, name, await self._kube.get(SECRETS, name, namespace))
+        except NotFound:
+            return identity.secret_not_found(namespace, name)
+        except Forbidden:
+            return identity.secret_forbidden(namespace, name)
+
+    async def _web_identity(
+        self, namespace: str, name: str, source: tuple[str, Reference | None], before: _Read | None
+    ) -> _Read:
+        now = self._clock()
+        try:
+            role = identity.role_arn(namespace, name, await self._kube.get(SERVICE_ACCOUNTS, name, namespace))
+            if isinstance(role, UnusableCredentials):
+                return _Read(source, role, now)
+            if _still_good(before, role, now):
+                assert before is not None, "checked by _still_good"
+                return _Read(source, before.credentials, now, before.renew)
+            token, expires = await self._token(namespace, name)
+        except NotFound:
+            return _Read(source, identity.service_account_not_found(namespace, name), now)
+        except Forbidden:
+            return _Read(source, identity.service_account_forbidden(namespace, name), now)
+        credentials = WebIdentityCredentials(role, token, expires.isoformat().replace("+00:00", "Z"))
+        renew = now + identity.renew_after(self._today(), expires, TOKEN_SECONDS)
+        return _Read(source, credentials, now, renew)
+
+    async def _token(self, namespace: str, name: str) -> tuple[str, datetime]:
+        spec = {"audiences": [names.WEB_IDENTITY_AUDIENCE], "expirationSeconds": TOKEN_SECONDS}
+        answer = await self._kube.create_subresource(SERVICE_ACCOUNTS, name, namespace, "token", {"spec": spec})
+        return answer["status"]["token"], datetime.fromisoformat(answer["status"]["expirationTimestamp"])
+
+
+def _source(dataset: NodeDataset) -> tuple[str, Reference | None]:
+    return dataset.namespace, dataset.source.credentials
+
+
+def _still_good(before: _Read | None, role: str, now: float) -> bool:
+    return (
+        before is not None
+        and before.renew is not None
+        and isinstance(before.credentials, WebIdentityCredentials)
+        and before.credentials.role_arn == role
+        and now < before.renew
+    )

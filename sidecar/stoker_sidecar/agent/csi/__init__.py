@@ -1,0 +1,1 @@
+"""The CSI driver's gRPC services."""

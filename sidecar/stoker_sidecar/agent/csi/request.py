@@ -1,0 +1,126 @@
+"""Parses what the kubelet sends into frozen types that cannot be wrong later, or into a sentence. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from stoker_api import names
+from stoker_sidecar.agent.csi.pb import csi_pb2
+from stoker_sidecar.errors import VolumeCode, VolumeError
+from stoker_sidecar.volumes.core.publish import PublishRequest
+
+_Mode = csi_pb2.VolumeCapability.AccessMode
+_READER_MODES = {_Mode.SINGLE_NODE_READER_ONLY, _Mode.MULTI_NODE_READER_ONLY}
+# The kubelet sends SINGLE_NODE_WRITER for every inline volume, whatever its readOnly says.
+_SINGLE_NODE_WRITER_MODES = {_Mode.SINGLE_NODE_WRITER, _Mode.SINGLE_NODE_SINGLE_WRITER, _Mode.SINGLE_NODE_MULTI_WRITER}
+
+
+@dataclass(frozen=True)
+class UnpublishRequest:
+    """The kubelet's wish that nothing be mounted at ``target``."""
+
+    volume_id: str
+    target: Path
+
+
+@dataclass(frozen=True)
+class StatsRequest:
+    """The kubelet's question how big and how well a volume is."""
+
+    volume_id: str
+    path: Path
+
+
+def _invalid(sentence: str) -> VolumeError:
+    return VolumeError(VolumeCode.INVALID_ARGUMENT, sentence)
+
+
+def _required(value: str, field: str) -> str:
+    if not value:
+        raise _invalid(f"the request has no {field}: the CSI specification requires it")
+    return value
+
+
+def _target(text: str, kubelet_dir: Path) -> Path:
+    """A target path that is really below the kubelet's folder: this process mounts there as root."""
+    path = PurePosixPath(_required(text, "target_path"))
+    if (
+        "\0" in text
+        or ".." in path.parts
+        or not path.is_relative_to(kubelet_dir)
+        or len(path.parts) <= len(kubelet_dir.parts)
+    ):
+        raise _invalid(
+            f"target_path {text!r} is not below the kubelet's folder {kubelet_dir}: set kubeletDir in the chart's values"
+        )
+    return Path(path)
+
+
+def parse_publish(request: csi_pb2.NodePublishVolumeRequest, kubelet_dir: Path) -> PublishRequest:
+    """A checked publish request. Raises VolumeError (INVALID_ARGUMENT) with a sentence."""
+    volume_id = _required(request.volume_id, "volume_id")
+    target = _target(request.target_path, kubelet_dir)
+    context = request.volume_context
+    ephemeral = context.get(names.CSI_EPHEMERAL) == "true"
+    _check_capability(request, ephemeral)
+    pod_namespace = _pod_namespace(context)
+    return PublishRequest(
+        volume_id=volume_id,
+        target=target,
+        dataset_namespace=context.get(names.CSI_ATTRIBUTE_DATASET_NAMESPACE) or pod_namespace,
+        dataset=_dataset(context),
+        pod_namespace=pod_namespace,
+        pod=context.get(names.CSI_POD_NAME, ""),
+        pod_uid=context.get(names.CSI_POD_UID, ""),
+        ephemeral=ephemeral,
+    )
+
+
+def _check_capability(request: csi_pb2.NodePublishVolumeRequest, ephemeral: bool) -> None:
+    if not request.HasField("volume_capability"):
+        raise _invalid("the request has no volume_capability: the CSI specification requires it")
+    capability = request.volume_capability
+    if capability.WhichOneof("access_type") != "mount":
+        raise _invalid("a dataset is a file system and cannot be a block device: set volumeMode: Filesystem")
+    mode = capability.access_mode.mode
+    inline_mode = mode in _SINGLE_NODE_WRITER_MODES and (ephemeral or request.readonly)
+    if mode not in _READER_MODES and not inline_mode:
+        raise _invalid(
+            f"access mode {_mode_name(mode)} would write, and a dataset is read-only: use accessModes: [ReadOnlyMany]"
+        )
+
+
+def _mode_name(mode: int) -> str:
+    """The specification's word for a mode, or the number of one that is newer than this driver."""
+    return _Mode.Mode.Name(mode) if mode in _Mode.Mode.values() else str(mode)
+
+
+def _pod_namespace(context: Mapping[str, str]) -> str:
+    namespace = context.get(names.CSI_POD_NAMESPACE, "")
+    if not namespace:
+        # Access is decided by it, and only the kubelet's word counts.
+        raise _invalid(
+            f"the kubelet did not say which pod asks: the CSIDriver {names.CSI_DRIVER} needs podInfoOnMount: true"
+        )
+    return namespace
+
+
+def _dataset(context: Mapping[str, str]) -> str:
+    name = context.get(names.CSI_ATTRIBUTE_DATASET, "")
+    if not name:
+        raise _invalid(
+            f"the volume names no dataset: set volumeAttributes.{names.CSI_ATTRIBUTE_DATASET} to the name of a Dataset"
+        )
+    return name
+
+
+def parse_unpublish(request: csi_pb2.NodeUnpublishVolumeRequest, kubelet_dir: Path) -> UnpublishRequest:
+    """A checked unpublish request. Raises VolumeError (INVALID_ARGUMENT) with a sentence."""
+    volume_id = _required(request.volume_id, "volume_id")
+    return UnpublishRequest(volume_id, _target(request.target_path, kubelet_dir))
+
+
+def parse_stats(request: csi_pb2.NodeGetVolumeStatsRequest) -> StatsRequest:
+    """A checked stats request; a path that nothing is published at is not its concern. Raises VolumeError."""
+    volume_id = _required(request.volume_id, "volume_id")
+    return StatsRequest(volume_id, Path(_required(request.volume_path, "volume_path")))

@@ -1,0 +1,68 @@
+"""The node's HTTP side: health for the kubelet, metrics for Prometheus, manifests for other nodes."""
+
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+
+from stoker_sidecar.volumes.versions_on_disk import CacheFolders
+
+# A Dataset's UID and a SHA-256; both become names of folders.
+_UID = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,63}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+class NodeHttp:
+    """``not_ready`` gives the sentence why, or an empty one; ``metrics`` the text format; ``folders`` finds the versions."""
+
+    def __init__(self, folders: CacheFolders, not_ready: Callable[[], str], metrics: Callable[[], bytes]) -> None:
+        self._folders = folders
+        self._not_ready = not_ready
+        self._metrics = metrics
+
+    def application(self) -> web.Application:
+        """The routes."""
+        app = web.Application()
+        app.router.add_get("/healthz", self._healthz)
+        app.router.add_get("/readyz", self._readyz)
+        app.router.add_get("/metrics", self._render)
+        app.router.add_get("/manifests/{uid}/{digest}", self._manifest)
+        return app
+
+    async def _healthz(self, _: web.Request) -> web.StreamResponse:
+        """That the event loop answers. A restart of the pod would cost its FUSE mounts, so nothing less is a reason for one."""
+        return web.Response(text="ok\n")
+
+    async def _readyz(self, _: web.Request) -> web.StreamResponse:
+        trouble = self._not_ready()
+        return web.Response(text=f"{trouble or 'ok'}\n", status=503 if trouble else 200)
+
+    async def _render(self, _: web.Request) -> web.StreamResponse:
+        return web.Response(body=self._metrics(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+
+    async def _manifest(self, request: web.Request) -> web.StreamResponse:
+        """The SQLite file, which the reader checks against the digest."""
+        uid, digest = request.match_info["uid"], request.match_info["digest"]
+        if not _UID.fullmatch(uid) or not _DIGEST.fullmatch(digest):
+            return _no(400, f"/manifests/{uid}/{digest} is not /manifests/DATASET-UID/SHA-256")
+        paths = self._folders.paths(uid, digest)
+        if paths is None:
+            return _no(404, f"version {digest[:12]} of dataset {uid} is not on this node: ask another one")
+        return web.FileResponse(paths.manifest, headers={"Content-Type": "application/vnd.sqlite3"})
+
+
+@asynccontextmanager
+async def serve_http(application: web.Application, port: int) -> AsyncIterator[None]:
+    """Serve on every address of the pod, IPv4 and IPv6, while inside. Raises OSError when the port is taken."""
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, port=port, reuse_address=True).start()
+        yield
+    finally:
+        await runner.cleanup()
+
+
+def _no(status: int, sentence: str) -> web.Response:
+    return web.Response(text=sentence + "\n", status=status)

@@ -1,1 +1,0 @@
-"""The cache of one node: versions on disk, manifests, fetching."""

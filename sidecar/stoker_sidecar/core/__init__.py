@@ -1,1 +1,0 @@
-"""Decisions of the sidecar: pure, no I/O, no clock."""

@@ -1,0 +1,1 @@
+"""The fetcher process: what is here, what is wanted, and who brings it."""

@@ -1,0 +1,275 @@
+"""One version of a dataset on this disk: which of its files are here."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from enum import IntEnum
+from pathlib import Path
+from shutil import copyfile
+from typing import Self
+
+from stoker_sidecar.errors import CacheError
+from stoker_sidecar.fetcher.download.parts import PartFile, kept_parts, temporary_name
+from stoker_sidecar.fetcher.space.disk import disk_errors, sync_file_system
+from stoker_sidecar.version.etag_trust import EtagTrust
+from stoker_sidecar.version.layout import VersionPaths
+from stoker_sidecar.version.manifest import Entry, Manifest
+from stoker_sidecar.version.spans import chunk_count
+from stoker_sidecar.worker.files import is_intact, publish, survived
+
+
+class State(IntEnum):
+    """Of one inode; a byte each, so that a million files take a megabyte."""
+
+    MISSING = 0
+    HERE = 1
+    FAILED = 2  # warming could not fetch it and comes back to it when the others are done
+    UNKEPT = 3  # did not fit quota or disk: read through
+    FOLDER = 4
+
+
+@dataclass
+class Version:
+    """``load`` makes one. All but ``load`` and ``finish`` are quick; one event loop uses it."""
+
+    paths: VersionPaths
+    manifest: Manifest
+    states: bytearray
+    trust: EtagTrust
+    parts: dict[int, PartFile] = field(default_factory=dict)
+    warm_files: int = 0
+    warm_bytes: int = 0
+    linked_files: int = 0
+    reserved_bytes: int = 0  # of files on their way into the tree
+    shared_bytes: int = 0  # of files that another version holds too
+    complete: bool = False
+
+    @classmethod
+    def load(cls, paths: VersionPaths, donors: Sequence["Version"] = ()) -> Self:
+        """Find what is on the disk; the first time, take over unchanged files from ``donors``. Blocks for long.
+
+        Raises ManifestInvalid, DiskFull or CacheDiskFailed.
+        """
+        manifest = Manifest.open(paths.manifest)
+        version = cls(paths, manifest, bytearray(manifest.last_ino + 1), EtagTrust(manifest.info.files))
+        version.states[0] = State.FOLDER
+        with disk_errors(f"version {manifest.info.digest[:12]}"):
+            version._prepare(donors)
+        return version
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes that count: whole files, and all of those that are being filled or fetched."""
+        return self.warm_bytes + self.reserved_bytes - self.shared_bytes
+
+    @property
+    def arrived_bytes(self) -> int:
+        """Bytes of files that stay, whole or not yet."""
+        return self.warm_bytes + sum(part.bytes_here for part in self.parts.values() if part.kept)
+
+    def add_part(self, part: PartFile) -> None:
+        """From now on, this is where the file's chunks go."""
+        self.parts[part.ino] = part
+        self.reserved_bytes += part.size if part.kept else 0
+
+    def remove_part(self, part: PartFile) -> None:
+        """It is dropped or has moved into the tree. Idempotent."""
+        if self.parts.get(part.ino) is part:
+            del self.parts[part.ino]
+            self.reserved_bytes -= part.size if part.kept else 0
+
+    def missing(self, after: int = 0) -> int:
+        """The next inode behind ``after`` that warming should fetch; -1 when there is none."""
+        return self.states.find(State.MISSING, after + 1)
+
+    def is_missing(self, ino: int) -> bool:
+        """Whether warming should fetch it."""
+        return self.states[ino] == State.MISSING
+
+    def count(self, state: State) -> int:
+        """Inodes in this state."""
+        return self.states.count(state)
+
+    def forget(self, state: State) -> None:
+        """All inodes of this state are missing again: the next pass of warming tries them."""
+        self.states = self.states.replace(bytes([state]), bytes([State.MISSING]))
+
+    def mark_here(self, entry: Entry) -> None:
+        """The file is in the tree."""
+        if self.states[entry.ino] != State.HERE:
+            self.states[entry.ino] = State.HERE
+            self.warm_files += 1
+            self.warm_bytes += entry.size
+
+    def lose(self, entry: Entry) -> None:
+        """The file is not in the tree any more, or not as it should be: it is to be fetched again. Blocks for a moment.
+
+        A damaged one stays until its successor takes its place by rename: whoever has it open keeps it.
+        """
+        if self.states[entry.ino] != State.HERE:
+            return
+        self.states[entry.ino] = State.MISSING
+        self.warm_files -= 1
+        self.warm_bytes -= entry.size
+        self.complete = False
+        with disk_errors("the version"):
+            self.paths.complete.unlink(missing_ok=True)
+            self.tree_path(entry).parent.mkdir(parents=True, exist_ok=True)
+
+    def suspect(self, entry: Entry) -> None:
+        """The file is damaged, but stays until its successor takes its place: it may be fetched once more."""
+        if self.states[entry.ino] == State.HERE:
+            self.states[entry.ino] = State.MISSING
+            self.warm_files -= 1
+            self.warm_bytes -= entry.size
+
+    def take_away(self, entry: Entry) -> None:
+        """A damaged file for which no better one came: its readers must ask. Blocks for a moment."""
+        self.complete = False
+        with disk_errors("the version"):
+            self.paths.complete.unlink(missing_ok=True)
+            self.tree_path(entry).unlink(missing_ok=True)
+
+    def tree_path(self, entry: Entry) -> Path:
+        """Where the whole file lies."""
+        return self.paths.tree / self.manifest.path_of(entry)
+
+    def finish(self) -> None:
+        """Every file is here: date the folders, set the marker. Blocks. ``secure`` is to follow: native mounts need not wait for it."""
+        with disk_errors("the version"), closing(Manifest.open(self.paths.manifest)) as manifest:
+            for path, entry in manifest.folders():
+                os.utime(os.path.join(os.fsencode(self.paths.tree), path), ns=(entry.mtime_ns, entry.mtime_ns))  # noqa: PTH118 -- bytes
+            self.paths.complete.touch()
+        self.complete = True
+
+    def secure(self) -> None:
+        """Have a whole version survive a power cut, unless it does already. Blocks.
+
+        Raises DiskFull or CacheDiskFailed; the version then is not complete any more: what the disk lost is not known.
+        """
+        if _date(self.paths.complete) <= _date(self.paths.synced):
+            return
+        try:
+            self.sync()
+        except CacheError:
+            self.complete = False
+            with suppress(OSError):
+                self.paths.complete.unlink(missing_ok=True)
+            raise
+
+    def sync(self) -> None:
+        """Have all files that are in the tree by now survive a power cut. Blocks. Raises DiskFull or CacheDiskFailed."""
+        with disk_errors("the version"):
+            started = self.paths.folder / "syncing"
+            started.touch()  # dated before, so that what arrives meanwhile counts as later
+            sync_file_system(self.paths.tree)
+            started.rename(self.paths.synced)
+
+    def close(self) -> None:
+        """Idempotent."""
+        self.manifest.close()
+
+    def _prepare(self, donors: Sequence["Version"]) -> None:
+        fresh = not self.paths.tree.exists()
+        if fresh:
+            self.paths.complete.unlink(missing_ok=True)  # someone deleted the tree
+        self.paths.parts.mkdir(exist_ok=True)
+        self.paths.tree.mkdir(exist_ok=True)
+        self._make_folders()
+        if 0 < _date(self.paths.complete) <= _date(self.paths.synced):
+            self._all_here()
+        elif not fresh:
+            self._scan()
+            self.paths.doubtful.unlink(missing_ok=True)
+            self._believe_marker()
+        self._link(donors)
+        self._resume_parts()
+
+    def _make_folders(self) -> None:
+        base = os.fsencode(self.paths.tree)
+        self.states[1] = State.FOLDER
+        for path, entry in self.manifest.folders():
+            self.states[entry.ino] = State.FOLDER
+            with suppress(FileExistsError):
+                os.mkdir(os.path.join(base, path), 0o755)  # noqa: PTH102, PTH118 -- bytes
+
+    def _all_here(self) -> None:
+        self.states = self.states.replace(bytes([State.MISSING]), bytes([State.HERE]))
+        self.warm_files, self.warm_bytes, self.complete = self.manifest.info.files, self.manifest.info.bytes, True
+
+    def _believe_marker(self) -> None:
+        """Set by a process that ended before its sync did: it counts if nothing is missing."""
+        if self.warm_files == self.manifest.info.files:
+            self.complete = self.paths.complete.exists()
+        else:
+            self.paths.complete.unlink(missing_ok=True)
+
+    def _scan(self) -> None:
+        """After a new start of the machine, files that may not have reached the disk whole are proved or left out."""
+        limit = _date(self.paths.synced) if self.paths.doubtful.exists() else None
+        for path, entry in self._files():
+            if is_intact(path, entry) and (limit is None or survived(path, entry, limit)):
+                self.mark_here(entry)
+
+    def _files(self) -> Iterator[tuple[str, Entry]]:
+        base = str(self.paths.tree)
+        return ((f"{base}/{path.decode()}", entry) for path, entry in self.manifest.walk() if not entry.is_dir)
+
+    def _link(self, donors: Sequence["Version"]) -> None:
+        if self.paths.linked.exists():
+            files, shared = self.paths.linked.read_text().split()
+            self.linked_files, self.shared_bytes = int(files), int(shared)
+            return
+        for donor in donors if not self.complete else ():
+            # Its own connection: the donor's belongs to the event loop's thread.
+            with closing(Manifest.open(donor.paths.manifest)) as manifest:
+                self._link_from(donor, manifest)
+        self.paths.linked.write_text(f"{self.linked_files} {self.shared_bytes}")
+
+    def _link_from(self, donor: "Version", theirs: Manifest) -> None:
+        for path, entry in self.manifest.walk():
+            if self.states[entry.ino] != State.MISSING:
+                continue
+            other = theirs.find(path.decode())
+            if other is not None and donor.states[other.ino] == State.HERE and _same(entry, other):
+                with suppress(FileNotFoundError):  # someone deleted the donor's file: this one is fetched
+                    self._adopt(donor.paths.tree, path.decode(), entry, linkable=_same_date(entry, other))
+
+    def _adopt(self, tree: Path, path: str, entry: Entry, *, linkable: bool) -> None:
+        source, target = tree / path, self.paths.tree / path
+        if linkable:
+            os.link(source, target)
+            self.shared_bytes += entry.size
+        else:  # a link would change the date under the pods that read the other version
+            temporary = Path(temporary_name(str(self.paths.parts), entry.ino))
+            copyfile(source, temporary)
+            publish(str(temporary), str(target), entry)
+        self.linked_files += 1
+        self.mark_here(entry)
+
+    def _resume_parts(self) -> None:
+        for ino, part in kept_parts(self.paths.parts).items():
+            entry = self.manifest.entry(ino) if ino < len(self.states) else None
+            if entry is None or self.states[ino] != State.MISSING:
+                part.drop()
+                continue
+            wanted = chunk_count(entry.size)
+            part.size, part.chunks = entry.size, part.chunks[:wanted].ljust(wanted, b"\0")
+            self.add_part(part)
+
+
+def _date(marker: Path) -> int:
+    """Nanoseconds since 1970; 0 when it is not there."""
+    try:
+        return marker.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
+
+
+def _same(entry: Entry, other: Entry) -> bool:
+    return (entry.size, entry.etag, entry.version_id) == (other.size, other.etag, other.version_id)
+
+
+def _same_date(entry: Entry, other: Entry) -> bool:
+    return entry.mtime_ns == other.mtime_ns

@@ -1,0 +1,1 @@
+"""From a missing piece to its bytes on the disk."""

@@ -1,0 +1,267 @@
+"""Brings pieces of a version onto the disk: one download a piece whoever asks, demand beside warm-up.
+
+Concurrency: everything here runs on one event loop; only disk work goes to threads. ``_flights`` is keyed by
+(inode, chunk) and holds the one task that fetches it; readers and warming wait for the same task. A task is never
+cancelled by a reader that goes away, only by ``close``.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+
+from stoker_sidecar.errors import CacheDiskFailed, NotConfigured, NotWanted, NotYetConfigured, SidecarError
+from stoker_sidecar.fetcher.cached_version import State, Version
+from stoker_sidecar.fetcher.core.lanes import Lane
+from stoker_sidecar.fetcher.download.ahead import Ahead
+from stoker_sidecar.fetcher.download.drive_out import DriveOut
+from stoker_sidecar.fetcher.download.filling import Filling
+from stoker_sidecar.fetcher.download.parts import PartFile
+from stoker_sidecar.fetcher.download.pipeline import Turn
+from stoker_sidecar.fetcher.download.surroundings import Surroundings
+from stoker_sidecar.threads import in_thread
+from stoker_sidecar.version.manifest import Entry
+from stoker_sidecar.version.spans import CHUNK, chunk_count, chunk_span, chunks_of, is_whole
+from stoker_sidecar.wire.fetcher_protocol import ReadDone
+from stoker_sidecar.worker.files import is_readable
+
+# A reader asks again when what it waited for was dropped before it was answered; twice in a row means no room at all.
+_READ_ATTEMPTS = 3
+
+
+@dataclass(eq=False)
+class Flight:
+    """One piece on its way. ``ahead``: its bytes, when no reader had asked for it; ``reserved``: bytes of a small file that is to stay;
+    ``reached``: offset up to which its bytes can be read.
+    """
+
+    turn: Turn
+    ahead: int = 0
+    reserved: int = 0
+    reached: int = 0
+    task: "asyncio.Task[None]" = field(init=False)
+    moved: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+Action = Callable[[Flight], Coroutine[None, None, None]]
+
+
+@dataclass
+class Fetching:
+    """For one version."""
+
+    version: Version
+    around: Surroundings
+    waiting_readers: int = 0
+    _flights: dict[tuple[int, int, int], Flight] = field(default_factory=dict)
+    _serial: "count[int]" = field(default_factory=count)
+    _filling: Filling = field(init=False)
+    _drive_out: DriveOut = field(init=False)
+    _ahead: Ahead = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._filling = Filling(self.version, self.around, self._busy)
+        self._drive_out = DriveOut(self.version, self.around.room)
+        self._ahead = Ahead(self.version, self.around.pipeline, self.start, lambda ino: (ino, 0, 0) in self._flights)
+
+    async def read(self, ino: int, offset: int, length: int, *, doubt: bool = False) -> ReadDone:
+        """Bytes [offset, offset + length) of a file are on the disk when this returns, and where. Raises SidecarError.
+
+        ``doubt``: the reader could not read them where they were said to be.
+        """
+        entry = self.version.manifest.entry(ino)
+        if entry is None or entry.is_dir:
+            raise NotConfigured(f"inode {ino} of version {self.version.manifest.info.digest[:12]} is not a file")
+        chunks = chunks_of(offset, length, entry.size) or range(1)
+        self.waiting_readers += 1
+        try:
+            if doubt:
+                await self._look_again(entry, offset, length)
+            for _ in range(_READ_ATTEMPTS):
+                await self._bring(entry, chunks, offset + length)
+                if (place := self._place(entry, chunks, offset + length)) is not None:
+                    return place
+        finally:
+            self.waiting_readers -= 1
+        raise CacheDiskFailed(
+            f"{self.version.manifest.path(ino)} cannot be held long enough to be read: the disk is too full"
+        )
+
+    def admits(self, entry: Entry) -> bool:
+        """Whether the file may stay on this disk; when not, warming leaves it from now on."""
+        part = self.version.parts.get(entry.ino)
+        if part is not None and part.kept:
+            return True
+        if (part is not None and entry.ino in self._busy()) or not self.around.room().admits(entry.size):
+            self.version.states[entry.ino] = State.UNKEPT
+            return False
+        if part is not None:
+            self._filling.drop(part)  # it was read through so far; from now on it is kept
+        return True
+
+    def start(self, entry: Entry, chunk: int, lane: Lane) -> "asyncio.Task[None] | None":
+        """The task that fetches this piece; None when it is here, or when it may not stay and no one waits for it.
+
+        It ends with a SidecarError when it fails.
+        """
+        flight = self._start(entry, chunk, lane)
+        return flight.task if flight is not None else None
+
+    def _start(self, entry: Entry, chunk: int, lane: Lane) -> Flight | None:
+        if self._is_here(entry, chunk, lane):
+            return None
+        key = (entry.ino, chunk, next(self._serial) if self.around.ablation.single_flight else 0)
+        if (flying := self._flights.get(key)) is not None:
+            flying.turn.wanted_by(lane)
+            return flying
+        size = entry.size if is_whole(entry.size) else chunk_span(entry.size, chunk)[1]
+        flight = Flight(self.around.pipeline.turn(lane, size), ahead=size if lane is Lane.READAHEAD else 0)
+        plan = self._plan_whole(entry, lane, flight) if is_whole(entry.size) else self._plan_chunk(entry, chunk, lane)
+        if plan is None:
+            return None
+        flight.task = asyncio.create_task(plan(flight))
+        self._flights[key] = flight
+        flight.task.add_done_callback(partial(self._landed, key, flight))
+        return flight
+
+    async def refetch(self, entry: Entry) -> None:
+        """Replace a damaged file of the tree, by rename. When none comes it is taken away: a missing file does not lie."""
+        if await in_thread(self.version.tree_path(entry).exists):
+            self.version.suspect(entry)
+        else:  # readers of a native mount would not find it until then: the version is whole no more
+            await in_thread(self.version.lose, entry)
+            self.around.lost()
+        for chunk in range(1 if is_whole(entry.size) else chunk_count(entry.size)):
+            if (task := self.start(entry, chunk, Lane.WARM)) is not None:
+                await asyncio.wait([task])
+        if self.version.states[entry.ino] != State.HERE:
+            await in_thread(self.version.take_away, entry)
+            self.around.lost()
+
+    async def drain(self) -> None:
+        """Wait until what is in flight now has ended."""
+        if self._flights:
+            await asyncio.wait([flight.task for flight in self._flights.values()])
+
+    async def stop(self) -> None:
+        """End what is in flight; its readers are told to ask again."""
+        flights = [flight.task for flight in self._flights.values()]
+        for task in flights:
+            task.cancel()
+        if flights:
+            await asyncio.wait(flights)
+
+    async def close(self) -> None:
+        """Stop everything."""
+        await self.stop()
+        self.version.close()
+
+    async def _look_again(self, entry: Entry, offset: int, length: int) -> None:
+        """Believe the disk, not the notes: what cannot be read there is missing from now on."""
+        if self.version.states[entry.ino] == State.HERE:
+            path = self.version.tree_path(entry)
+            if not await in_thread(is_readable, path, entry, offset, length):
+                await in_thread(self.version.lose, entry)
+                self.around.lost()
+        elif (part := self.version.parts.get(entry.ino)) is not None and self._is_useless(part):
+            self._filling.drop(part)
+
+    def _is_useless(self, part: PartFile) -> bool:
+        """Its file is gone; or the disk is full, and its bytes may find room elsewhere."""
+        if part.promoting:
+            return False
+        return not part.path.exists() or (self.around.room().free <= 0 and part.ino not in self._busy())
+
+    async def _bring(self, entry: Entry, chunks: range, end: int) -> None:
+        """Until the bytes up to ``end`` can be read, or a piece has failed."""
+        missing = self.version.states[entry.ino] != State.HERE
+        flights = [flight for chunk in chunks if (flight := self._start(entry, chunk, Lane.DEMAND)) is not None]
+        if missing and not self.around.ablation.readahead:
+            self._ahead.missed(entry, chunks)
+        for flight in flights:
+            while not (flight.task.done() or flight.reached >= end):
+                flight.moved.clear()
+                await flight.moved.wait()
+            if flight.task.cancelled():  # the version was closed meanwhile
+                raise NotYetConfigured(
+                    f"{self.version.manifest.info.digest[:12]} is being closed on this node: ask again"
+                )
+            if flight.task.done():
+                flight.task.result()
+
+    def _place(self, entry: Entry, chunks: range, end: int) -> ReadDone | None:
+        if self.version.states[entry.ino] == State.HERE:
+            return ReadDone("tree", str(self.version.tree_path(entry)))
+        part = self.version.parts.get(entry.ino)
+        if part is None or not all(part.chunks[chunk] or self._reaches(entry, chunk, end) for chunk in chunks):
+            return None
+        self._filling.transients.touch(entry.ino)
+        return ReadDone("parts", str(part.path))
+
+    def _reaches(self, entry: Entry, chunk: int, end: int) -> bool:
+        """A chunk that is still on its way is written from front to back: its first bytes need not wait for the last."""
+        flight = self._flights.get((entry.ino, chunk, 0))
+        return flight is not None and flight.reached >= min(end, (chunk + 1) * CHUNK, entry.size)
+
+    def _is_here(self, entry: Entry, chunk: int, lane: Lane) -> bool:
+        if self.version.states[entry.ino] == State.HERE:
+            return True
+        part = self.version.parts.get(entry.ino)
+        if part is None or (lane is Lane.WARM and not part.kept):  # what is only read through may go any moment
+            return False
+        return bool(part.chunks[chunk]) and not (part.kept and part.complete)
+
+    def _busy(self) -> set[int]:
+        return {ino for ino, _, _ in self._flights}
+
+    def _landed(self, key: tuple[int, int, int], flight: Flight, task: "asyncio.Task[None]") -> None:
+        del self._flights[key]
+        self.version.reserved_bytes -= flight.reserved
+        flight.moved.set()
+        if task.cancelled() or isinstance(error := task.exception(), NotWanted):
+            return
+        if isinstance(error, SidecarError):
+            self.around.failed(error)  # whoever waits gets it too
+            return
+        if flight.ahead:
+            self.around.ahead(flight.ahead)
+        if self.around.ablation.no_eviction and flight.reserved:
+            self._drive_out.note(key[0])
+
+    def _plan_whole(self, entry: Entry, lane: Lane, flight: Flight) -> Action | None:
+        """Decided here and not in the task, so that what is in flight already counts when the next file asks for room."""
+        kept = self.admits(entry)
+        if not kept and lane is Lane.DEMAND and self.around.ablation.no_eviction:
+            kept = self._drive_out.make_room(entry.size)
+        if not (kept or lane is Lane.DEMAND):
+            return None
+        flight.reserved = entry.size if kept else 0
+        self.version.reserved_bytes += flight.reserved
+        return lambda flight: self.around.retry(partial(self._filling.whole, entry, kept=kept, turn=flight.turn))
+
+    def _plan_chunk(self, entry: Entry, chunk: int, lane: Lane) -> Action | None:
+        part = self.version.parts.get(entry.ino)
+        if part is None or not (part.kept or lane is not Lane.WARM):
+            kept = self.admits(entry)
+            if not (kept or lane is Lane.DEMAND):
+                return None
+            self._filling.new_part(entry, kept=kept)
+        return partial(self._chunk, entry, chunk)
+
+    async def _chunk(self, entry: Entry, chunk: int, flight: Flight) -> None:
+        position = chunk_span(entry.size, chunk)[0]
+
+        def arrived(size: int) -> None:
+            nonlocal position
+            position += size
+            flight.reached = max(flight.reached, position)
+            flight.moved.set()
+
+        async def bring() -> None:
+            admits = entry.ino in self.version.parts or self.admits(entry)
+            await self._filling.chunk(entry, chunk, admits=admits, turn=flight.turn, arrived=arrived)
+
+        await self.around.retry(bring)
+        # Not tried again here: a file that is spoilt as a whole is not mended by this chunk alone.
+        await self._filling.settle(entry)

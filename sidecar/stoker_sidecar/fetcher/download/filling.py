@@ -1,0 +1,184 @@
+"""Puts what sources send into the files of one version: small files whole, large ones chunk by chunk, and checks them."""
+
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from stoker_sidecar.errors import CacheDiskFailed, CorruptBody, InternalError, SourceError
+from stoker_sidecar.fetcher.cached_version import Version
+from stoker_sidecar.fetcher.download.parts import PartFile, Transients, new_part, temporary_name
+from stoker_sidecar.fetcher.download.pipeline import Turn
+from stoker_sidecar.fetcher.download.surroundings import Surroundings
+from stoker_sidecar.store.core.object_checksum import CRC64NVME, Checksum, check
+from stoker_sidecar.threads import in_thread
+from stoker_sidecar.version.manifest import Entry
+from stoker_sidecar.version.spans import chunk_span
+from stoker_sidecar.worker.files import file_digest, publish
+from stoker_sidecar.worker.pieces import Arrived, Fetched, Piece
+from stoker_sidecar.worker.transfer import remove_quietly
+
+
+@dataclass
+class Filling:
+    """``busy``: inodes that something is being fetched for: their parts are not dropped."""
+
+    version: Version
+    around: Surroundings
+    busy: Callable[[], Collection[int]]
+    transients: Transients = field(init=False)
+    _tree: str = field(init=False)
+    _parts: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._tree, self._parts = str(self.version.paths.tree), str(self.version.paths.parts)
+        self.transients = Transients(self.around.transient_limit)
+
+    async def whole(self, entry: Entry, *, kept: bool, turn: Turn) -> None:
+        """Bring a small file: into the tree when ``kept``, else as a part that holds it for a while. Raises SidecarError."""
+        # A string: a Path object for each of a million files costs as much as all else here.
+        temporary = temporary_name(self._parts if kept else str(self.around.transient_folder()), entry.ino)
+        try:
+            await self._bring_whole(entry, temporary, kept=kept, turn=turn)
+        except BaseException:  # cancellation too: half a body must not stay on the disk
+            await in_thread(remove_quietly, Path(temporary))
+            raise
+        if kept:
+            self._mark_here(entry)
+        else:
+            self._hold(PartFile(Path(temporary), entry.ino, entry.size, bytearray(b"\1"), kept=False))
+
+    async def chunk(self, entry: Entry, chunk: int, *, admits: bool, turn: Turn, arrived: Arrived) -> None:
+        """Bring a piece of a large file. Raises SidecarError.
+
+        ``admits``: it may be kept, should its part have been dropped. ``arrived``: told of bytes from the chunk's start on.
+        """
+        part = self.version.parts.get(entry.ino) or self.new_part(entry, kept=admits)
+        if not part.chunks[chunk]:
+            offset, length = chunk_span(entry.size, chunk)
+            piece = self._piece(entry, str(part.path))._replace(offset=offset, length=length)
+            fetched = await self._get_chunk(piece, part, turn, arrived)
+            part.etag_may_be_md5 = fetched.etag_may_be_md5
+            part.sums[chunk] = bytes.fromhex(fetched.crc64nvme)
+            if part.kept:
+                await in_thread(part.mark, chunk)
+            else:
+                part.mark(chunk)
+
+    async def settle(self, entry: Entry) -> None:
+        """After a chunk: a part with all of them moves into the tree. Raises CorruptBody, and then none is left."""
+        part = self.version.parts.get(entry.ino)
+        if part is None:
+            return
+        if not part.kept:
+            self._hold(part)
+        elif part.complete and not part.promoting:
+            await self._promote(entry, part)
+
+    def new_part(self, entry: Entry, *, kept: bool) -> PartFile:
+        """Where the chunks of a large file go."""
+        part = new_part(self._folder(kept=kept), entry.ino, entry.size, kept=kept)
+        self.version.add_part(part)
+        return part
+
+    def drop(self, part: PartFile) -> None:
+        """What was read through, or cannot be gone on with. Blocks for a moment."""
+        if self.version.parts.get(part.ino) is part:
+            self.transients.release(part.ino)
+        self.version.remove_part(part)
+        part.drop()
+
+    async def _bring_whole(self, entry: Entry, temporary: str, *, kept: bool, turn: Turn) -> None:
+        piece = self._piece(entry, temporary)
+        hashing = entry.size > 0 and self.version.trust.worth_hashing(entry.etag)
+        piece = piece._replace(target=f"{self._tree}/{piece.key}" if kept else "", hashing=hashing)
+        fetched = await self._get(piece, turn, lambda size: None)
+        if fetched.md5:
+            self._judge(piece.key, entry.etag, fetched.md5)
+        if kept and not fetched.published:  # the ETag is not its MD5, and for this source need not be
+            await in_thread(publish, temporary, piece.target, entry)
+
+    async def _get_chunk(self, piece: Piece, part: PartFile, turn: Turn, arrived: Arrived) -> Fetched:
+        try:
+            return await self._get(piece, turn, arrived)
+        except CacheDiskFailed:
+            if not part.path.exists():  # someone deleted it: the next attempt begins anew
+                self.drop(part)
+            raise
+
+    def _piece(self, entry: Entry, into: str) -> Piece:
+        key = self.version.manifest.path_of(entry)
+        return Piece(
+            key, entry.etag, entry.version_id, 0, entry.size, into, "", entry.size, entry.mtime_ns, hashing=False
+        )
+
+    async def _get(self, piece: Piece, turn: Turn, arrived: Arrived) -> Fetched:
+        def told(size: int) -> None:
+            self.around.arrived(size)
+            arrived(size)
+
+        async with turn:
+            for source in self.around.sources():
+                if (fetched := await source.fetch(piece, told)) is not None:
+                    return fetched
+        raise InternalError(f"no source has {piece.key}")
+
+    def _folder(self, *, kept: bool) -> Path:
+        return self.version.paths.parts if kept else self.around.transient_folder()
+
+    async def _promote(self, entry: Entry, part: PartFile) -> None:
+        """A large file is whole: check it, move it into the tree."""
+        part.promoting = True
+        try:
+            stated = await self._stated(entry)
+            await in_thread(self._promote_end, entry, part, stated)
+        except CorruptBody:
+            self.version.remove_part(part)
+            await in_thread(part.drop)
+            raise
+        finally:
+            part.promoting = False
+        self.version.remove_part(part)
+        self._mark_here(entry)
+
+    async def _stated(self, entry: Entry) -> Checksum | None:
+        """A source that refuses to tell, or fails, must not keep a file from its place: it counts as one that states none."""
+        piece = self._piece(entry, "")
+        for source in self.around.sources():
+            with suppress(SourceError):
+                if (stated := await self.around.retry(partial(source.checksum, piece))) is not None:
+                    return stated
+        return None
+
+    def _promote_end(self, entry: Entry, part: PartFile, stated: Checksum | None) -> None:
+        """In a thread."""
+        target = self.version.tree_path(entry)
+        if stated is not None:
+            arrived = part.crc64nvme() if stated.algorithm == CRC64NVME else None
+            check(target.name, stated, arrived or file_digest(part.path, stated.algorithm))
+        elif part.etag_may_be_md5 and self.version.trust.worth_hashing(entry.etag):
+            self._judge(target.name, entry.etag, file_digest(part.path, "md5").hex())
+        publish(str(part.path), str(target), entry)
+        part.forget_map()
+
+    def _mark_here(self, entry: Entry) -> None:
+        self.version.mark_here(entry)
+        if self.version.warm_files == self.version.manifest.info.files:
+            self.around.completed()
+
+    def _hold(self, part: PartFile) -> None:
+        """Keep what was read through for as long as there is room for such."""
+        if self.version.parts.get(part.ino) is None:
+            self.version.add_part(part)
+        self.transients.hold(part.ino, part.bytes_here)
+        for ino in self.transients.surplus(self.busy()):
+            self.drop(self.version.parts[ino])
+
+    def _judge(self, path: str, etag: str, md5: str) -> None:
+        """Perhaps in a thread; ``trust`` is replaced whole, and a lost observation is made again."""
+        keep, self.version.trust = self.version.trust.judge(etag, md5)
+        if not keep:
+            raise CorruptBody(
+                f"{path}: the body's MD5 is {md5} where the listing says {etag}: it was spoilt on the way"
+            )

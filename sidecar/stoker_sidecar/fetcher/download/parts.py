@@ -1,0 +1,151 @@
+"""Files in the making: large ones that fill chunk by chunk, and those that are only read through.
+
+Names in ``parts`` are never used twice: whoever has one open sees bytes that only grow, never another file's.
+"""
+
+import os
+from collections import OrderedDict
+from collections.abc import Container
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from secrets import token_hex
+from time import time_ns
+
+from stoker_sidecar.fetcher.space.disk import disk_errors
+from stoker_sidecar.store.core.object_checksum import joined_crc64nvme
+from stoker_sidecar.version.spans import chunk_count, chunk_span
+
+_MAP_SUFFIX = ".map"
+_TEMPORARY_SUFFIX = ".tmp"
+_HERE = b"\x01"
+
+
+@dataclass
+class PartFile:
+    """``chunks``: one byte each, 1 when it is here. ``kept``: it has a map on disk and is to move into the tree.
+
+    ``sums``: CRC-64/NVME of chunks that this process saw arrive.
+    """
+
+    path: Path
+    ino: int
+    size: int
+    chunks: bytearray
+    kept: bool
+    etag_may_be_md5: bool = True
+    promoting: bool = False  # one flight is moving it into the tree
+    sums: dict[int, bytes] = field(default_factory=dict)
+
+    @property
+    def complete(self) -> bool:
+        """Every chunk is here."""
+        return self.chunks.find(0) < 0
+
+    @property
+    def bytes_here(self) -> int:
+        """Bytes on the disk."""
+        return sum(chunk_span(self.size, index)[1] for index, here in enumerate(self.chunks) if here)
+
+    def crc64nvme(self) -> bytes | None:
+        """Of the whole file, as it arrived; None when an earlier process saw some of it arrive."""
+        if len(self.sums) < len(self.chunks):
+            return None
+        spans = (chunk_span(self.size, chunk) for chunk in range(len(self.chunks)))
+        return joined_crc64nvme((self.sums[chunk], length) for chunk, (_, length) in enumerate(spans))
+
+    def has(self, chunks: range) -> bool:
+        """Whether all of them are here."""
+        return all(self.chunks[chunk] for chunk in chunks)
+
+    def mark(self, chunk: int) -> None:
+        """The chunk's bytes are written: note it, on disk too when kept. Blocks."""
+        if self.kept:
+            with disk_errors(self.path.name):
+                descriptor = os.open(_map_of(self.path), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                try:
+                    os.pwrite(descriptor, _HERE, chunk)
+                finally:
+                    os.close(descriptor)
+        self.chunks[chunk] = 1
+
+    def drop(self) -> None:
+        """Delete it and its map, as far as the disk lets go of them: a name is never used again. Blocks."""
+        for path in (_map_of(self.path), self.path):
+            with suppress(OSError):
+                path.unlink()
+
+    def forget_map(self) -> None:
+        """The file itself has moved into the tree. Blocks."""
+        _map_of(self.path).unlink(missing_ok=True)
+
+
+@dataclass
+class Transients:
+    """What is only read through: inode -> bytes, least recently used first; ``limit`` bytes in all."""
+
+    limit: int
+    total: int = 0
+    _held: OrderedDict[int, int] = field(default_factory=OrderedDict)
+
+    def hold(self, ino: int, size: int) -> None:
+        """The file now takes ``size`` bytes, and was used now."""
+        self.total += size - self._held.pop(ino, 0)
+        self._held[ino] = size
+
+    def touch(self, ino: int) -> None:
+        """It was used now."""
+        if ino in self._held:
+            self._held.move_to_end(ino)
+
+    def release(self, ino: int) -> None:
+        """It is gone."""
+        self.total -= self._held.pop(ino, 0)
+
+    def surplus(self, busy: Container[int]) -> list[int]:
+        """Which to drop, the least recently used first; never the last used one nor those in ``busy``."""
+        over, drop = self.total - self.limit, []
+        for ino, size in islice(self._held.items(), len(self._held) - 1) if over > 0 else ():
+            if over <= 0:
+                break
+            if ino not in busy:
+                drop.append(ino)
+                over -= size
+        return drop
+
+
+def new_part(folder: Path, ino: int, size: int, *, kept: bool) -> PartFile:
+    """A part with nothing in it. Blocks for a moment. Raises DiskFull or CacheDiskFailed."""
+    path = folder / f"{ino}.{token_hex(4)}"
+    with disk_errors(path.name):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    return PartFile(path, ino, size, bytearray(max(1, chunk_count(size))), kept)
+
+
+def temporary_name(folder: str, ino: int) -> str:
+    """Where a file lies until it is verified."""
+    # The moment tells it from leftovers of earlier attempts; to ask the kernel for chance takes a system call.
+    return f"{folder}/{ino}.{time_ns():x}{_TEMPORARY_SUFFIX}"
+
+
+def kept_parts(folder: Path) -> dict[int, PartFile]:
+    """What an earlier process left that can be gone on with, by inode; the rest is deleted. ``size`` is not known yet. Blocks."""
+    found: dict[int, PartFile] = {}
+    for path in sorted(folder.iterdir()):
+        if path.suffix == _MAP_SUFFIX:
+            continue
+        map_path = _map_of(path)
+        ino = int(path.name.partition(".")[0])
+        if map_path.exists() and ino not in found:
+            found[ino] = PartFile(path, ino, 0, bytearray(map_path.read_bytes()), kept=True)
+        else:
+            path.unlink()
+    for path in folder.glob(f"*{_MAP_SUFFIX}"):
+        if not path.with_suffix("").exists():
+            path.unlink()
+    return found
+
+
+def _map_of(path: Path) -> Path:
+    return path.with_name(path.name + _MAP_SUFFIX)

@@ -1,0 +1,93 @@
+"""The node's one queue in front of all sources: whose turn it is, and how many requests are in flight."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import TracebackType
+
+from stoker_sidecar.errors import EndpointUnreachable, NotWanted, ServerError, Throttled
+from stoker_sidecar.fetcher.core.concurrency import AdaptiveLimit
+from stoker_sidecar.fetcher.core.lanes import Bounds, Lane, Lanes, Ticket
+from stoker_sidecar.fetcher.core.readahead import Readahead
+from stoker_sidecar.version.spans import CHUNK
+
+# What a source says when it, or the way to it, has too much to do.
+_CONGESTION = (Throttled, ServerError, EndpointUnreachable)
+
+
+@dataclass
+class Pipeline:
+    """``clock``: seconds, monotonic."""
+
+    clock: Callable[[], float]
+    bounds: Bounds = field(default_factory=Bounds)
+    limit: AdaptiveLimit = field(default_factory=AdaptiveLimit)
+    lanes: Lanes = field(init=False)
+    readahead: Readahead = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.lanes = Lanes(self.bounds, self.limit.value)
+        # Half of the budget for one reader, so that a second one's readahead is not pushed out at once.
+        self.readahead = Readahead(max(min(1, self.bounds.readahead_bytes), self.bounds.readahead_bytes // 2 // CHUNK))
+
+    def turn(self, lane: Lane, size: int) -> "Turn":
+        """For one piece of ``size`` bytes, and for each attempt at it."""
+        return Turn(self, lane, size)
+
+    def landed(self, size: int, error: BaseException | None, *, busy: bool) -> None:
+        """A request ended: what it tells about the limit. ``busy``: as much as may be was in flight until now."""
+        if error is None:
+            self.limit.completed(size, self.clock(), busy=busy)
+        elif isinstance(error, _CONGESTION):
+            self.limit.congested(self.clock())
+        if self.lanes.limit != self.limit.value:
+            self.lanes.limit = self.limit.value
+            self.lanes.go()
+
+
+class Turn:
+    """An asynchronous context manager: inside it, the request may be made. Raises NotWanted when it was dropped instead."""
+
+    def __init__(self, pipeline: Pipeline, lane: Lane, size: int) -> None:
+        self._pipeline = pipeline
+        self._ticket = Ticket(lane, size, self._decided)
+        self._wanted: bool | None = None  # until it is decided
+        self._waiter: asyncio.Future[None] | None = None
+
+    def wanted_by(self, lane: Lane) -> None:
+        """Someone else waits for the same piece."""
+        self._pipeline.lanes.promote(self._ticket, lane)
+
+    async def __aenter__(self) -> None:
+        self._wanted = None
+        self._pipeline.lanes.ask(self._ticket)
+        if self._wanted is None:  # mostly it is decided at once, and then a future would cost a turn of the event loop
+            await self._decision()
+        if not self._wanted:
+            raise NotWanted("newer readahead took its place")
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        busy = self._pipeline.lanes.busy
+        self._pipeline.lanes.done(self._ticket)
+        self._pipeline.landed(self._ticket.size, error, busy=busy)
+
+    def _decided(self, wanted: bool) -> None:
+        self._wanted = wanted
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def _decision(self) -> None:
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        except asyncio.CancelledError:
+            self._give_up()
+            raise
+
+    def _give_up(self) -> None:
+        if self._wanted:
+            self._pipeline.lanes.done(self._ticket)
+        else:
+            self._pipeline.lanes.withdraw(self._ticket)

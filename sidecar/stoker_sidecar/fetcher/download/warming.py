@@ -1,0 +1,109 @@
+"""One pass of warming over a version: starts fetches in the order that it is given, as many at a time as the node gives."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from stoker_sidecar.errors import CacheDiskFailed, DiskFull, InternalError, NotWanted, SidecarError
+from stoker_sidecar.fetcher.cached_version import State
+from stoker_sidecar.fetcher.core.lanes import Lane
+from stoker_sidecar.fetcher.core.token_bucket import TokenBucket
+from stoker_sidecar.fetcher.download.access_order import AccessOrder
+from stoker_sidecar.fetcher.download.fetching import Fetching
+from stoker_sidecar.version.manifest import Entry
+from stoker_sidecar.version.spans import chunk_count, chunk_span, is_whole
+
+# Failures in a row after which the source, not an object, is taken to be at fault.
+_ROW = 8
+# Files that are looked at without a pause, when most of them do not fit: a millisecond of the event loop.
+_BREATH = 128
+
+
+@dataclass
+class Limits:
+    """``slots``: requests in flight, asked before each; ``bucket``: None for no limit; ``stop``: leave off soon."""
+
+    slots: Callable[[], int]
+    bucket: TokenBucket | None
+    stop: Callable[[], bool]
+    clock: Callable[[], float]
+    sleep: Callable[[float], Awaitable[object]]
+
+
+@dataclass
+class WarmPass:
+    """``run`` once. ``failing`` at the start: the last pass was stopped by failures, so the first one stops this too."""
+
+    fetching: Fetching
+    order: AccessOrder
+    limits: Limits
+    failing: bool = False
+    error: SidecarError | None = None  # of the last fetch that failed
+    fatal: bool = False  # the source or the disk is at fault: no use to go on now
+    _row: int = 0
+    _in_flight: int = 0
+    _landed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def run(self) -> None:
+        """Ends when every missing file was started and has landed, on ``stop``, or when ``fatal``."""
+        for seen, entry in enumerate(self.order):
+            if self._over():
+                break
+            if seen % _BREATH == _BREATH - 1:
+                await asyncio.sleep(0)
+            # A small file is asked about where it starts; a large one here, once for all of its chunks.
+            if is_whole(entry.size) or self.fetching.admits(entry):
+                await self._start_all(entry)
+        await self._until(lambda: self._in_flight == 0)
+
+    async def _start_all(self, entry: Entry) -> None:
+        for chunk in range(1 if is_whole(entry.size) else chunk_count(entry.size)):
+            await self._until(lambda: self._over() or self._in_flight < self.limits.slots())
+            if not self._over():
+                await self._start(entry, chunk)
+
+    async def _start(self, entry: Entry, chunk: int) -> None:
+        if self.limits.bucket is not None:
+            size = entry.size if is_whole(entry.size) else chunk_span(entry.size, chunk)[1]
+            await self._pause(self.limits.bucket.take(size, self.limits.clock()))
+        task = self.fetching.start(entry, chunk, Lane.WARM)
+        if task is not None:
+            self._in_flight += 1
+            task.add_done_callback(partial(self._land, entry.ino))
+
+    async def _pause(self, seconds: float) -> None:
+        """In short naps, so that ``stop`` is heard under a narrow limit."""
+        end = self.limits.clock() + seconds
+        while (left := end - self.limits.clock()) > 0 and not self._over():
+            await self.limits.sleep(min(left, 1.0))
+
+    def _land(self, ino: int, task: asyncio.Task[None]) -> None:
+        self._in_flight -= 1
+        self._landed.set()
+        if task.cancelled():
+            self.fatal = True
+        elif (error := task.exception()) is None:
+            self.failing, self._row = False, 0
+        elif not isinstance(error, NotWanted):  # readahead that was on its way to it: the next pass fetches it
+            self._failed(ino, error)
+
+    def _failed(self, ino: int, error: BaseException) -> None:
+        failure = error if isinstance(error, SidecarError) else InternalError(f"a fetch failed: {error!r}")
+        if self.error is None or failure.temporary:  # one that time heals decides when the next pass is
+            self.error = failure
+        if isinstance(error, DiskFull | CacheDiskFailed):
+            self.fatal = True
+            return
+        if self.fetching.version.states[ino] == State.MISSING:
+            self.fetching.version.states[ino] = State.FAILED
+        self._row += 1
+        self.fatal = self.fatal or self.failing or self._row >= _ROW
+
+    def _over(self) -> bool:
+        return self.fatal or self.limits.stop()
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            self._landed.clear()
+            await self._landed.wait()

@@ -1,0 +1,151 @@
+"""One worker process as the fetcher sees it: started, asked, listened to, ended."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from stoker_sidecar.store.connection import ConnectionSettings
+from stoker_sidecar.threads import in_thread
+from stoker_sidecar.wire.credentials import credentials_to_wire
+from stoker_sidecar.worker.messages import ARRIVED, CLOSE, DONE, FAILED, FETCH, OPEN, PING, error_from_wire
+from stoker_sidecar.worker.pieces import Arrived, Fetched, Origin, Piece
+from stoker_sidecar.worker.rows import Lines, Row
+
+
+@dataclass(eq=False)
+class Job:
+    """A piece that a worker was asked for. ``since_ns``: when, since 1970; ``lost``: workers that died with it.
+
+    ``answer`` is cancelled with whoever waits for it; ``ended`` is for those who then wait until no worker has it any more.
+    """
+
+    number: int
+    origin: Origin
+    piece: Piece
+    arrived: Arrived
+    answer: "asyncio.Future[Fetched]"
+    since_ns: int
+    lost: int = 0
+    ended: "asyncio.Future[None] | None" = None
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether no one waits for it any more."""
+        return self.answer.cancelled()
+
+    def succeed(self, fetched: Fetched) -> None:
+        """A worker has done it."""
+        if not self.answer.done():
+            self.answer.set_result(fetched)
+        self._end()
+
+    def fail(self, error: Exception) -> None:
+        """No worker does it any more."""
+        if not self.answer.done():
+            self.answer.set_exception(error)
+        self._end()
+
+    def _end(self) -> None:
+        if self.ended is not None and not self.ended.done():
+            self.ended.set_result(None)
+
+
+Launch = Callable[
+    [Sequence[str], int], int
+]  # arguments and the descriptor for --fd; the pid of a new child. Raises OSError
+
+
+def execute(arguments: Sequence[str], fd: int) -> int:
+    """A `Launch` that starts a program of its own: half a second of imports, and memory that nobody shares."""
+    command = [sys.executable, "-m", "stoker_sidecar.worker.main", *arguments, f"--fd={fd}"]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[fd])
+    process.returncode = 0  # ``reap`` waits for it; Popen would complain that it never saw it end
+    return process.pid
+
+
+@dataclass(eq=False)
+class WorkerProcess:
+    """``start`` first. ``ended`` is called once when the process is gone. ``heard``: when it last said something."""
+
+    settings: ConnectionSettings
+    ended: Callable[["WorkerProcess"], None]
+    clock: Callable[[], float]
+    launch: Launch = execute
+    pid: int = 0
+    jobs: dict[int, Job] = field(default_factory=dict)
+    heard: float = 0.0
+    useful: bool = False  # it has answered a job
+    _origins: dict[Origin, int] = field(default_factory=dict)
+    _opened: int = 0
+    _lines: Lines = field(init=False)
+
+    async def start(self) -> None:
+        """Raises OSError when the process cannot be made."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self.pid = self.launch(self._options(), theirs.fileno())  # returns after some milliseconds
+        self._lines = Lines(self._received, lambda: self.ended(self))
+        await asyncio.get_running_loop().connect_accepted_socket(lambda: self._lines, ours)
+        self.heard = self.clock()
+
+    def give(self, job: Job) -> None:
+        """The answer comes to ``job.answer``."""
+        if not self.jobs:
+            self.heard = self.clock()
+        self.jobs[job.number] = job
+        self._lines.send(FETCH, job.number, self._number(job.origin), job.piece)
+
+    def say(self, verb: str, *rest: Any) -> None:
+        """A row that has no answer of its own."""
+        self._lines.send(verb, *rest)
+
+    def ping(self) -> None:
+        """Have it say something."""
+        self._lines.send(PING)
+
+    def forget(self, origin: Origin) -> None:
+        """It may close its connections."""
+        number = self._origins.pop(origin, None)
+        if number is not None:
+            self._lines.send(CLOSE, number)
+
+    def kill(self) -> None:
+        """``ended`` follows."""
+        os.kill(self.pid, signal.SIGKILL)
+
+    async def reap(self) -> None:
+        """After ``ended``, or to end it: returns when the process is gone."""
+        self._lines.close()
+        await in_thread(os.waitpid, self.pid, 0)
+
+    def _options(self) -> list[str]:
+        options = {"parent": os.getpid(), "connection": json.dumps(asdict(self.settings))}
+        return [f"--{name}={value}" for name, value in options.items()]
+
+    def _number(self, origin: Origin) -> int:
+        if origin not in self._origins:
+            self._opened += 1
+            self._origins[origin] = self._opened
+            self._lines.send(OPEN, self._opened, origin.source.wire(), credentials_to_wire(origin.credentials))
+        return self._origins[origin]
+
+    def _received(self, row: Row) -> None:
+        self.heard = self.clock()
+        match row:
+            case [str(verb), int(number), int(size)] if verb == ARRIVED:
+                self.jobs[number].arrived(size)
+            case [str(verb), int(number), fields] if verb == DONE:
+                self._take(number).succeed(Fetched(*fields))
+            case [str(verb), int(number), error] if verb == FAILED:
+                self._take(number).fail(error_from_wire(error))
+
+    def _take(self, number: int) -> Job:
+        self.useful = True
+        return self.jobs.pop(number)

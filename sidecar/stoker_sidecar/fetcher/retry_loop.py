@@ -1,0 +1,64 @@
+"""Runs one dataset's work again and again: when poked, when its time has come, and with growing waits while it fails."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from stoker_sidecar.errors import InternalError, SidecarError
+from stoker_sidecar.store.core.backoff import Backoff
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class Loop:
+    """``step`` returns the seconds until it wants to run again, None for when poked. ``name`` is for the log."""
+
+    name: str
+    step: Callable[[], Awaitable[float | None]]
+    backoff: Backoff
+    uniform: Callable[[], float] = random.random
+    error: SidecarError | None = None
+    failures: int = 0
+    _poke: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def poked(self) -> bool:
+        """Something has changed since this step began: a long step should end early."""
+        return self._poke.is_set()
+
+    def poke(self) -> None:
+        """Run the step soon."""
+        self.failures = 0
+        self._poke.set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            self._poke.clear()
+            delay = await self._once()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(delay):
+                    await self._poke.wait()
+
+    async def _once(self) -> float | None:
+        try:
+            delay = await self.step()
+        except SidecarError as error:
+            return self._failed(error)
+        except Exception as error:  # noqa: BLE001 -- the boundary of a dataset: a bug in one must not stop the others
+            _log.exception("%s: unexpected error", self.name)
+            return self._failed(InternalError(f"unexpected error: {error!r}"))
+        self.error, self.failures = None, 0
+        return delay
+
+    def _failed(self, error: SidecarError) -> float:
+        if self.error is None or self.error.message != error.message:
+            _log.warning("%s: %s: %s", self.name, error.reason, error.message)
+        self.error = error
+        delay = self.backoff.delay(self.failures, self.uniform(), error.retry_after)
+        self.failures += 1
+        return delay

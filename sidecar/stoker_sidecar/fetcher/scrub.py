@@ -1,0 +1,162 @@
+"""Reads whole versions again, slowly and while nothing else is to be done, and has damaged files fetched anew."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+
+from stoker_api.names import Reason
+from stoker_sidecar.errors import SidecarError
+from stoker_sidecar.fetcher.checksum_file import Sums
+from stoker_sidecar.fetcher.core.scrub_schedule import Verdict, is_due, judge
+from stoker_sidecar.fetcher.core.token_bucket import TokenBucket
+from stoker_sidecar.fetcher.dataset import DatasetCache
+from stoker_sidecar.fetcher.download.fetching import Fetching
+from stoker_sidecar.fetcher.notices import Notices
+from stoker_sidecar.fetcher.space.disk import disk_errors
+from stoker_sidecar.linux.direct_io import DirectReader
+from stoker_sidecar.threads import in_thread
+from stoker_sidecar.version.etag_trust import looks_like_md5
+from stoker_sidecar.version.manifest import Entry, Manifest
+from stoker_sidecar.wire.fetcher_protocol import REPAIRED_FILES, SCRUBBED_BYTES
+
+_log = logging.getLogger(__name__)
+_PAUSE = 1.0  # seconds until a busy node is asked again whether it is idle
+
+
+@dataclass(frozen=True)
+class ScrubSettings:
+    """``interval``: seconds between two passes over a version, 0 for none; ``rate``: bytes a second."""
+
+    interval: float = 7 * 86400.0  # a week: disks scrub themselves at about this rate, and a 1 TB version takes 6 hours
+    rate: int = 50 * 1024**2  # a tenth of what the slowest SSDs read, so that pods do not notice
+
+
+@dataclass
+class Scrubber:
+    """``datasets``: all of the node; ``busy``: whether something else needs the disk now. ``now``: seconds since 1970."""
+
+    settings: ScrubSettings
+    datasets: Callable[[], list[DatasetCache]]
+    notices: Notices
+    clock: Callable[[], float]
+    sleep: Callable[[float], Awaitable[object]]
+    now: Callable[[], float] = time.time
+    _task: "asyncio.Task[None] | None" = None
+
+    def start_due(self) -> None:
+        """Begin a pass over a version that is due, unless one is running."""
+        if self._task is not None and not self._task.done():
+            return
+        for dataset in self.datasets():
+            fetching = dataset.current_fetching
+            if fetching is not None and fetching.version.complete and self._is_due(fetching):
+                self._task = asyncio.create_task(self._scrub(dataset, fetching))
+                return
+
+    async def close(self) -> None:
+        """Stop; the pass begins anew another time."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    def _is_due(self, fetching: Fetching) -> bool:
+        paths = fetching.version.paths
+        try:
+            scrubbed = paths.scrubbed.stat().st_mtime if paths.scrubbed.exists() else None
+            return is_due(self.now(), scrubbed, paths.complete.stat().st_mtime, self.settings.interval)
+        except OSError:
+            return False  # its folder is failing: no time to scrub
+
+    async def _scrub(self, dataset: DatasetCache, fetching: Fetching) -> None:
+        work = _Pass(dataset, fetching, TokenBucket(self.settings.rate, self.clock()), self)
+        try:
+            await work.run()
+        except (SidecarError, OSError) as error:
+            _log.warning("a scrub of %s ended early: %s", dataset.config.name, error)
+        if work.damaged:
+            message = (
+                f"{len(work.damaged)} of {work.files} files of {dataset.config.namespace}/{dataset.config.name} were damaged on the "
+                f"disk and are fetched again, such as {work.damaged[0]}"
+            )
+            self.notices.tell(dataset.uid, Reason.REPAIRED, message)
+            dataset.counts.add(REPAIRED_FILES, len(work.damaged))
+
+    async def idle(self) -> None:
+        """Return when no reader waits and nothing is warmed."""
+        while any(dataset.readers or dataset.warming is not None for dataset in self.datasets()):
+            await self.sleep(_PAUSE)
+
+
+@dataclass
+class _Pass:
+    """Over one version. ``damaged``: paths."""
+
+    dataset: DatasetCache
+    fetching: Fetching
+    bucket: TokenBucket
+    scrubber: Scrubber
+    files: int = 0
+    damaged: list[str] = field(default_factory=list)
+    _proven: bool = False
+    _unsure: list[tuple[str, Entry, int]] = field(default_factory=list)
+
+    async def run(self) -> None:
+        paths = self.fetching.version.paths
+        with disk_errors("the checksums"), Sums(paths.sums) as sums, closing(Manifest.open(paths.manifest)) as manifest:
+            for path, entry in _files(manifest):
+                if self.dataset.current_fetching is not self.fetching:
+                    return  # it was dropped, or has moved to another folder
+                await self._file(path, entry, sums)
+            for path, entry, crc in self._unsure:
+                if self._proven:
+                    await self._repair(path, entry)
+                else:
+                    sums.put(entry.ino, crc)
+            paths.scrubbed.touch()
+
+    async def _file(self, path: str, entry: Entry, sums: Sums) -> None:
+        self.files += 1
+        noted = sums.get(entry.ino)
+        found = await self._read(entry, md5=noted is None and looks_like_md5(entry.etag))
+        if found is None:
+            return await self._repair(path, entry)
+        crc, md5 = found
+        self._proven = self._proven or md5 == entry.etag
+        match judge(entry.etag, md5, crc, noted, proven=self._proven):
+            case Verdict.DAMAGED:
+                await self._repair(path, entry)
+            case Verdict.UNSURE:
+                self._unsure.append((path, entry, crc))
+            case Verdict.GOOD if noted is None:
+                sums.put(entry.ino, crc)
+        return None
+
+    async def _read(self, entry: Entry, *, md5: bool) -> tuple[int, str] | None:
+        """CRC-32 and MD5 of the file; None when it is not whole or cannot be read."""
+        try:
+            reader = await in_thread(partial(DirectReader, self.fetching.version.tree_path(entry), md5=md5))
+        except OSError:
+            return None
+        try:
+            while length := await in_thread(reader.step):
+                self.dataset.counts.add(SCRUBBED_BYTES, length)
+                await self.scrubber.sleep(self.bucket.take(length, self.scrubber.clock()))
+                await self.scrubber.idle()
+        except OSError:
+            return None
+        finally:
+            reader.close()
+        return (reader.crc, reader.md5) if reader.size == entry.size else None
+
+    async def _repair(self, path: str, entry: Entry) -> None:
+        _log.error("%s of %s is damaged on the disk: it is fetched again", path, self.dataset.config.name)
+        self.damaged.append(path)
+        await self.fetching.refetch(entry)
+
+
+def _files(manifest: Manifest) -> Iterator[tuple[str, Entry]]:
+    return ((path.decode(), entry) for path, entry in manifest.walk() if not entry.is_dir)

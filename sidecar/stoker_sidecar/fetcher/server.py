@@ -1,0 +1,155 @@
+"""Serves the fetcher's unix socket: lines in, lines out, many requests at a time on each connection."""
+
+import asyncio
+import errno
+import logging
+import os
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+
+from stoker_sidecar.errors import InternalError, ProtocolError, SidecarError
+from stoker_sidecar.fetcher.node import CacheNode
+from stoker_sidecar.fetcher.state_memory import Remembered
+from stoker_sidecar.wire.fetcher_protocol import (
+    MAX_LINE,
+    Configure,
+    Done,
+    Failed,
+    Progress,
+    Read,
+    Remove,
+    Reply,
+    Request,
+    Watch,
+    decode_request,
+    encode_reply,
+)
+
+_log = logging.getLogger(__name__)
+_WATCH_PERIOD = 1.0  # seconds between two looks at the progress, unless there is news
+_LOOK_PERIOD = 10.0  # seconds between two looks at the cache folders: a small synced write each
+
+
+class Server:
+    """``start``, then ``close``."""
+
+    def __init__(
+        self,
+        node: CacheNode,
+        path: Path,
+        remembered: Remembered,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        self._node = node
+        self._remembered = remembered
+        self._path = path
+        self._sleep = sleep
+        self._server: asyncio.Server | None = None
+        self._connections: dict[asyncio.StreamWriter, asyncio.Task[None] | None] = {}
+        self._looking: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Take up what an earlier process was told, then listen; a socket that it left is replaced."""
+        await asyncio.gather(*map(self._take_up, self._remembered.requests))
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path.unlink(missing_ok=True)
+        self._server = await asyncio.start_unix_server(self._connected, self._path, limit=MAX_LINE)
+        # Agent and file-system servers run under other users in the same pod; the folder is private to the pod.
+        os.chmod(self._path, 0o666)  # noqa: PTH101 -- Path.chmod follows the same call
+        self._looking = asyncio.create_task(self._look_after())
+
+    async def _take_up(self, request: Configure) -> None:
+        reply = await self._answer(request)
+        if isinstance(reply, Failed):
+            _log.error("a dataset that an earlier fetcher served waits for the agent: %s", reply.message)
+
+    async def close(self) -> None:
+        """Stop listening, end all connections."""
+        if self._server is not None:
+            self._server.close()
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.wait([self._looking])
+        tasks = [task for task in self._connections.values() if task is not None]
+        for writer in list(self._connections):
+            writer.close()  # its reader then sees the end; cancelling it instead would be logged as an error
+        await asyncio.gather(*tasks)
+        self._path.unlink(missing_ok=True)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        requests: set[asyncio.Task[None]] = set()
+        self._connections[writer] = asyncio.current_task()
+        try:
+            while line := await reader.readline():
+                request_id, request = decode_request(line)
+                task = asyncio.create_task(self._serve(request_id, request, writer))
+                requests.add(task)
+                task.add_done_callback(requests.discard)
+        except (ProtocolError, ValueError) as error:  # ValueError: a line beyond the limit
+            _log.warning("a connection is closed: %s", error)
+        except ConnectionError:
+            _log.debug("a client went away")
+        finally:
+            for task in list(requests):
+                task.cancel()
+            writer.close()
+            self._connections.pop(writer, None)
+
+    async def _serve(self, request_id: int, request: Request, writer: asyncio.StreamWriter) -> None:
+        try:
+            if isinstance(request, Watch):
+                await self._watch(request_id, writer)
+            else:
+                await _send(writer, request_id, await self._answer(request))
+        except ConnectionError:
+            _log.debug("a client went away before its answer")
+
+    async def _answer(self, request: Configure | Remove | Read) -> Reply:
+        try:
+            return await self._do(request)
+        except SidecarError as error:
+            return Failed(error.errno, error.message, error.reason)
+        except Exception as error:  # noqa: BLE001 -- the boundary of a request: a bug must not leave a reader hanging
+            _log.exception("unexpected error in %s", type(request).__name__)
+            return Failed(errno.EIO, f"unexpected error: {error!r}", InternalError.reason)
+
+    async def _do(self, request: Configure | Remove | Read) -> Reply:
+        match request:
+            case Read():
+                return await self._node.read(request)
+            case Configure():
+                await self._node.configure(request)
+                self._remembered.configured(request)
+            case Remove(uid):
+                await self._node.remove(uid)
+                self._remembered.removed(uid)
+        return Done()
+
+    async def _look_after(self) -> None:
+        while True:
+            await self._sleep(_LOOK_PERIOD)
+            try:
+                await self._node.look_after()
+            except Exception:  # noqa: BLE001 -- the boundary of this loop: it must outlive a bug
+                _log.exception("unexpected error while looking after the cache folders")
+
+    async def _watch(self, request_id: int, writer: asyncio.StreamWriter) -> None:
+        last: Progress | None = None
+        while not writer.is_closing():
+            progress = self._node.progress()
+            if progress != last:
+                await _send(writer, request_id, progress)
+                last = progress
+            await self._until_news()
+
+    async def _until_news(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_WATCH_PERIOD):
+                await self._node.news.wait()
+        self._node.news.clear()
+
+
+async def _send(writer: asyncio.StreamWriter, request_id: int, reply: Reply) -> None:
+    writer.write(encode_reply(request_id, reply))
+    await writer.drain()

@@ -1,0 +1,1 @@
+"""What the cache folders hold, and what leaves them."""

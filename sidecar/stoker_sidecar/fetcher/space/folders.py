@@ -1,0 +1,133 @@
+"""The node's cache folders together: where a version lies, where a new one goes, and which folders are in service."""
+
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from stoker_sidecar.errors import CacheDiskFailed
+from stoker_sidecar.fetcher.space.disk import Disk
+from stoker_sidecar.version.layout import DatasetPaths, VersionPaths
+from stoker_sidecar.version.spans import CHUNK
+from stoker_sidecar.wire.cache_folder import FolderRoom, choose_folder
+
+# Seconds: a folder that is out of service is tried again this often; one in service is looked at on every call.
+_TRY_AGAIN = 60.0
+# Bytes that a disk must have left for what is read through: the chunk of one reader, and the one behind it.
+_LEAST_ROOM = 2 * CHUNK
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder and what of a dataset is, or will be, in it."""
+
+    disk: Disk
+    dataset: DatasetPaths
+
+
+class Folders:
+    """Several disks, the preferred one first. A version lies whole in one of them, since a bind mount shows one tree."""
+
+    def __init__(self, disks: Sequence[Disk], clock: Callable[[], float]) -> None:
+        self.disks = tuple(disks)
+        self._clock = clock
+        self._tried: dict[Disk, float] = {}
+
+    def open(self) -> None:
+        """Prepare each; one that cannot be used is out of service from the start. Blocks. Raises CacheDiskFailed when none can be used."""
+        for disk in self.disks:
+            try:
+                disk.open()
+            except OSError as error:
+                disk.trouble = f"the cache folder {disk.paths.root} cannot be used: {error.strerror or error}"
+        if all(disk.trouble for disk in self.disks):
+            raise CacheDiskFailed("; ".join(disk.trouble for disk in self.disks))
+
+    def look(self) -> bool:
+        """Look at the health of all, at those out of service once a minute; whether one went or came back. Blocks."""
+        now, before = self._clock(), [bool(disk.trouble) for disk in self.disks]
+        for disk in self.disks:
+            if not disk.trouble or now - self._tried.get(disk, float("-inf")) >= _TRY_AGAIN:
+                disk.look()
+                self._tried[disk] = now
+        return before != [bool(disk.trouble) for disk in self.disks]
+
+    @property
+    def serving(self) -> tuple[Disk, ...]:
+        """Those in service; when none is, all, since what lies there may still be read."""
+        return tuple(disk for disk in self.disks if not disk.trouble) or self.disks
+
+    def find(self, uid: str, digest: str) -> VersionPaths | None:
+        """The version whose manifest is in a serving folder, a whole one first. Raises NotConfigured for what cannot name one."""
+        found = [paths for disk in self.serving if (paths := disk.paths.dataset(uid).version(digest)).manifest.exists()]
+        return min(found, key=lambda paths: not paths.complete.exists(), default=None)
+
+    def disk_of(self, paths: VersionPaths) -> Disk:
+        """The folder that a version lies in."""
+        return next(disk for disk in self.disks if paths.folder.is_relative_to(disk.paths.root))
+
+    def digests(self, uid: str) -> list[str]:
+        """Versions of a dataset in serving folders."""
+        return sorted({digest for disk in self.serving for digest in disk.paths.dataset(uid).digests()})
+
+    def home(self, uid: str) -> Place:
+        """Where what belongs to a dataset as a whole is: the serving folder that has it already, else the best."""
+        for disk in self.serving:
+            if (paths := disk.paths.dataset(uid)).folder.exists():
+                return Place(disk, paths)
+        return self.place(uid, 0)
+
+    def place(self, uid: str, need: int) -> Place:
+        """Where a new version of ``need`` bytes goes."""
+        rooms = [FolderRoom(str(disk.paths.root), disk.memory, disk.free(), not disk.trouble) for disk in self.disks]
+        homes = {str(disk.paths.root) for disk in self.serving if any(disk.paths.dataset(uid).digests())}
+        chosen = choose_folder(rooms, need, homes)
+        path = chosen.path if chosen is not None else str(self.disks[0].paths.root)
+        disk = next(disk for disk in self.disks if str(disk.paths.root) == path)
+        return Place(disk, disk.paths.dataset(uid))
+
+    def is_lost(self, paths: VersionPaths) -> bool:
+        """Whether a version must start anew: it is gone, or its folder is out of service while another one is not."""
+        if self.disk_of(paths) not in self.serving:
+            return True
+        return not (paths.tree.exists() and paths.manifest.exists())
+
+    def transient_folder(self, paths: VersionPaths) -> Path:
+        """Where files lie that are read through: beside the version, or in memory when its disk has no room even for those."""
+        if self.disk_of(paths).available() >= _LEAST_ROOM:
+            return paths.parts
+        spare = (disk for disk in self.serving if disk.memory and disk.available() >= _LEAST_ROOM)
+        disk = next(spare, None)
+        if disk is None:
+            return paths.parts
+        folder = disk.paths.transients / f"{paths.folder.parent.parent.name}-{paths.folder.name}"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def drop_copies(self, uid: str, paths: VersionPaths) -> None:
+        """Of a version that started anew elsewhere while a folder was out of service. Blocks."""
+        for disk in self.serving:
+            copy = disk.paths.dataset(uid).version(paths.folder.name)
+            if copy != paths and copy.folder.exists():
+                disk.discard(copy.folder)()
+
+    def discard(self, uid: str) -> Callable[[], None]:
+        """Take a dataset off all folders now; the result deletes it. What a failed folder has goes when it is back."""
+        deletions = []
+        for disk in self.disks:
+            with suppress(OSError):
+                deletions.append(disk.discard(disk.paths.dataset(uid).folder))
+
+        def delete_all() -> None:
+            for delete in deletions:
+                delete()
+
+        return delete_all
+
+    def orphans(self, known: Collection[str]) -> tuple[str, ...]:
+        """Datasets in serving folders that are not ``known``."""
+        found: set[str] = set()
+        for disk in self.serving:
+            with suppress(OSError):
+                found |= {path.name for path in disk.paths.datasets.iterdir()}
+        return tuple(sorted(found.difference(known)))

@@ -1,0 +1,101 @@
+"""What a dataset takes of its cache folder: the room that it has, what it asks others to give up, and what it gives up itself."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from stoker_api.nodecache import NodeDataset
+from stoker_sidecar.fetcher.cached_version import Version
+from stoker_sidecar.fetcher.context import NodeContext
+from stoker_sidecar.fetcher.core.eviction_order import may_return
+from stoker_sidecar.fetcher.core.quota import Room
+from stoker_sidecar.fetcher.space.disk import Disk, disk_errors
+from stoker_sidecar.fetcher.space.eviction_request import Departure
+from stoker_sidecar.fetcher.space.last_use import Stay
+from stoker_sidecar.fetcher.versions import OpenVersions
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the operator wants of the dataset, and which of its versions pods of this node have mounted."""
+
+    config: NodeDataset
+    held: frozenset[str]
+
+
+class Tenancy:
+    """``wish``: as it is at the moment."""
+
+    def __init__(self, node: NodeContext, versions: OpenVersions, stay: Stay, wish: Callable[[], Wish]) -> None:
+        self._node = node
+        self._versions = versions
+        self._stay = stay
+        self._wish = wish
+        self._departure: Departure | None = None
+
+    @property
+    def used_bytes(self) -> int:
+        """Bytes on the disks that count against the quota."""
+        return sum(fetching.version.kept_bytes for fetching in self._versions.fetchings.values())
+
+    def room(self, disk: Disk) -> Room:
+        """What the dataset may still put on this folder."""
+        reserved = sum(fetching.version.reserved_bytes for fetching in self._versions.fetchings.values())
+        return Room(self.used_bytes, self._wish().config.quota_bytes, disk.free() - reserved)
+
+    def need(self, version: Version) -> int:
+        """Bytes that the version will still take."""
+        size, quota = version.manifest.info.bytes, self._wish().config.quota_bytes
+        return max(0, (size if quota is None else min(size, quota)) - version.kept_bytes)
+
+    def outstanding(self, disk: Disk) -> int:
+        """Bytes that the dataset is still going to fetch onto this folder."""
+        config = self._wish().config
+        fetching = self._versions.fetchings.get(config.version)
+        if fetching is None or fetching.version.complete or config.paused or not config.eager or self._stay.evicted:
+            return 0
+        return self.need(fetching.version) if self._disk(fetching.version) is disk else 0
+
+    def may_warm(self, version: Version) -> bool:
+        """Whether it may be warmed: what was dropped waits until it is used, or drives nothing out."""
+        if not self._stay.evicted:
+            return True
+        config, disk = self._wish().config, self._disk(version)
+        disk.forget()
+        free = self.room(disk).free - self._node.house.promised(config.uid, version.paths)
+        if may_return(self.need(version), free, held=bool(self._wish().held), pinned=config.pinned):
+            self._stay.allow()
+        return not self._stay.evicted
+
+    async def make_room(self, version: Version) -> None:
+        """Have idle versions dropped if this one does not fit."""
+        disk = self._disk(version)
+        disk.forget()
+        short = self.need(version) - self.room(disk).free
+        if short > 0:
+            await self._node.house.make_room(self._wish().config.uid, version.paths, short)
+
+    def ask_to_depart(self, digest: str, why: str) -> Departure:
+        """Another dataset needs the room: ``depart_if_asked`` decides, when this one's own work allows it."""
+        self._departure = Departure(digest, why)
+        return self._departure
+
+    async def depart_if_asked(self) -> None:
+        """Drop the version, unless a pod uses it by now."""
+        departure, self._departure = self._departure, None
+        if departure is None:
+            return
+        digest, wish = departure.digest, self._wish()
+        current, fetching = digest == wish.config.version, self._versions.fetchings.get(digest)
+        if fetching is None or fetching.waiting_readers or digest in wish.held or (current and wish.held):
+            departure.refuse()
+            return
+        if current:
+            with disk_errors("the note of why it was dropped"):
+                self._stay.drop(departure.why)
+            await self._versions.empty(digest)
+        else:
+            await self._versions.drop(digest)
+        departure.done()
+
+    def _disk(self, version: Version) -> Disk:
+        return self._node.folders.disk_of(version.paths)

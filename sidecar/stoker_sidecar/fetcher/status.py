@@ -1,0 +1,135 @@
+"""What a dataset on this node looks like from outside: NodeDatasetStatus."""
+
+from collections.abc import Iterable, Iterator
+
+from stoker_api.meta import format_bytes
+from stoker_api.names import Reason
+from stoker_api.nodecache import CacheFolder, ListingResult, Medium, NodeDatasetStatus, NodeError
+from stoker_sidecar.errors import SidecarError
+from stoker_sidecar.fetcher.cached_version import State, Version
+from stoker_sidecar.fetcher.core.node_phase import DatasetState, node_phase
+from stoker_sidecar.fetcher.core.speed import eta_seconds
+from stoker_sidecar.fetcher.dataset import DatasetCache
+from stoker_sidecar.fetcher.space.folders import Folders
+
+
+def dataset_status(dataset: DatasetCache, now: float) -> NodeDatasetStatus:
+    """All but ``mode``, which the agent knows. ``now``: the clock of the dataset's speed."""
+    config, version = dataset.config, dataset.current
+    speed = dataset.speed.tick(now)
+    if version is not None and version.complete:
+        speed = 0.0  # the last byte is here: what is left of the mean says nothing any more
+    base = NodeDatasetStatus(
+        namespace=config.namespace,
+        name=config.name,
+        uid=config.uid,
+        observed_generation=config.generation,
+        phase=node_phase(_state(dataset, version)),
+        version=config.version,
+        bytes_per_second=round(speed),
+        listing=_listing(dataset),
+        error=_error(dataset, version),
+        retained=dataset.retained,
+    )
+    return base.model_copy(update=_figures(version, speed)) if version is not None else base
+
+
+def folder_rows(folders: Folders, datasets: Iterable[DatasetCache]) -> Iterator[CacheFolder]:
+    """The cache folders with what lies in them."""
+    versions = [fetching.version for dataset in datasets for fetching in dataset.versions.fetchings.values()]
+    for disk in folders.disks:
+        used = sum(version.kept_bytes for version in versions if folders.disk_of(version.paths) is disk)
+        yield CacheFolder(
+            path=str(disk.paths.root),
+            medium=Medium.MEMORY if disk.memory else Medium.DISK,
+            capacity_bytes=used + disk.free(),
+            used_bytes=used,
+            available_bytes=0 if disk.trouble else disk.free(),
+            healthy=not disk.trouble,
+            message=disk.trouble,
+        )
+
+
+def _figures(version: Version, speed: float) -> dict[str, int | None]:
+    info, here = version.manifest.info, version.arrived_bytes
+    return {
+        "files": info.files,
+        "bytes": info.bytes,
+        "warm_files": version.warm_files,
+        "warm_bytes": here,
+        "fetched_files": version.warm_files - version.linked_files,
+        "eta_seconds": eta_seconds(info.bytes - here, speed) if here < info.bytes else None,
+    }
+
+
+def _state(dataset: DatasetCache, version: Version | None) -> DatasetState:
+    config = dataset.config
+    return DatasetState(
+        has_version=bool(config.version),
+        has_manifest=version is not None,
+        listing=_listing_due(dataset),
+        complete=version is not None and version.complete,
+        eager=config.eager,
+        paused=config.paused,
+        # Only what the quota or the disk left out makes a node full: the last files may still be on their way.
+        evicted=bool(dataset.stay.evicted),
+        settled=dataset.settled and version is not None and version.missing() < 0 and version.count(State.UNKEPT) > 0,
+        failed=_trouble(dataset) is not None,
+    )
+
+
+def _listing_due(dataset: DatasetCache) -> bool:
+    wanted = dataset.config.listing_id
+    return bool(wanted) and (dataset.listing is None or dataset.listing.id != wanted)
+
+
+def _listing(dataset: DatasetCache) -> ListingResult | None:
+    error = dataset.list_loop.error
+    if _listing_due(dataset) and error is not None:
+        return ListingResult(id=dataset.config.listing_id, error=_node_error(error))
+    return dataset.listing
+
+
+def _trouble(dataset: DatasetCache) -> SidecarError | None:
+    """A failing listing is told in ``listing``; it is the dataset's trouble only while there is no version."""
+    listing = dataset.list_loop.error if not dataset.config.version else None
+    return dataset.version_loop.error or dataset.warm_error or listing
+
+
+def _error(dataset: DatasetCache, version: Version | None) -> NodeError | None:
+    trouble = _trouble(dataset)
+    if trouble is not None:
+        return _node_error(trouble, version.count(State.FAILED) if version is not None else 0)
+    if dataset.stay.evicted:
+        return NodeError(reason=Reason.EVICTED, message=dataset.stay.evicted)
+    if version is not None and dataset.settled and version.count(State.UNKEPT):
+        return _unkept(dataset, version)
+    return None
+
+
+def _node_error(error: SidecarError, files: int = 0) -> NodeError:
+    message = f"{files} files could not be fetched, such as: {error.message}" if files > 1 else error.message
+    return NodeError(reason=error.reason, message=message, temporary=error.temporary)
+
+
+def _unkept(dataset: DatasetCache, version: Version) -> NodeError:
+    info, quota = version.manifest.info, dataset.config.quota_bytes
+    kept = (
+        f"{version.warm_files} of {info.files} files ({format_bytes(version.warm_bytes)} of {format_bytes(info.bytes)})"
+    )
+    if quota is None or info.bytes <= quota:
+        return NodeError(
+            reason=Reason.DISK_FULL,
+            message=f"the cache disk has room for {kept}; the rest is read through: free space or set cache.quota",
+        )
+    if version.warm_files == 0:
+        return NodeError(
+            reason=Reason.QUOTA_TOO_SMALL,
+            message=f"no file fits cache.quota ({format_bytes(quota)}): all is read through; raise the quota",
+            temporary=False,
+        )
+    return NodeError(
+        reason=Reason.QUOTA_EXCEEDED,
+        message=f"cache.quota ({format_bytes(quota)}) keeps {kept}; the rest is read through",
+        temporary=False,
+    )

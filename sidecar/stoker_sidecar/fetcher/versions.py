@@ -1,0 +1,166 @@
+"""The versions of one dataset that are open on this node: found, fetched, linked from each other, moved and dropped."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from stoker_api.names import Reason
+from stoker_sidecar.errors import CacheError, NotConfigured, NotYetConfigured
+from stoker_sidecar.fetcher.cached_version import Version
+from stoker_sidecar.fetcher.download.fetching import Fetching
+from stoker_sidecar.fetcher.download.surroundings import Surroundings
+from stoker_sidecar.fetcher.listing import install_manifest
+from stoker_sidecar.fetcher.manifest_client import fetch_manifest
+from stoker_sidecar.fetcher.space.disk import disk_errors
+from stoker_sidecar.fetcher.space.folders import Folders
+from stoker_sidecar.threads import in_thread
+from stoker_sidecar.version.layout import VersionPaths
+from stoker_sidecar.version.manifest import ManifestInfo
+from stoker_sidecar.version.verify import verify
+
+
+class OpenVersions:
+    """``around``: what fetching needs, for a version in that folder; ``quota``: bytes that will be kept at most, None for all."""
+
+    def __init__(
+        self,
+        uid: str,
+        folders: Folders,
+        around: Callable[[VersionPaths], Surroundings],
+        quota: Callable[[], int | None],
+    ) -> None:
+        self._uid = uid
+        self._folders = folders
+        self._around = around
+        self._quota = quota
+        self._opening = asyncio.Lock()
+        self._rescued: dict[str, Path] = {}
+        self._lost: set[str] = set()  # left with their folder, and not open again
+        self.fetchings: dict[str, Fetching] = {}
+        self.placed = ""  # digest of a version that was given a folder and is not open yet
+
+    def destination(self, info: ManifestInfo) -> VersionPaths:
+        """Where a version lies, or will lie."""
+        self.placed = info.digest
+        found = self._folders.find(self._uid, info.digest)
+        if found is not None:
+            return found
+        quota = self._quota()
+        need = info.bytes if quota is None else min(quota, info.bytes)
+        return self._folders.place(self._uid, need).dataset.version(info.digest)
+
+    async def open(self, digest: str, manifest_urls: tuple[str, ...] | None) -> Fetching:
+        """``manifest_urls``: who has its manifest; None when this node was not given it and must have it already. Raises SidecarError."""
+        async with self._opening:
+            if digest in self.fetchings:
+                return self.fetchings[digest]
+            paths = await in_thread(self._folders.find, self._uid, digest) or await self._get(digest, manifest_urls)
+            if not paths.linked.exists():
+                await self._open_donors(digest)
+            return await self._load(paths)
+
+    def has(self, digest: str) -> bool:
+        """Whether its manifest is here, be it only in safety."""
+        return digest in self._rescued or self._folders.find(self._uid, digest) is not None
+
+    async def leave_lost(self) -> bool:
+        """Close versions whose folder is gone or out of service, so that they start anew; whether there was one.
+
+        Their manifests are saved, from the open file.
+        """
+        async with self._opening:
+            lost = [digest for digest, found in self.fetchings.items() if self._folders.is_lost(found.version.paths)]
+            for digest in lost:
+                fetching = self.fetchings.pop(digest)
+                await fetching.stop()
+                self._lost.add(digest)
+                with suppress(CacheError, OSError):
+                    self._rescued[digest] = await in_thread(self._rescue, fetching)
+                await fetching.close()
+        return bool(lost)
+
+    async def drop_copies(self) -> None:
+        """Of versions that went on elsewhere while a folder was out of service."""
+        for fetching in list(self.fetchings.values()):
+            await in_thread(self._folders.drop_copies, self._uid, fetching.version.paths)
+
+    async def drop(self, digest: str) -> None:
+        """Off the disk."""
+        fetching = self.fetchings.pop(digest, None)
+        paths = fetching.version.paths if fetching is not None else self._folders.find(self._uid, digest)
+        if paths is None:
+            return
+        with disk_errors(f"version {digest[:12]}"):
+            delete = self._folders.disk_of(paths).discard(paths.folder)
+        if fetching is not None:
+            await fetching.close()
+        await in_thread(delete)
+
+    async def empty(self, digest: str) -> None:
+        """Drop its bytes, keep its manifest: it can be read on, through the network."""
+        fetching = self.fetchings.pop(digest)
+        paths, disk = fetching.version.paths, self._folders.disk_of(fetching.version.paths)
+        with disk_errors(f"version {digest[:12]}"):
+            paths.complete.unlink(missing_ok=True)
+            deletions = [disk.discard(folder) for folder in (paths.tree, paths.parts)]
+            paths.sums.unlink(missing_ok=True)
+            paths.linked.unlink(missing_ok=True)
+        await fetching.close()
+        for delete in deletions:
+            await in_thread(delete)
+
+    def not_wanted(self, wanted: Iterable[str]) -> list[str]:
+        """Versions on the disks but not in ``wanted``. Blocks."""
+        return [digest for digest in self._folders.digests(self._uid) if digest not in set(wanted)]
+
+    async def close(self) -> None:
+        """Stop all work; what is on the disk stays."""
+        for fetching in self.fetchings.values():
+            await fetching.close()
+        self.fetchings.clear()
+
+    async def _get(self, digest: str, urls: tuple[str, ...] | None) -> VersionPaths:
+        if (rescued := self._rescued.pop(digest, None)) is not None:
+            with suppress(CacheError, OSError):
+                info = await in_thread(verify, rescued, digest)
+                target = self.destination(info)
+                await in_thread(install_manifest, rescued, target)
+                return target
+        if urls is None:
+            raise NotConfigured(f"this node has no version {digest[:12]} of this dataset")
+        if not urls and digest in self._lost:
+            # Its readers are told to ask again, not that it failed: this node lists anew at this moment.
+            sentence = f"the manifest of version {digest[:12]} was lost with its cache folder: listing again"
+            raise NotYetConfigured(sentence, reason=Reason.MANIFEST_UNAVAILABLE)
+        await fetch_manifest(urls, self._folders.home(self._uid).dataset, digest, self.destination)
+        found = self._folders.find(self._uid, digest)
+        if found is None:
+            raise NotConfigured(f"the manifest of version {digest[:12]} was lost again: its cache folder failed")
+        return found
+
+    def _rescue(self, fetching: Fetching) -> Path:
+        home = self._folders.home(self._uid).dataset
+        home.folder.mkdir(parents=True, exist_ok=True)
+        target = home.folder / f"manifest.{fetching.version.manifest.info.digest[:12]}.rescued"
+        target.unlink(missing_ok=True)
+        fetching.version.manifest.copy_to(target)
+        return target
+
+    async def _open_donors(self, digest: str) -> None:
+        for other in await in_thread(self._folders.digests, self._uid):
+            paths = self._folders.find(self._uid, other)
+            if other not in (digest, *self.fetchings) and paths is not None and paths.tree.exists():
+                await self._load(paths)
+
+    async def _load(self, paths: VersionPaths) -> Fetching:
+        disk = self._folders.disk_of(paths)
+        others = [fetching.version for fetching in self.fetchings.values()]
+        donors = [other for other in others if self._folders.disk_of(other.paths) is disk]
+        version = await in_thread(Version.load, paths, donors)
+        if not donors:
+            version.shared_bytes = 0  # the versions that it shared them with are gone
+        self.placed = ""
+        self._lost.discard(paths.folder.name)
+        self.fetchings[paths.folder.name] = Fetching(version, self._around(paths))
+        return self.fetchings[paths.folder.name]

@@ -1,0 +1,1 @@
+"""The FUSE server process: answers the kernel for one mounted version."""

@@ -1,0 +1,138 @@
+"""Asks the node's fetcher for missing bytes, over its unix socket; a fetcher that restarts costs time, not errors."""
+
+import errno
+import itertools
+import logging
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import trio
+
+from stoker_sidecar.errors import FsError, ProtocolError
+from stoker_sidecar.wire.fetcher_protocol import MAX_LINE, Failed, Read, ReadDone, Reply, decode_reply, encode_request
+
+_log = logging.getLogger("stoker.fs")
+_FIRST_PAUSE = 0.02
+_LONGEST_PAUSE = 0.05  # a fork of a fetcher takes 0.1 s; a try costs some microseconds
+# A restarted fetcher knows a dataset again as soon as the agent has told it; until then it answers EAGAIN.
+_AGAIN_PAUSE = 0.1
+# The fetcher itself gives a request up in well under a minute; beyond this the fetcher is what does not work.
+_DEADLINE = 120.0
+
+
+@dataclass
+class _Pending:
+    line: bytes
+    done: trio.Event = field(default_factory=trio.Event)
+    reply: Reply | None = None
+
+
+class FetchClient:
+    """A `Fetch` of one dataset version. ``run`` must be running; requests wait while there is no connection."""
+
+    def __init__(self, socket: Path, uid: str, digest: str, *, deadline: float = _DEADLINE) -> None:
+        self._socket = socket
+        self._uid = uid
+        self._digest = digest
+        self._deadline = deadline
+        self._ids = itertools.count(1)
+        self._pending: dict[int, _Pending] = {}
+        self._wake = trio.Event()
+        self._unsent: list[int] = []
+
+    async def fetch(self, ino: int, offset: int, length: int, *, doubt: bool = False) -> ReadDone:
+        """See `Fetch`. EIO when the fetcher does not answer within the deadline, or does not know the version until then."""
+        request = Read(self._uid, self._digest, ino, offset, length, doubt)
+        said = "nothing"
+        with trio.move_on_after(self._deadline):
+            while True:
+                reply = await self._ask(request)
+                if not (isinstance(reply, Failed) and reply.errno == errno.EAGAIN):
+                    return self._judge(reply)
+                said = reply.message
+                await trio.sleep(_AGAIN_PAUSE)
+        cause = f"the node's fetcher at {self._socket} did not bring it within {self._deadline:.0f} s and said: {said}"
+        raise FsError(errno.EIO, cause)
+
+    async def _ask(self, request: Read) -> Reply | None:
+        number = next(self._ids)
+        pending = self._pending[number] = _Pending(encode_request(number, request))
+        self._unsent.append(number)
+        self._wake.set()
+        try:
+            await pending.done.wait()
+        finally:
+            del self._pending[number]
+        return pending.reply
+
+    @staticmethod
+    def _judge(reply: Reply | None) -> ReadDone:
+        match reply:
+            case ReadDone():
+                return reply
+            case Failed(code, message):
+                raise FsError(code or errno.EIO, message)
+            case other:
+                raise FsError(errno.EIO, f"the fetcher answered a read with {type(other).__name__}")
+
+    async def run(self) -> None:
+        """Connect, and again whenever the connection ends; what was not answered is asked again."""
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                stream = await trio.open_unix_socket(str(self._socket))
+            except OSError as error:
+                _log.debug("no fetcher at %s yet: %s", self._socket, error.strerror)
+                await trio.sleep(pause)
+                pause = min(_LONGEST_PAUSE, pause * 2)
+                continue
+            pause = _FIRST_PAUSE
+            await self._talk(stream)
+
+    async def _talk(self, stream: trio.SocketStream) -> None:
+        self._unsent = list(self._pending)
+        async with stream, trio.open_nursery() as nursery:
+            nursery.start_soon(self._send, stream, nursery.cancel_scope)
+            with suppress(trio.BrokenResourceError):
+                await self._receive(stream)
+            nursery.cancel_scope.cancel()
+
+    async def _send(self, stream: trio.SocketStream, connection: trio.CancelScope) -> None:
+        while True:
+            self._wake = trio.Event()
+            numbers, self._unsent = self._unsent, []
+            lines = b"".join(self._pending[number].line for number in numbers if number in self._pending)
+            try:
+                await stream.send_all(lines)
+            except trio.BrokenResourceError:
+                connection.cancel()
+                return
+            if not self._unsent:
+                await self._wake.wait()
+
+    async def _receive(self, stream: trio.SocketStream) -> None:
+        buffer = b""
+        async for data in stream:
+            *lines, buffer = (buffer + data).split(b"\n")
+            for line in lines:
+                if not self._answered(line):
+                    return
+            if len(buffer) > MAX_LINE:
+                _log.error(
+                    "the fetcher at %s sent a line of more than %d bytes: connecting anew", self._socket, MAX_LINE
+                )
+                return
+
+    def _answered(self, line: bytes) -> bool:
+        """False: the connection makes no sense any more."""
+        try:
+            number, reply = decode_reply(line)
+        except ProtocolError as error:
+            _log.error("%s: connecting anew", error)
+            return False
+        pending = self._pending.get(number)  # gone when its reader gave up
+        if pending is not None:
+            pending.reply = reply
+            pending.done.set()
+        return True

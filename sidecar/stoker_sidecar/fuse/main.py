@@ -1,0 +1,159 @@
+"""The process that answers FUSE for one dataset version, on a connection that the keeper holds and that outlives it."""
+
+import argparse
+import errno
+import logging
+import os
+import socket
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pyfuse3
+import trio
+
+from stoker_sidecar.errors import SidecarError
+from stoker_sidecar.fuse.dataset_fs import DatasetFs
+from stoker_sidecar.fuse.fetch_client import FetchClient
+from stoker_sidecar.fuse.following_manifest import FollowingManifest, locate_manifest
+from stoker_sidecar.fuse.operations import FuseShell
+from stoker_sidecar.fuse.readiness import take_ready_requests
+from stoker_sidecar.linux import fuse_protocol as fuse_wire
+from stoker_sidecar.wire.heartbeat import BEAT_SECONDS, Lifeline
+
+_log = logging.getLogger("stoker.fs")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """See ``--help``."""
+
+    fd: int
+    lifeline_fd: int | None
+    resend: bool
+    manifest: Path
+    version_dir: Path
+    fetcher_socket: Path
+    uid: str
+    digest: str
+    log_level: str
+    ablate: str
+
+
+class Connection:
+    """Joins a FUSE connection that is already initialised.
+
+    libfuse insists on an INIT, so it gets one end of a socket pair as its device and reads a made-up INIT there; in the
+    middle of answering it, the real device takes the socket's place under the same descriptor number.
+    """
+
+    def __init__(self, settings: Settings, lifeline: Lifeline) -> None:
+        self._settings = settings
+        self._lifeline = lifeline
+        self._libfuse_end, ours = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.send(fuse_wire.init_request())
+        self._ours = ours  # open until the switch: a closed peer would be read as the end of the mount
+
+    @property
+    def device(self) -> str:
+        """What libfuse is given as its mount point."""
+        return f"/dev/fd/{self._libfuse_end.fileno()}"
+
+    def switch(self) -> None:
+        """Put the real device in place; from here on libfuse answers the kernel, first what a dead server had taken."""
+        device = self._libfuse_end.fileno()
+        os.dup2(self._settings.fd, device, inheritable=False)
+        if self._settings.resend:
+            os.write(device, fuse_wire.resend())
+        self._libfuse_end.detach()  # libfuse closes it
+        self._ours.close()
+        self._lifeline.beat()
+
+
+def _withdrawn(group: "BaseExceptionGroup[BaseException]") -> bool:
+    """True when all that happened is a request that the kernel took back between poll and read (its caller was killed)."""
+    rest = group.split(lambda error: isinstance(error, OSError) and error.errno == errno.EAGAIN)[1]
+    return rest is None
+
+
+async def _answer(device: int) -> None:
+    """Until the mount is gone. What pyfuse3 drops at a withdrawn request is asked of the kernel again."""
+    while True:
+        try:
+            await pyfuse3.main()
+        except* OSError as group:
+            if not _withdrawn(group):
+                raise
+            os.write(device, fuse_wire.resend())
+        else:
+            return
+
+
+async def _beat(lifeline: Lifeline) -> None:
+    while True:
+        await trio.sleep(BEAT_SECONDS)
+        lifeline.beat()
+
+
+async def serve(settings: Settings) -> None:
+    """Answer the kernel until the mount is gone. Raises ManifestInvalid, or FsError when there is no manifest."""
+    lifeline = Lifeline(settings.lifeline_fd)
+    locate = partial(locate_manifest, settings.fetcher_socket, settings.uid, settings.digest)
+    manifest = FollowingManifest(settings.manifest, locate)
+    client = FetchClient(settings.fetcher_socket, settings.uid, settings.digest)
+    fs = DatasetFs(manifest, settings.version_dir, client)
+    connection = Connection(settings, lifeline)
+    shell = FuseShell(fs, connection.switch, keep_cache=settings.ablate != "keep-cache")
+    take_ready_requests()
+    pyfuse3.init(shell, connection.device, set())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(client.run)
+        nursery.start_soon(_beat, lifeline)
+        await _answer(settings.fd)
+        nursery.cancel_scope.cancel()
+    pyfuse3.close(unmount=False)
+    fs.close()
+
+
+def parse(argv: Sequence[str]) -> Settings:
+    """Settings from the command line; exits with a sentence on a wrong one."""
+    parser = argparse.ArgumentParser(prog="stoker_sidecar.fuse.main", description=__doc__)
+    parser.add_argument("--fd", type=int, required=True, help="descriptor of the initialised FUSE device")
+    parser.add_argument(
+        "--lifeline-fd", type=int, help="the line to the keeper: a first beat when requests are answered"
+    )
+    parser.add_argument("--resend", action="store_true", help="the kernel (6.9) can hand out unanswered requests again")
+    parser.add_argument("--manifest", type=Path, required=True, help="manifest of the version")
+    parser.add_argument("--version-dir", type=Path, required=True, help="folder with tree/ and parts/")
+    parser.add_argument("--fetcher-socket", type=Path, required=True, help="the fetcher's unix socket")
+    parser.add_argument("--uid", required=True, help="uid of the Dataset")
+    parser.add_argument("--digest", required=True, help="digest of the version")
+    parser.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"))
+    parser.add_argument(
+        "--ablate",
+        default=os.environ.get("STOKER_FS_ABLATE", ""),
+        choices=("", "keep-cache"),
+        help="do without this, to show in a benchmark what it is worth [STOKER_FS_ABLATE]",
+    )
+    return Settings(**vars(parser.parse_args(argv)))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Returns the exit code."""
+    settings = parse(sys.argv[1:] if argv is None else argv)
+    prefix = f"{settings.uid}/{settings.digest[:12]}"
+    logging.basicConfig(
+        level=settings.log_level.upper(), format=f"%(asctime)s %(levelname)s %(name)s {prefix}: %(message)s"
+    )
+    try:
+        trio.run(serve, settings)
+    except SidecarError as error:
+        _log.error("%s", error)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,153 @@
+"""The pyfuse3 shell: convert, call, map the error, count. Nothing is decided here."""
+
+import errno
+import json
+import logging
+import stat
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import pyfuse3
+
+from stoker_sidecar.errors import FsError
+from stoker_sidecar.fuse.dataset_fs import NAME_MAX, DatasetFs
+from stoker_sidecar.version.manifest import ROOT_INO, Entry
+
+_log = logging.getLogger("stoker.fs")
+# A version never changes: the kernel may keep names, absences and attributes for a year.
+_FOREVER = 365 * 86400.0
+_BLOCK = 4096
+_SECTOR = 512  # the unit of st_blocks
+# What readers get and no one needs to hear about: questions that a program may well ask.
+_QUIET = (errno.ENODATA, errno.EROFS, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG)
+# A read-only attribute of the root, in no list: requests that reached this server, as JSON {operation: count}.
+XATTR_REQUESTS = b"user.stoker.requests"
+
+
+def attributes(entry: Entry) -> pyfuse3.EntryAttributes:
+    """An entry as the kernel wants it: 0555 and 0444, root's, all times the object's."""
+    out = pyfuse3.EntryAttributes()
+    out.st_ino = pyfuse3.InodeT(entry.ino)
+    out.generation = 0
+    out.entry_timeout = out.attr_timeout = _FOREVER
+    out.st_mode = pyfuse3.ModeT(stat.S_IFDIR | 0o555 if entry.is_dir else stat.S_IFREG | 0o444)
+    out.st_nlink = 1  # for a folder: number of subfolders not told, as find(1) understands
+    out.st_uid = out.st_gid = out.st_rdev = 0
+    out.st_size = entry.size
+    out.st_blksize = _BLOCK
+    out.st_blocks = -(-entry.size // _SECTOR)
+    out.st_atime_ns = out.st_mtime_ns = out.st_ctime_ns = entry.mtime_ns
+    return out
+
+
+def _absent() -> pyfuse3.EntryAttributes:
+    """An answer that lets the kernel remember that there is no such name."""
+    out = pyfuse3.EntryAttributes()
+    out.st_ino = pyfuse3.InodeT(0)
+    out.entry_timeout = _FOREVER
+    return out
+
+
+class FuseShell(pyfuse3.Operations):
+    """Answers the kernel. ``on_init`` runs in libfuse's INIT, when its side of the connection is set up."""
+
+    supports_dot_lookup = False
+    enable_writeback_cache = False
+
+    def __init__(self, fs: DatasetFs, on_init: Callable[[], None], *, keep_cache: bool = True) -> None:
+        super().__init__()
+        self._fs = fs
+        self._on_init = on_init
+        self._keep_cache = keep_cache
+        self._requests: Counter[str] = Counter()
+
+    def init(self) -> None:
+        """Called by libfuse once."""
+        self._on_init()
+
+    @contextmanager
+    def _answering(self, operation: str) -> Iterator[None]:
+        self._requests[operation] += 1
+        try:
+            yield
+        except FsError as error:
+            if error.errno not in _QUIET:
+                _log.warning("%s: the reader gets %s", error, errno.errorcode.get(error.errno, error.errno))
+            raise pyfuse3.FUSEError(error.errno) from error
+        except Exception as error:  # not answered here, it would kill every next server as well
+            _log.exception("%s: a bug, or a manifest that is damaged: the reader gets EIO", operation)
+            raise pyfuse3.FUSEError(errno.EIO) from error
+
+    async def lookup(
+        self, parent_inode: pyfuse3.InodeT, name: pyfuse3.FileNameT, ctx: pyfuse3.RequestContext
+    ) -> pyfuse3.EntryAttributes:
+        """A name in a folder."""
+        with self._answering("lookup"):
+            entry = self._fs.lookup(parent_inode, name)
+            return attributes(entry) if entry is not None else _absent()
+
+    async def forget(self, inode_list: Sequence[tuple[pyfuse3.InodeT, int]]) -> None:
+        """Nothing is kept per inode."""
+
+    async def getattr(self, inode: pyfuse3.InodeT, ctx: pyfuse3.RequestContext) -> pyfuse3.EntryAttributes:
+        """Attributes by inode."""
+        with self._answering("getattr"):
+            return attributes(self._fs.getattr(inode))
+
+    async def opendir(self, inode: pyfuse3.InodeT, ctx: pyfuse3.RequestContext) -> pyfuse3.FileHandleT:
+        """The handle is the inode: the same in the next server."""
+        with self._answering("opendir"):
+            return pyfuse3.FileHandleT(self._fs.opendir(inode))
+
+    async def readdir(self, fh: pyfuse3.FileHandleT, start_id: int, token: pyfuse3.ReaddirToken) -> None:
+        """Entries with their attributes, until the kernel's buffer is full."""
+        with self._answering("readdir"):
+            for entry in self._fs.readdir(fh, start_id):
+                if not pyfuse3.readdir_reply(token, pyfuse3.FileNameT(entry.name), attributes(entry), entry.ino):
+                    return
+
+    async def releasedir(self, fh: pyfuse3.FileHandleT) -> None:
+        """Nothing is kept per handle."""
+
+    async def open(self, inode: pyfuse3.InodeT, flags: pyfuse3.FlagT, ctx: pyfuse3.RequestContext) -> pyfuse3.FileInfo:
+        """The handle is the inode; the page cache stays from one open to the next."""
+        with self._answering("open"):
+            handle = pyfuse3.FileHandleT(self._fs.open(inode, flags))
+            return pyfuse3.FileInfo(fh=handle, keep_cache=self._keep_cache)
+
+    async def read(self, fh: pyfuse3.FileHandleT, off: int, size: int) -> bytes:
+        """Bytes of a file."""
+        with self._answering("read"):
+            return await self._fs.read(fh, off, size)
+
+    async def release(self, fh: pyfuse3.FileHandleT) -> None:
+        """Nothing is kept per handle."""
+
+    async def flush(self, fh: pyfuse3.FileHandleT) -> None:
+        """ENOSYS: the kernel never asks again."""
+        raise pyfuse3.FUSEError(errno.ENOSYS)
+
+    async def statfs(self, ctx: pyfuse3.RequestContext) -> pyfuse3.StatvfsData:
+        """The size of the version, full to the last byte."""
+        with self._answering("statfs"):
+            totals = self._fs.totals()
+            out = pyfuse3.StatvfsData()
+            out.f_bsize = out.f_frsize = _BLOCK
+            out.f_blocks = -(-totals.size // _BLOCK)
+            out.f_files = totals.files
+            out.f_bfree = out.f_bavail = out.f_ffree = out.f_favail = 0
+            out.f_namemax = NAME_MAX
+            return out
+
+    async def getxattr(self, inode: pyfuse3.InodeT, name: pyfuse3.XAttrNameT, ctx: pyfuse3.RequestContext) -> bytes:
+        """Where a file comes from; on the root, what reached this server."""
+        if inode == ROOT_INO and name == XATTR_REQUESTS:
+            return json.dumps(self._requests).encode()
+        with self._answering("getxattr"):
+            return self._fs.getxattr(inode, name)
+
+    async def listxattr(self, inode: pyfuse3.InodeT, ctx: pyfuse3.RequestContext) -> Sequence[pyfuse3.XAttrNameT]:
+        """Names of the attributes."""
+        with self._answering("listxattr"):
+            return [pyfuse3.XAttrNameT(name) for name in self._fs.listxattr(inode)]

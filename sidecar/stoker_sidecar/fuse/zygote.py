@@ -1,0 +1,16 @@
+"""A process that has imported all that a FUSE server needs, and forks one whenever the keeper asks: milliseconds, not 0.3 s."""
+
+import sys
+from collections.abc import Sequence
+
+from stoker_sidecar.fuse import main as server
+from stoker_sidecar.wire.zygote_orders import run_nursery
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Until the keeper closes its end of the orders. Returns the exit code."""
+    return run_nursery(server.main, "stoker-fs", argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,251 @@
+"""The FUSE servers of this node: one for each mounted dataset version, each restarted on the descriptor it left."""
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stoker_sidecar.errors import MountError, ServeError
+from stoker_sidecar.keeper.children import Child, Reaper
+from stoker_sidecar.keeper.restarts import QUICK
+from stoker_sidecar.keeper.zygote import SERVERS
+from stoker_sidecar.keeper.zygote_pair import Nurseries
+from stoker_sidecar.linux.fuse_device import FuseMount, close_mount, open_mount
+from stoker_sidecar.linux.spawn import Start, end
+
+_log = logging.getLogger("stoker.keeper")
+_READY_WITHIN = 20.0  # a server starts in 0.3 s; a node under memory pressure may take long
+_TRIES = 3  # a server that ended this often in a row will not come up by trying again
+
+
+@dataclass(frozen=True)
+class Version:
+    """One dataset version to serve: where its manifest and its bytes are, and where it is mounted."""
+
+    uid: str
+    digest: str
+    manifest: Path
+    version_dir: Path
+    mountpoint: Path
+
+
+@dataclass(frozen=True)
+class ServedMount:
+    """A mount that goes from one keeper to another. ``ready``: a server of the first one answered it."""
+
+    version: Version
+    mount: FuseMount
+    ready: bool
+
+
+@dataclass
+class Served:
+    """A mount and the server that answers it now. ``settled``: it is known whether a server comes up."""
+
+    version: Version
+    mount: FuseMount | None
+    child: Child
+    settled: asyncio.Event = field(default_factory=asyncio.Event)
+    ready: bool = False
+    was_ready: bool = False
+
+
+class FsServers:
+    """Mounts and their servers, by (uid, digest). ``run_as``: the servers' user (None: the keeper's own)."""
+
+    def __init__(
+        self,
+        reaper: Reaper,
+        fetcher_socket: Path,
+        run_as: int | None,
+        log_level: str,
+        mount: Callable[[Path], FuseMount] = open_mount,
+    ) -> None:
+        self.nurseries = Nurseries(SERVERS, reaper, run_as)
+        self._reaper = reaper
+        self._fetcher_socket = fetcher_socket
+        self._run_as = run_as
+        self._log_level = log_level
+        self._mount = mount
+        self._served: dict[tuple[str, str], Served] = {}
+
+    async def serve(self, version: Version) -> None:
+        """Mount ``version`` and return when a server answers; again for the same version: just wait for that.
+
+        One that was moved to another folder meanwhile is answered from there.
+
+        Raises MountError, and ServeError when no server came up in time (the mount is then taken away again).
+        """
+        key = (version.uid, version.digest)
+        served = self._served.get(key) or self._begin(version, self._mount(version.mountpoint))
+        if served.version.mountpoint != version.mountpoint:
+            raise ServeError(f"{key} is already served at {served.version.mountpoint}: release it first")
+        if served.version != version:
+            self._move(served, version)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(served.settled.wait(), _READY_WITHIN)
+        if not served.ready:
+            if not served.was_ready:  # else others use the mount, and wait
+                await self.release(*key)
+            raise _does_not_come_up(served)
+
+    @staticmethod
+    def _move(served: Served, version: Version) -> None:
+        """The version lies in another cache folder now: the next server looks there, behind the same mount."""
+        served.version = version
+        if served.mount is not None and served.mount.can_resend:  # else its readers would be lost with the server
+            end(served.child.pid, signal.SIGKILL)
+
+    def _begin(self, version: Version, mount: FuseMount) -> Served:
+        name = f"fs {version.uid} {version.digest[:12]}"
+        served = Served(
+            version,
+            mount,
+            Child(
+                name,
+                self._reaper,
+                lambda: self._start(served),
+                QUICK,
+                spawn=self.nurseries.spawn,
+                until=self.nurseries.until_ready,
+                on_ready=lambda: self._is_ready(served),
+            ),
+        )
+        self._served[version.uid, version.digest] = served
+        served.child.begin()
+        return served
+
+    @staticmethod
+    def _is_ready(served: Served) -> None:
+        served.ready = served.was_ready = True
+        served.settled.set()
+
+    def _start(self, served: Served) -> Start:
+        served.ready = False
+        if served.child.history.in_a_row < _TRIES:
+            served.settled.clear()
+        else:
+            served.settled.set()
+        mount = self._mount_to_answer(served)
+        version = served.version
+        arguments = ["--uid", version.uid, "--digest", version.digest]
+        arguments += ["--manifest", str(version.manifest), "--version-dir", str(version.version_dir)]
+        arguments += ["--fetcher-socket", str(self._fetcher_socket), "--log-level", self._log_level]
+        arguments += ["--resend"] if mount.can_resend else []
+        return self.nurseries.start(arguments, self._run_as, {"--fd": mount.fd})
+
+    def _mount_to_answer(self, served: Served) -> FuseMount:
+        """The mount as it is, or a new one where the old cannot be answered any more.
+
+        That is so when the server ended well, which it does when the mount is gone; and before Linux 6.9, where the requests
+        that a dead server had taken are lost: ending the connection lets their readers fail instead of wait for ever.
+        """
+        child, mount = served.child, served.mount
+        if mount is not None and (child.history.restarts == 0 or (mount.can_resend and child.last_code != 0)):
+            return mount
+        served.mount = None
+        if mount is not None:
+            with suppress(MountError):  # someone else took it away: what we want
+                close_mount(mount)
+        try:
+            served.mount = self._mount(served.version.mountpoint)
+        except MountError as error:
+            raise OSError(error.errno, str(error)) from error
+        return served.mount
+
+    async def release(self, uid: str, digest: str) -> None:
+        """Unmount and end the server; nothing to do when it is not served. Raises MountError."""
+        served = self._served.pop((uid, digest), None)
+        if served is None:
+            return
+        try:
+            if served.mount is not None:
+                close_mount(served.mount)
+        finally:
+            await served.child.stop(grace=0)  # it has no state to save
+
+    async def release_all(self) -> None:
+        """Leave no mount of ours behind."""
+        for uid, digest in list(self._served):
+            try:
+                await self.release(uid, digest)
+            except MountError as error:
+                _log.error("%s", error)
+
+    async def stop_all(self) -> None:
+        """End the servers and leave their mount points as they are."""
+        await asyncio.gather(*(served.child.stop(grace=0) for served in self._served.values()))
+
+    async def give_up(self) -> list[ServedMount]:
+        """End the servers and forget them; whoever gets the mounts that are returned must answer or close them.
+
+        Mounts that no other server could go on with (before Linux 6.9) are unmounted instead.
+        """
+        for served in list(self._served.values()):
+            if served.mount is None or not served.mount.can_resend:
+                with suppress(MountError):
+                    await self.release(served.version.uid, served.version.digest)
+        rows = [
+            ServedMount(served.version, served.mount, served.ready)
+            for served in self._served.values()
+            if served.mount is not None
+        ]
+        await self.stop_all()
+        self._served.clear()
+        return rows
+
+    async def take_over(self, mounts: Iterable[ServedMount]) -> None:
+        """Answer mounts of another keeper; returns when all that it could serve are answered. Raises ServeError.
+
+        Versions that lay in memory of the other pod are not here: their mounts end, and the agent makes new ones.
+        """
+        begun = [(self._begin(row.version, row.mount), row.ready) for row in mounts if _is_here(row)]
+        needed = [served for served, was_ready in begun if was_ready]
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.gather(*(served.settled.wait() for served in needed)), _READY_WITHIN)
+        for served in needed:
+            if not served.ready:
+                raise _does_not_come_up(served)
+
+    async def drop_all(self) -> None:
+        """End the servers and close the descriptors, without touching the mounts: another keeper holds them."""
+        await self.stop_all()
+        for served in self._served.values():
+            if served.mount is not None:
+                os.close(served.mount.fd)
+        self._served.clear()
+
+    def rows(self) -> list[dict[str, object]]:
+        """What `list` answers: one row a mount."""
+        return [
+            {
+                "uid": served.version.uid,
+                "digest": served.version.digest,
+                "mountpoint": str(served.version.mountpoint),
+                "pid": served.child.pid,
+                "restarts": served.child.history.restarts,
+                "ready": served.ready and served.child.pid is not None,
+            }
+            for served in self._served.values()
+        ]
+
+
+def _is_here(row: ServedMount) -> bool:
+    if row.version.manifest.exists():
+        return True
+    _log.warning("%s is not in this pod: the mount %s ends", row.version.manifest, row.mount.mountpoint)
+    with suppress(MountError):  # someone else took it away: what we want
+        close_mount(row.mount)
+    return False
+
+
+def _does_not_come_up(served: Served) -> ServeError:
+    version, ends = served.version, served.child.history.in_a_row
+    return ServeError(
+        f"the FUSE server of {version.uid} version {version.digest[:12]} does not come up (it ended {ends} times "
+        f"in a row, {_READY_WITHIN:.0f} s at most were waited): the sidecar's log has its last words"
+    )

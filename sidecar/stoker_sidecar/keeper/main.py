@@ -1,0 +1,69 @@
+"""PID 1 of the sidecar: holds the FUSE mounts and starts the agent, the fetcher and the FUSE servers again when they end."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from stoker_sidecar.errors import SidecarError
+from stoker_sidecar.keeper.children import Reaper
+from stoker_sidecar.keeper.lifecycle import Reign
+from stoker_sidecar.keeper.oom import end_one_process_at_a_time
+from stoker_sidecar.keeper.settings import Settings, parse
+from stoker_sidecar.linux.spawn import adopt_orphans
+
+_log = logging.getLogger("stoker.keeper")
+
+
+def _prepare_folders(settings: Settings) -> None:
+    """The sockets' folder is sticky: fetcher and servers may add a socket there, but not replace the keeper's."""
+    settings.run_dir.mkdir(parents=True, exist_ok=True)
+    settings.run_dir.chmod(0o1770)
+    settings.mount_root.mkdir(parents=True, exist_ok=True)  # perhaps someone's own, so its mode stays
+    for folder in settings.cache:
+        _prepare_cache(Path(folder.path), settings.run_as)
+    if settings.run_as is not None:
+        os.chown(settings.run_dir, -1, settings.run_as)
+
+
+def _prepare_cache(folder: Path, owner: int | None) -> None:
+    """A folder that cannot be made is no reason to stop: the fetcher reports it and uses the others."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o755)
+        if owner is not None:
+            os.chown(folder, owner, owner)
+    except OSError as error:
+        _log.error("the cache folder %s cannot be prepared: %s", folder, error)
+
+
+async def run(settings: Settings) -> None:
+    """Until SIGTERM or SIGINT. Raises OSError and SidecarError when it cannot serve."""
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    _prepare_folders(settings)
+    end_one_process_at_a_time()
+    reaper = Reaper()
+    reaper.install()
+    adopt_orphans()
+    await Reign(settings, reaper, stopping).run()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command `stoker-sidecar`. Returns the exit code."""
+    settings = parse(sys.argv[1:] if argv is None else argv)
+    logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    try:
+        asyncio.run(run(settings))
+    except (OSError, SidecarError) as error:
+        _log.error("the keeper cannot start: %s", error)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,108 @@
+"""The keeper's command line; each flag may also be set by the environment variable that its help names."""
+
+import argparse
+import os
+import shlex
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from stoker_sidecar.wire.cache_folder import FolderSpec, parse_folders
+
+# The nobody-like user of the image: owns the cache, runs everything that touches the network or answers FUSE.
+_UNPRIVILEGED = 65532
+_LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the keeper does; see ``--help``."""
+
+    run_dir: Path
+    mount_root: Path
+    cache: tuple[FolderSpec, ...]
+    run_as: int | None
+    state_dir: Path | None
+    identity: str
+    http_port: int
+    unmount_on_exit: bool
+    allow_other: bool
+    log_level: str
+    agent_command: tuple[str, ...]
+    fetcher_command: tuple[str, ...]
+
+    @property
+    def keeper_socket(self) -> Path:
+        """Where the agent reaches the keeper."""
+        return self.run_dir / "keeper.sock"
+
+    @property
+    def fetcher_socket(self) -> Path:
+        """Where the agent and the FUSE servers reach the fetcher."""
+        return self.run_dir / "fetcher.sock"
+
+
+def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="stoker-sidecar",
+        description="Keeps the node's agent, fetcher and FUSE servers running, and the FUSE mounts alive when one dies.",
+        epilog="What follows -- is passed to the agent.",
+    )
+
+    def flag(name: str, default: str, text: str) -> None:
+        variable = "STOKER_" + name.upper().replace("-", "_")
+        value = environment.get(variable, default)
+        parser.add_argument(f"--{name}", default=value, help=f"{text} [{variable}; default: {default or 'none'}]")
+
+    python = shlex.quote(sys.executable)
+    flag("run-dir", "/run/stoker", "folder of the sockets between the sidecar's processes")
+    flag("mount-root", "/var/lib/stoker/mnt", "folder of the FUSE mounts; must be shared with the node (Bidirectional)")
+    flag("cache-root", "/var/lib/stoker/cache", "folders of the cached bytes, by commas; memory:/path for a tmpfs")
+    flag("run-as", str(_UNPRIVILEGED), "user and group id of fetcher and FUSE servers; empty: the keeper's own")
+    flag("state-dir", "", "folder of the node, in which the keepers of two pods find each other; empty: there is one")
+    flag("identity", socket.gethostname(), "what this keeper is remembered by there: the pod's name")
+    flag("http-port", "8081", "the agent's port, on which the keeper answers the kubelet's probes while it waits")
+    flag("on-exit", "unmount", "unmount: take the FUSE mounts away at the end; keep: leave them for the next keeper")
+    flag("allow-other", "", "yes: mounts of a keeper without root are for all users too, as root's always are")
+    flag("log-level", "info", f"of keeper, fetcher and FUSE servers: one of {', '.join(_LOG_LEVELS)}")
+    flag("agent-command", f"{python} -m stoker_sidecar.agent.main", "how the agent is started; empty: no agent")
+    flag("fetcher-command", f"{python} -m stoker_sidecar.fetcher.main", "how the fetcher is started; empty: no fetcher")
+    parser.add_argument("agent_arguments", nargs="*", metavar="-- AGENT ARGUMENT", help="passed to the agent")
+    return parser
+
+
+def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> Settings:
+    """Settings from the command line, then the environment, then defaults. Exits with a sentence on a wrong one."""
+    parser = _parser(environment)
+    options = parser.parse_args(argv)
+    if options.on_exit not in ("unmount", "keep"):
+        parser.error(f"--on-exit {options.on_exit!r} must be unmount or keep")
+    if options.allow_other not in ("yes", ""):
+        parser.error(f"--allow-other {options.allow_other!r} must be yes or empty")
+    if not options.http_port.isdecimal():
+        parser.error(f"--http-port {options.http_port!r} must be a port such as 8081")
+    if options.run_as and not options.run_as.isdecimal():
+        parser.error(f"--run-as {options.run_as!r} must be a user id such as {_UNPRIVILEGED}")
+    if options.log_level.lower() not in _LOG_LEVELS:
+        parser.error(f"--log-level {options.log_level!r} must be one of {', '.join(_LOG_LEVELS)}")
+    try:
+        cache = parse_folders(options.cache_root)
+    except ValueError as error:
+        parser.error(f"--cache-root: {error}")
+    agent = shlex.split(options.agent_command)
+    return Settings(
+        run_dir=Path(options.run_dir),
+        mount_root=Path(options.mount_root),
+        cache=cache,
+        run_as=int(options.run_as) if options.run_as else None,
+        log_level=options.log_level.lower(),
+        state_dir=Path(options.state_dir) if options.state_dir else None,
+        identity=options.identity,
+        http_port=int(options.http_port),
+        unmount_on_exit=options.on_exit == "unmount",
+        allow_other=options.allow_other == "yes",
+        agent_command=tuple(agent + options.agent_arguments) if agent else (),
+        fetcher_command=tuple(shlex.split(options.fetcher_command)),
+    )

@@ -1,0 +1,104 @@
+"""Mounts the overlay of a version: names from its metadata layer, bytes from the cache folder, and from FUSE where they are missing."""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from stoker_sidecar.errors import MountError
+from stoker_sidecar.linux import fuse_device as device
+from stoker_sidecar.linux import mountinfo
+from stoker_sidecar.linux.mountinfo import Mount
+from stoker_sidecar.linux.syscalls import MS_NODEV, MS_NOSUID, MS_RDONLY, detach, mount
+
+FS_TYPE = "overlay"
+SUFFIX = ".overlay"  # of mount points, beside the FUSE mount of the same version
+_MOUNTINFO = Path("/proc/self/mountinfo")
+_NAME = "stoker"
+_SEPARATOR = ";"
+
+
+@dataclass(frozen=True)
+class Layers:
+    """Folders of one version: the metadata layer, the finished files, and the FUSE mount that has every file."""
+
+    metadata: Path
+    tree: Path
+    fuse: Path
+
+
+def show(layers: Layers, mountpoint: Path) -> None:
+    """Mount at ``mountpoint``, which is made. Nothing is done when these very layers are mounted there. Raises MountError.
+
+    Otherwise what is mounted there is taken off first: it has lost a layer, and pods keep what they have open.
+    """
+    try:
+        source = _source(layers)
+        if any(is_ours(row) and row.source == source for row in _rows(mountpoint)[-1:]):
+            return
+        hide(mountpoint)
+        mountpoint.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MountError(error.errno or 0, f"preparing the overlay {mountpoint}: {error}") from error
+    with _as_options(layers) as lowerdir:
+        # xino: one device number for the whole tree, or tools that stay on one file system would skip every file.
+        options = f"metacopy=on,redirect_dir=follow,xino=on,lowerdir={lowerdir}"
+        mount(source, str(mountpoint), FS_TYPE, MS_RDONLY | MS_NOSUID | MS_NODEV, options)
+
+
+def hide(mountpoint: Path) -> None:
+    """Take the overlay off and remove its folders; nothing to do is no error. Raises MountError."""
+    for _ in _rows(mountpoint):
+        detach(str(mountpoint))
+    with suppress(OSError):  # another version's, or not there
+        mountpoint.rmdir()
+        mountpoint.parent.rmdir()
+
+
+def is_dead(row: Mount) -> bool:
+    """Whether an overlay of ours has lost the FUSE server below it: what is not cached yet cannot be read.
+
+    Asked of the FUSE mount, since the overlay itself answers everything but reads. Waits while a live server is slow.
+    """
+    below = row.source.split(_SEPARATOR)[1]
+    # The last row of a target is what is seen there: a FUSE layer that the overlay itself covers cannot be asked.
+    seen = {one.target: one for one in mountinfo.parse(_MOUNTINFO.read_text(errors="surrogateescape"))}
+    served = [one.target for one in seen.values() if one.device == below and one.fs_type == device.FS_TYPE]
+    return not served or device.is_dead(served[0])
+
+
+def is_ours(row: Mount) -> bool:
+    """Whether a row of mountinfo is an overlay of ours."""
+    return row.fs_type == FS_TYPE and row.source.startswith(_NAME + _SEPARATOR)
+
+
+def _source(layers: Layers) -> str:
+    """What is shown as the mount's source, and tells two overlays apart: device of FUSE, identity of both folders."""
+    fuse = layers.fuse.stat().st_dev
+    words = [_NAME, f"{os.major(fuse)}:{os.minor(fuse)}"]
+    for folder in (layers.tree, layers.metadata):
+        found = folder.stat()
+        words.append(f"{found.st_dev}.{found.st_ino}")
+    return _SEPARATOR.join(words)
+
+
+@contextmanager
+def _as_options(layers: Layers) -> Iterator[str]:
+    """The layers by descriptor: their paths may hold what separates options, and be longer than the kernel takes."""
+    with ExitStack() as stack:
+        names = []
+        for folder in (layers.metadata, layers.tree, layers.fuse):
+            try:
+                fd = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            except OSError as error:
+                raise MountError(error.errno or errno.EIO, f"the overlay's layer {folder}: {error.strerror}") from error
+            stack.callback(os.close, fd)
+            names.append(f"/proc/self/fd/{fd}")
+        # Behind "::" come data-only layers (Linux 6.5), searched in this order.
+        yield "::".join(names)
+
+
+def _rows(mountpoint: Path) -> tuple[Mount, ...]:
+    return mountinfo.layers(_MOUNTINFO.read_text(errors="surrogateescape"), str(mountpoint))

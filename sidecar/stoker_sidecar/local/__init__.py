@@ -1,0 +1,1 @@
+"""`stoker mount`: the same processes on one machine, without Kubernetes."""

@@ -1,0 +1,169 @@
+"""The command line of `stoker mount` and `stoker umount`, parsed into types that cannot be wrong later."""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from stoker_api.dataset import Source
+from stoker_api.meta import parse_quantity
+from stoker_sidecar.errors import InvalidSource
+from stoker_sidecar.local.messages import for_workstation
+from stoker_sidecar.local.paths import default_cache, default_runs
+from stoker_sidecar.store.core.location import parse_location
+from stoker_sidecar.version.patterns import selector
+
+_EPILOG = """\
+Without --foreground the command returns when DIR is mounted (with --warm: when everything is on this disk), and the mount
+stays until `stoker umount DIR`. Ctrl-C before that unmounts. What was fetched stays in the cache folder.
+
+Credentials come from where AWS programs look: the environment, ~/.aws, SSO, the machine's role; without any, requests are
+not signed. Exit codes: 0 good, 1 it cannot be mounted (a sentence says why, and nothing is), 2 wrong usage.
+"""
+
+
+@dataclass(frozen=True)
+class MountOptions:
+    """`stoker mount`. Bytes, and bytes a second. ``version``: digest, or its beginning; empty: what the source has now."""
+
+    source: Source
+    folder: Path
+    cache: Path
+    runs: Path
+    quota_bytes: int | None
+    bytes_per_second: int | None
+    version: str
+    refresh: bool
+    warm: bool
+    foreground: bool
+    json: bool
+    profile: str
+    sign: bool
+    allow_other: bool
+
+
+@dataclass(frozen=True)
+class UmountOptions:
+    """`stoker umount`. ``force``: also under programs that have files open there."""
+
+    folder: Path
+    runs: Path
+    force: bool
+
+
+def parse(argv: Sequence[str], environment: Mapping[str, str], uid: int) -> MountOptions | UmountOptions:
+    """Exits with code 2 and a sentence on a wrong command line."""
+    parser = argparse.ArgumentParser(prog="stoker")
+    commands = parser.add_subparsers(required=True)
+    mount = commands.add_parser(
+        "mount",
+        help="show a bucket as a folder",
+        description="Shows the objects below a prefix of a bucket as a folder of read-only files, fetched once and kept.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _add_mount(mount, environment, uid)
+    umount = commands.add_parser("umount", help="end such a mount", description="Ends a mount of `stoker mount`.")
+    umount.add_argument("folder", metavar="DIR", type=Path)
+    umount.add_argument(
+        "--force", action="store_true", help="also while programs have files open there, whose reads fail then"
+    )
+    umount.set_defaults(make=lambda options: UmountOptions(options.folder, options.run_dir, options.force))
+    for command in (mount, umount):
+        command.add_argument(
+            "--run-dir", type=Path, default=default_runs(environment, uid), help="folder of the sockets (%(default)s)"
+        )
+    options = parser.parse_args(argv)
+    try:
+        made: MountOptions | UmountOptions = options.make(options)
+    except (InvalidSource, ValueError) as error:
+        mount.error(_sentence(error))
+    return made
+
+
+def _add_mount(parser: argparse.ArgumentParser, environment: Mapping[str, str], uid: int) -> None:
+    endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL")
+    region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or "us-east-1"
+    add = parser.add_argument
+    add("url", metavar="URL", help="s3://bucket/prefix, or file:///folder of a slow disk such as NFS")
+    add("folder", metavar="DIR", type=Path, help="an empty folder")
+    add("--warm", action="store_true", help="fetch everything; return when it is on this disk")
+    add("-f", "--foreground", action="store_true", help="stay; Ctrl-C unmounts")
+    add("--endpoint", default=endpoint, help="URL of an S3-compatible server [AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL]")
+    add("--region", default=region, help="of the bucket [AWS_REGION, AWS_DEFAULT_REGION] (%(default)s)")
+    add("--profile", default="", help="profile of ~/.aws/config [AWS_PROFILE]")
+    add("--no-sign-request", action="store_true", help="ask anonymously, whatever credentials there are")
+    add("--include", action="append", default=[], metavar="PATTERN", help="only paths like train/**; may be repeated")
+    add("--exclude", action="append", default=[], metavar="PATTERN", help="not these; wins over --include")
+    add(
+        "--cache", type=Path, default=default_cache(environment, uid), help="where fetched files are kept (%(default)s)"
+    )
+    add("--quota", type=_bytes, metavar="BYTES", help="keep at most this much, such as 200Gi; the rest is read through")
+    add("--bandwidth-limit", type=_bytes, metavar="BYTES", help="bytes a second for --warm, such as 50Mi")
+    add("--no-refresh", action="store_true", help="do not list the source again when there is a list in the cache")
+    add("--version", default="", metavar="DIGEST", help="mount this version, which must be in the cache")
+    add(
+        "--allow-other",
+        action="store_true",
+        help="for all users, as root's mounts are; see user_allow_other in /etc/fuse.conf",
+    )
+    add("-o", "--output", choices=("text", "json"), default="text", help="json: a JSON object a line, for scripts")
+    parser.set_defaults(make=_mount_options)
+
+
+def _mount_options(options: argparse.Namespace) -> MountOptions:
+    parse_location(options.url)
+    if "," in str(options.cache):
+        raise ValueError(f"--cache {str(options.cache)!r} has a comma, by which the processes tell cache folders apart")
+    selector(tuple(options.include), tuple(options.exclude))
+    return MountOptions(
+        source=Source(
+            uri=options.url,
+            endpoint=options.endpoint or None,
+            region=options.region,
+            include=tuple(options.include),
+            exclude=tuple(options.exclude),
+        ),
+        folder=options.folder,
+        cache=options.cache.absolute(),
+        runs=options.run_dir.absolute(),
+        quota_bytes=options.quota,
+        bytes_per_second=options.bandwidth_limit,
+        version=options.version,
+        refresh=not options.no_refresh,
+        warm=options.warm,
+        foreground=options.foreground,
+        json=options.output == "json",
+        profile=options.profile,
+        sign=not options.no_sign_request,
+        allow_other=options.allow_other,
+    )
+
+
+def environment_of(options: MountOptions, environment: Mapping[str, str]) -> dict[str, str]:
+    """What the household's processes see: nothing of Stoker's own variables, and the credentials that were chosen. Pure."""
+    clean = {name: value for name, value in environment.items() if not name.startswith("STOKER_")}
+    if options.profile:
+        clean["AWS_PROFILE"] = options.profile
+    if not options.sign:
+        clean = {name: value for name, value in clean.items() if not name.startswith("AWS_")}
+        clean |= {"AWS_EC2_METADATA_DISABLED": "true"}
+        clean |= dict.fromkeys(("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"), "/dev/null")
+    return clean
+
+
+def _bytes(text: str) -> int:
+    try:
+        return parse_quantity(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        field = str(first["loc"][0])  # of Source; the options have its fields' names
+        return f"--{field} {first['input']!r} is not valid: {Source.model_fields[field].description}"
+    return for_workstation(str(error))

@@ -1,0 +1,116 @@
+"""Where one mount's cache, sockets and notes lie."""
+
+import hashlib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from stoker_api.dataset import Source
+from stoker_sidecar.local.mount_spec import UID
+from stoker_sidecar.store.core.location import S3Location, parse_location
+from stoker_sidecar.version.layout import CachePaths, DatasetPaths
+
+
+@dataclass(frozen=True)
+class Home:
+    """What stays on the disk for one source, mounted or not."""
+
+    folder: Path
+
+    @property
+    def cache(self) -> Path:
+        """The fetcher's cache folder."""
+        return self.folder / "cache"
+
+    @property
+    def dataset(self) -> DatasetPaths:
+        """The one dataset in it."""
+        return CachePaths(self.cache).dataset(UID)
+
+    @property
+    def mounts(self) -> Path:
+        """Root's FUSE and overlay mounts, which are bound to where the user wants them."""
+        return self.folder / "mnt"
+
+    @property
+    def metadata(self) -> Path:
+        """Root's metadata layers of overlays."""
+        return self.folder / "metadata"
+
+    @property
+    def mount_table(self) -> Path:
+        """What is mounted, for an agent that is started again."""
+        return self.folder / "mounts.json"
+
+    @property
+    def lock(self) -> Path:
+        """Locked while a keeper works here; holds where it mounted."""
+        return self.folder / "lock"
+
+    @property
+    def log(self) -> Path:
+        """What the processes of the last mount said."""
+        return self.folder / "log"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What lives as long as one mount. In a folder of short name: a socket's path has 107 bytes at most."""
+
+    folder: Path
+
+    @property
+    def keeper_socket(self) -> Path:
+        """Where the keeper listens; see keeper/settings.py."""
+        return self.folder / "keeper.sock"
+
+    @property
+    def fetcher_socket(self) -> Path:
+        """Where the fetcher listens."""
+        return self.folder / "fetcher.sock"
+
+    @property
+    def wish(self) -> Path:
+        """What this mount should be."""
+        return self.folder / "wish.json"
+
+    @property
+    def report(self) -> Path:
+        """How far it is."""
+        return self.folder / "report.json"
+
+
+def default_cache(environment: Mapping[str, str], uid: int) -> Path:
+    """Where people expect a program's cache: root's in /var, a user's in their own folder."""
+    if uid == 0:
+        return Path("/var/cache/stoker")
+    base = environment.get("XDG_CACHE_HOME") or str(Path(environment.get("HOME") or "~").expanduser() / ".cache")
+    return Path(base) / "stoker"
+
+
+def default_runs(environment: Mapping[str, str], uid: int) -> Path:
+    """The folder of all mounts of this user; gone after a reboot, as the mounts are."""
+    if uid == 0:
+        return Path("/run/stoker-mounts")
+    base = environment.get("XDG_RUNTIME_DIR")
+    return Path(base) / "stoker-mounts" if base else Path(tempfile.gettempdir()) / f"stoker-mounts-{uid}"
+
+
+def home_of(cache: Path, source: Source) -> Home:
+    """One folder for each source in a cache folder, so that two never share files, quota or lock. A person can read its name."""
+    location = parse_location(source.uri)
+    plain = f"{location.bucket}/{location.prefix}" if isinstance(location, S3Location) else location.path.name
+    same = [plain if isinstance(location, S3Location) else str(location.path), source.endpoint or ""]
+    same += [*source.include, "but not", *source.exclude]
+    digest = hashlib.sha256(json.dumps(same).encode()).hexdigest()[:10]
+    readable = re.sub(r"[^A-Za-z0-9]+", "-", plain).strip("-")[:50]
+    return Home(cache / f"{readable}-{digest}".lstrip("-"))
+
+
+def run_of(runs: Path, home: Home) -> Run:
+    """The folder of a home's mount."""
+    return Run(runs / hashlib.sha256(os.fsencode(home.folder)).hexdigest()[:12])

@@ -1,0 +1,69 @@
+"""What must be true of this machine and of the folder before anything is started: a sentence for each that is not."""
+
+import os
+import shutil
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from stoker_sidecar.errors import MountRefused
+from stoker_sidecar.linux import fusermount, mounts
+
+_DEVICE = Path("/dev/fuse")
+# What the base installation lacks.
+_MODULES = ("pyfuse3", "trio", "aiobotocore")
+
+
+def check_machine(uid: int) -> None:
+    """Raises MountRefused."""
+    if sys.platform != "linux":
+        raise MountRefused(f"mounting needs Linux and its FUSE; this is {sys.platform}")
+    missing = [name for name in _MODULES if find_spec(name) is None]
+    if missing:
+        raise MountRefused(
+            f"the Python packages {', '.join(missing)} are not installed: pip install '.[mount]' in Stoker's checkout"
+        )
+    if not _DEVICE.exists():
+        raise MountRefused(
+            f"there is no {_DEVICE}: load the kernel's module (modprobe fuse), or give the container that device"
+        )
+    if uid != 0 and not os.access(_DEVICE, os.R_OK | os.W_OK):
+        raise MountRefused(f"this user may not open {_DEVICE}: chmod 666 {_DEVICE} as root, as distributions have it")
+    if uid != 0 and shutil.which(fusermount.HELPER) is None:
+        raise MountRefused(f"there is no {fusermount.HELPER}, by which users mount: install the package fuse3")
+
+
+def check_others(configuration: Path = Path("/etc/fuse.conf")) -> None:
+    """Whether users may mount for others. Raises MountRefused."""
+    lines = configuration.read_text().splitlines() if configuration.exists() else []
+    if "user_allow_other" not in (line.strip() for line in lines):
+        raise MountRefused(
+            f"--allow-other needs a line user_allow_other in {configuration}, by which root lets users mount for others"
+        )
+
+
+def real_folder(folder: Path) -> Path:
+    """As the kernel names it. Looks into a mount point only where that is a link, since a mount may be dead."""
+    if os.path.islink(folder):  # noqa: PTH114 -- Path.is_symlink raises where a dead mount is
+        return folder.resolve()
+    return folder.absolute().parent.resolve() / folder.absolute().name
+
+
+def check_folder(folder: Path, cache: Path, uid: int) -> None:
+    """``folder``: by its real name. Raises MountRefused."""
+    if mounts.layers(folder):
+        raise MountRefused(f"something is mounted at {folder} already: unmount it (stoker umount {folder}, or umount)")
+    if not folder.exists():
+        raise MountRefused(f"{folder} does not exist: make it first (mkdir {folder})")
+    if not folder.is_dir():
+        raise MountRefused(f"{folder} is not a folder")
+    if not os.access(folder, os.R_OK | os.X_OK):
+        raise MountRefused(f"{folder} cannot be read by this user")
+    if any(folder.iterdir()):
+        raise MountRefused(f"{folder} is not empty, and a mount would hide what is in it: give an empty folder")
+    if uid != 0 and not os.access(folder, os.W_OK):
+        raise MountRefused(f"{folder} is not writable for this user, and users mount at folders of their own only")
+    if folder in (cache, *cache.parents):
+        raise MountRefused(
+            f"the cache folder {cache} lies in {folder}, where the mount would hide it: give another --cache"
+        )

@@ -1,0 +1,190 @@
+"""One mount's processes, from outside: locks its home, starts its keeper, ends it, and clears what a killed one left."""
+
+import ctypes
+import fcntl
+import os
+import select
+import shlex
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from stoker_sidecar.errors import MountRefused
+from stoker_sidecar.linux import fusermount, mountinfo, mounts
+from stoker_sidecar.local.mount_spec import Wish
+from stoker_sidecar.local.paths import Home, Run
+
+# The keeper itself gives agent and fetcher 18 s together.
+_END_SECONDS = 30.0
+# A keeper listens a few tenths of a second after its start.
+_LISTEN_SECONDS = 5.0
+_PR_SET_PDEATHSIG = 1
+_PEER = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
+_KEEPER = ("-m", "stoker_sidecar.keeper.main")
+_AGENT = ("-m", "stoker_sidecar.local.agent")
+
+
+@dataclass(frozen=True)
+class Household:
+    """``wish``: what it was started for, and by that where."""
+
+    wish: Wish
+    run: Run
+
+    @property
+    def home(self) -> Home:
+        """What it keeps on the disk."""
+        return Home(self.wish.home)
+
+    def start(self, lock: int, environment: Mapping[str, str], *, with_parent: bool) -> "subprocess.Popen[bytes]":
+        """Start the keeper, which holds ``lock`` from now on. ``with_parent``: it ends, cleanly, when this process does.
+
+        Raises OSError.
+        """
+        home, run = self.home, self.run
+        shutil.rmtree(run.folder, ignore_errors=True)
+        run.folder.mkdir(mode=0o700, parents=True)
+        home.mount_table.unlink(missing_ok=True)
+        text = self.wish.model_dump_json(by_alias=True)
+        for note in (run.wish, home.lock):
+            note.write_text(text)
+        with home.log.open("wb") as log:
+            return subprocess.Popen(
+                self._command(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd="/",
+                env=dict(environment),
+                pass_fds=(lock,),
+                start_new_session=True,  # Ctrl-C is for the command, which ends the keeper in order
+                preexec_fn=_end_with_parent if with_parent else None,  # noqa: PLW1509  one thread
+            )
+
+    def _command(self) -> list[str]:
+        home = self.home
+        # A user without privileges mounts at the folder itself, and not below a folder of ours.
+        mount_root = home.mounts if os.geteuid() == 0 else self.wish.folder.parent
+        command = [sys.executable, *_KEEPER, "--run-dir", str(self.run.folder), "--run-as", ""]
+        command += ["--mount-root", str(mount_root), "--cache-root", str(home.cache)]
+        command += ["--agent-command", shlex.join([sys.executable, *_AGENT])]
+        command += ["--allow-other", "yes"] if self.wish.allow_other else []
+        return [*command, "--", "--run-dir", str(self.run.folder)]
+
+    def pid(self) -> int | None:
+        """Of its keeper; None when it does not run. The kernel says who listens."""
+        with socket.socket(socket.AF_UNIX) as connection:
+            try:
+                connection.connect(str(self.run.keeper_socket))
+            except OSError:
+                return None
+            peer: tuple[int, int, int] = _PEER.unpack(
+                connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+            )
+        return peer[0]
+
+    def end(self) -> None:
+        """Unmount and end every process; what is cached stays. Raises MountError."""
+        deadline = time.monotonic() + _LISTEN_SECONDS
+        while (pid := self.pid()) is None and is_locked(self.home) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        if pid is not None:
+            _end(pid)
+        self.clear()
+
+    def clear(self) -> None:
+        """Take off what a killed keeper left. Raises MountError."""
+        if os.geteuid() == 0:
+            mounts.unmount_all(self.wish.folder)
+            for layer in reversed(mountinfo.below(_mountinfo(), str(self.home.mounts))):
+                mounts.unmount_all(Path(layer.target))
+        else:
+            for _ in mounts.layers(self.wish.folder):
+                fusermount.unmount(str(self.wish.folder))
+        self.home.mount_table.unlink(missing_ok=True)
+        shutil.rmtree(self.run.folder, ignore_errors=True)
+
+
+def lock(home: Home) -> int:
+    """A descriptor that holds the home's lock. Raises MountRefused when a keeper works there, and OSError."""
+    home.folder.mkdir(parents=True, exist_ok=True, mode=0o700)  # what is cached is for those who may read the source
+    descriptor = os.open(home.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise MountRefused(_in_use(home)) from None
+    return descriptor
+
+
+def _in_use(home: Home) -> str:
+    try:
+        there = Wish.model_validate_json(home.lock.read_text())
+    except ValueError:  # it is just being started
+        return f"another stoker mount is using {home.folder}: wait until it has ended"
+    return (
+        f"{there.source.uri} is mounted at {there.folder} already: read it there, unmount it (stoker umount {there.folder}), "
+        "or give this mount a cache folder of its own (--cache)"
+    )
+
+
+def is_locked(home: Home) -> bool:
+    """Whether a keeper works there now."""
+    try:
+        os.close(lock(home))
+    except MountRefused:
+        return True
+    return False
+
+
+def households(runs: Path) -> list[Household]:
+    """All of this user, also those whose keeper was killed."""
+    found = []
+    for note in sorted(runs.glob("*/wish.json")):
+        with suppress(OSError, ValueError):  # just being written, or just being removed
+            found.append(Household(Wish.model_validate_json(note.read_text()), Run(note.parent)))
+    return found
+
+
+def clear_leftovers(runs: Path) -> None:
+    """Whatever killed keepers left mounted. Raises MountError."""
+    for household in households(runs):
+        with suppress(MountRefused):  # it runs
+            held = lock(household.home)
+            try:
+                household.clear()
+            finally:
+                os.close(held)
+
+
+def _end_with_parent() -> None:
+    """Runs in the child."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _end(pid: int) -> None:
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            signal.pidfd_send_signal(process, number)
+            if select.select([process], [], [], _END_SECONDS)[0]:
+                return
+    except ProcessLookupError:
+        return
+    finally:
+        os.close(process)
+
+
+def _mountinfo() -> str:
+    return Path("/proc/self/mountinfo").read_text(errors="surrogateescape")

@@ -1,0 +1,87 @@
+"""Where progress is shown: a bar on a terminal, plain lines in a log, JSON for scripts."""
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol, TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from stoker_sidecar.local import progress
+from stoker_sidecar.local.report import Report, Stage
+
+# Seconds between two lines about the same stage: a log of a long warm-up stays readable.
+_LINE_EVERY = 10.0
+_EVENT_EVERY = 1.0
+
+
+class Screen(Protocol):
+    """Shows what is told; told again and again."""
+
+    def show(self, report: Report) -> None:
+        """How far it is now."""
+
+    def say(self, sentence: str, report: Report) -> None:
+        """The last word."""
+
+
+class Lines:
+    """``as_json``: one object a line on standard output; else plain lines on standard error."""
+
+    def __init__(self, *, as_json: bool, out: TextIO) -> None:
+        self._as_json = as_json
+        self._out = out
+        self._every = _EVENT_EVERY if as_json else _LINE_EVERY
+        self._last: tuple[Stage | None, str] = (None, "")
+        self._at = 0.0
+
+    def show(self, report: Report) -> None:
+        """At once for a new stage, else now and then, and nothing twice."""
+        text = json.dumps(progress.event(report)) if self._as_json else f"stoker: {progress.line(report)}"
+        now = time.monotonic()
+        if report.stage is self._last[0] and (text == self._last[1] or now - self._at < self._every):
+            return
+        self._last, self._at = (report.stage, text), now
+        print(text, file=self._out, flush=True)
+
+    def say(self, sentence: str, report: Report) -> None:
+        """For scripts, the last event instead of the sentence."""
+        print(json.dumps(progress.event(report)) if self._as_json else sentence, file=self._out, flush=True)
+
+
+class Bar:
+    """A line that is drawn anew in place."""
+
+    def __init__(self, drawn: Progress) -> None:
+        self._drawn = drawn
+        self._task = drawn.add_task("starting", total=None, figures="")
+
+    def show(self, report: Report) -> None:
+        """Bytes on this disk of all, once they are known."""
+        row = report.row if report.stage is Stage.MOUNTED else None
+        known = row is not None and row.bytes > 0
+        self._drawn.update(
+            self._task,
+            description=progress.words(report),
+            total=row.bytes if row is not None and known else None,
+            completed=row.warm_bytes if row is not None and known else 0,
+            figures=progress.line(report).partition(": ")[2],
+        )
+
+    def say(self, sentence: str, report: Report) -> None:
+        """Above the bar, where it stays."""
+        self._drawn.console.print(sentence, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def screen(*, as_json: bool) -> Iterator[Screen]:
+    """The one that fits where the output goes."""
+    if as_json or not sys.stderr.isatty():
+        yield Lines(as_json=as_json, out=sys.stdout if as_json else sys.stderr)
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[figures]}"))
+    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as drawn:
+        yield Bar(drawn)

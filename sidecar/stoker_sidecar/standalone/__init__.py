@@ -1,1 +1,0 @@
-"""`stoker mount`: the data path of one machine, without Kubernetes."""

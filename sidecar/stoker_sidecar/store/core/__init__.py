@@ -1,0 +1,1 @@
+"""Decisions about requests and answers of object stores. Pure."""

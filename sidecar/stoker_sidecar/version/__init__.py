@@ -1,0 +1,1 @@
+"""One version of a dataset on a disk: its manifest, its names, its layout."""

@@ -1,0 +1,205 @@
+"""Reads a manifest: the immutable list of a dataset version's files and folders, in one SQLite file, with bounded memory."""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple, Self
+from urllib.parse import quote
+
+from stoker_sidecar.errors import CacheDiskFailed, ManifestInvalid
+from stoker_sidecar.version.schema import ENTRY_COLUMNS, FORMAT
+
+ROOT_INO = 1
+# Pages that SQLite keeps in memory, as negative KiB: 4 MiB hold the inner nodes of an index over two million rows.
+_CACHE_SIZE = -4096
+_PAGE_ROWS = 256
+
+
+class Entry(NamedTuple):
+    """A file or folder. ``size`` in bytes, ``mtime_ns`` since 1970 (a folder's: its newest file's), ``name`` raw UTF-8."""
+
+    ino: int
+    parent: int
+    name: bytes
+    is_dir: bool
+    size: int
+    mtime_ns: int
+    etag: str
+    version_id: str
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """Keys that cannot be files: ``reason`` of core.keys.SkipReason, how many, and one of them."""
+
+    reason: str
+    count: int
+    example: str
+
+
+@dataclass(frozen=True)
+class ManifestInfo:
+    """Totals of a version. ``bytes``: sum of file sizes; ``directories`` includes the root."""
+
+    digest: str
+    files: int
+    bytes: int
+    directories: int
+    skipped: tuple[Skipped, ...] = ()
+
+
+class Manifest:
+    """A read-only view; asking raises CacheDiskFailed when the disk fails. Inode numbers are dense: 1 is the root, then depth-first, siblings by name.
+
+    Not for several threads at a time; another thread opens its own.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, info: ManifestInfo) -> None:
+        self._connection = connection
+        self.info = info
+        # Files come in the order of their folders: a few hundred paths save a climb to the root for each file.
+        self._folder = lru_cache(maxsize=256)(self.path)
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Raises ManifestInvalid when the file is missing, damaged or of another format."""
+        try:
+            connection = sqlite3.connect(
+                f"file:{quote(str(path))}?mode=ro&immutable=1", uri=True, check_same_thread=False
+            )
+        except sqlite3.Error as error:
+            raise ManifestInvalid(f"the manifest {path.name} cannot be opened: {error}") from error
+        try:
+            connection.execute(f"PRAGMA cache_size = {_CACHE_SIZE}")
+            return cls(connection, _read_info(connection))
+        except (sqlite3.Error, KeyError, ValueError) as error:
+            connection.close()
+            raise ManifestInvalid(f"the manifest {path.name} is damaged: {error}") from error
+
+    @property
+    def last_ino(self) -> int:
+        """The highest inode number; every number from 1 to it is in use."""
+        return self.info.files + self.info.directories
+
+    def lookup(self, parent: int, name: bytes) -> Entry | None:
+        """The child of that name."""
+        return self._one("parent = ? AND name = ?", (parent, name))
+
+    def entry(self, ino: int) -> Entry | None:
+        """By inode number."""
+        return self._one("ino = ?", (ino,))
+
+    def children(self, ino: int, after: int = 0) -> Iterator[Entry]:
+        """Children by inode number (and so by name), beginning behind the inode ``after``; pages, so it may be left early."""
+        previous = self.entry(after) if after else None
+        name = previous.name if previous is not None else b""
+        while rows := self._many("parent = ? AND name > ? ORDER BY name", (ino, name)):
+            yield from rows
+            name = rows[-1].name
+
+    def files(self, after: int = 0) -> Iterator[Entry]:
+        """All files in canonical order, beginning behind the inode ``after``."""
+        return (entry for entry in self.entries(after) if not entry.is_dir)
+
+    def entries(self, after: int = 0) -> Iterator[Entry]:
+        """Files and folders in canonical order, beginning behind the inode ``after``."""
+        while rows := self.page(after):
+            yield from rows
+            after = rows[-1].ino
+
+    def page(self, after: int) -> list[Entry]:
+        """The next few hundred files and folders behind the inode ``after``, in canonical order; none at the end."""
+        return self._many("ino > ? ORDER BY ino", (after,))
+
+    def walk(self) -> Iterator[tuple[bytes, Entry]]:
+        """Everything below the root with its path, in canonical order. Raises ManifestInvalid when a parent is missing."""
+        return _with_paths(self.entries(after=ROOT_INO))
+
+    def folders(self) -> Iterator[tuple[bytes, Entry]]:
+        """As ``walk``, only folders."""
+        query = f"SELECT {ENTRY_COLUMNS} FROM entry WHERE is_dir = 1 AND ino > {ROOT_INO} ORDER BY ino"
+        return _with_paths(_entry(row) for row in self._connection.execute(query))
+
+    def path(self, ino: int) -> str:
+        """Path below the root, without a leading slash; the root's is empty. Raises KeyError for an unknown inode."""
+        if ino == ROOT_INO:
+            return ""
+        entry = self.entry(ino)
+        if entry is None:
+            raise KeyError(ino)
+        return self.path_of(entry)
+
+    def path_of(self, entry: Entry) -> str:
+        """As ``path``, for an entry below the root that is at hand: a query less."""
+        name = entry.name.decode()
+        return f"{self._folder(entry.parent)}/{name}" if entry.parent != ROOT_INO else name
+
+    def find(self, path: str) -> Entry | None:
+        """The entry at a relative path; the root for an empty one."""
+        entry = self.entry(ROOT_INO)
+        for name in path.encode().split(b"/") if path else ():
+            entry = self.lookup(entry.ino, name) if entry is not None else None
+        return entry
+
+    def copy_to(self, path: Path) -> None:
+        """Write it once more, from the open file: it may have been deleted. Blocks. Raises ManifestInvalid."""
+        try:
+            with closing(sqlite3.connect(path)) as target:
+                self._connection.backup(target)
+        except sqlite3.Error as error:
+            raise ManifestInvalid(f"the manifest of {self.info.digest[:12]} cannot be copied: {error}") from error
+
+    def close(self) -> None:
+        """Idempotent."""
+        self._connection.close()
+
+    def _one(self, condition: str, values: tuple[int | bytes, ...]) -> Entry | None:
+        query = f"SELECT {ENTRY_COLUMNS} FROM entry WHERE {condition}"
+        try:
+            row = self._connection.execute(query, values).fetchone()
+        except sqlite3.Error as error:
+            raise _unreadable(error) from error
+        return _entry(row) if row is not None else None
+
+    def _many(self, condition: str, values: tuple[int | bytes, ...]) -> list[Entry]:
+        query = f"SELECT {ENTRY_COLUMNS} FROM entry WHERE {condition} LIMIT {_PAGE_ROWS}"
+        try:
+            return [_entry(row) for row in self._connection.execute(query, values)]
+        except sqlite3.Error as error:
+            raise _unreadable(error) from error
+
+
+def _with_paths(entries: Iterator[Entry]) -> Iterator[tuple[bytes, Entry]]:
+    """Only the open folders' paths are in memory, since a folder's content follows it."""
+    open_folders: list[tuple[int, bytes]] = [(ROOT_INO, b"")]
+    for entry in entries:
+        while open_folders and open_folders[-1][0] != entry.parent:
+            open_folders.pop()
+        if not open_folders:
+            raise ManifestInvalid(f"the manifest's inode {entry.ino} has no open folder {entry.parent}")
+        path = b"/".join(filter(None, (open_folders[-1][1], entry.name)))
+        if entry.is_dir:
+            open_folders.append((entry.ino, path))
+        yield path, entry
+
+
+def _unreadable(error: sqlite3.Error) -> CacheDiskFailed:
+    return CacheDiskFailed(f"the manifest cannot be read from the cache disk: {error}")
+
+
+def _entry(row: tuple[int, int, bytes, int, int, int, str, str]) -> Entry:
+    ino, parent, name, is_dir, size, mtime_ns, etag, version_id = row
+    return Entry(ino, parent, name, bool(is_dir), size, mtime_ns, etag, version_id)
+
+
+def _read_info(connection: sqlite3.Connection) -> ManifestInfo:
+    found = connection.execute("PRAGMA user_version").fetchone()[0]
+    if found != FORMAT:
+        raise ValueError(f"format {found} where {FORMAT} was expected")
+    values = dict(connection.execute("SELECT key, value FROM info").fetchall())
+    skipped = tuple(Skipped(*row) for row in json.loads(values["skipped"]))
+    return ManifestInfo(values["digest"], values["files"], values["bytes"], values["directories"], skipped)

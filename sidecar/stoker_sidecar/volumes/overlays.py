@@ -1,0 +1,154 @@
+"""The overlays of a node: their metadata layers, built and removed by child processes, and one mount for each version."""
+
+import asyncio
+import logging
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from stoker_sidecar.errors import MountError
+from stoker_sidecar.linux import mountinfo, overlay
+from stoker_sidecar.volumes import metadata_layer
+from stoker_sidecar.volumes.core.mount_plan import Version
+
+log = logging.getLogger(__name__)
+
+_PROGRAM = "stoker_sidecar.volumes.metadata_layer"
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+# Seconds until a layer that could not be built is tried again: what lacked is mostly room, which others' layers give back.
+_TRY_AGAIN = 300.0
+
+
+class Overlays:
+    """All methods but ``show``, ``hide`` and ``leftovers`` run in one event loop; those three block and run in threads.
+
+    Layers lie in ``metadata_root``/<boot id>/<uid>/<digest>: none is used after a reboot, when nobody knows what reached the
+    disk. ``on_ready`` is called when a layer was built, or may be by now. ``try_again``: seconds after a failure.
+    """
+
+    def __init__(
+        self, metadata_root: Path, mount_root: Path, on_ready: Callable[[], None], *, try_again: float = _TRY_AGAIN
+    ) -> None:
+        self._metadata_root = metadata_root
+        self._root = metadata_root / _BOOT_ID.read_text().strip()
+        self._mount_root = mount_root
+        self._on_ready = on_ready
+        self._try_again = try_again
+        self._failed: dict[Version, str] = {}
+        self._working: dict[Version, asyncio.Task[None]] = {}
+
+    @property
+    def refused(self) -> Mapping[Version, str]:
+        """Versions that get no overlay now, and why."""
+        return MappingProxyType(self._failed)
+
+    def is_ready(self, version: Version) -> bool:
+        """Whether the metadata layer is built and usable."""
+        return version not in self._failed and version not in self._working and self._layer(version).is_dir()
+
+    def begin(self, version: Version, manifest: Path) -> None:
+        """Build the layer in the background, once; one that failed is tried again at the first call minutes later."""
+        if version not in self._failed and version not in self._working:
+            self._work(version, self._build(version, manifest))
+
+    def drop(self, version: Version) -> None:
+        """Remove the layer in the background."""
+        if version not in self._working:
+            self._work(version, self._remove(self._layer(version)))
+
+    def distrust(self, version: Version, why: str) -> None:
+        """Mounting it failed: ``is_ready`` says no until the agent starts again, since the kernel would say the same."""
+        log.warning("no overlay of dataset %s, version %s, until the agent starts again: %s", *version, why)
+        self._failed[version] = why
+
+    def built(self) -> tuple[Version, ...]:
+        """Versions that have a layer."""
+        folders = [folder for folder in self._root.glob("*/*") if not metadata_layer.is_draft(folder)]
+        return tuple((folder.parent.name, folder.name) for folder in folders)
+
+    async def clear_drafts(self) -> None:
+        """After a start: delete what a killed builder left, and the layers of earlier boots."""
+        old = [folder for folder in self._metadata_root.glob("*") if folder != self._root]
+        for folder in (*old, *self._root.glob("*/*")):
+            if folder in old or metadata_layer.is_draft(folder):
+                await self._remove(folder)
+
+    def show(self, version: Version, tree: Path, fuse: Path) -> Path:
+        """Mount the overlay over a served FUSE mount; where. Idempotent. Raises MountError."""
+        mountpoint = self._mountpoint(version)
+        overlay.show(overlay.Layers(self._layer(version), tree, fuse), mountpoint)
+        return mountpoint
+
+    def hide(self, version: Version) -> None:
+        """Take it off; no error when it is not there. Raises MountError."""
+        overlay.hide(self._mountpoint(version))
+
+    def leftovers(self, used: frozenset[Version]) -> tuple[Version, ...]:
+        """Versions that are mounted below the mount root, but neither in ``used`` nor seen by a pod, as killed agents leave them."""
+        rows = tuple(mountinfo.parse(Path("/proc/self/mountinfo").read_text(errors="surrogateescape")))
+        here = mountinfo.under(rows, str(self._mount_root.resolve()))
+        devices = defaultdict[Version, set[str]](set)
+        for row in here:
+            target = Path(row.target)
+            devices[target.parent.name, target.name.removesuffix(overlay.SUFFIX)].add(row.device)
+        # A table of mounts that was lost is no reason to take a mount from a pod that runs.
+        seen = {row.device for row in rows if row not in here}
+        return tuple(version for version, found in devices.items() if version not in used and not found & seen)
+
+    def _layer(self, version: Version) -> Path:
+        uid, digest = version
+        return self._root / uid / digest
+
+    def _mountpoint(self, version: Version) -> Path:
+        uid, digest = version
+        return self._mount_root / uid / (digest + overlay.SUFFIX)
+
+    def _work(self, version: Version, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._working[version] = task
+
+        def done(_: "asyncio.Task[None]") -> None:
+            del self._working[version]
+            self._on_ready()
+
+        task.add_done_callback(done)
+
+    async def _build(self, version: Version, manifest: Path) -> None:
+        if self._layer(version).is_dir():
+            return
+        try:
+            await _run("--folder", str(self._layer(version)), "--manifest", str(manifest))
+        except MountError as error:
+            log.warning("no overlay of dataset %s, version %s, for now: %s", *version, error.message)
+            self._failed[version] = error.message
+            asyncio.get_running_loop().call_later(self._try_again, self._forgive, version)
+
+    def _forgive(self, version: Version) -> None:
+        del self._failed[version]
+        self._on_ready()
+
+    async def _remove(self, folder: Path) -> None:
+        try:
+            await _run("--folder", str(folder))
+        except MountError as error:
+            log.warning("the metadata layer %s was not removed: %s", folder, error)
+
+
+async def _run(*arguments: str) -> None:
+    """The builder program, to its end. Raises MountError with its last words."""
+    command = (sys.executable, "-m", _PROGRAM, *arguments)
+    try:
+        process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
+    except OSError as error:
+        raise MountError(error.errno or 0, f"starting {_PROGRAM}: {error.strerror}") from error
+    try:
+        _, said = await process.communicate()
+    except asyncio.CancelledError:
+        process.kill()
+        await process.wait()
+        raise
+    if process.returncode != 0:
+        last = said.decode(errors="replace").strip().splitlines()[-1:]
+        raise MountError(0, "".join(last) or f"{_PROGRAM} ended with {process.returncode}")

@@ -1,0 +1,42 @@
+"""Finds the versions in the cache folders: the publisher's look at what the fetcher fills."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from stoker_sidecar.version.layout import CachePaths, VersionPaths
+from stoker_sidecar.version.manifest import Manifest
+from stoker_sidecar.volumes.core.publish import VersionOnDisk
+
+
+class CacheFolders:
+    """The cache folders of this node; a version lies in one of them. ``in_service``: what the fetcher says of a folder."""
+
+    def __init__(self, roots: Sequence[Path], in_service: Callable[[Path], bool] = lambda root: True) -> None:
+        self._roots = [CachePaths(root) for root in roots]
+        self._in_service = in_service
+
+    def find(self, uid: str, digest: str) -> VersionOnDisk | None:
+        """A version whose manifest is here, whole (it arrives by rename). Raises CacheError when it is damaged."""
+        paths = self.paths(uid, digest)
+        return _read(paths) if paths is not None else None
+
+    def paths(self, uid: str, digest: str) -> VersionPaths | None:
+        """Where a version lies: rather in a folder that is in service, and rather where it is complete.
+
+        A version that started anew elsewhere since its folder failed is found there, and is then not complete any more.
+        """
+        found = [(root, root.dataset(uid).version(digest)) for root in self._roots]
+        here = [(root, paths) for root, paths in found if paths.manifest.is_file()]
+        best = min(
+            here, key=lambda one: (not self._in_service(one[0].root), not one[1].complete.exists()), default=None
+        )
+        return best[1] if best is not None else None
+
+
+def _read(paths: VersionPaths) -> VersionOnDisk:
+    manifest = Manifest.open(paths.manifest)
+    try:
+        info = manifest.info
+    finally:
+        manifest.close()
+    return VersionOnDisk(paths.folder, info.files, info.bytes, complete=paths.complete.exists())

@@ -1,0 +1,1 @@
+"""What goes between the sidecar's processes: messages, heartbeats, zygotes' orders."""

@@ -1,0 +1,98 @@
+"""What a nursery does: it has imported all that a kind of process needs, and forks one for each order of the keeper."""
+
+import argparse
+import gc
+import os
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from stoker_sidecar.linux import packets
+from stoker_sidecar.linux.spawn import die_with_parent, with_numbers
+from stoker_sidecar.wire.heartbeat import Lifeline
+
+Become = Callable[[Sequence[str]], int]  # the main function of what is forked
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a new process is to be: a program with ``arguments``, or the next ``nursery``."""
+
+    arguments: Sequence[str]
+    nursery: bool
+
+
+def run_nursery(become: Become, name: str, argv: Sequence[str] | None) -> int:
+    """Until the keeper closes its end of the orders. Returns the exit code. Must have one thread, as forking demands.
+
+    ``name``: of the processes that it forks, 15 characters at most; else they could not be told from the nursery.
+    """
+    while True:
+        task = answer_orders(_orders(argv), name)
+        if task is None:
+            return 0
+        if not task.nursery:
+            os._exit(become(task.arguments))
+        argv = task.arguments  # in a loop and not deeper in the stack, which would end after some hundred generations
+
+
+def _orders(argv: Sequence[str] | None) -> socket.socket:
+    """Say that this nursery is ready; where its orders come from."""
+    parser = argparse.ArgumentParser(description="A nursery: forks processes at the keeper's orders.")
+    parser.add_argument("--orders-fd", type=int, required=True, help="SOCK_SEQPACKET socket of the keeper's orders")
+    parser.add_argument("--lifeline-fd", type=int, required=True, help="the line to the keeper")
+    options = parser.parse_args(argv)
+    gc.freeze()  # what is collected no more is not written to either: its pages stay shared with all that are forked
+    Lifeline(options.lifeline_fd).beat()
+    return socket.socket(fileno=options.orders_fd)
+
+
+def answer_orders(orders: socket.socket, name: str) -> Task | None:
+    """Fork a process for each order. Returns in each of them with its task; here, when whoever gives the orders is gone, with None."""
+    while True:
+        try:
+            packet, fds = packets.receive(orders)
+        except EOFError:
+            return None
+        if _fork():
+            return _begin(orders, packet, fds, name)
+        packets.close_all(fds)
+
+
+def order(orders: socket.socket, arguments: Sequence[str], fds: Mapping[str, int], *, nursery: bool = False) -> int:
+    """Have a process forked, or the next ``nursery``; its pid. Waits. Raises OSError, also when it takes too long."""
+    task = {"arguments": list(arguments), "flags": list(fds), "nursery": nursery}
+    try:
+        packets.send(orders, task, list(fds.values()))
+        reply, _ = packets.receive(orders)
+        return int(reply["pid"])
+    except (EOFError, ValueError, KeyError) as error:
+        raise OSError(f"a nursery does not answer ({error})") from error
+
+
+def _fork() -> bool:
+    """Whether this is the new process: a grandchild, whose parent ends at once, so that whoever adopts orphans waits for it."""
+    may_go, is_adopted = os.pipe()
+    parent = os.fork()
+    if parent == 0:
+        if os.fork() == 0:
+            os.close(is_adopted)
+            os.read(may_go, 1)
+            os.close(may_go)
+            return True
+        os._exit(0)
+    os.waitpid(parent, 0)
+    os.close(may_go)
+    os.close(is_adopted)  # no writer is left, so the read of the new process returns
+    return False
+
+
+def _begin(orders: socket.socket, packet: packets.Packet, fds: list[int], name: str) -> Task:
+    """In the new process."""
+    die_with_parent()
+    if not packet["nursery"]:
+        Path("/proc/self/comm").write_text(name)
+    packets.send(orders, {"pid": os.getpid()})
+    orders.close()
+    return Task(with_numbers(packet["arguments"], dict(zip(packet["flags"], fds, strict=True))), packet["nursery"])

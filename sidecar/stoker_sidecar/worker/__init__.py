@@ -1,0 +1,1 @@
+"""The worker process: brings one piece after the other from the object store to the disk."""

@@ -1,0 +1,117 @@
+"""Writes bytes to the cache disk: straight to the file, checked, then renamed into the tree. Blocks: run it in threads."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from stoker_sidecar.errors import CacheDiskFailed
+from stoker_sidecar.fetcher.space.disk import disk_errors
+from stoker_sidecar.store.core.object_checksum import Digest, new_digest
+from stoker_sidecar.version.etag_trust import looks_like_md5
+from stoker_sidecar.version.manifest import Entry
+
+_FILE_MODE = 0o444
+_READ = 1024 * 1024
+# Small enough to stay in a core's own cache between reading and hashing; from 64 to 512 KiB take the same time.
+_HASH_READ = 256 * 1024
+
+
+class Dated(Protocol):
+    """A file as the manifest has it: ``size`` in bytes, ``mtime_ns`` since 1970."""
+
+    @property
+    def size(self) -> int: ...
+    @property
+    def mtime_ns(self) -> int: ...
+
+
+@dataclass
+class Sink:
+    """Takes a body in order from ``offset`` of ``path``; the file is opened at the first write. ``digest``: is told of every byte.
+
+    ``creating``: the file is new. Else it must be there: made anew, it would show zeros where other chunks were.
+    """
+
+    path: str
+    offset: int
+    creating: bool = True
+    digest: Digest | None = None
+    _descriptor: int = -1
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Append. Raises DiskFull or CacheDiskFailed."""
+        with disk_errors(_name(self.path)):
+            if self._descriptor < 0:
+                creating = os.O_CREAT if self.creating else 0
+                self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC | creating, 0o600)
+            self._write_all(data)
+
+    def close(self) -> None:
+        """Idempotent."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _write_all(self, piece: bytes | memoryview) -> None:
+        if self.digest is not None:
+            self.digest.update(piece)
+        view = memoryview(piece)
+        while view:
+            written = os.pwrite(self._descriptor, view, self.offset)
+            self.offset += written
+            view = view[written:]
+
+
+def publish(temporary: str, target: str, entry: Dated) -> None:
+    """Give a whole file its mode and mtime and its name. Raises DiskFull or CacheDiskFailed."""
+    with disk_errors(_name(target)):
+        if (size := os.stat(temporary).st_size) != entry.size:  # noqa: PTH116 -- Path takes twice the time, for each of a million files
+            raise CacheDiskFailed(f"{_name(target)} has {size} bytes on the cache disk where {entry.size} were written")
+        os.chmod(temporary, _FILE_MODE)  # noqa: PTH101 -- as above
+        os.utime(temporary, ns=(entry.mtime_ns, entry.mtime_ns))
+        os.rename(temporary, target)  # noqa: PTH104 -- as above
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def file_digest(path: Path, algorithm: str) -> bytes:
+    """Of a whole file, mostly from the page cache. Raises CacheDiskFailed."""
+    digest, buffer = new_digest(algorithm), memoryview(bytearray(_HASH_READ))
+    with disk_errors(path.name), path.open("rb", buffering=0) as file:
+        while length := file.readinto(buffer):
+            digest.update(buffer[:length])
+    return digest.digest()
+
+
+def is_intact(path: str, entry: Dated) -> bool:
+    """Whether a file of the tree is whole: its size and mtime are set before it gets its name."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 -- as above
+    except OSError:
+        return False
+    return found.st_size == entry.size and found.st_mtime_ns == entry.mtime_ns
+
+
+def is_readable(path: Path, entry: Entry, offset: int, length: int) -> bool:
+    """Whether these bytes of a file of the tree can be read, and it is whole by its size and date."""
+    if not is_intact(str(path), entry):
+        return False
+    try:
+        with path.open("rb", buffering=0) as file:
+            file.seek(offset)
+            return entry.size == 0 or bool(file.read(min(length, _READ)))
+    except OSError:
+        return False
+
+
+def survived(path: str, entry: Entry, synced_ns: int) -> bool:
+    """Whether a file of right size and date was whole on the disk when the power went: it came before the last sync, or its MD5 is right.
+
+    Some file systems keep name and size of a file whose bytes never arrived; it then reads as zeros.
+    """
+    if os.stat(path).st_ctime_ns < synced_ns:  # noqa: PTH116 -- as above
+        return True
+    return looks_like_md5(entry.etag) and file_digest(Path(path), "md5").hex() == entry.etag

@@ -1,0 +1,119 @@
+"""Moves one piece of one object from the store to the disk, and refuses what is short, long or spoilt."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from stoker_sidecar.errors import CorruptBody
+from stoker_sidecar.store.base import SMALL, Body, ObjectStore
+from stoker_sidecar.store.core.object_checksum import CRC64NVME, Digest, check, new_digest
+from stoker_sidecar.threads import in_thread
+from stoker_sidecar.worker.files import Sink, publish
+from stoker_sidecar.worker.pieces import Arrived, Fetched, Origin, Piece
+
+
+class InProcess:
+    """A PieceFetcher that does all in this process: for tests, and where one core is all there is."""
+
+    async def fetch(self, origin: Origin, piece: Piece, arrived: Arrived) -> Fetched:
+        """See PieceFetcher."""
+        return await fetch_piece(await origin.store(), piece, arrived)
+
+    def forget(self, origin: Origin) -> None:
+        """The origin closes its store itself."""
+
+
+async def fetch_piece(store: ObjectStore, piece: Piece, arrived: Arrived) -> Fetched:
+    """GET a piece into its file; ``arrived`` is told of bytes that are on the disk.
+
+    Raises SourceError, CorruptBody, DiskFull, CacheDiskFailed; the file is then the caller's to delete.
+    """
+    whole = piece.length == piece.size
+    sink = Sink(piece.into, piece.offset, creating=whole)
+    try:
+        if piece.length == 0:
+            sink.write(b"")
+            return _end(sink, piece, None)
+        async with store.get_range(
+            piece.key, piece.offset, piece.length, if_match=piece.etag, version_id=piece.version_id, whole=whole
+        ) as body:
+            sink.digest = _wanted_digest(piece, body)
+            return await (_small if piece.length <= SMALL else _large)(body, sink, piece, arrived)
+    finally:
+        sink.close()
+
+
+async def _small(body: Body, sink: Sink, piece: Piece, arrived: Arrived) -> Fetched:
+    gate = _Gate(sink, piece, lambda size: None)
+    await body.pour(gate.write)
+    gate.check_end()
+    fetched = _end(sink, piece, body)
+    arrived(piece.length)
+    return fetched
+
+
+async def _large(body: Body, sink: Sink, piece: Piece, arrived: Arrived) -> Fetched:
+    loop = asyncio.get_running_loop()
+    gate = _Gate(sink, piece, lambda size: loop.call_soon_threadsafe(arrived, size))
+    await body.pour(gate.write)
+    gate.check_end()
+    return await in_thread(_end, sink, piece, body)
+
+
+@dataclass
+class _Gate:
+    """Lets no more bytes through to the file than were asked for. ``told``: of what was written, perhaps in a thread."""
+
+    sink: Sink
+    piece: Piece
+    told: Callable[[int], object]
+    passed: int = 0
+
+    def write(self, data: bytes | memoryview) -> None:
+        """A Write. Raises CorruptBody, DiskFull, CacheDiskFailed."""
+        if self.passed + len(data) > self.piece.length:
+            raise self._unlike("more")
+        self.sink.write(data)
+        self.passed += len(data)
+        self.told(len(data))
+
+    def check_end(self) -> None:
+        """Raises CorruptBody when bytes are missing."""
+        if self.passed != self.piece.length:
+            raise self._unlike(self.passed)
+
+    def _unlike(self, sent: int | str) -> CorruptBody:
+        return CorruptBody(f"{self.piece.key}: the server sent {sent} where {self.piece.length} bytes were asked for")
+
+
+def _wanted_digest(piece: Piece, body: Body) -> Digest | None:
+    """A checksum that the server states is of these bytes for certain, and cheaper; an ETag just may be their MD5."""
+    if piece.length < piece.size:
+        return new_digest(CRC64NVME)  # 0.03 s a GB, which spares reading the file again when it is whole
+    if body.checksum is not None:
+        return new_digest(body.checksum.algorithm)
+    return new_digest("md5") if piece.hashing and body.etag_may_be_md5 else None
+
+
+def _end(sink: Sink, piece: Piece, body: Body | None) -> Fetched:
+    sink.close()
+    taken = sink.digest.digest() if sink.digest is not None else b""
+    may_be_md5 = body is not None and body.etag_may_be_md5
+    if piece.length < piece.size:
+        return Fetched(False, "", may_be_md5, taken.hex())
+    stated = body.checksum if body is not None else None
+    if stated is not None:
+        check(piece.key, stated, taken)
+    md5 = taken.hex() if stated is None else ""
+    good = md5 in ("", piece.etag)
+    if good and piece.target:
+        publish(piece.into, piece.target, piece)
+    return Fetched(good and bool(piece.target), md5, may_be_md5)
+
+
+def remove_quietly(path: Path) -> None:
+    """What is left of a failed attempt, as far as the disk lets go of it; the next start would clear it too."""
+    with suppress(OSError):
+        path.unlink()

@@ -1,0 +1,60 @@
+"""Forks the fetcher's workers from a process that the fetcher left behind before it had threads: milliseconds, not half a second."""
+
+import logging
+import os
+import signal
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from stoker_sidecar.linux import packets
+from stoker_sidecar.linux.spawn import adopt_orphans, die_with_parent
+from stoker_sidecar.wire.zygote_orders import answer_orders, order
+from stoker_sidecar.worker import main as worker
+
+_log = logging.getLogger("stoker.fetcher")
+# Seconds for a fork, which takes 10 ms. When the disk is busy and the page cache empty it took 0.6, and to start anew takes longer.
+_PATIENCE = 5.0
+
+
+class WorkerNursery:
+    """To be made while the fetcher has one thread. Its workers are children of the fetcher, and end with it.
+
+    ``unwanted``: descriptors of the fetcher that neither the nursery nor its workers need.
+    """
+
+    def __init__(self, unwanted: Sequence[int]) -> None:
+        adopt_orphans()
+        self._orders, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        if os.fork() == 0:
+            self._orders.close()
+            packets.close_all(unwanted)
+            os._exit(_serve(theirs))
+        theirs.close()
+        self._orders.settimeout(_PATIENCE)
+
+    def launch(self, arguments: Sequence[str], fd: int) -> int:
+        """Start a worker with ``--fd``; its pid. Does not return when the nursery is gone or hangs: see ``lost``."""
+        try:
+            return order(self._orders, arguments, {"--fd": fd})
+        except OSError as error:  # its answer may still come, and would be taken for that to the next order
+            _log.error("no worker can be forked: %s", error)
+            self.lost()
+
+    def fileno(self) -> int:
+        """Readable when the nursery is gone."""
+        return self._orders.fileno()
+
+    def lost(self) -> NoReturn:
+        """Without it there would be no quick workers: the keeper starts the fetcher anew, which takes less than a worker's imports."""
+        _log.error("the nursery of the workers ended or hangs: the fetcher ends, to be started anew")
+        os._exit(1)
+
+
+def _serve(orders: socket.socket) -> int:
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the fetcher decides
+    Path("/proc/self/comm").write_text("stoker-nursery")
+    task = answer_orders(orders, "stoker-worker")
+    return 0 if task is None else worker.main(task.arguments)

@@ -1,0 +1,250 @@
+"""The agent as a whole, in one process with an API server in memory and a fetcher that only listens."""
+
+import asyncio
+import base64
+import contextlib
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from stoker_api.nodecache import NodeDatasetStatus, NodePhase
+from stoker_kube.api import Object
+from stoker_kube.errors import Unavailable
+from stoker_kube.resources import NODE_CACHES, SECRETS
+from stoker_sidecar.agent.agent import Agent
+from stoker_sidecar.agent.settings import parse
+from stoker_sidecar.wire.credentials import StaticCredentials
+from stoker_sidecar.wire.fetcher_protocol import Progress
+from tests.fakes.fetcher import GIB, FakeFetcher
+from tests.fakes.kube import FakeKube
+from tests.support.ports import free_ports
+from tests.support.waiting import eventually
+
+DIGEST = "d" * 64
+DATASET: Object = {
+    "namespace": "vision",
+    "name": "digits",
+    "uid": "u1",
+    "generation": 1,
+    "version": DIGEST,
+    "source": {"uri": "s3://bucket/digits/", "credentials": {"secretRef": {"name": "s3"}}},
+}
+
+
+def row(**figures: Any) -> Object:
+    known = {"namespace": "vision", "name": "digits", "uid": "u1", "version": DIGEST, "observed_generation": 1}
+    return dict(NodeDatasetStatus(**known | figures).wire())
+
+
+def progress(*rows: Object, orphans: tuple[str, ...] = ()) -> Progress:
+    return Progress(rows, GIB, 100 * GIB, 50 * GIB, orphans)
+
+
+@dataclass
+class Node:
+    """A node with a running agent."""
+
+    kube: FakeKube
+    fetcher: FakeFetcher
+    folder: Path
+    agent: asyncio.Task[None]
+    stopping: asyncio.Event
+
+    async def plan(self, *datasets: Object) -> None:
+        body = {"metadata": {"name": "node-1"}, "spec": {"datasets": list(datasets)}}
+        await self.kube.apply(NODE_CACHES, body, field_manager="operator")
+
+    @property
+    def status(self) -> Object:
+        """NodeCache.status as it is in the API server."""
+        return next((dict(cache.get("status", {})) for cache in self.kube.objects(NODE_CACHES)), {})
+
+    @property
+    def row(self) -> Object:
+        """The status of the first dataset."""
+        return next(iter(self.status.get("datasets", [])), {})
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait for a condition while the agent runs; an agent that ends by itself raises its own error."""
+        await eventually(lambda: self.agent.done() or condition())
+        if self.agent.done():
+            self.agent.result()
+
+    async def stop(self) -> None:
+        self.stopping.set()
+        async with asyncio.timeout(5):
+            await self.agent
+
+
+@contextlib.asynccontextmanager
+async def running(kube: FakeKube, folder: Path) -> AsyncIterator[Node]:
+    folders = [f"--{name}={folder / name}" for name in ("kubelet-dir", "cache-root", "mount-root", "state-dir")]
+    settings = parse(["--node-name=node-1", "--pod-ip=127.0.0.1", f"--run-dir={folder}", *folders], {})
+    stopping = asyncio.Event()
+    task = asyncio.create_task(Agent(replace(settings, http_port=free_ports(1)[0]), kube).run(stopping))
+    node = Node(kube, FakeFetcher(), folder, task, stopping)
+    try:
+        await node.fetcher.start(folder / "fetcher.sock")
+        yield node
+    finally:
+        await node.stop()
+        await node.fetcher.stop()
+
+
+@pytest.fixture
+async def kube() -> FakeKube:
+    fake = FakeKube()
+    keys = {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "key"}
+    data = {name: base64.b64encode(value.encode()).decode() for name, value in keys.items()}
+    await fake.create(SECRETS, {"metadata": {"name": "s3", "namespace": "vision"}, "data": data})
+    return fake
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A short path: names of unix sockets end at 107 characters."""
+    with tempfile.TemporaryDirectory(prefix="sk") as short:
+        yield Path(short)
+
+
+@pytest.fixture
+async def node(kube: FakeKube, folder: Path) -> AsyncIterator[Node]:
+    async with running(kube, folder) as one:
+        yield one
+
+
+async def test_a_planned_dataset_reaches_the_fetcher_with_its_keys(node: Node) -> None:
+    await node.plan(DATASET)
+    await node.until(lambda: "u1" in node.fetcher.configured)
+    order = node.fetcher.configured["u1"]
+    assert order.credentials == StaticCredentials("id", "key")
+    assert order.dataset["source"]["uri"] == "s3://bucket/digits/"
+
+
+async def test_the_fetcher_s_progress_reaches_the_status(node: Node) -> None:
+    await node.plan(DATASET)
+    node.fetcher.say(progress(row(phase=NodePhase.WARM, files=10, warm_files=10)))
+    await node.until(lambda: node.row.get("phase") == "Warm")
+    assert node.row["mode"] == "native"
+    assert node.status["capacity"] == "100.0 GiB"
+    assert node.status["conditions"][0]["status"] == "True"
+    assert node.status["address"].startswith("127.0.0.1:")
+
+
+async def test_a_dataset_that_left_the_plan_is_removed_and_its_row_goes(node: Node) -> None:
+    await node.plan(DATASET)
+    node.fetcher.say(progress(row(phase=NodePhase.WARM)))
+    await node.until(lambda: node.row.get("phase") == "Warm")
+    await node.plan()
+    await node.until(lambda: node.fetcher.removed == ["u1"])
+    node.fetcher.say(progress())
+    await node.until(lambda: not node.row)
+
+
+async def test_a_folder_that_no_plan_knows_is_removed(node: Node) -> None:
+    node.fetcher.say(progress(orphans=("old",)))
+    await node.plan()
+    await node.until(lambda: node.fetcher.removed == ["old"])
+
+
+async def test_a_lost_plan_removes_nothing(node: Node) -> None:
+    await node.plan(DATASET)
+    await node.until(lambda: "u1" in node.fetcher.configured)
+    port = await port_of(node)
+    await node.kube.delete(NODE_CACHES, "node-1")
+    node.fetcher.say(progress(row(phase=NodePhase.WARM, warm_files=7)))
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+        async with asyncio.timeout(10):  # until the agent has surely seen it
+            while "} 7.0" not in await (await session.get("/metrics")).text():
+                pass
+    assert node.fetcher.removed == []
+
+
+async def test_a_fetcher_that_comes_back_is_told_everything_again(node: Node) -> None:
+    await node.plan(DATASET)
+    await node.until(lambda: "u1" in node.fetcher.configured)
+    await node.fetcher.stop()
+    again = FakeFetcher()
+    await again.start(node.folder / "fetcher.sock")
+    await node.until(lambda: "u1" in again.configured)
+    await again.stop()
+
+
+async def test_an_agent_that_comes_back_does_not_make_a_warm_node_look_empty(kube: FakeKube, folder: Path) -> None:
+    async with running(kube, folder) as first:
+        await first.plan(DATASET)
+        first.fetcher.say(progress(row(phase=NodePhase.WARM, files=10, warm_files=10)))
+        await first.until(lambda: first.row.get("phase") == "Warm")
+    async with running(kube, folder) as second:
+        second.fetcher.say(progress(orphans=("u1",)))
+        await second.until(lambda: "u1" in second.fetcher.configured)
+        assert second.row["phase"] == "Warm"
+        assert second.row["warmFiles"] == 10
+        assert second.fetcher.removed == []
+
+
+async def test_an_api_server_that_comes_back_gets_the_newest_status(node: Node) -> None:
+    await node.plan(DATASET)
+    node.fetcher.say(progress(row(phase=NodePhase.WARMING, warm_files=1)))
+    await node.until(lambda: node.row.get("phase") == "Warming")
+    node.kube.outage = Unavailable(0, "Unreachable", "Connection refused.")
+    node.kube.break_connections()
+    node.fetcher.say(progress(row(phase=NodePhase.WARM, warm_files=10)))
+    node.kube.outage = None
+    await node.until(lambda: node.row.get("phase") == "Warm")
+
+
+async def test_a_missing_secret_is_told_to_the_fetcher_as_a_sentence(node: Node) -> None:
+    await node.kube.delete(SECRETS, "s3", "vision")
+    await node.plan(DATASET)
+    await node.until(lambda: "u1" in node.fetcher.configured)
+    credentials = node.fetcher.configured["u1"].credentials
+    assert getattr(credentials, "reason", "") == "SecretNotFound"
+
+
+async def port_of(node: Node) -> int:
+    await node.until(lambda: "address" in node.status)
+    return int(node.status["address"].rsplit(":", 1)[1])
+
+
+async def test_http_serves_health_metrics_and_manifests(node: Node) -> None:
+    await node.plan(DATASET)
+    node.fetcher.say(progress(row(phase=NodePhase.WARMING, warm_files=3)))
+    await node.until(lambda: node.row.get("phase") == "Warming")
+    version = node.folder / "cache-root" / "datasets" / "u1" / "versions" / DIGEST
+    version.mkdir(parents=True)
+    (version / "manifest.sqlite").write_bytes(b"SQLite format 3")
+    base = f"http://127.0.0.1:{await port_of(node)}"
+    async with aiohttp.ClientSession(base) as session:
+        assert (await session.get("/healthz")).status == 200
+        assert (await session.get("/readyz")).status == 200
+        metrics = await (await session.get("/metrics")).text()
+        assert 'stoker_dataset_warm_files{dataset="digits",namespace="vision"} 3.0' in metrics
+        assert await (await session.get(f"/manifests/u1/{DIGEST}")).read() == b"SQLite format 3"
+        absent = await session.get(f"/manifests/u1/{'e' * 64}")
+        assert (absent.status, await absent.text()) == (
+            404,
+            "version eeeeeeeeeeee of dataset u1 is not on this node: ask another one\n",
+        )
+        assert (await session.get(f"/manifests/..%2F..%2Fetc/{DIGEST}")).status == 400
+
+
+async def test_a_node_without_its_fetcher_is_not_ready(kube: FakeKube, folder: Path) -> None:
+    async with running(kube, folder) as node:
+        await node.plan(DATASET)
+        await node.until(lambda: "u1" in node.fetcher.configured)
+        base = f"http://127.0.0.1:{await port_of(node)}"
+        await node.fetcher.stop()
+        async with aiohttp.ClientSession(base) as session:
+
+            async def answer() -> int:
+                return (await session.get("/readyz")).status
+
+            async with asyncio.timeout(10):
+                while await answer() == 200:
+                    pass

@@ -1,0 +1,83 @@
+"""Worker processes that are stopped (SIGSTOP), the clock of their pool in the test's hand."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from stoker_api.dataset import Source
+from stoker_sidecar.fetcher.download.worker_pool import WorkerPool
+from stoker_sidecar.store.base import ObjectStore
+from stoker_sidecar.store.connection import ConnectionSettings
+from stoker_sidecar.store.local import LocalStore
+from stoker_sidecar.wire.credentials import AmbientCredentials, Credentials
+from stoker_sidecar.worker.pieces import Piece
+from stoker_sidecar.worker.store_handle import SourceHandle
+
+CONTENT = os.urandom(100_000)
+
+
+class Clock:
+    """Goes on in the naps that the test grants, and in nothing else."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._naps = asyncio.Semaphore(0)
+
+    def __call__(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        await self._naps.acquire()
+        self.now += seconds
+
+    def grant(self, naps: int) -> None:
+        for _ in range(naps):
+            self._naps.release()
+
+
+async def _open_store(source: Source, credentials: Credentials) -> ObjectStore:
+    return LocalStore(Path(source.uri.removeprefix("file://")))
+
+
+async def test_workers_that_are_all_stopped_are_replaced_together(tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+    file = tmp_path / "source" / "a"
+    file.write_bytes(CONTENT)
+    status = file.stat()
+    size, etag = len(CONTENT), f"{status.st_mtime_ns:x}-{status.st_size:x}"
+    clock = Clock()
+
+    def piece(name: str) -> Piece:
+        return Piece("a", etag, "", 0, size, str(tmp_path / name), "", size, 0, hashing=False)
+
+    pool = WorkerPool(2, ConnectionSettings(), clock, sleep=clock.sleep)
+    source = SourceHandle(Source(uri=f"file://{tmp_path}/source"), AmbientCredentials(), _open_store, pool)
+    await pool.open()
+    try:
+        await asyncio.gather(*(source.fetch(piece(f"first{n}"), lambda size: None) for n in range(2)))
+        stopped = pool.pids
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        late = asyncio.create_task(source.fetch(piece("late"), lambda size: None))
+        clock.grant(8)  # of 5 s: beyond the 30 s after which one that says nothing is killed
+        async with asyncio.timeout(60):
+            await late
+        assert (tmp_path / "late").read_bytes() == CONTENT
+        assert not set(pool.pids) & set(stopped)
+    finally:
+        await source.aclose()
+        await pool.close()
+
+
+async def test_a_stopped_worker_does_not_hold_up_the_end_of_the_pool() -> None:
+    pool = WorkerPool(1, ConnectionSettings(), asyncio.get_running_loop().time)
+    await pool.open()
+    (pid,) = pool.pids
+    os.kill(pid, signal.SIGSTOP)
+    async with asyncio.timeout(60):
+        await pool.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)

@@ -1,0 +1,170 @@
+"""A keeper hands its mounts to the keeper of the next pod, and nobody who reads notices; whatever fails, one of them serves."""
+
+import shlex
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from stoker_sidecar.keeper.takeover import messages as wire
+from stoker_sidecar.linux import packets
+from tests.support.keeper import SECONDS, Keeper, clear_mounts, mounts_below, wait_until
+from tests.support.readers import VerifyingReaders
+from tests.support.versions import VersionFolder, small_files
+
+pytestmark = pytest.mark.root
+_HANDOVERS = 8
+STANDS_BY = "waiting for its end"
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "node"
+    folder.mkdir()
+    yield folder
+    clear_mounts(folder)
+
+
+@pytest.fixture
+def version(tmp_path: Path) -> VersionFolder:
+    made = VersionFolder(tmp_path / "v", small_files())
+    made.finish_all()
+    return made
+
+
+class _Younger:
+    """A keeper of the test's own that asks for the mounts."""
+
+    def __init__(self, node: Path, protocol: int = wire.PROTOCOL) -> None:
+        self.connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.connection.settimeout(SECONDS)
+        self.connection.connect(str(node / "state" / "keeper.sock"))
+        (node / "state" / "keepers.json").write_text('["elder", "me"]')
+        packets.send(self.connection, wire.hello(wire.Hello("me", protocol)))
+        self.answer = wire.kind_of(packets.receive(self.connection)[0])
+
+    def take(self) -> int:
+        """Receive the offer and its mounts, and throw these away; how many there were."""
+        offer = wire.parse_offer(packets.receive(self.connection)[0])
+        for _ in range(offer.mounts):
+            packets.close_all(packets.receive(self.connection)[1])
+        return offer.mounts
+
+
+def test_no_read_fails_through_many_upgrades(node: Path, tmp_path: Path, version: VersionFolder) -> None:
+    with ExitStack() as keepers:
+        keeper = keepers.enter_context(Keeper(tmp_path / "0", node=node))
+        with VerifyingReaders(keeper.serve(version), version.files) as readers:
+            for number in range(1, _HANDOVERS + 1):
+                before = readers.reads
+                successor = keepers.enter_context(Keeper(tmp_path / str(number), node=node))
+                wait_until(lambda before=before: readers.reads > before + 4)  # type: ignore[misc]  # bound for this round
+                assert keeper.stop() == 0
+                keeper = successor
+    assert readers.wrong == []
+
+
+def test_the_mount_stays_the_same(node: Path, tmp_path: Path, version: VersionFolder) -> None:
+    with Keeper(tmp_path / "a", node=node) as elder:
+        elder.serve(version)
+        before = mounts_below(node)
+        with Keeper(tmp_path / "b", node=node) as younger:
+            assert elder.stop() == 0
+            assert mounts_below(node) == before
+            assert younger.server()["ready"]
+
+
+def test_a_younger_keeper_that_dies_half_way_leaves_the_mounts_to_the_elder(
+    node: Path, tmp_path: Path, version: VersionFolder
+) -> None:
+    with Keeper(tmp_path / "k", node=node, identity="elder") as elder:
+        mountpoint = elder.serve(version)
+        younger = _Younger(node)
+        assert younger.take() == 1
+        younger.connection.close()
+        assert (mountpoint / "d2/59").read_bytes() == version.files["d2/59"]
+
+
+def test_an_upgrade_that_is_rolled_back_returns_the_mounts_to_the_elder(
+    node: Path, tmp_path: Path, version: VersionFolder
+) -> None:
+    with Keeper(tmp_path / "a", node=node) as elder:
+        mountpoint = elder.serve(version)
+        before = mounts_below(node)
+        with Keeper(tmp_path / "b", node=node) as younger:
+            wait_until(lambda: elder.logged(STANDS_BY))
+            assert younger.stop() == 0
+            wait_until(lambda: elder.serves)
+            assert (mountpoint / "d2/59").read_bytes() == version.files["d2/59"]
+            assert mounts_below(node) == before
+
+
+def test_an_elder_keeper_steps_in_when_the_younger_is_killed(
+    node: Path, tmp_path: Path, version: VersionFolder
+) -> None:
+    with Keeper(tmp_path / "a", node=node) as elder:
+        elder.serve(version)
+        with Keeper(tmp_path / "b", node=node) as younger:
+            wait_until(lambda: elder.logged(STANDS_BY))
+            younger.kill()
+            wait_until(lambda: elder.serves)
+            assert (elder.serve(version) / "d2/59").read_bytes() == version.files["d2/59"]
+
+
+def test_an_elder_keeper_that_starts_again_steals_nothing(node: Path, tmp_path: Path, version: VersionFolder) -> None:
+    with Keeper(tmp_path / "a", node=node, identity="elder") as elder:
+        elder.serve(version)
+        with Keeper(tmp_path / "b", node=node) as younger:
+            elder.stop()
+            again = Keeper(tmp_path / "c", node=node, identity="elder")
+            again.launch()
+            wait_until(lambda: again.logged(STANDS_BY))
+            assert younger.server()["ready"]
+            assert again.stop() == 0
+
+
+def test_keepers_of_different_protocols_hand_over_the_node_without_its_mounts(
+    node: Path, tmp_path: Path, version: VersionFolder
+) -> None:
+    with Keeper(tmp_path / "k", node=node, identity="elder") as elder:
+        elder.serve(version)
+        younger = _Younger(node, protocol=99)
+        assert younger.take() == 0
+        assert mounts_below(node) == []
+        packets.send(younger.connection, wire.word(wire.SERVING))
+        assert wire.kind_of(packets.receive(younger.connection)[0]) == wire.YOURS
+        younger.connection.close()
+
+
+def test_the_old_agent_ends_before_the_new_one_begins(node: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with Keeper(tmp_path / "a", node=node, agent=_agent("old", log)):
+        wait_until(log.exists)
+        with Keeper(tmp_path / "b", node=node, agent=_agent("new", log)):
+            wait_until(lambda: "new begins" in log.read_text())
+    assert log.read_text().splitlines()[:3] == ["old begins", "old ends", "new begins"]
+
+
+def test_the_socket_of_the_keepers_is_their_users_alone(node: Path, tmp_path: Path) -> None:
+    with Keeper(tmp_path / "k", node=node):
+        assert (node / "state" / "keeper.sock").stat().st_mode & 0o777 == 0o600
+
+
+def _agent(name: str, log: Path) -> str:
+    """A command that behaves as an agent does: it waits until the keeper lets it begin."""
+    program = (
+        "import signal, sys\n"
+        "from stoker_sidecar.wire.heartbeat import Lifeline\n"
+        "def say(what):\n"
+        f"    with open({str(log)!r}, 'a') as log: log.write({name!r} + ' ' + what + '\\n')\n"
+        "Lifeline(int(sys.argv[sys.argv.index('--lifeline-fd') + 1])).wait_to_begin()\n"
+        "def end(*_):\n"
+        "    say('ends'); sys.exit(0)\n"
+        "signal.signal(signal.SIGTERM, end)\n"
+        "say('begins')\n"
+        "while True: signal.pause()\n"
+    )
+    return shlex.join([sys.executable, "-c", program])

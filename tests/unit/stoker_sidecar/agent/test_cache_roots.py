@@ -1,0 +1,28 @@
+"""A cache folder that someone deleted is made again; one that fails for another reason is left alone."""
+
+from pathlib import Path
+
+from stoker_api.nodecache import CacheFolder
+from stoker_sidecar.agent.cache_roots import restore_missing
+
+
+def _owned(tmp_path: Path) -> Path:
+    (tmp_path / "fetcher.sock").touch()
+    return tmp_path / "fetcher.sock"
+
+
+def test_a_deleted_folder_is_made_again_for_the_fetcher(tmp_path: Path) -> None:
+    owner, folder = _owned(tmp_path), tmp_path / "a" / "cache"
+    restore_missing([CacheFolder(path=str(folder), healthy=False)], owner)
+    assert folder.is_dir()
+    assert folder.stat().st_uid == owner.stat().st_uid
+
+
+def test_a_folder_in_service_is_not_touched(tmp_path: Path) -> None:
+    restore_missing([CacheFolder(path=str(tmp_path / "cache"))], _owned(tmp_path))
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    restore_missing([CacheFolder(path=str(tmp_path / "file" / "cache"), healthy=False)], _owned(tmp_path))

@@ -1,0 +1,46 @@
+"""What the fetcher is told, and what it is never told."""
+
+from stoker_api.dataset import Source
+from stoker_api.nodecache import NodeDataset
+from stoker_sidecar.agent.core.commands import commands, wanted
+from stoker_sidecar.wire.credentials import AmbientCredentials, StaticCredentials
+from stoker_sidecar.wire.fetcher_protocol import Configure, Remove
+
+SOURCE = Source(uri="s3://bucket/digits/")
+DIGITS = NodeDataset(namespace="vision", name="digits", uid="u1", source=SOURCE)
+COCO = NodeDataset(namespace="vision", name="coco", uid="u2", source=SOURCE)
+NO_ONE = AmbientCredentials()
+
+
+def test_a_dataset_waits_until_its_credentials_are_read() -> None:
+    assert set(wanted([DIGITS, COCO], {"u1": NO_ONE}, {})) == {"u1"}
+
+
+def test_what_was_said_is_not_said_again() -> None:
+    target = wanted([DIGITS], {"u1": NO_ONE}, {})
+    assert commands({"u1"}, target, target, {"u1"}, {}) == []
+
+
+def test_new_credentials_are_said() -> None:
+    sent = wanted([DIGITS], {"u1": NO_ONE}, {})
+    keys = StaticCredentials("id", "key")
+    target = wanted([DIGITS], {"u1": keys}, {})
+    assert commands({"u1"}, target, sent, {"u1"}, {}) == [Configure(DIGITS.wire(), keys)]
+
+
+def test_a_new_mount_is_said_so_that_its_version_is_kept() -> None:
+    sent = wanted([DIGITS], {"u1": NO_ONE}, {})
+    target = wanted([DIGITS], {"u1": NO_ONE}, {"u1": ("d1",)})
+    assert commands({"u1"}, target, sent, {"u1"}, {"u1": ("d1",)}) == [Configure(DIGITS.wire(), NO_ONE, ("d1",))]
+
+
+def test_what_lies_on_the_disk_and_in_no_plan_is_removed() -> None:
+    assert commands(set(), {}, {}, {"old"}, {}) == [Remove("old")]
+
+
+def test_what_a_pod_still_reads_is_not_removed() -> None:
+    assert commands(set(), {}, {}, {"old"}, {"old": ("d1",)}) == []
+
+
+def test_a_planned_dataset_is_not_removed_while_its_credentials_are_read() -> None:
+    assert commands({"u1"}, {}, {}, {"u1"}, {}) == []

@@ -1,0 +1,183 @@
+"""Credentials are read when needed, again when they may have changed, and survive an API server that is away."""
+
+import base64
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from stoker_api.dataset import Credentials, SecretReference, Source
+from stoker_api.meta import ObjectMeta
+from stoker_api.names import Reason
+from stoker_api.nodecache import (
+    NodeCache,
+    NodeCacheSpec,
+    NodeCacheStatus,
+    NodeDataset,
+    NodeDatasetStatus,
+    NodeError,
+)
+from stoker_kube.api import Object
+from stoker_kube.errors import Forbidden, Unavailable
+from stoker_kube.resources import SECRETS, SERVICE_ACCOUNTS
+from stoker_sidecar.agent.credentials import READ_AGAIN_SECONDS, READ_SOON_SECONDS, CredentialReader
+from stoker_sidecar.agent.plan import NodePlan
+from stoker_sidecar.wire.credentials import (
+    AmbientCredentials,
+    StaticCredentials,
+    UnusableCredentials,
+    WebIdentityCredentials,
+)
+from tests.fakes.kube import FakeKube
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+SECRET = Credentials(secret_ref=SecretReference(name="s3"))
+WEB_IDENTITY = Credentials(service_account="trainer")
+
+
+class Bench:
+    """A reader over an API server in memory, with clocks that the test moves."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.kube = FakeKube()
+        self.plan = NodePlan()
+        self.now = START
+        self.tokens = 0
+        self.reader = CredentialReader(self.kube, self.plan, lambda: self.seconds, lambda: self.now)
+        self.kube.subresource_answers[("serviceaccounts", "token")] = self._token
+
+    def want(self, credentials: Credentials | None, error: NodeError | None = None) -> None:
+        source = Source(uri="s3://bucket/digits/", credentials=credentials)
+        dataset = NodeDataset(namespace="vision", name="digits", uid="u1", source=source)
+        row = NodeDatasetStatus(namespace="vision", name="digits", uid="u1", error=error)
+        spec, status = NodeCacheSpec(datasets=(dataset,)), NodeCacheStatus(datasets=(row,))
+        self.plan.take_node_cache(NodeCache(metadata=ObjectMeta(name="node-1"), spec=spec, status=status))
+
+    async def put_secret(self, key: str) -> None:
+        data = {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": key}
+        encoded = {name: base64.b64encode(value.encode()).decode() for name, value in data.items()}
+        body: Object = {"metadata": {"name": "s3", "namespace": "vision"}, "data": encoded}
+        await self.kube.apply(SECRETS, body, field_manager="test")
+
+    async def put_service_account(self) -> None:
+        annotations = {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/reader"}
+        account = {"metadata": {"name": "trainer", "namespace": "vision", "annotations": annotations}}
+        await self.kube.create(SERVICE_ACCOUNTS, account)
+        self.want(WEB_IDENTITY)
+
+    async def read(self, after: float = 0.0) -> object:
+        self.seconds += after
+        self.now += timedelta(seconds=after)
+        await self.reader.read_due()
+        return self.plan.credentials.get("u1")
+
+    def _token(self, name: str, namespace: str, body: Object) -> Object:
+        self.tokens += 1
+        expires = self.now + timedelta(seconds=body["spec"]["expirationSeconds"])
+        token = f"{name}-{body['spec']['audiences'][0]}-{self.tokens}"
+        return {"status": {"token": token, "expirationTimestamp": expires.strftime("%Y-%m-%dT%H:%M:%SZ")}}
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+async def test_no_credentials_are_the_node_s_own(bench: Bench) -> None:
+    bench.want(None)
+    assert await bench.read() == AmbientCredentials()
+
+
+async def test_a_secret_gives_its_keys(bench: Bench) -> None:
+    await bench.put_secret("one")
+    bench.want(SECRET)
+    assert await bench.read() == StaticCredentials("id", "one")
+
+
+async def test_a_rotated_secret_is_taken_over_within_a_minute(bench: Bench) -> None:
+    await bench.put_secret("one")
+    bench.want(SECRET)
+    await bench.read()
+    await bench.put_secret("two")
+    assert await bench.read(after=READ_AGAIN_SECONDS - 1) == StaticCredentials("id", "one")
+    assert await bench.read(after=1) == StaticCredentials("id", "two")
+
+
+async def test_a_rotated_secret_is_taken_over_although_the_clock_was_put_back(bench: Bench) -> None:
+    await bench.put_secret("one")
+    bench.want(SECRET)
+    await bench.read()
+    await bench.put_secret("two")
+    bench.now -= timedelta(days=300)
+    assert await bench.read(after=READ_AGAIN_SECONDS) == StaticCredentials("id", "two")
+
+
+async def test_a_secret_that_the_store_refuses_is_read_again_soon(bench: Bench) -> None:
+    await bench.put_secret("wrong")
+    bench.want(SECRET)
+    await bench.read()
+    bench.want(SECRET, NodeError(reason=Reason.INVALID_CREDENTIALS, message="No such key."))
+    await bench.put_secret("right")
+    assert await bench.read(after=READ_SOON_SECONDS) == StaticCredentials("id", "right")
+
+
+async def test_a_missing_secret_is_taken_over_soon_after_it_was_made(bench: Bench) -> None:
+    bench.want(SECRET)
+    missing = await bench.read()
+    assert isinstance(missing, UnusableCredentials)
+    assert missing.reason is Reason.SECRET_NOT_FOUND
+    await bench.put_secret("one")
+    assert await bench.read(after=READ_SOON_SECONDS) == StaticCredentials("id", "one")
+
+
+async def test_another_secret_is_read_at_once(bench: Bench) -> None:
+    bench.want(None)
+    await bench.read()
+    await bench.put_secret("one")
+    bench.want(SECRET)
+    assert await bench.read() == StaticCredentials("id", "one")
+
+
+async def test_a_secret_that_may_not_be_read_says_who_grants_it(bench: Bench) -> None:
+    bench.want(SECRET)
+    bench.kube.fail_next("get", SECRETS, Forbidden(403, "Forbidden", "secrets is forbidden"))
+    refused = await bench.read()
+    assert isinstance(refused, UnusableCredentials)
+    assert "the operator grants it with the Role stoker-sidecar-credentials in vision" in refused.message
+
+
+async def test_an_outage_leaves_the_keys_that_were_read(bench: Bench) -> None:
+    await bench.put_secret("one")
+    bench.want(SECRET)
+    await bench.read()
+    bench.kube.outage = Unavailable(0, "Unreachable", "Connection refused.")
+    assert await bench.read(after=READ_AGAIN_SECONDS) == StaticCredentials("id", "one")
+
+
+async def test_web_identity_asks_for_a_token_and_renews_it_in_time(bench: Bench) -> None:
+    await bench.put_service_account()
+    first = await bench.read()
+    assert first == WebIdentityCredentials(
+        "arn:aws:iam::1:role/reader", "trainer-sts.amazonaws.com-1", "2026-01-01T01:00:00Z"
+    )
+    assert await bench.read(after=47 * 60) == first
+    renewed = await bench.read(after=60)
+    assert isinstance(renewed, WebIdentityCredentials)
+    assert renewed.token == "trainer-sts.amazonaws.com-2"
+
+
+async def test_a_token_is_renewed_in_time_although_the_clock_was_put_back(bench: Bench) -> None:
+    await bench.put_service_account()
+    await bench.read()
+    bench.now -= timedelta(days=300)
+    renewed = await bench.read(after=48 * 60)
+    assert isinstance(renewed, WebIdentityCredentials)
+    assert renewed.token == "trainer-sts.amazonaws.com-2"
+
+
+async def test_a_missing_service_account_is_named(bench: Bench) -> None:
+    bench.want(WEB_IDENTITY)
+    missing = await bench.read()
+    assert isinstance(missing, UnusableCredentials)
+    assert missing.reason is Reason.SERVICE_ACCOUNT_NOT_FOUND
+    assert "ServiceAccount vision/trainer does not exist" in missing.message

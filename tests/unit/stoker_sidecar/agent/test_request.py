@@ -1,0 +1,161 @@
+"""Requests of the kubelet, parsed at the door."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker_api import names
+from stoker_sidecar.agent.csi.pb import csi_pb2
+from stoker_sidecar.agent.csi.request import parse_publish, parse_stats, parse_unpublish
+from stoker_sidecar.errors import VolumeCode, VolumeError
+
+KUBELET = Path("/var/lib/kubelet")
+TARGET = f"{KUBELET}/pods/uid/volumes/kubernetes.io~csi/data/mount"
+MODE = csi_pb2.VolumeCapability.AccessMode
+
+
+def capability(mode: int = MODE.SINGLE_NODE_WRITER) -> csi_pb2.VolumeCapability:
+    return csi_pb2.VolumeCapability(mount={}, access_mode={"mode": mode})
+
+
+def inline(**fields: object) -> csi_pb2.NodePublishVolumeRequest:
+    """What the kubelet sends for an inline volume."""
+    context = {
+        "dataset": "imagenet",
+        names.CSI_POD_NAMESPACE: "vision",
+        names.CSI_POD_NAME: "trainer-0",
+        names.CSI_POD_UID: "u1",
+        names.CSI_EPHEMERAL: "true",
+    }
+    base: dict[str, Any] = {
+        "volume_id": "csi-1",
+        "target_path": TARGET,
+        "volume_capability": capability(),
+        "volume_context": context,
+    }
+    return csi_pb2.NodePublishVolumeRequest(**base | fields)
+
+
+def context_of(**changes: str | None) -> dict[str, str]:
+    merged = dict(inline().volume_context) | {key.replace("__", "/"): value for key, value in changes.items()}
+    return {key: value for key, value in merged.items() if value is not None}
+
+
+def sentence(request: csi_pb2.NodePublishVolumeRequest) -> str:
+    with pytest.raises(VolumeError) as caught:
+        parse_publish(request, KUBELET)
+    assert caught.value.code is VolumeCode.INVALID_ARGUMENT
+    return caught.value.message
+
+
+def test_an_inline_volume_takes_the_dataset_of_the_pods_own_namespace() -> None:
+    request = parse_publish(inline(), KUBELET)
+    assert (request.name, request.pod, request.ephemeral) == ("vision/imagenet", "trainer-0", True)
+
+
+def test_datasetNamespace_names_the_dataset_and_not_the_pod() -> None:  # noqa: N802  # the attribute's spelling
+    request = parse_publish(inline(volume_context=context_of(datasetNamespace="team-b")), KUBELET)
+    assert (request.name, request.pod_namespace) == ("team-b/imagenet", "vision")
+
+
+@pytest.mark.parametrize("mode", [MODE.MULTI_NODE_READER_ONLY, MODE.SINGLE_NODE_READER_ONLY])
+def test_a_persistent_volume_may_be_read(mode: int) -> None:
+    context = context_of(**{names.CSI_EPHEMERAL: "false"})
+    request = parse_publish(inline(volume_capability=capability(mode), volume_context=context), KUBELET)
+    assert not request.ephemeral
+
+
+@pytest.mark.parametrize("mode", [MODE.SINGLE_NODE_WRITER, MODE.MULTI_NODE_SINGLE_WRITER, MODE.MULTI_NODE_MULTI_WRITER])
+def test_a_persistent_volume_may_not_be_writable(mode: int) -> None:
+    context = context_of(**{names.CSI_EPHEMERAL: None})
+    message = sentence(inline(volume_capability=capability(mode), volume_context=context))
+    assert MODE.Mode.Name(mode) in message
+    assert "ReadOnlyMany" in message
+
+
+def test_a_writer_mode_with_readonly_set_is_accepted() -> None:
+    context = context_of(**{names.CSI_EPHEMERAL: None})
+    assert parse_publish(inline(volume_context=context, readonly=True), KUBELET).dataset == "imagenet"
+
+
+def test_an_access_mode_newer_than_the_driver_is_refused_by_number() -> None:
+    assert "99" in sentence(inline(volume_capability=capability(99)))
+
+
+def test_a_block_device_is_refused() -> None:
+    block = csi_pb2.VolumeCapability(block={}, access_mode={"mode": MODE.SINGLE_NODE_WRITER})
+    assert "volumeMode: Filesystem" in sentence(inline(volume_capability=block))
+
+
+@pytest.mark.parametrize("field", ["volume_id", "target_path", "volume_capability"])
+def test_a_missing_field_is_named(field: str) -> None:
+    assert field in sentence(inline(**{field: None}))
+
+
+def test_a_missing_dataset_attribute_says_where_to_write_it() -> None:
+    assert "volumeAttributes.dataset" in sentence(inline(volume_context=context_of(dataset=None)))
+
+
+def test_a_missing_pod_namespace_blames_the_csi_driver_object() -> None:
+    assert "podInfoOnMount" in sentence(inline(volume_context=context_of(**{names.CSI_POD_NAMESPACE: None})))
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/etc", "relative/path", str(KUBELET), f"{KUBELET}/../x/y", f"{KUBELET}x/pods/a", f"{KUBELET}/pods/../../x", "/"],
+)
+def test_a_target_outside_the_kubelets_folder_is_refused(path: str) -> None:
+    assert repr(path) in sentence(inline(target_path=path))
+
+
+@given(st.text(alphabet="./ab\0", max_size=40))
+def test_an_accepted_target_lies_below_the_kubelets_folder_however_it_is_written(tail: str) -> None:
+    request = csi_pb2.NodeUnpublishVolumeRequest(volume_id="v", target_path=f"{KUBELET}/{tail}")
+    try:
+        target = parse_unpublish(request, KUBELET).target
+    except VolumeError:
+        return
+    assert KUBELET in target.parents
+    assert ".." not in target.parts
+
+
+ATTRIBUTES = st.sampled_from([*inline().volume_context, names.CSI_ATTRIBUTE_DATASET_NAMESPACE, "other"])
+
+
+@given(
+    volume_id=st.text(max_size=5),
+    target=st.sampled_from(["", "/", TARGET, "/etc/passwd"]),
+    mode=st.none() | st.integers(0, 12),
+    context=st.dictionaries(ATTRIBUTES, st.text(max_size=5)),
+)
+def test_any_request_is_parsed_whole_or_refused_as_invalid(
+    volume_id: str, target: str, mode: int | None, context: dict[str, str]
+) -> None:
+    wanted = None if mode is None else capability(mode)
+    request = csi_pb2.NodePublishVolumeRequest(
+        volume_id=volume_id, target_path=target, volume_capability=wanted, volume_context=context
+    )
+    try:
+        parsed = parse_publish(request, KUBELET)
+    except VolumeError:
+        return
+    assert all((parsed.volume_id, parsed.dataset, parsed.dataset_namespace, parsed.pod_namespace))
+
+
+def test_unpublish_needs_a_volume_id() -> None:
+    with pytest.raises(VolumeError, match="volume_id"):
+        parse_unpublish(csi_pb2.NodeUnpublishVolumeRequest(target_path=TARGET), KUBELET)
+
+
+def test_stats_need_a_path() -> None:
+    with pytest.raises(VolumeError, match="volume_path"):
+        parse_stats(csi_pb2.NodeGetVolumeStatsRequest(volume_id="v"))
+
+
+def test_stats_of_any_path_are_a_question_that_can_be_asked() -> None:
+    assert parse_stats(csi_pb2.NodeGetVolumeStatsRequest(volume_id="v", volume_path="some/path")).path == Path(
+        "some/path"
+    )

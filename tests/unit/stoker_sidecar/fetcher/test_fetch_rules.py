@@ -1,0 +1,176 @@
+"""The small decisions of the fetcher: chunks, quota, slots, limits, speed, waits, phases."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker_api.nodecache import NodePhase
+from stoker_sidecar.fetcher.core.node_phase import DatasetState, node_phase
+from stoker_sidecar.fetcher.core.quota import Room, free_bytes
+from stoker_sidecar.fetcher.core.slots import Warming, warm_slots
+from stoker_sidecar.fetcher.core.speed import Speed, eta_seconds
+from stoker_sidecar.fetcher.core.token_bucket import TokenBucket
+from stoker_sidecar.store.core.backoff import Backoff
+from stoker_sidecar.version.etag_trust import EtagTrust
+from stoker_sidecar.version.spans import CHUNK, chunk_count, chunk_span, chunks_of
+
+
+@given(st.integers(1, 5 * CHUNK))
+def test_the_chunks_of_a_file_follow_each_other_and_end_with_it(size: int) -> None:
+    spans = [chunk_span(size, chunk) for chunk in range(chunk_count(size))]
+    assert [offset for offset, _ in spans] == [sum(length for _, length in spans[:i]) for i in range(len(spans))]
+    assert sum(length for _, length in spans) == size
+
+
+@given(st.integers(0, 5 * CHUNK), st.integers(0, 3 * CHUNK), st.integers(1, 5 * CHUNK))
+def test_the_chunks_of_a_read_cover_it_and_touch_it(offset: int, length: int, size: int) -> None:
+    chunks = chunks_of(offset, length, size)
+    end = min(offset + length, size)
+    if offset >= end:
+        assert not chunks
+    else:
+        assert chunks.start * CHUNK <= offset < (chunks.start + 1) * CHUNK
+        assert (chunks.stop - 1) * CHUNK < end <= chunks.stop * CHUNK
+
+
+@pytest.mark.parametrize(
+    ("room", "size", "admitted"),
+    [
+        (Room(used=0, quota=None, free=10), 10, True),
+        (Room(used=0, quota=None, free=10), 11, False),
+        (Room(used=90, quota=100, free=1000), 10, True),
+        (Room(used=91, quota=100, free=1000), 10, False),
+    ],
+)
+def test_a_file_is_kept_when_it_fits_both_quota_and_disk(room: Room, size: int, admitted: bool) -> None:
+    assert room.admits(size) is admitted
+
+
+def test_the_floor_of_a_large_disk_is_limited_in_bytes() -> None:
+    assert free_bytes(available=500, total=1000, floor_share=0.5, floor_most=100) == 400
+    assert free_bytes(available=5, total=1000, floor_share=0.5, floor_most=100) == 0
+
+
+@given(
+    st.dictionaries(st.text(max_size=3), st.builds(Warming, st.integers(-5, 5), st.booleans()), max_size=40),
+    st.integers(1, 300),
+)
+def test_every_dataset_gets_a_slot_whatever_the_others_do(datasets: dict[str, Warming], total: int) -> None:
+    slots = warm_slots(datasets, total)
+    assert slots.keys() == datasets.keys()
+    assert all(count >= 1 for count in slots.values())
+    assert sum(slots.values()) <= max(total, len(datasets))
+
+
+def test_the_highest_priority_gets_what_the_others_leave() -> None:
+    assert warm_slots({"a": Warming(5), "b": Warming(0), "c": Warming(0)}, 32) == {"a": 30, "b": 1, "c": 1}
+
+
+def test_equal_priorities_share() -> None:
+    assert warm_slots({"a": Warming(0), "b": Warming(0)}, 32) == {"a": 16, "b": 16}
+
+
+def test_a_failing_dataset_of_high_priority_leaves_the_slots_to_the_others() -> None:
+    assert warm_slots({"a": Warming(5, failing=True), "b": Warming(0)}, 32) == {"a": 1, "b": 31}
+
+
+@given(st.lists(st.tuples(st.floats(0, 2), st.integers(1, 5000)), min_size=1, max_size=60))
+def test_a_limit_holds_over_any_sequence_of_requests(requests: list[tuple[float, int]]) -> None:
+    bucket, now, asked = TokenBucket(rate=1000.0, updated=0.0), 0.0, 0
+    for idle, size in requests:
+        now += idle
+        now += bucket.take(size, now)
+        assert asked <= 1000.0 * (now + 1) + 1e-6  # what was asked for before, at the rate and with one second's burst
+        asked += size
+
+
+def test_speed_settles_at_what_arrives() -> None:
+    speed = Speed(updated=0.0)
+    for second in range(1, 100):
+        speed.add(500)
+        speed.tick(float(second))
+    assert speed.value == pytest.approx(500, rel=0.01)
+
+
+def test_speed_falls_when_nothing_arrives() -> None:
+    speed = Speed(updated=0.0)
+    speed.add(1000)
+    speed.tick(1.0)
+    assert speed.tick(61.0) == 0
+
+
+def test_there_is_no_eta_when_nothing_moves() -> None:
+    assert eta_seconds(100, 0.0) is None
+    assert eta_seconds(100, 30.0) == 4
+
+
+@given(st.integers(0, 10_000), st.floats(0, 1, exclude_max=True))
+def test_no_wait_is_longer_than_the_cap(attempt: int, uniform: float) -> None:
+    assert 0 <= Backoff(base=1.0, cap=60.0).delay(attempt, uniform) <= 60.0
+
+
+def test_waits_double() -> None:
+    backoff = Backoff(base=1.0, cap=60.0)
+    assert [backoff.delay(attempt, 0.5) for attempt in range(4)] == [0.5, 1.0, 2.0, 4.0]
+
+
+def test_one_match_proves_that_etags_are_md5s() -> None:
+    keep, trust = EtagTrust(objects=10).judge("a" * 32, "a" * 32)
+    assert keep
+    assert trust.judge("b" * 32, "c" * 32)[0] is False
+
+
+def test_objects_that_differ_twice_alike_show_that_etags_are_no_md5s() -> None:
+    trust, kept = EtagTrust(objects=10), []
+    for etag in ("1", "1", "2", "2", "3", "3"):
+        keep, trust = trust.judge(etag, f"md5 of {etag}")
+        kept.append(keep)
+    assert kept == [False, False, False, False, False, True]
+    assert not trust.worth_hashing("a" * 32)
+
+
+def test_a_body_that_differs_each_time_is_spoilt() -> None:
+    trust = EtagTrust(objects=1)
+    for attempt in range(10):
+        keep, trust = trust.judge("e", f"md5 {attempt}")
+        assert not keep
+
+
+def test_a_source_of_one_object_with_another_etag_is_believed_the_second_time() -> None:
+    _, trust = EtagTrust(objects=1).judge("e", "m")
+    assert trust.judge("e", "m")[0]
+
+
+@pytest.mark.parametrize(("etag", "worth"), [("0" * 32, True), ("0" * 32 + "-3", False), ("", False)])
+def test_only_a_plain_md5_is_worth_hashing(etag: str, worth: bool) -> None:
+    assert EtagTrust(objects=3).worth_hashing(etag) is worth
+
+
+_WARMING = {
+    "has_version": True,
+    "has_manifest": True,
+    "listing": False,
+    "complete": False,
+    "eager": True,
+    "paused": False,
+    "settled": False,
+    "failed": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "phase"),
+    [
+        ({}, NodePhase.WARMING),
+        ({"complete": True, "failed": True}, NodePhase.WARM),
+        ({"failed": True}, NodePhase.FAILED),
+        ({"has_version": False}, NodePhase.PENDING),
+        ({"has_version": False, "listing": True}, NodePhase.LISTING),
+        ({"has_manifest": False}, NodePhase.PENDING),
+        ({"paused": True}, NodePhase.IDLE),
+        ({"eager": False}, NodePhase.IDLE),
+        ({"settled": True}, NodePhase.FULL),
+    ],
+)
+def test_the_phase_says_what_the_node_does(changes: dict[str, bool], phase: NodePhase) -> None:
+    assert node_phase(DatasetState(**(_WARMING | changes))) is phase

@@ -1,0 +1,126 @@
+"""Turns of readers, readahead and warm-up."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker_sidecar.fetcher.core.lanes import Bounds, Lane, Lanes, Ticket
+
+MIB = 1024**2
+
+
+class Queue:
+    """Lanes, and what they decided in order."""
+
+    def __init__(self, limit: int = 2, **bounds: int) -> None:
+        self.lanes = Lanes(Bounds(**bounds), limit)
+        self.went: list[Ticket] = []
+        self.dropped: list[Ticket] = []
+
+    def ask(self, lane: Lane, size: int = 1) -> Ticket:
+        def decided(wanted: bool) -> None:
+            (self.went if wanted else self.dropped).append(ticket)
+
+        ticket = Ticket(lane, size, decided)
+        self.lanes.ask(ticket)
+        return ticket
+
+
+def test_when_a_place_is_free_readers_go_first_then_readahead_then_warm_up() -> None:
+    queue = Queue(limit=1)
+    first = queue.ask(Lane.WARM)
+    warm, ahead = queue.ask(Lane.WARM), queue.ask(Lane.READAHEAD)
+    queue.lanes.done(first)
+    queue.lanes.done(ahead)
+    assert queue.went == [first, ahead, warm]
+
+
+def test_a_reader_does_not_wait_for_warm_up() -> None:
+    queue = Queue(limit=1)
+    queue.ask(Lane.WARM)
+    reader = queue.ask(Lane.DEMAND)
+    assert reader in queue.went
+
+
+def test_while_a_reader_waits_background_work_keeps_half() -> None:
+    queue = Queue(limit=8)
+    reader = queue.ask(Lane.DEMAND)
+    warm = [queue.ask(Lane.WARM) for _ in range(8)]
+    assert queue.went == [reader, *warm[:4]]
+    queue.lanes.done(reader)
+    assert queue.went == [reader, *warm]
+
+
+def test_a_piece_that_a_reader_comes_to_wait_for_overtakes() -> None:
+    queue = Queue(limit=1)
+    queue.ask(Lane.WARM)
+    waiting = queue.ask(Lane.WARM)
+    queue.lanes.promote(waiting, Lane.DEMAND)
+    assert waiting in queue.went
+
+
+def test_a_piece_between_two_attempts_is_promoted_without_going() -> None:
+    queue = Queue(limit=1)
+    ticket = queue.ask(Lane.WARM)
+    queue.lanes.done(ticket)
+    other = queue.ask(Lane.WARM)
+    queue.lanes.promote(ticket, Lane.DEMAND)
+    queue.lanes.done(other)
+    assert queue.lanes.in_flight == 0
+
+
+def test_bytes_in_flight_are_bounded_for_background_work() -> None:
+    queue = Queue(limit=100, background_bytes=20 * MIB)
+    large = [queue.ask(Lane.WARM, 8 * MIB) for _ in range(4)]
+    assert queue.went == large[:2]
+
+
+def test_a_piece_that_is_larger_than_the_bound_goes_alone() -> None:
+    queue = Queue(limit=100, background_bytes=MIB)
+    assert queue.ask(Lane.WARM, 8 * MIB) in queue.went
+
+
+def test_readahead_beyond_its_budget_pushes_out_what_waits_longest() -> None:
+    queue = Queue(limit=1, readahead_bytes=20 * MIB)
+    flying, oldest, newer, newest = (queue.ask(Lane.READAHEAD, 8 * MIB) for _ in range(4))
+    assert queue.went == [flying]
+    assert queue.dropped == [oldest, newer]
+    assert newest not in queue.dropped
+
+
+def test_readahead_that_a_reader_waits_for_is_not_pushed_out() -> None:
+    queue = Queue(limit=1, readahead_bytes=20 * MIB)
+    queue.ask(Lane.WARM)
+    wanted = queue.ask(Lane.READAHEAD, 8 * MIB)
+    queue.lanes.promote(wanted, Lane.DEMAND)
+    for _ in range(4):
+        queue.ask(Lane.READAHEAD, 8 * MIB)
+    assert wanted not in queue.dropped
+
+
+STEPS = st.lists(st.tuples(st.sampled_from(Lane), st.integers(0, 9 * MIB), st.sampled_from("adpw")), max_size=80)
+
+
+@given(STEPS, st.integers(1, 20))
+def test_every_piece_goes_or_is_dropped_once_and_nothing_is_left_over(
+    steps: list[tuple[Lane, int, str]], limit: int
+) -> None:
+    queue = Queue(limit, background_bytes=32 * MIB, readahead_bytes=16 * MIB, demand=3)
+    asked: list[Ticket] = []
+    withdrawn: list[Ticket] = []
+    landed = 0
+    for lane, size, step in steps:
+        if step == "a" or not asked:
+            asked.append(queue.ask(lane, size))
+        elif step == "p":
+            queue.lanes.promote(asked[size % len(asked)], lane)
+        elif step == "w" and (ticket := asked[size % len(asked)]) not in queue.went + queue.dropped + withdrawn:
+            queue.lanes.withdraw(ticket)
+            withdrawn.append(ticket)
+        elif landed < len(queue.went):
+            queue.lanes.done(queue.went[landed])
+            landed += 1
+    while landed < len(queue.went):
+        queue.lanes.done(queue.went[landed])
+        landed += 1
+    assert sorted(map(id, queue.went + queue.dropped + withdrawn)) == sorted(map(id, asked))
+    assert queue.lanes.in_flight == 0

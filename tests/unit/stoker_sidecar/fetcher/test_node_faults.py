@@ -1,0 +1,179 @@
+"""What a node does when objects change, vanish or come damaged: right bytes, or an error that says so."""
+
+import pytest
+
+from stoker_api.names import Reason
+from stoker_api.nodecache import NodePhase
+from stoker_sidecar.errors import (
+    AccessDenied,
+    InvalidCredentials,
+    ObjectGone,
+    ServerError,
+    SourceChanged,
+    SourceError,
+)
+from stoker_sidecar.store.core.object_checksum import Checksum, new_digest
+from stoker_sidecar.store.memory import MemoryStore
+from stoker_sidecar.version.spans import CHUNK
+from tests.support.cache_node import LARGE, SMALL, Subject, fill, inode
+from tests.support.waiting import eventually
+
+
+async def test_a_changed_object_is_an_error_and_never_a_mix(subject: Subject) -> None:
+    fill(subject.store, {"large": LARGE, "other": b"fine"})
+    digest = await subject.list()
+    ino = inode(subject, digest, "large")
+    await subject.read(digest, ino, 0, 10)
+    await eventually(lambda: len(subject.store.gets) == 2)
+    subject.store.put("large", LARGE[::-1])
+    with pytest.raises(SourceChanged):
+        await subject.read(digest, ino, 2 * CHUNK, 5)
+    assert await subject.read(digest, ino, 0, 10) == LARGE[:10]
+
+
+async def test_warming_goes_past_a_changed_object_and_says_so(subject: Subject) -> None:
+    fill(subject.store, SMALL)
+    digest = await subject.list()
+    subject.store.put("train/a", b"other")
+    await subject.configure(listingId="1", version=digest, eager=True)
+    status = await subject.reach(lambda s: s.phase is NodePhase.FAILED and s.warm_files == 3)
+    assert status.error is not None
+    assert (status.error.reason, status.error.temporary) == (Reason.SOURCE_CHANGED, False)
+    assert "train/a" in status.error.message
+
+
+async def test_a_deleted_object_is_gone_for_its_reader(subject: Subject) -> None:
+    fill(subject.store, SMALL)
+    digest = await subject.list()
+    subject.store.delete("train/a")
+    with pytest.raises(ObjectGone):
+        await subject.read(digest, inode(subject, digest, "train/a"), 0, 5)
+
+
+async def test_warming_goes_on_by_itself_when_the_source_heals(subject: Subject) -> None:
+    fill(subject.store, {f"f{index:03}": b"x" * index for index in range(1, 100)})
+    digest = await subject.list()
+    subject.store.fail(ServerError("the server failed"), times=300)
+    await subject.configure(listingId="1", version=digest, eager=True)
+    status = await subject.reach(lambda s: s.phase is NodePhase.WARM)
+    assert status.error is None
+
+
+async def test_a_dataset_that_fails_does_not_touch_another(subject: Subject) -> None:
+    subject.stores["broken"] = MemoryStore({"f": (b"x", 0)})
+    fill(subject.store, SMALL)
+    digest = await subject.list()
+    subject.stores["broken"].fail(InvalidCredentials("renew the Secret"), times=100_000)
+    other = {"uid": "uid-2", "name": "broken", "source": {"uri": "s3://broken"}, "listingId": "1", "priority": 9}
+    await subject.configure(**other)
+    await subject.configure(listingId="1", version=digest, eager=True)
+    await subject.reach(lambda s: s.phase is NodePhase.WARM)
+    status = await subject.reach(lambda s: s.error is not None, uid="uid-2")
+    assert status.error is not None
+    assert status.error.reason == Reason.INVALID_CREDENTIALS
+
+
+async def test_a_spoilt_body_is_never_kept(subject: Subject) -> None:
+    fill(subject.store, {f"f{index}": b"content %d" % index for index in range(20)})
+    digest = await subject.list()
+    attempts: dict[str, int] = {}
+
+    def spoil_first(path: str, data: bytes) -> bytes:
+        attempts[path] = attempts.get(path, 0) + 1
+        return data[:-1] + b"!" if attempts[path] == 1 and path != "f0" else data
+
+    subject.store.mangle = spoil_first
+    await subject.configure(listingId="1", version=digest, eager=True)
+    await subject.reach(lambda s: s.phase is NodePhase.WARM)
+    assert subject.tree(digest) == {f"f{index}": b"content %d" % index for index in range(20)}
+
+
+@pytest.mark.parametrize("change", [lambda data: data[:-1], lambda data: data + b"!"])
+async def test_a_short_or_long_body_is_never_kept(subject: Subject, change: object) -> None:
+    fill(subject.store, {"large": LARGE, "small": b"small"})
+    digest = await subject.list()
+    assert callable(change)
+    subject.store.mangle = lambda path, data: change(data)
+    await subject.configure(listingId="1", version=digest, eager=True)
+    status = await subject.reach(lambda s: s.error is not None)
+    assert status.error is not None
+    assert (status.error.reason, subject.tree(digest)) == (Reason.CORRUPT_BODY, {})
+
+
+async def test_a_spoilt_large_file_is_fetched_anew(subject: Subject) -> None:
+    fill(subject.store, {"large": LARGE, "a": b"proof that ETags are MD5s"})
+    digest = await subject.list()
+    spoilt: list[str] = []
+
+    def spoil_once(path: str, data: bytes) -> bytes:
+        if path == "large" and not spoilt:
+            spoilt.append(path)
+            return b"!" + data[1:]
+        return data
+
+    subject.store.mangle = spoil_once
+    await subject.read(digest, inode(subject, digest, "a"), 0, 1)
+    await subject.configure(listingId="1", version=digest, eager=True)
+    await subject.reach(lambda s: s.phase is NodePhase.WARM)
+    assert subject.tree(digest)["large"] == LARGE
+
+
+def _crc(content: bytes) -> Checksum:
+    digest = new_digest("crc64nvme")
+    digest.update(content)
+    return Checksum("crc64nvme", digest.digest())
+
+
+def _opaque(content: bytes) -> str:
+    """As the ETag of what was put in parts: it says nothing about the bytes."""
+    return f"{len(content):032x}-2"
+
+
+@pytest.mark.parametrize("name", ["large", "small"])
+async def test_a_checksum_that_the_source_states_finds_spoilt_bodies(subject: Subject, name: str) -> None:
+    files = {"large": LARGE, "small": b"small"}
+    fill(subject.store, files)
+    subject.store.etag, subject.store.states = _opaque, _crc
+    spoilt: list[str] = []
+
+    def spoil_once(path: str, data: bytes) -> bytes:
+        if path == name and not spoilt:
+            spoilt.append(path)
+            return b"!" + data[1:]
+        return data
+
+    subject.store.mangle = spoil_once
+    digest = await subject.warm()
+    assert (subject.tree(digest), spoilt) == (files, [name])
+
+
+async def test_where_checksums_are_stated_no_md5_is_asked_for(subject: Subject) -> None:
+    fill(subject.store, {"large": LARGE, "small": b"small"})
+    subject.store.etag = lambda content: "0" * 32  # looks like an MD5, and is none
+    subject.store.states = _crc
+    await subject.warm()
+    assert len([get for get in subject.store.gets if get.path == "small"]) == 1
+
+
+async def test_what_is_never_as_its_source_states_it_is_never_kept(subject: Subject) -> None:
+    fill(subject.store, {"large": LARGE, "small": b"small"})
+    subject.store.states = lambda content: Checksum("crc64nvme", bytes(8))
+    digest = await subject.list()
+    await subject.configure(listingId="1", version=digest, eager=True)
+    status = await subject.reach(lambda s: s.error is not None)
+    assert status.error is not None
+    assert (status.error.reason, subject.tree(digest)) == (Reason.CORRUPT_BODY, {})
+
+
+@pytest.mark.parametrize("error", [AccessDenied("grant it"), ServerError("failed")])
+async def test_a_source_that_does_not_tell_its_checksum_keeps_no_file_away(
+    subject: Subject, error: SourceError
+) -> None:
+    fill(subject.store, {"large": LARGE})
+
+    def refuse(content: bytes) -> Checksum:
+        raise error
+
+    subject.store.states = refuse
+    digest = await subject.warm()
+    assert subject.tree(digest) == {"large": LARGE}

@@ -1,0 +1,192 @@
+"""The scrub finds what flipped on the disk, has it fetched again, and says so; it never takes a good file for a bad one."""
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker_api.names import Reason
+from stoker_api.nodecache import NodePhase
+from stoker_sidecar.fetcher.checksum_file import Sums
+from stoker_sidecar.fetcher.core.scrub_schedule import Verdict, is_due, judge
+from stoker_sidecar.linux.direct_io import DirectReader
+from stoker_sidecar.version.spans import CHUNK
+from stoker_sidecar.wire.fetcher_protocol import REPAIRED_FILES, SCRUBBED_BYTES
+from tests.support.cache_node import SMALL, Subject, cache_node, fill
+from tests.support.waiting import eventually
+
+MD5 = "0cc175b9c0f1b6a831c399e269772661"
+OTHER = "92eb5ffee6ae2fec3ad71c777531578f"
+WEEK = 7 * 86400.0
+FILES = SMALL | {"large": b"x" * CHUNK + b"y" * 5000}
+
+
+def test_a_file_with_the_noted_checksum_is_good_whatever_its_etag() -> None:
+    assert judge(MD5, "", 7, 7, proven=True) is Verdict.GOOD
+
+
+def test_a_file_without_the_noted_checksum_is_damaged() -> None:
+    assert judge("some-etag", "", 8, 7, proven=False) is Verdict.DAMAGED
+
+
+def test_the_first_pass_compares_with_the_etag_once_it_is_known_for_an_md5() -> None:
+    assert judge(MD5, OTHER, 7, None, proven=True) is Verdict.DAMAGED
+
+
+def test_before_that_nothing_is_said() -> None:
+    assert judge(MD5, OTHER, 7, None, proven=False) is Verdict.UNSURE
+
+
+@given(st.integers(0, 2**32 - 1), st.booleans())
+def test_a_file_whose_md5_is_its_etag_is_always_good(crc: int, proven: bool) -> None:
+    assert judge(MD5, MD5, crc, None, proven=proven) is Verdict.GOOD
+
+
+@pytest.mark.parametrize(
+    ("now", "scrubbed_at", "interval", "due"),
+    [
+        (WEEK / 8, None, WEEK, False),
+        (WEEK / 6, None, WEEK, True),
+        (WEEK, 1.0, WEEK, False),
+        (WEEK + 1, 1.0, WEEK, True),
+        (WEEK * 9, None, 0.0, False),
+        (WEEK, WEEK + 1, WEEK, True),  # the clock was put back since
+        (-1.0, None, WEEK, True),
+    ],
+)
+def test_the_first_pass_comes_after_a_day_and_then_one_a_week(
+    now: float, scrubbed_at: float | None, interval: float, due: bool
+) -> None:
+    assert is_due(now, scrubbed_at, 0.0, interval) is due
+
+
+def test_sums_are_remembered_and_a_noted_zero_is_not_a_hole(tmp_path: Path) -> None:
+    with Sums(tmp_path / "sums") as sums:
+        sums.put(5, 0)
+    with Sums(tmp_path / "sums") as sums:
+        assert [sums.get(ino) for ino in (4, 5, 6)] == [None, 0, None]
+
+
+@pytest.mark.parametrize("size", [0, 1, 4096, 4 * 1024 * 1024, 4 * 1024 * 1024 + 1])
+def test_a_file_is_read_whole_past_the_page_cache(tmp_path: Path, size: int) -> None:
+    (tmp_path / "f").write_bytes(b"a" * size)
+    reader = DirectReader(tmp_path / "f", md5=True)
+    while reader.step():
+        pass
+    reader.close()
+    assert reader.size == size
+
+
+def _flip(path: Path) -> None:
+    """One bit, behind everyone's back: size and date stay."""
+    before = path.stat()
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.chmod(0o644)
+    path.write_bytes(data)
+    path.chmod(0o444)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def _count(subject: Subject, name: str) -> int:
+    return sum(count.value for count in subject.node.progress().counts if count.name == name)
+
+
+@pytest.fixture
+async def subject(tmp_path: Path) -> AsyncIterator[Subject]:
+    """One that scrubs at every look."""
+    async with cache_node(tmp_path, scrub_interval=1e-6) as made:
+        fill(made.store, FILES)
+        yield made
+
+
+async def _scrub(subject: Subject) -> None:
+    """A whole pass."""
+    size, before = sum(map(len, FILES.values())), _count(subject, SCRUBBED_BYTES)
+    await subject.node.look_after()
+    (version,) = subject.root.glob("datasets/*/versions/*")
+    marker = version / "scrubbed"
+    dated = marker.stat().st_mtime_ns if marker.exists() else 0
+    await eventually(lambda: marker.exists() and marker.stat().st_mtime_ns > dated)
+    assert _count(subject, SCRUBBED_BYTES) - before == size
+
+
+async def test_sound_files_are_left_alone(subject: Subject) -> None:
+    await subject.warm()
+    asked = len(subject.store.gets)
+    await _scrub(subject)
+    await _scrub(subject)
+    assert (len(subject.store.gets), subject.node.progress().notices) == (asked, ())
+
+
+@pytest.mark.parametrize("path", ["train/b", "large"])
+async def test_a_flipped_bit_is_found_in_the_first_pass_where_etags_are_md5s(subject: Subject, path: str) -> None:
+    digest = await subject.warm()
+    _flip(subject.folder(digest) / "tree" / path)
+    await _scrub(subject)
+    assert subject.tree(digest) == FILES
+
+
+async def test_a_flipped_bit_is_found_where_etags_say_nothing_once_its_checksum_was_taken(subject: Subject) -> None:
+    subject.store.etag = lambda data: f"{len(data):032x}-2"
+    digest = await subject.warm()
+    await _scrub(subject)
+    _flip(subject.folder(digest) / "tree" / "train/b")
+    await _scrub(subject)
+    assert subject.tree(digest) == FILES
+
+
+async def test_a_repair_is_said_and_counted(subject: Subject) -> None:
+    digest = await subject.warm()
+    _flip(subject.folder(digest) / "tree" / "train/b")
+    await _scrub(subject)
+    await eventually(lambda: bool(subject.node.progress().notices))
+    (notice,) = subject.node.progress().notices
+    assert notice.reason == Reason.REPAIRED
+    assert "train/b" in notice.message
+    assert _count(subject, REPAIRED_FILES) == 1
+
+
+async def test_the_version_stays_whole_for_its_readers_while_a_file_is_replaced(subject: Subject) -> None:
+    digest = await subject.warm()
+    _flip(subject.folder(digest) / "tree" / "train/b")
+    await _scrub(subject)
+    assert (subject.folder(digest) / "complete").exists()
+    assert subject.status().phase is NodePhase.WARM
+
+
+async def test_a_version_that_lacks_a_file_is_not_whole_while_it_is_fetched_again(subject: Subject) -> None:
+    digest = await subject.warm()
+    (subject.folder(digest) / "tree" / "train/b").unlink()
+    whole: list[bool] = []
+
+    def asked(path: str, data: bytes) -> bytes:
+        whole.append((subject.folder(digest) / "complete").exists())
+        return data
+
+    subject.store.mangle = asked
+    await subject.node.look_after()
+    await eventually((subject.folder(digest) / "tree" / "train/b").exists)
+    assert whole == [False]
+
+
+async def test_an_open_file_goes_on_with_what_it_had(subject: Subject) -> None:
+    digest = await subject.warm()
+    path = subject.folder(digest) / "tree" / "train/b"
+    _flip(path)
+    with path.open("rb") as file:
+        await _scrub(subject)
+        assert len(file.read()) == len(FILES["train/b"])
+
+
+async def test_a_damaged_file_that_the_source_has_no_more_is_taken_away(subject: Subject) -> None:
+    digest = await subject.warm()
+    _flip(subject.folder(digest) / "tree" / "train/b")
+    subject.store.delete("train/b")
+    await _scrub(subject)
+    await subject.reach(lambda s: s.phase is NodePhase.FAILED)
+    assert not (subject.folder(digest) / "tree" / "train/b").exists()
+    assert not (subject.folder(digest) / "complete").exists()

@@ -1,0 +1,48 @@
+"""How many pieces a warm-up has in flight, from the first to the last, with a source that answers many at a time."""
+
+import asyncio
+from pathlib import Path
+
+from stoker_sidecar.fetcher.core.concurrency import START
+from stoker_sidecar.worker.pieces import Arrived, Fetched, Origin, Piece
+from tests.support.cache_node import Clock, cache_node, fill
+
+LATENCY = 0.020  # seconds of the node's clock
+IDLE = 0.002  # seconds: all that may be asked for has been asked for
+
+
+class Distant:
+    """A PieceFetcher that answers all that it was asked for at the same moment, ``LATENCY`` later; it brings nothing."""
+
+    def __init__(self) -> None:
+        self.most = 0
+        self.clock = Clock()
+        self._waiting: list[asyncio.Future[Fetched]] = []
+
+    async def fetch(self, origin: Origin, piece: Piece, arrived: Arrived) -> Fetched:
+        """See PieceFetcher."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Fetched] = loop.create_future()
+        self._waiting.append(answer)
+        if len(self._waiting) == 1:
+            loop.call_later(IDLE, self._answer)
+        return await answer
+
+    def forget(self, origin: Origin) -> None:
+        """See PieceFetcher."""
+
+    def _answer(self) -> None:
+        self.clock.ahead += LATENCY
+        self.most = max(self.most, len(self._waiting))
+        waiting, self._waiting = self._waiting, []
+        for answer in waiting:
+            answer.set_result(Fetched(published=True, md5="", etag_may_be_md5=False))
+
+
+async def test_a_warm_up_from_a_distant_source_comes_to_have_more_in_flight(tmp_path: Path) -> None:
+    distant = Distant()
+    async with cache_node(tmp_path, fetcher=distant) as subject:
+        distant.clock = subject.clock
+        fill(subject.store, {f"{number:04}": b"x" for number in range(1500)})
+        await subject.warm()
+    assert distant.most >= 4 * START

@@ -1,0 +1,69 @@
+"""When a child is started again."""
+
+from itertools import accumulate
+
+from stoker_sidecar.keeper.restarts import PATIENT, PROMPT, QUICK, History, Policy, Silence, after_end
+
+_POLICY = Policy(stable_after=30.0, longest_delay=10.0)
+
+
+def _delays(lives: list[float], policy: Policy = _POLICY) -> list[float]:
+    steps = accumulate(lives, lambda step, lived: after_end(step[0], lived, policy), initial=(History(), 0.0))
+    return [delay for _, delay in steps][1:]
+
+
+def test_the_first_end_is_answered_at_once() -> None:
+    assert _delays([0.0]) == [0.0]
+
+
+def test_a_child_that_keeps_dying_waits_longer_and_longer_up_to_the_limit() -> None:
+    assert _delays([0.0] * 10) == [0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0]
+
+
+def test_a_stable_run_wipes_the_history() -> None:
+    assert _delays([0.0, 0.0, 0.0, 30.0, 0.0])[3:] == [0.0, 0.1]
+
+
+def test_all_restarts_are_counted_however_long_it_lived() -> None:
+    history = History()
+    for lived in (0.0, 100.0, 0.0):
+        history, _ = after_end(history, lived, _POLICY)
+    assert history.restarts == 3
+
+
+def test_a_fuse_server_that_is_killed_every_second_always_comes_back_at_once() -> None:
+    assert set(_delays([1.0] * 200, QUICK)) == {0.0}
+
+
+def test_a_fetcher_that_is_killed_twice_a_second_always_comes_back_at_once() -> None:
+    assert set(_delays([0.4] * 200, PROMPT)) == {0.0}
+
+
+def test_an_agent_that_dies_every_second_does_not_spin() -> None:
+    assert _delays([1.0] * 20, PATIENT)[-1] == 10.0
+
+
+def test_a_fuse_server_that_dies_of_every_request_does_not_spin() -> None:
+    assert _delays([0.0] * 40, QUICK)[-1] == 5.0
+
+
+def _after(ticks: int, silence: Silence) -> Silence:
+    for _ in range(ticks):
+        silence = silence.tick()
+    return silence
+
+
+def test_a_child_that_beats_is_never_hung() -> None:
+    assert not _after(5, _after(5, Silence()).heard()).is_hung(QUICK)
+
+
+def test_a_child_that_falls_silent_is_hung() -> None:
+    assert _after(6, Silence().heard()).is_hung(QUICK)
+
+
+def test_a_fuse_server_that_never_gets_ready_is_hung_after_its_time_to_start() -> None:
+    assert [_after(20, Silence()).is_hung(QUICK), _after(21, Silence()).is_hung(QUICK)] == [False, True]
+
+
+def test_a_command_that_knows_no_beats_is_left_alone() -> None:
+    assert not _after(10_000, Silence()).is_hung(PATIENT)

@@ -1,0 +1,49 @@
+"""The keeper's command line."""
+
+from pathlib import Path
+
+import pytest
+
+from stoker_sidecar.keeper.settings import parse
+from stoker_sidecar.wire.cache_folder import FolderSpec
+
+
+def test_defaults_are_those_of_the_image() -> None:
+    settings = parse([], {})
+    assert (settings.keeper_socket, settings.run_as) == (Path("/run/stoker/keeper.sock"), 65532)
+
+
+def test_a_flag_wins_over_the_environment_and_that_over_the_default() -> None:
+    environment = {"STOKER_RUN_DIR": "/from-env", "STOKER_CACHE_ROOT": "/cache-from-env"}
+    settings = parse(["--run-dir", "/from-flag"], environment)
+    assert (settings.run_dir, settings.cache) == (Path("/from-flag"), (FolderSpec("/cache-from-env"),))
+
+
+def test_what_follows_the_dashes_goes_to_the_agent() -> None:
+    settings = parse(["--agent-command", "agent --x", "--", "--node", "n1"], {})
+    assert settings.agent_command == ("agent", "--x", "--node", "n1")
+
+
+def test_an_empty_command_starts_nothing() -> None:
+    settings = parse(["--agent-command", "", "--fetcher-command", "", "--run-as", "", "--", "--node", "n1"], {})
+    assert (settings.agent_command, settings.fetcher_command, settings.run_as) == ((), (), None)
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
+        (["--on-exit", "explode"], "--on-exit 'explode' must be unmount or keep"),
+        (["--log-level", "loud"], "--log-level 'loud' must be one of debug, info, warning, error"),
+        (["--run-as", "nobody"], "--run-as 'nobody' must be a user id"),
+    ],
+)
+def test_a_wrong_value_ends_with_a_sentence(argv: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse(argv, {})
+    assert sentence in capsys.readouterr().err
+
+
+def test_help_names_the_environment_variable_of_each_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse(["--help"], {})
+    assert "STOKER_MOUNT_ROOT" in capsys.readouterr().out

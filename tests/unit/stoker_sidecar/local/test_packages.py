@@ -1,0 +1,17 @@
+"""`stoker mount` of an installation without the extra `mount` says what to install."""
+
+import sys
+
+import pytest
+
+from stoker_sidecar import local as standalone
+from stoker_sidecar.local.__main__ import main
+
+
+def test_a_missing_package_is_named_with_the_extra_that_brings_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delattr(standalone, "command", raising=False)
+    monkeypatch.setitem(sys.modules, "stoker_sidecar.local.command", None)
+    assert main(["umount", "/data"]) == 1
+    assert "pip install '.[mount]'" in capsys.readouterr().err

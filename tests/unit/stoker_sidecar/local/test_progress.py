@@ -1,0 +1,123 @@
+"""What `stoker mount` says of its progress, and when it is done."""
+
+import io
+import json
+from typing import Any
+
+import pytest
+
+from stoker_api.dataset import MountMode
+from stoker_api.nodecache import NodeDatasetStatus
+from stoker_sidecar.local import progress
+from stoker_sidecar.local.follow import is_done
+from stoker_sidecar.local.report import Report, Stage
+from stoker_sidecar.local.terminal import Lines
+
+MIB = 1024 * 1024
+FAILURE = {"reason": "AccessDenied", "message": "no rights to a.bin", "temporary": False}
+
+
+def row(**fields: Any) -> NodeDatasetStatus:
+    figures = {"files": 4, "bytes": 4 * MIB, "warmFiles": 1, "warmBytes": MIB, "phase": "Warming"}
+    return NodeDatasetStatus.model_validate({"namespace": "n", "name": "d", "uid": "u"} | figures | fields)
+
+
+def report(stage: Stage = Stage.MOUNTED, mode: MountMode = MountMode.FUSE, **fields: Any) -> Report:
+    return Report(stage=stage, mode=mode, row=row(**fields))
+
+
+WARM = {"phase": "Warm", "warmFiles": 4, "warmBytes": 4 * MIB}
+
+
+def test_a_line_has_files_bytes_speed_and_time_left() -> None:
+    line = progress.line(report(bytesPerSecond=MIB, etaSeconds=3))
+    assert line == "fetching: 1 of 4 files, 1.0 MiB of 4.0 MiB, 1.0 MiB/s, 3s left"
+
+
+def test_what_is_wrong_for_now_is_in_the_line() -> None:
+    assert "no rights to a.bin" in progress.line(report(error=FAILURE))
+
+
+def test_before_the_listing_there_are_no_figures() -> None:
+    assert progress.line(report(Stage.LISTING)) == "listing the source"
+
+
+def test_a_listing_tells_how_many_objects_it_has_found() -> None:
+    assert progress.line(Report(stage=Stage.LISTING, listed=3000)) == "listing the source: 3000 objects so far"
+
+
+def test_a_script_gets_flat_figures() -> None:
+    event = progress.event(report(version="abc"))
+    assert event == {
+        "stage": "mounted",
+        "warm": False,
+        "listed": 0,
+        "mode": "fuse",
+        "version": "abc",
+        "files": 4,
+        "bytes": 4 * MIB,
+        "warmFiles": 1,
+        "warmBytes": MIB,
+        "fetchedFiles": 0,
+        "bytesPerSecond": 0,
+    }
+
+
+def test_the_last_line_says_how_it_is_mounted() -> None:
+    sentence = progress.mounted("s3://b/p", "/data", report(mode=MountMode.NATIVE, **WARM))
+    assert sentence == "s3://b/p is mounted at /data (native): 4 files, 4.0 MiB, all on this disk"
+
+
+def test_lines_tell_a_new_stage_at_once_and_the_same_one_rarely() -> None:
+    out = io.StringIO()
+    lines = Lines(as_json=False, out=out)
+    for shown in (report(Stage.LISTING), report(Stage.LISTING), report(), report(warmFiles=2)):
+        lines.show(shown)
+    assert [line.partition(":")[2].split(":")[0].strip() for line in out.getvalue().splitlines()] == [
+        "listing the source",
+        "fetching",
+    ]
+
+
+def test_scripts_get_one_object_a_line() -> None:
+    out = io.StringIO()
+    Lines(as_json=True, out=out).say("a sentence", report(**WARM))
+    assert json.loads(out.getvalue())["warm"] is True
+
+
+def test_a_mount_that_need_not_be_warm_is_done_when_it_is_there() -> None:
+    assert is_done(report(), warm=False, swap_over=False)
+
+
+@pytest.mark.parametrize("stage", [Stage.STARTING, Stage.LISTING, Stage.MOUNTING])
+def test_nothing_is_done_before_the_mount(stage: Stage) -> None:
+    assert not is_done(report(stage), warm=False, swap_over=False)
+
+
+def test_a_warm_mount_is_done_when_it_is_native() -> None:
+    assert is_done(report(mode=MountMode.NATIVE, **WARM), warm=True, swap_over=False)
+
+
+def test_bytes_that_are_missing_are_waited_for() -> None:
+    assert not is_done(report(), warm=True, swap_over=False)
+
+
+def test_a_mount_that_cannot_be_swapped_is_done_in_the_end() -> None:
+    assert is_done(report(**WARM), warm=True, swap_over=True)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"phase": "Full"}, {"error": {"reason": "QuotaExceeded", "message": "keeps 2", "temporary": False}}]
+)
+def test_a_full_quota_is_as_warm_as_it_gets(fields: dict[str, Any]) -> None:
+    full = report(**fields)
+    assert is_done(full, warm=True, swap_over=False)
+    assert not full.stuck
+
+
+def test_an_error_that_stays_is_no_reason_to_wait() -> None:
+    assert report(error=FAILURE).stuck == "no rights to a.bin"
+
+
+def test_an_error_that_may_pass_is_waited_out() -> None:
+    assert report(error=FAILURE | {"temporary": True}).stuck == ""

@@ -1,0 +1,63 @@
+"""Which version `stoker mount` asks for: the source's, the last list's, or one by its digest."""
+
+from pathlib import Path
+
+import pytest
+
+from stoker_api.nodecache import ListingResult
+from stoker_sidecar.errors import MountRefused
+from stoker_sidecar.fetcher.listing import replace_text
+from stoker_sidecar.local.command import wish_of
+from stoker_sidecar.local.mount_spec import Wish
+from stoker_sidecar.local.options import MountOptions, parse
+from stoker_sidecar.local.paths import Home
+
+OLD, LISTED = "a1" * 32, "a2" * 32
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    """Two versions were fetched once; the second was listed last."""
+    made = Home(tmp_path)
+    for digest in (OLD, LISTED):
+        manifest = made.dataset.version(digest).manifest
+        manifest.parent.mkdir(parents=True)
+        manifest.touch()
+    replace_text(made.dataset.listing, ListingResult(id="1", version=LISTED).model_dump_json(by_alias=True))
+    return made
+
+
+def wish(home: Home, *words: str) -> Wish:
+    options = parse(["mount", "s3://bucket", "/data", *words], {}, 0)
+    assert isinstance(options, MountOptions)
+    return wish_of(options, home, Path("/data"))
+
+
+def test_the_source_is_listed_anew_each_time(home: Home) -> None:
+    asked = [wish(home).listing_id for _ in range(2)]
+    assert all(asked)
+    assert asked[0] != asked[1]
+
+
+def test_without_refresh_the_last_list_is_mounted(home: Home) -> None:
+    assert (wish(home, "--no-refresh").version, wish(home, "--no-refresh").listing_id) == (LISTED, "")
+
+
+def test_without_refresh_and_without_a_list_the_source_is_listed(tmp_path: Path) -> None:
+    assert wish(Home(tmp_path), "--no-refresh").listing_id
+
+
+def test_a_version_is_found_by_the_beginning_of_its_digest(home: Home) -> None:
+    assert wish(home, "--version", "a1").version == OLD
+
+
+@pytest.mark.parametrize(("beginning", "count"), [("a", 2), ("b", 0)])
+def test_a_beginning_must_fit_one_version(home: Home, beginning: str, count: int) -> None:
+    with pytest.raises(MountRefused, match=f"fits {count} of the versions"):
+        wish(home, "--version", beginning)
+
+
+def test_what_the_command_asks_for_reaches_the_fetcher(home: Home) -> None:
+    asked = wish(home, "--warm", "--quota", "1Ki", "--bandwidth-limit", "2Ki")
+    (dataset,) = Wish.model_validate_json(asked.model_dump_json(by_alias=True)).plan(OLD).spec.datasets
+    assert (dataset.version, dataset.eager, dataset.quota_bytes, dataset.bytes_per_second) == (OLD, True, 1024, 2048)

@@ -1,0 +1,193 @@
+"""How an S3 request is addressed and signed, held against botocore, and how its answer is judged."""
+
+import string
+from datetime import UTC, datetime
+from urllib.parse import urlsplit
+
+import pytest
+from botocore import UNSIGNED
+from botocore.auth import S3SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.config import Config
+from botocore.credentials import Credentials
+from botocore.session import Session
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker_api.dataset import AddressingStyle, Source
+from stoker_api.names import Reason
+from stoker_sidecar.errors import CorruptBody, SidecarError, SourceChanged, Throttled
+from stoker_sidecar.store.core.backoff import Backoff
+from stoker_sidecar.store.core.s3_address import bucket_address, is_directory_bucket
+from stoker_sidecar.store.core.s3_answers import Answered, Asked, check_answer, etag_may_be_md5
+from stoker_sidecar.store.core.sigv4 import AccessKeys, signed
+from stoker_sidecar.store.refusals import Refusal, read_refusal, refused
+
+PRINTABLE = st.text(string.ascii_letters + string.digits + "/+=", min_size=1, max_size=40)
+ASKED = Asked("s3://b/k", 100, 50, "e1")
+
+
+@given(
+    method=st.sampled_from(["GET", "HEAD"]),
+    key=st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=50),
+    secret=PRINTABLE,
+    token=st.one_of(st.just(""), PRINTABLE),
+    version=st.one_of(st.just(""), PRINTABLE),
+)
+def test_a_signature_is_the_one_that_botocore_makes(
+    method: str, key: str, secret: str, token: str, version: str
+) -> None:
+    address = bucket_address(Source(uri="s3://bucket", endpoint="http://server:9000"), "bucket")
+    query = f"versionId={version.translate({43: '%2B', 47: '%2F', 61: '%3D'})}" if version else ""
+    headers = {"range": "bytes=0-9", "if-match": '"abc"', "x-amz-checksum-mode": "ENABLED"}
+    request = AWSRequest(
+        method, f"http://server:9000{address.path(key)}" + (f"?{query}" if query else ""), headers=headers
+    )
+    S3SigV4Auth(Credentials("id", secret, token or None), "s3", "eu-west-1").add_auth(request)
+    stamp = datetime.strptime(request.headers["X-Amz-Date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+    keys = AccessKeys("id", secret, token)
+    ours = signed(method, address.host, address.path(key), query, headers, keys, "eu-west-1", stamp.timestamp())
+    assert ours["authorization"] == request.headers["Authorization"]
+
+
+def _botocores(source: Source, bucket: str) -> str:
+    style = {AddressingStyle.AUTO: "path" if source.endpoint else "virtual"}.get(
+        source.addressing_style, source.addressing_style.value.lower()
+    )
+    client = Session().create_client(
+        "s3",
+        region_name=source.region,
+        endpoint_url=source.endpoint,
+        config=Config(signature_version=UNSIGNED, s3={"addressing_style": style}),
+    )
+    url = urlsplit(client.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "k"}))
+    return f"{url.scheme}://{url.netloc}{url.path}"
+
+
+# One region of each of Amazon's partitions, and each style at an endpoint of one's own.
+@pytest.mark.parametrize(
+    ("source", "bucket"),
+    [
+        *(
+            (Source(uri="s3://x", region=region), "bucket")
+            for region in (
+                "eu-west-1",
+                "us-gov-west-1",
+                "cn-north-1",
+                "us-iso-east-1",
+                "us-isob-east-1",
+                "eu-isoe-west-1",
+            )
+        ),
+        (Source(uri="s3://x", region="us-isof-south-1"), "bucket"),
+        (Source(uri="s3://x", region="eusc-de-east-1"), "bucket"),
+        (Source(uri="s3://x", region="eu-west-1"), "dotted.bucket"),
+        (Source(uri="s3://x", endpoint="http://server:9000"), "bucket"),
+        (Source(uri="s3://x", endpoint="https://server:443/"), "bucket"),
+        (Source(uri="s3://x", endpoint="http://server:80"), "dotted.bucket"),
+        (Source(uri="s3://x", endpoint="https://server", addressing_style=AddressingStyle.VIRTUAL), "bucket"),
+        (Source(uri="s3://x", endpoint="https://server", addressing_style=AddressingStyle.VIRTUAL), "dotted.bucket"),
+        (Source(uri="s3://x", region="eu-west-1", addressing_style=AddressingStyle.PATH), "bucket"),
+    ],
+)
+def test_an_address_is_the_one_that_botocore_uses(source: Source, bucket: str) -> None:
+    address = bucket_address(source, bucket)
+    theirs = _botocores(source, bucket).replace(":443/", "/").replace(":80/", "/")
+    assert f"{address.scheme}://{address.host}{address.path('k')}" == theirs
+
+
+def test_a_bucket_of_s3_express_is_known_by_its_name() -> None:
+    assert [is_directory_bucket(name) for name in ("data--usw2-az1--x-s3", "data")] == [True, False]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answered(206, "bytes 100-149/1000", 50, '"e1"'),
+        Answered(206, "bytes 100-149/*", None, 'W/"e1"'),
+        Answered(206, "bytes 100-149/1000", 50, ""),  # a server that tells no ETag
+    ],
+)
+def test_what_was_asked_for_is_taken(answer: Answered) -> None:
+    check_answer(ASKED, answer)
+
+
+def test_a_whole_object_may_come_without_a_range() -> None:
+    check_answer(Asked("s3://b/k", 0, 50, "e1"), Answered(200, "", 50, '"e1"'))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answered(200, "", 1000, '"e1"'),  # Range ignored
+        Answered(206, "bytes 0-49/1000", 50, '"e1"'),
+        Answered(206, "", 50, '"e1"'),
+        Answered(206, "bytes 100-139/140", 40, '"e1"'),
+        Answered(206, "bytes 100-149/1000", 40, '"e1"'),
+    ],
+)
+def test_other_bytes_than_those_asked_for_are_refused(answer: Answered) -> None:
+    with pytest.raises(CorruptBody, match="s3://b/k"):
+        check_answer(ASKED, answer)
+
+
+def test_a_server_that_ignores_if_match_does_not_pass_another_object_off() -> None:
+    with pytest.raises(SourceChanged, match="ETag e2 where e1 was listed"):
+        check_answer(ASKED, Answered(206, "bytes 100-149/1000", 50, '"e2"'))
+
+
+@pytest.mark.parametrize(
+    ("encryption", "algorithm", "may_be"),
+    [("", "", True), ("AES256", "", True), ("aws:kms", "", False), ("aws:kms:dsse", "", False), ("", "AES256", False)],
+)
+def test_an_encrypted_objects_etag_is_no_md5(encryption: str, algorithm: str, may_be: bool) -> None:
+    assert etag_may_be_md5(encryption, algorithm) is may_be
+
+
+@pytest.mark.parametrize(
+    ("refusal", "reason", "temporary", "says"),
+    [
+        (Refusal(403, "RequestTimeTooSkewed"), Reason.INVALID_CREDENTIALS, True, "clock"),
+        (Refusal(400, "ExpiredToken"), Reason.INVALID_CREDENTIALS, True, "expired"),
+        (Refusal(403, "SignatureDoesNotMatch"), Reason.INVALID_CREDENTIALS, False, "AWS_SECRET_ACCESS_KEY"),
+        (Refusal(403, "AccessDenied"), Reason.ACCESS_DENIED, False, "s3:GetObject"),
+        (Refusal(403, "InvalidObjectState"), Reason.INVALID_SPEC, False, "archived"),
+        (Refusal(404, "NoSuchBucket"), Reason.BUCKET_NOT_FOUND, False, "no bucket 'b'"),
+        (Refusal(404, "NoSuchKey"), Reason.OBJECT_GONE, False, "deleted"),
+        (Refusal(412, "PreconditionFailed"), Reason.SOURCE_CHANGED, False, "refresh"),
+        (Refusal(301, "PermanentRedirect", region="eu-west-1"), Reason.INVALID_SPEC, False, "region eu-west-1"),
+        (Refusal(302), Reason.INVALID_SPEC, False, "elsewhere"),
+        (Refusal(429), Reason.THROTTLED, True, "fewer requests"),
+        (Refusal(503, "SlowDown"), Reason.THROTTLED, True, "fewer requests"),
+        (Refusal(503), Reason.SERVER_ERROR, True, "503"),
+        (Refusal(400, "RequestTimeout"), Reason.SERVER_ERROR, True, "RequestTimeout"),
+        (Refusal(400, "InvalidRequest", "no"), Reason.SERVER_ERROR, False, "no"),
+    ],
+)
+def test_a_refusal_says_what_is_wrong_and_whether_waiting_helps(
+    refusal: Refusal, reason: Reason, temporary: bool, says: str
+) -> None:
+    error = refused(refusal, "b", "k")
+    assert (error.reason, error.temporary) == (reason, temporary)
+    assert says in error.message
+
+
+def test_a_refusal_is_read_from_s3s_xml_and_its_headers() -> None:
+    body = "<?xml?><Error><Code>SlowDown</Code><Message>less &amp; less</Message></Error>"
+    assert read_refusal(503, body, "eu-west-1", "7") == Refusal(503, "SlowDown", "less & less", "eu-west-1", 7.0)
+
+
+@pytest.mark.parametrize("retry_after", ["", "-1", "Wed, 21 Oct 2015 07:28:00 GMT", "soon"])
+def test_a_page_of_a_proxy_is_a_refusal_too(retry_after: str) -> None:
+    assert read_refusal(502, "<html>Bad Gateway</html>", "", retry_after) == Refusal(502)
+
+
+@pytest.mark.parametrize(("asked", "delay"), [(0.0, 0.1), (3.0, 3.1), (60.0, 5.1)])
+def test_a_server_that_asks_for_a_pause_gets_it_up_to_the_cap(asked: float, delay: float) -> None:
+    assert Backoff(base=0.2, cap=5.0).delay(0, 0.5, asked) == pytest.approx(delay)
+
+
+def test_an_error_carries_the_pause_that_the_server_asked_for() -> None:
+    error: SidecarError = refused(Refusal(503, "SlowDown", retry_after=7.0), "b")
+    assert isinstance(error, Throttled)
+    assert error.retry_after == 7.0

@@ -1,0 +1,189 @@
+"""Manifests: the tree that a listing makes, its numbers, its digest."""
+
+import sqlite3
+from pathlib import Path, PurePosixPath
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from stoker_sidecar.errors import EmptySource, ManifestInvalid, NoMatch
+from stoker_sidecar.version.builder import ManifestBuilder
+from stoker_sidecar.version.manifest import ROOT_INO, Manifest, ManifestInfo, Skipped
+from stoker_sidecar.version.objects import ListedObject
+from stoker_sidecar.version.patterns import selector
+from stoker_sidecar.version.verify import verify
+
+_SEGMENT = st.text("ab-.0/", min_size=1, max_size=3).filter(lambda s: "/" not in s and s not in (".", ".."))
+_PATHS = st.lists(st.lists(_SEGMENT, min_size=1, max_size=3).map("/".join), min_size=1, max_size=25, unique=True)
+_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+
+
+def _object(path: str, size: int = 3, mtime_ns: int = 5, etag: str = "e") -> ListedObject:
+    return ListedObject(path.encode(), size, mtime_ns, etag)
+
+
+def _build(folder: Path, *objects: ListedObject, include: tuple[str, ...] = ()) -> ManifestInfo:
+    with ManifestBuilder(folder / "m.sqlite", selector(include, ())) as builder:
+        builder.add(objects)
+        return builder.finish("s3://bucket/p")
+
+
+def _open(folder: Path) -> Manifest:
+    return Manifest.open(folder / "m.sqlite")
+
+
+def _tree(manifest: Manifest, ino: int = ROOT_INO) -> dict[str, bool]:
+    """path -> whether it is a folder, found through children()."""
+    found: dict[str, bool] = {}
+    for entry in manifest.children(ino):
+        found[manifest.path(entry.ino)] = entry.is_dir
+        found |= _tree(manifest, entry.ino) if entry.is_dir else {}
+    return found
+
+
+def _expected(paths: list[str]) -> dict[str, bool]:
+    folders = {str(parent) for path in paths for parent in PurePosixPath(path).parents if str(parent) != "."}
+    return {path: False for path in paths if path not in folders} | dict.fromkeys(folders, True)
+
+
+@_FOLDER
+@given(paths=_PATHS)
+def test_the_tree_is_that_of_the_keys_and_a_folder_hides_a_file_of_its_name(tmp_path: Path, paths: list[str]) -> None:
+    expected = _expected(paths)
+    info = _build(tmp_path, *map(_object, paths))
+    assert _tree(_open(tmp_path)) == expected
+    assert info.files == sum(not is_dir for is_dir in expected.values())
+    assert info.directories == 1 + sum(expected.values())
+    assert sum(item.count for item in info.skipped) == len(paths) - info.files
+
+
+@_FOLDER
+@given(paths=_PATHS, data=st.data())
+def test_the_order_of_the_listing_changes_nothing(tmp_path: Path, paths: list[str], data: st.DataObject) -> None:
+    first = _build(tmp_path, *map(_object, paths))
+    numbers = [(entry.ino, entry.name) for entry in _open(tmp_path).entries()]
+    second = _build(tmp_path, *map(_object, data.draw(st.permutations(paths))))
+    assert first.digest == second.digest
+    assert numbers == [(entry.ino, entry.name) for entry in _open(tmp_path).entries()]
+
+
+@_FOLDER
+@given(paths=_PATHS)
+def test_numbers_are_dense_and_parents_come_first(tmp_path: Path, paths: list[str]) -> None:
+    _build(tmp_path, *map(_object, paths))
+    manifest = _open(tmp_path)
+    entries = list(manifest.entries())
+    assert [entry.ino for entry in entries] == list(range(1, manifest.last_ino + 1))
+    assert all(entry.parent < entry.ino for entry in entries[1:])
+
+
+@_FOLDER
+@given(paths=_PATHS)
+def test_what_is_found_by_name_number_and_path_is_the_same(tmp_path: Path, paths: list[str]) -> None:
+    _build(tmp_path, *map(_object, paths))
+    manifest = _open(tmp_path)
+    for entry in manifest.files():
+        path = manifest.path(entry.ino)
+        assert manifest.find(path) == manifest.entry(entry.ino) == manifest.lookup(entry.parent, entry.name) == entry
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        _object("a", size=4),
+        _object("a", mtime_ns=6),
+        _object("a", etag="f"),
+        _object("b"),
+        ListedObject(b"a", 3, 5, "e", "v2"),
+    ],
+)
+def test_any_difference_makes_another_version(tmp_path: Path, other: ListedObject) -> None:
+    assert _build(tmp_path, _object("a")).digest != _build(tmp_path, other).digest
+
+
+def test_an_empty_folder_makes_another_version(tmp_path: Path) -> None:
+    plain = _build(tmp_path, _object("a"))
+    assert _build(tmp_path, _object("a"), _object("d/", size=0)).digest != plain.digest
+
+
+def test_a_digest_stays_the_same_over_releases(tmp_path: Path) -> None:
+    # Nodes of two releases must agree while an upgrade rolls out; changing this line means changing the format number.
+    digest = _build(tmp_path, _object("a/b"), _object("c", 0)).digest
+    assert digest == "91bdf471a21f2c258053016d8b5ec8bf974cea41dd993e484534e58635302b8c"
+
+
+def test_children_go_on_behind_an_inode(tmp_path: Path) -> None:
+    _build(tmp_path, *(_object(f"f{index:04}") for index in range(600)))
+    manifest = _open(tmp_path)
+    whole = list(manifest.children(ROOT_INO))
+    assert len(whole) == 600
+    assert list(manifest.children(ROOT_INO, after=whole[299].ino)) == whole[300:]
+
+
+def test_a_folder_is_dated_like_its_newest_file(tmp_path: Path) -> None:
+    _build(tmp_path, _object("d/old", mtime_ns=1), _object("d/e/new", mtime_ns=9))
+    manifest = _open(tmp_path)
+    assert [entry.mtime_ns for path in ("d", "d/e", "") if (entry := manifest.find(path))] == [9, 9, 9]
+
+
+def test_keys_that_cannot_be_files_are_counted_with_an_example(tmp_path: Path) -> None:
+    info = _build(tmp_path, _object("ok"), _object("a//b"), _object("a//c"), ListedObject(b"\xff", 1, 1, "e"))
+    assert info.skipped == (Skipped("EmptySegment", 2, "a//b"), Skipped("NotUTF8", 1, "\\xff"))
+    assert _open(tmp_path).info == info
+
+
+def test_the_marker_of_the_source_itself_is_nothing(tmp_path: Path) -> None:
+    with pytest.raises(EmptySource, match="holds no object"):
+        _build(tmp_path, _object("", size=0))
+
+
+def test_a_source_of_folders_only_is_empty(tmp_path: Path) -> None:
+    with pytest.raises(EmptySource, match="none of the 1 objects"):
+        _build(tmp_path, _object("d/", size=0))
+
+
+def test_patterns_that_leave_nothing_say_how_much_there_was(tmp_path: Path) -> None:
+    with pytest.raises(NoMatch, match="none of the 2 objects under s3://bucket/p"):
+        _build(tmp_path, _object("a"), _object("b"), include=("train/**",))
+
+
+def test_what_patterns_leave_out_is_not_counted_as_skipped(tmp_path: Path) -> None:
+    assert _build(tmp_path, _object("train/a"), _object("x//y"), include=("train/**",)).skipped == ()
+
+
+def test_a_manifest_is_the_version_that_it_is_named_by(tmp_path: Path) -> None:
+    info = _build(tmp_path, _object("a/b"), _object("c"))
+    assert verify(tmp_path / "m.sqlite", info.digest) == info
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE entry SET etag = 'x' WHERE ino = 3",
+        "UPDATE entry SET name = CAST('..' AS BLOB) WHERE ino = 3",
+        "UPDATE entry SET name = CAST('x/y' AS BLOB) WHERE ino = 3",
+        "UPDATE entry SET parent = 3 WHERE ino = 2",
+        "DELETE FROM entry WHERE ino = 4",
+        "DELETE FROM info WHERE key = 'files'",
+        "PRAGMA user_version = 99",
+    ],
+)
+def test_a_manifest_that_was_changed_is_refused(tmp_path: Path, change: str) -> None:
+    info = _build(tmp_path, _object("a/b"), _object("c"), _object("d"))
+    with sqlite3.connect(tmp_path / "m.sqlite") as connection:
+        connection.execute(change)
+    connection.close()
+    with pytest.raises(ManifestInvalid):
+        verify(tmp_path / "m.sqlite", info.digest)
+
+
+def test_a_file_that_is_no_manifest_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "m.sqlite").write_bytes(b"not a database, but long enough to look like something" * 10)
+    with pytest.raises(ManifestInvalid):
+        _open(tmp_path)
+
+
+def test_a_build_leaves_nothing_but_the_manifest(tmp_path: Path) -> None:
+    _build(tmp_path, _object("a"))
+    assert [path.name for path in tmp_path.iterdir()] == ["m.sqlite"]

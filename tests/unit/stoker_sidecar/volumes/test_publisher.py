@@ -1,0 +1,225 @@
+"""Publishing and unpublishing volumes on a node in memory."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from stoker_api.dataset import MountMode
+from stoker_api.nodecache import MountPhase
+from stoker_sidecar.errors import VolumeCode
+from stoker_sidecar.volumes.pending import FORGET_SECONDS
+from tests.fakes.csi import DIGEST, UID, node_dataset
+from tests.support.publisher_node import FUSE, TREE, Node, refused
+from tests.support.waiting import eventually
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+async def test_a_complete_version_is_bound_natively_with_no_server(node: Node) -> None:
+    node.planned(complete=True)
+    await node.publisher.publish(node.request())
+    assert (node.stack(), node.keeper.served) == ([TREE], {})
+
+
+async def test_an_incomplete_version_is_served_by_fuse(node: Node) -> None:
+    node.planned(complete=False)
+    await node.publisher.publish(node.request())
+    assert (node.stack(), node.keeper.served) == ([FUSE], {(UID, DIGEST): FUSE})
+
+
+async def test_publishing_twice_mounts_once(node: Node) -> None:
+    node.planned(complete=True)
+    for _ in range(2):
+        await node.publisher.publish(node.request())
+    assert node.stack() == [TREE]
+
+
+async def test_two_calls_at_once_for_one_target_mount_once(node: Node) -> None:
+    node.planned(complete=True)
+    await asyncio.gather(*(node.publisher.publish(node.request()) for _ in range(5)))
+    assert node.stack() == [TREE]
+
+
+async def test_another_dataset_at_a_target_in_use_is_refused(node: Node) -> None:
+    node.planned(complete=True)
+    await node.publisher.publish(node.request())
+    error = await refused(lambda: node.publisher.publish(node.request(dataset="other")))
+    assert error.code is VolumeCode.ALREADY_EXISTS
+
+
+async def test_a_mounted_volume_keeps_its_version_when_the_plan_moves_on(node: Node) -> None:
+    node.planned(complete=True)
+    await node.publisher.publish(node.request())
+    node.plan.add(node_dataset(version="d2" * 32))
+    await node.publisher.publish(node.request())
+    assert (node.stack(), node.publisher.held(UID)) == ([TREE], (DIGEST,))
+
+
+async def test_a_dataset_that_is_not_in_the_plan_is_asked_for_and_mounted_when_given(node: Node) -> None:
+    node.versions.add(complete=True)
+    seen: list[MountPhase] = []
+
+    def operator_answers() -> None:
+        seen.extend(row.phase for row in node.publisher.rows())
+        node.plan.add(node_dataset())
+
+    node.plan.script = [operator_answers]
+    await node.publisher.publish(node.request())
+    assert (seen, node.stack()) == ([MountPhase.PENDING], [TREE])
+
+
+async def test_a_wait_in_vain_ends_with_a_sentence_and_the_wish_stays(node: Node) -> None:
+    started = node.clock()
+    error = await refused(lambda: node.publisher.publish(node.request()))
+    assert error.code is VolumeCode.UNAVAILABLE
+    assert "was not given it yet" in error.message
+    assert node.clock() - started == 50
+    assert [row.phase for row in node.publisher.rows()] == [MountPhase.PENDING]
+
+
+async def test_a_wish_is_forgotten_when_the_kubelet_does_not_come_back(node: Node) -> None:
+    await refused(lambda: node.publisher.publish(node.request()))
+    node.clock.now += FORGET_SECONDS
+    assert node.publisher.rows() == ()
+
+
+async def test_a_refusal_leaves_no_wish_behind(node: Node) -> None:
+    node.planned(complete=True)
+    error = await refused(lambda: node.publisher.publish(node.request(pod_namespace="stranger")))
+    assert (error.code, node.publisher.rows()) == (VolumeCode.PERMISSION_DENIED, ())
+
+
+async def test_an_unpublish_during_the_wait_wins(node: Node) -> None:
+    node.versions.add(complete=True)
+    request = node.request()
+    unpublished: list[asyncio.Task[None]] = []
+
+    def kubelet_gives_up() -> None:
+        unpublished.append(asyncio.ensure_future(node.publisher.unpublish(request.target)))
+
+    def operator_answers_late() -> None:
+        node.plan.add(node_dataset())
+
+    node.plan.script = [kubelet_gives_up, lambda: None, operator_answers_late]
+    waiting = asyncio.ensure_future(node.publisher.publish(request))
+    error = await refused(lambda: waiting)
+    await unpublished[0]
+    assert (error.code, node.stack(), node.publisher.rows()) == (VolumeCode.ABORTED, [], ())
+
+
+async def test_a_failed_mount_leaves_nothing_behind(node: Node) -> None:
+    node.planned(complete=False)
+    node.mounts.refuses = True
+    error = await refused(lambda: node.publisher.publish(node.request()))
+    assert error.code is VolumeCode.INTERNAL
+    assert "Operation not permitted" in error.message
+    assert (node.keeper.served, node.publisher.rows(), node.request().target.exists()) == ({}, (), False)
+
+
+async def test_a_keeper_that_refuses_is_told_to_the_kubelet(node: Node) -> None:
+    node.planned(complete=False)
+    node.keeper.refuses = True
+    error = await refused(lambda: node.publisher.publish(node.request()))
+    assert "no /dev/fuse" in error.message
+
+
+async def test_a_row_tells_the_mode(node: Node) -> None:
+    node.planned(complete=False)
+    await node.publisher.publish(node.request())
+    (row,) = node.publisher.rows()
+    assert (row.phase, row.mode, row.version) == (MountPhase.MOUNTED, MountMode.FUSE, DIGEST)
+
+
+async def test_unpublish_takes_off_every_layer_and_the_folder(node: Node) -> None:
+    node.planned(complete=False)
+    await node.publisher.publish(node.request())
+    node.versions.add(complete=True)
+    await node.publisher.settle(UID, DIGEST)
+    await node.publisher.unpublish(node.request().target)
+    assert (node.stack(), node.request().target.exists(), node.publisher.rows()) == ([], False, ())
+
+
+async def test_unpublishing_what_was_never_published_succeeds(node: Node) -> None:
+    await node.publisher.unpublish(node.request().target)
+    assert node.publisher.rows() == ()
+
+
+async def test_unpublish_does_not_delete_a_folder_that_somebody_filled(node: Node) -> None:
+    target = node.request().target
+    target.mkdir(parents=True)
+    (target / "precious").touch()
+    error = await refused(lambda: node.publisher.unpublish(target))
+    assert error.code is VolumeCode.INTERNAL
+    assert (target / "precious").exists()
+
+
+async def test_the_server_lives_until_its_last_volume_is_gone(node: Node) -> None:
+    node.planned(complete=False)
+    for pod in ("a", "b"):
+        await node.publisher.publish(node.request(pod))
+    await node.publisher.unpublish(node.request("a").target)
+    after_first = dict(node.keeper.served)
+    await node.publisher.unpublish(node.request("b").target)
+    assert (after_first, node.keeper.served) == ({(UID, DIGEST): FUSE}, {})
+
+
+async def test_a_kubelet_that_hangs_up_does_not_stop_a_mount_half_way(node: Node) -> None:
+    node.planned(complete=False)
+    serving, go_on = asyncio.Event(), asyncio.Event()
+    serve = node.keeper.serve
+
+    async def slow(uid: str, digest: str, manifest: Path, version_dir: Path, mountpoint: Path) -> None:
+        serving.set()
+        await go_on.wait()
+        await serve(uid, digest, manifest, version_dir, mountpoint)
+
+    node.keeper.serve = slow  # type: ignore[method-assign]  # a keeper that takes its time
+    call = asyncio.ensure_future(node.publisher.publish(node.request()))
+    await serving.wait()
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    go_on.set()
+    await eventually(lambda: node.stack() == [FUSE])
+
+
+async def test_a_slow_volume_does_not_hold_up_another(node: Node) -> None:
+    node.planned(complete=True)
+    node.plan.add(node_dataset(name="slow", uid="u2", version=""))
+    waiting, never = asyncio.Event(), asyncio.Event()
+
+    async def wait(deadline: float) -> None:
+        waiting.set()
+        await never.wait()
+
+    node.plan.wait_change = wait  # type: ignore[method-assign]  # a plan that never changes
+    slow = asyncio.ensure_future(node.publisher.publish(node.request("a", dataset="slow")))
+    await waiting.wait()
+    await node.publisher.publish(node.request("b"))
+    slow.cancel()
+    assert node.stack("b") == [TREE]
+
+
+async def test_stats_of_an_unknown_volume_are_not_found(node: Node) -> None:
+    error = await refused(lambda: node.publisher.report("v", Path("some/path")))
+    assert error.code is VolumeCode.NOT_FOUND
+
+
+async def test_stats_tell_the_size_of_the_version(node: Node) -> None:
+    node.planned(complete=True)
+    request = node.request()
+    await node.publisher.publish(request)
+    report = await node.publisher.report(request.volume_id, request.target)
+    assert (report.files, report.bytes, report.trouble) == (3, 300, "")
+
+
+async def test_every_change_of_the_rows_is_announced(node: Node) -> None:
+    node.planned(complete=True)
+    await node.publisher.publish(node.request())
+    after_publish = node.changes
+    await node.publisher.unpublish(node.request().target)
+    assert 0 < after_publish < node.changes

@@ -1,0 +1,57 @@
+"""The agent finds a version in whichever cache folder it is, rather where it can be read whole."""
+
+from pathlib import Path
+
+import pytest
+
+from stoker_sidecar.volumes.versions_on_disk import CacheFolders
+from tests.support.versions import VersionFolder
+
+FILES = {"a": b"alpha"}
+
+
+@pytest.fixture
+def roots(tmp_path: Path) -> list[Path]:
+    return [tmp_path / "one", tmp_path / "two"]
+
+
+def _put(root: Path, *, complete: bool = False) -> str:
+    made = VersionFolder(root / "making", FILES)
+    target = root / "datasets" / "u1" / "versions" / made.info.digest
+    target.parent.mkdir(parents=True)
+    made.folder.rename(target)
+    if complete:
+        (target / "complete").touch()
+    return made.info.digest
+
+
+def test_a_version_is_found_in_any_folder(roots: list[Path]) -> None:
+    digest = _put(roots[1])
+    found = CacheFolders(roots).find("u1", digest)
+    assert found is not None
+    assert found.folder.is_relative_to(roots[1])
+
+
+def test_a_version_that_is_nowhere_is_not_found(roots: list[Path]) -> None:
+    assert CacheFolders(roots).find("u1", "0" * 64) is None
+
+
+def test_the_complete_one_of_two_is_taken(roots: list[Path]) -> None:
+    digest = _put(roots[0])
+    _put(roots[1], complete=True)
+    found = CacheFolders(roots).find("u1", digest)
+    assert found is not None
+    assert found.complete
+
+
+def test_a_version_that_started_anew_beside_a_failed_folder_is_not_complete_any_more(roots: list[Path]) -> None:
+    digest = _put(roots[0], complete=True)
+    _put(roots[1])
+    found = CacheFolders(roots, in_service=lambda root: root != roots[0]).find("u1", digest)
+    assert found is not None
+    assert not found.complete
+
+
+def test_what_lies_in_a_failed_folder_alone_is_still_found(roots: list[Path]) -> None:
+    digest = _put(roots[0], complete=True)
+    assert CacheFolders(roots, in_service=lambda root: False).find("u1", digest) is not None
