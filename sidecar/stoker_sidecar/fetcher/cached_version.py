@@ -11,7 +11,7 @@ from typing import Self
 
 from stoker_sidecar.errors import CacheError
 from stoker_sidecar.fetcher.download.parts import PartFile, kept_parts, temporary_name
-from stoker_sidecar.fetcher.space.disk import disk_errors, sync_file_system
+from stoker_sidecar.linux.files import disk_errors, sync_file_system
 from stoker_sidecar.version.etag_trust import EtagTrust
 from stoker_sidecar.version.layout import VersionPaths
 from stoker_sidecar.version.manifest import Entry, Manifest

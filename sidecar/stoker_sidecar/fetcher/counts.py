@@ -12,7 +12,7 @@ class Counts:
         self._counts: Counter[tuple[str, str]] = Counter()
 
     def add(self, name: str, amount: int = 1, label: str = "") -> None:
-        """``name``: one of core.protocol.COUNTS; ``label``: of a closed set of words."""
+        """``name``: one of wire.fetcher_protocol.COUNTS; ``label``: of a closed set of words."""
         self._counts[name, label] += amount
 
     def rows(self, uid: str) -> tuple[Count, ...]:

@@ -1,7 +1,6 @@
 """Lists a source into a manifest."""
 
 import json
-import os
 import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -10,7 +9,7 @@ from pathlib import Path
 from stoker_api.dataset import SkippedKeys, Source
 from stoker_api.nodecache import ListingResult
 from stoker_sidecar.errors import InvalidSource
-from stoker_sidecar.fetcher.space.disk import disk_errors
+from stoker_sidecar.linux.files import disk_errors, replace_text, sync_file
 from stoker_sidecar.store.base import ObjectStore
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.builder import ManifestBuilder
@@ -44,14 +43,6 @@ async def list_source(
     return result
 
 
-def read_listing(paths: DatasetPaths) -> ListingResult | None:
-    """The last listing that this node made; None when there is none or it cannot be read."""
-    try:
-        return ListingResult.model_validate_json(paths.listing.read_text())
-    except (OSError, ValueError):
-        return None
-
-
 def install_manifest(temporary: Path, version: VersionPaths) -> None:
     """Move a finished manifest into its version's folder; one that is there already is the same. Blocks. Raises OSError."""
     version.folder.mkdir(parents=True, exist_ok=True)
@@ -60,15 +51,8 @@ def install_manifest(temporary: Path, version: VersionPaths) -> None:
         return
     arrived = version.manifest.with_suffix(".new")
     shutil.move(temporary, arrived)  # perhaps from another disk
-    _sync(arrived)
+    sync_file(arrived)
     arrived.rename(version.manifest)
-
-
-def replace_text(path: Path, text: str) -> None:
-    """Write a small file whole or not at all."""
-    temporary = path.with_name(path.name + ".new")
-    temporary.write_text(text)
-    temporary.rename(path)
 
 
 async def _build(
@@ -94,11 +78,3 @@ def _result(listing_id: str, info: ManifestInfo) -> ListingResult:
     return ListingResult(
         id=listing_id, version=info.digest, files=info.files, bytes=info.bytes, skipped=skipped, finished_at=finished
     )
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -8,7 +8,7 @@ import aiohttp
 
 from stoker_sidecar.errors import ManifestInvalid, ManifestUnavailable
 from stoker_sidecar.fetcher.listing import Destination, install_manifest
-from stoker_sidecar.fetcher.space.disk import disk_errors
+from stoker_sidecar.linux.files import disk_errors
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.layout import DatasetPaths
 from stoker_sidecar.version.verify import verify

@@ -16,8 +16,8 @@ from stoker_sidecar.fetcher.core.token_bucket import TokenBucket
 from stoker_sidecar.fetcher.dataset import DatasetCache
 from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.notices import Notices
-from stoker_sidecar.fetcher.space.disk import disk_errors
 from stoker_sidecar.linux.direct_io import DirectReader
+from stoker_sidecar.linux.files import disk_errors
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.etag_trust import looks_like_md5
 from stoker_sidecar.version.manifest import Entry, Manifest

@@ -12,8 +12,8 @@ from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.download.surroundings import Surroundings
 from stoker_sidecar.fetcher.listing import install_manifest
 from stoker_sidecar.fetcher.manifest_client import fetch_manifest
-from stoker_sidecar.fetcher.space.disk import disk_errors
 from stoker_sidecar.fetcher.space.folders import Folders
+from stoker_sidecar.linux.files import disk_errors
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.layout import VersionPaths
 from stoker_sidecar.version.manifest import ManifestInfo

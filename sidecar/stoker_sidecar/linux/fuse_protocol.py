@@ -32,7 +32,7 @@ _WANTED = _ASYNC_READ | _BIG_WRITES | _DO_READDIRPLUS | _ASYNC_DIO | _PARALLEL_D
 # What the server's libfuse is told that the kernel offers; pyfuse3 refuses to start without readdirplus.
 _OFFERED = _WANTED | _READDIRPLUS_AUTO
 
-_MAX_PAGES_PER_REQUEST = 256  # 1 MiB a read: the kernel's default ceiling (fs.fuse.max_pages_limit)
+_MAX_PAGES_PER_REQUEST = 256  # 1 MiB a read: the kernel's default ceiling (fuse.operations.max_pages_limit)
 _MAX_BACKGROUND = 64  # readahead requests in flight; the kernel's 12 starves parallel large files
 _MAX_WRITE = 4096  # the least that is legal: nothing is ever written
 # The kernel's own ids are small and even; an answer to this one finds no request, which libfuse ignores.

@@ -10,7 +10,6 @@ from pathlib import Path
 from uuid import uuid4
 
 from stoker_sidecar.errors import MountRefused
-from stoker_sidecar.fetcher.listing import read_listing
 from stoker_sidecar.local import progress
 from stoker_sidecar.local import session as household
 from stoker_sidecar.local.follow import LOOK_EVERY, StopSignals, follow
@@ -21,6 +20,7 @@ from stoker_sidecar.local.preflight import check_folder, check_machine, check_ot
 from stoker_sidecar.local.programs import programs_in
 from stoker_sidecar.local.session import Household
 from stoker_sidecar.local.terminal import screen
+from stoker_sidecar.version.listing_result import read_listing
 
 
 def mount(options: MountOptions, environment: Mapping[str, str]) -> None:

@@ -7,7 +7,7 @@ from stoker_api.dataset import MountMode
 from stoker_api.meta import Model
 from stoker_api.names import Reason
 from stoker_api.nodecache import NodeDatasetStatus, NodePhase
-from stoker_sidecar.fetcher.listing import replace_text
+from stoker_sidecar.linux.files import replace_text
 
 _QUOTA = (Reason.QUOTA_EXCEEDED, Reason.QUOTA_TOO_SMALL)
 

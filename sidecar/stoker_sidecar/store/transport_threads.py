@@ -11,7 +11,6 @@ from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import TypeVar
 
-from stoker_sidecar.fetcher.core.concurrency import MOST
 from stoker_sidecar.store.base import SMALL, Write
 from stoker_sidecar.store.connection import USER_AGENT
 from stoker_sidecar.store.pouring import STEP
@@ -21,8 +20,10 @@ from stoker_sidecar.threads import to_its_end
 
 T = TypeVar("T")
 
+# The most requests that the fetcher lets go at once: its fetcher.core.concurrency.MOST, as a test holds.
+MOST_REQUESTS = 256
 # A thread for each request that may be in flight, so that none waits for one; made when needed, shared by all datasets.
-_THREADS = ThreadPoolExecutor(MOST, thread_name_prefix="get")
+_THREADS = ThreadPoolExecutor(MOST_REQUESTS, thread_name_prefix="get")
 
 
 class ThreadTransport:

@@ -34,7 +34,7 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class Skipped:
-    """Keys that cannot be files: ``reason`` of core.keys.SkipReason, how many, and one of them."""
+    """Keys that cannot be files: ``reason`` of version.keys.SkipReason, how many, and one of them."""
 
     reason: str
     count: int

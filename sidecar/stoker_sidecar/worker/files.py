@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from stoker_sidecar.errors import CacheDiskFailed
-from stoker_sidecar.fetcher.space.disk import disk_errors
+from stoker_sidecar.linux.files import disk_errors
 from stoker_sidecar.store.core.object_checksum import Digest, new_digest
 from stoker_sidecar.version.etag_trust import looks_like_md5
 from stoker_sidecar.version.manifest import Entry

@@ -1,4 +1,4 @@
-"""A worker process of the fetcher: GET, write, check, rename. Started by cache.workers with one end of a socket pair."""
+"""A worker process of the fetcher: GET, write, check, rename. Started by fetcher.download.worker_pool with one end of a socket pair."""
 
 import argparse
 import asyncio

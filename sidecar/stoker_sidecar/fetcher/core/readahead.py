@@ -1,7 +1,7 @@
 """What readers will ask for next: the following chunks of a large file, the following small files of a folder.
 
 Windows double while the guess holds and start anew after a seek, so that what is fetched in vain is at most about as much as
-what was asked for. Nothing here fetches; a budget of bytes for the whole node is kept by ``core.lanes``.
+what was asked for. Nothing here fetches; a budget of bytes for the whole node is kept by ``fetcher.core.lanes``.
 """
 
 from collections import OrderedDict
@@ -65,7 +65,7 @@ class Readahead:
     def files(self, folder: int, ino: int) -> int | None:
         """How many of the files behind ``ino`` in its folder to fetch, when a reader asked for one that was missing.
 
-        None: its readers jump about in this folder, and ``core.scatter`` says what else they will want.
+        None: its readers jump about in this folder, and ``fetcher.core.scatter`` says what else they will want.
         """
         if not self.most_chunks:
             return 0

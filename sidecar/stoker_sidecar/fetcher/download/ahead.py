@@ -1,4 +1,4 @@
-"""Starts what readers of one version will ask for next, as core.readahead and core.scatter guess it from their misses."""
+"""Starts what readers of one version will ask for next, as fetcher.core.readahead and fetcher.core.scatter guess it from their misses."""
 
 import asyncio
 from collections.abc import Callable

@@ -13,7 +13,7 @@ from pathlib import Path
 from secrets import token_hex
 from time import time_ns
 
-from stoker_sidecar.fetcher.space.disk import disk_errors
+from stoker_sidecar.linux.files import disk_errors
 from stoker_sidecar.store.core.object_checksum import joined_crc64nvme
 from stoker_sidecar.version.spans import chunk_count, chunk_span
 

@@ -1,35 +1,19 @@
 """One cache folder as a whole: free space, health, sync, deletion at leisure, and what an unclean stop leaves."""
 
-import ctypes
 import os
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from errno import EDQUOT, EIO, ENODEV, ENOSPC
+from errno import EIO, ENODEV
 from pathlib import Path
 from uuid import uuid4
 
-from stoker_sidecar.errors import CacheDiskFailed, DiskFull
 from stoker_sidecar.fetcher.core.quota import free_bytes
+from stoker_sidecar.linux.files import FULL
 from stoker_sidecar.version.layout import CachePaths, VersionPaths
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-_FULL = (ENOSPC, EDQUOT)
 _PROBE_BYTES = 4096
-
-
-@contextmanager
-def disk_errors(what: str) -> Iterator[None]:
-    """Turns OSError into DiskFull or CacheDiskFailed; ``what``: the sentence's subject."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in _FULL:
-            raise DiskFull(
-                f"{what} cannot be written: the cache disk is full; free space or set cache.quota"
-            ) from error
-        raise CacheDiskFailed(f"{what} cannot be written to the cache disk: {error.strerror}") from error
 
 
 def space_of(folder: Path) -> tuple[int, int]:
@@ -143,7 +127,7 @@ class Disk:
             if probe.read_bytes() != wrote:
                 raise OSError(EIO, "what is written to it is read back differently")
         except OSError as error:
-            if error.errno not in _FULL:
+            if error.errno not in FULL:
                 raise
 
     def _doubt_versions(self) -> None:
@@ -154,14 +138,3 @@ class Disk:
             version = VersionPaths(tree.parent)
             version.doubtful.touch()
             version.complete.unlink(missing_ok=True)
-
-
-def sync_file_system(folder: Path) -> None:
-    """syncfs(2): one call for a whole version, where fsync would be one for each file. Raises OSError."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        if ctypes.CDLL(None, use_errno=True).syncfs(descriptor) != 0:
-            code = ctypes.get_errno()
-            raise OSError(code, os.strerror(code))
-    finally:
-        os.close(descriptor)

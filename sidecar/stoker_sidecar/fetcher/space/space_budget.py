@@ -8,10 +8,11 @@ from stoker_sidecar.fetcher.cached_version import Version
 from stoker_sidecar.fetcher.context import NodeContext
 from stoker_sidecar.fetcher.core.eviction_order import may_return
 from stoker_sidecar.fetcher.core.quota import Room
-from stoker_sidecar.fetcher.space.disk import Disk, disk_errors
+from stoker_sidecar.fetcher.space.disk import Disk
 from stoker_sidecar.fetcher.space.eviction_request import Departure
 from stoker_sidecar.fetcher.space.last_use import Stay
 from stoker_sidecar.fetcher.versions import OpenVersions
+from stoker_sidecar.linux.files import disk_errors
 
 
 @dataclass(frozen=True)

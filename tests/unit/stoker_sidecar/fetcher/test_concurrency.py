@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker_sidecar.fetcher.core.concurrency import LEAST, MOST, START, AdaptiveLimit
+from stoker_sidecar.store.transport_threads import MOST_REQUESTS
 
 SMALL = 100 * 1024
 
@@ -108,3 +109,7 @@ def test_it_stays_within_its_bounds_whatever_happens(latency: float, events: lis
         now = index * latency * 10
         limit.congested(now) if congested else limit.completed(size, now, busy=busy)
         assert LEAST <= limit.value <= MOST
+
+
+def test_every_request_in_flight_finds_a_thread() -> None:
+    assert MOST_REQUESTS >= MOST

@@ -6,7 +6,7 @@ import pytest
 
 from stoker_api.nodecache import ListingResult
 from stoker_sidecar.errors import MountRefused
-from stoker_sidecar.fetcher.listing import replace_text
+from stoker_sidecar.linux.files import replace_text
 from stoker_sidecar.local.command import wish_of
 from stoker_sidecar.local.mount_spec import Wish
 from stoker_sidecar.local.options import MountOptions, parse
