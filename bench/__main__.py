@@ -1,4 +1,4 @@
-"""`python -m bench run [WORKLOAD ...]` measures, prints tables and bars, writes JSON; `page` writes docs/PERFORMANCE.md of such runs."""
+"""`python -m bench run [WORKLOAD ...]` measures, prints tables and targets, writes JSON; `page` writes docs/PERFORMANCE.md of such runs."""
 
 import argparse
 import contextlib
@@ -13,15 +13,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
-from bench.bars import Reason, judge, reasons
-from bench.bed import Bed
+from bench.environment import Environment
 from bench.errors import BenchError, UsageError
 from bench.machine import describe
-from bench.page import bars_table, markdown
+from bench.page import markdown, targets_table
 from bench.plot import curves, draw
 from bench.report import Report, Row, columns, combined, from_json, table, to_json
 from bench.scale import scale
 from bench.server import S3Server
+from bench.targets import Reason, judge, reasons
 from bench.workloads import (
     epochs,
     firstbatch,
@@ -40,7 +40,7 @@ from bench.workloads import (
 from e2e.cluster.errors import HarnessError
 from stoker_sidecar.errors import SidecarError
 
-_WORKLOADS: dict[str, Callable[[Bed], Iterator[Row]]] = {
+_WORKLOADS: dict[str, Callable[[Environment], Iterator[Row]]] = {
     "B1": epochs.measure,
     "B2": large.measure,
     "B3": partial.measure,
@@ -115,8 +115,8 @@ def _measure(options: argparse.Namespace) -> tuple[Row, ...]:
         _folder(options.data_dir, "skb-") as data,
         S3Server(data) as server,
     ):
-        bed = Bed(server, scratch, scale(options.scale), say)
-        rows = tuple(row for name in _chosen(options.workloads) for row in _WORKLOADS[name](bed))
+        env = Environment(server, scratch, scale(options.scale), say)
+        rows = tuple(row for name in _chosen(options.workloads) for row in _WORKLOADS[name](env))
         say("cleaning up")
     return rows
 
@@ -147,7 +147,7 @@ def _page(options: argparse.Namespace) -> None:
 def _show(report: Report) -> None:
     print(table(report))
     if verdicts := judge(report.rows):
-        print("\n".join(["", *columns(bars_table(verdicts, _reasons()))]))
+        print("\n".join(["", *columns(targets_table(verdicts, _reasons()))]))
 
 
 def _write(report: Report, page: Path) -> None:
@@ -159,7 +159,7 @@ def _reasons() -> Mapping[str, Reason]:
 
 
 def _draw(report: Report, page: Path) -> str:
-    """The picture beside the page; where it is, seen from there. Empty when there is nothing to draw."""
+    """Draw the picture beside the page; return where it is, seen from there, or "" when there is nothing to draw."""
     found = curves(report.rows)
     if not found:
         return ""
@@ -178,7 +178,7 @@ def _interrupted(number: int, _frame: FrameType | None) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns the exit code."""
+    """Run the command line; return the exit code."""
     options = _parser().parse_args(argv)
     # Children are in sessions of their own, so that Ctrl-C reaches this process alone, which ends them in order.
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -1,4 +1,4 @@
-"""The four answers of a Kubernetes API server that a sidecar's agent needs: its NodeCache, the Secret, and a place for its status."""
+"""The little of a Kubernetes API server that a sidecar's agent needs: NodeCache, Secret, and a place for its status."""
 
 import base64
 import json
@@ -16,7 +16,10 @@ _TICK_SECONDS = 0.2
 
 
 class ApiStub:
-    """A context manager. ``plan`` sets what the node should hold; ``status`` is what the agent wrote last."""
+    """A Kubernetes API server with one NodeCache and one Secret, as a context manager.
+
+    ``plan`` sets the desired state of the node; ``status`` is the status that the agent wrote last.
+    """
 
     def __init__(self, secret: Mapping[str, str]) -> None:
         self.status: dict[str, Any] = {}
@@ -43,14 +46,14 @@ class ApiStub:
         self._server.server_close()
 
     def plan(self, *datasets: Mapping[str, Any]) -> None:
-        """The NodeCache's spec from now on."""
+        """Replace the NodeCache's spec by these datasets."""
         with self.changed:
             self._spec = {"datasets": [dict(dataset) for dataset in datasets]}
             self._version += 1
             self.changed.notify_all()
 
     def newer_than(self, seen: int) -> bool:
-        """Wait a moment for another version than ``seen``; whether there is one."""
+        """Wait a moment for another resourceVersion than ``seen``; return whether there is one."""
         with self.changed:
             self.changed.wait_for(lambda: self.closed or self._version != seen, _TICK_SECONDS)
             return self._version != seen
@@ -61,7 +64,7 @@ class ApiStub:
         return self._version
 
     def node_cache(self) -> dict[str, Any]:
-        """The object as it is."""
+        """Return the NodeCache as it is now."""
         metadata = {"name": NODE, "uid": "bench", "resourceVersion": str(self._version), "generation": self._version}
         return {
             "apiVersion": "stoker.dev/v1alpha1",
@@ -72,7 +75,7 @@ class ApiStub:
         }
 
     def write_kubeconfig(self, path: Path) -> None:
-        """For the agent."""
+        """Write a kubeconfig that leads the agent here."""
         config = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -89,7 +92,7 @@ class _Server(ThreadingHTTPServer):
     stub: ApiStub
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """An agent that was killed hangs up in the middle: what benchmarks do on purpose is no news."""
+        """Say nothing: an agent that was killed hangs up in the middle, which benchmarks do on purpose."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -113,7 +116,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(stub.node_cache())
 
     def do_POST(self) -> None:
-        """Events."""
+        """Accept an Event and forget it."""
         self.rfile.read(int(self.headers["Content-Length"]))
         self._answer({"metadata": {"name": "event", "resourceVersion": "1"}})
 
@@ -139,4 +142,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, format: str, *arguments: object) -> None:
-        """Quiet."""
+        """Log nothing."""

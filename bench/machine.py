@@ -9,7 +9,7 @@ from bench.report import Machine
 
 
 def describe(cache_folder: Path) -> Machine:
-    """This machine now; call it before anything is measured."""
+    """Describe this machine as it is now; call it before anything is measured."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return Machine(
         kernel=platform.release().split("-")[0],
@@ -22,7 +22,7 @@ def describe(cache_folder: Path) -> Machine:
 
 
 def file_system(folder: Path, mounts: str) -> str:
-    """Type of the file system that ``folder`` lies on, by /proc/self/mounts. Pure."""
+    """Return the type of the file system that ``folder`` lies on, by /proc/self/mounts. Pure."""
     best, kind = "", "unknown"
     for line in mounts.splitlines():
         _, target, this, *_ = line.split()

@@ -1,52 +1,57 @@
-"""Reads the machine: CPU and memory of processes, the page cache, deadlines."""
+"""What is read of the machine: CPU and memory of processes, the page cache, the moment at which something holds."""
 
 import os
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from bench.errors import BenchError
+from e2e.cluster.processes import wait_for
 
 _PROC = Path("/proc")
 _TICK = os.sysconf("SC_CLK_TCK")
-# Fields of /proc/PID/stat after the name in brackets, which may hold blanks: the parent; then utime, stime, and the same of
-# ended children, in ticks.
+# Fields of /proc/PID/stat after the name in brackets, which may hold blanks: the parent; then utime, stime, and the
+# same of ended children, in ticks.
 _PARENT = 1
 _UTIME, _STIME, _CUTIME, _CSTIME = 11, 12, 13, 14
-_POLL_SECONDS = 0.005
 MIB = 2**20
+# A time that ends with such a wait is right to 5 ms. Raises NotReadyError.
+wait_until = partial(wait_for, poll_seconds=0.005)
 
 
 class Memory(NamedTuple):
-    """Bytes. ``pss`` shares what several processes map among them, so it may be summed; ``rss`` counts it in each."""
+    """Memory of a process, in bytes.
+
+    ``pss`` divides what several processes map among them, so it may be summed; ``rss`` counts it in each.
+    """
 
     pss: int
     rss: int
 
 
 def parse_parent(stat: str) -> int:
-    """The parent's pid in /proc/PID/stat. Pure."""
+    """Return the parent's pid in /proc/PID/stat. Pure."""
     return int(stat.rpartition(")")[2].split()[_PARENT])
 
 
 def parse_ticks(stat: str) -> int:
-    """CPU ticks of a process and of its children that have ended. Pure."""
+    """Return the CPU ticks of a process and of its children that have ended. Pure."""
     fields = stat.rpartition(")")[2].split()
     return sum(int(fields[at]) for at in (_UTIME, _STIME, _CUTIME, _CSTIME))
 
 
 def parse_peak(status: str) -> int:
-    """Highest RSS, in bytes, of /proc/PID/status; 0 for a process that is ending. Pure."""
+    """Return the highest RSS, in bytes, in /proc/PID/status; 0 for a process that is ending. Pure."""
     line = next((line for line in status.splitlines() if line.startswith("VmHWM:")), "VmHWM: 0 kB")
     return int(line.split()[1]) * 1024
 
 
 def below(root: int, parents: Mapping[int, int]) -> set[int]:
-    """``root`` and every process below it, by {pid: parent}. Pure."""
+    """Return ``root`` and every process below it, by {pid: parent}. Pure."""
     children: dict[int, list[int]] = {}
     for pid, parent in parents.items():
         children.setdefault(parent, []).append(pid)
@@ -58,37 +63,37 @@ def below(root: int, parents: Mapping[int, int]) -> set[int]:
 
 
 def parse_rollup(text: str) -> Memory:
-    """Memory of /proc/PID/smaps_rollup. Pure."""
+    """Return the memory in /proc/PID/smaps_rollup. Pure."""
     kib = dict(line.split()[:2] for line in text.splitlines()[1:])
     return Memory(int(kib["Pss:"]) * 1024, int(kib["Rss:"]) * 1024)
 
 
 def tree(root: int) -> set[int]:
-    """The process ``root`` and all that descend from it now."""
+    """Return the process ``root`` and all that descend from it now."""
     stats = ((int(name), _read(f"{name}/stat")) for name in os.listdir(_PROC) if name.isdecimal())  # noqa: PTH208  names only
     return below(root, {pid: parse_parent(stat) for pid, stat in stats if stat})
 
 
 def tree_cpu_seconds(root: int) -> float:
-    """CPU used by a process and all below it, also by those that have ended and been waited for."""
+    """Return the CPU seconds of a process and all below it, also of those that have ended and been waited for."""
     stats = (_read(f"{pid}/stat") for pid in tree(root))
     return sum(parse_ticks(stat) for stat in stats if stat) / _TICK
 
 
 def peak_bytes(pids: Iterable[int]) -> int:
-    """Sum of the processes' highest RSS since ``forget_peaks``: what they share counts in each."""
+    """Return the sum of the processes' highest RSS since ``forget_peaks``, in bytes: what they share counts in each."""
     return sum(parse_peak(_read(f"{pid}/status")) for pid in pids)
 
 
 def forget_peaks(pids: Iterable[int]) -> None:
-    """The highest RSS counts from now on."""
+    """Let the highest RSS of these processes count from now on."""
     for pid in pids:
         with suppress(FileNotFoundError, ProcessLookupError):
             (_PROC / str(pid) / "clear_refs").write_text("5")  # proc(5): resets VmHWM
 
 
 def _read(name: str) -> str:
-    """A file of /proc; empty when its process has ended."""
+    """Return a file of /proc; empty when its process has ended."""
     try:
         return (_PROC / name).read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -96,7 +101,7 @@ def _read(name: str) -> str:
 
 
 def memory(pid: int) -> Memory:
-    """Of one process; zero when it has ended."""
+    """Return the memory of one process now; zero when it has ended."""
     try:
         return parse_rollup((_PROC / str(pid) / "smaps_rollup").read_text())
     except (FileNotFoundError, ProcessLookupError):
@@ -117,30 +122,24 @@ def drop_clean_pages() -> None:
         raise BenchError(f"the page cache cannot be dropped ({error.strerror}): run the benchmarks as root") from error
 
 
-def wait_until(what: str, condition: Callable[[], bool], seconds: float) -> None:
-    """Look every 5 ms, so that a time measured by it is right to 5 ms. Raises BenchError after ``seconds``."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise BenchError(f"waited {seconds:.0f} s for {what} in vain")
-        time.sleep(_POLL_SECONDS)
-
-
 @dataclass(frozen=True)
 class Peak:
-    """The moment at which the sum of PSS was highest: each process's memory then, and the sum."""
+    """Memory of each process at the moment at which the sum of PSS was highest."""
 
     processes: dict[str, Memory]
 
     @property
     def total(self) -> Memory:
-        """Over all processes."""
+        """The sum over all processes."""
         rows = self.processes.values()
         return Memory(sum(row.pss for row in rows), sum(row.rss for row in rows))
 
 
 class MemoryWatch:
-    """A context manager that looks at processes a few times a second; ``processes`` gives {name: pid} at each look."""
+    """A context manager that looks at the memory of processes a few times a second.
+
+    ``processes`` gives {name: pid} at each look.
+    """
 
     SECONDS = 0.25
 

@@ -7,19 +7,22 @@ from typing import Self
 from bench.measure import forget_peaks, peak_bytes, tree, tree_cpu_seconds
 from bench.peers import Copy
 from bench.report import Cost
-from bench.server import Asked, S3Server, sent_bytes
+from bench.server import LoggedRequests, S3Server, sent_bytes
 
 _NOTHING = Cost(cpu=0.0, server_cpu=0.0, gets=0, sent=0, peak_rss=0)
 
 
 class Meter:
-    """A context manager. ``root``: the process whose tree is measured; 0 for none. Afterwards ``cost`` and ``asked`` say what was."""
+    """A context manager that measures what happens inside; afterwards ``cost`` and ``asked`` say what it was.
+
+    ``root`` is the process whose tree is measured; 0 for none.
+    """
 
     def __init__(self, server: S3Server, root: int = 0) -> None:
         self._server = server
         self._root = root
         self.cost = _NOTHING
-        self.asked = Asked(())
+        self.asked = LoggedRequests(())
 
     def __enter__(self) -> Self:
         if self._root:
@@ -42,7 +45,7 @@ class Meter:
         )
 
     def of_copy(self, copy: Copy) -> Cost:
-        """The cost of a copy that was made inside and that ended: its processes cannot be looked at any more."""
+        """Return the cost of a copy that was made inside: its processes have ended and cannot be looked at any more."""
         return replace(self.cost, cpu=copy.cpu, peak_rss=copy.peak_rss)
 
     def _tree_cpu(self) -> float:

@@ -1,4 +1,4 @@
-"""A node without a cluster: a whole sidecar, the API server that it obeys, and pods' volumes as the kubelet asks for them."""
+"""A node without a cluster: a whole sidecar, the API server that it obeys, and pods' volumes as a kubelet asks."""
 
 import json
 import os
@@ -16,6 +16,7 @@ from bench.errors import BenchError
 from bench.measure import wait_until
 from bench.server import BUCKET, REGION, S3Server
 from bench.sidecar import Sidecar, Switches
+from e2e.cluster.errors import NotReadyError
 from stoker_api import names
 from stoker_api.dataset import MountMode, Source
 from stoker_api.nodecache import NodeDataset
@@ -42,7 +43,10 @@ class Volume:
 
 
 class Node:
-    """A context manager. ``folder`` lies on the cache disk and has a short name; nothing of it stays."""
+    """A node without a cluster, as a context manager: its sidecar, its API server, its pods' volumes.
+
+    ``folder`` lies on the cache disk and has a short name; nothing of it stays.
+    """
 
     def __init__(self, folder: Path, server: S3Server, *, endpoint: str = "", switches: Switches | None = None) -> None:
         self._folder = folder
@@ -50,7 +54,7 @@ class Node:
         self._stack = ExitStack()
         self._api = ApiStub({"AWS_ACCESS_KEY_ID": server.access_key, "AWS_SECRET_ACCESS_KEY": server.secret_key})
         self._cache = CachePaths(folder / "cache")
-        self._wishes: dict[str, dict[str, Any]] = {}
+        self._desired: dict[str, dict[str, Any]] = {}
         self._counted = 0
         self.sidecar = Sidecar(folder, self._agent_options(), switches or Switches())
 
@@ -87,11 +91,11 @@ class Node:
         ]
 
     def list_source(self, prefix: str) -> Volume:
-        """A new dataset of the objects below ``prefix``, listed; nothing of it is fetched yet. Raises BenchError."""
+        """List the objects below ``prefix`` as a new dataset; nothing of it is fetched yet. Raises BenchError."""
         uid = f"bench-{self._next()}"
         credentials = {"secretRef": {"name": _SECRET}}
         source = {"uri": f"s3://{BUCKET}/{prefix}/", "endpoint": self._endpoint, "region": REGION}
-        self._wishes[uid] = {"source": Source.model_validate(source | {"credentials": credentials})}
+        self._desired[uid] = {"source": Source.model_validate(source | {"credentials": credentials})}
         self._plan(uid, listing_id="1")
         paths = self._cache.dataset(uid)
         self._wait(f"the listing of {prefix}", lambda: read_listing(paths) is not None, _LIST_SECONDS, uid)
@@ -101,7 +105,10 @@ class Node:
         return Volume(uid, result.version, paths.version(result.version))
 
     def offer(self, volume: Volume, *, eager: bool = False, quota: int | None = None) -> None:
-        """As the operator does: on demand, files are fetched when they are read; eager, all of them. ``quota`` in bytes."""
+        """Put the version into the plan, as the operator does: files are fetched when they are read, or all when eager.
+
+        ``quota`` in bytes.
+        """
         self._plan(volume.uid, version=volume.digest, eager=eager, quota_bytes=quota)
 
     def warm(self, volume: Volume) -> None:
@@ -110,18 +117,18 @@ class Node:
         self.wait_warm(volume)
 
     def wait_warm(self, volume: Volume) -> None:
-        """Until the version is complete. Raises BenchError with the node's sentence."""
+        """Wait until the version is complete. Raises BenchError with the node's sentence."""
         self._wait("a version to be complete", volume.paths.complete.exists, WARM_SECONDS, volume.uid)
 
     def remove(self, volume: Volume) -> None:
         """Take a dataset off the disk, and wait until its last file is deleted."""
-        del self._wishes[volume.uid]
+        del self._desired[volume.uid]
         self._send()
         trash, folder = self._cache.trash, self._cache.dataset(volume.uid).folder
         wait_until("the cache disk to be clean", lambda: not folder.exists() and not any(trash.glob("*")), WARM_SECONDS)
 
     def publish(self, volume: Volume) -> Path:
-        """Mount it for a pod, as the kubelet does for an inline volume; where the pod sees it. Raises BenchError."""
+        """Mount it for a pod as the kubelet does, as an inline volume; return where the pod sees it. Raises BenchError."""
         pod = f"pod-{self._next()}"
         target = self._folder / "kubelet" / "pods" / pod / "volumes" / "mount"
         context = {names.CSI_POD_NAMESPACE: "bench", names.CSI_POD_NAME: pod, names.CSI_POD_UID: pod}
@@ -141,32 +148,32 @@ class Node:
         self._call("NodeUnpublishVolume", request, csi_pb2.NodeUnpublishVolumeResponse)
 
     def status(self, uid: str) -> dict[str, Any]:
-        """What the node's NodeCache says of a dataset; empty before it says anything."""
+        """Return what the node's NodeCache says of a dataset; empty before it says anything."""
         rows = (row for row in self._api.status.get("datasets", []) if row["uid"] == uid)
         return next(rows, {})
 
     def overlays(self) -> bool:
-        """Whether this node can mount overlays, as its NodeCache says."""
+        """Return whether this node can mount overlays, as its NodeCache says."""
         return MountMode.OVERLAY.value in self._api.status["modes"]
 
     def wait_mode(self, target: Path, wanted: MountMode, seconds: float = _LIST_SECONDS) -> None:
-        """Until a pod's volume is mounted so. Raises BenchError."""
+        """Wait until a pod's volume is mounted so. Raises BenchError."""
         self._wait(f"{target} to be mounted as {wanted}", lambda: mode(target) == wanted, seconds)
 
     def layer(self, volume: Volume, kind: MountMode) -> Path | None:
-        """Where the node itself mounts this version as overlay or FUSE; None where it does not."""
+        """Return where the node itself mounts this version as overlay or FUSE; None where it does not."""
         for mount in mountinfo.below(Path("/proc/self/mountinfo").read_text(), str(self.sidecar.mount_root)):
             if volume.digest in mount.target and _kind(mount.fs_type) == kind:
                 return Path(mount.target)
         return None
 
     def _plan(self, uid: str, **changes: Any) -> None:
-        wish = self._wishes[uid] | changes
-        self._wishes[uid] = wish
+        desired = self._desired[uid] | changes
+        self._desired[uid] = desired
         self._send()
 
     def _send(self) -> None:
-        rows = (NodeDataset(namespace="bench", name=uid, uid=uid, **wish) for uid, wish in self._wishes.items())
+        rows = (NodeDataset(namespace="bench", name=uid, uid=uid, **desired) for uid, desired in self._desired.items())
         self._api.plan(*(row.wire() for row in rows))
 
     def _next(self) -> int:
@@ -176,7 +183,7 @@ class Node:
     def _wait(self, what: str, condition: Callable[[], bool], seconds: float, uid: str = "") -> None:
         try:
             wait_until(what, condition, seconds)
-        except BenchError as error:
+        except NotReadyError as error:
             said = json.dumps(self.status(uid)) if uid else "\n".join(self.sidecar.log().splitlines()[-5:])
             raise BenchError(f"{error}; the node says {said}") from error
 
@@ -195,7 +202,7 @@ class Node:
 
 
 def mode(target: Path) -> MountMode | None:
-    """How a path is mounted now; None when nothing is."""
+    """Return how a path is mounted now; None when nothing is."""
     layers = mountinfo.layers(Path("/proc/self/mountinfo").read_text(), str(target))
     return _kind(layers[-1].fs_type) if layers else None
 
@@ -207,6 +214,6 @@ def _kind(fs_type: str) -> MountMode:
 
 
 def fuse_requests(mountpoint: Path) -> dict[str, int]:
-    """Requests that have reached the server of a FUSE mount, by operation."""
+    """Return the number of requests that have reached the server of a FUSE mount, by operation."""
     counts: dict[str, int] = json.loads(os.getxattr(mountpoint, XATTR_REQUESTS.decode()))
     return counts

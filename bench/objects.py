@@ -32,7 +32,7 @@ def write_objects(bucket: Path, prefix: str, corpus: Corpus) -> None:
 
 
 class Bodies:
-    """What the objects of a corpus hold: the same bytes whoever asks."""
+    """The bodies of a corpus's objects: the same bytes whoever asks."""
 
     def __init__(self, corpus: Corpus) -> None:
         # Twice, so that every start has a whole turn behind it.
@@ -40,12 +40,12 @@ class Bodies:
         self._size = corpus.size
 
     def of(self, number: int) -> bytes:
-        """The body of the object with this number in ``paths``."""
+        """Return the body of the object with this number in ``paths``."""
         return _body(self._pool, number, self._size)
 
 
 def paths(corpus: Corpus) -> Iterator[str]:
-    """Paths below the prefix, folder by folder. Pure."""
+    """Yield the paths below the prefix, folder by folder. Pure."""
     share = -(-corpus.files // corpus.folders)
     for number in range(corpus.files):
         yield f"d{number // share:04d}/f{number:07d}.bin"

@@ -1,9 +1,9 @@
-"""The page docs/PERFORMANCE.md: introduction, bars, the training plot and every table. Pure."""
+"""The page docs/PERFORMANCE.md: introduction, targets, the training plot and every table. Pure."""
 
 from collections.abc import Mapping, Sequence
 
-from bench.bars import Reason, Verdict
 from bench.report import HEAD, TITLES, Report, cells, conditions, number, sections
+from bench.targets import Reason, Verdict
 
 _INTRODUCTION = """\
 # Performance
@@ -30,7 +30,7 @@ processes and of the server, GETs and megabytes of bodies that the server sent, 
 A *dropped* page cache means that the kernel had forgotten every page, name and inode of the cache disk, not that the disk below
 has no cache of its own. Bytes are counted in every epoch and a wrong count ends the run.
 """
-_BARS_HEAD = ("", "bar", "wanted", "measured", "met?", "why not, and what would lift it")
+_TARGETS_HEAD = ("", "target", "wanted", "measured", "met?", "why not, and what would remedy it")
 _PLOT = """\
 Each simulated GPU is a process with a loader of 4 threads that read whole images, and a fixed time for each step: 2,051 images/s at
 most. Every file system starts cold, and the page cache is dropped before every epoch, as if the dataset were larger than memory.
@@ -39,31 +39,31 @@ most. Every file system starts cold, and the page cache is dropped before every 
 """
 
 
-def bar_cells(verdict: Verdict, reasons: Mapping[str, Reason]) -> tuple[str, ...]:
-    """A line of the table of bars. A reason stands only where the bar is missed."""
-    bar = verdict.bar
-    unit = "x" if bar.of_ratio else bar.unit
-    wanted = f"{'>=' if bar.at_least else '<='} {number(bar.limit)} {unit}"
+def target_cells(verdict: Verdict, reasons: Mapping[str, Reason]) -> tuple[str, ...]:
+    """A line of the table of targets. A reason stands only where the target is missed."""
+    target = verdict.target
+    unit = "x" if target.of_ratio else target.unit
+    wanted = f"{'>=' if target.at_least else '<='} {number(target.limit)} {unit}"
     if verdict.value is None:
-        return (bar.workload, bar.says, wanted, "", "not measured", "")
+        return (target.workload, target.says, wanted, "", "not measured", "")
     measured = f"{number(verdict.value)} ({verdict.case})"
     if verdict.met:
-        return (bar.workload, bar.says, wanted, measured, "yes", "")
-    reason = reasons.get(bar.key)
-    explained = f"{reason.why} {reason.lift}" if reason else "not explained yet"
-    return (bar.workload, bar.says, wanted, measured, "**no**", explained)
+        return (target.workload, target.says, wanted, measured, "yes", "")
+    reason = reasons.get(target.key)
+    explained = f"{reason.why} {reason.remedy}" if reason else "not explained yet"
+    return (target.workload, target.says, wanted, measured, "**no**", explained)
 
 
-def bars_table(verdicts: Sequence[Verdict], reasons: Mapping[str, Reason]) -> list[tuple[str, ...]]:
+def targets_table(verdicts: Sequence[Verdict], reasons: Mapping[str, Reason]) -> list[tuple[str, ...]]:
     """With its head."""
-    return [_BARS_HEAD, *(bar_cells(verdict, reasons) for verdict in verdicts)]
+    return [_TARGETS_HEAD, *(target_cells(verdict, reasons) for verdict in verdicts)]
 
 
 def markdown(report: Report, verdicts: Sequence[Verdict], reasons: Mapping[str, Reason], picture: str) -> str:
     """The page. ``picture``: where the plot is, seen from the page; empty for none."""
     parts = [_INTRODUCTION.format(command=report.command, conditions="\n".join(conditions(report.machine)))]
     if verdicts:
-        parts.append("## Bars\n\nThe worst row of a bar decides.\n\n" + _table(bars_table(verdicts, reasons)))
+        parts.append("## Targets\n\nThe worst row of a target decides.\n\n" + _table(targets_table(verdicts, reasons)))
     for workload, rows in sections(report.rows).items():
         text = _PLOT.format(picture=picture) + "\n" if workload == "gpus" and picture else ""
         parts.append(f"## {TITLES[workload]}\n\n{text}" + _table([HEAD, *(cells(row, rows) for row in rows)]))

@@ -49,13 +49,16 @@ PEERS: dict[str, _Command] = {
 
 
 def installed(peer: str) -> bool:
-    """Whether its program is on this machine."""
+    """Return whether the peer's program is on this machine."""
     return shutil.which(peer.split(",")[0]) is not None
 
 
 @contextmanager
 def peer_mount(peer: str, server: S3Server, prefix: str, folder: Path) -> Iterator[Path]:
-    """The bucket's prefix mounted by one of ``PEERS`` with an empty cache below ``folder``, while inside. Raises BenchError."""
+    """Mount the bucket's prefix by one of ``PEERS``, with an empty cache below ``folder``, while inside.
+
+    Raises BenchError.
+    """
     mountpoint = folder / "mnt"
     mountpoint.mkdir(parents=True)
     log = folder / "log"
@@ -73,7 +76,7 @@ def peer_mount(peer: str, server: S3Server, prefix: str, folder: Path) -> Iterat
 @contextmanager
 def _running(command: Sequence[str], server: S3Server, log: Path) -> Iterator["subprocess.Popen[bytes]"]:
     with log.open("wb") as out:
-        process = subprocess.Popen(command, env=server.environment, stdout=out, stderr=out, start_new_session=True)
+        process = subprocess.Popen(command, env=server.client_variables, stdout=out, stderr=out, start_new_session=True)
     try:
         yield process
     finally:

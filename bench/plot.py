@@ -11,37 +11,37 @@ from bench.report import Row
 
 _CASE = re.compile(r"(\d+) GPUs?, epoch (\d+)")
 _WIDTH, _HEIGHT = 10.0, 3.6  # inches: three panels side by side, as wide as a page of docs
-# {accelerators: {subject: {epoch: images/s}}}
+# {accelerators: {system: {epoch: images/s}}}
 Curves = dict[int, dict[str, dict[int, float]]]
 
 
 def curves(rows: Iterable[Row]) -> Curves:
-    """What is to be drawn, out of the rows of ``gpus``. Pure."""
+    """Return what is to be drawn, out of the rows of ``gpus``. Pure."""
     found: Curves = {}
     for row in rows:
         case = _CASE.fullmatch(row.case)
         if row.workload == "gpus" and case is not None:
             panel = found.setdefault(int(case[1]), {})
-            panel.setdefault(row.subject, {})[int(case[2])] = row.median
+            panel.setdefault(row.system, {})[int(case[2])] = row.median
     return found
 
 
-def draw(found: Curves, target: Path) -> None:
-    """Write the picture; its folder is made."""
+def draw(found: Curves, file: Path) -> None:
+    """Write the picture; make its folder."""
     figure = Figure(figsize=(_WIDTH, _HEIGHT), layout="constrained")
     panels = figure.subplots(1, len(found), sharex=True, squeeze=False)[0]
-    for panel, (count, subjects) in zip(panels, sorted(found.items()), strict=True):
-        for subject, epochs in subjects.items():
-            style = {"linestyle": "--", "color": "black"} if subject == "native" else {"marker": "o"}
-            panel.plot(list(epochs), list(epochs.values()), label=subject, **style)
+    for panel, (count, systems) in zip(panels, sorted(found.items()), strict=True):
+        for system, epochs in systems.items():
+            style = {"linestyle": "--", "color": "black"} if system == "native" else {"marker": "o"}
+            panel.plot(list(epochs), list(epochs.values()), label=system, **style)
         panel.set_title(f"{count} simulated GPU{'s' if count > 1 else ''}")
         panel.set_xlabel("epoch")
-        panel.set_xticks(sorted({epoch for epochs in subjects.values() for epoch in epochs}))
+        panel.set_xticks(sorted({epoch for epochs in systems.values() for epoch in epochs}))
         panel.set_ylim(bottom=0)
     panels[0].set_ylabel("images/s")
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
-    target.parent.mkdir(parents=True, exist_ok=True)
+    file.parent.mkdir(parents=True, exist_ok=True)
     # Without a fixed salt and with a date, every run would be another file.
     with mpl.rc_context({"svg.hashsalt": "stoker", "svg.fonttype": "none"}):
-        figure.savefig(target, format="svg", metadata={"Date": None})
+        figure.savefig(file, format="svg", metadata={"Date": None})

@@ -13,7 +13,7 @@ from bench.errors import BenchError
 
 @dataclass(frozen=True)
 class Profile:
-    """``delay``: seconds before a request is passed on. ``rate``: bytes a second of all answers together; 0: no limit."""
+    """How far away the server is: seconds before a request is passed on, and bytes a second of all answers (0: any)."""
 
     delay: float
     rate: float = 0.0
@@ -23,14 +23,14 @@ PROFILES = {"P20": Profile(0.020), "PBW": Profile(0.005, 200e6 / 8)}
 
 
 class Link:
-    """The shared line of all answers: says how long a piece must wait. Pure but for the clock that is passed in."""
+    """The line that all answers share: it says how long a piece must wait. Pure: the clock is passed in."""
 
     def __init__(self, rate: float) -> None:
         self._rate = rate
         self._free_at = 0.0
 
     def wait(self, size: int, now: float) -> float:
-        """Seconds until ``size`` more bytes have gone through the line."""
+        """Return the seconds until ``size`` more bytes have gone through the line."""
         if not self._rate:
             return 0.0
         self._free_at = max(self._free_at, now) + size / self._rate
@@ -38,7 +38,7 @@ class Link:
 
 
 class DelayingProxy:
-    """A context manager: the proxy in a process of its own, so that its work is nobody's figure."""
+    """The proxy in a process of its own, as a context manager: its work is in nobody's figure."""
 
     def __init__(self, port: int, profile: str) -> None:
         self._command = [sys.executable, "-m", "bench.proxy", str(port), profile]
@@ -101,7 +101,7 @@ class _End(asyncio.Protocol):
         self.other.transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Some workloads kill their client in the middle."""
+        """Close the other end too, and log nothing: some workloads kill their client in the middle."""
         self.other.transport.close()
 
 

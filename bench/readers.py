@@ -1,4 +1,4 @@
-"""Reads files as data loaders do: several processes, each file opened, read to its end and closed, or one file at random places."""
+"""Processes that read files as data loaders do: open, read to the end, close; or one file at random places."""
 
 import json
 import os
@@ -18,7 +18,10 @@ WHOLE_BUFFER = 1024 * 1024
 
 @dataclass(frozen=True)
 class Job:
-    """What one reader does: each of ``paths`` from start to end by ``buffer`` bytes; with ``offsets``, only there, ``buffer`` bytes each."""
+    """What one reader does: read each of ``paths`` from start to end in pieces of ``buffer`` bytes.
+
+    With ``offsets`` it reads one piece at each of them instead.
+    """
 
     paths: Sequence[str]
     buffer: int = WHOLE_BUFFER
@@ -32,7 +35,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Epoch:
-    """All items once. ``seconds``: from the common start until the last reader has finished."""
+    """One pass over all items. ``seconds`` is from the common start until the last reader has finished."""
 
     files: int
     bytes: int
@@ -52,24 +55,30 @@ class Epoch:
 def read_epoch(
     root: Path, order: Sequence[str], readers: int, expected_bytes: int, buffer: int = WHOLE_BUFFER
 ) -> Epoch:
-    """Read ``order`` below ``root``, dealt out to ``readers`` processes. Raises BenchError when anything is not as it should be."""
+    """Read the files of ``order`` below ``root``, dealt out to ``readers`` processes.
+
+    Raises BenchError when a read fails or the bytes are not as many as they should be.
+    """
     return read_jobs(root, [Job(order[number::readers], buffer) for number in range(readers)], expected_bytes)
 
 
 def read_jobs(root: Path, jobs: Sequence[Job], expected_bytes: int) -> Epoch:
-    """A process for each job, all at once. Raises BenchError when anything is not as it should be."""
+    """Do each job in a process of its own, all at once.
+
+    Raises BenchError when a read fails or the bytes are not as many as they should be.
+    """
     with ExitStack() as stack:
         children = [stack.enter_context(_reader(root)) for _ in jobs]
         for child in children:
             stack.callback(child.kill)  # an interrupted run must not wait for the end of an epoch
         for child, job in zip(children, jobs, strict=True):
-            say(child, json.dumps(asdict(job)))
+            send_line(child, json.dumps(asdict(job)))
         for child in children:
-            hear(child)  # it has its list
+            receive_line(child)  # it has its list
         start = time.monotonic()
         for child in children:
-            say(child, "go")
-        ends = [json.loads(hear(child)) for child in children]
+            send_line(child, "go")
+        ends = [json.loads(receive_line(child)) for child in children]
     total = sum(int(end["bytes"]) for end in ends)
     if total != expected_bytes:
         raise BenchError(f"{total} bytes were read below {root} where {expected_bytes} are right")
@@ -81,15 +90,15 @@ def _reader(root: Path) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-def say(child: "subprocess.Popen[str]", line: str) -> None:
-    """A line to a child made with pipes."""
+def send_line(child: "subprocess.Popen[str]", line: str) -> None:
+    """Send a line to a child that was made with pipes."""
     assert child.stdin is not None, "made with a pipe"
     child.stdin.write(line + "\n")
     child.stdin.flush()
 
 
-def hear(child: "subprocess.Popen[str]") -> str:
-    """A line from a child made with pipes. Raises BenchError when it has ended."""
+def receive_line(child: "subprocess.Popen[str]") -> str:
+    """Return a line from a child that was made with pipes. Raises BenchError when it has ended."""
     assert child.stdout is not None, "made with a pipe"
     line = child.stdout.readline()
     if not line:
@@ -119,7 +128,7 @@ def _read_places(root: str, job: Job) -> int:
 
 
 def main() -> None:
-    """The reader process: its job, then the word to go, on standard input; the end on standard output."""
+    """Be the reader process: job, then the word to go, on standard input; the end on standard output."""
     job = Job(**json.loads(sys.stdin.readline()))
     print("ready", flush=True)
     sys.stdin.readline()

@@ -8,8 +8,11 @@ from statistics import median
 
 @dataclass(frozen=True)
 class Cost:
-    """What one sample cost: CPU seconds of the subject's processes and of the server, GETs and body bytes of the server, and
-    the sum of the highest RSS, in bytes, of the subject's processes."""
+    """What one sample cost.
+
+    CPU seconds of the system's processes and of the server, GETs and bytes of bodies that the server ``sent``, and the
+    sum of the highest RSS, in bytes, of the system's processes.
+    """
 
     cpu: float
     server_cpu: float
@@ -20,14 +23,14 @@ class Cost:
 
 @dataclass(frozen=True)
 class Row:
-    """One figure: ``samples`` of what ``subject`` did in ``case``, and their ``costs`` in the same order, or none.
+    """One figure: ``samples`` of what ``system`` did in ``case``, and their ``costs`` in the same order, or none.
 
-    ``against``: the subject of the same case whose median is 1.00 in the column of ratios; empty for none.
+    ``against``: the system of the same case whose median is 1.00 in the column of ratios; empty for none.
     """
 
     workload: str
     case: str
-    subject: str
+    system: str
     unit: str
     samples: tuple[float, ...]
     against: str = ""
@@ -36,13 +39,13 @@ class Row:
 
     @property
     def median(self) -> float:
-        """Of the samples."""
+        """The median of the samples."""
         return median(self.samples)
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What the figures depend on. ``load_before``: the machine's load average before the run began."""
+    """The machine that figures depend on. ``load_before`` is its load average before the run began."""
 
     kernel: str
     cores: int
@@ -66,7 +69,7 @@ class Report:
     rows: tuple[Row, ...]
 
 
-HEAD = ("case", "subject", "median (min-max)", "unit", "runs", "ratio", "cost", "note")
+HEAD = ("case", "system", "median (min-max)", "unit", "runs", "ratio", "cost", "note")
 TITLES = {
     "B1": "B1: small files read by training epochs",
     "B2": "B2: large files read from start to end",
@@ -85,16 +88,16 @@ TITLES = {
 
 
 def ratio(row: Row, rows: Iterable[Row]) -> float | None:
-    """The row's median as a multiple of its reference's; None without one."""
-    if not row.against or row.against == row.subject:
+    """Return the row's median as a multiple of its reference's; None without one."""
+    if not row.against or row.against == row.system:
         return None
     same = (other for other in rows if (other.workload, other.case, other.unit) == (row.workload, row.case, row.unit))
-    reference = next((other.median for other in same if other.subject == row.against), 0.0)
+    reference = next((other.median for other in same if other.system == row.against), 0.0)
     return row.median / reference if reference else None
 
 
 def number(value: float) -> str:
-    """Three significant digits; whole from 100 on, with thousands set apart."""
+    """Write a figure with three significant digits; whole from 100 on, with thousands set apart."""
     if value == 0:
         return "0"
     if abs(value) >= 99.95:
@@ -103,13 +106,13 @@ def number(value: float) -> str:
 
 
 def spread(samples: Sequence[float]) -> str:
-    """``median (min-max)``; a single sample stands alone."""
+    """Write samples as ``median (min-max)``; a single sample stands alone."""
     middle = number(median(samples))
     return middle if len(samples) == 1 else f"{middle} ({number(min(samples))}-{number(max(samples))})"
 
 
 def cost_in_words(costs: Sequence[Cost]) -> str:
-    """Medians of what the samples cost; empty without any."""
+    """Write the medians of what the samples cost; empty without any."""
     if not costs:
         return ""
     cpu, server = number(median(cost.cpu for cost in costs)), number(median(cost.server_cpu for cost in costs))
@@ -120,15 +123,15 @@ def cost_in_words(costs: Sequence[Cost]) -> str:
 
 
 def cells(row: Row, rows: Iterable[Row]) -> tuple[str, ...]:
-    """A row as texts, in the order of ``HEAD``."""
+    """Return a row as texts, in the order of ``HEAD``."""
     factor = ratio(row, rows)
     compared = f"{number(factor)} x {row.against}" if factor is not None else ""
     figures = (spread(row.samples), row.unit, str(len(row.samples)), compared)
-    return (row.case, row.subject, *figures, cost_in_words(row.costs), row.note)
+    return (row.case, row.system, *figures, cost_in_words(row.costs), row.note)
 
 
 def sections(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Rows by workload."""
+    """Group rows by workload."""
     found: dict[str, list[Row]] = {}
     for row in rows:
         found.setdefault(row.workload, []).append(row)
@@ -136,13 +139,13 @@ def sections(rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 
 def columns(lines: Sequence[Sequence[str]]) -> list[str]:
-    """Texts below each other for a terminal."""
+    """Set texts below each other for a terminal."""
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     return ["  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in lines]
 
 
 def table(report: Report) -> str:
-    """For a terminal."""
+    """Write a report for a terminal."""
     lines = []
     for workload, rows in sections(report.rows).items():
         lines += ["", TITLES[workload], *columns([HEAD, *(cells(row, rows) for row in rows)])]
@@ -150,12 +153,12 @@ def table(report: Report) -> str:
 
 
 def to_json(report: Report) -> str:
-    """With every sample."""
+    """Write a report as JSON, with every sample."""
     return json.dumps(asdict(report), indent=1) + "\n"
 
 
 def from_json(text: str) -> Report:
-    """What ``to_json`` wrote."""
+    """Read what ``to_json`` wrote. Raises ValueError, TypeError or KeyError for anything else."""
     wire = json.loads(text)
     rows = tuple(
         Row(**{**row, "samples": tuple(row["samples"]), "costs": tuple(Cost(**cost) for cost in row["costs"])})
@@ -173,7 +176,7 @@ def combined(reports: Sequence[Report]) -> Report:
 
 
 def conditions(machine: Machine) -> list[str]:
-    """Sentences on the machine, and on who else used it."""
+    """Return sentences on the machine, and on who else used it."""
     facts = (
         f"Measured on Linux {machine.kernel} with {machine.cores} cores and {machine.memory_gib} GiB of memory, "
         f"Python {machine.python}, cache disk {machine.cache_disk}."

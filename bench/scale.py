@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-# A JPEG of ImageNet in the MLPerf storage benchmark, a volume of its UNet3D, and a small object of data-path measurements.
+# A JPEG of ImageNet in the MLPerf storage benchmark, a volume of its UNet3D, a small object of data-path measurements.
 IMAGE_BYTES = 114_660
 SHARD_BYTES = 146_600_000
 SMALL_BYTES = 100 * 1024
@@ -16,7 +16,8 @@ GIB = 2**30
 class Corpus:
     """Objects of one size, spread evenly over folders.
 
-    ``checksums``: the server keeps a CRC-64/NVME of each, as Amazon S3 does of every object since 2025; else just an MD5.
+    With ``checksums`` the server keeps a CRC-64/NVME of each, as Amazon S3 does of every object since 2025; else just
+    an MD5.
     """
 
     files: int
@@ -40,7 +41,7 @@ class WarmUp:
 
 @dataclass(frozen=True)
 class Storm:
-    """``kills``: with overlay, and with plain FUSE. ``corpus``: what is read meanwhile."""
+    """A kill storm: what is read meanwhile, and how many kills there are with overlay and with plain FUSE."""
 
     corpus: Corpus
     kills: tuple[int, int]
@@ -48,7 +49,7 @@ class Storm:
 
 @dataclass(frozen=True)
 class Gpus:
-    """Simulated training: ``counts`` of accelerators, each for ``epochs`` from a cold start on every file system."""
+    """Simulated training: numbers of accelerators, each for ``epochs`` from a cold start on every file system."""
 
     corpus: Corpus
     counts: tuple[int, ...]
@@ -58,7 +59,10 @@ class Gpus:
 
 @dataclass(frozen=True)
 class Scale:
-    """One run. ``repeats``: times that each figure is taken, unless it has taken ``case_seconds`` before."""
+    """Sizes of one run of all workloads.
+
+    Each figure is taken ``repeats`` times, unless it has taken ``case_seconds`` before.
+    """
 
     repeats: int
     case_seconds: float
@@ -81,7 +85,7 @@ class Scale:
 
 
 def scale(name: str) -> Scale:
-    """``quick`` (a smoke test), ``default`` or ``full``. Raises KeyError."""
+    """Return the scale of this name: ``quick`` (a smoke test), ``default`` or ``full``. Raises KeyError."""
     return _SCALES[name]
 
 

@@ -20,8 +20,8 @@ REGION = "us-east-1"
 _START_SECONDS = 20.0
 # Fields of an access-log line, split at blanks: the operation and the key (without blanks in all of ours).
 _OPERATION, _KEY = 7, 8
-# What the server writes for a GET beside the body: the head of the answer, measured; and its log line, which it writes twice. The
-# log itself does not say how many bytes a GET was answered with.
+# What the server writes for a GET beside the body: the head of the answer, measured; and its log line, which it writes
+# twice. The log itself does not say how many bytes a GET was answered with.
 _HEAD_BYTES = 441
 _LOG_WRITES = 2
 
@@ -34,18 +34,18 @@ class Request(NamedTuple):
 
 
 def parse_log(lines: Iterable[str]) -> list[Request]:
-    """Requests of an access log; its head line is none. Pure."""
+    """Return the requests of an access log; its head line is none. Pure."""
     split = (line.split(" ", _KEY + 1) for line in lines if not line.startswith("log starts"))
     return [Request(fields[_OPERATION], fields[_KEY]) for fields in split if len(fields) > _KEY]
 
 
 def sent_bytes(written: int, logged: int, requests: int) -> int:
-    """Bytes of bodies among all that the server wrote while it answered so many requests and its log grew. Pure."""
+    """Return the bytes of bodies among all that the server wrote for these requests and their log lines. Pure."""
     return max(0, written - _LOG_WRITES * logged - requests * _HEAD_BYTES)
 
 
 @dataclass(frozen=True)
-class Asked:
+class LoggedRequests:
     """Requests that reached the server within a span of its log."""
 
     requests: tuple[Request, ...]
@@ -71,7 +71,10 @@ class Asked:
 
 
 class S3Server:
-    """A context manager. ``folder`` lies on tmpfs, so that dropping the page cache never slows the server."""
+    """A versitygw process, as a context manager.
+
+    ``folder`` lies on tmpfs, so that dropping the page cache never slows the server.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -83,7 +86,7 @@ class S3Server:
 
     @property
     def endpoint(self) -> str:
-        """URL."""
+        """The server's URL."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
@@ -92,8 +95,11 @@ class S3Server:
         return self._folder / "data" / BUCKET
 
     @property
-    def environment(self) -> dict[str, str]:
-        """What an AWS client needs to be let in. Settings for other servers are left out: rclone refuses to start with a CA bundle."""
+    def client_variables(self) -> dict[str, str]:
+        """Environment variables that let an AWS client in.
+
+        Settings for other servers are left out: rclone refuses to start with a CA bundle.
+        """
         keys = {"AWS_ACCESS_KEY_ID": self.access_key, "AWS_SECRET_ACCESS_KEY": self.secret_key, "AWS_REGION": REGION}
         return {name: value for name, value in os.environ.items() if not name.startswith("AWS_")} | keys
 
@@ -124,28 +130,28 @@ class S3Server:
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
     def cpu_seconds(self) -> float:
-        """CPU that the server has used."""
+        """Return the CPU seconds that the server has used."""
         return tree_cpu_seconds(self._process.pid) if self._process is not None else 0.0
 
     def written(self) -> int:
-        """Bytes that the server has written anywhere so far: answers and its log."""
+        """Return the bytes that the server has written anywhere so far: answers and its log."""
         if self._process is None:
             return 0
         fields = Path(f"/proc/{self._process.pid}/io").read_text().split()
         return int(fields[fields.index("wchar:") + 1])
 
     def position(self) -> int:
-        """Where the log ends now; give it to ``asked`` later."""
+        """Return where the log ends now; give it to ``asked`` later."""
         return self._log.stat().st_size
 
-    def asked(self, since: int) -> Asked:
-        """What was asked after ``since``."""
+    def asked(self, since: int) -> LoggedRequests:
+        """Return the requests after ``since``."""
         with self._log.open("rb") as log:
             log.seek(since)
-            return Asked(tuple(parse_log(log.read().decode().splitlines())))
+            return LoggedRequests(tuple(parse_log(log.read().decode().splitlines())))
 
     def last_asked_at(self) -> float:
-        """When the log was last written, in seconds since 1970: the end of the latest request."""
+        """Return when the log was last written, in seconds since 1970: the end of the latest request."""
         return self._log.stat().st_mtime
 
 

@@ -1,4 +1,4 @@
-"""The processes of a sidecar without a cluster: a keeper that starts agent, fetcher and FUSE servers, all of which can be looked at and killed."""
+"""The processes of a sidecar without a cluster: a keeper that starts agent, fetcher and FUSE servers."""
 
 import json
 import os
@@ -34,21 +34,24 @@ class Switches:
     read_through: int = 0  # bytes of files that are read and not kept, a version; 0: the fetcher's own default
 
     @property
-    def environment(self) -> dict[str, str]:
-        """For agent and FUSE servers."""
+    def variables(self) -> dict[str, str]:
+        """Environment variables of agent and FUSE servers."""
         words = {"STOKER_OVERLAY": "Auto" if self.overlay else "Off"}
         return words | ({} if self.keep_cache else {"STOKER_FS_ABLATE": "keep-cache"})
 
     @property
     def fetcher_command(self) -> list[str]:
-        """How the keeper starts it."""
+        """The command line with which the keeper starts the fetcher."""
         options = [f"--ablate={name}" for name in self.ablate]
         options += [f"--read-through={self.read_through}"] if self.read_through else []
         return [sys.executable, "-m", "stoker_sidecar.fetcher.main", *options]
 
 
 class Sidecar:
-    """A context manager. ``folder`` lies on the cache disk and has a short name; nothing stays mounted below it."""
+    """A running sidecar, as a context manager; its processes can be looked at and killed.
+
+    ``folder`` lies on the cache disk and has a short name; nothing stays mounted below it.
+    """
 
     def __init__(self, folder: Path, agent_options: Sequence[str], switches: Switches) -> None:
         self.folder = folder
@@ -66,7 +69,7 @@ class Sidecar:
         command += ["--mount-root", str(self.mount_root), "--cache-root", str(self.cache_root)]
         command += ["--agent-command", self._agent]
         command += ["--fetcher-command", shlex.join(self._switches.fetcher_command)]
-        environment: Mapping[str, str] = os.environ | self._switches.environment
+        environment: Mapping[str, str] = os.environ | self._switches.variables
         with self._log.open("wb") as out:
             self._keeper = subprocess.Popen(command, stdout=out, stderr=out, env=environment, start_new_session=True)
         try:
@@ -87,12 +90,12 @@ class Sidecar:
 
     @property
     def pid(self) -> int:
-        """The keeper's: all others descend from it."""
+        """The keeper's pid: all others descend from it."""
         assert self._keeper is not None, "used inside the context"
         return self._keeper.pid
 
     def pids(self) -> dict[str, int]:
-        """All processes that it names: keeper, agent, fetcher, each ``fs server``; and ``worker`` for what the fetcher started."""
+        """Return {name: pid} of all processes: keeper, agent, fetcher, every ``fs server`` and every ``worker``."""
         reply = self._keeper_call(op="list")
         rows = {str(row["name"]): row["pid"] for row in reply["children"]}
         rows |= {f"fs server {number}": row["pid"] for number, row in enumerate(reply["servers"], 1)}
@@ -101,11 +104,11 @@ class Sidecar:
         return named | {f"worker {number}": pid for number, pid in enumerate(workers, 1)}
 
     def serving(self) -> bool:
-        """Whether every FUSE mount has a server that answers."""
+        """Return whether every FUSE mount has a server that answers."""
         return all(row["ready"] for row in self._keeper_call(op="list")["servers"])
 
     def kill(self, name: str) -> None:
-        """kill -9 of one of ``pids``; returns when another has taken its place. Raises BenchError."""
+        """Send SIGKILL to one of ``pids``; return when another process has taken its place. Raises BenchError."""
         before = self.pids()[name]
         os.kill(before, signal.SIGKILL)
         wait_until(f"another {name}", lambda: self.pids().get(name) not in (None, before), _START_SECONDS)
@@ -114,7 +117,7 @@ class Sidecar:
         wait_until("the FUSE servers to answer", self.serving, _START_SECONDS)
 
     def log(self) -> str:
-        """What all of its processes have said so far."""
+        """Return what all of its processes have logged so far."""
         return self._log.read_text()
 
     def _answers(self) -> bool:
@@ -135,7 +138,7 @@ class Sidecar:
 
 
 def _end(keeper: subprocess.Popen[bytes]) -> None:
-    """As the kubelet does it. The keeper's session is its own and holds all of its children."""
+    """End a keeper as the kubelet does. Its session is its own and holds all of its children."""
     keeper.terminate()
     try:
         keeper.wait(_REPLY_SECONDS)

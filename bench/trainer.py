@@ -1,4 +1,4 @@
-"""Simulated accelerators: processes that take batches of images from a prefetching loader and "compute" for a fixed time a step."""
+"""Simulated accelerators: processes that take batches from a prefetching loader and compute for a fixed time a step."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 
-from bench.readers import WHOLE_BUFFER, hear, say
+from bench.readers import WHOLE_BUFFER, receive_line, send_line
 
 # An accelerator of the H100 class on ResNet-50: this many images a step, in this time; 2,051 images/s.
 IMAGES_A_BATCH = 400
@@ -24,7 +24,7 @@ _BATCHES_AHEAD = 2 * _LOADERS
 
 
 @dataclass(frozen=True)
-class Duty:
+class Assignment:
     """What one accelerator does in an epoch: its images in order, ``batch`` of them a step of ``step`` seconds."""
 
     images: Sequence[str]
@@ -33,13 +33,16 @@ class Duty:
 
     @property
     def compute_seconds(self) -> float:
-        """Time at work: a last step that is not full takes its share."""
+        """Seconds at work: a last step that is not full takes its share."""
         return len(self.images) / self.batch * self.step
 
 
 @dataclass(frozen=True)
 class Training:
-    """One epoch of all accelerators. ``compute``: seconds at work, summed; ``seconds``: from the start until the last has ended."""
+    """One epoch of all accelerators.
+
+    ``compute`` sums their seconds at work; ``seconds`` is from the start until the last has ended.
+    """
 
     accelerators: int
     images: int
@@ -65,22 +68,24 @@ def shares(order: Sequence[str], accelerators: int) -> list[list[str]]:
 def train(
     root: Path, orders: Sequence[Sequence[str]], batch: int = IMAGES_A_BATCH, step: float = STEP_SECONDS
 ) -> Training:
-    """One epoch, with an accelerator for each of ``orders``. Raises BenchError when an image cannot be read."""
-    duties = [Duty(order, batch, step) for order in orders]
+    """Train one epoch, with an accelerator for each of ``orders``. Raises BenchError when an image cannot be read."""
+    assignments = [Assignment(order, batch, step) for order in orders]
     with ExitStack() as stack:
-        children = [stack.enter_context(_accelerator(root)) for _ in duties]
+        children = [stack.enter_context(_accelerator(root)) for _ in assignments]
         for child in children:
             stack.callback(child.kill)  # an interrupted run must not wait for the end of an epoch
-        for child, duty in zip(children, duties, strict=True):
-            say(child, json.dumps(asdict(duty)))
+        for child, assignment in zip(children, assignments, strict=True):
+            send_line(child, json.dumps(asdict(assignment)))
         for child in children:
-            hear(child)
+            receive_line(child)
         start = time.monotonic()
         for child in children:
-            say(child, "go")
-        ends = [float(hear(child)) for child in children]
-    images = sum(len(duty.images) for duty in duties)
-    return Training(len(duties), images, sum(duty.compute_seconds for duty in duties), max(ends) - start)
+            send_line(child, "go")
+        ends = [float(receive_line(child)) for child in children]
+    images = sum(len(assignment.images) for assignment in assignments)
+    return Training(
+        len(assignments), images, sum(assignment.compute_seconds for assignment in assignments), max(ends) - start
+    )
 
 
 def _accelerator(root: Path) -> "subprocess.Popen[str]":
@@ -89,7 +94,7 @@ def _accelerator(root: Path) -> "subprocess.Popen[str]":
 
 
 def batches(images: Sequence[str], size: int) -> Iterator[Sequence[str]]:
-    """Consecutive batches; the last may be smaller. Pure."""
+    """Cut into consecutive batches; the last may be smaller. Pure."""
     return (images[start : start + size] for start in range(0, len(images), size))
 
 
@@ -103,8 +108,8 @@ def _load(root: str, images: Sequence[str]) -> int:
     return len(images)
 
 
-def _run(root: str, duty: Duty) -> None:
-    todo = batches(duty.images, duty.batch)
+def _run(root: str, assignment: Assignment) -> None:
+    todo = batches(assignment.images, assignment.batch)
     with ThreadPoolExecutor(_LOADERS) as loaders:
         ahead: deque[Future[int]] = deque(
             loaders.submit(_load, root, images) for images in islice(todo, _BATCHES_AHEAD)
@@ -112,15 +117,15 @@ def _run(root: str, duty: Duty) -> None:
         while ahead:
             loaded = ahead.popleft().result()
             ahead.extend(loaders.submit(_load, root, images) for images in islice(todo, 1))
-            time.sleep(duty.step * loaded / duty.batch)
+            time.sleep(assignment.step * loaded / assignment.batch)
 
 
 def main() -> None:
-    """The accelerator's process: its duty, then the word to go, on standard input; when it ended on standard output."""
-    duty = Duty(**json.loads(sys.stdin.readline()))
+    """Be the accelerator's process: assignment, then the word to go, on standard input; the end on standard output."""
+    assignment = Assignment(**json.loads(sys.stdin.readline()))
     print("ready", flush=True)
     sys.stdin.readline()
-    _run(sys.argv[1], duty)
+    _run(sys.argv[1], assignment)
     print(time.monotonic(), flush=True)
 
 

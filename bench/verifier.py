@@ -1,4 +1,4 @@
-"""Reads in every way and compares each byte with what is right, until told to stop: what readers see while others are killed."""
+"""Processes that read in every way and compare each byte: what readers see while other processes are killed."""
 
 import json
 import mmap
@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Generic, Self, TypeVar
 
 from bench.objects import Bodies, paths
-from bench.readers import hear, say
+from bench.readers import receive_line, send_line
 from bench.scale import Corpus
 
 _PIECE = 16 * 1024
@@ -28,9 +28,12 @@ _T = TypeVar("_T")
 
 
 @dataclass
-class Verdict:
-    """What readers have seen. ``longest``: seconds of the call that took longest, which ended at ``longest_at`` of the machine's
-    monotonic clock; ``said``: the first things that went wrong."""
+class Findings:
+    """What verifying readers have seen.
+
+    ``longest`` is the seconds of the call that took longest, which ended at ``longest_at`` of the machine's monotonic
+    clock; ``said`` has the first things that went wrong.
+    """
 
     reads: int = 0
     failed: int = 0
@@ -39,8 +42,8 @@ class Verdict:
     longest_at: float = 0.0
     said: list[str] = field(default_factory=list)
 
-    def add(self, other: "Verdict") -> None:
-        """Of another reader as well."""
+    def add(self, other: "Findings") -> None:
+        """Add what another reader has seen."""
         self.reads += other.reads
         self.failed += other.failed
         self.wrong += other.wrong
@@ -49,7 +52,7 @@ class Verdict:
 
 
 class Verifiers:
-    """A context manager: ``readers`` processes that read below ``root`` while inside; afterwards ``verdict`` has what they saw."""
+    """Processes that read below ``root`` and check every byte, as a context manager; ``findings`` says what they saw."""
 
     def __init__(self, root: Path, corpus: Corpus, readers: int) -> None:
         self._root = root
@@ -57,7 +60,7 @@ class Verifiers:
         self._count = readers
         self._stack = ExitStack()
         self._children: list[subprocess.Popen[str]] = []
-        self.verdict = Verdict()
+        self.findings = Findings()
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -69,7 +72,7 @@ class Verifiers:
                 stack.callback(child.kill)
                 self._children.append(child)
             for child in self._children:
-                hear(child)
+                receive_line(child)
             self._stack = stack.pop_all()
         return self
 
@@ -80,9 +83,9 @@ class Verifiers:
             if error is not None:
                 return
             for child in self._children:
-                say(child, "stop")
+                send_line(child, "stop")
             for child in self._children:
-                self.verdict.add(Verdict(**json.loads(hear(child))))
+                self.findings.add(Findings(**json.loads(receive_line(child))))
 
 
 class _Kept(Generic[_T]):
@@ -94,7 +97,7 @@ class _Kept(Generic[_T]):
         self._kept: dict[int, _T] = {}
 
     def one(self, number: int, chance: random.Random) -> tuple[int, _T]:
-        """``number`` in place of the oldest one now and then, else one of those that there are."""
+        """Return a kept file and its number: now and then ``number`` in place of the oldest, else one that is there."""
         if len(self._kept) < _KEPT_OPEN or chance.random() < _RENEWED:
             if len(self._kept) >= _KEPT_OPEN:
                 self._end(self._kept.pop(next(iter(self._kept))))
@@ -106,7 +109,7 @@ class _Kept(Generic[_T]):
 
 
 class Reader:
-    """One process's ways to read, each of one file. They return whether the bytes were right."""
+    """One process's ways to read a file; each returns whether the bytes were right."""
 
     def __init__(self, root: str, corpus: Corpus, chance: random.Random) -> None:
         self._root = root
@@ -118,11 +121,11 @@ class Reader:
         self._maps = _Kept(lambda number: _map(self._path(number)), mmap.mmap.close)
 
     def ways(self) -> Sequence[Callable[[int], bool]]:
-        """All of them; opening anew is what training does most."""
+        """Return all ways to read; opening anew is there twice, since training does it most."""
         return (self.whole, self.whole, self.piece, self.mapped, self.attributes)
 
     def whole(self, number: int) -> bool:
-        """Open, read to the end, close; then the kernel forgets the pages, so that the next one asks again."""
+        """Open, read to the end and close; make the kernel forget the pages, so that the next one asks again."""
         descriptor = os.open(self._path(number), os.O_RDONLY)
         try:
             data = b"".join(iter(lambda: os.read(descriptor, self._size), b""))
@@ -132,7 +135,7 @@ class Reader:
         return data == self._bodies.of(number)
 
     def piece(self, number: int) -> bool:
-        """A place in a file that has been open for a while."""
+        """Read a place in a file that has been open for a while."""
         number, descriptor = self._open.one(number, self._chance)
         start = self._chance.randrange(self._size)
         data = os.pread(descriptor, _PIECE, start)
@@ -140,7 +143,7 @@ class Reader:
         return data == self._bodies.of(number)[start : start + _PIECE]
 
     def mapped(self, number: int) -> bool:
-        """A place in a file that has been mapped for a while."""
+        """Read a place in a file that has been mapped for a while."""
         number, view = self._maps.one(number, self._chance)
         start = self._chance.randrange(self._size)
         data = view[start : start + _PIECE]
@@ -148,7 +151,7 @@ class Reader:
         return data == self._bodies.of(number)[start : start + _PIECE]
 
     def attributes(self, number: int) -> bool:
-        """The size, and the folder's list of names."""
+        """Compare the size, and look for the name in the folder's list."""
         path = self._path(number)
         names = os.listdir(os.path.dirname(path))  # noqa: PTH120, PTH208  as readers do it
         return os.stat(path).st_size == self._size and os.path.basename(path) in names  # noqa: PTH116, PTH119
@@ -170,9 +173,9 @@ def _watch_for_stop(stopped: threading.Event) -> None:
     stopped.set()
 
 
-def verify(reader: Reader, files: int, chance: random.Random, stopped: Callable[[], bool]) -> Verdict:
-    """Read this and that until ``stopped``; what was seen."""
-    verdict, ways = Verdict(), reader.ways()
+def verify(reader: Reader, files: int, chance: random.Random, stopped: Callable[[], bool]) -> Findings:
+    """Read this and that until ``stopped``; return what was seen."""
+    findings, ways = Findings(), reader.ways()
     while not stopped():
         way, number = chance.choice(ways), chance.randrange(files)
         start = time.monotonic()
@@ -182,12 +185,12 @@ def verify(reader: Reader, files: int, chance: random.Random, stopped: Callable[
             right, trouble = True, str(error)
         end = time.monotonic()
         said = [f"{way.__name__} of file {number}: {trouble or 'wrong bytes'}"] if trouble or not right else []
-        verdict.add(Verdict(1, int(bool(trouble)), int(not right), end - start, end, said))
-    return verdict
+        findings.add(Findings(1, int(bool(trouble)), int(not right), end - start, end, said))
+    return findings
 
 
 def main() -> None:
-    """The reader process: folder, seed and corpus as arguments; it stops at a line on standard input and says what it saw."""
+    """Be the reader process: folder, seed and corpus as arguments, until a line comes on standard input."""
     root, seed, corpus = sys.argv[1], int(sys.argv[2]), Corpus(**json.loads(sys.argv[3]))
     chance, stopped = random.Random(seed), threading.Event()
     reader = Reader(root, corpus, chance)

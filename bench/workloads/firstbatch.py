@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from bench.bed import Bed
+from bench.environment import Environment
 from bench.measure import drop_page_cache
 from bench.node import Node
 from bench.objects import paths
@@ -14,7 +14,7 @@ from bench.peers import s5cmd_copy
 from bench.report import Row
 from bench.scale import IMAGE_BYTES, Corpus
 from bench.sidecar import Switches
-from bench.subjects import S5CMD, STOKER
+from bench.systems import S5CMD, STOKER
 from bench.trainer import IMAGES_A_BATCH, STEP_SECONDS
 
 _PROFILE = "PBW"
@@ -23,41 +23,41 @@ _BATCH = 64
 _WORKERS = 4
 
 
-def measure(bed: Bed) -> Iterator[Row]:
-    """Rows for the copy, the first batch of a lazy epoch, and the whole lazy epoch."""
-    corpus = bed.scale.shards
+def measure(env: Environment) -> Iterator[Row]:
+    """Yield rows for the copy, the first batch of a lazy epoch, and the whole lazy epoch."""
+    corpus = env.scale.shards
     case = f"{corpus.files} shards of {corpus.size / 1e6:.1f} MB, {_PROFILE}"
-    with bed.corpus("b8", corpus) as prefix, bed.profile(_PROFILE) as endpoint:
-        bed.say(f"B8: copy of {case}")
-        with bed.meter() as meter:
-            copy = s5cmd_copy(bed.server, prefix, bed.scratch / "copy", endpoint)
-        shutil.rmtree(bed.scratch / "copy")
+    with env.corpus("b8", corpus) as prefix, env.profile(_PROFILE) as endpoint:
+        env.say(f"B8: copy of {case}")
+        with env.meter() as meter:
+            copy = s5cmd_copy(env.server, prefix, env.scratch / "copy", endpoint)
+        shutil.rmtree(env.scratch / "copy")
         yield Row("B8", case, S5CMD, "s", (copy.seconds,), S5CMD, "the whole copy", (meter.of_copy(copy),))
-        yield from _lazy(bed, prefix, endpoint, case, copy.seconds)
+        yield from _lazy(env, prefix, endpoint, case, copy.seconds)
 
 
-def _lazy(bed: Bed, prefix: str, endpoint: str, case: str, copied: float) -> Iterator[Row]:
-    """A lazy epoch as it is, and one without readahead."""
-    corpus = bed.scale.shards
+def _lazy(env: Environment, prefix: str, endpoint: str, case: str, copied: float) -> Iterator[Row]:
+    """Measure a lazy epoch as it is, and one without readahead."""
+    corpus = env.scale.shards
     compute = corpus.total_bytes / IMAGE_BYTES / IMAGES_A_BATCH * STEP_SECONDS
-    for subject, switches in ((STOKER, Switches()), (_NO_READAHEAD, Switches(ablate=("readahead",)))):
-        bed.say(f"B8: lazy epoch of {case}, {subject}")
-        with bed.node(endpoint, switches) as node:
+    for system, switches in ((STOKER, Switches()), (_NO_READAHEAD, Switches(ablate=("readahead",)))):
+        env.say(f"B8: lazy epoch of {case}, {system}")
+        with env.node(endpoint, switches) as node:
             drop_page_cache()
-            with bed.meter(node) as meter:
+            with env.meter(node) as meter:
                 first, whole = _lazy_epoch(node, prefix, corpus)
         note = f"compute {compute:.1f} s"
-        yield Row("B8", case, subject, "s", (whole,), S5CMD, "the whole lazy epoch", (meter.cost,))
-        yield Row("B8", case, subject, "s to the first batch", (first,), note=f"{_BATCH} records of {IMAGE_BYTES:,} B")
-        yield Row("B8", case, subject, "first batch, % of the copy", (100 * first / copied,))
-        yield Row("B8", case, subject, "epoch, x max(copy, compute)", (whole / max(copied, compute),), note=note)
+        yield Row("B8", case, system, "s", (whole,), S5CMD, "the whole lazy epoch", (meter.cost,))
+        yield Row("B8", case, system, "s to the first batch", (first,), note=f"{_BATCH} records of {IMAGE_BYTES:,} B")
+        yield Row("B8", case, system, "first batch, % of the copy", (100 * first / copied,))
+        yield Row("B8", case, system, "epoch, x max(copy, compute)", (whole / max(copied, compute),), note=note)
 
 
 def _lazy_epoch(node: Node, prefix: str, corpus: Corpus) -> tuple[float, float]:
-    """Seconds from the wish for the dataset until the first batch is there, and until all is read and computed.
+    """Return the seconds from the plan for the dataset until the first batch, and until all is read and computed.
 
-    As a loader of shards does it: each worker has a shard of its own and reads records one after another; the first batch
-    has records of every worker.
+    As a loader of shards does it: each worker has a shard of its own and reads records one after another; the first
+    batch has records of every worker.
     """
     shards = list(paths(corpus))
     start = time.monotonic()
@@ -82,7 +82,7 @@ def _epoch_of(root: Path, shards: Sequence[str]) -> None:
 
 
 def _records(shard: Path, count: int = -1) -> None:
-    """The first ``count`` records of a shard, or all, with the time that an accelerator needs for them in between."""
+    """Read the first ``count`` records of a shard, or all, with the time that an accelerator needs in between."""
     with shard.open("rb", buffering=0) as file:
         while count != 0 and file.read(IMAGE_BYTES):
             count -= 1

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.bed import Bed
+from bench.environment import Environment
 from bench.measure import drop_page_cache
 from bench.objects import paths
 from bench.readers import read_epoch
 from bench.report import Row
-from bench.subjects import NATIVE, cold_volume, whole_ways
+from bench.systems import NATIVE, cold_volume, whole_ways
 from bench.workloads.epochs import counted
 
 _BUFFERS = (128 * 1024, 1024 * 1024)
@@ -16,31 +16,31 @@ _READERS = (1, 4)
 _WARM_EPOCHS = 5  # of 0.1 s each
 
 
-def measure(bed: Bed) -> Iterator[Row]:
-    """Rows for each size of a piece and number of readers, with the page cache warm and dropped."""
-    with bed.corpus("b2", bed.scale.large) as prefix, bed.node() as node:
+def measure(env: Environment) -> Iterator[Row]:
+    """Yield rows for each size of a piece and number of readers, with the page cache warm and dropped."""
+    with env.corpus("b2", env.scale.large) as prefix, env.node() as node:
         volume, target = cold_volume(node, prefix)
         roots = whole_ways(node, volume, target)
         for dropped in (True, False):
             for buffer in _BUFFERS:
                 for readers in _READERS:
-                    yield from _compare(bed, roots, buffer, readers, dropped=dropped)
+                    yield from _compare(env, roots, buffer, readers, dropped=dropped)
 
 
-def _compare(bed: Bed, roots: dict[str, Path], buffer: int, readers: int, *, dropped: bool) -> Iterator[Row]:
-    """A page cache that should be warm is filled by an epoch that is not counted."""
-    corpus = bed.scale.large
+def _compare(env: Environment, roots: dict[str, Path], buffer: int, readers: int, *, dropped: bool) -> Iterator[Row]:
+    """Compare the systems; a page cache that should be warm is filled by an epoch that is not counted."""
+    corpus = env.scale.large
     state = "page cache dropped" if dropped else "page cache warm"
     case = f"{buffer // 1024} KiB a read, {counted(readers)}, {state}"
     epochs = 1 if dropped else _WARM_EPOCHS
-    rates: dict[str, list[float]] = {subject: [] for subject in roots}
-    for subject in bed.turns(f"B2: {case}", roots):
+    rates: dict[str, list[float]] = {system: [] for system in roots}
+    for system in env.turns(f"B2: {case}", roots):
         if dropped:
             drop_page_cache()
         else:
-            read_epoch(roots[subject], list(paths(corpus)), readers, corpus.total_bytes)
+            read_epoch(roots[system], list(paths(corpus)), readers, corpus.total_bytes)
         files = list(paths(corpus)) * epochs
-        epoch = read_epoch(roots[subject], files, readers, corpus.total_bytes * epochs, buffer)
-        rates[subject].append(epoch.mb_rate)
-    for subject, samples in rates.items():
-        yield Row("B2", case, subject, "MB/s", tuple(samples), NATIVE)
+        epoch = read_epoch(roots[system], files, readers, corpus.total_bytes * epochs, buffer)
+        rates[system].append(epoch.mb_rate)
+    for system, samples in rates.items():
+        yield Row("B2", case, system, "MB/s", tuple(samples), NATIVE)

@@ -7,48 +7,48 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from bench.bed import Bed
+from bench.environment import Environment
 from bench.errors import BenchError
 from bench.measure import MemoryWatch, Peak, wait_until
 from bench.node import Node, Volume
 from bench.objects import paths
 from bench.report import Row
 from bench.scale import Corpus
-from bench.subjects import STOKER, cold_mount
+from bench.systems import STOKER, cold_mount
 
 _READS = 2_000  # at most; a tenth of a small corpus
 _SECONDS = 300.0
 
 
-def measure(bed: Bed) -> Iterator[Row]:
-    """Peaks of every process, and what reached the server."""
-    corpus = bed.scale.memory
-    with bed.corpus("memory", corpus) as prefix, bed.node() as node:
+def measure(env: Environment) -> Iterator[Row]:
+    """Yield the peak of every process, and what reached the server."""
+    corpus = env.scale.memory
+    with env.corpus("memory", corpus) as prefix, env.node() as node:
         with MemoryWatch(node.sidecar.pids) as watch:
-            yield from _live(bed, corpus, prefix, node)
+            yield from _live(env, corpus, prefix, node)
         yield from _peaks(corpus, watch.peak)
 
 
-def _live(bed: Bed, corpus: Corpus, prefix: str, node: Node) -> Iterator[Row]:
+def _live(env: Environment, corpus: Corpus, prefix: str, node: Node) -> Iterator[Row]:
     case = f"{corpus.files:,} objects"
-    start = bed.server.position()
-    bed.say(f"memory: listing {case}")
+    start = env.server.position()
+    env.say(f"memory: listing {case}")
     volume = node.list_source(prefix)
-    yield Row("memory", case, STOKER, "LISTs to list it", (float(bed.server.asked(start).lists),))
+    yield Row("memory", case, STOKER, "LISTs to list it", (float(env.server.asked(start).lists),))
     yield Row("memory", case, STOKER, "MB of manifest", (volume.paths.manifest.stat().st_size / 1e6,))
-    bed.say("memory: a pod mounts it, walks it and reads some of it")
-    after_list = bed.server.position()
+    env.say("memory: a pod mounts it, walks it and reads some of it")
+    after_list = env.server.position()
     node.offer(volume)
     reads = _walk_and_read(cold_mount(node, volume), corpus)
-    asked = bed.server.asked(after_list)
+    asked = env.server.asked(after_list)
     case_read = f"{corpus.files:,} lookups and {reads:,} reads of missing files"
     yield Row("memory", case_read, STOKER, "LISTs", (float(asked.lists),))
     yield Row("memory", case_read, STOKER, "GETs", (float(asked.gets),))
-    yield _warmed(bed, corpus, node, volume)
+    yield _warmed(env, corpus, node, volume)
 
 
 def _walk_and_read(root: Path, corpus: Corpus) -> int:
-    """Every name once, and some files whole; how many. Raises BenchError."""
+    """Ask for every name once and read some files whole; return how many. Raises BenchError."""
     walked = sum(len(files) for _, _, files in os.walk(root))
     if walked != corpus.files:
         raise BenchError(f"{walked} files were found below {root} where {corpus.files} are right")
@@ -59,14 +59,14 @@ def _walk_and_read(root: Path, corpus: Corpus) -> int:
     return len(reads)
 
 
-def _warmed(bed: Bed, corpus: Corpus, node: Node, volume: Volume) -> Row:
+def _warmed(env: Environment, corpus: Corpus, node: Node, volume: Volume) -> Row:
     """Warm while the mount is in use, for as long as the scale gives."""
-    bed.say(f"memory: warming, at most {bed.scale.warm_seconds:.0f} s")
-    with bed.meter() as meter:
+    env.say(f"memory: warming, at most {env.scale.warm_seconds:.0f} s")
+    with env.meter() as meter:
         start = time.monotonic()
         node.offer(volume, eager=True)
-        over = partial(_over, volume, start, bed.scale.warm_seconds)
-        wait_until("warming", over, bed.scale.warm_seconds + _SECONDS)
+        over = partial(_over, volume, start, env.scale.warm_seconds)
+        wait_until("warming", over, env.scale.warm_seconds + _SECONDS)
         seconds = time.monotonic() - start
     gets = meter.cost.gets
     note = f"{gets:,} GETs in {seconds:.0f} s"

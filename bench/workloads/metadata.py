@@ -7,33 +7,33 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from bench.bed import Bed
+from bench.environment import Environment
 from bench.errors import BenchError
 from bench.measure import drop_page_cache, memory
 from bench.node import Node, Volume, fuse_requests
 from bench.objects import paths
 from bench.report import Row
 from bench.scale import Corpus
-from bench.subjects import NATIVE, STOKER, STOKER_FUSE, STOKER_OVERLAY
+from bench.systems import NATIVE, STOKER, STOKER_FUSE, STOKER_OVERLAY
 from stoker_api.dataset import MountMode
 
 _ABSENT_NAMES = 10_000
 
 
-def measure(bed: Bed) -> Iterator[Row]:
-    """Rows of every shape of the scale."""
-    for corpus in bed.scale.entries:
+def measure(env: Environment) -> Iterator[Row]:
+    """Yield rows of every shape of the scale."""
+    for corpus in env.scale.entries:
         shape = f"{corpus.files:,} entries in {corpus.folders:,} folder{'s' if corpus.folders > 1 else ''}"
-        with bed.corpus("b5", corpus) as prefix, bed.node() as node:
-            bed.say(f"B5: {shape}")
-            yield from _native(bed, corpus, shape)
-            volume, target, rows = _visible(bed, corpus, prefix, shape, node)
+        with env.corpus("b5", corpus) as prefix, env.node() as node:
+            env.say(f"B5: {shape}")
+            yield from _native(env, corpus, shape)
+            volume, target, rows = _visible(env, corpus, prefix, shape, node)
             yield from rows
             yield from _every_mount(node, volume, target, corpus, shape)
 
 
-def _native(bed: Bed, corpus: Corpus, shape: str) -> Iterator[Row]:
-    root = bed.scratch / "native"
+def _native(env: Environment, corpus: Corpus, shape: str) -> Iterator[Row]:
+    root = env.scratch / "native"
     for path in paths(corpus):
         target = root / path
         try:
@@ -49,12 +49,14 @@ def _native(bed: Bed, corpus: Corpus, shape: str) -> Iterator[Row]:
     shutil.rmtree(root)
 
 
-def _visible(bed: Bed, corpus: Corpus, prefix: str, shape: str, node: Node) -> tuple[Volume, Path, tuple[Row, ...]]:
-    """List, then the time until a pod can see the last name, and until its mount is an overlay."""
-    with bed.meter(node) as meter:
+def _visible(
+    env: Environment, corpus: Corpus, prefix: str, shape: str, node: Node
+) -> tuple[Volume, Path, tuple[Row, ...]]:
+    """List; measure the time until a pod can see the last name, and until its mount is an overlay."""
+    with env.meter(node) as meter:
         start = time.time()
         volume = node.list_source(prefix)
-        listed_at = bed.server.last_asked_at()
+        listed_at = env.server.last_asked_at()
     node.offer(volume)
     target = node.publish(volume)
     last = target / list(paths(corpus))[-1]
@@ -78,14 +80,14 @@ def _every_mount(node: Node, volume: Volume, target: Path, corpus: Corpus, shape
     if fuse is None:
         raise BenchError("a version that is not whole has no FUSE mount on this node")
     ways = {STOKER_OVERLAY: target} if node.overlays() else {}
-    for subject, root in (ways | {STOKER_FUSE: fuse}).items():
+    for system, root in (ways | {STOKER_FUSE: fuse}).items():
         drop_page_cache()
-        yield from _walks(subject, root, fuse, corpus, shape)
+        yield from _walks(system, root, fuse, corpus, shape)
     (server,) = (pid for name, pid in node.sidecar.pids().items() if name.startswith("fs"))
     yield Row("B5", shape, STOKER_FUSE, "MB RSS of the server", (memory(server).rss / 1e6,))
 
 
-def _walks(subject: str, root: Path, fuse: Path, corpus: Corpus, shape: str) -> Iterator[Row]:
+def _walks(system: str, root: Path, fuse: Path, corpus: Corpus, shape: str) -> Iterator[Row]:
     for case, unit, work in (
         (f"{shape}, first walk", "entries/s", lambda: _walk(root, corpus)),
         (f"{shape}, second walk", "entries/s", lambda: _walk(root, corpus)),
@@ -94,19 +96,19 @@ def _walks(subject: str, root: Path, fuse: Path, corpus: Corpus, shape: str) -> 
     ):
         rate, requests = _counted(fuse, work)
         detail = ", ".join(f"{count:,} {name}" for name, count in sorted(requests.items()))
-        yield Row("B5", case, subject, unit, (rate,), NATIVE, detail)
-        yield Row("B5", case, subject, "requests at the FUSE server", (float(requests.total()),))
+        yield Row("B5", case, system, unit, (rate,), NATIVE, detail)
+        yield Row("B5", case, system, "requests at the FUSE server", (float(requests.total()),))
 
 
 def _counted(fuse: Path, work: Callable[[], float]) -> tuple[float, Counter[str]]:
-    """What the work returns, and what of it reached the FUSE server."""
+    """Return what the work returns, and what of it reached the FUSE server."""
     before = Counter(fuse_requests(fuse))
     rate = work()
     return rate, Counter(fuse_requests(fuse)) - before
 
 
 def _walk(root: Path, corpus: Corpus) -> float:
-    """Entries a second of listing every folder and asking every entry's attributes."""
+    """Return entries a second of listing every folder and asking every entry's attributes."""
     start = time.monotonic()
     count = _visit(str(root))
     seconds = time.monotonic() - start

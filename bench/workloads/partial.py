@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from bench.bed import Bed
+from bench.environment import Environment
 from bench.measure import drop_page_cache
 from bench.node import Node
 from bench.readers import read_epoch
 from bench.report import Cost, Row
 from bench.scale import Corpus
 from bench.sidecar import Switches
-from bench.subjects import STOKER, cold_volume
+from bench.systems import STOKER, cold_volume
 from bench.workloads.epochs import Orders
 
 _EPOCHS = 5
@@ -19,57 +19,57 @@ _DRIVEN_OUT = "Stoker, oldest driven out"
 _LEAST_READ_THROUGH = 2**20  # a file for each reader
 
 
-def measure(bed: Bed) -> Iterator[Row]:
-    """Rows for each quota; for the middle one also with a cache that drives out the oldest file for each new one."""
-    corpus, quotas = bed.scale.partial, bed.scale.quotas
-    with bed.corpus("b3", corpus) as prefix, bed.profile(_PROFILE) as endpoint:
+def measure(env: Environment) -> Iterator[Row]:
+    """Yield rows for each quota; for the middle one also with a cache that evicts the oldest file for a new one."""
+    corpus, quotas = env.scale.partial, env.scale.quotas
+    with env.corpus("b3", corpus) as prefix, env.profile(_PROFILE) as endpoint:
         for quota in quotas:
-            with bed.node(endpoint, Switches(read_through=_read_through(corpus))) as node:
-                yield from _epochs(bed, node, prefix, quota, STOKER)
+            with env.node(endpoint, Switches(read_through=_read_through(corpus))) as node:
+                yield from _epochs(env, node, prefix, quota, STOKER)
         switches = Switches(ablate=("no-eviction",), read_through=_read_through(corpus))
-        with bed.node(endpoint, switches) as node:
-            yield from _epochs(bed, node, prefix, quotas[len(quotas) // 2], _DRIVEN_OUT)
+        with env.node(endpoint, switches) as node:
+            yield from _epochs(env, node, prefix, quotas[len(quotas) // 2], _DRIVEN_OUT)
 
 
 def _read_through(corpus: Corpus) -> int:
-    """Bytes for files that are not kept: a hundredth of the data, or what is read through would be a second cache."""
+    """Return the bytes for files that are not kept: a hundredth of the data, since more would be a second cache."""
     return max(_LEAST_READ_THROUGH, corpus.total_bytes // 100)
 
 
-def _epochs(bed: Bed, node: Node, prefix: str, quota: float, subject: str) -> Iterator[Row]:
-    """The first epoch fills the cache; the others are the figures."""
-    corpus = bed.scale.partial
+def _epochs(env: Environment, node: Node, prefix: str, quota: float, system: str) -> Iterator[Row]:
+    """Measure all epochs but the first, which fills the cache."""
+    corpus = env.scale.partial
     orders, costs, rates = Orders(corpus), [], []
     volume, target = cold_volume(node, prefix)
     node.offer(volume, quota=round(corpus.total_bytes * quota))
     for epoch in range(1, _EPOCHS + 1):
-        bed.say(f"B3: quota {quota}, {subject}, epoch {epoch} of {_EPOCHS}")
+        env.say(f"B3: quota {quota}, {system}, epoch {epoch} of {_EPOCHS}")
         drop_page_cache()  # else the kernel keeps what the quota forbids
-        with bed.meter(node) as meter:
+        with env.meter(node) as meter:
             rates.append(read_epoch(target, orders.next(), _READERS, corpus.total_bytes).rate)
         costs.append(meter.cost)
     later = tuple(costs[1:])
     case, note = f"quota {quota:.2f} of the data, {_PROFILE}", f"epochs 2 to {_EPOCHS}"
-    yield Row("B3", case, subject, "files/s", tuple(rates[1:]), note=note, costs=later)
-    yield Row("B3", case, subject, "% hits", tuple(hits(cost.gets, corpus.files) for cost in later), note=note)
+    yield Row("B3", case, system, "files/s", tuple(rates[1:]), note=note, costs=later)
+    yield Row("B3", case, system, "% hits", tuple(hits(cost.gets, corpus.files) for cost in later), note=note)
     sent = tuple(off(cost.sent / corpus.total_bytes, 1 - quota) for cost in later)
     yield Row(
         "B3",
         case,
-        subject,
+        system,
         "points of hits off the quota",
         tuple(_hits_off(cost, corpus.files, quota) for cost in later),
     )
-    yield Row("B3", case, subject, "% of bytes off 1 - quota", sent)
+    yield Row("B3", case, system, "% of bytes off 1 - quota", sent)
 
 
 def hits(gets: int, files: int) -> float:
-    """Files, in percent, that were read without a GET. Pure."""
+    """Return the percentage of files that were read without a GET. Pure."""
     return 100 * (1 - gets / files)
 
 
 def off(share: float, wanted: float) -> float:
-    """How far one share is off another, in percent of that. Pure."""
+    """Return how far one share is off another, in percent of that. Pure."""
     return 100 * abs(share / wanted - 1)
 
 

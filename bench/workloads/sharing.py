@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from threading import Thread
 
-from bench.bed import Bed
+from bench.environment import Environment
 from bench.errors import BenchError
 from bench.measure import drop_page_cache
 from bench.objects import paths
@@ -13,7 +13,7 @@ from bench.readers import Epoch, Job, read_jobs
 from bench.report import Row
 from bench.scale import Corpus
 from bench.sidecar import Switches
-from bench.subjects import STOKER, cold_volume
+from bench.systems import STOKER, cold_volume
 from bench.workloads.epochs import Orders
 
 _READERS = 4
@@ -21,50 +21,50 @@ _UNIT = "x the data sent by the server, a node"
 _ALONE = "Stoker, single-flight off"
 
 
-def measure(bed: Bed) -> Iterator[Row]:
-    """Rows for small files and for large ones, one node and two, and with each asker fetching for itself."""
-    small, large = bed.scale.shared, bed.scale.shards
-    with bed.corpus("b7", small) as prefix:
+def measure(env: Environment) -> Iterator[Row]:
+    """Yield rows for small files and for large ones, one node and two, and with each asker fetching for itself."""
+    small, large = env.scale.shared, env.scale.shards
+    with env.corpus("b7", small) as prefix:
         orders = Orders(small)
         mixed = [Job(orders.next()) for _ in range(_READERS)]
-        yield _shared(bed, prefix, small, mixed, STOKER, f"{_READERS} readers, an order each, small files")
+        yield _shared(env, prefix, small, mixed, STOKER, f"{_READERS} readers, an order each, small files")
         two = f"2 nodes of {_READERS} readers, small files"
-        yield _shared(bed, prefix, small, mixed, STOKER, two, nodes=2, note="nodes do not fetch from each other yet")
-    with bed.corpus("b7", large) as prefix:
+        yield _shared(env, prefix, small, mixed, STOKER, two, nodes=2, note="nodes do not fetch from each other yet")
+    with env.corpus("b7", large) as prefix:
         same = [Job(list(paths(large)))] * _READERS
         case = f"{_READERS} readers, one order, large files"
-        yield _shared(bed, prefix, large, same, STOKER, case)
-        yield _shared(bed, prefix, large, same, _ALONE, case, switches=Switches(ablate=("single-flight",)))
+        yield _shared(env, prefix, large, same, STOKER, case)
+        yield _shared(env, prefix, large, same, _ALONE, case, switches=Switches(ablate=("single-flight",)))
 
 
 def _shared(
-    bed: Bed,
+    env: Environment,
     prefix: str,
     corpus: Corpus,
     jobs: Sequence[Job],
-    subject: str,
+    system: str,
     case: str,
     *,
     nodes: int = 1,
     switches: Switches | None = None,
     note: str = "",
 ) -> Row:
-    """Once: it is a count."""
-    bed.say(f"B7: {case}, {subject}")
+    """Measure once: it is a count."""
+    env.say(f"B7: {case}, {system}")
     with ExitStack() as stack:
-        all_nodes = [stack.enter_context(bed.node(switches=switches, name=f"node{number}")) for number in range(nodes)]
+        all_nodes = [stack.enter_context(env.node(switches=switches, name=f"node{number}")) for number in range(nodes)]
         targets = [cold_volume(node, prefix)[1] for node in all_nodes]
         drop_page_cache()
-        with bed.meter(all_nodes[0]) as meter:
+        with env.meter(all_nodes[0]) as meter:
             rates = [epoch.mb_rate for epoch in _all_at_once(targets, jobs, corpus.total_bytes)]
     said = f"{sum(rates):,.0f} MB/s read" + (f"; {note}" if note else "")
     return Row(
-        "B7", case, subject, _UNIT, (meter.cost.sent / corpus.total_bytes / nodes,), note=said, costs=(meter.cost,)
+        "B7", case, system, _UNIT, (meter.cost.sent / corpus.total_bytes / nodes,), note=said, costs=(meter.cost,)
     )
 
 
 def _all_at_once(targets: Sequence[Path], jobs: Sequence[Job], total: int) -> list[Epoch]:
-    """The readers of every node at the same time. Raises BenchError."""
+    """Run the readers of every node at the same time. Raises BenchError."""
     epochs: list[Epoch] = []
 
     def read(target: Path) -> None:

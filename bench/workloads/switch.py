@@ -1,46 +1,46 @@
-"""B10: readers with open files and maps while their dataset becomes whole, and while the FUSE server and the agent are killed."""
+"""B10: readers with open files and maps while their dataset becomes complete and processes are killed."""
 
 import time
 from collections.abc import Iterator
 from functools import partial
 
-from bench.bed import Bed
+from bench.environment import Environment
 from bench.measure import wait_until
 from bench.node import WARM_SECONDS, Node, mode
 from bench.report import Row
-from bench.subjects import STOKER, cold_volume
-from bench.verifier import Verdict, Verifiers
+from bench.systems import STOKER, cold_volume
+from bench.verifier import Findings, Verifiers
 from stoker_api.dataset import MountMode
 
 _READERS = 4
 _AFTER_SECONDS = 1.0  # that readers go on for with the new mount
 
 
-def measure(bed: Bed) -> Iterator[Row]:
-    """Rows on what readers saw, and on how soon new opens were native."""
-    corpus = bed.scale.switched
+def measure(env: Environment) -> Iterator[Row]:
+    """Yield rows on what readers saw, and on how soon new opens were native."""
+    corpus = env.scale.switched
     native: list[float] = []
-    seen = Verdict()
-    with bed.corpus("b10", corpus) as prefix:
-        for _ in bed.repeat("B10: a dataset becomes whole under readers"):
-            with bed.node() as node:
-                seconds, verdict = _switched(bed, node, prefix)
+    seen = Findings()
+    with env.corpus("b10", corpus) as prefix:
+        for _ in env.repeat("B10: a dataset becomes whole under readers"):
+            with env.node() as node:
+                seconds, findings = _switched(env, node, prefix)
             native.append(seconds)
-            seen.add(verdict)
+            seen.add(findings)
     case = f"{_READERS} readers, {corpus.files:,} files become whole"
     yield Row("B10", case, STOKER, "s from the last file to native opens", tuple(native))
     yield from seen_rows("B10", case, seen)
 
 
-def _switched(bed: Bed, node: Node, prefix: str) -> tuple[float, Verdict]:
-    """The agent is killed early, so that it is the next one that switches; the FUSE server is killed at half of the files."""
-    corpus = bed.scale.switched
+def _switched(env: Environment, node: Node, prefix: str) -> tuple[float, Findings]:
+    """Kill the agent early, so that the next one does the switch, and the FUSE server at half of the files."""
+    corpus = env.scale.switched
     volume, target = cold_volume(node, prefix)
     with Verifiers(target, corpus, _READERS) as verifiers:
-        position = bed.server.position()
+        position = env.server.position()
         node.offer(volume, eager=True)
         for share, name in ((1 / 8, "agent"), (1 / 2, "fs server 1")):
-            arrived = partial(_arrived, bed, position, round(corpus.files * share))
+            arrived = partial(_arrived, env, position, round(corpus.files * share))
             wait_until("some of the files", arrived, WARM_SECONDS)
             node.sidecar.kill(name)
         node.wait_warm(volume)
@@ -48,15 +48,15 @@ def _switched(bed: Bed, node: Node, prefix: str) -> tuple[float, Verdict]:
         wait_until("native opens", lambda: mode(target) is MountMode.NATIVE, WARM_SECONDS)
         seconds = time.monotonic() - whole_at
         time.sleep(_AFTER_SECONDS)
-    return seconds, verifiers.verdict
+    return seconds, verifiers.findings
 
 
-def _arrived(bed: Bed, position: int, files: int) -> bool:
-    return bed.server.asked(position).gets >= files
+def _arrived(env: Environment, position: int, files: int) -> bool:
+    return env.server.asked(position).gets >= files
 
 
-def seen_rows(workload: str, case: str, seen: Verdict, cause: str = "") -> Iterator[Row]:
-    """What verifying readers saw, as figures. ``cause``: of the longest stall, where it is known."""
+def seen_rows(workload: str, case: str, seen: Findings, cause: str = "") -> Iterator[Row]:
+    """Yield what verifying readers saw, as figures; ``cause`` is that of the longest stall, where it is known."""
     note = f"of {seen.reads:,}" + (f": {'; '.join(seen.said)}" if seen.said else "")
     yield Row(workload, case, STOKER, "failed reads", (float(seen.failed),), note=note)
     yield Row(workload, case, STOKER, "reads with wrong bytes", (float(seen.wrong),))

@@ -6,64 +6,64 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.bed import Bed
+from bench.environment import Environment
 from bench.errors import BenchError
 from bench.measure import drop_page_cache, wait_until
 from bench.node import WARM_SECONDS
 from bench.peers import s5cmd_copy, warm_s5cmd
 from bench.report import Cost, Row
 from bench.scale import Corpus
-from bench.subjects import S5CMD, STOKER
+from bench.systems import S5CMD, STOKER
 
 _SETTLE_SECONDS = 4.0
 _Run = tuple[float, Cost]  # seconds, and what they cost
 
 
-def measure(bed: Bed) -> Iterator[Row]:
-    """Rows of every corpus and profile of the scale."""
-    for warmup in bed.scale.warmups:
-        with bed.corpus("b6", warmup.corpus) as prefix:
+def measure(env: Environment) -> Iterator[Row]:
+    """Yield rows of every corpus and profile of the scale."""
+    for warmup in env.scale.warmups:
+        with env.corpus("b6", warmup.corpus) as prefix:
             for profile in warmup.profiles:
-                yield from _compare(bed, warmup.corpus, prefix, profile)
-    with bed.corpus("b6-killed", bed.scale.killed) as prefix:
-        yield _after_a_kill(bed, bed.scale.killed, prefix)
+                yield from _compare(env, warmup.corpus, prefix, profile)
+    with env.corpus("b6-killed", env.scale.killed) as prefix:
+        yield _after_a_kill(env, env.scale.killed, prefix)
 
 
-def _compare(bed: Bed, corpus: Corpus, prefix: str, profile: str) -> Iterator[Row]:
+def _compare(env: Environment, corpus: Corpus, prefix: str, profile: str) -> Iterator[Row]:
     case = (
         f"{corpus.files:,} x {size_in_words(corpus.size)}{', ' if corpus.checksums else ' with an MD5 only, '}{profile}"
     )
-    subjects = {S5CMD: _peer, STOKER: _ours}
-    runs: dict[str, list[_Run]] = {subject: [] for subject in subjects}
-    with bed.profile(profile) as endpoint:
-        for subject in bed.turns(f"B6: {case}", subjects):
-            runs[subject].append(subjects[subject](bed, prefix, endpoint))
-    for subject, mine in runs.items():
+    systems = {S5CMD: _peer, STOKER: _ours}
+    runs: dict[str, list[_Run]] = {system: [] for system in systems}
+    with env.profile(profile) as endpoint:
+        for system in env.turns(f"B6: {case}", systems):
+            runs[system].append(systems[system](env, prefix, endpoint))
+    for system, mine in runs.items():
         costs = tuple(cost for _, cost in mine)
         rate = corpus.files / min(seconds for seconds, _ in mine)
         note = f"at best {rate:,.0f} objects/s"
-        yield Row("B6", case, subject, "s", tuple(seconds for seconds, _ in mine), S5CMD, note, costs)
+        yield Row("B6", case, system, "s", tuple(seconds for seconds, _ in mine), S5CMD, note, costs)
 
 
-def _peer(bed: Bed, prefix: str, endpoint: str) -> _Run:
+def _peer(env: Environment, prefix: str, endpoint: str) -> _Run:
     drop_page_cache()  # an earlier run's dirty pages are not this one's; and see _ours
     warm_s5cmd()
-    target = bed.scratch / "copy"
+    target = env.scratch / "copy"
     _let_memory_settle()
-    with bed.meter() as meter:
-        copy = s5cmd_copy(bed.server, prefix, target, endpoint)
+    with env.meter() as meter:
+        copy = s5cmd_copy(env.server, prefix, target, endpoint)
     shutil.rmtree(target)
     return copy.seconds, meter.of_copy(copy)
 
 
-def _ours(bed: Bed, prefix: str, endpoint: str) -> _Run:
-    # ext4 without a journal passes over every inode that was deleted within the last minutes when it makes a new one, as long
-    # as it has them in memory: a third of the CPU of a run that followed another one. Before the node starts: its own programs
-    # are not what is read from the disk.
+def _ours(env: Environment, prefix: str, endpoint: str) -> _Run:
+    # ext4 without a journal passes over every inode that was deleted within the last minutes when it makes a new one, as
+    # long as it has them in memory: a third of the CPU of a run that followed another one. Before the node starts: its
+    # own programs are not what is read from the disk.
     drop_page_cache()
-    with bed.node(endpoint) as node:
+    with env.node(endpoint) as node:
         _let_memory_settle()
-        with bed.meter(node) as meter:
+        with env.meter(node) as meter:
             start = time.monotonic()
             node.warm(node.list_source(prefix))
             seconds = time.monotonic() - start
@@ -71,29 +71,31 @@ def _ours(bed: Bed, prefix: str, endpoint: str) -> _Run:
 
 
 def _let_memory_settle() -> None:
-    """A virtual machine may give memory that has been free for some seconds back to its host, and to write to the page cache then costs
-    more. The node's start is such a pause, so s5cmd gets one too.
+    """Wait, as a node's start does, so that s5cmd begins with the same memory.
+
+    A virtual machine may give memory that has been free for some seconds back to its host, and to write to the page
+    cache then costs more.
     """
     time.sleep(_SETTLE_SECONDS)
 
 
-def _after_a_kill(bed: Bed, corpus: Corpus, prefix: str) -> Row:
-    """kill -9 of the fetcher when half is here: objects that were whole on the disk and were asked for again."""
-    bed.say("B6: kill -9 of the fetcher in the middle")
-    with bed.node() as node:
+def _after_a_kill(env: Environment, corpus: Corpus, prefix: str) -> Row:
+    """Kill the fetcher when half is here; count the objects that were whole on the disk and were asked for again."""
+    env.say("B6: kill -9 of the fetcher in the middle")
+    with env.node() as node:
         volume = node.list_source(prefix)
-        position = bed.server.position()
+        position = env.server.position()
         node.offer(volume, eager=True)
         half = corpus.files // 2
-        wait_until("half of the objects", lambda: bed.server.asked(position).gets >= half, WARM_SECONDS)
+        wait_until("half of the objects", lambda: env.server.asked(position).gets >= half, WARM_SECONDS)
         node.offer(
             volume
         )  # so that nothing of this is fetched by the next one before it has been counted what there is
         node.sidecar.kill("fetcher")
         finished = _files(volume.paths.tree)
-        position = bed.server.position()
+        position = env.server.position()
         node.warm(volume)
-        fetched = bed.server.asked(position).fetched
+        fetched = env.server.asked(position).fetched
         again = sum(fetched[f"{prefix}/{path}"] for path in finished)
         _check_all_there(volume.paths.tree, corpus)
     note = f"of {len(finished):,} that were finished; {corpus.files - len(finished):,} were left"
@@ -111,5 +113,5 @@ def _files(tree: Path) -> set[str]:
 
 
 def size_in_words(size: int) -> str:
-    """In KiB, or in MB from a million bytes on."""
+    """Write a size in KiB, or in MB from a million bytes on."""
     return f"{size / 1e6:.1f} MB" if size >= 10**6 else f"{size / 1024:.0f} KiB"

@@ -117,6 +117,8 @@ def wait_for(
     seconds: float,
     log: Path | None = None,
     alive: Callable[[], bool] = lambda: True,
+    *,
+    poll_seconds: float = POLL_SECONDS,
 ) -> None:
     """Wait until `condition` holds. Raises NotReadyError with the end of `log` on time-out or when `alive` fails."""
     deadline = time.monotonic() + seconds
@@ -125,7 +127,7 @@ def wait_for(
             raise NotReadyError(f"Waited for {what}, but the process ended", log, tail(log) if log else "")
         if time.monotonic() > deadline:
             raise NotReadyError(f"Waited {seconds:.0f} s for {what} in vain", log, tail(log) if log else "")
-        time.sleep(POLL_SECONDS)
+        time.sleep(poll_seconds)
 
 
 def answers(url: str, *, refusal_counts: bool = False) -> bool:

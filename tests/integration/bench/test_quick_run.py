@@ -1,4 +1,4 @@
-"""The benchmarks run from start to end on little data, and the bars that are no matter of speed hold there."""
+"""The benchmarks run from start to end on little data, and the targets that are no matter of speed hold there."""
 
 import subprocess
 import sys
@@ -31,8 +31,8 @@ def report(tmp_path_factory: pytest.TempPathFactory, cache_disk: Path) -> Report
     return from_json(result.read_text())
 
 
-def figures(report: Report, unit: str, subject: str = "") -> list[float]:
-    return [row.median for row in report.rows if row.unit == unit and subject in ("", row.subject)]
+def figures(report: Report, unit: str, system: str = "") -> list[float]:
+    return [row.median for row in report.rows if row.unit == unit and system in ("", row.system)]
 
 
 def test_a_killed_fetcher_fetches_no_finished_file_again(report: Report) -> None:
@@ -40,7 +40,7 @@ def test_a_killed_fetcher_fetches_no_finished_file_again(report: Report) -> None
 
 
 def test_a_warm_up_asks_for_each_object_once(report: Report) -> None:
-    (row,) = (row for row in report.rows if row.workload == "B6" and row.unit == "s" and row.subject == "Stoker")
+    (row,) = (row for row in report.rows if row.workload == "B6" and row.unit == "s" and row.system == "Stoker")
     assert [cost.gets for cost in row.costs] == [500]
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from bench.machine import file_system
 from bench.measure import Memory, Peak, below, parse_parent, parse_peak, parse_rollup, parse_ticks
-from bench.server import Asked, Request, parse_log, sent_bytes
+from bench.server import LoggedRequests, Request, parse_log, sent_bytes
 
 LOG = """\
 log starts 2026-11-21 10:35:39.848723534 +0000 UTC m=+0.024036926
@@ -22,7 +22,9 @@ def test_a_line_that_is_still_being_written_is_no_request() -> None:
 
 
 def test_gets_and_lists_are_counted_apart() -> None:
-    asked = Asked((Request("s3_GetObject", "a"), Request("s3_ListObjectsV2", "-"), Request("s3_GetObject", "a")))
+    asked = LoggedRequests(
+        (Request("s3_GetObject", "a"), Request("s3_ListObjectsV2", "-"), Request("s3_GetObject", "a"))
+    )
     assert (asked.gets, asked.lists, asked.fetched["a"]) == (2, 1, 2)
 
 

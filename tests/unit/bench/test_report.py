@@ -2,7 +2,6 @@
 
 import pytest
 
-from bench.bars import Bar, Reason, Verdict
 from bench.page import markdown
 from bench.report import (
     Cost,
@@ -18,14 +17,15 @@ from bench.report import (
     table,
     to_json,
 )
+from bench.targets import Reason, Target, Verdict
 
 IDLE = Machine("6.18.44", 2, 24, "3.11.7", "ext4", load_before=0.1)
 BUSY = Machine("6.18.44", 2, 24, "3.11.7", "ext4", load_before=5.0)
 NATIVE = Row("B1", "1 reader", "native", "files/s", (1000.0, 800.0, 1200.0), "native")
 COST = Cost(cpu=1.5, server_cpu=0.5, gets=1000, sent=2_000_000, peak_rss=206_000_000)
 OURS = Row("B1", "1 reader", "Stoker native", "files/s", (950.0,), "native", "read-only", (COST,))
-BAR = Bar("b1", "B1", "as fast as the disk", 0.95, True, "files/s", of_ratio=True)
-MISSED = Verdict(BAR, 0.5, "1 reader")
+TARGET = Target("b1", "B1", "as fast as the disk", 0.95, True, "files/s", of_ratio=True)
+MISSED = Verdict(TARGET, 0.5, "1 reader")
 
 
 def page(*verdicts: Verdict, machine: Machine = IDLE, picture: str = "", **reasons: Reason) -> str:
@@ -116,11 +116,11 @@ def test_the_page_of_an_idle_machine_says_so() -> None:
 
 def test_a_bar_that_is_met_is_said_to_be() -> None:
     line = "| B1 | as fast as the disk | >= 0.95 x | 0.96 (1 reader) | yes |  |"
-    assert line in page(Verdict(BAR, 0.96, "1 reader")).splitlines()
+    assert line in page(Verdict(TARGET, 0.96, "1 reader")).splitlines()
 
 
 def test_a_bar_that_is_met_needs_no_reason() -> None:
-    assert "slow disk" not in page(Verdict(BAR, 0.96, ""), b1=Reason("A slow disk.", "Another."))
+    assert "slow disk" not in page(Verdict(TARGET, 0.96, ""), b1=Reason("A slow disk.", "Another."))
 
 
 def test_a_missed_bar_stands_with_its_reason() -> None:
@@ -132,7 +132,7 @@ def test_a_missed_bar_without_a_reason_says_so() -> None:
 
 
 def test_what_was_not_measured_is_neither_met_nor_missed() -> None:
-    assert "|  | not measured |  |" in page(Verdict(BAR, None, ""))
+    assert "|  | not measured |  |" in page(Verdict(TARGET, None, ""))
 
 
 def test_the_picture_stands_with_the_training() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bench.plot import curves, draw
 from bench.report import Row
-from bench.trainer import Duty, Training, batches, shares
+from bench.trainer import Assignment, Training, batches, shares
 from bench.workloads.gpus import case_of
 
 IMAGES = st.lists(st.text(max_size=3), max_size=50)
@@ -32,7 +32,7 @@ def test_batches_hold_all_images_in_order(images: list[str], size: int) -> None:
 
 
 def test_a_last_step_that_is_not_full_takes_its_share() -> None:
-    assert math.isclose(Duty(["a"] * 150, batch=100, step=0.2).compute_seconds, 0.3)
+    assert math.isclose(Assignment(["a"] * 150, batch=100, step=0.2).compute_seconds, 0.3)
 
 
 def test_an_accelerator_that_never_waits_is_fully_used() -> None:
@@ -45,14 +45,14 @@ def test_waiting_lowers_the_use() -> None:
 
 def rows() -> list[Row]:
     return [
-        Row("gpus", case_of(count, epoch), subject, "images/s", (100.0 * epoch,))
+        Row("gpus", case_of(count, epoch), system, "images/s", (100.0 * epoch,))
         for count in (1, 4)
-        for subject in ("native", "Stoker")
+        for system in ("native", "Stoker")
         for epoch in (1, 2)
     ]
 
 
-def test_a_panel_has_a_curve_for_each_subject() -> None:
+def test_a_panel_has_a_curve_for_each_system() -> None:
     assert curves(rows())[4] == {"native": {1: 100.0, 2: 200.0}, "Stoker": {1: 100.0, 2: 200.0}}
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from bench.objects import paths, write_objects
 from bench.scale import Corpus
-from bench.verifier import Reader, Verdict, verify
+from bench.verifier import Findings, Reader, verify
 from bench.workloads.idle import more
 from bench.workloads.partial import hits, off
 from bench.workloads.storm import Kill, cause
@@ -29,14 +29,14 @@ def after(calls: int) -> Callable[[], bool]:
     return lambda: next(numbers) >= calls
 
 
-def seen(folder: Path) -> Verdict:
+def seen(folder: Path) -> Findings:
     chance = random.Random(1)
     return verify(Reader(str(folder), CORPUS, chance), CORPUS.files, chance, after(CALLS))
 
 
 def test_right_files_give_nothing_to_complain_about(folder: Path) -> None:
-    verdict = seen(folder)
-    assert (verdict.reads, verdict.failed, verdict.wrong, verdict.said) == (CALLS, 0, 0, [])
+    findings = seen(folder)
+    assert (findings.reads, findings.failed, findings.wrong, findings.said) == (CALLS, 0, 0, [])
 
 
 def test_a_flipped_byte_is_found(folder: Path) -> None:
@@ -49,15 +49,15 @@ def test_a_flipped_byte_is_found(folder: Path) -> None:
 
 def test_a_missing_file_fails(folder: Path) -> None:
     (folder / next(paths(CORPUS))).unlink()
-    verdict = seen(folder)
-    assert verdict.failed > 0
-    assert "No such file" in verdict.said[0]
+    findings = seen(folder)
+    assert findings.failed > 0
+    assert "No such file" in findings.said[0]
 
 
 def test_verdicts_of_readers_add_up() -> None:
-    verdict = Verdict(1, 1, 0, 0.5, 10.0, ["a", "b"])
-    verdict.add(Verdict(2, 0, 1, 0.2, 20.0, ["c", "d"]))
-    assert verdict == Verdict(3, 1, 1, 0.5, 10.0, ["a", "b", "c"])
+    findings = Findings(1, 1, 0, 0.5, 10.0, ["a", "b"])
+    findings.add(Findings(2, 0, 1, 0.2, 20.0, ["c", "d"]))
+    assert findings == Findings(3, 1, 1, 0.5, 10.0, ["a", "b", "c"])
 
 
 def test_files_that_cost_no_get_are_hits() -> None:

@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from bench.bed import Bed
+from bench.environment import Environment
 from bench.objects import paths, write_objects
 from bench.proxy import Link
 from bench.readers import read_epoch
@@ -65,15 +65,15 @@ def test_a_quiet_line_saves_nothing_up() -> None:
 
 def _turns(repeats: int, case_seconds: float) -> list[str]:
     usual = scale("quick")
-    bed = Bed(
+    env = Environment(
         cast(S3Server, None), Path(), replace(usual, repeats=repeats, case_seconds=case_seconds), lambda said: None
     )
-    return list(bed.turns("a case", ("a", "b", "c")))
+    return list(env.turns("a case", ("a", "b", "c")))
 
 
-def test_subjects_take_turns_and_every_other_time_the_other_way_round() -> None:
+def test_systems_take_turns_and_every_other_time_the_other_way_round() -> None:
     assert "".join(_turns(3, float("inf"))) == "abccbaabc"
 
 
-def test_each_subject_is_measured_once_at_least() -> None:
+def test_each_system_is_measured_once_at_least() -> None:
     assert _turns(3, 0.0) == ["a", "b", "c"]

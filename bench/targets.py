@@ -1,17 +1,19 @@
-"""The bars of the benchmark plan, judged by the figures of a run and by nothing else. Pure."""
+"""The targets of the benchmark plan, judged by the figures of a run and by nothing else. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.report import Row, ratio
-from bench.subjects import STOKER, STOKER_FUSE, STOKER_NATIVE, STOKER_OVERLAY
+from bench.systems import STOKER, STOKER_FUSE, STOKER_NATIVE, STOKER_OVERLAY
 
 
 @dataclass(frozen=True)
-class Bar:
-    """``unit``, ``subject`` and words of ``case`` say which rows it is for; an empty one is for all. The worst row decides.
+class Target:
+    """A figure that a workload should reach, and the rows that are judged by it; the worst of them decides.
 
-    ``of_ratio``: what counts is the row's ratio to its reference, not its figure. ``key`` finds the reason in reasons.toml.
+    A row is judged when it has the target's ``unit`` and ``system`` and its case contains ``case``; an empty one is for
+    all. With ``of_ratio`` the row's ratio to its reference counts, not its figure. ``key`` finds the reason in
+    reasons.toml.
     """
 
     key: str
@@ -20,62 +22,64 @@ class Bar:
     limit: float
     at_least: bool
     unit: str
-    subject: str = ""
+    system: str = ""
     case: str = ""
     of_ratio: bool = False
 
     def is_for(self, row: Row) -> bool:
-        """Whether this row is judged by it."""
-        same = (row.workload, row.unit) == (self.workload, self.unit) and self.subject in ("", row.subject)
+        """Return whether this row is judged by the target."""
+        same = (row.workload, row.unit) == (self.workload, self.unit) and self.system in ("", row.system)
         return same and self.case in row.case
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """``value`` of the worst row, and its case; both None and "" when nothing of it was measured."""
+    """What a target's worst row measured, and in which case; None and "" when nothing of it was measured."""
 
-    bar: Bar
+    target: Target
     value: float | None
     case: str
 
     @property
     def met(self) -> bool | None:
-        """None: not measured."""
+        """Whether the target is met; None when it was not measured."""
         if self.value is None:
             return None
-        return self.value >= self.bar.limit if self.bar.at_least else self.value <= self.bar.limit
+        return self.value >= self.target.limit if self.target.at_least else self.value <= self.target.limit
 
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a bar is missed, as measured, and what would lift it."""
+    """Why a target is missed, as measured, and what would remedy it."""
 
     why: str
-    lift: str
+    remedy: str
 
 
-def _at_least(key: str, workload: str, says: str, limit: float, unit: str, subject: str = "", case: str = "") -> Bar:
-    return Bar(key, workload, says, limit, True, unit, subject, case)
+def _at_least(key: str, workload: str, says: str, limit: float, unit: str, system: str = "", case: str = "") -> Target:
+    return Target(key, workload, says, limit, True, unit, system, case)
 
 
-def _at_most(key: str, workload: str, says: str, limit: float, unit: str, subject: str = "", case: str = "") -> Bar:
-    return Bar(key, workload, says, limit, False, unit, subject, case)
+def _at_most(key: str, workload: str, says: str, limit: float, unit: str, system: str = "", case: str = "") -> Target:
+    return Target(key, workload, says, limit, False, unit, system, case)
 
 
-def _of_native(key: str, workload: str, says: str, unit: str, subject: str, case: str = "") -> Bar:
-    return Bar(key, workload, says, 0.95, True, unit, subject, case, of_ratio=True)
+def _of_native(key: str, workload: str, says: str, unit: str, system: str, case: str = "") -> Target:
+    return Target(key, workload, says, 0.95, True, unit, system, case, of_ratio=True)
 
 
-def _of_s5cmd(key: str, what: str, limit: float, case: str) -> Bar:
-    return Bar(key, "B6", f"warm-up, {what}: time of s5cmd", limit, False, "s", STOKER, case, of_ratio=True)
+def _of_s5cmd(key: str, what: str, limit: float, case: str) -> Target:
+    return Target(key, "B6", f"warm-up, {what}: time of s5cmd", limit, False, "s", STOKER, case, of_ratio=True)
 
 
-BARS: Sequence[Bar] = (
+TARGETS: Sequence[Target] = (
     _of_native("b1-native", "B1", "native mount: files/s of the bare disk", "files/s", STOKER_NATIVE, "page cache"),
     _of_native(
         "b1-overlay", "B1", "overlay, cached: files/s of the bare disk", "files/s", STOKER_OVERLAY, "page cache"
     ),
-    Bar("b1-cold", "B1", "first, cold epoch: objects/s of s5cmd", 0.7, True, "files/s", STOKER, "cold", of_ratio=True),
+    Target(
+        "b1-cold", "B1", "first, cold epoch: objects/s of s5cmd", 0.7, True, "files/s", STOKER, "cold", of_ratio=True
+    ),
     _at_least("b1-fuse", "B1", "plain FUSE, warm, 4 readers", 12_000, "files/s", STOKER_FUSE, "page cache warm, 4"),
     _at_least("b1-gpu", "B1", "accelerator utilisation, native", 0.90, "accelerator utilisation", STOKER_NATIVE),
     _of_native("b2-native", "B2", "native mount: MB/s of the bare disk", "MB/s", STOKER_NATIVE),
@@ -112,28 +116,33 @@ BARS: Sequence[Bar] = (
 )
 
 
-def judge(rows: Sequence[Row], bars: Iterable[Bar] = BARS) -> list[Verdict]:
-    """A verdict for each bar of which the workload was run."""
+def judge(rows: Sequence[Row], targets: Iterable[Target] = TARGETS) -> list[Verdict]:
+    """Return a verdict for each target whose workload was run."""
     run = {row.workload for row in rows}
-    return [_verdict(bar, rows) for bar in bars if bar.workload in run]
+    return [_verdict(target, rows) for target in targets if target.workload in run]
 
 
-def _verdict(bar: Bar, rows: Sequence[Row]) -> Verdict:
-    figures = [(_figure(bar, row, rows), row.case) for row in rows if bar.is_for(row)]
+def _verdict(target: Target, rows: Sequence[Row]) -> Verdict:
+    figures = [(_figure(target, row, rows), row.case) for row in rows if target.is_for(row)]
     known = [(value, case) for value, case in figures if value is not None]
     if not known:
-        return Verdict(bar, None, "")
-    value, case = (min if bar.at_least else max)(known, key=lambda figure: figure[0])
-    return Verdict(bar, value, case)
+        return Verdict(target, None, "")
+    value, case = (min if target.at_least else max)(known, key=lambda figure: figure[0])
+    return Verdict(target, value, case)
 
 
-def _figure(bar: Bar, row: Row, rows: Sequence[Row]) -> float | None:
-    return ratio(row, rows) if bar.of_ratio else row.median
+def _figure(target: Target, row: Row, rows: Sequence[Row]) -> float | None:
+    return ratio(row, rows) if target.of_ratio else row.median
 
 
 def reasons(wire: Mapping[str, Mapping[str, str]]) -> dict[str, Reason]:
-    """Of the parsed reasons.toml. Raises ValueError for a reason of no bar, which would be a leftover."""
-    unknown = sorted(set(wire) - {bar.key for bar in BARS})
+    """Return the reasons in the parsed reasons.toml, by the targets' keys.
+
+    Raises ValueError for a reason of no target, which would be a leftover.
+    """
+    unknown = sorted(set(wire) - {target.key for target in TARGETS})
     if unknown:
-        raise ValueError(f"reasons.toml explains {', '.join(unknown)}, which no bar of bench/bars.py has as its key")
-    return {key: Reason(row["why"], row["lift"]) for key, row in wire.items()}
+        raise ValueError(
+            f"reasons.toml explains {', '.join(unknown)}, which no target of bench/targets.py has as its key"
+        )
+    return {key: Reason(row["why"], row["remedy"]) for key, row in wire.items()}

@@ -1,4 +1,4 @@
-"""The test bed that workloads share: the server, a scratch folder on the cache disk, the sizes, and a line on what happens now."""
+"""The environment that workloads run in: the server, a scratch folder on the cache disk, the sizes, and progress."""
 
 import shutil
 import time
@@ -19,8 +19,11 @@ from bench.sidecar import Switches
 
 
 @dataclass(frozen=True)
-class Bed:
-    """``scratch``: an empty folder with a short name on the disk that is measured. ``say``: for people."""
+class Environment:
+    """What a workload runs in: the S3 server, the disk to measure, and how much to measure.
+
+    ``scratch`` is an empty folder with a short name on the cache disk; ``say`` takes a line of progress for people.
+    """
 
     server: S3Server
     scratch: Path
@@ -29,7 +32,7 @@ class Bed:
 
     @contextmanager
     def corpus(self, name: str, corpus: Corpus) -> Iterator[str]:
-        """The corpus in the bucket while inside; its prefix."""
+        """Keep the corpus in the bucket while inside; yield its prefix."""
         self.say(f"{name}: writing {corpus.files:,} objects of {corpus.size:,} B in {corpus.folders:,} folders")
         try:
             write_objects(self.server.bucket, name, corpus)
@@ -38,7 +41,7 @@ class Bed:
             shutil.rmtree(self.server.bucket / name, ignore_errors=True)
 
     def repeat(self, case: str) -> Iterator[int]:
-        """Numbers of the runs of a case, for a loop: as many as the scale says and as its time allows, at least one."""
+        """Yield the number of each run of a case: as many as the scale says and as its time allows, at least one."""
         start = time.monotonic()
         for number in range(1, self.scale.repeats + 1):
             if number > 1 and time.monotonic() - start > self.scale.case_seconds:
@@ -46,30 +49,30 @@ class Bed:
             self.say(f"{case}, run {number} of at most {self.scale.repeats}")
             yield number
 
-    def turns(self, case: str, subjects: Iterable[str]) -> Iterator[str]:
-        """Whom to measure next, for a loop: each subject as often as the scale says and as its own time allows, at least once.
+    def turns(self, case: str, systems: Iterable[str]) -> Iterator[str]:
+        """Yield the system to measure next: each as often as the scale says and as its own time allows, at least once.
 
-        They take turns, so that what else the machine does falls on all of them, every other time the other way round: what
-        one has read, the disk below may have in its own cache for the next.
+        They take turns, so that what else the machine does falls on all of them, every other time the other way round:
+        what one has read, the disk below may have in its own cache for the next.
         """
-        spent = dict.fromkeys(subjects, 0.0)
+        spent = dict.fromkeys(systems, 0.0)
         for number in range(1, self.scale.repeats + 1):
-            order = [subject for subject, seconds in spent.items() if number == 1 or seconds < self.scale.case_seconds]
+            order = [system for system, seconds in spent.items() if number == 1 or seconds < self.scale.case_seconds]
             if not order:
                 return
             self.say(f"{case}, turn {number} of at most {self.scale.repeats}")
-            for subject in order if number % 2 else reversed(order):
+            for system in order if number % 2 else reversed(order):
                 start = time.monotonic()
-                yield subject
-                spent[subject] += time.monotonic() - start
+                yield system
+                spent[system] += time.monotonic() - start
 
     def node(self, endpoint: str = "", switches: Switches | None = None, name: str = "node") -> Node:
-        """A node with an empty cache, to be used as a context manager."""
+        """Return a node with an empty cache, to be used as a context manager."""
         return Node(self.scratch / name, self.server, endpoint=endpoint, switches=switches)
 
     @contextmanager
     def native(self, prefix: str) -> Iterator[Path]:
-        """A plain copy of the objects on the cache disk while inside: the limit for reading."""
+        """Keep a plain copy of the objects on the cache disk while inside: the limit for reading."""
         folder = self.scratch / "native"
         s5cmd_copy(self.server, prefix, folder)
         drop_page_cache()
@@ -80,7 +83,7 @@ class Bed:
 
     @contextmanager
     def profile(self, name: str) -> Iterator[str]:
-        """The endpoint of the server as far away as the profile says, while inside."""
+        """Yield an endpoint of the server that is as far away as the profile says."""
         if name not in PROFILES:
             yield self.server.endpoint
             return
@@ -88,5 +91,5 @@ class Bed:
             yield proxy.endpoint
 
     def meter(self, node: Node | None = None) -> Meter:
-        """Measures what a span costs the server and, when given, the node."""
+        """Return a meter of what a span costs the server and, when given, the node."""
         return Meter(self.server, node.sidecar.pid if node is not None else 0)

@@ -1,4 +1,4 @@
-"""Bars are judged by the figures alone."""
+"""Targets are judged by the figures alone."""
 
 import tomllib
 from pathlib import Path
@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 import bench
-from bench.bars import BARS, Bar, judge, reasons
 from bench.report import TITLES, Row
+from bench.targets import TARGETS, Target, judge, reasons
 
-RATIO = Bar("r", "B1", "as native", 0.95, True, "files/s", "Stoker", "warm", of_ratio=True)
-MOST = Bar("m", "B1", "few", 2, False, "GETs")
+RATIO = Target("r", "B1", "as native", 0.95, True, "files/s", "Stoker", "warm", of_ratio=True)
+MOST = Target("m", "B1", "few", 2, False, "GETs")
 
 
-def row(subject: str, *samples: float, case: str = "warm", unit: str = "files/s") -> Row:
-    return Row("B1", case, subject, unit, samples, "native")
+def row(system: str, *samples: float, case: str = "warm", unit: str = "files/s") -> Row:
+    return Row("B1", case, system, unit, samples, "native")
 
 
 def test_the_median_decides_not_the_extremes() -> None:
@@ -37,7 +37,7 @@ def test_the_largest_figure_is_the_worst_where_few_are_wanted() -> None:
 @pytest.mark.parametrize(
     "other",
     [row("other", 1.0), row("Stoker", 1.0, case="cold"), row("Stoker", 1.0, unit="CPU s")],
-    ids=["subject", "case", "unit"],
+    ids=["system", "case", "unit"],
 )
 def test_rows_of_others_do_not_count(other: Row) -> None:
     (verdict,) = judge([row("native", 100.0), row("Stoker", 100.0), other], [RATIO])
@@ -59,16 +59,16 @@ def test_a_workload_that_was_not_run_has_no_bars() -> None:
 
 
 def test_every_bar_has_a_key_of_its_own() -> None:
-    assert len({bar.key for bar in BARS}) == len(BARS)
+    assert len({target.key for target in TARGETS}) == len(TARGETS)
 
 
 def test_every_bar_is_of_a_workload() -> None:
-    assert {bar.workload for bar in BARS} <= set(TITLES)
+    assert {target.workload for target in TARGETS} <= set(TITLES)
 
 
 def test_a_reason_of_no_bar_is_refused() -> None:
     with pytest.raises(ValueError, match="explains b99"):
-        reasons({"b99": {"why": "", "lift": ""}})
+        reasons({"b99": {"why": "", "remedy": ""}})
 
 
 def test_the_reasons_that_are_kept_are_of_bars() -> None:

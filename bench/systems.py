@@ -1,4 +1,4 @@
-"""Who is measured, by the names that stand in the tables, and how a node shows a version to them."""
+"""The systems under test, by the names that stand in the tables, and how a node shows a version to them."""
 
 from pathlib import Path
 
@@ -14,29 +14,29 @@ STOKER_FUSE = "Stoker FUSE"
 
 
 def whole_ways(node: Node, volume: Volume, target: Path) -> dict[str, Path]:
-    """A whole version by its path on the cache disk, and in every way that the node mounts it, for a pod whose volume was published
-    before it was whole. Such a pod ends native, and what it came from lies beneath. Raises BenchError.
+    """Warm a version; return its path on the cache disk and every way in which the node mounts it. Raises BenchError.
 
-    The same files for all: else it would count, too, where a copy lies on the disk and in memory.
+    The pod's volume was published before the version was whole: it ends native, and what it came from lies beneath. All
+    read the same files: else it would count, too, where a copy lies on the disk and in memory.
     """
     node.warm(volume)
     node.wait_mode(target, MountMode.NATIVE)
     below = {STOKER_OVERLAY: MountMode.OVERLAY, STOKER_FUSE: MountMode.FUSE}
-    layers = {subject: node.layer(volume, mode) for subject, mode in below.items()}
+    layers = {system: node.layer(volume, mode) for system, mode in below.items()}
     return {NATIVE: volume.paths.tree, STOKER_NATIVE: target} | {
-        subject: root for subject, root in layers.items() if root is not None
+        system: root for system, root in layers.items() if root is not None
     }
 
 
 def cold_volume(node: Node, prefix: str) -> tuple[Volume, Path]:
-    """A new dataset with nothing on the node, mounted for a pod in the best way that is possible then."""
+    """Mount a new dataset with nothing on the node for a pod, in the best way that is possible then."""
     volume = node.list_source(prefix)
     node.offer(volume)
     return volume, cold_mount(node, volume)
 
 
 def cold_mount(node: Node, volume: Volume) -> Path:
-    """A pod's volume; where the node can overlay, it has been swapped to that. Raises BenchError."""
+    """Publish a pod's volume; where the node can overlay, wait until it is swapped to that. Raises BenchError."""
     target = node.publish(volume)
     if node.overlays():
         node.wait_mode(target, MountMode.OVERLAY)
