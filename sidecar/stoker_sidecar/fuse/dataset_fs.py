@@ -1,7 +1,7 @@
 """The read-only file system of one dataset version, with no kernel in it: names from the manifest, bytes from the disk.
 
-Bytes that are missing are asked of the fetcher and then read from where it says that they are. Never zeros for what is not
-there, never a mix of two versions: what cannot be read right is an FsError with the errno that the reader gets.
+Bytes that are missing are asked of the fetcher and then read from where it says that they are. Never zeros for what is
+not there, never a mix of two versions: what cannot be read right is an FsError with the errno that the reader gets.
 """
 
 import errno
@@ -13,17 +13,16 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from stoker_sidecar.errors import FsError
-from stoker_sidecar.fuse.descriptors import Descriptors
 from stoker_sidecar.fuse.following_manifest import FollowingManifest
-from stoker_sidecar.fuse.version_files import read_at
+from stoker_sidecar.fuse.open_files import Descriptors, read_at
 from stoker_sidecar.version.manifest import Entry, Manifest
 from stoker_sidecar.wire.fetcher_protocol import ReadDone
 
 _log = logging.getLogger("stoker.fs")
 # Open files of the cache kept for the next read; a DataLoader's workers have a few dozen open at a time.
 _DESCRIPTORS = 256
-# Entries kept in memory (about 400 B each, so 13 MB at most): an epoch in random order opens each file once, and to ask SQLite
-# takes as long as all else of an open.
+# Entries kept in memory (about 400 B each, so 13 MB at most): an epoch in random order opens each file once, and to ask
+# SQLite takes as long as all else of an open.
 _ENTRIES = 32_768
 # A file may be dropped or moved between the fetcher's answer and our open; then it is asked again, this often at most.
 _ATTEMPTS = 3
@@ -36,7 +35,7 @@ XATTR_VERSION = b"user.stoker.version"
 
 
 class Fetch(Protocol):
-    """Brings bytes onto the disk."""
+    """Whoever brings missing bytes onto the disk: the node's fetcher."""
 
     async def fetch(self, ino: int, offset: int, length: int, *, doubt: bool = False) -> ReadDone:
         """Return when the bytes are where the answer says. Raises FsError with the errno that the reader gets.
@@ -47,14 +46,18 @@ class Fetch(Protocol):
 
 
 class Totals(NamedTuple):
-    """For statfs: ``files`` counts files and folders, ``size`` is in bytes."""
+    """What statfs(2) tells of a version: ``files`` counts files and folders, ``size`` is in bytes."""
 
     files: int
     size: int
 
 
 class DatasetFs:
-    """One dataset version. ``version_dir`` holds tree/ and parts/. Inodes are the manifest's, in every incarnation."""
+    """The file system of one dataset version.
+
+    Names from ``manifest``, bytes from ``version_dir``, which holds tree/ and parts/. Inodes are the manifest's, so
+    that the next server of the same mount goes on with them. ``descriptors``: files kept open.
+    """
 
     def __init__(
         self,
@@ -76,30 +79,30 @@ class DatasetFs:
         self._manifest.close()
 
     def lookup(self, parent: int, name: bytes) -> Entry | None:
-        """The child of that name, or None. Raises FsError ENAMETOOLONG."""
+        """Find the child of that name; None when there is none. Raises FsError ENAMETOOLONG."""
         if len(name) > NAME_MAX:  # FUSE itself takes four times as many bytes
             raise FsError(errno.ENAMETOOLONG, f"a name of {len(name)} bytes was asked for: {NAME_MAX} are the most")
         return self._manifest.lookup(parent, name)
 
     def getattr(self, ino: int) -> Entry:
-        """Raises FsError ENOENT for an inode that the manifest does not have."""
+        """Return the entry of an inode. Raises FsError ENOENT when the manifest does not have it."""
         entry = self._entry(ino)
         if entry is None:
             raise FsError(errno.ENOENT, f"inode {ino} is not in the manifest: the mount is of another version")
         return entry
 
     def opendir(self, ino: int) -> int:
-        """The handle of the folder: its inode. Raises FsError ENOTDIR, ENOENT."""
+        """Return the handle of the folder: its inode. Raises FsError ENOTDIR, ENOENT."""
         if not self.getattr(ino).is_dir:
             raise FsError(errno.ENOTDIR, f"{self._manifest.path(ino)!r} is a file")
         return ino
 
     def readdir(self, ino: int, after: int) -> Iterator[Entry]:
-        """Children behind the offset ``after`` (0: from the start); a child's offset is its inode."""
+        """List the children behind the offset ``after`` (0: from the start); a child's offset is its inode."""
         return self._manifest.children(ino, after)
 
     def open(self, ino: int, flags: int) -> int:
-        """The handle of the file: its inode. Raises FsError EROFS for any writing flag, EISDIR, ENOENT."""
+        """Return the handle of the file: its inode. Raises FsError EROFS for any writing flag, EISDIR, ENOENT."""
         if flags & _WRITING:
             raise FsError(errno.EROFS, f"{self._manifest.path(ino)!r} cannot be written: a dataset is read-only")
         if self.getattr(ino).is_dir:
@@ -107,7 +110,10 @@ class DatasetFs:
         return ino
 
     async def read(self, ino: int, offset: int, length: int) -> bytes:
-        """Bytes of the file, fewer than ``length`` only at its end. Raises FsError; never returns what is not the file's."""
+        """Read bytes of the file, fewer than ``length`` only at its end.
+
+        Raises FsError; never returns what is not the file's.
+        """
         entry = self.getattr(ino)
         length = min(length, entry.size - offset)
         if length <= 0:
@@ -121,19 +127,22 @@ class DatasetFs:
         return data if data is not None else await self._read_fetched(entry, offset, length, doubt)
 
     def totals(self) -> Totals:
-        """Of the whole version."""
+        """Count files and bytes of the whole version."""
         info = self._manifest.info
         return Totals(info.files + info.directories, info.bytes)
 
     def listxattr(self, ino: int) -> tuple[bytes, ...]:
-        """Names of the extended attributes: a file's alone."""
+        """Name the extended attributes; only files have some."""
         entry = self.getattr(ino)
         if entry.is_dir:
             return ()
         return (XATTR_KEY, XATTR_ETAG) + ((XATTR_VERSION,) if entry.version_id else ())
 
     def getxattr(self, ino: int, name: bytes) -> bytes:
-        """``user.stoker.key`` (below the Dataset's prefix), ``.etag``, ``.version``. Raises FsError ENODATA."""
+        """Read an extended attribute: ``user.stoker.key`` (below the Dataset's prefix), ``.etag``, ``.version``.
+
+        Raises FsError ENODATA.
+        """
         if name not in self.listxattr(ino):
             raise FsError(errno.ENODATA, f"inode {ino} has no attribute {name!r}")
         entry = self.getattr(ino)
@@ -142,14 +151,14 @@ class DatasetFs:
         return (entry.etag if name == XATTR_ETAG else entry.version_id).encode()
 
     async def _read_whole(self, entry: Entry, offset: int, length: int) -> bytes | None:
-        """From the finished file in tree/; None when it is not there. Raises OSError when it cannot be read."""
+        """Read from the finished file in tree/; None when it is not there. Raises OSError when it cannot be read."""
         try:
             return await self._read_file(entry.ino, "tree/" + self._manifest.path_of(entry), offset, length)
         except FileNotFoundError:
             return None
 
     async def _read_fetched(self, entry: Entry, offset: int, length: int, doubt: bool) -> bytes:
-        """Where the fetcher says. What is not there or cannot be read is asked for again, with doubt."""
+        """Read where the fetcher says that the bytes are. What cannot be read there is asked for again, with doubt."""
         for _ in range(_ATTEMPTS):
             where = await self._ask(entry, offset, length, doubt)
             # A whole file's descriptor serves the next reads without a question, wherever it lies.
@@ -161,7 +170,10 @@ class DatasetFs:
         raise self._failed(entry, errno.EIO, f"the fetcher brought it, but it cannot be read: {cause}")
 
     async def _read_file(self, key: Hashable, file: str, offset: int, length: int) -> bytes:
-        """Exactly ``length`` bytes. Raises OSError, also when there are fewer; then the descriptor is not used again."""
+        """Read exactly ``length`` bytes.
+
+        Raises OSError, also when there are fewer; then the descriptor is not used again.
+        """
         try:
             with self._descriptors.borrow(key, lambda: self._open_in(file)) as fd:
                 data = await read_at(fd, offset, length)
@@ -179,7 +191,7 @@ class DatasetFs:
             raise self._failed(entry, error.errno, error.message) from error
 
     def _open_in(self, file: str) -> int:
-        """``file``: absolute, or below the version's folder."""
+        """Open ``file``, which is absolute or below the version's folder. Raises OSError."""
         path = os.path.join(self._folder, file.encode())  # noqa: PTH118 -- bytes
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
 

@@ -23,13 +23,18 @@ _DEADLINE = 120.0
 
 @dataclass
 class _Pending:
+    """A request that was not answered yet, as the line that asks it."""
+
     line: bytes
     done: trio.Event = field(default_factory=trio.Event)
     reply: Reply | None = None
 
 
 class FetchClient:
-    """A `Fetch` of one dataset version. ``run`` must be running; requests wait while there is no connection."""
+    """The FUSE server's connection to the fetcher, for one dataset version: a `Fetch`.
+
+    ``run`` must be running; requests wait while there is no connection. ``deadline``: seconds until a request fails.
+    """
 
     def __init__(self, socket: Path, uid: str, digest: str, *, deadline: float = _DEADLINE) -> None:
         self._socket = socket
@@ -42,7 +47,10 @@ class FetchClient:
         self._unsent: list[int] = []
 
     async def fetch(self, ino: int, offset: int, length: int, *, doubt: bool = False) -> ReadDone:
-        """See `Fetch`. EIO when the fetcher does not answer within the deadline, or does not know the version until then."""
+        """Ask for bytes, as `Fetch` says.
+
+        EIO when the fetcher does not answer within the deadline, or does not know the version until then.
+        """
         request = Read(self._uid, self._digest, ino, offset, length, doubt)
         said = "nothing"
         with trio.move_on_after(self._deadline):
@@ -125,7 +133,7 @@ class FetchClient:
                 return
 
     def _answered(self, line: bytes) -> bool:
-        """False: the connection makes no sense any more."""
+        """Take one answer; False when the connection makes no sense any more."""
         try:
             number, reply = decode_reply(line)
         except ProtocolError as error:

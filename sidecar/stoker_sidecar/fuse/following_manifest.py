@@ -22,10 +22,15 @@ _AGAIN = 0.1
 
 
 class FollowingManifest:
-    """As much of a Manifest as a file system needs. ``locate``: where its file lies now; blocks, raises FetcherUnavailable."""
+    """As much of a Manifest as a file system needs.
+
+    When its file is lost it is opened where ``locate`` says that it lies now.
+
+    ``locate`` blocks, and raises FetcherUnavailable.
+    """
 
     def __init__(self, path: Path, locate: Callable[[], Path]) -> None:
-        """Raises ManifestInvalid when it is damaged at both places, FsError when it is nowhere."""
+        """Open it. Raises ManifestInvalid when it is damaged at both places, FsError when it is nowhere."""
         self._locate = locate
         try:
             self._manifest = Manifest.open(path)
@@ -34,27 +39,33 @@ class FollowingManifest:
 
     @property
     def info(self) -> ManifestInfo:
-        """Totals."""
+        """Its totals."""
         return self._manifest.info
 
     def entry(self, ino: int) -> Entry | None:
-        """See Manifest, here and below. Raises FsError EIO when it can be read nowhere."""
+        """Look an inode up, as Manifest does.
+
+        This and all below raise FsError EIO when the manifest can be read nowhere.
+        """
         return self._ask(lambda manifest: manifest.entry(ino))
 
     def lookup(self, parent: int, name: bytes) -> Entry | None:
-        """The child of that name."""
+        """Find the child of that name; None when there is none."""
         return self._ask(lambda manifest: manifest.lookup(parent, name))
 
     def path(self, ino: int) -> str:
-        """Path below the root."""
+        """Return the path of an inode below the root."""
         return self._ask(lambda manifest: manifest.path(ino))
 
     def path_of(self, entry: Entry) -> str:
-        """As ``path``, for an entry at hand."""
+        """Return the path of an entry at hand below the root."""
         return self._ask(lambda manifest: manifest.path_of(entry))
 
     def children(self, ino: int, after: int = 0) -> Iterator[Entry]:
-        """Goes on behind the last child that was given when the manifest has to be opened anew."""
+        """List children behind ``after``.
+
+        When the manifest has to be opened anew, go on behind the last child that was given.
+        """
         rows = self._manifest.children(ino, after)
         while True:
             try:
@@ -69,7 +80,7 @@ class FollowingManifest:
             after = entry.ino
 
     def close(self) -> None:
-        """Idempotent."""
+        """Close the manifest. Idempotent."""
         self._manifest.close()
 
     def _ask(self, question: Callable[[Manifest], _T]) -> _T:

@@ -18,17 +18,17 @@ from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.fuse.dataset_fs import DatasetFs
 from stoker_sidecar.fuse.fetch_client import FetchClient
 from stoker_sidecar.fuse.following_manifest import FollowingManifest, locate_manifest
-from stoker_sidecar.fuse.operations import FuseShell
+from stoker_sidecar.fuse.operations import FuseOperations
 from stoker_sidecar.fuse.readiness import take_ready_requests
-from stoker_sidecar.linux import fuse_protocol as fuse_wire
+from stoker_sidecar.linux import fuse_protocol
 from stoker_sidecar.wire.heartbeat import BEAT_SECONDS, Lifeline
 
 _log = logging.getLogger("stoker.fs")
 
 
 @dataclass(frozen=True)
-class Settings:
-    """See ``--help``."""
+class FuseServerSettings:
+    """What the keeper tells a FUSE server on its command line: see ``--help``."""
 
     fd: int
     lifeline_fd: int | None
@@ -42,18 +42,18 @@ class Settings:
     ablate: str
 
 
-class Connection:
-    """Joins a FUSE connection that is already initialised.
+class FuseConnection:
+    """A FUSE connection that is initialised already, and that libfuse joins.
 
     libfuse insists on an INIT, so it gets one end of a socket pair as its device and reads a made-up INIT there; in the
     middle of answering it, the real device takes the socket's place under the same descriptor number.
     """
 
-    def __init__(self, settings: Settings, lifeline: Lifeline) -> None:
+    def __init__(self, settings: FuseServerSettings, lifeline: Lifeline) -> None:
         self._settings = settings
         self._lifeline = lifeline
         self._libfuse_end, ours = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.send(fuse_wire.init_request())
+        ours.send(fuse_protocol.init_request())
         self._ours = ours  # open until the switch: a closed peer would be read as the end of the mount
 
     @property
@@ -66,27 +66,30 @@ class Connection:
         device = self._libfuse_end.fileno()
         os.dup2(self._settings.fd, device, inheritable=False)
         if self._settings.resend:
-            os.write(device, fuse_wire.resend())
+            os.write(device, fuse_protocol.resend())
         self._libfuse_end.detach()  # libfuse closes it
         self._ours.close()
         self._lifeline.beat()
 
 
 def _withdrawn(group: "BaseExceptionGroup[BaseException]") -> bool:
-    """True when all that happened is a request that the kernel took back between poll and read (its caller was killed)."""
+    """Tell whether all that happened is that the kernel took a request back between poll and read.
+
+    Its caller was killed.
+    """
     rest = group.split(lambda error: isinstance(error, OSError) and error.errno == errno.EAGAIN)[1]
     return rest is None
 
 
 async def _answer(device: int) -> None:
-    """Until the mount is gone. What pyfuse3 drops at a withdrawn request is asked of the kernel again."""
+    """Answer until the mount is gone. What pyfuse3 drops at a withdrawn request is asked of the kernel again."""
     while True:
         try:
             await pyfuse3.main()
         except* OSError as group:
             if not _withdrawn(group):
                 raise
-            os.write(device, fuse_wire.resend())
+            os.write(device, fuse_protocol.resend())
         else:
             return
 
@@ -97,17 +100,17 @@ async def _beat(lifeline: Lifeline) -> None:
         lifeline.beat()
 
 
-async def serve(settings: Settings) -> None:
+async def serve(settings: FuseServerSettings) -> None:
     """Answer the kernel until the mount is gone. Raises ManifestInvalid, or FsError when there is no manifest."""
     lifeline = Lifeline(settings.lifeline_fd)
     locate = partial(locate_manifest, settings.fetcher_socket, settings.uid, settings.digest)
     manifest = FollowingManifest(settings.manifest, locate)
     client = FetchClient(settings.fetcher_socket, settings.uid, settings.digest)
     fs = DatasetFs(manifest, settings.version_dir, client)
-    connection = Connection(settings, lifeline)
-    shell = FuseShell(fs, connection.switch, keep_cache=settings.ablate != "keep-cache")
+    connection = FuseConnection(settings, lifeline)
+    operations = FuseOperations(fs, connection.switch, keep_cache=settings.ablate != "keep-cache")
     take_ready_requests()
-    pyfuse3.init(shell, connection.device, set())
+    pyfuse3.init(operations, connection.device, set())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(client.run)
         nursery.start_soon(_beat, lifeline)
@@ -117,8 +120,8 @@ async def serve(settings: Settings) -> None:
     fs.close()
 
 
-def parse(argv: Sequence[str]) -> Settings:
-    """Settings from the command line; exits with a sentence on a wrong one."""
+def parse(argv: Sequence[str]) -> FuseServerSettings:
+    """Parse the command line; exits with a sentence on a wrong one."""
     parser = argparse.ArgumentParser(prog="stoker_sidecar.fuse.main", description=__doc__)
     parser.add_argument("--fd", type=int, required=True, help="descriptor of the initialised FUSE device")
     parser.add_argument(
@@ -137,11 +140,11 @@ def parse(argv: Sequence[str]) -> Settings:
         choices=("", "keep-cache"),
         help="do without this, to show in a benchmark what it is worth [STOKER_FS_ABLATE]",
     )
-    return Settings(**vars(parser.parse_args(argv)))
+    return FuseServerSettings(**vars(parser.parse_args(argv)))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns the exit code."""
+    """Run the server; the exit code."""
     settings = parse(sys.argv[1:] if argv is None else argv)
     prefix = f"{settings.uid}/{settings.digest[:12]}"
     logging.basicConfig(

@@ -1,4 +1,7 @@
-"""The pyfuse3 shell: convert, call, map the error, count. Nothing is decided here."""
+"""The kernel's FUSE requests as calls of the file system: convert, call, map the error, count.
+
+Nothing is decided here.
+"""
 
 import errno
 import json
@@ -26,7 +29,7 @@ XATTR_REQUESTS = b"user.stoker.requests"
 
 
 def attributes(entry: Entry) -> pyfuse3.EntryAttributes:
-    """An entry as the kernel wants it: 0555 and 0444, root's, all times the object's."""
+    """Convert an entry for the kernel: modes 0555 and 0444, root's, all times the object's."""
     out = pyfuse3.EntryAttributes()
     out.st_ino = pyfuse3.InodeT(entry.ino)
     out.generation = 0
@@ -42,15 +45,19 @@ def attributes(entry: Entry) -> pyfuse3.EntryAttributes:
 
 
 def _absent() -> pyfuse3.EntryAttributes:
-    """An answer that lets the kernel remember that there is no such name."""
+    """Make the answer that lets the kernel remember that there is no such name."""
     out = pyfuse3.EntryAttributes()
     out.st_ino = pyfuse3.InodeT(0)
     out.entry_timeout = _FOREVER
     return out
 
 
-class FuseShell(pyfuse3.Operations):
-    """Answers the kernel. ``on_init`` runs in libfuse's INIT, when its side of the connection is set up."""
+class FuseOperations(pyfuse3.Operations):
+    """The operations that pyfuse3 calls for each request of the kernel, on one DatasetFs.
+
+    ``on_init`` runs in libfuse's INIT, when its side of the connection is set up. Errors reach the reader as their
+    errno; what is no FsError is a bug and becomes EIO.
+    """
 
     supports_dot_lookup = False
     enable_writeback_cache = False
@@ -63,7 +70,7 @@ class FuseShell(pyfuse3.Operations):
         self._requests: Counter[str] = Counter()
 
     def init(self) -> None:
-        """Called by libfuse once."""
+        """Take the connection over; libfuse calls this once."""
         self._on_init()
 
     @contextmanager
@@ -82,54 +89,54 @@ class FuseShell(pyfuse3.Operations):
     async def lookup(
         self, parent_inode: pyfuse3.InodeT, name: pyfuse3.FileNameT, ctx: pyfuse3.RequestContext
     ) -> pyfuse3.EntryAttributes:
-        """A name in a folder."""
+        """Look a name up in a folder."""
         with self._answering("lookup"):
             entry = self._fs.lookup(parent_inode, name)
             return attributes(entry) if entry is not None else _absent()
 
     async def forget(self, inode_list: Sequence[tuple[pyfuse3.InodeT, int]]) -> None:
-        """Nothing is kept per inode."""
+        """Do nothing: nothing is kept per inode."""
 
     async def getattr(self, inode: pyfuse3.InodeT, ctx: pyfuse3.RequestContext) -> pyfuse3.EntryAttributes:
-        """Attributes by inode."""
+        """Return the attributes of an inode."""
         with self._answering("getattr"):
             return attributes(self._fs.getattr(inode))
 
     async def opendir(self, inode: pyfuse3.InodeT, ctx: pyfuse3.RequestContext) -> pyfuse3.FileHandleT:
-        """The handle is the inode: the same in the next server."""
+        """Open a folder. The handle is the inode: the same in the next server."""
         with self._answering("opendir"):
             return pyfuse3.FileHandleT(self._fs.opendir(inode))
 
     async def readdir(self, fh: pyfuse3.FileHandleT, start_id: int, token: pyfuse3.ReaddirToken) -> None:
-        """Entries with their attributes, until the kernel's buffer is full."""
+        """Give entries with their attributes until the kernel's buffer is full."""
         with self._answering("readdir"):
             for entry in self._fs.readdir(fh, start_id):
                 if not pyfuse3.readdir_reply(token, pyfuse3.FileNameT(entry.name), attributes(entry), entry.ino):
                     return
 
     async def releasedir(self, fh: pyfuse3.FileHandleT) -> None:
-        """Nothing is kept per handle."""
+        """Do nothing: nothing is kept per handle."""
 
     async def open(self, inode: pyfuse3.InodeT, flags: pyfuse3.FlagT, ctx: pyfuse3.RequestContext) -> pyfuse3.FileInfo:
-        """The handle is the inode; the page cache stays from one open to the next."""
+        """Open a file. The handle is the inode; the page cache stays from one open to the next."""
         with self._answering("open"):
             handle = pyfuse3.FileHandleT(self._fs.open(inode, flags))
             return pyfuse3.FileInfo(fh=handle, keep_cache=self._keep_cache)
 
     async def read(self, fh: pyfuse3.FileHandleT, off: int, size: int) -> bytes:
-        """Bytes of a file."""
+        """Read bytes of a file."""
         with self._answering("read"):
             return await self._fs.read(fh, off, size)
 
     async def release(self, fh: pyfuse3.FileHandleT) -> None:
-        """Nothing is kept per handle."""
+        """Do nothing: nothing is kept per handle."""
 
     async def flush(self, fh: pyfuse3.FileHandleT) -> None:
-        """ENOSYS: the kernel never asks again."""
+        """Answer ENOSYS, so that the kernel never asks again."""
         raise pyfuse3.FUSEError(errno.ENOSYS)
 
     async def statfs(self, ctx: pyfuse3.RequestContext) -> pyfuse3.StatvfsData:
-        """The size of the version, full to the last byte."""
+        """Tell the size of the version, which is full to the last byte."""
         with self._answering("statfs"):
             totals = self._fs.totals()
             out = pyfuse3.StatvfsData()
@@ -141,13 +148,13 @@ class FuseShell(pyfuse3.Operations):
             return out
 
     async def getxattr(self, inode: pyfuse3.InodeT, name: pyfuse3.XAttrNameT, ctx: pyfuse3.RequestContext) -> bytes:
-        """Where a file comes from; on the root, what reached this server."""
+        """Tell where a file comes from; on the root, what reached this server."""
         if inode == ROOT_INO and name == XATTR_REQUESTS:
             return json.dumps(self._requests).encode()
         with self._answering("getxattr"):
             return self._fs.getxattr(inode, name)
 
     async def listxattr(self, inode: pyfuse3.InodeT, ctx: pyfuse3.RequestContext) -> Sequence[pyfuse3.XAttrNameT]:
-        """Names of the attributes."""
+        """Name the extended attributes of an inode."""
         with self._answering("listxattr"):
             return [pyfuse3.XAttrNameT(name) for name in self._fs.listxattr(inode)]

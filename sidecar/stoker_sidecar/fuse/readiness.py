@@ -1,7 +1,10 @@
-"""Has pyfuse3 take requests that are there already without a turn of the event loop for each: most of what an operation costs.
+"""Makes pyfuse3 take requests that are there already without a turn of the event loop for each.
 
-pyfuse3 waits for each request with ``trio.lowlevel.wait_readable``, which registers the descriptor with epoll, lets the loop turn and is
-woken by it, inside a ``trio.Lock``, which lets the loop turn once more. Its ``trio`` may be replaced, as its own support of asyncio does.
+Most of what an operation costs.
+
+pyfuse3 waits for each request with ``trio.lowlevel.wait_readable``, which registers the descriptor with epoll, lets the
+loop turn and is woken by it, inside a ``trio.Lock``, which lets the loop turn once more. Its ``trio`` may be replaced,
+as its own support of asyncio does.
 """
 
 import select
@@ -11,20 +14,24 @@ from types import SimpleNamespace
 import pyfuse3
 import trio
 
-# Requests that may be taken one after the other before other tasks (answers of the fetcher, reads that go on) have their turn.
+# Requests that may be taken one after the other before other tasks (answers of the fetcher, reads that go on) have
+# their turn.
 _IN_A_ROW = 8
 
 
 def take_ready_requests() -> None:
-    """To be called before ``pyfuse3.main``."""
+    """Replace what pyfuse3 knows as ``trio``; to be called before ``pyfuse3.main``."""
     lowlevel = SimpleNamespace(**vars(trio.lowlevel) | {"wait_readable": wait_readable})
     vars(pyfuse3)["trio"] = SimpleNamespace(**vars(trio) | {"lowlevel": lowlevel, "Lock": ReadLock})
 
 
 class ReadLock:
-    """Whose turn it is to take the next request. Whoever had it and comes back at once has it again, before those that wait.
+    """The lock around taking the next request.
 
-    So a task that can answer its request without waiting goes on with the next one; when it has to wait, another one goes on.
+    A task that had it and comes back at once gets it again, before those that wait.
+
+    So a task that can answer its request without waiting goes on with the next one; when it has to wait, another one
+    goes on.
     """
 
     def __init__(self) -> None:
@@ -46,7 +53,7 @@ class ReadLock:
 
 
 async def wait_readable(fd: int) -> None:
-    """At once, without a turn of the event loop, when there is something to read."""
+    """Return when there is something to read: at once, without a turn of the event loop, when that is so already."""
     if not _poll(fd).poll(0):
         await trio.lowlevel.wait_readable(fd)
 

@@ -1,4 +1,7 @@
-"""A process that has imported all that a FUSE server needs, and forks one whenever the keeper asks: milliseconds, not 0.3 s."""
+"""A process that has imported all that a FUSE server needs, and forks one whenever the keeper asks.
+
+Milliseconds, not 0.3 s.
+"""
 
 import sys
 from collections.abc import Sequence
@@ -8,7 +11,7 @@ from stoker_sidecar.wire.zygote_orders import run_nursery
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Until the keeper closes its end of the orders. Returns the exit code."""
+    """Fork servers until the keeper closes its end of the orders; the exit code."""
     return run_nursery(server.main, "stoker-fs", argv)
 
 

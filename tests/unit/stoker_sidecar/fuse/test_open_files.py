@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker_sidecar.fuse.descriptors import Descriptors
+from stoker_sidecar.fuse.open_files import Descriptors
 
 
 @pytest.fixture
