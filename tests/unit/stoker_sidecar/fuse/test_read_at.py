@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import trio
+
 from stoker_sidecar.fuse.open_files import read_at
 
 _DATA = os.urandom(100_000)
