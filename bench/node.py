@@ -162,7 +162,7 @@ class Node:
 
     def layer(self, volume: Volume, kind: MountMode) -> Path | None:
         """Return where the node itself mounts this version as overlay or FUSE; None where it does not."""
-        for mount in mountinfo.below(Path("/proc/self/mountinfo").read_text(), str(self.sidecar.mount_root)):
+        for mount in mountinfo.below(mountinfo.read(), str(self.sidecar.mount_root)):
             if volume.digest in mount.target and _kind(mount.fs_type) == kind:
                 return Path(mount.target)
         return None
@@ -203,7 +203,7 @@ class Node:
 
 def mode(target: Path) -> MountMode | None:
     """Return how a path is mounted now; None when nothing is."""
-    layers = mountinfo.layers(Path("/proc/self/mountinfo").read_text(), str(target))
+    layers = mountinfo.layers(mountinfo.read(), str(target))
     return _kind(layers[-1].fs_type) if layers else None
 
 

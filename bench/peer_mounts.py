@@ -91,4 +91,4 @@ def _running(command: Sequence[str], server: S3Server, log: Path) -> Iterator["s
 def _mounted(process: "subprocess.Popen[bytes]", mountpoint: Path, log: Path) -> bool:
     if process.poll() is not None:
         raise BenchError(f"{process.args!r} ended with code {process.returncode}: {log.read_text()[-500:]}")
-    return bool(mountinfo.layers(Path("/proc/self/mountinfo").read_text(), str(mountpoint)))
+    return bool(mountinfo.layers(mountinfo.read(), str(mountpoint)))

@@ -21,7 +21,6 @@ from stoker_sidecar.linux.syscalls import detach
 
 _START_SECONDS = 30.0
 _REPLY_SECONDS = 60.0
-_MOUNTINFO = Path("/proc/self/mountinfo")
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,7 @@ class Sidecar:
     ) -> None:
         if self._keeper is not None:
             _end(self._keeper)
-        for mount in reversed(list(mountinfo.below(_MOUNTINFO.read_text(), str(self.folder)))):
+        for mount in reversed(mountinfo.below(mountinfo.read(), str(self.folder))):
             detach(mount.target)
         shutil.rmtree(self.folder)
 

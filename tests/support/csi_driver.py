@@ -36,7 +36,7 @@ def node_folder() -> Iterator[Path]:
         try:
             yield Path(name)
         finally:
-            rows = mountinfo.below(Path("/proc/self/mountinfo").read_text(), name)
+            rows = mountinfo.below(mountinfo.read(), name)
             for row in reversed(list(rows)):
                 detach(row.target)
 

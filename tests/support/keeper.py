@@ -32,7 +32,7 @@ def wait_until(condition: Callable[[], bool], seconds: float = SECONDS) -> None:
 
 def mounts_below(folder: Path) -> list[mountinfo.Mount]:
     """What is mounted at or under ``folder`` now."""
-    return list(mountinfo.below(Path("/proc/self/mountinfo").read_text(), str(folder)))
+    return list(mountinfo.below(mountinfo.read(), str(folder)))
 
 
 def clear_mounts(folder: Path) -> None:
@@ -53,8 +53,12 @@ class Keeper:
         options: Sequence[str] = (),
         node: Path | None = None,
         identity: str = "",
+        within: Sequence[str] = (),
     ) -> None:
-        """``node``: the folder that keepers of several pods of one node share, each known as ``identity``."""
+        """``node``: the folder that keepers of several pods of one node share, each known as ``identity``.
+
+        ``within``: a command that runs the one that follows it.
+        """
         self.folder = folder
         folder.mkdir(exist_ok=True)
         self.run_dir = folder / "run"
@@ -62,7 +66,7 @@ class Keeper:
         if node is not None:
             options = [*options, "--state-dir", str(node / "state"), "--identity", identity or folder.name]
         self.log = folder / "keeper.log"
-        command = [sys.executable, "-m", "stoker_sidecar.keeper.main", "--run-dir", str(self.run_dir)]
+        command = [*within, sys.executable, "-m", "stoker_sidecar.keeper.main", "--run-dir", str(self.run_dir)]
         command += ["--mount-root", str(self.mount_root), "--cache-root", str(folder / "cache"), "--run-as", ""]
         self._command = [*command, "--agent-command", agent, "--fetcher-command", fetcher, *options]
         self.process: subprocess.Popen[bytes] | None = None

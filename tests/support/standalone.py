@@ -106,7 +106,7 @@ class Workstation:
 
     def mode(self) -> str:
         """Type of the file system that one sees at ``data``; empty: nothing is mounted."""
-        layers = mountinfo.layers(Path("/proc/self/mountinfo").read_text(), str(self.data))
+        layers = mountinfo.layers(mountinfo.read(), str(self.data))
         return layers[-1].fs_type if layers else ""
 
     def leftovers(self) -> list[str]:

@@ -51,8 +51,7 @@ def close_mount(mounted: FuseMount) -> None:
 
 def clear_dead_mounts(root: Path) -> list[str]:
     """Detach every FUSE mount of ours below ``root`` whose server is dead, as a killed keeper leaves them; returns targets."""
-    text = Path("/proc/self/mountinfo").read_text()
-    ours = [mount.target for mount in mountinfo.below(text, str(root)) if mount.fs_type == FS_TYPE]
+    ours = [mount.target for mount in mountinfo.below(mountinfo.read(), str(root)) if mount.fs_type == FS_TYPE]
     dead = [target for target in reversed(ours) if is_dead(target)]
     for target in dead:
         _take_off(Path(target))
@@ -128,7 +127,7 @@ def _answer_init(fd: int) -> bool:
 
 def _raise_read_ahead(mountpoint: Path) -> None:
     """Larger kernel readahead where /sys is writable; without it reads are right, only slower."""
-    rows = mountinfo.layers(Path("/proc/self/mountinfo").read_text(), str(mountpoint))
+    rows = mountinfo.layers(mountinfo.read(), str(mountpoint))
     with suppress(OSError):
         for row in rows[-1:]:
             Path(f"/sys/class/bdi/{row.device}/read_ahead_kb").write_text(str(_READ_AHEAD_KIB))

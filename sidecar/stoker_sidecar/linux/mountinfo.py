@@ -1,14 +1,16 @@
-"""Reads /proc/<pid>/mountinfo: which mounts lie where, in which order. Pure: text in, rows out (format: proc_pid_mountinfo(5))."""
+"""Reads /proc/<pid>/mountinfo: which mounts lie where, in which order (format: proc_pid_mountinfo(5))."""
 
+import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from pathlib import Path
 from typing import NamedTuple
 
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 class Mount(NamedTuple):
-    """One row. ``device`` is "major:minor", ``root`` the folder of the file system that is mounted at ``target``."""
+    """A mount as one process sees it, of one row. ``device`` is "major:minor", ``root`` the folder of the file system that is mounted at ``target``."""
 
     mount_id: int
     parent_id: int
@@ -22,12 +24,12 @@ class Mount(NamedTuple):
 
 
 def _unescape(field: str) -> str:
-    r"""The kernel writes space, tab, newline and backslash as \040, \011, \012 and \134."""
+    r"""Undo the kernel's escapes: it writes space, tab, newline and backslash as \040, \011, \012 and \134."""
     return _OCTAL.sub(lambda match: chr(int(match.group(1), 8)), field)
 
 
 def parse_line(line: str) -> Mount:
-    """One row of mountinfo. Raises ValueError with the row when it has not the documented fields."""
+    """Parse one row of mountinfo. Raises ValueError with the row when it has not the documented fields."""
     fields = line.split(" ")
     try:
         # A variable number of optional fields (shared:N, master:N, ...) ends with a lone hyphen.
@@ -48,23 +50,27 @@ def parse_line(line: str) -> Mount:
         raise ValueError(f"{line!r} is not a row of mountinfo") from error
 
 
-def parse(text: str) -> Iterator[Mount]:
-    """All rows, bottom layer first, as the kernel lists them."""
+def parse(text: str) -> tuple[Mount, ...]:
+    """Parse all rows; bottom layer first, as the kernel lists them. Raises ValueError. Pure."""
     # Not splitlines(): a target may hold other characters that Unicode calls line ends.
-    return (parse_line(line) for line in text.split("\n") if line)
+    return tuple(parse_line(line) for line in text.split("\n") if line)
 
 
-def layers(text: str, target: str) -> tuple[Mount, ...]:
-    """What is mounted at exactly ``target``, bottom first; the last one is what processes see."""
-    return tuple(mount for mount in parse(text) if mount.target == target)
+def read(process: int | str = "self") -> tuple[Mount, ...]:
+    """Read the mounts that ``process`` (its pid) sees, bottom layer first. Raises OSError.
+
+    Paths are bytes to the kernel: what is not UTF-8 comes as os.fsdecode gives it, so that os.fsencode gives it back.
+    """
+    # Not read_text(): it also takes a carriage return in a target for the end of a line.
+    return parse(os.fsdecode(Path(f"/proc/{process}/mountinfo").read_bytes()))
 
 
-def below(text: str, folder: str) -> tuple[Mount, ...]:
-    """What is mounted at or under ``folder``, in the kernel's order."""
-    return under(parse(text), folder)
+def layers(mounts: Iterable[Mount], target: str) -> tuple[Mount, ...]:
+    """Pick what is mounted at exactly ``target``, bottom first; the last one is what processes see. Pure."""
+    return tuple(mount for mount in mounts if mount.target == target)
 
 
-def under(mounts: Iterable[Mount], folder: str) -> tuple[Mount, ...]:
-    """Those that are mounted at or under ``folder``."""
+def below(mounts: Iterable[Mount], folder: str) -> tuple[Mount, ...]:
+    """Pick what is mounted at or under ``folder``, in the kernel's order. Pure."""
     prefix = folder.rstrip("/") + "/"
     return tuple(mount for mount in mounts if (mount.target + "/").startswith(prefix))

@@ -10,7 +10,6 @@ from stoker_sidecar.linux.bind import bind_read_only
 from stoker_sidecar.linux.mountinfo import Mount
 from stoker_sidecar.linux.syscalls import detach
 
-_MOUNTINFO = Path("/proc/self/mountinfo")
 # Swaps stack two or three, and each death of a whole sidecar in a pod's life one or two more. Beyond this, someone mounts as
 # fast as we unmount.
 _MOST_LAYERS = 1024
@@ -42,7 +41,7 @@ def unmount_all(target: Path) -> int:
 
 def layers(target: Path) -> tuple[Mount, ...]:
     """What is mounted at exactly ``target``, bottom first. Never touches the mounts themselves, so a dead one is no matter."""
-    return mountinfo.layers(_MOUNTINFO.read_text(errors="surrogateescape"), _without_links(target))
+    return mountinfo.layers(mountinfo.read(), _without_links(target))
 
 
 def show_in_pod(pod_uid: str, target: Path) -> None:

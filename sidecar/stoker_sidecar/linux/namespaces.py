@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from stoker_sidecar.errors import MountError
+from stoker_sidecar.linux import mountinfo
 from stoker_sidecar.linux.mount_api import attach, clone_read_only, enter_mount_namespace
 from stoker_sidecar.linux.mountinfo import Mount
 from stoker_sidecar.linux.pod_mounts import Stale, belongs_to, stale_mounts
@@ -45,13 +46,12 @@ def _stale_in_pod(pod_uid: str, layers: Sequence[Mount]) -> Iterator[tuple[int, 
     seen = {_namespace(os.getpid())}
     for pid in (int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit()):
         with suppress(OSError):  # it ended while we looked
-            if not belongs_to((_PROC / str(pid) / "cgroup").read_text(), pod_uid):
+            if not belongs_to(os.fsdecode((_PROC / str(pid) / "cgroup").read_bytes()), pod_uid):
                 continue
             namespace = _namespace(pid)
             if namespace not in seen:
                 seen.add(namespace)
-                text = (_PROC / str(pid) / "mountinfo").read_text(errors="surrogateescape")
-                yield from ((pid, stale) for stale in stale_mounts(text, layers))
+                yield from ((pid, stale) for stale in stale_mounts(mountinfo.read(pid), layers))
 
 
 def _namespace(pid: int) -> int:

@@ -15,7 +15,6 @@ from stoker_sidecar.linux.syscalls import MS_NODEV, MS_NOSUID, MS_RDONLY, detach
 
 FS_TYPE = "overlay"
 SUFFIX = ".overlay"  # of mount points, beside the FUSE mount of the same version
-_MOUNTINFO = Path("/proc/self/mountinfo")
 _NAME = "stoker"
 _SEPARATOR = ";"
 
@@ -64,7 +63,7 @@ def is_dead(row: Mount) -> bool:
     """
     below = row.source.split(_SEPARATOR)[1]
     # The last row of a target is what is seen there: a FUSE layer that the overlay itself covers cannot be asked.
-    seen = {one.target: one for one in mountinfo.parse(_MOUNTINFO.read_text(errors="surrogateescape"))}
+    seen = {one.target: one for one in mountinfo.read()}
     served = [one.target for one in seen.values() if one.device == below and one.fs_type == device.FS_TYPE]
     return not served or device.is_dead(served[0])
 
@@ -101,4 +100,4 @@ def _as_options(layers: Layers) -> Iterator[str]:
 
 
 def _rows(mountpoint: Path) -> tuple[Mount, ...]:
-    return mountinfo.layers(_MOUNTINFO.read_text(errors="surrogateescape"), str(mountpoint))
+    return mountinfo.layers(mountinfo.read(), str(mountpoint))

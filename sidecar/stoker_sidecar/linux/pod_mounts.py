@@ -1,9 +1,8 @@
 """Finds in a container's mountinfo the mounts that show an old layer of a volume though a newer one lies over it on the node. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from stoker_sidecar.linux import mountinfo
 from stoker_sidecar.linux.mountinfo import Mount
 
 
@@ -19,12 +18,12 @@ def belongs_to(cgroups: str, pod_uid: str) -> bool:
     return bool(pod_uid) and any(f"pod{uid}" in cgroups for uid in (pod_uid, pod_uid.replace("-", "_")))
 
 
-def stale_mounts(text: str, layers: Sequence[Mount]) -> list[Stale]:
-    """``text``: the container's mountinfo; ``layers``: the volume's on the node, the newest last."""
+def stale_mounts(container: Iterable[Mount], layers: Sequence[Mount]) -> list[Stale]:
+    """Find what shows an old one of ``layers``, the volume's on the node, the newest last; ``container``: all of its mounts."""
     if not layers:
         return []
     *old, newest = layers
-    tops = {row.target: row for row in mountinfo.parse(text)}  # of a stack the last row is what programs see
+    tops = {row.target: row for row in container}  # of a stack the last row is what programs see
     found = []
     for target, row in tops.items():
         below = [layer for layer in old if _inside(row, layer) is not None]

@@ -104,7 +104,7 @@ class Household:
         """Take off what a killed keeper left. Raises MountError."""
         if os.geteuid() == 0:
             mounts.unmount_all(self.wish.folder)
-            for layer in reversed(mountinfo.below(_mountinfo(), str(self.home.mounts))):
+            for layer in reversed(mountinfo.below(mountinfo.read(), str(self.home.mounts))):
                 mounts.unmount_all(Path(layer.target))
         else:
             for _ in mounts.layers(self.wish.folder):
@@ -184,7 +184,3 @@ def _end(pid: int) -> None:
         return
     finally:
         os.close(process)
-
-
-def _mountinfo() -> str:
-    return Path("/proc/self/mountinfo").read_text(errors="surrogateescape")

@@ -87,8 +87,8 @@ class Overlays:
 
     def leftovers(self, used: frozenset[Version]) -> tuple[Version, ...]:
         """Versions that are mounted below the mount root, but neither in ``used`` nor seen by a pod, as killed agents leave them."""
-        rows = tuple(mountinfo.parse(Path("/proc/self/mountinfo").read_text(errors="surrogateescape")))
-        here = mountinfo.under(rows, str(self._mount_root.resolve()))
+        rows = mountinfo.read()
+        here = mountinfo.below(rows, str(self._mount_root.resolve()))
         devices = defaultdict[Version, set[str]](set)
         for row in here:
             target = Path(row.target)

@@ -14,6 +14,7 @@ from stoker_sidecar.linux.syscalls import detach
 from stoker_sidecar.wire.fetcher_protocol import Read, ReadDone
 from tests.support.fake_fetcher import FakeFetcher
 from tests.support.keeper import SECONDS, Keeper, mounts_below, wait_until
+from tests.support.mount_namespace import own_mounts_with
 from tests.support.readers import VerifyingReaders
 from tests.support.versions import VersionFolder, small_files
 
@@ -65,6 +66,13 @@ def _child(name: str, log: Path) -> str:
         "while True: signal.pause()\n"
     )
     return shlex.join([sys.executable, "-c", program])
+
+
+def test_it_serves_a_node_with_a_mount_whose_path_is_not_utf_8(tmp_path: Path, version: VersionFolder) -> None:
+    odd = os.fsdecode(b"caf\xe9\r\n")
+    with Keeper(tmp_path / "k", within=own_mounts_with(tmp_path / odd)) as keeper:
+        keeper.serve(version)
+        assert keeper.server()["ready"]
 
 
 def test_no_read_fails_while_the_server_is_killed_again_and_again(keeper: Keeper, version: VersionFolder) -> None:

@@ -55,9 +55,9 @@ def test_a_row_that_is_none_is_named_in_the_error(row: str) -> None:
 
 
 def test_layers_come_bottom_first_and_from_that_target_alone() -> None:
-    assert [mount.mount_id for mount in layers(_TWO_LAYERS, "/pods/a")] == [30, 32]
+    assert [mount.mount_id for mount in layers(parse(_TWO_LAYERS), "/pods/a")] == [30, 32]
 
 
 def test_below_takes_the_folder_and_what_is_in_it_but_not_its_namesakes() -> None:
-    assert [mount.mount_id for mount in below(_TWO_LAYERS, "/pods/a/")] == [30, 32]
-    assert len(below(_TWO_LAYERS, "/pods")) == 3
+    assert [mount.mount_id for mount in below(parse(_TWO_LAYERS), "/pods/a/")] == [30, 32]
+    assert len(below(parse(_TWO_LAYERS), "/pods")) == 3

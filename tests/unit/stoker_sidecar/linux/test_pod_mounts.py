@@ -12,7 +12,7 @@ NATIVE = "102 101 8:1 /cache/v/tree /pods/u/mount ro - ext4 /dev/sda1 rw"
 
 
 def stale(container: list[str], node: list[str]) -> list[Stale]:
-    return stale_mounts("\n".join(container), list(mountinfo.parse("\n".join(node))))
+    return stale_mounts(mountinfo.parse("\n".join(container)), mountinfo.parse("\n".join(node)))
 
 
 def inside(row: str, mountpoint: str, root: str = "/") -> str:
