@@ -27,7 +27,7 @@ from stoker_sidecar.wire.fetcher_protocol import (
 from tests.support.keeper import SECONDS, Keeper, wait_until
 
 # What a keeper needs to run the real fetcher.
-FETCHER = shlex.join([sys.executable, "-m", "stoker_sidecar.fetcher.main"])
+FETCHER = shlex.join([sys.executable, "-m", "stoker_sidecar.fetcher.main", "--host-folder=/"])
 
 
 @dataclass(frozen=True)

@@ -96,6 +96,6 @@ class FaultyNode:
 def faulty_node(folder: Path, folders: str, files: dict[str, bytes]) -> Iterator[FaultyNode]:
     """On these cache ``folders``, as the keeper's --cache-root takes them."""
     options = ["--cache-root", folders]
-    with Keeper(folder / "k", fetcher=shlex.join(_FETCHER), options=options) as keeper:
+    with Keeper(folder / "k", fetcher=shlex.join([*_FETCHER, "--host-folder", str(folder)]), options=options) as keeper:
         roots = [Path(word.removeprefix("memory:")) for word in folders.split(",")]
         yield FaultyNode(folder, keeper, roots, files)

@@ -96,6 +96,12 @@ def _parser() -> argparse.ArgumentParser:
         help="seconds that a source may be silent before a request is given up (default %(default)s)",
     )
     parser.add_argument("--sts-endpoint", default=None, help="URL of STS for web identity (default: the region's)")
+    parser.add_argument(
+        "--host-folder",
+        action="append",
+        help="folder beneath which file:// sources may be read; again for more "
+        "[STOKER_HOST_FOLDERS, by commas; default: none, so file:// is refused]",
+    )
     parser.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"))
     parser.add_argument("--lifeline-fd", type=int, help="the line to the keeper that started this process")
     parser.add_argument("--memory-fd", type=int, help="memory that outlives this process, for what it was told")
@@ -163,6 +169,12 @@ def _share(text: str) -> float:
     return share
 
 
+def _host_folders(options: argparse.Namespace) -> tuple[str, ...]:
+    given: list[str] | None = options.host_folder
+    folders = os.environ.get("STOKER_HOST_FOLDERS", "").split(",") if given is None else given
+    return tuple(folder for folder in folders if folder)
+
+
 def _settings(options: argparse.Namespace) -> CacheSettings:
     return CacheSettings(
         folders=tuple(options.root),
@@ -170,7 +182,9 @@ def _settings(options: argparse.Namespace) -> CacheSettings:
         floor_most=options.floor_most,
         transient_limit=options.read_through,
         scrub=ScrubSettings(options.scrub_days * _DAY, options.scrub_rate),
-        connection=ConnectionSettings(read_timeout=options.read_timeout, sts_endpoint=options.sts_endpoint),
+        connection=ConnectionSettings(
+            read_timeout=options.read_timeout, sts_endpoint=options.sts_endpoint, host_folders=_host_folders(options)
+        ),
         bounds=Bounds(readahead_bytes=options.readahead),
         ablation=options.ablate,
     )

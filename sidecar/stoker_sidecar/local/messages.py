@@ -10,6 +10,10 @@ _WORDS = (
     ("the ServiceAccount's token", "the web identity token"),
     ("to this identity", "to this identity; without credentials, requests are not signed"),
     ("refresh the Dataset", _AGAIN),
+    (
+        "have the folder that it leads to named in the chart's value sidecar.hostFolders",
+        "mount a folder that holds what it leads to as well",
+    ),
     ("this node has no folder", "there is no folder"),
     ("mount it on every selected node", "check its name, and that it is mounted"),
     ("by the sidecar", "by this user"),

@@ -21,6 +21,7 @@ from stoker_sidecar.errors import MountRefused
 from stoker_sidecar.linux import fusermount, mountinfo, mounts
 from stoker_sidecar.local.mount_spec import Wish
 from stoker_sidecar.local.paths import Home, Run
+from stoker_sidecar.store.core.location import FolderLocation, parse_location
 
 # The keeper itself gives agent and fetcher 18 s together.
 _END_SECONDS = 30.0
@@ -30,6 +31,7 @@ _PR_SET_PDEATHSIG = 1
 _PEER = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
 _KEEPER = ("-m", "stoker_sidecar.keeper.main")
 _AGENT = ("-m", "stoker_sidecar.local.agent")
+_FETCHER = ("-m", "stoker_sidecar.fetcher.main")
 
 
 @dataclass(frozen=True)
@@ -76,8 +78,14 @@ class Household:
         command = [sys.executable, *_KEEPER, "--run-dir", str(self.run.folder), "--run-as", ""]
         command += ["--mount-root", str(mount_root), "--cache-root", str(home.cache)]
         command += ["--agent-command", shlex.join([sys.executable, *_AGENT])]
+        command += ["--fetcher-command", shlex.join([sys.executable, *_FETCHER, *self._host_folder()])]
         command += ["--allow-other", "yes"] if self.wish.allow_other else []
         return [*command, "--", "--run-dir", str(self.run.folder)]
+
+    def _host_folder(self) -> list[str]:
+        """Who mounts a folder may read it; nothing beside it is read, wherever links lead."""
+        location = parse_location(self.wish.source.uri)
+        return ["--host-folder", str(location.path)] if isinstance(location, FolderLocation) else []
 
     def pid(self) -> int | None:
         """Of its keeper; None when it does not run. The kernel says who listens."""

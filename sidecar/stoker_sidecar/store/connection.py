@@ -1,8 +1,8 @@
-"""How any S3 client here connects: timeouts, whom it trusts, through which proxy."""
+"""How any store here connects: timeouts, whom it trusts, through which proxy, and which folders it may read."""
 
 import os
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,6 +25,7 @@ class ConnectionSettings:
     connect_timeout: float = 5.0  # a healthy endpoint in the same region answers in milliseconds
     read_timeout: float = 30.0  # between two pieces of a body, not for the whole
     sts_endpoint: str | None = None  # URL; None: the region's own
+    host_folders: Sequence[str] = ()  # absolute; file:// sources are read beneath these alone
 
 
 def tls_context(credentials: Credentials) -> ssl.SSLContext:

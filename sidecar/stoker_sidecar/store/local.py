@@ -9,6 +9,7 @@ from stat import S_ISDIR, S_ISREG
 
 from stoker_sidecar.errors import AccessDenied, FolderNotFound, ObjectGone, ServerError, SourceChanged, SourceError
 from stoker_sidecar.store.base import Body
+from stoker_sidecar.store.beneath import check_beneath, closing, open_beneath
 from stoker_sidecar.store.core.object_checksum import Checksum
 from stoker_sidecar.store.pouring import in_chunks
 from stoker_sidecar.threads import in_thread
@@ -19,14 +20,18 @@ _READ_SIZE = 1024 * 1024
 
 
 class LocalStore:
-    """Symbolic links to files are followed, links to folders are not (they may form loops)."""
+    """Symbolic links to files are followed, links to folders are not (they may form loops).
 
-    def __init__(self, root: Path) -> None:
+    ``allowed``: folders without links; what lies beneath none of them is refused, wherever links lead.
+    """
+
+    def __init__(self, root: Path, allowed: Sequence[str]) -> None:
         self._root = root
+        self._allowed = allowed
 
     async def list(self) -> AsyncIterator[Sequence[ListedObject]]:
         """Pages of 1,000; empty folders come as markers ``dir/``, as in S3."""
-        walk = _walk(self._root)
+        walk = _walk(self._root, self._allowed)
         while page := await in_thread(_page, walk, self._root):
             yield page
 
@@ -36,7 +41,7 @@ class LocalStore:
     ) -> AsyncIterator[Body]:
         """Checks the ETag before the first and after the last byte."""
         with _translated(path):
-            descriptor = await in_thread(os.open, self._root / path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = await in_thread(open_beneath, self._root / path, os.O_RDONLY, path, self._allowed)
         try:
             _check(descriptor, path, if_match)
             yield Body(in_chunks(_chunks(descriptor, path, offset, length, if_match)), etag_may_be_md5=False)
@@ -56,27 +61,39 @@ def _page(walk: Iterator[ListedObject], root: Path) -> list[ListedObject]:
         return list(islice(walk, _PAGE))
 
 
-def _walk(root: Path) -> Iterator[ListedObject]:
+def _walk(root: Path, allowed: Sequence[str]) -> Iterator[ListedObject]:
     base = os.fsencode(root)
     pending = [b""]
     while pending:
         folder = pending.pop()
         empty = True
-        with os.scandir(os.path.join(base, folder)) as entries:  # noqa: PTH118 -- raw bytes: names need not be UTF-8
+        where = os.path.join(base, folder)  # noqa: PTH118 -- raw bytes: names need not be UTF-8
+        with (
+            closing(open_beneath(where, os.O_RDONLY | os.O_DIRECTORY, os.fsdecode(where), allowed)) as opened,
+            os.scandir(opened) as entries,
+        ):
             for entry in entries:
                 empty = False
-                status = _status(entry)
-                if status is not None and S_ISDIR(status.st_mode) and not entry.is_symlink():
-                    pending.append(folder + entry.name + b"/")
+                name = folder + os.fsencode(entry.name)
+                status = _status(entry, opened, allowed)
+                if status is not None and S_ISDIR(status.st_mode):
+                    pending.append(name + b"/")
                 elif status is not None and S_ISREG(status.st_mode):
-                    yield ListedObject(folder + entry.name, status.st_size, status.st_mtime_ns, _etag(status))
+                    yield ListedObject(name, status.st_size, status.st_mtime_ns, _etag(status))
         if empty and folder:
             yield ListedObject(folder, 0, (root / os.fsdecode(folder)).stat().st_mtime_ns, "")
 
 
-def _status(entry: os.DirEntry[bytes]) -> os.stat_result | None:
+def _status(entry: os.DirEntry[str], folder: int, allowed: Sequence[str]) -> os.stat_result | None:
     try:
-        return entry.stat()
+        if not entry.is_symlink():
+            return entry.stat(follow_symlinks=False)
+        with closing(os.open(entry.name, os.O_PATH | os.O_CLOEXEC, dir_fd=folder)) as target:
+            status = os.fstat(target)
+            if not S_ISREG(status.st_mode):
+                return None
+            check_beneath(target, entry.name, allowed)
+            return status
     except FileNotFoundError:  # deleted since, or a link to nowhere
         return None
 

@@ -31,7 +31,7 @@ def _crc32(content: bytes) -> Checksum:
 class _Local(StoreUnderTest):
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.store = LocalStore(root)
+        self.store = LocalStore(root, [str(root)])
         self._ages = count(1_700_000_000)
 
     async def put(self, path: str, content: bytes) -> None:
@@ -67,12 +67,12 @@ class TestLocalStore(ObjectStoreContract):
 
 async def test_a_folder_that_is_not_there_says_so(tmp_path: Path) -> None:
     with pytest.raises(FolderNotFound, match="this node has no folder"):
-        await listed(LocalStore(tmp_path / "none"))
+        await listed(LocalStore(tmp_path / "none", [str(tmp_path)]))
 
 
 async def test_an_empty_folder_is_listed_as_a_marker(tmp_path: Path) -> None:
     (tmp_path / "d" / "e").mkdir(parents=True)
-    assert (await listed(LocalStore(tmp_path))).keys() == {"d/e/"}
+    assert (await listed(LocalStore(tmp_path, [str(tmp_path)]))).keys() == {"d/e/"}
 
 
 async def test_links_to_files_are_followed_and_links_to_folders_are_not(tmp_path: Path) -> None:
@@ -80,17 +80,66 @@ async def test_links_to_files_are_followed_and_links_to_folders_are_not(tmp_path
     (tmp_path / "link").symlink_to("real")
     (tmp_path / "loop").symlink_to(".")
     (tmp_path / "nowhere").symlink_to("missing")
-    assert (await listed(LocalStore(tmp_path))).keys() == {"real", "link"}
+    assert (await listed(LocalStore(tmp_path, [str(tmp_path)]))).keys() == {"real", "link"}
+
+
+async def test_a_link_that_leads_out_is_refused_at_the_listing(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(b"of another team")
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "loot").symlink_to(tmp_path / "secret")
+    with pytest.raises(AccessDenied, match="loot is reached by a symbolic link that leads out"):
+        await listed(LocalStore(root, [str(root)]))
+
+
+async def test_a_link_that_leads_to_memory_of_a_process_is_refused(tmp_path: Path) -> None:
+    memory = os.memfd_create("credentials")
+    os.write(memory, b"of another team")
+    (tmp_path / "loot").symlink_to(f"/proc/{os.getpid()}/fd/{memory}")
+    try:
+        with pytest.raises(AccessDenied):
+            await listed(LocalStore(tmp_path, [str(tmp_path)]))
+    finally:
+        os.close(memory)
+
+
+async def test_a_file_that_became_a_link_out_after_the_listing_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(b"of another team")
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "f").symlink_to(tmp_path / "secret")
+    with pytest.raises(AccessDenied):
+        await content(LocalStore(root, [str(root)]), "f", 0, 6, "")
+
+
+async def test_a_folder_above_that_became_a_link_out_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "f").write_bytes(b"of another team")
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "d").symlink_to(tmp_path / "other")
+    with pytest.raises(AccessDenied):
+        await content(LocalStore(root, [str(root)]), "d/f", 0, 6, "")
+
+
+async def test_a_link_to_a_file_beneath_another_allowed_folder_is_followed(tmp_path: Path) -> None:
+    for name in ("blobs", "set"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "blobs" / "x").write_bytes(b"x")
+    (tmp_path / "set" / "link").symlink_to(tmp_path / "blobs" / "x")
+    store = LocalStore(tmp_path / "set", [str(tmp_path / "set"), str(tmp_path / "blobs")])
+    item = (await listed(store))["link"]
+    assert await content(store, "link", 0, 1, item.etag) == b"x"
 
 
 async def test_names_that_are_not_utf8_are_listed_raw(tmp_path: Path) -> None:
     (tmp_path / os.fsdecode(b"\xff")).write_bytes(b"x")
-    assert [item.path async for page in LocalStore(tmp_path).list() for item in page] == [b"\xff"]
+    assert [item.path async for page in LocalStore(tmp_path, [str(tmp_path)]).list() for item in page] == [b"\xff"]
 
 
 async def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"x" * 3_000_000)
-    store = LocalStore(tmp_path)
+    store = LocalStore(tmp_path, [str(tmp_path)])
     item = (await listed(store))["f"]
     async with store.get_range("f", 0, item.size, if_match=item.etag) as body:
         with pytest.raises(SourceChanged):

@@ -25,7 +25,7 @@ MTIME = 1_700_000_000_123_456_789
 
 
 async def _open_store(source: Source, credentials: Credentials) -> ObjectStore:
-    return LocalStore(Path(source.uri.removeprefix("file://")))
+    return LocalStore(Path(source.uri.removeprefix("file://")), ["/"])
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Subject:
 async def subject(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Subject]:
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "large").write_bytes(CONTENT)
-    pool = WorkerPool(1, ConnectionSettings(), asyncio.get_running_loop().time)
+    pool = WorkerPool(1, ConnectionSettings(host_folders=["/"]), asyncio.get_running_loop().time)
     fetcher: PieceFetcher = InProcess()
     if request.param == "workers":
         await pool.open()

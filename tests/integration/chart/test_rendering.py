@@ -111,6 +111,12 @@ def test_host_folders_are_read_only() -> None:
     assert "readOnly" not in mounts["/mnt/nvme/stoker"]
 
 
+@pytest.mark.parametrize(("values", "told"), [(FULL_VALUES, "/mnt/nfs,/srv/data"), ({}, "")])
+def test_the_sidecar_is_told_which_host_folders_it_may_read(values: dict[str, Any], told: str) -> None:
+    (pod,) = [one["spec"]["template"]["spec"] for one in of_kind(render(values), "DaemonSet")]
+    assert {"name": "STOKER_HOST_FOLDERS", "value": told} in pod["containers"][0]["env"]
+
+
 def test_cache_folders_on_disk_and_in_memory_are_named_and_mounted() -> None:
     (pod,) = [one["spec"]["template"]["spec"] for one in of_kind(render(FULL_VALUES), "DaemonSet")]
     (container,) = pod["containers"]

@@ -137,7 +137,7 @@ async def running(apiserver: ApiServer, folder: Path) -> AsyncIterator[Node]:
     keeper = Keeper(
         folder / "k",
         agent=f"{python} -m stoker_sidecar.agent.main",
-        fetcher=f"{python} -m stoker_sidecar.fetcher.main",
+        fetcher=f"{python} -m stoker_sidecar.fetcher.main --host-folder {shlex.quote(str(source))}",
         options=agent_arguments(name, folder, apiserver.kubeconfig),
     )
     async with await apiserver.client() as kube:

@@ -192,3 +192,26 @@ async def test_a_line_that_is_no_request_ends_only_its_connection(fetcher: Fetch
     assert await reader.read() == b""
     writer.close()
     assert isinstance(await fetcher.ask(Remove("uid-unknown")), Done)
+
+
+@pytest.mark.parametrize("folder", ["/etc", "/proc/self/fd", "{cache}"])
+async def test_a_folder_that_nobody_allowed_is_not_listed(fetcher: FetcherProcess, tmp_path: Path, folder: str) -> None:
+    uri = "file://" + folder.format(cache=tmp_path / "cache")
+    await _configure(fetcher, {"namespace": "n", "name": "loot", "uid": UID, "source": {"uri": uri}, "listingId": "1"})
+    status = await fetcher.reach(lambda s: s.listing is not None)
+    assert status.listing is not None
+    assert status.listing.error is not None
+    assert status.listing.error.reason == Reason.ACCESS_DENIED
+    assert "sidecar.hostFolders" in status.listing.error.message
+
+
+async def test_a_folder_that_the_environment_allows_is_warmed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "nfs" / "set").mkdir(parents=True)
+    (tmp_path / "nfs" / "set" / "a").write_bytes(b"content")
+    monkeypatch.setenv("STOKER_HOST_FOLDERS", f"/none,{tmp_path}/nfs")
+    source = {"uri": f"file://{tmp_path}/nfs/set"}
+    row: dict[str, Any] = {"namespace": "n", "name": "set", "uid": UID, "source": source, "listingId": "1"}
+    async with fetcher_process(tmp_path / "cache") as fetcher:
+        digest = await _list(fetcher, row)
+        await _configure(fetcher, row | {"version": digest, "eager": True})
+        await fetcher.reach(lambda status: status.phase is NodePhase.WARM)

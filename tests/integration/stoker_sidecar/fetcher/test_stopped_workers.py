@@ -39,7 +39,7 @@ class Clock:
 
 
 async def _open_store(source: Source, credentials: Credentials) -> ObjectStore:
-    return LocalStore(Path(source.uri.removeprefix("file://")))
+    return LocalStore(Path(source.uri.removeprefix("file://")), ["/"])
 
 
 async def test_workers_that_are_all_stopped_are_replaced_together(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ async def test_workers_that_are_all_stopped_are_replaced_together(tmp_path: Path
     def piece(name: str) -> Piece:
         return Piece("a", etag, "", 0, size, str(tmp_path / name), "", size, 0, hashing=False)
 
-    pool = WorkerPool(2, ConnectionSettings(), clock, sleep=clock.sleep)
+    pool = WorkerPool(2, ConnectionSettings(host_folders=["/"]), clock, sleep=clock.sleep)
     source = SourceHandle(Source(uri=f"file://{tmp_path}/source"), AmbientCredentials(), _open_store, pool)
     await pool.open()
     try:
@@ -73,7 +73,7 @@ async def test_workers_that_are_all_stopped_are_replaced_together(tmp_path: Path
 
 
 async def test_a_stopped_worker_does_not_hold_up_the_end_of_the_pool() -> None:
-    pool = WorkerPool(1, ConnectionSettings(), asyncio.get_running_loop().time)
+    pool = WorkerPool(1, ConnectionSettings(host_folders=["/"]), asyncio.get_running_loop().time)
     await pool.open()
     (pid,) = pool.pids
     os.kill(pid, signal.SIGSTOP)

@@ -139,6 +139,20 @@ def test_umount_is_refused_while_a_program_reads_unless_it_is_forced(station: Wo
     assert not station.leftovers()
 
 
+def test_a_folder_of_this_machine_is_mounted_and_no_link_out_of_it_is_followed(station: Workstation) -> None:
+    source = station.folder / "a slow, old disk"
+    source.mkdir()
+    (source / "one").write_bytes(b"one")
+    assert station.run("mount", f"file://{source}", str(station.data)).returncode == 0
+    assert (station.data / "one").read_bytes() == b"one"
+    station.umount()
+    (source / "link").symlink_to("/etc/passwd")
+    refused = station.run("mount", f"file://{source}", str(station.data))
+    assert "link is reached by a symbolic link that leads out" in refused.stderr
+    assert "Dataset" not in refused.stderr
+    assert "chart" not in refused.stderr
+
+
 def test_a_cache_folder_that_cannot_be_made_is_told_in_a_sentence(station: Workstation) -> None:
     station.cache.write_text("a file")
     done = station.run("mount", "s3://data/set", str(station.data))

@@ -1,0 +1,63 @@
+"""Which folders a file:// source may be read from."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from stoker_api.dataset import Source
+from stoker_sidecar.errors import AccessDenied
+from stoker_sidecar.store.base import ObjectStore
+from stoker_sidecar.store.beneath import lies_beneath
+from stoker_sidecar.store.connection import ConnectionSettings
+from stoker_sidecar.store.opening import open_store
+from stoker_sidecar.store.retry import Retry
+from stoker_sidecar.wire.credentials import AmbientCredentials
+
+
+async def _opened(folder: Path, *allowed: Path) -> ObjectStore:
+    settings = ConnectionSettings(host_folders=[str(one) for one in allowed])
+    return await open_store(Source(uri=f"file://{folder}"), AmbientCredentials(), settings, Retry(asyncio.sleep))
+
+
+async def test_no_folder_is_read_when_none_is_allowed(tmp_path: Path) -> None:
+    with pytest.raises(AccessDenied, match=r"ask the administrator to name it, .* sidecar.hostFolders"):
+        await _opened(tmp_path)
+
+
+@pytest.mark.parametrize("folder", ["/var/lib/stoker/cache", "/etc", "/proc/self/fd", "/"])
+async def test_folders_beside_the_allowed_one_are_refused(folder: str, tmp_path: Path) -> None:
+    with pytest.raises(AccessDenied):
+        await _opened(Path(folder), tmp_path)
+
+
+async def test_what_is_not_there_is_refused_in_the_same_words(tmp_path: Path) -> None:
+    with pytest.raises(AccessDenied):
+        await _opened(tmp_path / "missing")
+
+
+async def test_the_allowed_folder_and_those_beneath_it_are_opened(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    await _opened(tmp_path, tmp_path)
+    await _opened(tmp_path / "a", tmp_path)
+
+
+async def test_an_allowed_folder_may_itself_be_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    await _opened(tmp_path / "link", tmp_path / "link")
+
+
+async def test_a_source_that_is_a_link_out_of_the_allowed_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "allowed").mkdir()
+    (tmp_path / "allowed" / "out").symlink_to("/proc/self/fd")
+    with pytest.raises(AccessDenied):
+        await _opened(tmp_path / "allowed" / "out", tmp_path / "allowed")
+
+
+@pytest.mark.parametrize(
+    ("path", "beneath"),
+    [("/a", True), ("/a/b", True), ("/ab", False), ("/", False), ("/memfd:x (deleted)", False), ("pipe:[1]", False)],
+)
+def test_a_path_lies_beneath_a_folder_by_whole_names(path: str, beneath: bool) -> None:
+    assert lies_beneath(path, ["/a"]) is beneath
