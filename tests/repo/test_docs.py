@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stoker_api.names import Reason
-from stoker_sidecar.version.keys import SkipReason
+from stoker_sidecar.version.objects import SkipReason
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"

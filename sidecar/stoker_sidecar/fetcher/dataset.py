@@ -27,8 +27,7 @@ from stoker_sidecar.fetcher.space.last_use import Stay
 from stoker_sidecar.fetcher.space.space_budget import Tenancy, Wish
 from stoker_sidecar.fetcher.versions import OpenVersions
 from stoker_sidecar.threads import in_thread
-from stoker_sidecar.version.layout import VersionPaths
-from stoker_sidecar.version.listing_result import read_listing
+from stoker_sidecar.version.layout import VersionPaths, read_listing
 from stoker_sidecar.version.manifest import ROOT_INO
 from stoker_sidecar.wire.credentials import Credentials
 from stoker_sidecar.wire.fetcher_protocol import (

@@ -10,8 +10,8 @@ from stoker_sidecar.errors import ManifestInvalid, ManifestUnavailable
 from stoker_sidecar.fetcher.listing import Destination, install_manifest
 from stoker_sidecar.linux.files import disk_errors
 from stoker_sidecar.threads import in_thread
+from stoker_sidecar.version.builder import verify
 from stoker_sidecar.version.layout import DatasetPaths
-from stoker_sidecar.version.verify import verify
 
 # Seconds without a byte from the other node; it sends from its disk.
 _TIMEOUT = aiohttp.ClientTimeout(total=None, connect=5, sock_read=15)

@@ -15,9 +15,9 @@ from stoker_sidecar.fetcher.manifest_client import fetch_manifest
 from stoker_sidecar.fetcher.space.folders import Folders
 from stoker_sidecar.linux.files import disk_errors
 from stoker_sidecar.threads import in_thread
+from stoker_sidecar.version.builder import verify
 from stoker_sidecar.version.layout import VersionPaths
 from stoker_sidecar.version.manifest import ManifestInfo
-from stoker_sidecar.version.verify import verify
 
 
 class OpenVersions:

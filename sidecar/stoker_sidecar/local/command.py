@@ -20,7 +20,7 @@ from stoker_sidecar.local.preflight import check_folder, check_machine, check_ot
 from stoker_sidecar.local.programs import programs_in
 from stoker_sidecar.local.session import Household
 from stoker_sidecar.local.terminal import screen
-from stoker_sidecar.version.listing_result import read_listing
+from stoker_sidecar.version.layout import read_listing
 
 
 def mount(options: MountOptions, environment: Mapping[str, str]) -> None:

@@ -13,7 +13,7 @@ from stoker_sidecar.local.paths import Home
 from stoker_sidecar.local.report import Report, Stage, read_report
 from stoker_sidecar.local.session import Household
 from stoker_sidecar.local.terminal import Screen
-from stoker_sidecar.version.listing_result import read_listing
+from stoker_sidecar.version.layout import read_listing
 
 LOOK_EVERY = 0.1  # seconds: what a person takes for at once
 # Keeper and agent import for about a second; on a machine that is being overworked for many.

@@ -1,28 +1,37 @@
-"""Builds a manifest from listed objects in any order, with memory that does not grow with their number."""
+"""Builds a manifest from listed objects in any order, in bounded memory, and checks one that another node built."""
 
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from stoker_sidecar.errors import EmptySource, NoMatch
-from stoker_sidecar.version.canonical import sort_key
-from stoker_sidecar.version.keys import is_folder_marker, skip_reason
-from stoker_sidecar.version.manifest import ManifestInfo, Skipped
-from stoker_sidecar.version.objects import ListedObject
-from stoker_sidecar.version.schema import CREATE, CREATE_INDEX, CREATE_LISTING, ENTRY_COLUMNS, FORMAT
-from stoker_sidecar.version.tree import Row, TreeBuilder
+from stoker_sidecar.errors import EmptySource, ManifestInvalid, NoMatch
+from stoker_sidecar.version.manifest import (
+    CREATE,
+    CREATE_INDEX,
+    CREATE_LISTING,
+    ENTRY_COLUMNS,
+    FORMAT,
+    ROOT_INO,
+    Manifest,
+    ManifestInfo,
+    Skipped,
+)
+from stoker_sidecar.version.objects import ListedObject, is_folder_marker, skip_reason
+from stoker_sidecar.version.tree import CanonicalDigest, Row, TreeBuilder, sort_key
 
 _INSERT_OBJECT = "INSERT OR REPLACE INTO object VALUES (?, ?, ?, ?, ?, ?)"
 _INSERT_ENTRY = f"INSERT INTO entry ({ENTRY_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 class ManifestBuilder:
-    """``add`` pages of the listing, then ``finish``. A context manager: the temporary table goes at exit.
+    """Builds one manifest: ``add`` pages of the listing, then ``finish``.
 
-    ``path``: where the manifest is written; the caller moves it into place.
+    A context manager: the temporary table goes at exit. ``path`` is where the manifest is written, for the caller to
+    move into place; ``selected`` tells which paths belong to the dataset.
     """
 
     def __init__(self, path: Path, selected: Callable[[str], bool] = lambda path: True) -> None:
@@ -46,7 +55,10 @@ class ManifestBuilder:
         self._temporary.unlink(missing_ok=True)
 
     def add(self, objects: Iterable[ListedObject]) -> None:
-        """One page, in any order. What the patterns leave out is not part of the dataset; what cannot be a file is counted."""
+        """Add one page, in any order.
+
+        What ``selected`` leaves out does not count; what cannot be a file is counted as skipped.
+        """
         self._listing.executemany(_INSERT_OBJECT, self._rows(objects))
 
     def finish(self, source: str = "the source") -> ManifestInfo:
@@ -123,3 +135,34 @@ def _connect(path: Path) -> sqlite3.Connection:
     connection.execute("PRAGMA synchronous = OFF")
     connection.execute("PRAGMA cache_size = -16384")
     return connection
+
+
+def verify(path: Path, digest: str) -> ManifestInfo:
+    """Recompute the digest from the rows, in one pass. Raises ManifestInvalid when anything does not fit."""
+    manifest = Manifest.open(path)
+    try:
+        _check_numbers(manifest)
+        found = _digest(manifest)
+        if not found == digest == manifest.info.digest:
+            raise ManifestInvalid(f"the manifest holds version {found} where {digest} was asked for")
+        return manifest.info
+    finally:
+        manifest.close()
+
+
+def _check_numbers(manifest: Manifest) -> None:
+    for before, after in pairwise(manifest.entries()):
+        if after.ino != before.ino + 1 or not ROOT_INO <= after.parent < after.ino:
+            raise ManifestInvalid(f"the manifest's inode {after.ino} (parent {after.parent}) is out of order")
+
+
+def _digest(manifest: Manifest) -> str:
+    digest = CanonicalDigest()
+    for path, entry in manifest.walk():
+        if b"/" in entry.name or skip_reason(path, 0) is not None:
+            raise ManifestInvalid(f"the manifest's path {path!r} cannot be a file")
+        if entry.is_dir:
+            digest.add_folder(path)
+        else:
+            digest.add_file(path, entry.size, entry.etag, entry.version_id, entry.mtime_ns)
+    return digest.hexdigest()

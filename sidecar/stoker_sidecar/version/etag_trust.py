@@ -1,8 +1,8 @@
 """Whether a body is what its ETag says, where an ETag may be an MD5 or just look like one.
 
-Most servers' ETag of an object that was put whole is its MD5. Some give 32 hexadecimal digits that are none (S3 Express,
-SSE-KMS without the header, other makes). One match proves the source. Until then, objects that came twice with the same
-other MD5, of right length and under If-Match, show that its ETags are no MD5s.
+Most servers' ETag of an object that was put whole is its MD5. Some give 32 hexadecimal digits that are none (S3
+Express, SSE-KMS without the header, other makes). One match proves the source. Until then, objects that came twice with
+the same other MD5, of right length and under If-Match, show that its ETags are no MD5s.
 """
 
 import re
@@ -14,13 +14,13 @@ _DOUBTS = 3
 
 
 def looks_like_md5(etag: str) -> bool:
-    """A plain MD5; multipart ETags end with ``-N``."""
+    """Tell whether an ETag has the form of an MD5; multipart ETags end with ``-N``."""
     return _MD5.fullmatch(etag) is not None
 
 
 @dataclass(frozen=True)
 class EtagTrust:
-    """What is known about the ETags of one source. ``objects``: how many it has."""
+    """What is known about the ETags of one source, which has so many ``objects``."""
 
     objects: int
     proven: bool = False
@@ -28,7 +28,7 @@ class EtagTrust:
     doubtful: frozenset[str] = frozenset()  # ETags whose objects differed twice in the same way
 
     def judge(self, etag: str, md5: str) -> tuple[bool, "EtagTrust"]:
-        """Whether to keep the body, and what is known now."""
+        """Decide whether to keep a body with this MD5; also what is known now."""
         if etag == md5:
             return True, self if self.proven else EtagTrust(self.objects, proven=True)
         if self.proven:
@@ -40,9 +40,9 @@ class EtagTrust:
 
     @property
     def opaque(self) -> bool:
-        """These ETags are no MD5s."""
+        """Whether these ETags are known to be no MD5s."""
         return not self.proven and len(self.doubtful) >= min(_DOUBTS, self.objects)
 
     def worth_hashing(self, etag: str) -> bool:
-        """Whether the MD5 of a body tells anything."""
+        """Tell whether the MD5 of a body with this ETag proves anything."""
         return not self.opaque and looks_like_md5(etag)

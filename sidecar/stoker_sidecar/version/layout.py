@@ -1,10 +1,11 @@
-"""Where things lie on the cache disk."""
+"""Where things lie on the cache disk, and the listing that lies there."""
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from stoker_api.nodecache import ListingResult
 from stoker_sidecar.errors import NotConfigured
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -12,7 +13,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 @dataclass(frozen=True)
 class VersionPaths:
-    """One version: ``tree`` holds whole files, ``parts`` what is being fetched or read through."""
+    """The paths of one version: ``tree`` holds whole files, ``parts`` what is being fetched or read through."""
 
     folder: Path
 
@@ -64,7 +65,7 @@ class VersionPaths:
 
 @dataclass(frozen=True)
 class DatasetPaths:
-    """One dataset, named by its UID."""
+    """The paths of one dataset, in the folder that its UID names."""
 
     folder: Path
 
@@ -84,17 +85,17 @@ class DatasetPaths:
         return self.folder / "evicted"
 
     def version(self, digest: str) -> VersionPaths:
-        """Raises NotConfigured for what cannot be a digest."""
+        """Return the paths of one version. Raises NotConfigured for what cannot be a digest."""
         return VersionPaths(self.folder / "versions" / _checked(digest, "version"))
 
     def digests(self) -> Iterator[str]:
-        """Versions on this disk that have a manifest."""
+        """Find the versions on this disk that have a manifest."""
         return (path.parent.name for path in self.folder.glob("versions/*/manifest.sqlite"))
 
 
 @dataclass(frozen=True)
 class CachePaths:
-    """One cache folder."""
+    """The paths of one cache folder."""
 
     root: Path
 
@@ -119,12 +120,12 @@ class CachePaths:
         return self.root / "boot"
 
     def dataset(self, uid: str) -> DatasetPaths:
-        """Raises NotConfigured for what cannot be a UID."""
+        """Return the paths of one dataset. Raises NotConfigured for what cannot be a UID."""
         return DatasetPaths(self.datasets / _checked(uid, "dataset"))
 
 
 def check_uid(uid: str) -> None:
-    """Raises NotConfigured for what cannot be a UID."""
+    """Refuse what cannot be a UID. Raises NotConfigured."""
     _checked(uid, "dataset")
 
 
@@ -132,3 +133,11 @@ def _checked(name: str, what: str) -> str:
     if not _NAME.fullmatch(name):
         raise NotConfigured(f"{name!r} cannot name a {what}: it would not be a plain folder name")
     return name
+
+
+def read_listing(paths: DatasetPaths) -> ListingResult | None:
+    """Read the last listing that this node made; None when there is none or it cannot be read."""
+    try:
+        return ListingResult.model_validate_json(paths.listing.read_text())
+    except (OSError, ValueError):
+        return None

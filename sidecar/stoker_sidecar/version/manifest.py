@@ -1,4 +1,4 @@
-"""Reads a manifest: the immutable list of a dataset version's files and folders, in one SQLite file, with bounded memory."""
+"""The manifest of a version: its files and folders, immutable, in one SQLite file that is read in bounded memory."""
 
 import json
 import sqlite3
@@ -11,8 +11,31 @@ from typing import NamedTuple, Self
 from urllib.parse import quote
 
 from stoker_sidecar.errors import CacheDiskFailed, ManifestInvalid
-from stoker_sidecar.version.schema import ENTRY_COLUMNS, FORMAT
 
+# user_version of the file; a reader refuses another.
+FORMAT = 1
+
+ENTRY_COLUMNS = "ino, parent, name, is_dir, size, mtime_ns, etag, version_id"
+
+CREATE = """
+CREATE TABLE info (key TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID;
+CREATE TABLE entry (
+  ino INTEGER PRIMARY KEY, parent INTEGER NOT NULL, name BLOB NOT NULL, is_dir INTEGER NOT NULL,
+  size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, etag TEXT NOT NULL, version_id TEXT NOT NULL
+);
+"""
+
+# Made after the rows: half the time of keeping it up to date, and a denser file.
+CREATE_INDEX = "CREATE UNIQUE INDEX by_name ON entry (parent, name)"
+
+# The listing as it comes, in any order; sorted by its primary key on disk, so that memory does not grow with the
+# source.
+CREATE_LISTING = """
+CREATE TABLE object (
+  sort_key BLOB NOT NULL, is_dir INTEGER NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
+  etag TEXT NOT NULL, version_id TEXT NOT NULL, PRIMARY KEY (sort_key, is_dir)
+) WITHOUT ROWID
+"""
 ROOT_INO = 1
 # Pages that SQLite keeps in memory, as negative KiB: 4 MiB hold the inner nodes of an index over two million rows.
 _CACHE_SIZE = -4096
@@ -20,7 +43,10 @@ _PAGE_ROWS = 256
 
 
 class Entry(NamedTuple):
-    """A file or folder. ``size`` in bytes, ``mtime_ns`` since 1970 (a folder's: its newest file's), ``name`` raw UTF-8."""
+    """A file or folder of a manifest.
+
+    ``size`` in bytes, ``mtime_ns`` since 1970 (a folder's: its newest file's), ``name`` raw UTF-8.
+    """
 
     ino: int
     parent: int
@@ -34,7 +60,7 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class Skipped:
-    """Keys that cannot be files: ``reason`` of version.keys.SkipReason, how many, and one of them."""
+    """Keys that cannot be files: why (a SkipReason), how many, and one of them."""
 
     reason: str
     count: int
@@ -53,9 +79,10 @@ class ManifestInfo:
 
 
 class Manifest:
-    """A read-only view; asking raises CacheDiskFailed when the disk fails. Inode numbers are dense: 1 is the root, then depth-first, siblings by name.
+    """A manifest file, open for reading; every question raises CacheDiskFailed when the disk fails.
 
-    Not for several threads at a time; another thread opens its own.
+    Inode numbers are dense: 1 is the root, then depth first, siblings by name. Not for several threads at a time;
+    another thread opens its own.
     """
 
     def __init__(self, connection: sqlite3.Connection, info: ManifestInfo) -> None:
@@ -66,7 +93,7 @@ class Manifest:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Raises ManifestInvalid when the file is missing, damaged or of another format."""
+        """Open a manifest file. Raises ManifestInvalid when it is missing, damaged or of another format."""
         try:
             connection = sqlite3.connect(
                 f"file:{quote(str(path))}?mode=ro&immutable=1", uri=True, check_same_thread=False
@@ -86,15 +113,18 @@ class Manifest:
         return self.info.files + self.info.directories
 
     def lookup(self, parent: int, name: bytes) -> Entry | None:
-        """The child of that name."""
+        """Find the child of that name; None when there is none."""
         return self._one("parent = ? AND name = ?", (parent, name))
 
     def entry(self, ino: int) -> Entry | None:
-        """By inode number."""
+        """Find a file or folder by its inode number; None when there is none."""
         return self._one("ino = ?", (ino,))
 
     def children(self, ino: int, after: int = 0) -> Iterator[Entry]:
-        """Children by inode number (and so by name), beginning behind the inode ``after``; pages, so it may be left early."""
+        """List children by inode number (and so by name) behind the inode ``after``.
+
+        By pages, so it may be left early.
+        """
         previous = self.entry(after) if after else None
         name = previous.name if previous is not None else b""
         while rows := self._many("parent = ? AND name > ? ORDER BY name", (ino, name)):
@@ -102,30 +132,39 @@ class Manifest:
             name = rows[-1].name
 
     def files(self, after: int = 0) -> Iterator[Entry]:
-        """All files in canonical order, beginning behind the inode ``after``."""
+        """List all files in canonical order, beginning behind the inode ``after``."""
         return (entry for entry in self.entries(after) if not entry.is_dir)
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
-        """Files and folders in canonical order, beginning behind the inode ``after``."""
+        """List files and folders in canonical order, beginning behind the inode ``after``."""
         while rows := self.page(after):
             yield from rows
             after = rows[-1].ino
 
     def page(self, after: int) -> list[Entry]:
-        """The next few hundred files and folders behind the inode ``after``, in canonical order; none at the end."""
+        """Return the next few hundred files and folders behind the inode ``after``, in canonical order.
+
+        None at the end.
+        """
         return self._many("ino > ? ORDER BY ino", (after,))
 
     def walk(self) -> Iterator[tuple[bytes, Entry]]:
-        """Everything below the root with its path, in canonical order. Raises ManifestInvalid when a parent is missing."""
+        """List everything below the root with its path, in canonical order.
+
+        Raises ManifestInvalid when a parent is missing.
+        """
         return _with_paths(self.entries(after=ROOT_INO))
 
     def folders(self) -> Iterator[tuple[bytes, Entry]]:
-        """As ``walk``, only folders."""
+        """List the folders below the root with their paths, in canonical order. Raises as ``walk``."""
         query = f"SELECT {ENTRY_COLUMNS} FROM entry WHERE is_dir = 1 AND ino > {ROOT_INO} ORDER BY ino"
         return _with_paths(_entry(row) for row in self._connection.execute(query))
 
     def path(self, ino: int) -> str:
-        """Path below the root, without a leading slash; the root's is empty. Raises KeyError for an unknown inode."""
+        """Return the path below the root, without a leading slash; the root's is empty.
+
+        Raises KeyError for an unknown inode.
+        """
         if ino == ROOT_INO:
             return ""
         entry = self.entry(ino)
@@ -134,19 +173,22 @@ class Manifest:
         return self.path_of(entry)
 
     def path_of(self, entry: Entry) -> str:
-        """As ``path``, for an entry below the root that is at hand: a query less."""
+        """Return the path of an entry below the root that is at hand: a query less than ``path``."""
         name = entry.name.decode()
         return f"{self._folder(entry.parent)}/{name}" if entry.parent != ROOT_INO else name
 
     def find(self, path: str) -> Entry | None:
-        """The entry at a relative path; the root for an empty one."""
+        """Find the entry at a relative path; the root for an empty one."""
         entry = self.entry(ROOT_INO)
         for name in path.encode().split(b"/") if path else ():
             entry = self.lookup(entry.ino, name) if entry is not None else None
         return entry
 
     def copy_to(self, path: Path) -> None:
-        """Write it once more, from the open file: it may have been deleted. Blocks. Raises ManifestInvalid."""
+        """Write the manifest once more, from the open file: it may have been deleted.
+
+        Blocks. Raises ManifestInvalid.
+        """
         try:
             with closing(sqlite3.connect(path)) as target:
                 self._connection.backup(target)
@@ -154,7 +196,7 @@ class Manifest:
             raise ManifestInvalid(f"the manifest of {self.info.digest[:12]} cannot be copied: {error}") from error
 
     def close(self) -> None:
-        """Idempotent."""
+        """Close the file. Idempotent."""
         self._connection.close()
 
     def _one(self, condition: str, values: tuple[int | bytes, ...]) -> Entry | None:
@@ -174,7 +216,7 @@ class Manifest:
 
 
 def _with_paths(entries: Iterator[Entry]) -> Iterator[tuple[bytes, Entry]]:
-    """Only the open folders' paths are in memory, since a folder's content follows it."""
+    """Join paths with only the open folders' in memory, since a folder's content follows it."""
     open_folders: list[tuple[int, bytes]] = [(ROOT_INO, b"")]
     for entry in entries:
         while open_folders and open_folders[-1][0] != entry.parent:

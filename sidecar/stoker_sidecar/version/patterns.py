@@ -1,4 +1,4 @@
-"""include and exclude patterns: ``*`` and ``?`` stop at '/', ``**`` does not; exclude wins."""
+"""Patterns of include and exclude: ``*`` and ``?`` stop at '/', ``**`` does not; exclude wins."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -7,7 +7,7 @@ _TOKEN = re.compile(r"\*\*/|/\*\*$|\*\*|\*|\?|\[!?\]?[^\]]*\]|.", re.DOTALL)
 
 
 def compile_pattern(pattern: str) -> re.Pattern[str]:
-    """A regular expression for one pattern, to be matched whole. Raises ValueError with a sentence."""
+    """Translate one pattern to a regular expression that is matched whole. Raises ValueError with a sentence."""
     if not pattern or pattern.startswith("/") or pattern.endswith("/"):
         raise ValueError(f"the pattern {pattern!r} must not be empty, nor begin or end with '/': write train/**")
     if re.search(r"[^/]\*\*|\*\*[^/]", pattern):
@@ -30,7 +30,7 @@ def _translate(token: str) -> str:
 
 
 def selector(include: Iterable[str], exclude: Iterable[str]) -> Callable[[str], bool]:
-    """Whether a path is part of the dataset. No include: everything is. Raises ValueError with a sentence."""
+    """Return the test for paths of the dataset; without include it is every path. Raises ValueError with a sentence."""
     kept = [compile_pattern(pattern) for pattern in include]
     dropped = [compile_pattern(pattern) for pattern in exclude]
 

@@ -1,13 +1,59 @@
-"""Turns rows in canonical order into a numbered tree: inode numbers, folders, totals, digest. One pass, memory of one path."""
+"""The canonical order of a version's files and folders, the digest that names the version, and the tree that they make.
 
+Rows in canonical order become a numbered tree in one pass, with the memory of one path.
+"""
+
+import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from stoker_sidecar.version.canonical import CanonicalDigest, holds, path_of
-from stoker_sidecar.version.keys import SkipReason
+from stoker_sidecar.version.objects import SkipReason
 
-ROOT = 1
+ROOT = 1  # inode number of the root
+# Sorting with NUL for '/' puts a folder's content right behind the folder's own name ("a", "a/x", "a-b"), so one
+# pass sees each folder once, in depth-first order, with siblings by name. No key that is kept holds a NUL.
+_SEPARATOR = b"\0"
+
+
+def sort_key(path: bytes) -> bytes:
+    """Return the key by which paths are put in canonical order."""
+    return path.replace(b"/", _SEPARATOR)
+
+
+def path_of(key: bytes) -> bytes:
+    """Return the path of a sort key."""
+    return key.replace(_SEPARATOR, b"/")
+
+
+def holds(folder_key: bytes, key: bytes) -> bool:
+    """Tell whether ``key`` lies below ``folder_key``; both are sort keys."""
+    return key.startswith(folder_key + _SEPARATOR)
+
+
+class CanonicalDigest:
+    """The name of a version: SHA-256 over its rows in canonical order.
+
+    Each field has its length in front, so that no two lists collide.
+    """
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256(b"stoker manifest 1\n")
+
+    def add_file(self, path: bytes, size: int, etag: str, version_id: str, mtime_ns: int) -> None:
+        """Add one file; fields as in Entry."""
+        self._add(b"f", path, b"%d" % size, etag.encode(), version_id.encode(), b"%d" % mtime_ns)
+
+    def add_folder(self, path: bytes) -> None:
+        """Add one folder, empty or not."""
+        self._add(b"d", path)
+
+    def hexdigest(self) -> str:
+        """Return the version's name: 64 hexadecimal digits."""
+        return self._hash.hexdigest()
+
+    def _add(self, *fields: bytes) -> None:
+        self._hash.update(b"".join(b"%d:%b" % (len(field), field) for field in fields))
 
 
 class Row(NamedTuple):
@@ -21,7 +67,7 @@ class Row(NamedTuple):
     version_id: str
 
 
-class Node(NamedTuple):
+class TreeNode(NamedTuple):
     """A numbered file or folder, in the order of the columns of a manifest."""
 
     ino: int
@@ -36,6 +82,8 @@ class Node(NamedTuple):
 
 @dataclass
 class _Folder:
+    """A folder whose content is still coming."""
+
     ino: int
     parent: int
     name: bytes
@@ -45,7 +93,10 @@ class _Folder:
 
 @dataclass
 class TreeBuilder:
-    """Feed rows to ``nodes``; a folder's node comes out when its content is known, so not in order of its number."""
+    """Numbers files and folders depth first, and counts and digests them on the way.
+
+    A folder's node comes out of ``nodes`` when its content is known, so not in order of its number.
+    """
 
     files: int = 0
     total_bytes: int = 0
@@ -56,8 +107,8 @@ class TreeBuilder:
     _stack: list[_Folder] = field(default_factory=lambda: [_Folder(ROOT, ROOT, b"", b"")])
     _last: int = ROOT
 
-    def nodes(self, rows: Iterable[Row]) -> Iterator[Node]:
-        """``rows``: ascending by (sort_key, is_dir). The root's node is the last."""
+    def nodes(self, rows: Iterable[Row]) -> Iterator[TreeNode]:
+        """Give each row, ascending by (sort_key, is_dir), its number. The root's node is the last."""
         for row, following in _pairs(rows):
             if row.is_dir:
                 yield from self._enter(row.sort_key)
@@ -70,12 +121,12 @@ class TreeBuilder:
 
     @property
     def skipped(self) -> dict[SkipReason, tuple[int, str]]:
-        """Reason -> count and example."""
+        """Keys that are left out, by reason: their number and one of them."""
         if not self.shadowed:
             return {}
         return {SkipReason.FILE_AND_FOLDER: (self.shadowed, self.shadowed_example.decode())}
 
-    def _file(self, row: Row) -> Iterator[Node]:
+    def _file(self, row: Row) -> Iterator[TreeNode]:
         folder_key, _, name = row.sort_key.rpartition(b"\0")
         yield from self._enter(folder_key)
         folder = self._stack[-1]
@@ -83,9 +134,9 @@ class TreeBuilder:
         self.files += 1
         self.total_bytes += row.size
         self.digest.add_file(path_of(row.sort_key), row.size, row.etag, row.version_id, row.mtime_ns)
-        yield Node(self._next(), folder.ino, name, False, row.size, row.mtime_ns, row.etag, row.version_id)
+        yield TreeNode(self._next(), folder.ino, name, False, row.size, row.mtime_ns, row.etag, row.version_id)
 
-    def _enter(self, folder_key: bytes) -> Iterator[Node]:
+    def _enter(self, folder_key: bytes) -> Iterator[TreeNode]:
         """Make ``folder_key`` the innermost open folder: close what does not hold it, open what is new."""
         segments = folder_key.split(b"\0") if folder_key else []
         depth = 0
@@ -102,12 +153,12 @@ class TreeBuilder:
         self.digest.add_folder(path_of(key))
         self._stack.append(_Folder(self._next(), outer.ino, name, key))
 
-    def _leave(self, depth: int) -> Iterator[Node]:
+    def _leave(self, depth: int) -> Iterator[TreeNode]:
         while len(self._stack) > depth:
             folder = self._stack.pop()
             if self._stack:
                 self._stack[-1].newest_ns = max(self._stack[-1].newest_ns, folder.newest_ns)
-            yield Node(folder.ino, folder.parent, folder.name, True, 0, folder.newest_ns, "", "")
+            yield TreeNode(folder.ino, folder.parent, folder.name, True, 0, folder.newest_ns, "", "")
 
     def _shadow(self, row: Row) -> None:
         self.shadowed += 1

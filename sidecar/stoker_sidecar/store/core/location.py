@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 from stoker_api.names import Reason
 from stoker_sidecar.errors import InvalidSource
-from stoker_sidecar.version.keys import folder_prefix
+from stoker_sidecar.version.objects import folder_prefix
 
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 

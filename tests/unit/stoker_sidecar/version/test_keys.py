@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker_sidecar.version.keys import SkipReason, folder_prefix, skip_reason
+from stoker_sidecar.version.objects import SkipReason, folder_prefix, skip_reason
 
 
 @pytest.mark.parametrize(
