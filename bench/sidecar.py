@@ -28,22 +28,22 @@ class Switches:
     """Mechanisms that are on in every real sidecar, and off where a benchmark shows what they are worth."""
 
     overlay: bool = True
-    keep_cache: bool = True
-    ablate: tuple[str, ...] = ()  # what the fetcher is told to do without
+    readahead: bool = True
+    policy: str = ""  # of bench.variants.fetcher; empty: the product's fetcher
     read_through: int = 0  # bytes of files that are read and not kept, a version; 0: the fetcher's own default
 
     @property
     def variables(self) -> dict[str, str]:
         """Environment variables of agent and FUSE servers."""
-        words = {"STOKER_OVERLAY": "Auto" if self.overlay else "Off"}
-        return words | ({} if self.keep_cache else {"STOKER_FS_ABLATE": "keep-cache"})
+        return {"STOKER_OVERLAY": "Auto" if self.overlay else "Off"}
 
     @property
     def fetcher_command(self) -> list[str]:
         """The command line with which the keeper starts the fetcher."""
-        options = [f"--ablate={name}" for name in self.ablate]
-        options += [f"--read-through={self.read_through}"] if self.read_through else []
-        return [sys.executable, "-m", "stoker_sidecar.fetcher.main", *options]
+        options = [f"--read-through={self.read_through}"] if self.read_through else []
+        options += [] if self.readahead else ["--readahead=0"]
+        program = ["bench.variants.fetcher", self.policy] if self.policy else ["stoker_sidecar.fetcher.main"]
+        return [sys.executable, "-m", *program, *options]
 
 
 class Sidecar:
@@ -88,6 +88,11 @@ class Sidecar:
         shutil.rmtree(self.folder)
 
     @property
+    def fetcher_socket(self) -> Path:
+        """The unix socket at which the fetcher answers."""
+        return self.run_dir / "fetcher.sock"
+
+    @property
     def pid(self) -> int:
         """The keeper's pid: all others descend from it."""
         assert self._keeper is not None, "used inside the context"
@@ -123,7 +128,7 @@ class Sidecar:
         if self._keeper is None or self._keeper.poll() is not None:
             raise BenchError(f"the keeper ended: {self.log()}")
         with socket.socket(socket.AF_UNIX) as connection:
-            return connection.connect_ex(str(self.run_dir / "fetcher.sock")) == 0
+            return connection.connect_ex(str(self.fetcher_socket)) == 0
 
     def _keeper_call(self, **request: Any) -> dict[str, Any]:
         with socket.socket(socket.AF_UNIX) as connection:

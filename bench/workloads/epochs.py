@@ -14,8 +14,9 @@ from bench.readers import Epoch, read_epoch
 from bench.report import Cost, Row
 from bench.scale import Corpus
 from bench.sidecar import Switches
-from bench.systems import NATIVE, S5CMD, STOKER, STOKER_FUSE, cold_volume, whole_ways
+from bench.systems import NATIVE, S5CMD, STOKER, cold_volume, whole_ways
 from bench.trainer import IMAGES_A_BATCH, STEP_SECONDS, train
+from bench.variants.fuse import mounted as without_keep_cache
 
 _READERS = (1, 2, 4)
 _MOST = max(_READERS)
@@ -37,8 +38,7 @@ def measure(env: Environment) -> Iterator[Row]:
             roots = whole_ways(node, volume, target)
             yield from _warm(env, corpus, roots)
             yield from _trained(env, corpus, roots)
-        with env.node(switches=Switches(overlay=False, keep_cache=False)) as node:
-            yield from _forgetful(env, corpus, prefix, node)
+            yield from _forgetful(env, corpus, node, volume)
 
 
 class Orders:
@@ -128,13 +128,13 @@ def _trained(env: Environment, corpus: Corpus, roots: dict[str, Path]) -> Iterat
         yield Row("B1", case, system, "accelerator utilisation", tuple(shares), NATIVE)
 
 
-def _forgetful(env: Environment, corpus: Corpus, prefix: str, node: Node) -> Iterator[Row]:
+def _forgetful(env: Environment, corpus: Corpus, node: Node, volume: Volume) -> Iterator[Row]:
     """Measure FUSE without keep_cache: every open throws the file's pages away."""
-    volume, target = cold_volume(node, prefix)
-    root = whole_ways(node, volume, target)[STOKER_FUSE]
-    orders = Orders(corpus)
-    read_epoch(root, orders.next(), _MOST, corpus.total_bytes)
-    rates = [read_epoch(root, orders.next(), _MOST, corpus.total_bytes).rate for _ in env.repeat("B1: keep_cache off")]
+    orders, rates = Orders(corpus), []
+    with without_keep_cache(node, volume, env.scratch / "forgetful") as root:
+        read_epoch(root, orders.next(), _MOST, corpus.total_bytes)
+        for _ in env.repeat("B1: keep_cache off"):
+            rates.append(read_epoch(root, orders.next(), _MOST, corpus.total_bytes).rate)
     yield Row("B1", f"page cache warm, {counted(_MOST)}", _KEEP_CACHE_OFF, "files/s", tuple(rates), NATIVE)
 
 

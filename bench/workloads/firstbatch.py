@@ -40,7 +40,7 @@ def _lazy(env: Environment, prefix: str, endpoint: str, case: str, copied: float
     """Measure a lazy epoch as it is, and one without readahead."""
     corpus = env.scale.shards
     compute = corpus.total_bytes / IMAGE_BYTES / IMAGES_A_BATCH * STEP_SECONDS
-    for system, switches in ((STOKER, Switches()), (_NO_READAHEAD, Switches(ablate=("readahead",)))):
+    for system, switches in ((STOKER, Switches()), (_NO_READAHEAD, Switches(readahead=False))):
         env.say(f"B8: lazy epoch of {case}, {system}")
         with env.node(endpoint, switches) as node:
             drop_page_cache()

@@ -10,6 +10,7 @@ from bench.report import Cost, Row
 from bench.scale import Corpus
 from bench.sidecar import Switches
 from bench.systems import STOKER, cold_volume
+from bench.variants.fetcher import DRIVE_OUT_OLDEST
 from bench.workloads.epochs import Orders
 
 _EPOCHS = 5
@@ -26,7 +27,7 @@ def measure(env: Environment) -> Iterator[Row]:
         for quota in quotas:
             with env.node(endpoint, Switches(read_through=_read_through(corpus))) as node:
                 yield from _epochs(env, node, prefix, quota, STOKER)
-        switches = Switches(ablate=("no-eviction",), read_through=_read_through(corpus))
+        switches = Switches(policy=DRIVE_OUT_OLDEST, read_through=_read_through(corpus))
         with env.node(endpoint, switches) as node:
             yield from _epochs(env, node, prefix, quotas[len(quotas) // 2], _DRIVEN_OUT)
 

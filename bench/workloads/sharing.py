@@ -14,6 +14,7 @@ from bench.report import Row
 from bench.scale import Corpus
 from bench.sidecar import Switches
 from bench.systems import STOKER, cold_volume
+from bench.variants.fetcher import EACH_FOR_ITSELF
 from bench.workloads.epochs import Orders
 
 _READERS = 4
@@ -34,7 +35,7 @@ def measure(env: Environment) -> Iterator[Row]:
         same = [Job(list(paths(large)))] * _READERS
         case = f"{_READERS} readers, one order, large files"
         yield _shared(env, prefix, large, same, STOKER, case)
-        yield _shared(env, prefix, large, same, _ALONE, case, switches=Switches(ablate=("single-flight",)))
+        yield _shared(env, prefix, large, same, _ALONE, case, switches=Switches(policy=EACH_FOR_ITSELF))
 
 
 def _shared(

@@ -12,6 +12,7 @@ from typing import Any
 
 from stoker_api.dataset import Source
 from stoker_api.nodecache import NodeDatasetStatus, NodePhase
+from stoker_sidecar.fetcher.download.policy import KeepWhatCame, PolicyFactory
 from stoker_sidecar.fetcher.node import CacheNode, CacheSettings, Surroundings
 from stoker_sidecar.fetcher.scrub import ScrubSettings
 from stoker_sidecar.fetcher.space.disk import space_of
@@ -122,11 +123,12 @@ async def cache_node(
     capacity: int | None = None,
     scrub_interval: float = 0.0,
     fetcher: PieceFetcher | None = None,
+    policy: PolicyFactory = KeepWhatCame,
 ) -> AsyncIterator[Subject]:
     """Open one on the cache folder ``root``, or on several ``folders``; closed at exit, the disk stays.
 
     ``capacity``: bytes that the files of each tree may take together; default what the machine has. ``scrub_interval``:
-    seconds, 0 for never. ``fetcher``: who brings pieces; default this process.
+    seconds, 0 for never. ``fetcher``: who brings pieces; default this process. ``policy``: for downloads; default the product's.
     """
     found = stores if stores is not None else {"bucket": MemoryStore()}
 
@@ -143,6 +145,7 @@ async def cache_node(
         floor_share=0.0,
         transient_limit=transient,
         scrub=ScrubSettings(scrub_interval),
+        policy=policy,
     )
     node = CacheNode(settings, world)
     await node.open()

@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from stoker_sidecar.fetcher.core.ablation import Ablation
 from stoker_sidecar.fetcher.download.pipeline import Pipeline
+from stoker_sidecar.fetcher.download.policy import PolicyFactory
 from stoker_sidecar.fetcher.notices import Notices
 from stoker_sidecar.fetcher.space.folders import Folders
 from stoker_sidecar.store.core.backoff import Backoff
@@ -47,4 +47,4 @@ class NodeContext:
     clock: Callable[[], float]
     sleep: Callable[[float], Awaitable[object]]
     transient_limit: int
-    ablation: Ablation
+    policy: PolicyFactory

@@ -272,7 +272,7 @@ class DatasetCache:
             transient_folder=lambda: node.folders.transient_folder(paths),
             retry=node.retry,
             transient_limit=node.transient_limit,
-            ablation=node.ablation,
+            policy=node.policy,
         )
 
     def _arrived(self, size: int) -> None:

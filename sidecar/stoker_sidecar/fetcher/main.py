@@ -12,9 +12,8 @@ from pathlib import Path
 
 from stoker_api.meta import parse_quantity
 from stoker_sidecar.errors import CacheDiskFailed
-from stoker_sidecar.fetcher.core.ablation import WORDS as ABLATIONS
-from stoker_sidecar.fetcher.core.ablation import Ablation
 from stoker_sidecar.fetcher.core.lanes import Bounds
+from stoker_sidecar.fetcher.download.policy import KeepWhatCame, PolicyFactory
 from stoker_sidecar.fetcher.download.worker_pool import WorkerPool, default_workers
 from stoker_sidecar.fetcher.node import CacheNode, CacheSettings, Surroundings
 from stoker_sidecar.fetcher.scrub import ScrubSettings
@@ -32,15 +31,15 @@ _DAY = 86400.0  # seconds
 _DEFAULTS = CacheSettings(())
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit code 0 after SIGTERM, 1 when no cache folder can be used."""
+def main(arguments: Sequence[str] | None = None, policy: PolicyFactory = KeepWhatCame) -> int:
+    """Run the fetcher; return 0 after SIGTERM and 1 when no cache folder can be used."""
     options = _parser().parse_args(arguments)
     logging.basicConfig(level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
     lifeline = Lifeline(options.lifeline_fd)
     lifeline.wait_to_begin()
     nursery = WorkerNursery([fd for fd in (options.lifeline_fd, options.memory_fd) if fd is not None])
     try:
-        asyncio.run(_run(options, _settings(options), lifeline, nursery))
+        asyncio.run(_run(options, _settings(options, policy), lifeline, nursery))
     except CacheDiskFailed as error:
         _log.error("%s", error.message)
         return 1
@@ -122,19 +121,6 @@ def _add_pipeline_options(parser: argparse.ArgumentParser) -> None:
         default=os.environ.get("STOKER_READAHEAD", "64Mi"),
         help="bytes on their way that no reader has asked for yet; 0: none [STOKER_READAHEAD; default 64Mi]",
     )
-    parser.add_argument(
-        "--ablate",
-        type=_ablation,
-        default=os.environ.get("STOKER_ABLATE", ""),
-        help=f"for benchmarks only: what to switch off, of {', '.join(ABLATIONS)}; with commas [STOKER_ABLATE; default: none]",
-    )
-
-
-def _ablation(text: str) -> Ablation:
-    words = [word.strip() for word in text.split(",") if word.strip()]
-    if unknown := sorted(set(words) - set(ABLATIONS)):
-        raise argparse.ArgumentTypeError(f"{', '.join(unknown)} cannot be switched off: name {', '.join(ABLATIONS)}")
-    return Ablation.of(words)
 
 
 def _count(text: str) -> int:
@@ -175,7 +161,7 @@ def _host_folders(options: argparse.Namespace) -> tuple[str, ...]:
     return tuple(folder for folder in folders if folder)
 
 
-def _settings(options: argparse.Namespace) -> CacheSettings:
+def _settings(options: argparse.Namespace, policy: PolicyFactory) -> CacheSettings:
     return CacheSettings(
         folders=tuple(options.root),
         floor_share=options.floor_share,
@@ -186,7 +172,7 @@ def _settings(options: argparse.Namespace) -> CacheSettings:
             read_timeout=options.read_timeout, sts_endpoint=options.sts_endpoint, host_folders=_host_folders(options)
         ),
         bounds=Bounds(readahead_bytes=options.readahead),
-        ablation=options.ablate,
+        policy=policy,
     )
 
 

@@ -14,11 +14,11 @@ from stoker_api.names import Reason
 from stoker_api.nodecache import NodeDataset
 from stoker_sidecar.errors import NotYetConfigured, ProtocolError
 from stoker_sidecar.fetcher.context import NodeContext
-from stoker_sidecar.fetcher.core.ablation import Ablation
 from stoker_sidecar.fetcher.core.lanes import Bounds
 from stoker_sidecar.fetcher.core.slots import Warming, warm_slots
 from stoker_sidecar.fetcher.dataset import DatasetCache
 from stoker_sidecar.fetcher.download.pipeline import Pipeline
+from stoker_sidecar.fetcher.download.policy import KeepWhatCame, PolicyFactory
 from stoker_sidecar.fetcher.notices import Notices
 from stoker_sidecar.fetcher.scrub import Scrubber, ScrubSettings
 from stoker_sidecar.fetcher.space.disk import Disk, space_of
@@ -52,7 +52,7 @@ class CacheSettings:
     scrub: ScrubSettings = field(default_factory=ScrubSettings)
     connection: ConnectionSettings = field(default_factory=ConnectionSettings)
     bounds: Bounds = field(default_factory=Bounds)
-    ablation: Ablation = field(default_factory=Ablation)
+    policy: PolicyFactory = KeepWhatCame
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class CacheNode:
             clock=self._world.clock,
             sleep=self._world.sleep,
             transient_limit=settings.transient_limit,
-            ablation=settings.ablation,
+            policy=settings.policy,
         )
         self._datasets: dict[str, DatasetCache] = {}
         self._shared: dict[str, int] = {}

@@ -39,7 +39,6 @@ class FuseServerSettings:
     uid: str
     digest: str
     log_level: str
-    ablate: str
 
 
 class FuseConnection:
@@ -100,7 +99,7 @@ async def _beat(lifeline: Lifeline) -> None:
         lifeline.beat()
 
 
-async def serve(settings: FuseServerSettings) -> None:
+async def serve(settings: FuseServerSettings, operations: type[FuseOperations] = FuseOperations) -> None:
     """Answer the kernel until the mount is gone. Raises ManifestInvalid, or FsError when there is no manifest."""
     lifeline = Lifeline(settings.lifeline_fd)
     locate = partial(locate_manifest, settings.fetcher_socket, settings.uid, settings.digest)
@@ -108,9 +107,9 @@ async def serve(settings: FuseServerSettings) -> None:
     client = FetchClient(settings.fetcher_socket, settings.uid, settings.digest)
     fs = DatasetFs(manifest, settings.version_dir, client)
     connection = FuseConnection(settings, lifeline)
-    operations = FuseOperations(fs, connection.switch, keep_cache=settings.ablate != "keep-cache")
+    answers = operations(fs, connection.switch)
     take_ready_requests()
-    pyfuse3.init(operations, connection.device, set())
+    pyfuse3.init(answers, connection.device, set())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(client.run)
         nursery.start_soon(_beat, lifeline)
@@ -134,24 +133,18 @@ def parse(argv: Sequence[str]) -> FuseServerSettings:
     parser.add_argument("--uid", required=True, help="uid of the Dataset")
     parser.add_argument("--digest", required=True, help="digest of the version")
     parser.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"))
-    parser.add_argument(
-        "--ablate",
-        default=os.environ.get("STOKER_FS_ABLATE", ""),
-        choices=("", "keep-cache"),
-        help="do without this, to show in a benchmark what it is worth [STOKER_FS_ABLATE]",
-    )
     return FuseServerSettings(**vars(parser.parse_args(argv)))
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the server; the exit code."""
+def main(argv: Sequence[str] | None = None, operations: type[FuseOperations] = FuseOperations) -> int:
+    """Run the server; return the exit code."""
     settings = parse(sys.argv[1:] if argv is None else argv)
     prefix = f"{settings.uid}/{settings.digest[:12]}"
     logging.basicConfig(
         level=settings.log_level.upper(), format=f"%(asctime)s %(levelname)s %(name)s {prefix}: %(message)s"
     )
     try:
-        trio.run(serve, settings)
+        trio.run(serve, settings, operations)
     except SidecarError as error:
         _log.error("%s", error)
         return 1

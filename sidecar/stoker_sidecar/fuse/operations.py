@@ -62,11 +62,10 @@ class FuseOperations(pyfuse3.Operations):
     supports_dot_lookup = False
     enable_writeback_cache = False
 
-    def __init__(self, fs: DatasetFs, on_init: Callable[[], None], *, keep_cache: bool = True) -> None:
+    def __init__(self, fs: DatasetFs, on_init: Callable[[], None]) -> None:
         super().__init__()
         self._fs = fs
         self._on_init = on_init
-        self._keep_cache = keep_cache
         self._requests: Counter[str] = Counter()
 
     def init(self) -> None:
@@ -121,7 +120,7 @@ class FuseOperations(pyfuse3.Operations):
         """Open a file. The handle is the inode; the page cache stays from one open to the next."""
         with self._answering("open"):
             handle = pyfuse3.FileHandleT(self._fs.open(inode, flags))
-            return pyfuse3.FileInfo(fh=handle, keep_cache=self._keep_cache)
+            return pyfuse3.FileInfo(fh=handle, keep_cache=True)
 
     async def read(self, fh: pyfuse3.FileHandleT, off: int, size: int) -> bytes:
         """Read bytes of a file."""

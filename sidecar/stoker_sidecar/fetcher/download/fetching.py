@@ -9,16 +9,15 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import count
 
 from stoker_sidecar.errors import CacheDiskFailed, NotConfigured, NotWanted, NotYetConfigured, SidecarError
 from stoker_sidecar.fetcher.cached_version import State, Version
 from stoker_sidecar.fetcher.core.lanes import Lane
 from stoker_sidecar.fetcher.download.ahead import Ahead
-from stoker_sidecar.fetcher.download.drive_out import DriveOut
 from stoker_sidecar.fetcher.download.filling import Filling
 from stoker_sidecar.fetcher.download.parts import PartFile
 from stoker_sidecar.fetcher.download.pipeline import Turn
+from stoker_sidecar.fetcher.download.policy import DownloadPolicy, FlightKey
 from stoker_sidecar.fetcher.download.surroundings import Surroundings
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.manifest import Entry
@@ -54,16 +53,15 @@ class Fetching:
     version: Version
     around: Surroundings
     waiting_readers: int = 0
-    _flights: dict[tuple[int, int, int], Flight] = field(default_factory=dict)
-    _serial: "count[int]" = field(default_factory=count)
+    _flights: dict[FlightKey, Flight] = field(default_factory=dict)
     _filling: Filling = field(init=False)
-    _drive_out: DriveOut = field(init=False)
+    _policy: DownloadPolicy = field(init=False)
     _ahead: Ahead = field(init=False)
 
     def __post_init__(self) -> None:
         self._filling = Filling(self.version, self.around, self._busy)
-        self._drive_out = DriveOut(self.version, self.around.room)
-        self._ahead = Ahead(self.version, self.around.pipeline, self.start, lambda ino: (ino, 0, 0) in self._flights)
+        self._policy = self.around.policy(self.version, self.around.room)
+        self._ahead = Ahead(self.version, self.around.pipeline, self.start, lambda ino: (ino, 0) in self._flights)
 
     async def read(self, ino: int, offset: int, length: int, *, doubt: bool = False) -> ReadDone:
         """Bytes [offset, offset + length) of a file are on the disk when this returns, and where. Raises SidecarError.
@@ -111,7 +109,7 @@ class Fetching:
     def _start(self, entry: Entry, chunk: int, lane: Lane) -> Flight | None:
         if self._is_here(entry, chunk, lane):
             return None
-        key = (entry.ino, chunk, next(self._serial) if self.around.ablation.single_flight else 0)
+        key = self._policy.key(entry.ino, chunk)
         if (flying := self._flights.get(key)) is not None:
             flying.turn.wanted_by(lane)
             return flying
@@ -177,7 +175,7 @@ class Fetching:
         """Until the bytes up to ``end`` can be read, or a piece has failed."""
         missing = self.version.states[entry.ino] != State.HERE
         flights = [flight for chunk in chunks if (flight := self._start(entry, chunk, Lane.DEMAND)) is not None]
-        if missing and not self.around.ablation.readahead:
+        if missing:
             self._ahead.missed(entry, chunks)
         for flight in flights:
             while not (flight.task.done() or flight.reached >= end):
@@ -201,7 +199,7 @@ class Fetching:
 
     def _reaches(self, entry: Entry, chunk: int, end: int) -> bool:
         """A chunk that is still on its way is written from front to back: its first bytes need not wait for the last."""
-        flight = self._flights.get((entry.ino, chunk, 0))
+        flight = self._flights.get((entry.ino, chunk))
         return flight is not None and flight.reached >= min(end, (chunk + 1) * CHUNK, entry.size)
 
     def _is_here(self, entry: Entry, chunk: int, lane: Lane) -> bool:
@@ -213,9 +211,9 @@ class Fetching:
         return bool(part.chunks[chunk]) and not (part.kept and part.complete)
 
     def _busy(self) -> set[int]:
-        return {ino for ino, _, _ in self._flights}
+        return {ino for ino, _ in self._flights}
 
-    def _landed(self, key: tuple[int, int, int], flight: Flight, task: "asyncio.Task[None]") -> None:
+    def _landed(self, key: FlightKey, flight: Flight, task: "asyncio.Task[None]") -> None:
         del self._flights[key]
         self.version.reserved_bytes -= flight.reserved
         flight.moved.set()
@@ -226,14 +224,14 @@ class Fetching:
             return
         if flight.ahead:
             self.around.ahead(flight.ahead)
-        if self.around.ablation.no_eviction and flight.reserved:
-            self._drive_out.note(key[0])
+        if flight.reserved:
+            self._policy.stays(key[0])
 
     def _plan_whole(self, entry: Entry, lane: Lane, flight: Flight) -> Action | None:
         """Decided here and not in the task, so that what is in flight already counts when the next file asks for room."""
         kept = self.admits(entry)
-        if not kept and lane is Lane.DEMAND and self.around.ablation.no_eviction:
-            kept = self._drive_out.make_room(entry.size)
+        if not kept and lane is Lane.DEMAND:
+            kept = self._policy.make_room(entry.size)
         if not (kept or lane is Lane.DEMAND):
             return None
         flight.reserved = entry.size if kept else 0

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stoker_sidecar.errors import SidecarError
-from stoker_sidecar.fetcher.core.ablation import Ablation
 from stoker_sidecar.fetcher.core.quota import Room
 from stoker_sidecar.fetcher.download.pipeline import Pipeline
+from stoker_sidecar.fetcher.download.policy import PolicyFactory
 from stoker_sidecar.store.retry import Retry
 from stoker_sidecar.worker.pieces import Arrived, PieceSource
 
@@ -27,4 +27,4 @@ class Surroundings:
     transient_folder: Callable[[], Path]  # where files lie that are read through and not kept
     retry: Retry
     transient_limit: int  # bytes of files that are read through and not kept, per version
-    ablation: Ablation
+    policy: PolicyFactory
