@@ -8,19 +8,19 @@ from typing import Any, Final
 from stoker_kube.api import Kube
 from stoker_kube.events import EventRecorder
 from stoker_operator.core.credentials_rbac import SidecarIdentity
-from stoker_operator.handlers import pods, trainingjobs
-from stoker_operator.handlers.credentials import RoleKeeper
 from stoker_operator.handlers.datasets import DatasetHandlers
-from stoker_operator.handlers.pods import PodGate
-from stoker_operator.handlers.reconcile import DatasetReconciler
-from stoker_operator.handlers.startup import make_registry, run_kopf
-from stoker_operator.handlers.trainingjobs import TrainingJobHandlers, TrainingJobReconciler
-from stoker_operator.handlers.volumes import VolumeKeeper
-from stoker_operator.informers import Informers
-from stoker_operator.kube import FIELD_MANAGER, Writer
-from stoker_operator.loop import Reconcile, ReconcileLoop
-from stoker_operator.retries import Retries
-from stoker_operator.state import ClusterState, Table
+from stoker_operator.kopf_runtime import make_registry, run_kopf
+from stoker_operator.mirror.informers import Informers
+from stoker_operator.mirror.state import ClusterState, Table
+from stoker_operator.reconcilers import pod_gate, training_jobs
+from stoker_operator.reconcilers.credential_roles import RoleKeeper
+from stoker_operator.reconcilers.dataset_volumes import VolumeKeeper
+from stoker_operator.reconcilers.datasets import DatasetReconciler
+from stoker_operator.reconcilers.loop import Reconcile, ReconcileLoop
+from stoker_operator.reconcilers.pod_gate import PodGate
+from stoker_operator.reconcilers.retries import Retries
+from stoker_operator.reconcilers.training_jobs import TrainingJobHandlers, TrainingJobReconciler
+from stoker_operator.writer import FIELD_MANAGER, Writer
 
 PASS_INTERVAL = 0.25  # seconds between passes of a loop: bursts become one pass, people do not notice it
 
@@ -64,12 +64,12 @@ class Leader:
 
     def _wire_pods(self, kube: Kube, clock: Callable[[], float]) -> None:
         loop = self._loop("pods", PodGate(kube, self.state, self._events, clock).reconcile)
-        self.state.listen(pods.INPUTS, lambda *_: loop.wake())
+        self.state.listen(pod_gate.INPUTS, lambda *_: loop.wake())
 
     def _wire_training_jobs(self, kube: Kube, clock: Callable[[], float]) -> None:
         reconciler = TrainingJobReconciler(kube, self.state, self._events, clock)
         loop = self._loop("trainingjobs", reconciler.reconcile)
-        self.state.listen(trainingjobs.INPUTS, trainingjobs.waker(loop.wake))
+        self.state.listen(training_jobs.INPUTS, training_jobs.waker(loop.wake))
         TrainingJobHandlers(self._events).register(self._registry)
 
     def _loop(self, name: str, reconcile: Reconcile) -> ReconcileLoop:

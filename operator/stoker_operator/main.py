@@ -12,11 +12,11 @@ import click
 from stoker_kube.api import Kube
 from stoker_kube.client import KubeClient
 from stoker_kube.errors import KubeError
-from stoker_operator.crds import apply_crds
+from stoker_operator.commands.crds import apply_crds
+from stoker_operator.commands.uninstall import Installation, Uninstall
 from stoker_operator.errors import StokerOperatorError
 from stoker_operator.replica import Replica
 from stoker_operator.settings import Settings, from_environment
-from stoker_operator.uninstall import Installation, Uninstall
 
 log = logging.getLogger("stoker_operator")
 

@@ -17,8 +17,8 @@ from stoker_operator import metrics
 from stoker_operator.core.catalog import Catalog, CatalogEntry
 from stoker_operator.core.credentials_rbac import SidecarIdentity
 from stoker_operator.errors import CertificateError, LeadershipLostError
+from stoker_operator.health import HealthServer
 from stoker_operator.leader import Leader
-from stoker_operator.server import HealthServer
 from stoker_operator.settings import Settings
 from stoker_operator.webhook.catalog import parse_entry
 from stoker_operator.webhook.rotation import (

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pydantic import ValidationError
 
 from stoker_api.release import Release
-from stoker_operator.core.quantities import Resources
+from stoker_operator.core.resources import Resources
 from stoker_operator.core.views import NodeView, PodView
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from stoker_operator.core.holdings import Holdings
+from stoker_operator.core.node_states import Holdings
 from stoker_operator.core.usage import Use, pods_sentence
 from stoker_operator.core.views import ClusterView
 

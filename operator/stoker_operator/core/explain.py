@@ -8,9 +8,9 @@ from typing import Self
 from stoker_api.dataset import Dataset, SchedulingMode
 from stoker_api.meta import format_bytes, format_duration
 from stoker_api.names import ConditionType, Reason
-from stoker_operator.core.quantities import Resources
+from stoker_operator.core.pod_demand import Wish
+from stoker_operator.core.resources import Resources
 from stoker_operator.core.warmth import Warmth
-from stoker_operator.core.wishes import Wish
 
 _SHOWN = 3  # nodes in a sentence; `stoker why` shows all
 _STEP = 5  # per cent: a step that is worth another annotation

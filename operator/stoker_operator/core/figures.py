@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from stoker_api.dataset import DatasetNode, SkippedKeys
 from stoker_api.meta import format_bytes, format_duration
-from stoker_operator.core.holdings import Holding, Holdings
+from stoker_operator.core.node_states import Holding, Holdings
 from stoker_operator.core.placement import Role
 from stoker_operator.core.plan import DatasetPlan
 

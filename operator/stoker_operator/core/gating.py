@@ -9,13 +9,13 @@ from stoker_api.dataset import SchedulingMode
 from stoker_api.names import Reason
 from stoker_operator.core import explain
 from stoker_operator.core.affinity import prefer_nodes, require_nodes, selects
-from stoker_operator.core.candidates import Candidates
 from stoker_operator.core.capacity import FreeCapacity
 from stoker_operator.core.explain import Explanation, Reading, Standing
+from stoker_operator.core.feasible_nodes import Candidates
 from stoker_operator.core.gangs import Group, groups_of
+from stoker_operator.core.pod_demand import Unmet, Wish, read_wish
 from stoker_operator.core.views import ClusterView, PodView
 from stoker_operator.core.warmth import Warmth, WarmthIndex
-from stoker_operator.core.wishes import Unmet, Wish, read_wish
 
 # Names in one pod's affinity: enough choice for the scheduler's other rules, small enough for etcd and for people.
 MOST_NODES = 50

@@ -12,9 +12,9 @@ from stoker_api.dataset import Dataset
 from stoker_api.release import Release
 from stoker_api.trainingjob import JobNode, TrainingJob
 from stoker_operator.core.jobs import dataset_requests, is_owned
+from stoker_operator.core.pod_demand import Unmet
 from stoker_operator.core.views import ClusterView, PodView
 from stoker_operator.core.warmth import WarmthIndex
-from stoker_operator.core.wishes import Unmet
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from stoker_api.trainingjob import JobPhase, TrainingJob, TrainingJobStatus
 from stoker_operator.core.conditions import ConditionSet, find, format_time
 from stoker_operator.core.job_facts import JobFacts, nodes_at_release, read_release
 from stoker_operator.core.jobs import FINISHED, job_end
+from stoker_operator.core.pod_demand import Unmet
 from stoker_operator.core.views import parse_time
-from stoker_operator.core.wishes import Unmet
 
 _DATA_PROBLEMS = frozenset({Reason.DATASET_NOT_FOUND, Reason.ACCESS_NOT_GRANTED})
 

@@ -6,7 +6,7 @@ from stoker_api.meta import Condition
 from stoker_api.names import ConditionType, Reason
 from stoker_api.trainingjob import JobPhase, TrainingJobStatus
 from stoker_operator.core.conditions import find
-from stoker_operator.core.transitions import Announcement
+from stoker_operator.core.dataset_transitions import Announcement
 
 # Phases that are told of, with the condition that says it best.
 _TOLD = {

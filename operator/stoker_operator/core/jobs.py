@@ -11,9 +11,9 @@ from stoker_api.dataset import Dataset
 from stoker_api.names import Reason
 from stoker_api.trainingjob import JobPhase, TrainingJob
 from stoker_operator.core.annotations import DatasetRequest, format_datasets
+from stoker_operator.core.pod_demand import Unmet, find_missing
 from stoker_operator.core.pod_template import CONTAINER_LISTS, template_problem
 from stoker_operator.core.rendezvous import environment, merge
-from stoker_operator.core.wishes import Unmet, find_missing
 
 Raw = Mapping[str, Any]
 

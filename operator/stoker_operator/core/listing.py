@@ -9,7 +9,7 @@ from stoker_api import names
 from stoker_api.dataset import Dataset, RefreshPolicy
 from stoker_api.meta import parse_duration
 from stoker_api.nodecache import ListingResult
-from stoker_operator.core.holdings import Holding, Holdings, alive
+from stoker_operator.core.node_states import Holding, Holdings, alive
 from stoker_operator.core.placement import Placement, Role, matches
 from stoker_operator.core.views import ClusterView, parse_time
 

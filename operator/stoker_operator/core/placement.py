@@ -7,7 +7,7 @@ from typing import Final
 
 from stoker_api.dataset import Dataset
 from stoker_api.meta import parse_quantity
-from stoker_operator.core.holdings import Holding, Holdings, alive
+from stoker_operator.core.node_states import Holding, Holdings, alive
 from stoker_operator.core.usage import Use
 from stoker_operator.core.views import ClusterView, NodeView, parse_time
 

@@ -7,8 +7,8 @@ from stoker_api import names
 from stoker_api.dataset import Dataset, WarmPolicy
 from stoker_api.meta import parse_quantity
 from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset
-from stoker_operator.core.holdings import Holdings
 from stoker_operator.core.listing import Listing
+from stoker_operator.core.node_states import Holdings
 from stoker_operator.core.placement import Placement, Role
 from stoker_operator.core.usage import Use
 from stoker_operator.core.views import ClusterView, NodeView

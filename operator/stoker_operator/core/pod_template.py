@@ -5,7 +5,7 @@ from typing import Any
 
 from stoker_api.names import Reason
 from stoker_api.trainingjob import TrainingJob
-from stoker_operator.core.wishes import Unmet
+from stoker_operator.core.pod_demand import Unmet
 
 CONTAINER_LISTS = ("initContainers", "containers")
 

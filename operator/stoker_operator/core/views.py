@@ -9,7 +9,7 @@ from stoker_api import names
 from stoker_api.dataset import Dataset, DatasetStatus
 from stoker_api.nodecache import NodeCache
 from stoker_api.trainingjob import TrainingJob
-from stoker_operator.core.quantities import Resources, parse_resources, pod_requests
+from stoker_operator.core.resources import Resources, parse_resources, pod_requests
 
 # The well-known label of the chart that tells the sidecar's pods from the operator's.
 COMPONENT_LABEL = "app.kubernetes.io/component"

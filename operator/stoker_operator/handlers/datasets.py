@@ -10,11 +10,11 @@ from stoker_api.names import Reason
 from stoker_kube.errors import KubeError
 from stoker_kube.events import EventRecorder
 from stoker_operator.core.deletion import Deletion, decide_deletion
-from stoker_operator.core.holdings import Holdings
+from stoker_operator.core.node_states import Holdings
 from stoker_operator.core.usage import find_uses
-from stoker_operator.handlers.reconcile import DatasetReconciler, dataset_ref
-from stoker_operator.handlers.volumes import VolumeKeeper
-from stoker_operator.state import ClusterState
+from stoker_operator.mirror.state import ClusterState
+from stoker_operator.reconcilers.dataset_volumes import VolumeKeeper
+from stoker_operator.reconcilers.datasets import DatasetReconciler, dataset_ref
 
 log = logging.getLogger(__name__)
 

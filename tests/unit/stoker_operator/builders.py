@@ -6,7 +6,7 @@ from typing import Any
 from stoker_api import names
 from stoker_api.dataset import Dataset
 from stoker_api.nodecache import NodeCache, NodeDataset, NodeDatasetStatus, NodePhase
-from stoker_operator.core.decide import Decision, decide
+from stoker_operator.core.dataset_decision import Decision, decide
 from stoker_operator.core.views import ClusterView, NodeView, PodView
 
 NOW = 1_800_000_000.0  # seconds since the epoch

@@ -5,7 +5,7 @@ from typing import Any
 from stoker_api import names
 from stoker_api.dataset import Dataset
 from stoker_api.nodecache import NodeCache
-from stoker_operator.core.quantities import Resources
+from stoker_operator.core.resources import Resources
 from stoker_operator.core.views import ClusterView, NodeView, PodView
 
 GIB = 2**30

@@ -9,8 +9,8 @@ from stoker_api.trainingjob import JobPhase, TrainingJob
 from stoker_kube.errors import Invalid, NotFound, Unavailable
 from stoker_kube.events import EventRecorder, ObjectRef
 from stoker_kube.resources import JOBS, SERVICES, TRAINING_JOBS
-from stoker_operator.handlers.trainingjobs import TrainingJobReconciler
-from stoker_operator.state import ClusterState, Table
+from stoker_operator.mirror.state import ClusterState, Table
+from stoker_operator.reconcilers.training_jobs import TrainingJobReconciler
 from tests.fakes.kube import FakeKube
 from tests.unit.stoker_operator.clusters import dataset
 from tests.unit.stoker_operator.training import ended, training_job
@@ -219,7 +219,7 @@ async def test_any_trouble_of_one_becomes_its_condition(world: World, monkeypatc
     def odd(_: TrainingJob) -> None:
         raise RecursionError("too deep")
 
-    monkeypatch.setattr("stoker_operator.handlers.job_children.make_service", odd)
+    monkeypatch.setattr("stoker_operator.reconcilers.job_children.make_service", odd)
     await world.apply()
     await world.run()
     assert await world.reason(ConditionType.ACCEPTED) == "InternalError"

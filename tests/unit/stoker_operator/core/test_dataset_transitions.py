@@ -3,7 +3,7 @@
 from stoker_api.dataset import DatasetStatus, SkippedKeys
 from stoker_api.names import ConditionType, Reason
 from stoker_operator.core.conditions import ConditionSet
-from stoker_operator.core.transitions import announcements, urgent
+from stoker_operator.core.dataset_transitions import announcements, urgent
 from tests.unit.stoker_operator.builders import NOW, V1, V2
 
 

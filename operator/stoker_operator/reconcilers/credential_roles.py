@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from stoker_api.dataset import Dataset
 from stoker_operator.core.credentials_rbac import SidecarIdentity, rules_by_namespace
-from stoker_operator.kube import Writer
-from stoker_operator.retries import Retries
+from stoker_operator.reconcilers.retries import Retries
+from stoker_operator.writer import Writer
 
 Rules = tuple[dict[str, Any], ...]
 

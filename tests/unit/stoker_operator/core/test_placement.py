@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from stoker_api.dataset import Dataset
 from stoker_api.nodecache import NodeCache
-from stoker_operator.core.decide import decide
-from stoker_operator.core.holdings import NODE_GRACE
+from stoker_operator.core.dataset_decision import decide
+from stoker_operator.core.node_states import NODE_GRACE
 from stoker_operator.core.placement import Placement, Role
 from stoker_operator.core.plan import NodeCacheWrite
 from stoker_operator.core.views import ClusterView, NodeView, Taint

@@ -8,8 +8,8 @@ from stoker_api.dataset import Dataset, DatasetStatus, Phase, SkippedKeys
 from stoker_api.names import ConditionType, Reason
 from stoker_api.nodecache import ListingResult, NodeCache, NodeError, NodePhase
 from stoker_operator.core.conditions import find
+from stoker_operator.core.dataset_status import invalid_status
 from stoker_operator.core.listing import new_id
-from stoker_operator.core.rollup import invalid_status
 from tests.unit.stoker_operator.builders import (
     NOW,
     SIZE,

@@ -19,7 +19,7 @@ from stoker_operator.core.gating import Hold, Release, decide
 from stoker_operator.core.injection import pointer
 from stoker_operator.core.notices import NoticeBook
 from stoker_operator.core.views import PodView, parse_pod
-from stoker_operator.state import ClusterState, Table
+from stoker_operator.mirror.state import ClusterState, Table
 
 log = logging.getLogger(__name__)
 

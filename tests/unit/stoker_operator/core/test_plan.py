@@ -6,7 +6,7 @@ import pytest
 
 from stoker_api.dataset import DatasetStatus
 from stoker_api.nodecache import NodeDataset
-from stoker_operator.core.decide import decide
+from stoker_operator.core.dataset_decision import decide
 from stoker_operator.core.plan import NodeCacheWrite
 from stoker_operator.core.views import ClusterView, InvalidDataset
 from tests.unit.stoker_operator.builders import (

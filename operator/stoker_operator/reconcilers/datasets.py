@@ -14,16 +14,16 @@ from stoker_api.dataset import Dataset, DatasetStatus, Phase
 from stoker_kube.errors import Conflict
 from stoker_kube.events import EventRecorder, ObjectRef
 from stoker_operator import metrics
-from stoker_operator.core.decide import Decision, decide
+from stoker_operator.core.dataset_decision import Decision, decide
+from stoker_operator.core.dataset_status import invalid_status
+from stoker_operator.core.dataset_transitions import announcements, urgent
 from stoker_operator.core.plan import NodeCacheWrite
-from stoker_operator.core.rollup import invalid_status
-from stoker_operator.core.transitions import announcements, urgent
 from stoker_operator.core.views import ClusterView, InvalidDataset
-from stoker_operator.handlers.credentials import RoleKeeper
-from stoker_operator.handlers.volumes import VolumeKeeper
-from stoker_operator.kube import Writer
-from stoker_operator.retries import Retries
-from stoker_operator.state import ClusterState, Table
+from stoker_operator.mirror.state import ClusterState, Table
+from stoker_operator.reconcilers.credential_roles import RoleKeeper
+from stoker_operator.reconcilers.dataset_volumes import VolumeKeeper
+from stoker_operator.reconcilers.retries import Retries
+from stoker_operator.writer import Writer
 
 log = logging.getLogger(__name__)
 

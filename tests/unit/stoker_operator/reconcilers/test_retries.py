@@ -3,7 +3,7 @@
 import pytest
 
 from stoker_kube.errors import Forbidden, KubeError, Unavailable
-from stoker_operator.retries import LAST, LAST_TEMPORARY, Retries
+from stoker_operator.reconcilers.retries import LAST, LAST_TEMPORARY, Retries
 
 REFUSED = Forbidden(403, "Forbidden", "no")
 DOWN = Unavailable(503, "Down", "down")

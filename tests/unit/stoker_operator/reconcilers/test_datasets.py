@@ -22,12 +22,12 @@ from stoker_kube.resources import (
 from stoker_operator.core.acceptance import parse_dataset
 from stoker_operator.core.credentials_rbac import SidecarIdentity
 from stoker_operator.core.views import InvalidDataset, parse_pod
-from stoker_operator.handlers.credentials import RoleKeeper
-from stoker_operator.handlers.reconcile import FIGURES_EVERY, DatasetReconciler
-from stoker_operator.handlers.volumes import VolumeKeeper
-from stoker_operator.kube import Writer
-from stoker_operator.retries import Retries
-from stoker_operator.state import ClusterState, Table
+from stoker_operator.mirror.state import ClusterState, Table
+from stoker_operator.reconcilers.credential_roles import RoleKeeper
+from stoker_operator.reconcilers.dataset_volumes import VolumeKeeper
+from stoker_operator.reconcilers.datasets import FIGURES_EVERY, DatasetReconciler
+from stoker_operator.reconcilers.retries import Retries
+from stoker_operator.writer import Writer
 from tests.fakes.kube import FakeKube
 from tests.unit.stoker_operator.builders import NOW, V1, make_node, report
 

@@ -3,7 +3,7 @@
 import pytest
 
 from stoker_kube.resources import CRDS
-from stoker_operator.crds import apply_crds
+from stoker_operator.commands.crds import apply_crds
 from stoker_operator.errors import NotEstablishedError
 from tests.fakes.kube import FakeKube
 

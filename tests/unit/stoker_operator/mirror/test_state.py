@@ -4,7 +4,7 @@ from typing import Any
 
 from stoker_api.nodecache import NodeCache
 from stoker_operator.core.views import PodView
-from stoker_operator.state import ClusterState, Table
+from stoker_operator.mirror.state import ClusterState, Table
 from tests.unit.stoker_operator.builders import make_node
 
 

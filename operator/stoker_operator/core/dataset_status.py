@@ -11,7 +11,7 @@ from stoker_api.nodecache import NodeError, NodePhase
 from stoker_operator.core.conditions import ConditionSet, format_time
 from stoker_operator.core.deletion import Deletion
 from stoker_operator.core.figures import Figures, add_up, node_rows
-from stoker_operator.core.holdings import Holdings
+from stoker_operator.core.node_states import Holdings
 from stoker_operator.core.placement import Role
 from stoker_operator.core.plan import DatasetPlan, wants_warming
 from stoker_operator.core.views import ClusterView

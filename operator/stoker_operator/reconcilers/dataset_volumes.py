@@ -9,8 +9,8 @@ from stoker_api.dataset import Dataset
 from stoker_kube.errors import KubeError
 from stoker_kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from stoker_operator.core.volumes import is_ours, volume_name
-from stoker_operator.kube import Writer
-from stoker_operator.retries import Retries
+from stoker_operator.reconcilers.retries import Retries
+from stoker_operator.writer import Writer
 
 log = logging.getLogger(__name__)
 

@@ -10,9 +10,9 @@ from stoker_api.trainingjob import JobPhase, TrainingJob, TrainingJobStatus
 from stoker_operator.core.job_facts import JobFacts, gather, pods_by_job
 from stoker_operator.core.job_status import expires_at, rollup
 from stoker_operator.core.job_transitions import announcements
+from stoker_operator.core.pod_demand import Unmet
 from stoker_operator.core.views import ClusterView, PodView, parse_time
 from stoker_operator.core.warmth import WarmthIndex
-from stoker_operator.core.wishes import Unmet
 from tests.unit.stoker_operator.clusters import dataset, holding
 from tests.unit.stoker_operator.training import ended, job_of, released, training_job, worker
 

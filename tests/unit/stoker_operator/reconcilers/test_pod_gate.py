@@ -10,8 +10,8 @@ from stoker_kube.errors import Forbidden, Invalid, Unavailable
 from stoker_kube.events import EventRecorder, ObjectRef
 from stoker_kube.resources import PODS
 from stoker_operator.core.views import parse_pod
-from stoker_operator.handlers.pods import PodGate
-from stoker_operator.state import ClusterState, Table
+from stoker_operator.mirror.state import ClusterState, Table
+from stoker_operator.reconcilers.pod_gate import PodGate
 from tests.fakes.kube import FakeKube
 from tests.unit.stoker_operator.clusters import dataset, holding, node
 

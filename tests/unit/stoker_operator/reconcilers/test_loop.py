@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from stoker_kube.errors import Unavailable
-from stoker_operator import loop as loops
-from stoker_operator.loop import ReconcileLoop
+from stoker_operator.reconcilers import loop as loops
+from stoker_operator.reconcilers.loop import ReconcileLoop
 from tests.support.waiting import eventually
 
 DOWN = Unavailable(503, "Down", "the API server is down")

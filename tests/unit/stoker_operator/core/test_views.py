@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker_api import names
-from stoker_operator.core.quantities import Resources, parse_number, parse_resources, pod_requests, total
+from stoker_operator.core.resources import Resources, parse_number, parse_resources, pod_requests, total
 from stoker_operator.core.views import Owner, Taint, parse_node, parse_pod
 
 

@@ -14,7 +14,7 @@ from stoker_kube.resources import DATASETS, JOBS, NODE_CACHES, NODES, PODS, TRAI
 from stoker_kube.watch import watch
 from stoker_operator.core.acceptance import parse_dataset
 from stoker_operator.core.views import InvalidDataset, parse_node, parse_pod
-from stoker_operator.state import ClusterState, Table
+from stoker_operator.mirror.state import ClusterState, Table
 
 _JOB_FIELDS = ("metadata", "spec", "status")
 

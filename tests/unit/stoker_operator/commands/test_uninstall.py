@@ -18,10 +18,10 @@ from stoker_kube.resources import (
     ROLES,
     SECRETS,
 )
+from stoker_operator.commands.uninstall import Installation, Uninstall
 from stoker_operator.core.credentials_rbac import SidecarIdentity, role, role_binding
 from stoker_operator.core.volumes import persistent_volume, persistent_volume_claim
 from stoker_operator.errors import UninstallError
-from stoker_operator.uninstall import Installation, Uninstall
 from tests.fakes.kube import FakeKube
 from tests.unit.stoker_operator.builders import listed, make_dataset, mount, report
 

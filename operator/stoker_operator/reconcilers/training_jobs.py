@@ -21,9 +21,9 @@ from stoker_operator.core.job_transitions import announcements
 from stoker_operator.core.jobs import Step, missing_dataset, next_step
 from stoker_operator.core.views import ClusterView, PodView
 from stoker_operator.core.warmth import WarmthIndex
-from stoker_operator.handlers.job_children import JobChildren
-from stoker_operator.retries import Retries
-from stoker_operator.state import ClusterState, Table
+from stoker_operator.mirror.state import ClusterState, Table
+from stoker_operator.reconcilers.job_children import JobChildren
+from stoker_operator.reconcilers.retries import Retries
 
 log = logging.getLogger(__name__)
 

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from stoker_api.dataset import DatasetStatus
+from stoker_operator.core.dataset_status import roll_up
 from stoker_operator.core.deletion import Deletion, decide_deletion
-from stoker_operator.core.holdings import Holdings
 from stoker_operator.core.listing import decide_listing
+from stoker_operator.core.node_states import Holdings
 from stoker_operator.core.placement import Placement, place
 from stoker_operator.core.plan import DatasetPlan, NodeCacheWrite, plan_nodes
-from stoker_operator.core.rollup import roll_up
 from stoker_operator.core.usage import Use, find_uses
 from stoker_operator.core.views import ClusterView
 

@@ -12,9 +12,9 @@ from stoker_kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotF
 from stoker_kube.resources import JOBS, SERVICES, Kind
 from stoker_operator import metrics
 from stoker_operator.core.jobs import Step, is_owned, make_job, make_service
+from stoker_operator.core.pod_demand import Unmet
 from stoker_operator.core.pod_template import template_problem
-from stoker_operator.core.wishes import Unmet
-from stoker_operator.state import ClusterState, Table
+from stoker_operator.mirror.state import ClusterState, Table
 
 log = logging.getLogger(__name__)
 

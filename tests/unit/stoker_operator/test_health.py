@@ -2,7 +2,7 @@
 
 import aiohttp
 
-from stoker_operator.server import HealthServer
+from stoker_operator.health import HealthServer
 
 
 async def answers(missing: str, path: str) -> tuple[int, str]:

@@ -8,7 +8,7 @@ from stoker_api.dataset import DatasetStatus
 from stoker_api.meta import Condition
 from stoker_api.names import ConditionType, Reason
 from stoker_operator.core.conditions import find
-from stoker_operator.core.rollup import skipped_sentence
+from stoker_operator.core.dataset_status import skipped_sentence
 
 
 @dataclass(frozen=True, slots=True)

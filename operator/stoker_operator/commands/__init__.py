@@ -1,0 +1,1 @@
+"""What runs once and ends: bring the CRDs into use, take everything away."""
