@@ -72,6 +72,8 @@ def _start(work: Work) -> None:
         )
         # kopf tells of every handler that succeeded; only what goes wrong is news.
         logging.getLogger("kopf").setLevel(logging.WARNING)
+        # It warns at each start that signals are not its own outside of the main thread; that is why it runs there.
+        logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
         asyncio.run(_connected(work, settings))
     except* (StokerOperatorError, KubeError, OSError) as group:
         failed = True
@@ -97,11 +99,8 @@ async def _connected(work: Work, settings: Settings) -> None:
 async def _run(kube: Kube, settings: Settings) -> None:
     stop = asyncio.Event()
 
-    def take_signals() -> None:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
-
-    take_signals()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
     log.info("replica %s starts in namespace %s", settings.identity, settings.namespace)
-    await Replica(kube, settings).run(stop, take_signals)
+    await Replica(kube, settings).run(stop)
     log.info("replica %s has stopped", settings.identity)

@@ -2,25 +2,22 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from stoker_kube.api import Kube
 from stoker_kube.errors import KubeError
-from stoker_kube.informer import Informer
 from stoker_kube.lease import LeaderElection
-from stoker_kube.resources import DATASETS
-from stoker_kube.watch import watch
 from stoker_operator import metrics
-from stoker_operator.core.catalog import Catalog, CatalogEntry
 from stoker_operator.core.credentials_rbac import SidecarIdentity
 from stoker_operator.errors import CertificateError, LeadershipLostError
+from stoker_operator.front_door import FrontDoor
 from stoker_operator.health import HealthServer
 from stoker_operator.leader import Leader
+from stoker_operator.mirror.state import ClusterState
 from stoker_operator.settings import Settings
-from stoker_operator.webhook.catalog import parse_entry
 from stoker_operator.webhook.rotation import (
     CertificateSource,
     MountedCertificates,
@@ -32,8 +29,6 @@ from stoker_operator.webhook.rotation import (
 from stoker_operator.webhook.server import WebhookServer
 
 log = logging.getLogger(__name__)
-
-TakeSignals = Callable[[], None]
 
 CERTIFICATE_RETRY = 2.0  # seconds: at start the API server may be as new as we are
 STOP_SECONDS = 6.0  # for the leader's work to end, of the 10 in which the whole process should
@@ -47,28 +42,31 @@ class Replica:
         self._settings: Final = settings
         self._tls: Final = new_tls_context()
         self._certificates: Final = self._certificate_source()
-        self._datasets: Final[Informer[CatalogEntry]] = Informer(watch(kube, DATASETS), parse_entry)
-        self._webhook: Final = WebhookServer(self._catalog, self._tls, settings.host, settings.webhook.port)
+        self._state: Final = ClusterState(settings.namespace)
+        self._front_door: Final = FrontDoor(kube, self._state)
+        self._webhook: Final = WebhookServer(
+            lambda: self._front_door.catalog, self._tls, settings.host, settings.webhook.port
+        )
         self._health: Final = HealthServer(self._missing, settings.host, settings.http_port)
         self._certified = False
 
-    async def run(self, stop: asyncio.Event, take_signals: TakeSignals) -> None:
-        """Serve, wait for the Lease, lead, hand over. ``take_signals`` puts up the process's signal handlers (again)."""
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve, wait for the Lease, lead, hand over."""
         async with AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
             background = [
-                tasks.create_task(self._datasets.run(), name="catalog"),
+                tasks.create_task(self._front_door.run(), name="front door"),
                 tasks.create_task(self._serve_webhook(), name="webhook"),
             ]
             await self._health.start()
             stack.push_async_callback(self._health.stop)
             stack.push_async_callback(self._webhook.stop)
             try:
-                await self._take_part(stop, take_signals)
+                await self._take_part(stop)
             finally:
                 for task in background:
                     task.cancel()
 
-    async def _take_part(self, stop: asyncio.Event, take_signals: TakeSignals) -> None:
+    async def _take_part(self, stop: asyncio.Event) -> None:
         lease = self._settings.lease
         election = LeaderElection(
             self._kube,
@@ -84,14 +82,15 @@ class Replica:
             return
         metrics.LEADER.set(1)
         try:
-            await self._lead(election, stop, take_signals)
+            await self._lead(election, stop)
         finally:
             # A lease that was lost is another's by now: release() sees that and leaves it.
             await election.release()
 
-    async def _lead(self, election: LeaderElection, stop: asyncio.Event, take_signals: TakeSignals) -> None:
-        leader = Leader(self._kube, SidecarIdentity(self._settings.namespace, self._settings.sidecar_account))
-        work = asyncio.create_task(leader.run(stop, take_signals), name="leader")
+    async def _lead(self, election: LeaderElection, stop: asyncio.Event) -> None:
+        sidecar = SidecarIdentity(self._settings.namespace, self._settings.sidecar_account)
+        leader = Leader(self._kube, self._state, sidecar)
+        work = asyncio.create_task(leader.run(self._front_door.wait_whole, stop), name="leader")
         lost = asyncio.create_task(election.lost.wait(), name="lease-lost")
         ended = asyncio.create_task(_grace(stop), name="stop-grace")
         await asyncio.wait({work, lost, ended}, return_when=asyncio.FIRST_COMPLETED)
@@ -125,11 +124,8 @@ class Replica:
         where = OwnCertificateNames(namespace, webhook.secret, webhook.configuration, (host, f"{host}.cluster.local"))
         return OwnCertificates(self._kube, where, self._tls, lambda: datetime.now(UTC))
 
-    def _catalog(self) -> Catalog | None:
-        return self._datasets.mirror if self._datasets.synced else None
-
     def _missing(self) -> str:
-        if not self._datasets.synced:
+        if self._front_door.catalog is None:
             return "the Datasets are not known yet"
         return "" if self._certified else "the webhook has no certificate yet"
 

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from stoker_api import names
 from stoker_api.dataset import Dataset, DatasetStatus
+from stoker_api.meta import ObjectMeta
 from stoker_api.nodecache import NodeCache
 from stoker_kube.api import Kube, Object
 from stoker_kube.errors import AlreadyExists, NotFound
@@ -50,6 +51,12 @@ class Writer:
             return None
         _count(DATASETS, "apply")
         return Dataset.model_validate(raw)
+
+    async def dataset_finalizers(self, meta: ObjectMeta, finalizers: tuple[str, ...]) -> None:
+        """Replace a Dataset's finalizers. Conflict when it is not as ``meta`` says any more."""
+        body: Object = {"metadata": {"resourceVersion": meta.resource_version, "finalizers": list(finalizers)}}
+        await self._kube.patch(DATASETS, meta.name, body, meta.namespace)
+        _count(DATASETS, "patch")
 
     async def create_volume(self, dataset: Dataset) -> bool:
         """Make the PersistentVolume; False when one of that name is there."""

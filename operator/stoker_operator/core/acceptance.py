@@ -8,14 +8,15 @@ from urllib.parse import urlsplit
 from pydantic import ValidationError
 
 from stoker_api.dataset import Dataset, DatasetStatus
+from stoker_api.meta import ObjectMeta
 from stoker_api.names import Reason
 from stoker_operator.core.views import InvalidDataset
 
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
 
-def parse_dataset(raw: Mapping[str, Any]) -> Dataset | InvalidDataset | None:
-    """The Dataset, or what is wrong with it; None for a wrong one that is being deleted: nodes may give it up."""
+def parse_dataset(raw: Mapping[str, Any]) -> Dataset | InvalidDataset:
+    """The Dataset, or what is wrong with it."""
     try:
         dataset = Dataset.model_validate(raw)
     except ValidationError as error:
@@ -25,28 +26,19 @@ def parse_dataset(raw: Mapping[str, Any]) -> Dataset | InvalidDataset | None:
         if problem is None:
             return dataset
         sentence = problem[1]
-    return None if raw["metadata"].get("deletionTimestamp") else _invalid(raw, sentence)
-
-
-def _invalid(raw: Mapping[str, Any], sentence: str) -> InvalidDataset:
-    meta = raw["metadata"]
     try:
         status = DatasetStatus.model_validate(raw.get("status") or {})
     except ValidationError:
         status = DatasetStatus()
-    return InvalidDataset(
-        namespace=meta["namespace"],
-        name=meta["name"],
-        uid=meta["uid"],
-        generation=meta.get("generation", 0),
-        sentence=sentence,
-        status=status,
-    )
+    return InvalidDataset(ObjectMeta.model_validate(raw["metadata"]), sentence, status)
 
 
 def source_problem(uri: str) -> tuple[Reason, str] | None:
     """What is wrong with a source's URI, or None."""
-    parts = urlsplit(uri)
+    try:
+        parts = urlsplit(uri)
+    except ValueError as error:
+        return Reason.MALFORMED_URI, f"source.uri {uri} cannot be read: {error}"
     if parts.scheme not in ("s3", "file"):
         return (
             Reason.UNSUPPORTED_SCHEME,

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from stoker_api.dataset import Dataset, SchedulingMode
 from stoker_api.meta import parse_duration
 from stoker_operator.core.annotations import PodRequest, Refusal
+from stoker_operator.core.views import InvalidDataset
 
 _STRICTNESS = {SchedulingMode.NONE: 0, SchedulingMode.PREFER: 1, SchedulingMode.REQUIRE: 2}
 
@@ -47,6 +48,14 @@ class CatalogEntry:
 
 
 Catalog = Mapping[str, CatalogEntry]
+
+
+def catalog_entry(dataset: Dataset | InvalidDataset) -> CatalogEntry:
+    """The entry of a Dataset. One that does not parse gives the strict defaults: its own namespace may mount it."""
+    if isinstance(dataset, Dataset):
+        return CatalogEntry.of(dataset)
+    meta = dataset.metadata
+    return CatalogEntry(meta.namespace, meta.name, deleting=meta.deletion_timestamp is not None)
 
 
 def find_entries(request: PodRequest, namespace: str, catalog: Catalog) -> tuple[CatalogEntry, ...] | Refusal:

@@ -36,10 +36,12 @@ def decide(view: ClusterView, wanted: Mapping[str, frozenset[str]], now: float) 
     uses = find_uses(view)
     placements = place(view, holdings, uses, wanted, now)
     plans = {key: _plan(view, key, placements[key], uses.get(key, ()), holdings, now) for key in sorted(view.datasets)}
+    metas = {key: one.metadata for key, one in view.datasets.items()}
+    metas |= {key: one.metadata for key, one in view.invalid_datasets.items()}
     deletions = {
-        key: decide_deletion(view, holdings, plan.dataset.metadata.uid, plan.uses)
-        for key, plan in plans.items()
-        if plan.dataset.metadata.deletion_timestamp
+        key: decide_deletion(view, holdings, meta.uid, uses.get(key, ()))
+        for key, meta in metas.items()
+        if meta.deletion_timestamp
     }
     times = [plan.listing.look_again for plan in plans.values() if plan.listing.look_again is not None]
     writes = plan_nodes(view, plans, holdings)

@@ -1,6 +1,6 @@
 """What changed between two statuses of a Dataset: which events to tell, and whether the write can wait."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -38,8 +38,10 @@ def announcements(old: DatasetStatus, new: DatasetStatus) -> tuple[Announcement,
 
 def _of_listing(old: DatasetStatus, new: DatasetStatus) -> Iterator[Announcement]:
     accepted = find(new.conditions, ConditionType.ACCEPTED)
-    if accepted and accepted.status == "False" and _moved(old, accepted):
+    if accepted and accepted.status == "False" and moved(old.conditions, accepted):
         yield Announcement("Warning", accepted.reason, accepted.message)
+    if accepted and accepted.status == "True" and new.observed_generation != old.observed_generation:
+        yield accepted_generation(new.observed_generation)
     listed = find(new.conditions, ConditionType.LISTED)
     if listed and new.version and new.version != old.version:
         first = not old.version
@@ -47,29 +49,35 @@ def _of_listing(old: DatasetStatus, new: DatasetStatus) -> Iterator[Announcement
         yield Announcement("Normal", Reason.LISTED if first else Reason.NEW_VERSION, text)
     if new.skipped and new.skipped != old.skipped:
         yield Announcement("Warning", Reason.SKIPPED_KEYS, skipped_sentence(new.skipped).removeprefix("; "))
-    if listed and listed.status == "False" and _moved(old, listed):
+    if listed and listed.status == "False" and moved(old.conditions, listed):
         kind: Literal["Normal", "Warning"] = "Normal" if listed.reason == Reason.LISTING else "Warning"
         yield Announcement(kind, listed.reason, listed.message)
 
 
 def _of_nodes(old: DatasetStatus, new: DatasetStatus) -> Iterator[Announcement]:
     warm = find(new.conditions, ConditionType.WARM)
-    if warm and new.version and _moved(old, warm):
+    if warm and new.version and moved(old.conditions, warm):
         limited = warm.status == "False" and warm.reason in (Reason.QUOTA_EXCEEDED, Reason.QUOTA_TOO_SMALL)
         if limited or warm.reason in (Reason.WARM, Reason.WARMING, Reason.PAUSED):
             yield Announcement("Warning" if limited else "Normal", warm.reason, warm.message)
     degraded = find(new.conditions, ConditionType.DEGRADED)
-    if degraded and _moved(old, degraded):
+    if degraded and moved(old.conditions, degraded):
         if degraded.status == "True":
             yield Announcement("Warning", degraded.reason, degraded.message)
         elif find(old.conditions, ConditionType.DEGRADED):
             yield Announcement("Normal", Reason.HEALTHY, degraded.message)
     blocked = find(new.conditions, ConditionType.DELETION_BLOCKED)
-    if blocked and _moved(old, blocked):
+    if blocked and moved(old.conditions, blocked):
         kind: Literal["Normal", "Warning"] = "Warning" if blocked.status == "True" else "Normal"
         yield Announcement(kind, blocked.reason, blocked.message)
 
 
-def _moved(old: DatasetStatus, condition: Condition) -> bool:
-    before = next((c for c in old.conditions if c.type == condition.type), None)
+def accepted_generation(generation: int) -> Announcement:
+    """A new spec was taken."""
+    return Announcement("Normal", Reason.ACCEPTED, f"generation {generation} is taken into account")
+
+
+def moved(old: Iterable[Condition], condition: Condition) -> bool:
+    """Whether ``condition`` says something else than the one of its type in ``old``."""
+    before = next((c for c in old if c.type == condition.type), None)
     return before is None or (before.status, before.reason) != (condition.status, condition.reason)

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator
 
-from stoker_api.meta import Condition
 from stoker_api.names import ConditionType, Reason
 from stoker_api.trainingjob import JobPhase, TrainingJobStatus
 from stoker_operator.core.conditions import find
-from stoker_operator.core.dataset_transitions import Announcement
+from stoker_operator.core.dataset_transitions import Announcement, accepted_generation, moved
 
 # Phases that are told of, with the condition that says it best.
 _TOLD = {
@@ -22,17 +21,15 @@ def announcements(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterator[An
     """Events for what a person would want to be told, each once a transition."""
     for kind, bad in ((ConditionType.ACCEPTED, "False"), (ConditionType.FAILED, "True")):
         condition = find(new.conditions, kind)
-        if condition and condition.status == bad and _moved(old, condition):
+        if condition and condition.status == bad and moved(old.conditions, condition):
             yield Announcement("Warning", condition.reason, condition.message)
+    accepted = find(new.conditions, ConditionType.ACCEPTED)
+    if accepted and accepted.status == "True" and new.observed_generation != old.observed_generation:
+        yield accepted_generation(new.observed_generation)
     data = find(new.conditions, ConditionType.DATA_READY)
-    if data and _moved(old, data) and data.reason != Reason.READY:
+    if data and moved(old.conditions, data) and data.reason != Reason.READY:
         yield Announcement("Normal" if data.reason in _GOOD else "Warning", data.reason, data.message)
     if new.phase is not None and new.phase != old.phase and new.phase in _TOLD:
         reason, kind = _TOLD[new.phase]
         condition = find(new.conditions, kind)
         yield Announcement("Normal", reason, condition.message if condition else "")
-
-
-def _moved(old: TrainingJobStatus, condition: Condition) -> bool:
-    before = next((one for one in old.conditions if one.type == condition.type), None)
-    return before is None or (before.status, before.reason) != (condition.status, condition.reason)

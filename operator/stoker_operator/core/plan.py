@@ -68,9 +68,10 @@ def _canonical(spec: NodeCacheSpec) -> NodeCacheSpec:
 
 
 def _frozen_entries(view: ClusterView, cache: NodeCache | None) -> Iterator[NodeDataset]:
-    """What a node holds of a Dataset that no longer parses goes on as it is: pods may be reading it."""
+    """What a node holds of a Dataset that no longer parses goes on as it is, until it is deleted: pods may be reading it."""
     for entry in cache.spec.datasets if cache else ():
-        if f"{entry.namespace}/{entry.name}" in view.invalid_datasets:
+        invalid = view.invalid_datasets.get(f"{entry.namespace}/{entry.name}")
+        if invalid is not None and not invalid.metadata.deletion_timestamp:
             yield entry
 
 

@@ -40,7 +40,7 @@ def _keys_of(pod: PodView, view: ClusterView) -> Iterator[str]:
     yield from pod.volumes
     for claim in pod.claims:
         key = f"{pod.namespace}/{claim}"
-        if key in view.datasets:
+        if key in view.datasets or key in view.invalid_datasets:
             yield key
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from stoker_api import names
 from stoker_api.dataset import Dataset, DatasetStatus
+from stoker_api.meta import ObjectMeta
 from stoker_api.nodecache import NodeCache
 from stoker_api.trainingjob import TrainingJob
 from stoker_operator.core.resources import Resources, parse_resources, pod_requests
@@ -111,10 +112,7 @@ class PodView:
 class InvalidDataset:
     """A Dataset that does not parse, with the sentence; ``status`` is what it was last known to be."""
 
-    namespace: str
-    name: str
-    uid: str
-    generation: int
+    metadata: ObjectMeta
     sentence: str
     status: DatasetStatus
 

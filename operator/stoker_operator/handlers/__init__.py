@@ -1,1 +1,1 @@
-"""Entry points: they observe, ask the core, and act."""
+"""Handlers that kopf calls, in kopf's own thread; nothing else lives here."""

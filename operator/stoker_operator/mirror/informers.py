@@ -1,26 +1,23 @@
-"""The watches of the leading replica: each feeds one table of the state."""
+"""The watches of the leading replica, of kinds with many objects: each feeds one table of the state."""
 
 import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
 from stoker_api import names
-from stoker_api.dataset import Dataset
 from stoker_api.nodecache import NodeCache
-from stoker_api.trainingjob import TrainingJob
 from stoker_kube.api import Kube, Object
 from stoker_kube.informer import Informer
-from stoker_kube.resources import DATASETS, JOBS, NODE_CACHES, NODES, PODS, TRAINING_JOBS, Kind
+from stoker_kube.resources import JOBS, NODE_CACHES, NODES, PODS, Kind
 from stoker_kube.watch import watch
-from stoker_operator.core.acceptance import parse_dataset
-from stoker_operator.core.views import InvalidDataset, parse_node, parse_pod
+from stoker_operator.core.views import parse_node, parse_pod
 from stoker_operator.mirror.state import ClusterState, Table
 
 _JOB_FIELDS = ("metadata", "spec", "status")
 
 
 class Informers:
-    """Every watch that decisions need."""
+    """Watches of nodes, pods, NodeCaches and Jobs. Datasets and TrainingJobs come through the front door."""
 
     def __init__(self, kube: Kube, state: ClusterState) -> None:
         self._kube: Final = kube
@@ -29,9 +26,7 @@ class Informers:
             self._informer(NODES, parse_node, state.feed(Table.NODES)),
             self._informer(PODS, parse_pod, state.feed(Table.PODS)),
             self._informer(NODE_CACHES, NodeCache.model_validate, state.feed(Table.NODE_CACHES)),
-            self._informer(TRAINING_JOBS, TrainingJob.model_validate, state.feed(Table.TRAINING_JOBS)),
             self._informer(JOBS, _trim_job, state.feed(Table.JOBS), label_selector=names.LABEL_TRAINING_JOB),
-            self._informer(DATASETS, parse_dataset, self._on_dataset),
         ]
 
     def start(self, tasks: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
@@ -47,12 +42,6 @@ class Informers:
         self, kind: Kind, transform: Callable[[Object], Any], on_change: Callable[..., None], label_selector: str = ""
     ) -> Informer[Any]:
         return Informer(watch(self._kube, kind, label_selector=label_selector), transform, on_change)
-
-    def _on_dataset(
-        self, key: str, _old: Dataset | InvalidDataset | None, new: Dataset | InvalidDataset | None
-    ) -> None:
-        self._state.put(Table.DATASETS, key, new if isinstance(new, Dataset) else None)
-        self._state.put(Table.INVALID_DATASETS, key, new if isinstance(new, InvalidDataset) else None)
 
 
 def _trim_job(raw: Object) -> Object:

@@ -11,9 +11,11 @@ from typing import Final, NamedTuple
 
 from stoker_api import names
 from stoker_api.dataset import Dataset, DatasetStatus, Phase
+from stoker_api.meta import ObjectMeta
 from stoker_kube.errors import Conflict
 from stoker_kube.events import EventRecorder, ObjectRef
 from stoker_operator import metrics
+from stoker_operator.core.credentials_rbac import SidecarIdentity
 from stoker_operator.core.dataset_decision import Decision, decide
 from stoker_operator.core.dataset_status import invalid_status
 from stoker_operator.core.dataset_transitions import announcements, urgent
@@ -21,6 +23,7 @@ from stoker_operator.core.plan import NodeCacheWrite
 from stoker_operator.core.views import ClusterView, InvalidDataset
 from stoker_operator.mirror.state import ClusterState, Table
 from stoker_operator.reconcilers.credential_roles import RoleKeeper
+from stoker_operator.reconcilers.dataset_finalizers import DatasetFinalizers
 from stoker_operator.reconcilers.dataset_volumes import VolumeKeeper
 from stoker_operator.reconcilers.retries import Retries
 from stoker_operator.writer import Writer
@@ -46,45 +49,34 @@ class DatasetReconciler:
         state: ClusterState,
         writer: Writer,
         events: EventRecorder,
-        volumes: VolumeKeeper,
-        roles: RoleKeeper,
-        retries: Retries,
+        sidecar: SidecarIdentity,
         clock: Callable[[], float],
     ) -> None:
         self._state: Final = state
         self._writer: Final = writer
         self._events: Final = events
-        self._volumes: Final = volumes
-        self._roles: Final = roles
-        self._retries: Final = retries
+        self._retries: Final = Retries("datasets")
+        self._volumes: Final = VolumeKeeper(writer, self._retries)
+        self._roles: Final = RoleKeeper(writer, sidecar, self._retries)
+        self._finalizers: Final = DatasetFinalizers(writer, self._volumes, self._retries)
         self._clock: Final = clock
         self._written_at: Final[dict[str, float]] = {}
-        self._passed = asyncio.Event()
 
     async def reconcile(self) -> float | None:
         """One pass. An object that cannot be written is tried again later and stops no other."""
-        try:
-            return await self._pass(self._clock())
-        finally:
-            # Also after a pass that failed: whoever waits looks at the mirror again.
-            self._passed.set()
-            self._passed = asyncio.Event()
-
-    async def _pass(self, now: float) -> float | None:
+        now = self._clock()
         view = self._state.snapshot()
         decision = decide(view, self._state.wanted, now)
         _measure(view)
+        await self._finalizers.hold(view, now)
         # Rights first: a node that is told of a Dataset asks for its Secret at once.
         await self._roles.ensure(tuple(view.datasets.values()), now)
         await self._all(map(self._cache_write, decision.node_caches), now)
         await self._volumes.ensure(view.datasets.values(), now)
         due = await self._write_statuses(decision, now)
+        await self._finalizers.let_go(view, decision, now)
         times = [time for time in (decision.look_again, due, self._retries.next_due(now)) if time is not None]
         return max(0.0, min(times) - now) if times else None
-
-    async def next_pass(self) -> None:
-        """Until the next pass is over."""
-        await self._passed.wait()
 
     def _cache_write(self, write: NodeCacheWrite) -> _Write:
         # What it should say is part of the key: a plan that changed is written at once, whatever became of the last one.
@@ -105,6 +97,7 @@ class DatasetReconciler:
         writes += [
             _Write(f"status of Dataset {key}", partial(self._write_invalid, key, invalid, now))
             for key, invalid in decision.view.invalid_datasets.items()
+            if not invalid.metadata.deletion_timestamp
         ]
         await self._all(writes, now)
         return min(postponed, default=None)
@@ -133,15 +126,13 @@ class DatasetReconciler:
         if written is None:
             return
         self._state.put(Table.DATASETS, dataset.key, written)
-        self._announce(
-            dataset_ref(written.metadata.namespace, written.metadata.name, written.metadata.uid), dataset.status, status
-        )
+        self._announce(dataset_ref(written.metadata), dataset.status, status)
 
     async def _write_invalid(self, key: str, invalid: InvalidDataset, now: float) -> None:
-        status = invalid_status(invalid.status, invalid.generation, invalid.sentence, now)
+        status = invalid_status(invalid.status, invalid.metadata.generation, invalid.sentence, now)
         if status != invalid.status:
-            await self._writer.dataset_status(key, invalid.uid, status)
-            self._announce(dataset_ref(invalid.namespace, invalid.name, invalid.uid), invalid.status, status)
+            await self._writer.dataset_status(key, invalid.metadata.uid, status)
+            self._announce(dataset_ref(invalid.metadata), invalid.status, status)
 
     async def _all(self, writes: Iterable[_Write], now: float) -> None:
         """Run all writes, a few at once; one that fails stops no other."""
@@ -158,9 +149,9 @@ class DatasetReconciler:
             self._events.event(ref, one.type, one.reason, one.message)
 
 
-def dataset_ref(namespace: str, name: str, uid: str) -> ObjectRef:
+def dataset_ref(meta: ObjectMeta) -> ObjectRef:
     """What an event about a Dataset points to."""
-    return ObjectRef(names.API_VERSION, Dataset.KIND, name, namespace, uid)
+    return ObjectRef(names.API_VERSION, Dataset.KIND, meta.name, meta.namespace, meta.uid)
 
 
 def _measure(view: ClusterView) -> None:

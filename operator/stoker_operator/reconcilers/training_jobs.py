@@ -1,14 +1,11 @@
-"""TrainingJobs: a level-triggered pass that keeps Service, Job and status in step, and kopf's part in it."""
+"""TrainingJobs: a level-triggered pass that keeps Service, Job and status in step."""
 
 import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-import kopf
-
 from stoker_api import names
-from stoker_api.names import Reason
 from stoker_api.trainingjob import TrainingJob, TrainingJobStatus
 from stoker_kube.api import Kube, Object
 from stoker_kube.errors import Conflict, KubeError, NotFound
@@ -122,24 +119,6 @@ class TrainingJobReconciler:
             return None
         metrics.WRITES.labels(TRAINING_JOBS.kind, "delete").inc()
         return None
-
-
-class TrainingJobHandlers:
-    """What kopf calls. Children and status are the reconcile loop's, which sees the same TrainingJobs."""
-
-    def __init__(self, events: EventRecorder) -> None:
-        self._events: Final = events
-
-    def register(self, registry: kopf.OperatorRegistry) -> None:
-        """Tell kopf about the handlers."""
-        where = (names.GROUP, names.VERSION, names.TRAINING_JOBS_PLURAL)
-        kopf.on.create(*where, registry=registry, id="accepted")(self.changed)
-        kopf.on.update(*where, registry=registry, id="accepted", field="spec")(self.changed)
-
-    async def changed(self, *, meta: kopf.Meta, **_: Any) -> None:
-        """A new spec: say that it was taken."""
-        ref = training_job_ref(meta["namespace"], meta["name"], meta["uid"])
-        self._events.event(ref, "Normal", Reason.ACCEPTED, f"generation {meta['generation']} is taken into account")
 
 
 def training_job_ref(namespace: str, name: str, uid: str) -> ObjectRef:

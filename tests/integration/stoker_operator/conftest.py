@@ -13,7 +13,9 @@ from stoker_kube.client import KubeClient
 from stoker_kube.errors import NotFound
 from stoker_kube.resources import DATASETS, EVENTS, NAMESPACES, SERVICE_ACCOUNTS, Kind
 from stoker_operator.core.credentials_rbac import SidecarIdentity
+from stoker_operator.front_door import FrontDoor
 from stoker_operator.leader import Leader
+from stoker_operator.mirror.state import ClusterState
 from tests.support.apiserver import ApiServer
 from tests.support.fake_sidecar import FakeSidecar, settled
 from tests.support.waiting import eventually
@@ -113,12 +115,16 @@ async def world(apiserver: ApiServer, monkeypatch: pytest.MonkeyPatch) -> AsyncI
         await kube.create(NAMESPACES, {"metadata": {"name": namespace}})
         await kube.create(SERVICE_ACCOUNTS, {"metadata": {"name": "default", "namespace": namespace}})
         stop = asyncio.Event()
-        leader = Leader(kube, SidecarIdentity(namespace, "stoker-sidecar"))
-        leading = asyncio.create_task(leader.run(stop))
+        state = ClusterState(namespace)
+        front_door = FrontDoor(kube, state)
+        watching = asyncio.create_task(front_door.run())
+        leader = Leader(kube, state, SidecarIdentity(namespace, "stoker-sidecar"))
+        leading = asyncio.create_task(leader.run(front_door.wait_whole, stop))
         made = World(kube, namespace, label=namespace)
         yield made
         stop.set()
         await asyncio.wait_for(leading, SECONDS)
+        await settled(watching)
         for task in made.tasks:
             await settled(task)
     await eventually(all_sockets_closed)

@@ -32,7 +32,7 @@ def test_bad_sources_are_refused_with_the_sentence(uri: str, sentence: str) -> N
     found = parse_dataset(raw(uri))
     assert isinstance(found, InvalidDataset)
     assert found.sentence.startswith(sentence)
-    assert (found.generation, found.status.version) == (3, "v")
+    assert (found.metadata.generation, found.status.version) == (3, "v")
 
 
 def test_a_spec_that_does_not_fit_the_model_names_the_field() -> None:
@@ -43,5 +43,12 @@ def test_a_spec_that_does_not_fit_the_model_names_the_field() -> None:
     assert found.sentence.startswith("spec.cache.quota: ")
 
 
-def test_a_bad_one_that_is_being_deleted_is_nobodys_wish_any_more() -> None:
-    assert parse_dataset(raw("gs://bucket/", deletionTimestamp="2026-11-21T10:00:00Z")) is None
+def test_a_bad_one_that_is_being_deleted_says_so() -> None:
+    found = parse_dataset(raw("gs://bucket/", deletionTimestamp="2026-11-21T10:00:00Z"))
+    assert found.metadata.deletion_timestamp
+
+
+def test_a_uri_that_no_parser_takes_is_told_of() -> None:
+    found = parse_dataset(raw("s3://[bucket/"))
+    assert isinstance(found, InvalidDataset)
+    assert "cannot be read" in found.sentence

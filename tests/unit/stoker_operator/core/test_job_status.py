@@ -72,7 +72,7 @@ def test_a_job_that_comes_to_its_end_is_not_told_as_starting_or_running_again() 
         status = rollup(training, facts(released(0), released(1), **step), NOW)
         told += [one.reason for one in announcements(training.status, status)]
         training = training.model_copy(update={"status": status})
-    assert told == [Reason.RELEASED, Reason.RUNNING, Reason.SUCCEEDED]
+    assert told == [Reason.ACCEPTED, Reason.RELEASED, Reason.RUNNING, Reason.SUCCEEDED]
 
 
 def test_a_finished_job_that_was_cleaned_away_keeps_its_status() -> None:

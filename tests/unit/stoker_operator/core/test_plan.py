@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from stoker_api.dataset import DatasetStatus
+from stoker_api.meta import ObjectMeta
 from stoker_api.nodecache import NodeDataset
 from stoker_operator.core.dataset_decision import decide
 from stoker_operator.core.plan import NodeCacheWrite
@@ -59,7 +60,8 @@ def test_an_entry_whose_dataset_is_gone_is_taken_out() -> None:
 def test_a_dataset_that_no_longer_parses_stays_as_it_is_on_its_nodes() -> None:
     dataset = listed(make_dataset())
     view = make_view(make_node("a"), make_cache("a", (given(dataset), report(dataset))))
-    invalid = InvalidDataset("vision", "imagenet", "uid-imagenet", 2, "spec.source is missing", DatasetStatus())
+    meta = ObjectMeta(namespace="vision", name="imagenet", uid="uid-imagenet", generation=2)
+    invalid = InvalidDataset(meta, "spec.source is missing", DatasetStatus())
     broken = ClusterView(nodes=view.nodes, node_caches=view.node_caches, invalid_datasets={dataset.key: invalid})
     assert decide(broken, {}, NOW).node_caches == ()
 

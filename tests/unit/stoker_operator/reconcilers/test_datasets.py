@@ -1,6 +1,5 @@
 """The pass over Datasets against the in-memory API server."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -23,10 +22,7 @@ from stoker_operator.core.acceptance import parse_dataset
 from stoker_operator.core.credentials_rbac import SidecarIdentity
 from stoker_operator.core.views import InvalidDataset, parse_pod
 from stoker_operator.mirror.state import ClusterState, Table
-from stoker_operator.reconcilers.credential_roles import RoleKeeper
-from stoker_operator.reconcilers.dataset_volumes import VolumeKeeper
 from stoker_operator.reconcilers.datasets import FIGURES_EVERY, DatasetReconciler
-from stoker_operator.reconcilers.retries import Retries
 from stoker_operator.writer import Writer
 from tests.fakes.kube import FakeKube
 from tests.unit.stoker_operator.builders import NOW, V1, make_node, report
@@ -50,13 +46,8 @@ class World:
         self.state = ClusterState("stoker")
         self.events = Recorded()
         self.now = NOW
-        writer = Writer(self.kube)
-        retries = Retries("datasets")
-        self.volumes = VolumeKeeper(writer, retries)
-        roles = RoleKeeper(writer, SidecarIdentity("stoker", "stoker-sidecar"), retries)
-        self.reconciler = DatasetReconciler(
-            self.state, writer, self.events, self.volumes, roles, retries, lambda: self.now
-        )
+        sidecar = SidecarIdentity("stoker", "stoker-sidecar")
+        self.reconciler = DatasetReconciler(self.state, Writer(self.kube), self.events, sidecar, lambda: self.now)
 
     def add_node(self, name: str) -> None:
         self.state.put(Table.NODES, name, make_node(name))
@@ -67,10 +58,23 @@ class World:
 
     async def add_dataset(self, name: str = "imagenet", **spec: Any) -> None:
         body = {"source": {"uri": "s3://bucket/"}} | spec
-        created = await self.kube.create(DATASETS, {"metadata": {"name": name, "namespace": "vision"}, "spec": body})
-        parsed = parse_dataset(created)
-        table = Table.INVALID_DATASETS if isinstance(parsed, InvalidDataset) else Table.DATASETS
-        self.state.put(table, f"vision/{name}", parsed)
+        await self.kube.create(DATASETS, {"metadata": {"name": name, "namespace": "vision"}, "spec": body})
+        await self.see(name)
+
+    async def see(self, name: str = "imagenet") -> None:
+        """The mirror learns what the API server has."""
+        found = {one["metadata"]["name"]: one for one in self.kube.objects(DATASETS)}
+        parsed = parse_dataset(found[name]) if name in found else None
+        self.state.put(Table.DATASETS, f"vision/{name}", parsed if isinstance(parsed, Dataset) else None)
+        invalid = parsed if isinstance(parsed, InvalidDataset) else None
+        self.state.put(Table.INVALID_DATASETS, f"vision/{name}", invalid)
+
+    async def run(self, passes: int = 1) -> None:
+        """So many passes, each with the Datasets as they are."""
+        for _ in range(passes):
+            for name in [one["metadata"]["name"] for one in self.kube.objects(DATASETS)]:
+                await self.see(name)
+            await self.reconciler.reconcile()
 
     async def dataset(self, name: str = "imagenet") -> Dataset:
         return Dataset.model_validate(await self.kube.get(DATASETS, name, "vision"))
@@ -177,13 +181,82 @@ async def test_a_namespace_that_takes_no_role_delays_no_other(world: World) -> N
     assert (await world.dataset()).status.listing_node == "a"
 
 
-async def test_whoever_waits_for_a_pass_is_woken_by_one_that_failed(world: World) -> None:
-    waiting = asyncio.create_task(world.reconciler.next_pass())
-    await asyncio.sleep(0)
-    world.state.put(Table.DATASETS, "vision/odd", object())
-    with pytest.raises(AttributeError):
-        await world.reconciler.reconcile()
-    await asyncio.wait_for(waiting, timeout=1.0)
+@pytest.mark.parametrize("uri", ["s3://bucket/", "gs://bucket/"], ids=["valid", "invalid"])
+async def test_a_dataset_is_held_from_its_first_pass_on(world: World, uri: str) -> None:
+    await world.add_dataset(source={"uri": uri})
+    await world.run()
+    assert world.kube.objects(DATASETS)[0]["metadata"]["finalizers"] == [names.FINALIZER]
+
+
+async def test_nothing_but_finalizer_and_status_is_written_onto_a_dataset(world: World) -> None:
+    await world.add_dataset()
+    before = world.kube.objects(DATASETS)[0]
+    await world.run(3)
+    after = world.kube.objects(DATASETS)[0]
+    del after["status"]
+    for field in ("resourceVersion", "generation"):
+        del before["metadata"][field], after["metadata"][field]
+    before["metadata"]["finalizers"] = [names.FINALIZER]
+    assert after == before
+
+
+async def test_finalizers_of_others_are_left_alone(world: World) -> None:
+    await world.add_dataset()
+    await world.kube.patch(DATASETS, "imagenet", {"metadata": {"finalizers": ["theirs.dev/x"]}}, "vision")
+    await world.run()
+    assert world.kube.objects(DATASETS)[0]["metadata"]["finalizers"] == ["theirs.dev/x", names.FINALIZER]
+    await world.kube.delete(DATASETS, "imagenet", "vision")
+    await world.run(2)
+    assert world.kube.objects(DATASETS)[0]["metadata"]["finalizers"] == ["theirs.dev/x"]
+
+
+@pytest.mark.parametrize("uri", ["s3://bucket/", "gs://bucket/"], ids=["valid", "invalid"])
+async def test_a_deleted_dataset_that_nobody_has_goes_with_what_was_made_for_it(world: World, uri: str) -> None:
+    await world.add_dataset(source={"uri": uri})
+    await world.run()
+    await world.kube.delete(DATASETS, "imagenet", "vision")
+    await world.run(2)
+    assert world.kube.objects(DATASETS) == world.kube.objects(PERSISTENT_VOLUMES) == []
+
+
+async def test_a_deleted_dataset_stays_while_a_node_has_it(world: World) -> None:
+    await world.add_dataset()
+    await world.run(2)
+    await world.report(warm=1000)
+    await world.kube.delete(DATASETS, "imagenet", "vision")
+    await world.run(2)
+    assert (await world.dataset()).status.phase == "Terminating"
+
+
+async def test_a_dataset_that_changed_meanwhile_is_held_in_the_next_pass(world: World) -> None:
+    await world.add_dataset()
+    await world.kube.patch(DATASETS, "imagenet", {"metadata": {"labels": {"a": "b"}}}, "vision")
+    await world.reconciler.reconcile()
+    assert "finalizers" not in world.kube.objects(DATASETS)[0]["metadata"]
+    await world.run()
+    assert world.kube.objects(DATASETS)[0]["metadata"]["finalizers"] == [names.FINALIZER]
+
+
+async def test_a_volume_that_cannot_be_removed_holds_its_dataset_and_no_other(world: World) -> None:
+    for name in ("imagenet", "coco"):
+        await world.add_dataset(name)
+    await world.run()
+    await world.kube.delete(DATASETS, "imagenet", "vision")
+    world.kube.fail_next("delete", PERSISTENT_VOLUMES, Forbidden(403, "Forbidden", "no"))
+    await world.run(2)
+    assert names.FINALIZER in (await world.dataset()).metadata.finalizers
+    assert (await world.dataset("coco")).status.listing_node == "a"
+    world.now += 3
+    await world.run()
+    assert len(world.kube.objects(DATASETS)) == 1
+
+
+async def test_a_new_spec_is_told_of_once(world: World) -> None:
+    await world.add_dataset()
+    await world.run(2)
+    await world.kube.patch(DATASETS, "imagenet", {"spec": {"cache": {"replicas": 2}}}, "vision")
+    await world.run(2)
+    assert [reason for _, reason in world.events.seen].count("Accepted") == 2
 
 
 async def test_a_dataset_with_an_emoji_is_written_like_any_other(world: World) -> None:
@@ -222,7 +295,8 @@ async def test_a_foreign_claim_is_left_alone_and_told(world: World) -> None:
     claim = await world.kube.get(PERSISTENT_VOLUME_CLAIMS, "imagenet", "vision")
     assert claim["spec"]["volumeName"] == "theirs"
     assert "is not Stoker's" in (await world.dataset()).status.conditions[0].message
-    await world.volumes.remove("vision", "imagenet")
+    await world.kube.delete(DATASETS, "imagenet", "vision")
+    await world.run()
     assert len(world.kube.objects(PERSISTENT_VOLUME_CLAIMS)) == 1
 
 

@@ -10,7 +10,6 @@ import pytest
 from stoker_api import names
 from stoker_operator.core.catalog import CatalogEntry
 from stoker_operator.errors import MalformedReviewError
-from stoker_operator.webhook.catalog import parse_entry
 from stoker_operator.webhook.review import Result, review
 
 CATALOG = {"vision/imagenet": CatalogEntry("vision", "imagenet")}
@@ -64,22 +63,3 @@ def test_a_refusal_carries_the_sentence() -> None:
 def test_what_is_no_review_of_a_pod_is_an_error(body: bytes) -> None:
     with pytest.raises(MalformedReviewError):
         review(body, CATALOG)
-
-
-def test_a_dataset_becomes_an_entry() -> None:
-    raw = {
-        "metadata": {"namespace": "vision", "name": "a", "deletionTimestamp": "2026-11-21T10:00:00Z"},
-        "spec": {
-            "source": {"uri": "s3://bucket/"},
-            "scheduling": {"mode": "Require", "maxWait": "90s"},
-            "access": {"namespaces": ["team-*"]},
-        },
-    }
-    entry = parse_entry(raw)
-    assert (entry.key, entry.mode.value, entry.max_wait, entry.deleting) == ("vision/a", "Require", 90.0, True)
-    assert [entry.admits(one) for one in ("vision", "team-b", "other")] == [True, True, False]
-
-
-def test_a_dataset_that_does_not_parse_is_open_to_its_own_namespace_only() -> None:
-    entry = parse_entry({"metadata": {"namespace": "vision", "name": "a"}, "spec": {"access": {"namespaces": ["*"]}}})
-    assert [entry.admits(one) for one in ("vision", "other")] == [True, False]
