@@ -19,6 +19,7 @@ INACTIVITY_TIMEOUT = 150.0
 CONNECT_TIMEOUT = 10.0  # seconds
 REQUEST_TIMEOUT = 30.0  # seconds; every request of kopf's is small
 EXIT_TIMEOUT = 2.0  # seconds for handlers under way at the end of the process
+GOODBYE = 0.25  # seconds in which TLS connections end after aiohttp closed them; its documentation asks for this
 STOP_TIMEOUT = 4.0  # seconds for kopf as a whole; the thread does not keep the process
 # kopf takes away a finalizer of its own name from objects that no handler of it wants to hold. Ours is our reconciler's, so
 # kopf's must be another one, which nobody ever writes.
@@ -131,10 +132,13 @@ class _Run:
         self._inside, self._flag = asyncio.get_running_loop(), asyncio.Event()
         if self._stopping.is_set():
             return
-        await kopf.operator(
-            registry=self._registry,
-            settings=make_settings(),
-            standalone=True,
-            clusterwide=True,
-            stop_flag=self._flag,
-        )
+        try:
+            await kopf.operator(
+                registry=self._registry,
+                settings=make_settings(),
+                standalone=True,
+                clusterwide=True,
+                stop_flag=self._flag,
+            )
+        finally:
+            await asyncio.sleep(GOODBYE)
