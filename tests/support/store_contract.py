@@ -40,9 +40,9 @@ async def listed(store: ObjectStore) -> dict[str, ListedObject]:
 async def content(store: ObjectStore, path: str, offset: int, length: int, if_match: str) -> bytes:
     """The body of one GET."""
     async with store.get_range(path, offset, length, if_match=if_match) as body:
-        poured = bytearray()
-        await body.pour(poured.extend)
-        return bytes(poured)
+        received = bytearray()
+        await body.stream(received.extend)
+        return bytes(received)
 
 
 def checksum_like(stated: Checksum, content: bytes) -> Checksum:
@@ -112,12 +112,12 @@ class ObjectStoreContract:
         stated = await filled.store.checksum("a.bin", if_match=item.etag)
         assert stated == (checksum_like(stated, CONTENT["a.bin"]) if stated is not None else None)
         async with filled.store.get_range("a.bin", 0, item.size, if_match=item.etag, whole=True) as body:
-            await body.pour(lambda data: None)
+            await body.stream(lambda data: None)
             assert body.checksum == stated
 
     async def test_a_range_comes_without_a_checksum(self, filled: StoreUnderTest) -> None:
         async with filled.store.get_range("a.bin", 0, 100, if_match="") as body:
-            await body.pour(lambda data: None)
+            await body.stream(lambda data: None)
             assert body.checksum is None
 
     async def test_what_the_taker_of_a_body_raises_is_raised(self, filled: StoreUnderTest) -> None:
@@ -126,7 +126,7 @@ class ObjectStoreContract:
 
         async with filled.store.get_range("a.bin", 0, 100, if_match="") as body:
             with pytest.raises(DiskFull):
-                await body.pour(full)
+                await body.stream(full)
 
     @pytest.mark.parametrize("change", ["replaced", "deleted"])
     async def test_a_whole_object_that_is_another_is_refused_too(self, filled: StoreUnderTest, change: str) -> None:
@@ -134,7 +134,7 @@ class ObjectStoreContract:
         await (filled.delete("a.bin") if change == "deleted" else filled.put("a.bin", CONTENT["a.bin"][::-1]))
         with pytest.raises(ObjectGone if change == "deleted" else SourceChanged, match=r"a\.bin"):
             async with filled.store.get_range("a.bin", 0, item.size, if_match=item.etag, whole=True) as body:
-                await body.pour(lambda data: None)
+                await body.stream(lambda data: None)
 
     async def test_closing_twice_is_no_error(self, subject: StoreUnderTest) -> None:
         await subject.store.aclose()

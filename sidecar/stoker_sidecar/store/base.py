@@ -1,31 +1,36 @@
 """What the cache needs of an object store; S3, local folders and the in-memory twin all pass one contract suite."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from stoker_sidecar.store.core.object_checksum import Checksum
+from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.objects import ListedObject
 
-# Bytes of a body up to which it is taken on the event loop: to write them takes 50 us, a hop into a thread and back 100.
+# Bytes of a body up to which it is written on the event loop: that takes 50 us, a hop into a thread and back 100.
 SMALL = 256 * 1024
+# Bytes that are collected before a thread writes them: 32 bodies at a time hold 32 MiB at most.
+STEP = 1024 * 1024
 
-# Takes the bytes of a body in order. It may block, raises SidecarErrors, and keeps nothing of what it is given.
-Write = Callable[[bytes | memoryview], None]
-# Gives them; larger bodies than SMALL in a thread. Raises SourceError, and what the Write raises. Cancelled, it ends when no
-# one writes any more.
-Pour = Callable[[Write], Awaitable[None]]
+# Takes the chunks of a body in order. It may block, raises SidecarErrors, and keeps nothing of what it is given.
+WriteChunk = Callable[[bytes | memoryview], None]
+# Calls the function with every chunk of a body; in a thread when the body is larger than SMALL. Raises SourceError, and
+# what the function raises. When cancelled, it ends once nothing is being written any more.
+Stream = Callable[[WriteChunk], Awaitable[None]]
 
 
 @dataclass(frozen=True)
 class Body:
-    """What a GET brings; to be poured once. ``etag_may_be_md5`` is False when the server says that the ETag is none (SSE-KMS, SSE-C).
+    """The body that a GET brings, whose ``stream`` may be called once.
 
-    ``checksum``: of these bytes, as the server states it; None when it does not.
+    ``etag_may_be_md5`` is False when the server says that the ETag is no MD5 (SSE-KMS, SSE-C). ``checksum`` is that of
+    these bytes as the server states it, None when it states none.
     """
 
-    pour: Pour
+    stream: Stream
     etag_may_be_md5: bool = True
     checksum: Checksum | None = None
 
@@ -57,3 +62,28 @@ class ObjectStore(Protocol):
     async def aclose(self) -> None:
         """Idempotent."""
         ...
+
+
+def in_chunks(chunks: AsyncIterator[bytes]) -> Stream:
+    """Make the Stream of a body that arrives on the event loop in chunks."""
+    return partial(_stream, chunks)
+
+
+async def _stream(chunks: AsyncIterator[bytes], write: WriteChunk) -> None:
+    held: list[bytes] = []
+    size, most = 0, SMALL  # the first bytes sooner, since a reader may wait for just those
+    async for data in chunks:
+        held.append(data)
+        size += len(data)
+        if size > most:
+            await in_thread(_write_all, held, write)
+            held, size, most = [], 0, STEP
+    if most == SMALL:
+        _write_all(held, write)
+    else:
+        await in_thread(_write_all, held, write)
+
+
+def _write_all(held: Iterable[bytes], write: WriteChunk) -> None:
+    for data in held:
+        write(data)

@@ -8,10 +8,9 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 
 from stoker_sidecar.errors import AccessDenied, FolderNotFound, ObjectGone, ServerError, SourceChanged, SourceError
-from stoker_sidecar.store.base import Body
+from stoker_sidecar.store.base import Body, in_chunks
 from stoker_sidecar.store.beneath import check_beneath, closing, open_beneath
 from stoker_sidecar.store.core.object_checksum import Checksum
-from stoker_sidecar.store.pouring import in_chunks
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.objects import ListedObject
 

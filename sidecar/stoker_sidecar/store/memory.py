@@ -7,9 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from stoker_sidecar.errors import ObjectGone, SourceChanged, SourceError
-from stoker_sidecar.store.base import Body
+from stoker_sidecar.store.base import Body, in_chunks
 from stoker_sidecar.store.core.object_checksum import Checksum
-from stoker_sidecar.store.pouring import in_chunks
 from stoker_sidecar.version.objects import ListedObject
 
 _CHUNK = 64 * 1024

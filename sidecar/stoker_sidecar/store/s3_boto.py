@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from stoker_api.dataset import Source
 from stoker_sidecar.store import s3_page
-from stoker_sidecar.store.base import Body
+from stoker_sidecar.store.base import Body, in_chunks
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.core.object_checksum import Checksum, stated_checksum
 from stoker_sidecar.store.core.s3_address import AMAZON
 from stoker_sidecar.store.core.s3_answers import Answered, Asked, check_answer, check_etag, etag_may_be_md5
 from stoker_sidecar.store.core.sigv4 import AccessKeys
-from stoker_sidecar.store.pouring import in_chunks
 from stoker_sidecar.store.refusals import name_of
 from stoker_sidecar.store.s3_clients import Identity, open_client, open_identity
 from stoker_sidecar.store.s3_errors import refuse_elsewhere, translated

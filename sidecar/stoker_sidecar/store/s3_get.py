@@ -67,7 +67,7 @@ class S3Getter:
             encryption = headers.get("x-amz-server-side-encryption", "")
             customer_algorithm = headers.get("x-amz-server-side-encryption-customer-algorithm", "")
             stated = stated_checksum(headers) if whole and response.status == HTTPStatus.OK else None
-            yield Body(response.pour, etag_may_be_md5(encryption, customer_algorithm), stated)
+            yield Body(response.stream, etag_may_be_md5(encryption, customer_algorithm), stated)
         finally:
             response.release()  # closes the connection when the body was not read to its end
 

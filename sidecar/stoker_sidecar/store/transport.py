@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-from stoker_sidecar.store.base import Write
+from stoker_sidecar.store.base import WriteChunk
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.core.s3_address import BucketAddress
 from stoker_sidecar.store.refusals import unreachable, untrusted
@@ -49,8 +49,8 @@ class Response(Protocol):
         """The body up to so many bytes."""
         ...
 
-    async def pour(self, write: Write) -> None:
-        """As ``store.base.Pour``."""
+    async def stream(self, write: WriteChunk) -> None:
+        """As ``store.base.Stream``."""
         ...
 
     def release(self) -> None:

@@ -10,11 +10,10 @@ from aiohappyeyeballs import start_connection
 
 from stoker_sidecar.errors import InvalidSource
 from stoker_sidecar.store.addresses import Addresses
-from stoker_sidecar.store.base import Write
+from stoker_sidecar.store.base import WriteChunk, in_chunks
 from stoker_sidecar.store.connection import USER_AGENT
 from stoker_sidecar.store.http_answers import NotHttp
 from stoker_sidecar.store.http_connection import Connection
-from stoker_sidecar.store.pouring import in_chunks
 from stoker_sidecar.store.refusals import broken_off, unreachable
 from stoker_sidecar.store.transport import KEEP_ALIVE, Peer, Request, Response, until_the_head
 
@@ -124,7 +123,7 @@ class _Response:
                 break
         return data[:most]
 
-    async def pour(self, write: Write) -> None:
+    async def stream(self, write: WriteChunk) -> None:
         await in_chunks(self._chunks())(write)
 
     async def _chunks(self) -> AsyncIterator[bytes]:

@@ -7,9 +7,8 @@ from contextlib import contextmanager
 import aiohttp
 from yarl import URL
 
-from stoker_sidecar.store.base import Write
+from stoker_sidecar.store.base import WriteChunk, in_chunks
 from stoker_sidecar.store.connection import USER_AGENT, proxy_for
-from stoker_sidecar.store.pouring import in_chunks
 from stoker_sidecar.store.refusals import broken_off, unreachable, untrusted
 from stoker_sidecar.store.transport import Peer, Request, Response
 
@@ -61,7 +60,7 @@ class _Response:
         with _translated(*self._names):
             return await self._response.content.read(most)
 
-    async def pour(self, write: Write) -> None:
+    async def stream(self, write: WriteChunk) -> None:
         await in_chunks(self._chunks())(write)
 
     def release(self) -> None:

@@ -11,9 +11,8 @@ from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import TypeVar
 
-from stoker_sidecar.store.base import SMALL, Write
+from stoker_sidecar.store.base import SMALL, STEP, WriteChunk
 from stoker_sidecar.store.connection import USER_AGENT
-from stoker_sidecar.store.pouring import STEP
 from stoker_sidecar.store.refusals import broken_off, unreachable
 from stoker_sidecar.store.transport import KEEP_ALIVE, Peer, Request, Response, until_the_head
 from stoker_sidecar.threads import to_its_end
@@ -105,7 +104,7 @@ class _Response:
         self._taken = self._answer.isclosed()
         return data
 
-    async def pour(self, write: Write) -> None:
+    async def stream(self, write: WriteChunk) -> None:
         await self._in_thread(partial(_take_all, self._answer, self._request.length, write))
         if self._answer.length:
             raise broken_off(self._peer.address.endpoint, self._request.what)
@@ -143,7 +142,7 @@ def _ask(connection: HTTPConnection, peer: Peer, request: Request) -> tuple[HTTP
     return connection.getresponse(), its_socket
 
 
-def _take_all(answer: HTTPResponse, length: int, write: Write) -> None:
+def _take_all(answer: HTTPResponse, length: int, write: WriteChunk) -> None:
     """In a thread. The first bytes sooner, since a reader may wait for just those."""
     buffer = memoryview(bytearray(min(length, STEP)))
     size = SMALL

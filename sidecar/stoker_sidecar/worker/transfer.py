@@ -47,7 +47,7 @@ async def fetch_piece(store: ObjectStore, piece: Piece, arrived: Arrived) -> Fet
 
 async def _small(body: Body, sink: Sink, piece: Piece, arrived: Arrived) -> Fetched:
     gate = _Gate(sink, piece, lambda size: None)
-    await body.pour(gate.write)
+    await body.stream(gate.write)
     gate.check_end()
     fetched = _end(sink, piece, body)
     arrived(piece.length)
@@ -57,7 +57,7 @@ async def _small(body: Body, sink: Sink, piece: Piece, arrived: Arrived) -> Fetc
 async def _large(body: Body, sink: Sink, piece: Piece, arrived: Arrived) -> Fetched:
     loop = asyncio.get_running_loop()
     gate = _Gate(sink, piece, lambda size: loop.call_soon_threadsafe(arrived, size))
-    await body.pour(gate.write)
+    await body.stream(gate.write)
     gate.check_end()
     return await in_thread(_end, sink, piece, body)
 

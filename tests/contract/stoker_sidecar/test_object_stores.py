@@ -143,7 +143,7 @@ async def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path) -
     item = (await listed(store))["f"]
     async with store.get_range("f", 0, item.size, if_match=item.etag) as body:
         with pytest.raises(SourceChanged):
-            await body.pour(lambda data: os.utime(tmp_path / "f", (1, 1)))
+            await body.stream(lambda data: os.utime(tmp_path / "f", (1, 1)))
 
 
 async def test_a_queued_fault_is_raised_once() -> None:

@@ -64,7 +64,7 @@ async def getter(server: Server) -> AsyncIterator[S3Getter]:
 
 async def _get(getter: S3Getter, into: bytearray) -> None:
     async with getter.get_range("k", 0, len(CONTENT), if_match="", whole=True) as body:
-        await body.pour(into.extend)
+        await body.stream(into.extend)
 
 
 async def test_the_first_bytes_are_there_while_the_rest_is_on_its_way(server: Server, getter: S3Getter) -> None:

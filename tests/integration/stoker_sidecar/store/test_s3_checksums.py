@@ -68,9 +68,9 @@ async def _at_once(seconds: float) -> None:
 
 async def _get(store: ObjectStore, key: str, length: int = len(BODY), **options: Any) -> tuple[bytes, Checksum | None]:
     async with store.get_range(key, 0, length, if_match="", **options) as body:
-        poured = bytearray()
-        await body.pour(poured.extend)
-        return bytes(poured), body.checksum
+        received = bytearray()
+        await body.stream(received.extend)
+        return bytes(received), body.checksum
 
 
 def _of(algorithm: str, content: bytes) -> Checksum:

@@ -63,7 +63,7 @@ async def getter(server: Server) -> AsyncIterator[S3Getter]:
 async def _get(getter: S3Getter, etag: str = "") -> bytes:
     into = bytearray()
     async with getter.get_range("k", 0, len(CONTENT), if_match=etag) as body:
-        await body.pour(into.extend)
+        await body.stream(into.extend)
     return bytes(into)
 
 
