@@ -11,14 +11,12 @@ RUN apt-get update \
 RUN python3 -m venv /opt/build \
  && python3 -m venv --without-pip /opt/stoker
 WORKDIR /src
-COPY pyproject.toml constraints.txt ./
-RUN /opt/build/bin/python -c "import tomllib; \
-project = tomllib.load(open('pyproject.toml', 'rb')); \
-extras = project['project']['optional-dependencies']; \
-print(*project['project']['dependencies'], *extras['operator'], *extras['sidecar'], sep='\n', file=open('/tmp/run.txt', 'w')); \
-print(*project['build-system']['requires'], sep='\n', file=open('/tmp/build.txt', 'w'))" \
- && /opt/build/bin/pip install --no-cache-dir -r /tmp/build.txt \
- && /opt/build/bin/pip --python /opt/stoker/bin/python install --no-cache-dir --no-compile -c constraints.txt -r /tmp/run.txt
+COPY requirements/build.txt requirements/image.txt requirements/
+# Every file by its hash, also of what builds from source: pip's own isolated environment would take any version.
+RUN /opt/build/bin/pip install --no-cache-dir --require-hashes -r requirements/build.txt \
+ && /opt/build/bin/pip wheel --no-cache-dir --no-build-isolation --require-hashes -r requirements/image.txt -w /tmp/image \
+ && /opt/build/bin/pip --python /opt/stoker/bin/python install --no-index --no-deps --no-compile /tmp/image/*.whl \
+ && rm -r /tmp/image
 # botocore describes some 400 services; Stoker speaks to S3, and to the three that credentials come from.
 # Bytecode is made here, since at run time the file system is read-only; not of the Kubernetes client's
 # generated models and APIs, which Stoker never imports and which would double its size.
@@ -29,7 +27,7 @@ RUN cd /opt/stoker/lib/python3.11/site-packages \
 
 # Our own code: no network needed.
 FROM dependencies AS code
-COPY README.md ./
+COPY pyproject.toml README.md LICENSE ./
 COPY crds/stoker_api crds/stoker_api
 COPY kube kube
 COPY operator operator

@@ -11,7 +11,8 @@ help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 # The stamp names what was installed, so that `make` installs again only when that changed.
-$(VENV)/.installed: pyproject.toml constraints.txt tools/install.sh
+LOCKS := requirements/build.txt requirements/dev.txt
+$(VENV)/.installed: pyproject.toml $(LOCKS) tools/install.sh
 	@tools/install.sh $(VENV)
 	@touch $@
 
@@ -19,7 +20,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt tools/install.sh
 install: $(VENV)/.installed ## Python packages and Debian's libfuse, into .venv
 
 # Real programs that the integration tests read mounts with; the demo needs none of them.
-$(VENV)/.clients: $(VENV)/.installed tools/install-clients.sh
+$(VENV)/.clients: $(VENV)/.installed requirements/clients.txt tools/install-clients.sh
 	@tools/install-clients.sh $(VENV)
 	@touch $@
 
@@ -58,6 +59,10 @@ bench: install ## Benchmarks: prints tables and bars, writes JSON to bench/resul
 .PHONY: bench-page
 bench-page: install ## Benchmarks at full size, 5 times each: writes docs/PERFORMANCE.md (hours, on an idle machine)
 	@$(PY) -m bench run --full --write docs/PERFORMANCE.md
+
+.PHONY: lock
+lock: install ## Pin anew what pyproject.toml names: requirements/*.txt (tools/lock.sh --upgrade takes newer versions)
+	@tools/lock.sh
 
 .PHONY: crds
 crds: install ## Generate the CRDs from the models

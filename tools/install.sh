@@ -11,4 +11,8 @@ if sys.version_info < (3, 11):
 PY
 [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
 echo "installing Python packages into $venv"
-"$venv/bin/python" -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[operator,sidecar,demo,bench,dev]'
+pip() { "$venv/bin/python" -m pip install -q --disable-pip-version-check "$@"; }
+# Every file by its hash, the tools that build from source too: hence they come first, and builds are not isolated.
+pip --require-hashes -r requirements/build.txt
+pip --require-hashes --no-build-isolation -r requirements/dev.txt
+pip --no-deps --no-build-isolation -e .
