@@ -10,7 +10,7 @@ from bench.errors import BenchError
 from bench.measure import wait_until
 from bench.server import BUCKET, REGION, S3Server
 from stoker_sidecar.linux import mountinfo
-from stoker_sidecar.linux.syscalls import detach
+from stoker_sidecar.linux.mount_calls import detach
 
 _START_SECONDS = 30.0
 _END_SECONDS = 10.0

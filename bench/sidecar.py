@@ -17,7 +17,7 @@ from typing import Any, Self
 from bench.errors import BenchError
 from bench.measure import tree, wait_until
 from stoker_sidecar.linux import mountinfo
-from stoker_sidecar.linux.syscalls import detach
+from stoker_sidecar.linux.mount_calls import detach
 
 _START_SECONDS = 30.0
 _REPLY_SECONDS = 60.0

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from stoker_sidecar.linux import mountinfo
-from stoker_sidecar.linux.syscalls import detach
+from stoker_sidecar.linux.mount_calls import detach
 from tests.support.versions import VersionFolder
 
 SECONDS = 20.0

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from stoker_sidecar.linux.syscalls import detach
+from stoker_sidecar.linux.mount_calls import detach
 from tests.support.keeper import wait_until
 
 _MIB = 1024**2

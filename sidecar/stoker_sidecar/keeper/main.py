@@ -13,7 +13,7 @@ from stoker_sidecar.keeper.children import Reaper
 from stoker_sidecar.keeper.lifecycle import Reign
 from stoker_sidecar.keeper.oom import end_one_process_at_a_time
 from stoker_sidecar.keeper.settings import Settings, parse
-from stoker_sidecar.linux.spawn import adopt_orphans
+from stoker_sidecar.linux.libc import adopt_orphans
 
 _log = logging.getLogger("stoker.keeper")
 

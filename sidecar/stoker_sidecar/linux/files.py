@@ -1,6 +1,5 @@
 """Files on a disk that may be full or fail: errors as ours, replacement in one step, and sync."""
 
-import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,6 +7,7 @@ from errno import EDQUOT, ENOSPC
 from pathlib import Path
 
 from stoker_sidecar.errors import CacheDiskFailed, DiskFull
+from stoker_sidecar.linux import libc
 
 FULL = (ENOSPC, EDQUOT)
 
@@ -45,8 +45,6 @@ def sync_file_system(folder: Path) -> None:
     """syncfs(2): one call for a whole version, where fsync would be one for each file. Raises OSError."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        if ctypes.CDLL(None, use_errno=True).syncfs(descriptor) != 0:
-            code = ctypes.get_errno()
-            raise OSError(code, os.strerror(code))
+        libc.sync_file_system(descriptor)
     finally:
         os.close(descriptor)

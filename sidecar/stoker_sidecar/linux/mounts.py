@@ -6,9 +6,8 @@ from pathlib import Path
 from stoker_sidecar.errors import MountError
 from stoker_sidecar.linux import fuse_device as device
 from stoker_sidecar.linux import mountinfo, namespaces, overlay
-from stoker_sidecar.linux.bind import bind_read_only
+from stoker_sidecar.linux.mount_calls import bind_read_only, detach
 from stoker_sidecar.linux.mountinfo import Mount
-from stoker_sidecar.linux.syscalls import detach
 
 # Swaps stack two or three, and each death of a whole sidecar in a pod's life one or two more. Beyond this, someone mounts as
 # fast as we unmount.

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from stoker_sidecar.errors import MountError
 from stoker_sidecar.linux import mountinfo
-from stoker_sidecar.linux.mount_api import attach, clone_read_only, enter_mount_namespace
+from stoker_sidecar.linux.mount_calls import attach, clone_read_only, enter_mount_namespace
 from stoker_sidecar.linux.mountinfo import Mount
 from stoker_sidecar.linux.pod_mounts import Stale, belongs_to, stale_mounts
 

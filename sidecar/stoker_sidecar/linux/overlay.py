@@ -10,8 +10,8 @@ from pathlib import Path
 from stoker_sidecar.errors import MountError
 from stoker_sidecar.linux import fuse_device as device
 from stoker_sidecar.linux import mountinfo
+from stoker_sidecar.linux.mount_calls import MS_NODEV, MS_NOSUID, MS_RDONLY, detach, mount
 from stoker_sidecar.linux.mountinfo import Mount
-from stoker_sidecar.linux.syscalls import MS_NODEV, MS_NOSUID, MS_RDONLY, detach, mount
 
 FS_TYPE = "overlay"
 SUFFIX = ".overlay"  # of mount points, beside the FUSE mount of the same version

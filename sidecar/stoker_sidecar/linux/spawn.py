@@ -1,16 +1,12 @@
 """Starts one process: as which user, with which descriptors, bound to the life of the keeper."""
 
-import ctypes
 import os
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-_PR_SET_PDEATHSIG = 1
-_PR_SET_CHILD_SUBREAPER = 36
-_PR_SET_NO_NEW_PRIVS = 38
-_libc = ctypes.CDLL(None)
+from stoker_sidecar.linux import libc
 
 
 @dataclass(frozen=True)
@@ -34,16 +30,6 @@ def with_lifeline(start: Start, fd: int) -> Start:
     return replace(start, fds={**start.fds, _LIFELINE: fd})
 
 
-def die_with_parent() -> None:
-    """For a child, first of all: a killed keeper must not leave processes that hold mounts (outside a PID namespace)."""
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def adopt_orphans() -> None:
-    """For the keeper: processes whose parent ends become its children, as they do anyway for PID 1 of a container."""
-    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
-
-
 def with_numbers(arguments: Sequence[str], fds: Mapping[str, int]) -> list[str]:
     """The arguments, and a flag for each descriptor. Pure."""
     return [*arguments, *(word for flag, number in fds.items() for word in (flag, str(number)))]
@@ -53,9 +39,9 @@ def execute(start: Start) -> int:
     """Run it as a new program; its pid. Raises OSError and subprocess.SubprocessError."""
 
     def prepare() -> None:
-        die_with_parent()
+        libc.end_with_parent()  # a killed keeper must not leave processes that hold mounts (outside a PID namespace)
         if start.uid is not None:
-            _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+            libc.forgo_new_privileges()
 
     process = subprocess.Popen(
         with_numbers(start.command, start.fds),

@@ -1,6 +1,5 @@
 """One mount's processes, from outside: locks its home, starts its keeper, ends it, and clears what a killed one left."""
 
-import ctypes
 import fcntl
 import os
 import select
@@ -18,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stoker_sidecar.errors import MountRefused
-from stoker_sidecar.linux import fusermount, mountinfo, mounts
+from stoker_sidecar.linux import fusermount, libc, mountinfo, mounts
 from stoker_sidecar.local.mount_spec import Wish
 from stoker_sidecar.local.paths import Home, Run
 from stoker_sidecar.store.core.location import FolderLocation, parse_location
@@ -27,7 +26,6 @@ from stoker_sidecar.store.core.location import FolderLocation, parse_location
 _END_SECONDS = 30.0
 # A keeper listens a few tenths of a second after its start.
 _LISTEN_SECONDS = 5.0
-_PR_SET_PDEATHSIG = 1
 _PEER = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
 _KEEPER = ("-m", "stoker_sidecar.keeper.main")
 _AGENT = ("-m", "stoker_sidecar.local.agent")
@@ -175,7 +173,7 @@ def clear_leftovers(runs: Path) -> None:
 
 def _end_with_parent() -> None:
     """Runs in the child."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    libc.end_with_parent(signal.SIGTERM)
 
 
 def _end(pid: int) -> None:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from stoker_sidecar.errors import CacheError, MountError
-from stoker_sidecar.linux.spawn import die_with_parent
+from stoker_sidecar.linux.libc import end_with_parent
 from stoker_sidecar.version.manifest import ROOT_INO, Entry, Manifest
 
 _BUILDING = ".building"
@@ -134,7 +134,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--folder", type=Path, required=True, help="where the layer is or will be")
     parser.add_argument("--manifest", type=Path, help="build it of this version; without it the layer is removed")
     options = parser.parse_args(argv)
-    die_with_parent()
+    end_with_parent()
     os.nice(_NICE)
     os.umask(0)
     try:

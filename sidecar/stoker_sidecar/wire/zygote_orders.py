@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stoker_sidecar.linux import packets
-from stoker_sidecar.linux.spawn import die_with_parent, with_numbers
+from stoker_sidecar.linux.libc import end_with_parent
+from stoker_sidecar.linux.spawn import with_numbers
 from stoker_sidecar.wire.heartbeat import Lifeline
 
 Become = Callable[[Sequence[str]], int]  # the main function of what is forked
@@ -90,7 +91,7 @@ def _fork() -> bool:
 
 def _begin(orders: socket.socket, packet: packets.Packet, fds: list[int], name: str) -> Task:
     """In the new process."""
-    die_with_parent()
+    end_with_parent()
     if not packet["nursery"]:
         Path("/proc/self/comm").write_text(name)
     packets.send(orders, {"pid": os.getpid()})

@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import ctypes
 import json
 import logging
 import os
@@ -15,6 +14,7 @@ from functools import partial
 
 from stoker_api.dataset import Source
 from stoker_sidecar.errors import InternalError
+from stoker_sidecar.linux.libc import end_with_parent
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.opening import open_store
 from stoker_sidecar.store.retry import Retry
@@ -36,7 +36,6 @@ from stoker_sidecar.worker.rows import Lines, Row
 from stoker_sidecar.worker.store_handle import SourceHandle
 from stoker_sidecar.worker.transfer import fetch_piece
 
-_PR_SET_PDEATHSIG = 1
 # Threads for work on the disk; those that large bodies come by are the store's own (docs/adr/0018).
 _DISK_THREADS = 4
 
@@ -100,7 +99,7 @@ async def _run(connection: socket.socket, settings: ConnectionSettings) -> None:
 
 def _die_with(parent: int) -> None:
     """A killed fetcher must not leave processes behind that go on writing."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    end_with_parent()
     if os.getppid() != parent:
         os._exit(0)
 

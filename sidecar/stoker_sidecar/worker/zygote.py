@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from stoker_sidecar.linux import packets
-from stoker_sidecar.linux.spawn import adopt_orphans, die_with_parent
+from stoker_sidecar.linux.libc import adopt_orphans, end_with_parent
 from stoker_sidecar.wire.zygote_orders import answer_orders, order
 from stoker_sidecar.worker import main as worker
 
@@ -53,7 +53,7 @@ class WorkerNursery:
 
 
 def _serve(orders: socket.socket) -> int:
-    die_with_parent()
+    end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the fetcher decides
     Path("/proc/self/comm").write_text("stoker-nursery")
     task = answer_orders(orders, "stoker-worker")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker_sidecar.linux.syscalls import detach
+from stoker_sidecar.linux.mount_calls import detach
 from stoker_sidecar.wire.fetcher_protocol import Read, ReadDone
 from tests.support.fake_fetcher import FakeFetcher
 from tests.support.keeper import SECONDS, Keeper, mounts_below, wait_until

@@ -12,7 +12,8 @@ import pytest
 from stoker_sidecar.keeper.children import Child, Reaper
 from stoker_sidecar.keeper.zygote import Kind
 from stoker_sidecar.keeper.zygote_pair import Nurseries
-from stoker_sidecar.linux.spawn import adopt_orphans, end
+from stoker_sidecar.linux.libc import adopt_orphans
+from stoker_sidecar.linux.spawn import end
 from tests.support.waiting import eventually
 
 _NURSERY = """

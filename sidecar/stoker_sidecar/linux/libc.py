@@ -1,0 +1,61 @@
+"""Calls of the C library for which Python 3.11 has no function, by ctypes. Each works or raises OSError."""
+
+import ctypes
+import os
+import signal
+
+CLONE_NEWNS = 0x20000  # the kind of namespace that holds mounts
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NO_NEW_PRIVS = 38
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _checked(result: int) -> int:
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return result
+
+
+def mount(source: str, target: str, fs_type: str, flags: int, data: str = "") -> None:
+    """Call mount(2)."""
+    options = os.fsencode(data) or None
+    _checked(_libc.mount(os.fsencode(source), os.fsencode(target), fs_type.encode(), ctypes.c_ulong(flags), options))
+
+
+def unmount(target: str, flags: int) -> None:
+    """Call umount2(2)."""
+    _checked(_libc.umount2(os.fsencode(target), flags))
+
+
+def enter_namespace(descriptor: int, kind: int) -> None:
+    """Call setns(2): move the calling thread into the namespace of ``descriptor``."""
+    _checked(_libc.setns(descriptor, kind))
+
+
+def system_call(number: int, *arguments: object) -> int:
+    """Make a system call that the C library itself may not know; returns its result."""
+    converted = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
+    return _checked(_libc.syscall(ctypes.c_long(number), *converted))
+
+
+def sync_file_system(descriptor: int) -> None:
+    """Call syncfs(2): return when all that was written to the descriptor's file system is on the disk."""
+    _checked(_libc.syncfs(descriptor))
+
+
+def end_with_parent(number: signal.Signals = signal.SIGKILL) -> None:
+    """Have this process sent a signal when the thread that started it ends; for a child, first of all."""
+    _checked(_libc.prctl(_PR_SET_PDEATHSIG, number))
+
+
+def adopt_orphans() -> None:
+    """Make descendants whose parent ends the children of this process, as they are of a container's PID 1 anyway."""
+    _checked(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1))
+
+
+def forgo_new_privileges() -> None:
+    """Let no program that this process runs gain privileges, by setuid or otherwise."""
+    _checked(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))

@@ -1,0 +1,121 @@
+"""Mounts, binds and unmounts by system calls: each works or raises MountError with a sentence that says what to do."""
+
+import ctypes
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from stoker_sidecar.errors import MountError
+from stoker_sidecar.linux import libc
+
+# Flags of mount(2) and umount2(2).
+MS_RDONLY = 0x1
+MS_NOSUID = 0x2
+MS_NODEV = 0x4
+MS_REMOUNT = 0x20
+MS_NOATIME = 0x400
+MS_BIND = 0x1000
+_MS_PRIVATE = 1 << 18
+_MNT_DETACH = 0x2
+_UMOUNT_NOFOLLOW = 0x8
+# Numbers and flags of linux/mount.h; the same on every architecture since they were added to all at once.
+_SYS_OPEN_TREE = 428
+_SYS_MOVE_MOUNT = 429
+_SYS_MOUNT_SETATTR = 442
+_AT_FDCWD = -100
+_AT_EMPTY_PATH = 0x1000
+_OPEN_TREE_CLONE = 0x1
+_MOVE_MOUNT_F_EMPTY_PATH = 0x4
+_READ_ONLY = 0x1 | 0x2 | 0x4  # MOUNT_ATTR_RDONLY | NOSUID | NODEV
+
+_ADVICE = {
+    errno.EPERM: "the sidecar's container needs privileged: true",
+    errno.EACCES: "the sidecar's container needs privileged: true",
+    errno.ENODEV: "the kernel has no such file system: load its module on the node (modprobe fuse)",
+    errno.ENOENT: "the folder is gone",
+    errno.ENOTDIR: "one side is a folder and the other is not",
+    errno.EINVAL: "nothing is mounted there, or the kernel does not know an option",
+    errno.ENOTCONN: "the FUSE server behind it is dead",
+}
+
+
+class _MountAttributes(ctypes.Structure):
+    """The struct mount_attr of mount_setattr(2)."""
+
+    _fields_ = (
+        ("attr_set", ctypes.c_uint64),
+        ("attr_clr", ctypes.c_uint64),
+        ("propagation", ctypes.c_uint64),
+        ("userns_fd", ctypes.c_uint64),
+    )
+
+
+@contextmanager
+def _mount_errors(what: str, *, advice: bool = True) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        code = error.errno or 0
+        hint = _ADVICE.get(code) if advice else None
+        raise MountError(code, f"{what}: {error.strerror}" + (f" ({hint})" if hint else "")) from error
+
+
+def mount(source: str, target: str, fs_type: str, flags: int, data: str = "") -> None:
+    """Mount a file system, or change a mount, as mount(2) does. Raises MountError."""
+    with _mount_errors(f"mounting {source or fs_type} on {target}"):
+        libc.mount(source, target, fs_type, flags, data)
+
+
+def detach(target: str) -> None:
+    """Take the top mount off ``target`` at once; it ends when its last user does. Raises MountError."""
+    with _mount_errors(f"unmounting {target}"):
+        libc.unmount(target, _MNT_DETACH | _UMOUNT_NOFOLLOW)
+
+
+def bind_read_only(source: str, target: str) -> None:
+    """Show the folder ``source`` at ``target``: read-only, no setuid, no devices. Raises MountError.
+
+    Where something is mounted at ``target`` already, the new mount lies over it; it is never writable, not for an instant,
+    on kernels from 5.12; in two steps on older ones.
+    """
+    what = f"showing {source} at {target}"
+    try:
+        attach(clone_read_only(source, what), target, what)
+    except MountError as error:
+        if error.errno != errno.ENOSYS:
+            raise
+        mount(source, target, "", MS_BIND)
+        mount("", target, "", MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV)
+
+
+def clone_read_only(source: str, what: str) -> int:
+    """Make a mount of the folder ``source`` that nobody sees yet: read-only, no setuid, no devices; its descriptor.
+
+    Raises MountError, whose sentence begins with ``what``.
+    """
+    with _mount_errors(what, advice=False):
+        tree = libc.system_call(_SYS_OPEN_TREE, _AT_FDCWD, os.fsencode(source), _OPEN_TREE_CLONE | os.O_CLOEXEC)
+        try:
+            attributes = _MountAttributes(attr_set=_READ_ONLY, propagation=_MS_PRIVATE)
+            size = ctypes.sizeof(attributes)
+            libc.system_call(_SYS_MOUNT_SETATTR, tree, b"", _AT_EMPTY_PATH, ctypes.byref(attributes), size)
+        except OSError:
+            os.close(tree)
+            raise
+    return tree
+
+
+def attach(tree: int, target: str, what: str) -> None:
+    """Show the mount of the descriptor ``tree``, which is closed, at ``target``, over what is there. Raises MountError."""
+    try:
+        with _mount_errors(what, advice=False):
+            libc.system_call(_SYS_MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(target), _MOVE_MOUNT_F_EMPTY_PATH)
+    finally:
+        os.close(tree)
+
+
+def enter_mount_namespace(namespace: int, what: str) -> None:
+    """Move this process, which must have one thread, into another mount namespace. Raises MountError."""
+    with _mount_errors(what, advice=False):
+        libc.enter_namespace(namespace, libc.CLONE_NEWNS)
