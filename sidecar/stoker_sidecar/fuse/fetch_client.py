@@ -11,6 +11,7 @@ import trio
 
 from stoker_sidecar.errors import FsError, ProtocolError
 from stoker_sidecar.wire.fetcher_protocol import MAX_LINE, Failed, Read, ReadDone, Reply, decode_reply, encode_request
+from stoker_sidecar.wire.lines import LineBuffer
 
 _log = logging.getLogger("stoker.fs")
 _FIRST_PAUSE = 0.02
@@ -120,13 +121,12 @@ class FetchClient:
                 await self._wake.wait()
 
     async def _receive(self, stream: trio.SocketStream) -> None:
-        buffer = b""
+        buffer = LineBuffer()
         async for data in stream:
-            *lines, buffer = (buffer + data).split(b"\n")
-            for line in lines:
+            for line in buffer.feed(data):
                 if not self._answered(line):
                     return
-            if len(buffer) > MAX_LINE:
+            if buffer.waiting > MAX_LINE:
                 _log.error(
                     "the fetcher at %s sent a line of more than %d bytes: connecting anew", self._socket, MAX_LINE
                 )

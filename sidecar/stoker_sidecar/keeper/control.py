@@ -1,7 +1,6 @@
 """The keeper's socket: one JSON object a line in, one out, in any order; "id" is echoed."""
 
 import asyncio
-import json
 import logging
 import re
 import socket
@@ -11,6 +10,7 @@ from typing import Any
 
 from stoker_sidecar.errors import ServeError, SidecarError
 from stoker_sidecar.keeper.fuse_servers import FsServers, Version
+from stoker_sidecar.wire import lines
 
 _log = logging.getLogger("stoker.keeper")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")  # uid and digest become folder names
@@ -73,14 +73,12 @@ class ControlSocket:
     async def _answer(self, line: bytes, writer: asyncio.StreamWriter) -> None:
         reply = await self._reply(line)
         if not writer.is_closing():
-            writer.write(json.dumps(reply).encode() + b"\n")
+            writer.write(lines.encode(reply))
 
     async def _reply(self, line: bytes) -> Reply:
         try:
-            request = json.loads(line)
+            request = lines.decode_object(line)
         except ValueError:
-            return {"ok": False, "message": "a request is one JSON object on one line"}
-        if not isinstance(request, dict):
             return {"ok": False, "message": "a request is one JSON object on one line"}
         head = {"id": request.get("id")}
         try:

@@ -4,12 +4,12 @@ A request carries ``id`` and ``op``; its reply echoes the ``id``. Only ``watch``
 all with its ``id``). Paths in a ``ReadDone`` are absolute: a version may move to another cache folder.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from stoker_sidecar.errors import ProtocolError
+from stoker_sidecar.wire import lines
 from stoker_sidecar.wire.credentials import Credentials, credentials_from_wire, credentials_to_wire
 
 # A configure line holds a CA bundle (0.3 MB where it is a system's) and a manifest URL a node; 4 MiB is 10 times that.
@@ -143,7 +143,7 @@ Reply = Done | ReadDone | Failed | Progress
 
 def encode_request(request_id: int, request: Request) -> bytes:
     """One line with its newline."""
-    return _line({"id": request_id} | _request_body(request))
+    return lines.encode({"id": request_id} | _request_body(request))
 
 
 def decode_request(line: bytes) -> tuple[int, Request]:
@@ -157,7 +157,7 @@ def decode_request(line: bytes) -> tuple[int, Request]:
 
 def encode_reply(request_id: int, reply: Reply) -> bytes:
     """One line with its newline."""
-    return _line({"id": request_id} | _reply_body(reply))
+    return lines.encode({"id": request_id} | _reply_body(reply))
 
 
 def decode_reply(line: bytes) -> tuple[int, Reply]:
@@ -169,18 +169,11 @@ def decode_reply(line: bytes) -> tuple[int, Reply]:
         raise ProtocolError(f"not a reply of the fetcher ({error!r}): {line[:200]!r}") from error
 
 
-def _line(wire: Mapping[str, Any]) -> bytes:
-    return json.dumps(wire, separators=(",", ":")).encode() + b"\n"
-
-
 def _parse(line: bytes) -> dict[str, Any]:
     try:
-        wire = json.loads(line)
+        return lines.decode_object(line)
     except ValueError as error:
-        raise ProtocolError(f"a line on the fetcher's socket is not JSON: {line[:200]!r}") from error
-    if not isinstance(wire, dict):
-        raise ProtocolError(f"a line on the fetcher's socket is not a JSON object: {line[:200]!r}")
-    return wire
+        raise ProtocolError(f"on the fetcher's socket {error}") from error
 
 
 def _request_body(request: Request) -> dict[str, Any]:

@@ -1,11 +1,11 @@
 """Asks the keeper to serve and release FUSE file systems: one JSON line out, one back, over its unix socket."""
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
 from stoker_sidecar.errors import KeeperUnavailable
+from stoker_sidecar.wire import lines
 
 # The keeper itself gives a server 20 s to come up, and says then what went wrong.
 REPLY_SECONDS = 25.0
@@ -45,11 +45,8 @@ class KeeperClient:
     async def _exchange(self, request: dict[str, Any]) -> dict[str, Any]:
         reader, writer = await asyncio.open_unix_connection(str(self._socket))
         try:
-            writer.write(json.dumps(request).encode() + b"\n")
+            writer.write(lines.encode(request))
             await writer.drain()
-            reply = json.loads(await reader.readline())
+            return lines.decode_object(await reader.readline())
         finally:
             writer.close()
-        if not isinstance(reply, dict):
-            raise ValueError(f"its reply {reply!r} is not a JSON object")
-        return reply

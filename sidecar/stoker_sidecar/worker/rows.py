@@ -5,6 +5,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+from stoker_sidecar.wire.lines import LineBuffer, encode
+
 Row = Sequence[Any]
 
 
@@ -16,7 +18,7 @@ class Lines(asyncio.Protocol):
         self._lost = lost
         self._transport: asyncio.WriteTransport | None = None
         self._rows: list[Row] = []
-        self._rest = b""
+        self._lines = LineBuffer()
 
     def send(self, *row: Any) -> None:
         """Goes out with all others of this turn of the event loop; nowhere when the other side is gone."""
@@ -35,8 +37,7 @@ class Lines(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Of asyncio.Protocol."""
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in lines:
+        for line in self._lines.feed(data):
             for row in json.loads(line):
                 self._received(row)
 
@@ -48,4 +49,4 @@ class Lines(asyncio.Protocol):
     def _flush(self) -> None:
         rows, self._rows = self._rows, []
         if self._transport is not None:
-            self._transport.write(json.dumps(rows, separators=(",", ":")).encode() + b"\n")
+            self._transport.write(encode(rows))
