@@ -14,7 +14,7 @@ from stoker_api.dataset import MountMode
 from stoker_sidecar.fuse import main as product
 from stoker_sidecar.fuse.operations import FuseOperations
 from stoker_sidecar.linux.fuse_device import open_mount
-from stoker_sidecar.linux.syscalls import detach
+from stoker_sidecar.linux.mount_calls import detach
 
 _START_SECONDS = 30.0
 

@@ -34,7 +34,7 @@ class LineBuffer:
         """Bytes of the line that has not ended: whoever bounds the length of lines looks here after each ``feed``."""
         return len(self._rest)
 
-    def feed(self, data: bytes) -> list[bytes]:
+    def feed(self, data: bytes | bytearray) -> list[bytes]:
         """Take the next bytes; returns the lines that they end, each without its newline."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         return lines
