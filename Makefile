@@ -53,12 +53,12 @@ e2e: install ## The user stories on a real cluster
 	@$(PY) -m tests.run e2e
 
 .PHONY: bench
-bench: install ## Benchmarks: prints tables and bars, writes JSON to bench/results (an hour or so, as root)
+bench: install ## Benchmarks: prints tables and targets, writes JSON to bench/results (an hour or so, as root)
 	@$(PY) -m bench run
 
 .PHONY: bench-page
-bench-page: install ## Benchmarks at full size, 5 times each: writes docs/PERFORMANCE.md (hours, on an idle machine)
-	@$(PY) -m bench run --full --write docs/PERFORMANCE.md
+bench-page: install ## Benchmarks at full size, 5 times each: writes docs/performance (hours, on an idle machine)
+	@$(PY) -m bench run --full --write
 
 .PHONY: lock
 lock: install ## Pin anew what pyproject.toml names: requirements/*.txt (tools/lock.sh --upgrade takes newer versions)

@@ -1,4 +1,4 @@
-"""Rows of figures, and how they read in a table and as JSON. Pure."""
+"""Rows of figures, where they come from, and both as JSON. Pure."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -25,7 +25,8 @@ class Cost:
 class Row:
     """One figure: ``samples`` of what ``system`` did in ``case``, and their ``costs`` in the same order, or none.
 
-    ``against``: the system of the same case whose median is 1.00 in the column of ratios; empty for none.
+    ``against`` is the system of the same case whose median is 1.00 in the column of ratios; empty for none. ``of_runs``
+    is the number of runs where ``samples`` are only the least, the median and the greatest of them; else 0.
     """
 
     workload: str
@@ -36,11 +37,17 @@ class Row:
     against: str = ""
     note: str = ""
     costs: tuple[Cost, ...] = ()
+    of_runs: int = 0
 
     @property
     def median(self) -> float:
         """The median of the samples."""
         return median(self.samples)
+
+    @property
+    def runs(self) -> int:
+        """How often this was measured."""
+        return self.of_runs or len(self.samples)
 
 
 @dataclass(frozen=True)
@@ -61,15 +68,32 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Report:
-    """One run. ``command``: what made it."""
+class Origin:
+    """What was measured, and when.
+
+    ``commit`` is the full hash, empty where it is not known; then ``between`` names two commits with it in between.
+    ``dirty`` tells that files differed from the commit. ``date`` is in UTC, as RFC 3339, or a day. ``remark`` says in
+    words what else must be known of the run.
+    """
 
     command: str
+    commit: str
+    dirty: bool
+    date: str
+    scale: str
+    remark: str = ""
+    between: str = ""
+
+
+@dataclass(frozen=True)
+class Report:
+    """One run: where it comes from, the machine, and the figures of one workload or of several."""
+
+    origin: Origin
     machine: Machine
     rows: tuple[Row, ...]
 
 
-HEAD = ("case", "system", "median (min-max)", "unit", "runs", "ratio", "cost", "note")
 TITLES = {
     "B1": "B1: small files read by training epochs",
     "B2": "B2: large files read from start to end",
@@ -96,40 +120,6 @@ def ratio(row: Row, rows: Iterable[Row]) -> float | None:
     return row.median / reference if reference else None
 
 
-def number(value: float) -> str:
-    """Write a figure with three significant digits; whole from 100 on, with thousands set apart."""
-    if value == 0:
-        return "0"
-    if abs(value) >= 99.95:
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if abs(value) >= 9.995 else f"{value:.2f}"
-
-
-def spread(samples: Sequence[float]) -> str:
-    """Write samples as ``median (min-max)``; a single sample stands alone."""
-    middle = number(median(samples))
-    return middle if len(samples) == 1 else f"{middle} ({number(min(samples))}-{number(max(samples))})"
-
-
-def cost_in_words(costs: Sequence[Cost]) -> str:
-    """Write the medians of what the samples cost; empty without any."""
-    if not costs:
-        return ""
-    cpu, server = number(median(cost.cpu for cost in costs)), number(median(cost.server_cpu for cost in costs))
-    gets, sent = median(cost.gets for cost in costs), number(median(cost.sent for cost in costs) / 1e6)
-    rss = median(cost.peak_rss for cost in costs) / 1e6
-    memory = f", {rss:.0f} MB RSS" if rss else ""
-    return f"CPU {cpu} s, server {server} s; {gets:,.0f} GETs, {sent} MB{memory}"
-
-
-def cells(row: Row, rows: Iterable[Row]) -> tuple[str, ...]:
-    """Return a row as texts, in the order of ``HEAD``."""
-    factor = ratio(row, rows)
-    compared = f"{number(factor)} x {row.against}" if factor is not None else ""
-    figures = (spread(row.samples), row.unit, str(len(row.samples)), compared)
-    return (row.case, row.system, *figures, cost_in_words(row.costs), row.note)
-
-
 def sections(rows: Sequence[Row]) -> dict[str, list[Row]]:
     """Group rows by workload."""
     found: dict[str, list[Row]] = {}
@@ -138,18 +128,10 @@ def sections(rows: Sequence[Row]) -> dict[str, list[Row]]:
     return found
 
 
-def columns(lines: Sequence[Sequence[str]]) -> list[str]:
-    """Set texts below each other for a terminal."""
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    return ["  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in lines]
-
-
-def table(report: Report) -> str:
-    """Write a report for a terminal."""
-    lines = []
-    for workload, rows in sections(report.rows).items():
-        lines += ["", TITLES[workload], *columns([HEAD, *(cells(row, rows) for row in rows)])]
-    return "\n".join([*lines, "", *conditions(report.machine)])
+def by_workload(report: Report) -> dict[str, Report]:
+    """Split a run into one report for each of its workloads."""
+    parts = sections(report.rows).items()
+    return {workload: Report(report.origin, report.machine, tuple(rows)) for workload, rows in parts}
 
 
 def to_json(report: Report) -> str:
@@ -164,27 +146,4 @@ def from_json(text: str) -> Report:
         Row(**{**row, "samples": tuple(row["samples"]), "costs": tuple(Cost(**cost) for cost in row["costs"])})
         for row in wire["rows"]
     )
-    return Report(wire["command"], Machine(**wire["machine"]), rows)
-
-
-def combined(reports: Sequence[Report]) -> Report:
-    """Runs of different workloads as one; of a workload that several measured, the last. The busiest machine speaks for all."""
-    latest = {workload: rows for report in reports for workload, rows in sections(report.rows).items()}
-    rows = tuple(row for workload in TITLES if workload in latest for row in latest[workload])
-    busiest = max((report.machine for report in reports), key=lambda machine: machine.load_before)
-    return Report("`, `".join(report.command for report in reports), busiest, rows)
-
-
-def conditions(machine: Machine) -> list[str]:
-    """Return sentences on the machine, and on who else used it."""
-    facts = (
-        f"Measured on Linux {machine.kernel} with {machine.cores} cores and {machine.memory_gib} GiB of memory, "
-        f"Python {machine.python}, cache disk {machine.cache_disk}."
-    )
-    if machine.busy:
-        return [
-            facts,
-            f"The machine was busy with other work (load average {machine.load_before:.1f} before the run), which takes "
-            "CPU from every figure: compare rows of one case, not absolute figures.",
-        ]
-    return [facts, f"The machine was idle before the run (load average {machine.load_before:.1f})."]
+    return Report(Origin(**wire["origin"]), Machine(**wire["machine"]), rows)

@@ -1,6 +1,6 @@
 """How much is measured: the sizes of the workloads for a quick, a usual and a full run. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 # A JPEG of ImageNet in the MLPerf storage benchmark, a volume of its UNet3D, a small object of data-path measurements.
 IMAGE_BYTES = 114_660
@@ -84,86 +84,102 @@ class Scale:
     gpus: Gpus
 
 
-def scale(name: str) -> Scale:
-    """Return the scale of this name: ``quick`` (a smoke test), ``default`` or ``full``. Raises KeyError."""
-    return _SCALES[name]
+def sized(scale: Scale, repeats: int | None, case_seconds: float | None) -> Scale:
+    """Return the scale with other numbers of samples, where they are given."""
+    return replace(
+        scale,
+        repeats=scale.repeats if repeats is None else max(1, repeats),
+        case_seconds=scale.case_seconds if case_seconds is None else case_seconds,
+    )
 
 
-_SCALES = {
-    "quick": Scale(
-        repeats=1,
-        case_seconds=0.0,
-        epochs=Corpus(400, IMAGE_BYTES, 4),
-        large=Corpus(2, 16_000_000, 1),
-        partial=Corpus(100, IMAGE_BYTES, 4),
-        quotas=(0.5,),
-        preads=(32_000_000, 200),
-        entries=(Corpus(2_000, ENTRY_BYTES, 1),),
-        warmups=(WarmUp(Corpus(500, SMALL_BYTES, 5)),),
-        killed=Corpus(400, SMALL_BYTES, 4),
-        shared=Corpus(100, IMAGE_BYTES, 4),
-        shards=Corpus(2, 20_000_000, 1),
-        switched=Corpus(200, IMAGE_BYTES, 4),
-        storm=Storm(Corpus(200, IMAGE_BYTES, 4), kills=(3, 1)),
-        idle_seconds=1.0,
-        memory=Corpus(5_000, OBJECT_BYTES, 5),
-        warm_seconds=2.0,
-        gpus=Gpus(Corpus(100, IMAGE_BYTES, 4), counts=(1,)),
+_QUICK = Scale(
+    repeats=1,
+    case_seconds=0.0,
+    epochs=Corpus(400, IMAGE_BYTES, 4),
+    large=Corpus(2, 16_000_000, 1),
+    partial=Corpus(100, IMAGE_BYTES, 4),
+    quotas=(0.5,),
+    preads=(32_000_000, 200),
+    entries=(Corpus(2_000, ENTRY_BYTES, 1),),
+    warmups=(WarmUp(Corpus(500, SMALL_BYTES, 5)),),
+    killed=Corpus(400, SMALL_BYTES, 4),
+    shared=Corpus(100, IMAGE_BYTES, 4),
+    shards=Corpus(2, 20_000_000, 1),
+    switched=Corpus(200, IMAGE_BYTES, 4),
+    storm=Storm(Corpus(200, IMAGE_BYTES, 4), kills=(3, 1)),
+    idle_seconds=1.0,
+    memory=Corpus(5_000, OBJECT_BYTES, 5),
+    warm_seconds=2.0,
+    gpus=Gpus(Corpus(100, IMAGE_BYTES, 4), counts=(1,)),
+)
+_DEFAULT = Scale(
+    repeats=7,  # short cases need them: an epoch from a warm page cache is over in 0.2 s
+    case_seconds=15.0,  # so that the whole run ends within an hour or so on two cores
+    epochs=Corpus(10_000, IMAGE_BYTES, 100),  # half of the plan's, for two samples of a cold epoch
+    large=Corpus(24, SHARD_BYTES, 1),
+    partial=Corpus(2_000, IMAGE_BYTES, 20),
+    quotas=(0.25, 0.5, 0.75),
+    preads=(2 * GIB, 20_000),
+    entries=(Corpus(100_000, ENTRY_BYTES, 1), Corpus(100_000, ENTRY_BYTES, 1_000)),
+    warmups=(
+        WarmUp(Corpus(20_000, SMALL_BYTES, 200), ("P0", "P20")),
+        WarmUp(Corpus(24, SHARD_BYTES, 1), ("P0", "P20")),
+        WarmUp(Corpus(24, SHARD_BYTES, 1, checksums=False)),
+        WarmUp(Corpus(40_000, TINY_BYTES, 40)),
+        WarmUp(Corpus(4_000, SMALL_BYTES, 40), ("PBW",)),
+        WarmUp(Corpus(8, SHARD_BYTES, 1), ("PBW",)),
     ),
-    "default": Scale(
-        repeats=7,  # short cases need them: an epoch from a warm page cache is over in 0.2 s
-        case_seconds=15.0,  # so that the whole run ends within an hour or so on two cores
-        epochs=Corpus(10_000, IMAGE_BYTES, 100),  # half of the plan's, for two samples of a cold epoch
-        large=Corpus(24, SHARD_BYTES, 1),
-        partial=Corpus(2_000, IMAGE_BYTES, 20),
-        quotas=(0.25, 0.5, 0.75),
-        preads=(2 * GIB, 20_000),
-        entries=(Corpus(100_000, ENTRY_BYTES, 1), Corpus(100_000, ENTRY_BYTES, 1_000)),
-        warmups=(
-            WarmUp(Corpus(20_000, SMALL_BYTES, 200), ("P0", "P20")),
-            WarmUp(Corpus(24, SHARD_BYTES, 1), ("P0", "P20")),
-            WarmUp(Corpus(24, SHARD_BYTES, 1, checksums=False)),
-            WarmUp(Corpus(40_000, TINY_BYTES, 40)),
-            WarmUp(Corpus(4_000, SMALL_BYTES, 40), ("PBW",)),
-            WarmUp(Corpus(8, SHARD_BYTES, 1), ("PBW",)),
-        ),
-        killed=Corpus(4_000, SMALL_BYTES, 40),
-        shared=Corpus(4_000, IMAGE_BYTES, 40),
-        shards=Corpus(8, SHARD_BYTES, 1),
-        switched=Corpus(4_000, IMAGE_BYTES, 40),
-        storm=Storm(Corpus(2_000, IMAGE_BYTES, 20), kills=(200, 40)),
-        idle_seconds=10.0,
-        memory=Corpus(200_000, OBJECT_BYTES, 200),
-        warm_seconds=40.0,
-        gpus=Gpus(Corpus(2_000, IMAGE_BYTES, 20), counts=(1, 4, 8)),
+    killed=Corpus(4_000, SMALL_BYTES, 40),
+    shared=Corpus(4_000, IMAGE_BYTES, 40),
+    shards=Corpus(8, SHARD_BYTES, 1),
+    switched=Corpus(4_000, IMAGE_BYTES, 40),
+    storm=Storm(Corpus(2_000, IMAGE_BYTES, 20), kills=(200, 40)),
+    idle_seconds=10.0,
+    memory=Corpus(200_000, OBJECT_BYTES, 200),
+    warm_seconds=40.0,
+    gpus=Gpus(Corpus(2_000, IMAGE_BYTES, 20), counts=(1, 4, 8)),
+)
+_FULL = Scale(
+    repeats=5,
+    case_seconds=float("inf"),
+    epochs=Corpus(20_000, IMAGE_BYTES, 200),
+    large=Corpus(24, SHARD_BYTES, 1),
+    partial=Corpus(20_000, IMAGE_BYTES, 200),
+    quotas=(0.25, 0.5, 0.75),
+    preads=(2 * GIB, 20_000),
+    entries=(
+        Corpus(100_000, ENTRY_BYTES, 1),
+        Corpus(100_000, ENTRY_BYTES, 1_000),
+        Corpus(1_000_000, ENTRY_BYTES, 1_000),
     ),
-    "full": Scale(
-        repeats=5,
-        case_seconds=float("inf"),
-        epochs=Corpus(20_000, IMAGE_BYTES, 200),
-        large=Corpus(24, SHARD_BYTES, 1),
-        partial=Corpus(20_000, IMAGE_BYTES, 200),
-        quotas=(0.25, 0.5, 0.75),
-        preads=(2 * GIB, 20_000),
-        entries=(
-            Corpus(100_000, ENTRY_BYTES, 1),
-            Corpus(100_000, ENTRY_BYTES, 1_000),
-            Corpus(1_000_000, ENTRY_BYTES, 1_000),
-        ),
-        warmups=(
-            WarmUp(Corpus(20_000, SMALL_BYTES, 200), ("P0", "P20", "PBW")),
-            WarmUp(Corpus(24, SHARD_BYTES, 1), ("P0", "P20", "PBW")),
-            WarmUp(Corpus(24, SHARD_BYTES, 1, checksums=False)),
-            WarmUp(Corpus(200_000, TINY_BYTES, 200), ("P0", "P20", "PBW")),
-        ),
-        killed=Corpus(20_000, SMALL_BYTES, 200),
-        shared=Corpus(20_000, IMAGE_BYTES, 200),
-        shards=Corpus(24, SHARD_BYTES, 1),
-        switched=Corpus(20_000, IMAGE_BYTES, 200),
-        storm=Storm(Corpus(4_000, IMAGE_BYTES, 40), kills=(200, 200)),
-        idle_seconds=30.0,
-        memory=Corpus(200_000, OBJECT_BYTES, 200),
-        warm_seconds=600.0,
-        gpus=Gpus(Corpus(8_000, IMAGE_BYTES, 80), counts=(1, 4, 8)),
+    warmups=(
+        WarmUp(Corpus(20_000, SMALL_BYTES, 200), ("P0", "P20", "PBW")),
+        WarmUp(Corpus(24, SHARD_BYTES, 1), ("P0", "P20", "PBW")),
+        WarmUp(Corpus(24, SHARD_BYTES, 1, checksums=False)),
+        WarmUp(Corpus(200_000, TINY_BYTES, 200), ("P0", "P20", "PBW")),
     ),
-}
+    killed=Corpus(20_000, SMALL_BYTES, 200),
+    shared=Corpus(20_000, IMAGE_BYTES, 200),
+    shards=Corpus(24, SHARD_BYTES, 1),
+    switched=Corpus(20_000, IMAGE_BYTES, 200),
+    storm=Storm(Corpus(4_000, IMAGE_BYTES, 40), kills=(200, 200)),
+    idle_seconds=30.0,
+    memory=Corpus(200_000, OBJECT_BYTES, 200),
+    warm_seconds=600.0,
+    gpus=Gpus(Corpus(8_000, IMAGE_BYTES, 80), counts=(1, 4, 8)),
+)
+# Sizes at which a workload takes some minutes and the figures that matter have several samples each.
+_BRIEF = replace(
+    _DEFAULT,
+    repeats=5,
+    case_seconds=45.0,
+    epochs=Corpus(4_000, IMAGE_BYTES, 40),
+    warmups=(
+        WarmUp(Corpus(8_000, SMALL_BYTES, 80), ("P0", "P20")),
+        WarmUp(Corpus(8, SHARD_BYTES, 1)),
+        WarmUp(Corpus(10_000, TINY_BYTES, 10)),
+    ),
+    storm=Storm(Corpus(2_000, IMAGE_BYTES, 20), kills=(100, 20)),
+)
+SCALES = {"quick": _QUICK, "brief": _BRIEF, "default": _DEFAULT, "full": _FULL}

@@ -1,1 +1,37 @@
-"""One module for each workload: measures, and gives back rows."""
+"""The workloads: one module for each, which measures and yields rows."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from bench.environment import Environment
+from bench.report import Row
+from bench.workloads import (
+    epochs,
+    firstbatch,
+    gpus,
+    idle,
+    large,
+    memory,
+    metadata,
+    partial,
+    preads,
+    sharing,
+    storm,
+    switch,
+    warmup,
+)
+
+WORKLOADS: Mapping[str, Callable[[Environment], Iterator[Row]]] = {
+    "B1": epochs.measure,
+    "B2": large.measure,
+    "B3": partial.measure,
+    "B4": preads.measure,
+    "B5": metadata.measure,
+    "B6": warmup.measure,
+    "B7": sharing.measure,
+    "B8": firstbatch.measure,
+    "B10": switch.measure,
+    "storm": storm.measure,
+    "idle": idle.measure,
+    "memory": memory.measure,
+    "gpus": gpus.measure,
+}

@@ -1,39 +1,17 @@
-"""What the benchmarks' report says of given rows."""
+"""What the benchmarks' tables say of given rows."""
 
 import pytest
 
-from bench.page import markdown
-from bench.report import (
-    Cost,
-    Machine,
-    Report,
-    Row,
-    combined,
-    cost_in_words,
-    from_json,
-    number,
-    ratio,
-    spread,
-    table,
-    to_json,
-)
-from bench.targets import Reason, Target, Verdict
+from bench.report import Cost, Machine, Origin, Report, Row, by_workload, from_json, ratio, to_json
+from bench.tables import commit_in_words, cost_in_words, measured_at, number, spread, table
 
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+ORIGIN = Origin("python -m bench run B1", COMMIT, dirty=False, date="2026-11-22T03:04:05Z", scale="default")
 IDLE = Machine("6.18.44", 2, 24, "3.11.7", "ext4", load_before=0.1)
-BUSY = Machine("6.18.44", 2, 24, "3.11.7", "ext4", load_before=5.0)
 NATIVE = Row("B1", "1 reader", "native", "files/s", (1000.0, 800.0, 1200.0), "native")
 COST = Cost(cpu=1.5, server_cpu=0.5, gets=1000, sent=2_000_000, peak_rss=206_000_000)
 OURS = Row("B1", "1 reader", "Stoker native", "files/s", (950.0,), "native", "read-only", (COST,))
-TARGET = Target("b1", "B1", "as fast as the disk", 0.95, True, "files/s", of_ratio=True)
-MISSED = Verdict(TARGET, 0.5, "1 reader")
-
-
-def page(*verdicts: Verdict, machine: Machine = IDLE, picture: str = "", **reasons: Reason) -> str:
-    return markdown(report(machine), verdicts, reasons, picture)
-
-
-def report(machine: Machine = IDLE) -> Report:
-    return Report("python -m bench run", machine, (NATIVE, OURS))
+REPORT = Report(ORIGIN, IDLE, (NATIVE, OURS))
 
 
 @pytest.mark.parametrize(
@@ -79,12 +57,22 @@ def test_a_reference_of_another_unit_is_not_compared_with() -> None:
 
 
 def test_the_table_stands_in_columns() -> None:
-    lines = [line for line in table(report()).splitlines() if "1 reader" in line]
+    lines = [line for line in table(REPORT).splitlines() if "1 reader" in line]
     assert [line.index("files/s") for line in lines] == [lines[0].index("files/s")] * 2
 
 
 def test_json_keeps_every_sample() -> None:
-    assert from_json(to_json(report())) == report()
+    assert from_json(to_json(REPORT)) == REPORT
+
+
+def test_a_run_of_two_workloads_is_a_report_of_each() -> None:
+    other = Row("B5", "walk", "native", "entries/s", (5.0,), "native")
+    parts = by_workload(Report(ORIGIN, IDLE, (NATIVE, other)))
+    assert parts == {"B1": Report(ORIGIN, IDLE, (NATIVE,)), "B5": Report(ORIGIN, IDLE, (other,))}
+
+
+def test_runs_of_which_only_the_extremes_are_known_count_all_the_same() -> None:
+    assert Row("B1", "", "", "", (1.0, 2.0, 3.0), of_runs=7).runs == 7
 
 
 def test_costs_are_told_as_medians() -> None:
@@ -96,62 +84,19 @@ def test_a_cost_without_a_process_has_no_memory() -> None:
     assert "RSS" not in cost_in_words([Cost(0.0, 0.5, 1, 1, 0)])
 
 
-def test_the_page_has_a_line_for_each_row() -> None:
-    words = cost_in_words([COST])
-    line = f"| 1 reader | Stoker native | 950 | files/s | 1 | 0.95 x native | {words} | read-only |"
-    assert line in page().splitlines()
+def test_commit_and_moment_are_told_for_people() -> None:
+    assert measured_at(ORIGIN) == "Measured at commit 0123456 on 2026-11-22, 03:04:05 UTC, scale default"
 
 
-def test_the_page_names_the_command_that_made_it() -> None:
-    assert "`python -m bench run`" in page()
+def test_changes_that_are_in_no_commit_are_told() -> None:
+    dirty = Origin("", COMMIT, dirty=True, date="", scale="")
+    assert commit_in_words(dirty) == "commit 0123456 with changes that are in no commit"
 
 
-def test_the_page_says_that_others_had_the_processor_too() -> None:
-    assert "busy with other work (load average 5.0" in page(machine=BUSY)
+def test_an_unknown_commit_is_called_so() -> None:
+    assert commit_in_words(Origin("", "", dirty=False, date="", scale="")) == "an unknown commit"
 
 
-def test_the_page_of_an_idle_machine_says_so() -> None:
-    assert "idle before the run" in page()
-
-
-def test_a_bar_that_is_met_is_said_to_be() -> None:
-    line = "| B1 | as fast as the disk | >= 0.95 x | 0.96 (1 reader) | yes |  |"
-    assert line in page(Verdict(TARGET, 0.96, "1 reader")).splitlines()
-
-
-def test_a_bar_that_is_met_needs_no_reason() -> None:
-    assert "slow disk" not in page(Verdict(TARGET, 0.96, ""), b1=Reason("A slow disk.", "Another."))
-
-
-def test_a_missed_bar_stands_with_its_reason() -> None:
-    assert "| **no** | A slow disk. Another disk. |" in page(MISSED, b1=Reason("A slow disk.", "Another disk."))
-
-
-def test_a_missed_bar_without_a_reason_says_so() -> None:
-    assert "| **no** | not explained yet |" in page(MISSED)
-
-
-def test_what_was_not_measured_is_neither_met_nor_missed() -> None:
-    assert "|  | not measured |  |" in page(Verdict(TARGET, None, ""))
-
-
-def test_the_picture_stands_with_the_training() -> None:
-    rows = (Row("gpus", "1 GPU, epoch 1", "native", "images/s", (1.0,)),)
-    text = markdown(Report("c", IDLE, rows), [], {}, "img/gpus.svg")
-    assert "](img/gpus.svg)" in text.partition("## Training")[2]
-
-
-def test_of_a_workload_that_two_runs_measured_the_later_counts() -> None:
-    again = Row("B1", "1 reader", "native", "files/s", (2000.0,), "native")
-    other = Row("B5", "walk", "native", "entries/s", (5.0,), "native")
-    runs = (Report("first", IDLE, (NATIVE, OURS)), Report("second", IDLE, (other,)), Report("third", IDLE, (again,)))
-    assert combined(runs).rows == (again, other)
-
-
-def test_runs_on_a_busy_machine_are_not_hidden_by_idle_ones() -> None:
-    assert combined((report(BUSY), report(IDLE))).machine == BUSY
-
-
-def test_the_page_of_several_runs_names_each_command() -> None:
-    both = combined((Report("one", IDLE, (NATIVE,)), Report("two", IDLE, (OURS,))))
-    assert "command `one`, `two`:" in markdown(both, (), {}, "")
+def test_commits_before_and_after_an_unknown_one_are_told() -> None:
+    origin = Origin("", "", dirty=False, date="", scale="", between="aaa and bbb")
+    assert commit_in_words(origin) == "an unknown commit between aaa and bbb"

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -12,7 +11,7 @@ from bench.environment import Environment
 from bench.objects import paths, write_objects
 from bench.proxy import Link
 from bench.readers import read_epoch
-from bench.scale import Corpus, scale
+from bench.scale import SCALES, Corpus, sized
 from bench.server import S3Server
 
 
@@ -64,10 +63,7 @@ def test_a_quiet_line_saves_nothing_up() -> None:
 
 
 def _turns(repeats: int, case_seconds: float) -> list[str]:
-    usual = scale("quick")
-    env = Environment(
-        cast(S3Server, None), Path(), replace(usual, repeats=repeats, case_seconds=case_seconds), lambda said: None
-    )
+    env = Environment(cast(S3Server, None), Path(), sized(SCALES["quick"], repeats, case_seconds), lambda said: None)
     return list(env.turns("a case", ("a", "b", "c")))
 
 

@@ -1,0 +1,62 @@
+"""Keeps the figures of each workload beside its page in docs/performance, and writes the pages and their index from them."""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+from bench.errors import UsageError
+from bench.page import index, workload_page
+from bench.plot import curves, draw
+from bench.report import TITLES, Report, by_workload, from_json, to_json
+from bench.targets import Reason, judge, reasons
+
+_REASONS = Path(__file__).parent / "reasons.toml"
+_PICTURE = Path("img") / "gpus.svg"  # below the folder of documents
+
+
+def known_reasons() -> Mapping[str, Reason]:
+    """Return the reasons for missed targets. Raises ValueError for one of no target."""
+    return reasons(tomllib.loads(_REASONS.read_text()))
+
+
+def read_report(file: Path) -> Report:
+    """Read the JSON of a run. Raises UsageError when it is none."""
+    try:
+        return from_json(file.read_text())
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise UsageError(f"what `python -m bench run --json` wrote was expected in {file}: {error!r}") from error
+
+
+def keep(report: Report, docs: Path) -> None:
+    """Put the figures of a run in place of earlier ones of the same workloads, one file for each."""
+    for workload, part in by_workload(report).items():
+        _kept(docs, workload).write_text(to_json(part))
+
+
+def write_pages(docs: Path) -> None:
+    """Write every page whose figures are kept, its plot and the index. Raises UsageError when none are kept."""
+    files = {workload: _kept(docs, workload) for workload in TITLES}
+    reports = {workload: read_report(file) for workload, file in files.items() if file.exists()}
+    if not reports:
+        raise UsageError(f"no figures are kept in {docs / 'performance'}: measure with `python -m bench run --write`")
+    verdicts = {workload: judge(report.rows) for workload, report in reports.items()}
+    why = known_reasons()
+    for workload, report in reports.items():
+        page = workload_page(workload, report, verdicts[workload], why, _drawn(report, docs))
+        _kept(docs, workload).with_suffix(".md").write_text(page)
+    (docs / "PERFORMANCE.md").write_text(index(reports, verdicts))
+
+
+def _kept(docs: Path, workload: str) -> Path:
+    folder = docs / "performance"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{workload}.json"
+
+
+def _drawn(report: Report, docs: Path) -> str:
+    """Draw the plot of a report; return where it is, seen from a page, or "" when there is nothing to draw."""
+    found = curves(report.rows)
+    if not found:
+        return ""
+    draw(found, docs / _PICTURE)
+    return f"../{_PICTURE}"

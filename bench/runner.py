@@ -1,0 +1,56 @@
+"""Measures workloads one after the other, with a server of their own and scratch folders that do not stay."""
+
+import contextlib
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.environment import Environment
+from bench.errors import UsageError
+from bench.report import Row
+from bench.scale import Scale
+from bench.server import S3Server
+from bench.workloads import WORKLOADS
+
+
+def chosen(workloads: Sequence[str]) -> list[str]:
+    """Return the named workloads, or all, in the order of the plan. Raises UsageError for a name of none."""
+    unknown = sorted(set(workloads) - set(WORKLOADS))
+    if unknown:
+        raise UsageError(f"there is no workload {', '.join(unknown)}: choose from {', '.join(WORKLOADS)}")
+    return [name for name in WORKLOADS if name in (workloads or WORKLOADS)]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: ``cache_dir`` lies on the disk to measure, ``data_dir`` on tmpfs for the server's objects."""
+
+    cache_dir: Path
+    data_dir: Path
+    scale: Scale
+
+    def measure(self, workloads: Sequence[str]) -> tuple[Row, ...]:
+        """Measure; progress goes to standard error. Raises BenchError, HarnessError and SidecarError."""
+        start = time.monotonic()
+
+        def say(line: str) -> None:
+            print(f"[{time.monotonic() - start:5.0f} s] {line}", file=sys.stderr, flush=True)
+
+        with _folder(self.cache_dir) as scratch, _folder(self.data_dir) as data, S3Server(data) as server:
+            env = Environment(server, scratch, self.scale, say)
+            rows = tuple(row for name in workloads for row in WORKLOADS[name](env))
+            say("cleaning up")
+        return rows
+
+
+@contextlib.contextmanager
+def _folder(parent: Path) -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="skb-", dir=parent))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,82 @@
+"""What the pages of the benchmarks say of given figures."""
+
+from dataclasses import replace
+
+from bench.page import index, workload_page
+from bench.report import Report, Row
+from bench.tables import cost_in_words
+from bench.targets import Reason, Target, Verdict
+from tests.unit.bench.test_report import COST, IDLE, ORIGIN, REPORT
+
+TARGET = Target("b1", "B1", "as fast as the disk", 0.95, True, "files/s", of_ratio=True)
+MISSED = Verdict(TARGET, 0.5, "1 reader")
+MET = Verdict(TARGET, 0.96, "1 reader")
+
+
+def page(*verdicts: Verdict, report: Report = REPORT, **reasons: Reason) -> str:
+    return workload_page("B1", report, verdicts, reasons)
+
+
+def test_the_page_has_a_line_for_each_row() -> None:
+    words = cost_in_words([COST])
+    line = f"| 1 reader | Stoker native | 950 | files/s | 1 | 0.95 x native | {words} | read-only |"
+    assert line in page().splitlines()
+
+
+def test_the_page_has_the_command_that_measures_it_again() -> None:
+    assert "```sh\npython -m bench run B1\n```" in page()
+
+
+def test_the_page_says_at_which_commit_and_when() -> None:
+    assert "Measured at commit 0123456 on 2026-11-22" in page()
+
+
+def test_what_else_must_be_known_of_a_run_stands_on_the_page() -> None:
+    assert "At most 4 s a case." in page(report=replace(REPORT, origin=replace(ORIGIN, remark="At most 4 s a case.")))
+
+
+def test_the_page_says_that_others_had_the_processor_too() -> None:
+    busy = replace(REPORT, machine=replace(IDLE, load_before=5.0))
+    assert "busy with other work (load average 5.0" in page(report=busy)
+
+
+def test_the_page_of_an_idle_machine_says_so() -> None:
+    assert "idle before the run" in page()
+
+
+def test_a_target_that_is_met_is_said_to_be() -> None:
+    assert "| as fast as the disk | >= 0.95 x | 0.96 (1 reader) | yes |  |" in page(MET).splitlines()
+
+
+def test_a_target_that_is_met_needs_no_reason() -> None:
+    assert "slow disk" not in page(MET, b1=Reason("A slow disk.", "Another."))
+
+
+def test_a_missed_target_stands_with_its_reason() -> None:
+    assert "| **no** | A slow disk. Another disk. |" in page(MISSED, b1=Reason("A slow disk.", "Another disk."))
+
+
+def test_a_missed_target_without_a_reason_says_so() -> None:
+    assert "| **no** | not explained yet |" in page(MISSED)
+
+
+def test_what_was_not_measured_is_neither_met_nor_missed() -> None:
+    assert "|  | not measured |  |" in page(Verdict(TARGET, None, ""))
+
+
+def test_the_picture_stands_with_the_training() -> None:
+    rows = (Row("gpus", "1 GPU, epoch 1", "native", "images/s", (1.0,)),)
+    text = workload_page("gpus", Report(ORIGIN, IDLE, rows), [], {}, "../img/gpus.svg")
+    assert "](../img/gpus.svg)" in text.partition("## Figures")[2]
+
+
+def test_the_index_links_each_target_to_its_page_with_commit_and_day() -> None:
+    line = "| [B1](performance/B1.md) | as fast as the disk | >= 0.95 x | 0.50 (1 reader) | **no** | commit 0123456 | 2026-11-22 |"
+    assert line in index({"B1": REPORT}, {"B1": [MISSED]}).splitlines()
+
+
+def test_the_index_links_each_workload() -> None:
+    title = "[B1: small files read by training epochs](performance/B1.md)"
+    assert (
+        f"| {title} | commit 0123456 | 2026-11-22 | default | 0.1 |" in index({"B1": REPORT}, {"B1": []}).splitlines()
+    )
