@@ -5,31 +5,70 @@ import logging
 import signal
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
 
+from stoker_kube.api import Kube
 from stoker_kube.client import KubeClient
 from stoker_kube.errors import ConfigError
 from stoker_sidecar.agent.agent import Agent
-from stoker_sidecar.agent.settings import AgentSettings, parse
+from stoker_sidecar.agent.csi.server import Driver
+from stoker_sidecar.agent.plan import NodePlan
+from stoker_sidecar.agent.settings import AgentSettings
+from stoker_sidecar.volumes.assembly import VolumePaths, node_volumes
+from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_sidecar.wire.heartbeat import Lifeline
 
 log = logging.getLogger("stoker.agent")
+_OVERLAYS_OFF = "Overlays are turned off by the chart's value sidecar.overlay."
+
+
+def build(settings: AgentSettings, kube: Kube) -> Agent:
+    """Build the agent that these settings describe. Blocks for some milliseconds, in which it tries an overlay mount."""
+    plan = NodePlan()
+    folders = CacheFolders([Path(folder.path) for folder in settings.cache_root], plan.in_service)
+    volumes = node_volumes(
+        VolumePaths(
+            mount_table=settings.state_dir / "mounts.json",
+            mount_root=settings.mount_root,
+            metadata_root=settings.state_dir / "metadata",
+            keeper_socket=settings.run_dir / "keeper.sock",
+        ),
+        plan,
+        folders,
+        plan.changes.mark,
+        overlays_refused="" if settings.overlay == "Auto" else _OVERLAYS_OFF,
+        wait_seconds=settings.publish_wait,
+    )
+    why = f"; {volumes.why_no_overlay}" if volumes.why_no_overlay else ""
+    log.info("mount modes of this node: %s%s", ", ".join(volumes.modes), why)
+    return Agent(
+        Driver(settings.node_name, version("stoker"), settings.kubelet_dir),
+        kube,
+        plan,
+        folders,
+        volumes,
+        fetcher_socket=settings.run_dir / "fetcher.sock",
+        address=settings.pod_ip,
+        http_port=settings.http_port,
+    )
 
 
 async def run(settings: AgentSettings, lifeline: Lifeline) -> None:
-    """Until SIGTERM or SIGINT. Raises ConfigError and OSError when it cannot start."""
+    """Run the agent until SIGTERM or SIGINT. Raises ConfigError and OSError when it cannot start."""
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    async with await KubeClient.connect(settings.node.kubeconfig) as kube:
+    async with await KubeClient.connect(settings.kubeconfig) as kube:
         beating = asyncio.create_task(lifeline.beat_for_ever())
-        await Agent(settings, kube).run(stopping)
+        await build(settings, kube).run(stopping)
         beating.cancel()
     log.info("stopped")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns the exit code."""
-    settings = parse(sys.argv[1:] if argv is None else argv)
+    """Run the agent; return the exit code."""
+    settings = AgentSettings.parse(sys.argv[1:] if argv is None else argv)
     logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     lifeline = Lifeline(settings.lifeline_fd)
     lifeline.wait_to_begin()

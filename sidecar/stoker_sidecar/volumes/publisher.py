@@ -140,6 +140,10 @@ class Publisher:
         """Versions of a dataset that pods of this node have mounted: they must stay on the disk."""
         return tuple(sorted({record.version for record in self._table.all() if record.uid == uid}))
 
+    def held_versions(self) -> dict[str, tuple[str, ...]]:
+        """Return what must stay on the disk: by uid of the Dataset, the versions that pods of this node have mounted."""
+        return {uid: self.held(uid) for uid in {record.uid for record in self._table.all()}}
+
     async def _choose(self, request: PublishRequest) -> Bind:
         deadline = self._clock() + self._wait_seconds
         while True:

@@ -5,7 +5,7 @@ import base64
 import contextlib
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,8 @@ from stoker_api.nodecache import NodeDatasetStatus, NodePhase
 from stoker_kube.api import Object
 from stoker_kube.errors import Unavailable
 from stoker_kube.resources import NODE_CACHES, SECRETS
-from stoker_sidecar.agent.agent import Agent
-from stoker_sidecar.agent.settings import parse
+from stoker_sidecar.agent.main import build
+from stoker_sidecar.agent.settings import AgentSettings
 from stoker_sidecar.wire.credentials import StaticCredentials
 from stoker_sidecar.wire.fetcher_protocol import Progress
 from tests.fakes.fetcher import GIB, FakeFetcher
@@ -84,9 +84,10 @@ class Node:
 @contextlib.asynccontextmanager
 async def running(kube: FakeKube, folder: Path) -> AsyncIterator[Node]:
     folders = [f"--{name}={folder / name}" for name in ("kubelet-dir", "cache-root", "mount-root", "state-dir")]
-    settings = parse(["--node-name=node-1", "--pod-ip=127.0.0.1", f"--run-dir={folder}", *folders], {})
+    options = ["--node-name=node-1", "--pod-ip=127.0.0.1", f"--run-dir={folder}", f"--http-port={free_ports(1)[0]}"]
+    settings = AgentSettings.parse([*options, *folders])
     stopping = asyncio.Event()
-    task = asyncio.create_task(Agent(replace(settings, http_port=free_ports(1)[0]), kube).run(stopping))
+    task = asyncio.create_task(build(settings, kube).run(stopping))
     node = Node(kube, FakeFetcher(), folder, task, stopping)
     try:
         await node.fetcher.start(folder / "fetcher.sock")

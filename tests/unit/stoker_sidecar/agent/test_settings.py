@@ -1,34 +1,40 @@
-"""The agent's command line."""
+"""The agent's command line and environment."""
+
+from pathlib import Path
 
 import pytest
 
-from stoker_sidecar.agent.settings import parse
+from stoker_sidecar.agent.settings import AgentSettings
 
 
-def test_the_environment_of_the_chart_is_enough() -> None:
-    settings = parse([], {"NODE_NAME": "node-1", "POD_IP": "10.0.0.1", "STOKER_KUBELET_DIR": "/var/lib/k0s/kubelet"})
-    assert settings.node.name == "node-1"
-    assert str(settings.paths.kubelet_dir) == "/var/lib/k0s/kubelet"
-    assert str(settings.paths.fetcher_socket) == "/run/stoker/fetcher.sock"
-    assert settings.log_level == "INFO"
+def test_the_environment_of_the_chart_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (
+        ("NODE_NAME", "node-1"),
+        ("POD_IP", "10.0.0.1"),
+        ("STOKER_KUBELET_DIR", "/var/lib/k0s/kubelet"),
+        ("STOKER_CACHE_ROOT", "/mnt/nvme,memory:/mnt/memory"),
+    ):
+        monkeypatch.setenv(name, value)
+    settings = AgentSettings.parse([])
+    assert (settings.node_name, settings.pod_ip) == ("node-1", "10.0.0.1")
+    assert settings.kubelet_dir == Path("/var/lib/k0s/kubelet")
+    assert [str(folder) for folder in settings.cache_root] == ["/mnt/nvme", "memory:/mnt/memory"]
+    assert (settings.run_dir, settings.log_level) == (Path("/run/stoker"), "INFO")
 
 
-def test_a_flag_wins_over_the_environment() -> None:
-    assert parse(["--http-port", "9000"], {"NODE_NAME": "n", "STOKER_HTTP_PORT": "8000"}).http_port == 9000
+def test_no_kubeconfig_is_the_pods_service_account() -> None:
+    assert AgentSettings.parse(["--node-name=n", "--kubeconfig="]).kubeconfig is None
 
 
 @pytest.mark.parametrize(
     ("argv", "sentence"),
     [
         ([], "the name of the node is missing"),
-        (["--node-name", "n", "--log-level", "loud"], "--log-level 'loud' must be one of debug, info, warning, error"),
-        (
-            ["--node-name", "n", "--cache-root", "cache"],
-            "--cache-root: 'cache' is not a cache folder: write an absolute path",
-        ),
+        (["--node-name", "n", "--overlay", "Maybe"], "'Maybe': Input should be 'Auto' or 'Off'"),
+        (["--node-name", "n", "--cache-root", "cache"], "'cache' is not a cache folder: write an absolute path"),
     ],
 )
 def test_a_wrong_value_is_named(argv: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        parse(argv, {})
+        AgentSettings.parse(argv)
     assert sentence in capsys.readouterr().err
