@@ -69,6 +69,7 @@ async def test_a_dropped_layer_is_not_ready_any_more(subject: Subject) -> None:
     await eventually(lambda: subject.overlays.built() == ())
 
 
+@pytest.mark.expected_logs("the kernel refused it")
 async def test_a_layer_that_is_not_trusted_is_not_ready(subject: Subject) -> None:
     await subject.begin()
     subject.overlays.distrust(subject.version, "the kernel refused it")
