@@ -241,6 +241,7 @@ async def test_a_dataset_that_changed_meanwhile_is_held_in_the_next_pass(world: 
     assert world.kube.objects(DATASETS)[0]["metadata"]["finalizers"] == [names.FINALIZER]
 
 
+@pytest.mark.expected_logs("trying again")
 async def test_a_volume_that_cannot_be_removed_holds_its_dataset_and_no_other(world: World) -> None:
     for name in ("imagenet", "coco"):
         await world.add_dataset(name)
