@@ -1,12 +1,18 @@
 """What aiobotocore does for an S3 source: the chain of credentials, listings, and GETs from directory buckets."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Self
 
+import aiohttp
+from botocore import exceptions as boto
+
 from stoker_api.dataset import Source
+from stoker_api.names import Reason
+from stoker_sidecar import errors
 from stoker_sidecar.store import s3_page
 from stoker_sidecar.store.base import Body, in_chunks
 from stoker_sidecar.store.connection import ConnectionSettings
@@ -14,9 +20,17 @@ from stoker_sidecar.store.core.object_checksum import Checksum, stated_checksum
 from stoker_sidecar.store.core.s3_address import AMAZON
 from stoker_sidecar.store.core.s3_answers import Answered, Asked, check_answer, check_etag, etag_may_be_md5
 from stoker_sidecar.store.core.sigv4 import AccessKeys
-from stoker_sidecar.store.refusals import name_of
+from stoker_sidecar.store.refusals import (
+    Refusal,
+    broken_off,
+    is_elsewhere,
+    name_of,
+    read_retry_after,
+    refused,
+    unreachable,
+    untrusted,
+)
 from stoker_sidecar.store.s3_clients import Identity, open_client, open_identity
-from stoker_sidecar.store.s3_errors import refuse_elsewhere, translated
 from stoker_sidecar.store.s3_page import listed_objects
 from stoker_sidecar.version.objects import ListedObject
 from stoker_sidecar.wire.credentials import Credentials
@@ -47,12 +61,12 @@ class S3Boto:
     @classmethod
     async def open(cls, source: Source, bucket: str, credentials: Credentials, settings: ConnectionSettings) -> Self:
         """Asks STS in case of web identity, and the node's metadata service where there are no other credentials. Raises SourceError."""
-        with translated(bucket, source.endpoint or AMAZON):
+        with _translated(bucket, source.endpoint or AMAZON):
             return cls(source, bucket, await open_identity(source, credentials, settings), settings)
 
     async def keys(self) -> AccessKeys | None:
         """Those of now, renewed when they are about to expire; None: anonymous. Raises SourceError."""
-        with translated(self._bucket, self._endpoint):
+        with _translated(self._bucket, self._endpoint):
             return await self._identity.keys()
 
     async def page(self, prefix: str, token: str) -> tuple[Callable[[], Sequence[ListedObject]], str]:
@@ -61,7 +75,7 @@ class S3Boto:
         Both raise SourceError.
         """
         resume: dict[str, Any] = {"ContinuationToken": token} if token else {}
-        with translated(self._bucket, self._endpoint):
+        with _translated(self._bucket, self._endpoint):
             client = await self._opened()
             page = await client.list_objects_v2(Bucket=self._bucket, Prefix=prefix, EncodingType="url", **resume)
         following = page.get("NextContinuationToken", "") if page.get("IsTruncated") else ""
@@ -74,7 +88,7 @@ class S3Boto:
         """As S3Getter's."""
         wanted = _wanted(if_match, version_id)
         wanted |= {"ChecksumMode": "ENABLED"} if whole else {"Range": f"bytes={offset}-{offset + length - 1}"}
-        with translated(self._bucket, self._endpoint, key):
+        with _translated(self._bucket, self._endpoint, key):
             client = await self._opened()
             answer = await client.get_object(Bucket=self._bucket, Key=key, **wanted)
         async with answer["Body"] as stream:
@@ -86,7 +100,7 @@ class S3Boto:
 
     async def checksum(self, key: str, *, if_match: str, version_id: str = "") -> Checksum | None:
         """As S3Getter's."""
-        with translated(self._bucket, self._endpoint, key):
+        with _translated(self._bucket, self._endpoint, key):
             client = await self._opened()
             wanted = _wanted(if_match, version_id)
             answer = await client.head_object(Bucket=self._bucket, Key=key, ChecksumMode="ENABLED", **wanted)
@@ -101,13 +115,13 @@ class S3Boto:
         if self._client is None:
             client = await open_client(self._source, self._identity, self._settings, self._stack)
             # Before botocore's own look at it, which would ask the other region: GETs do not, so listings may not.
-            client.meta.events.register_first("needs-retry.s3", partial(refuse_elsewhere, self._bucket))
+            client.meta.events.register_first("needs-retry.s3", partial(_refuse_elsewhere, self._bucket))
             client.meta.events.register(s3_page.EVENT, s3_page.take_contents)
             self._client = client
         return self._client
 
     async def _chunks(self, stream: Any, key: str) -> AsyncIterator[bytes]:
-        with translated(self._bucket, self._endpoint, key):
+        with _translated(self._bucket, self._endpoint, key):
             while data := await stream.read(_READ_SIZE):
                 yield data
 
@@ -124,3 +138,45 @@ def _headers(answer: "GetObjectOutputTypeDef | HeadObjectOutputTypeDef") -> dict
 def _answered(answer: "GetObjectOutputTypeDef") -> Answered:
     status = answer["ResponseMetadata"]["HTTPStatusCode"]
     return Answered(status, answer.get("ContentRange", ""), answer.get("ContentLength"), answer.get("ETag", ""))
+
+
+@contextmanager
+def _translated(bucket: str, endpoint: str, key: str = "") -> Iterator[None]:
+    """``endpoint``: as people know it; ``key``: the object asked for, empty for a listing."""
+    what = name_of(bucket, key)
+    try:
+        yield
+    except boto.ClientError as error:
+        raise refused(_refusal(error.response), bucket, key) from error
+    except (boto.SSLError, ssl.SSLError, aiohttp.ClientSSLError) as error:
+        raise untrusted(endpoint, error) from error
+    except (boto.NoCredentialsError, boto.PartialCredentialsError, boto.CredentialRetrievalError) as error:
+        raise errors.InvalidCredentials(f"no usable credentials for {what}: {error}") from error
+    except (boto.ResponseStreamingError, boto.IncompleteReadError, aiohttp.ClientPayloadError) as error:
+        raise broken_off(endpoint, what) from error
+    except boto.FlexibleChecksumError as error:
+        raise errors.CorruptBody(f"{what} was spoilt on the way: {error}") from error
+    except (boto.HTTPClientError, boto.ConnectionError, aiohttp.ClientError, TimeoutError, OSError) as error:
+        raise unreachable(endpoint, error) from error
+    except boto.ParamValidationError as error:
+        raise errors.InvalidSource(f"{what} cannot be asked for: {error}", reason=Reason.MALFORMED_URI) from error
+    except boto.BotoCoreError as error:
+        raise errors.InvalidSource(f"{what} cannot be asked for: {error}") from error
+
+
+def _refuse_elsewhere(bucket: str, response: "tuple[Any, Mapping[str, Any]] | None", **_: object) -> None:
+    """A handler of botocore's event ``needs-retry``: HTTP answer and what was parsed of it. Raises InvalidSource."""
+    if response is not None and is_elsewhere(refusal := _refusal(response[1])):
+        raise refused(refusal, bucket)
+
+
+def _refusal(answer: Mapping[str, Any]) -> Refusal:
+    detail, about = answer.get("Error", {}), answer.get("ResponseMetadata", {})
+    headers = about.get("HTTPHeaders", {})
+    return Refusal(
+        status=int(about.get("HTTPStatusCode", 0)),
+        code=str(detail.get("Code", "")),
+        message=str(detail.get("Message", "")),
+        region=str(headers.get("x-amz-bucket-region", "") or detail.get("Region", "")),
+        retry_after=read_retry_after(str(headers.get("retry-after", ""))),
+    )
