@@ -169,7 +169,10 @@ def _settings(options: argparse.Namespace, policy: PolicyFactory) -> CacheSettin
         transient_limit=options.read_through,
         scrub=ScrubSettings(options.scrub_days * _DAY, options.scrub_rate),
         connection=ConnectionSettings(
-            read_timeout=options.read_timeout, sts_endpoint=options.sts_endpoint, host_folders=_host_folders(options)
+            read_timeout=options.read_timeout,
+            sts_endpoint=options.sts_endpoint,
+            host_folders=_host_folders(options),
+            ca_bundle=os.environ.get("AWS_CA_BUNDLE", ""),
         ),
         bounds=Bounds(readahead_bytes=options.readahead),
         policy=policy,

@@ -1,5 +1,6 @@
 """A process that has imported all that the fetcher and its workers need, and forks a fetcher whenever the keeper asks."""
 
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -16,7 +17,9 @@ from stoker_sidecar.wire.zygote_orders import run_nursery
 def main(argv: Sequence[str] | None = None) -> int:
     """Until the keeper closes its end of the orders. Returns the exit code."""
     with suppress(OSError):  # no such file: those who need it say so
-        usual_tls_context()  # 50 ms of CPU that each new worker would take before its first request
+        usual_tls_context(
+            os.environ.get("AWS_CA_BUNDLE", "")
+        )  # 50 ms of CPU that each new worker would take before its first request
     read_descriptions()  # else the first listing of each new fetcher waits for it
     return run_nursery(fetcher.main, "stoker-fetcher", argv)
 

@@ -1,4 +1,4 @@
-"""What the cache needs of an object store; S3, local folders and the in-memory twin all pass one contract suite."""
+"""The object store as the cache needs it; S3, local folders and the in-memory twin all pass one contract suite."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -36,31 +36,34 @@ class Body:
 
 
 class ObjectStore(Protocol):
-    """One source folder. Every failure is a SourceError, whose ``temporary`` says whether a retry can help."""
+    """A source folder in an object store.
+
+    Every failure is a SourceError, whose ``temporary`` says whether a retry can help.
+    """
 
     def list(self) -> AsyncIterator[Sequence[ListedObject]]:
-        """Pages of all objects below the folder, in any order; retries by itself what a retry can help."""
+        """Yield pages of all objects below the folder, in any order; what a retry can help is tried again."""
         ...
 
     def get_range(
         self, path: str, offset: int, length: int, *, if_match: str, version_id: str = "", whole: bool = False
     ) -> AbstractAsyncContextManager[Body]:
-        """Bytes [offset, offset + length) of the object that has this ETag; ``length`` >= 1. No retries.
+        """GET bytes [offset, offset + length) of the object that has this ETag; ``length`` >= 1. No retries.
 
-        ``whole``: that is all of it, so the body may come with a checksum. Raises SourceChanged when the ETag is another,
-        ObjectGone when there is none. The body may turn out short or long.
+        ``whole``: these bytes are all of the object, so the body may come with a checksum. The body may turn out short
+        or long. Raises SourceChanged when the ETag is another, ObjectGone when there is no such object.
         """
         ...
 
     async def checksum(self, path: str, *, if_match: str, version_id: str = "") -> Checksum | None:
-        """Of the whole object that has this ETag, as the source keeps it; None when it keeps none. No retries.
+        """Ask for the checksum of the whole object that has this ETag; None when the source keeps none. No retries.
 
-        Raises SourceError; a source that gives bytes may yet refuse to tell this.
+        Raises SourceError; a source that gives the bytes may still refuse to tell the checksum.
         """
         ...
 
     async def aclose(self) -> None:
-        """Idempotent."""
+        """Close the connections. Idempotent."""
         ...
 
 

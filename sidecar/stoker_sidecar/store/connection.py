@@ -1,4 +1,4 @@
-"""How any store here connects: timeouts, whom it trusts, through which proxy, and which folders it may read."""
+"""How a store connects: timeouts, whom it trusts, through which proxy, and which folders it may read."""
 
 import os
 import ssl
@@ -20,43 +20,47 @@ USER_AGENT = "stoker"
 
 @dataclass(frozen=True)
 class ConnectionSettings:
-    """Seconds, for each dataset's client."""
+    """How each dataset's client connects; times are in seconds."""
 
     connect_timeout: float = 5.0  # a healthy endpoint in the same region answers in milliseconds
     read_timeout: float = 30.0  # between two pieces of a body, not for the whole
     sts_endpoint: str | None = None  # URL; None: the region's own
     host_folders: Sequence[str] = ()  # absolute; file:// sources are read beneath these alone
+    ca_bundle: str = ""  # path of the CAs that are trusted (AWS_CA_BUNDLE, as botocore reads it too); empty: certifi's
 
 
-def tls_context(credentials: Credentials) -> ssl.SSLContext:
-    """Trusts the CA that came with the credentials alone; without one AWS_CA_BUNDLE's, else certifi's, as botocore does.
+def tls_context(credentials: Credentials, ca_bundle: str) -> ssl.SSLContext:
+    """Make a context that trusts the CA that came with the credentials alone; without one, the usual context.
 
     Raises InvalidCredentials when what came is no CA. Blocks, 50 ms of CPU for certifi's list the first time.
     """
     pem = _pem(credentials)
     if not pem:
-        return usual_tls_context()
+        return usual_tls_context(ca_bundle)
     try:
         return ssl.create_default_context(cadata=pem)
     except (ssl.SSLError, ValueError) as error:
         raise InvalidCredentials(f"ca.crt in the Secret is not a PEM certificate bundle: {error}") from error
 
 
-def usual_tls_context() -> ssl.SSLContext:
-    """For all who bring no CA of their own, read once. Raises OSError when there is no such file."""
-    path = os.environ.get("AWS_CA_BUNDLE") or certifi.where()
+def usual_tls_context(ca_bundle: str) -> ssl.SSLContext:
+    """Return the context of all clients that bring no CA of their own, read once: it trusts the bundle, else certifi's.
+
+    Raises OSError when there is no such file.
+    """
+    path = ca_bundle or certifi.where()
     return _trusting(path, Path(path).stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=1)
 def _trusting(path: str, changed_ns: int) -> ssl.SSLContext:
-    """``changed_ns``: so that a bundle that was renewed is read again."""
+    """Read the CAs of a bundle; a bundle that was renewed has another ``changed_ns``, so it is read again."""
     return ssl.create_default_context(cafile=path)
 
 
 @contextmanager
 def ca_file(credentials: Credentials) -> Iterator[str | None]:
-    """The CA that came with the credentials as a file, since botocore takes no other form; None when none came."""
+    """Give the CA that came with the credentials as a file, since botocore takes no other form; None without one."""
     pem = _pem(credentials)
     if not pem:
         yield None
@@ -70,7 +74,10 @@ def ca_file(credentials: Credentials) -> Iterator[str | None]:
 
 
 def proxy_for(url: str) -> str | None:
-    """URL of the proxy that HTTP_PROXY, HTTPS_PROXY and NO_PROXY name for it; None: straight."""
+    """Return the URL of the proxy that HTTP_PROXY, HTTPS_PROXY and NO_PROXY name for this URL; None when none.
+
+    The rules of these variables are urllib's, which reads them from the environment itself.
+    """
     parts = urlsplit(url)
     return None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme)
 

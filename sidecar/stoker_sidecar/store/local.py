@@ -1,4 +1,8 @@
-"""A folder of the node (NFS, a local disk) as an object store; its ETag is made of mtime and size."""
+"""A folder of the node (NFS, a local disk) as an object store, and the rule for which folders may be read so.
+
+A file's ETag is made of its mtime and its size. file:// sources stay beneath the folders that the administrator
+allowed, wherever symbolic links lead.
+"""
 
 import os
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
@@ -18,9 +22,10 @@ _READ_SIZE = 1024 * 1024
 
 
 class LocalStore:
-    """Symbolic links to files are followed, links to folders are not (they may form loops).
+    """An ObjectStore over a folder of the node.
 
-    ``allowed``: folders without links; what lies beneath none of them is refused, wherever links lead.
+    Symbolic links to files are followed, links to folders are not (they may form loops). ``allowed``: folders without
+    links; what lies beneath none of them is refused.
     """
 
     def __init__(self, root: Path, allowed: Sequence[str]) -> None:
@@ -28,7 +33,7 @@ class LocalStore:
         self._allowed = allowed
 
     async def list(self) -> AsyncIterator[Sequence[ListedObject]]:
-        """Pages of 1,000; empty folders come as markers ``dir/``, as in S3."""
+        """Yield pages of 1,000 objects; empty folders come as markers ``dir/``, as in S3."""
         walk = _walk(self._root, self._allowed)
         while page := await in_thread(_page, walk, self._root):
             yield page
@@ -37,9 +42,9 @@ class LocalStore:
     async def get_range(
         self, path: str, offset: int, length: int, *, if_match: str, version_id: str = "", whole: bool = False
     ) -> AsyncIterator[Body]:
-        """Checks the ETag before the first and after the last byte."""
+        """See ObjectStore; the ETag is checked before the first byte and after every read."""
         with _translated(path):
-            descriptor = await in_thread(open_beneath, self._root / path, os.O_RDONLY, path, self._allowed)
+            descriptor = await in_thread(_open_beneath, self._root / path, os.O_RDONLY, path, self._allowed)
         try:
             _check(descriptor, path, if_match)
             yield Body(in_chunks(_chunks(descriptor, path, offset, length, if_match)), etag_may_be_md5=False)
@@ -47,11 +52,11 @@ class LocalStore:
             os.close(descriptor)
 
     async def checksum(self, path: str, *, if_match: str, version_id: str = "") -> Checksum | None:
-        """A file system keeps none."""
+        """Return None: a file system keeps no checksums."""
         return None
 
     async def aclose(self) -> None:
-        """Nothing is held open."""
+        """Do nothing, since nothing is held open."""
 
 
 def _page(walk: Iterator[ListedObject], root: Path) -> list[ListedObject]:
@@ -67,7 +72,7 @@ def _walk(root: Path, allowed: Sequence[str]) -> Iterator[ListedObject]:
         empty = True
         where = os.path.join(base, folder)  # noqa: PTH118 -- raw bytes: names need not be UTF-8
         with (
-            closing(open_beneath(where, os.O_RDONLY | os.O_DIRECTORY, os.fsdecode(where), allowed)) as opened,
+            _closing(_open_beneath(where, os.O_RDONLY | os.O_DIRECTORY, os.fsdecode(where), allowed)) as opened,
             os.scandir(opened) as entries,
         ):
             for entry in entries:
@@ -86,11 +91,11 @@ def _status(entry: os.DirEntry[str], folder: int, allowed: Sequence[str]) -> os.
     try:
         if not entry.is_symlink():
             return entry.stat(follow_symlinks=False)
-        with closing(os.open(entry.name, os.O_PATH | os.O_CLOEXEC, dir_fd=folder)) as target:
+        with _closing(os.open(entry.name, os.O_PATH | os.O_CLOEXEC, dir_fd=folder)) as target:
             status = os.fstat(target)
             if not S_ISREG(status.st_mode):
                 return None
-            check_beneath(target, entry.name, allowed)
+            _check_beneath(target, entry.name, allowed)
             return status
     except FileNotFoundError:  # deleted since, or a link to nowhere
         return None
@@ -138,26 +143,30 @@ def _error(error: OSError, what: str, *, listing: bool) -> SourceError:
 
 
 def lies_beneath(path: str, folders: Iterable[str]) -> bool:
-    """Tell whether ``path`` is one of the folders or within one; all without links, absolute. Pure."""
+    """Tell whether a path is one of the folders or within one; all are absolute and without links. Pure."""
     return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
 
 
 def allowed_roots(source: Path, host_folders: Sequence[str]) -> tuple[str, ...]:
-    """Resolve the links of ``host_folders``. Raises AccessDenied unless ``source`` lies beneath one; blocks.
+    """Return the host folders with their links resolved. Blocks.
 
-    It is refused before it is opened, in the same words whether it exists or not.
+    Raises AccessDenied unless ``source`` lies beneath one of them: before it is opened, and in the same words whether
+    it exists or not.
     """
     roots = tuple(os.path.realpath(folder) for folder in host_folders)
     if not lies_beneath(os.path.realpath(source), roots):
         raise AccessDenied(
-            f"file://{source} does not lie beneath a folder that this cluster allows: ask the administrator to name it, "
-            "or a folder above it, in the chart's value sidecar.hostFolders"
+            f"file://{source} does not lie beneath a folder that this cluster allows: ask the administrator to name "
+            "it, or a folder above it, in the chart's value sidecar.hostFolders"
         )
     return roots
 
 
-def check_beneath(descriptor: int, what: str, roots: Iterable[str]) -> None:
-    """Raise AccessDenied when the open file lies elsewhere. What is open is asked, so no link can be exchanged in between."""
+def _check_beneath(descriptor: int, what: str, roots: Iterable[str]) -> None:
+    """Raise AccessDenied unless the open file lies beneath a root.
+
+    The descriptor is asked, not the path, so that no link can be exchanged in between.
+    """
     if not lies_beneath(os.readlink(f"/proc/self/fd/{descriptor}"), roots):  # noqa: PTH115 -- memory files have no path
         raise AccessDenied(
             f"{what} is reached by a symbolic link that leads out of the folders that file:// sources may read: remove "
@@ -165,11 +174,11 @@ def check_beneath(descriptor: int, what: str, roots: Iterable[str]) -> None:
         )
 
 
-def open_beneath(path: str | bytes | Path, flags: int, what: str, roots: Iterable[str]) -> int:
-    """Open it, links followed. Raises AccessDenied when they lead out, and OSError."""
+def _open_beneath(path: str | bytes | Path, flags: int, what: str, roots: Iterable[str]) -> int:
+    """Open a file or folder, links followed. Raises AccessDenied when they lead out of the roots, and OSError."""
     descriptor = os.open(path, flags | os.O_CLOEXEC)
     try:
-        check_beneath(descriptor, what, roots)
+        _check_beneath(descriptor, what, roots)
     except BaseException:
         os.close(descriptor)
         raise
@@ -177,8 +186,8 @@ def open_beneath(path: str | bytes | Path, flags: int, what: str, roots: Iterabl
 
 
 @contextmanager
-def closing(descriptor: int) -> Iterator[int]:
-    """Close it at the end."""
+def _closing(descriptor: int) -> Iterator[int]:
+    """Close the descriptor at the end."""
     try:
         yield descriptor
     finally:

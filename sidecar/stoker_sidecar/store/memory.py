@@ -1,4 +1,4 @@
-"""An object store in memory with faults on demand: the twin that tests and models run against."""
+"""An object store in memory with faults on demand, which tests and models run against."""
 
 import hashlib
 from collections import deque
@@ -16,7 +16,7 @@ _CHUNK = 64 * 1024
 
 @dataclass(frozen=True)
 class Get:
-    """One request that the store has seen."""
+    """One GET that the store was asked for."""
 
     path: str
     offset: int
@@ -24,15 +24,16 @@ class Get:
 
 
 def md5_etag(content: bytes) -> str:
-    """As S3 makes it of what is put whole."""
+    """Return the ETag that S3 gives an object of one part: the MD5 of its content."""
     return hashlib.md5(content, usedforsecurity=False).hexdigest()
 
 
 @dataclass
 class MemoryStore:
-    """``put`` and ``delete`` change the source; ``fail`` queues errors for the next requests; ``mangle`` spoils bodies.
+    """An ObjectStore that keeps its objects in memory.
 
-    ``states``: the checksum that it keeps of a content, None for none.
+    ``put`` and ``delete`` change the source; ``fail`` queues errors for the next requests. ``mangle`` spoils the
+    bodies, ``states`` tells the checksum that the store keeps of a content, or None.
     """
 
     objects: dict[str, tuple[bytes, int]] = field(default_factory=dict)  # path -> content, mtime_ns
@@ -44,19 +45,19 @@ class MemoryStore:
     closed: bool = False
 
     def put(self, path: str, content: bytes, mtime_ns: int = 0) -> None:
-        """Create or replace."""
+        """Create or replace an object."""
         self.objects[path] = (content, mtime_ns)
 
     def delete(self, path: str) -> None:
-        """Raises KeyError when it is not there."""
+        """Delete an object. Raises KeyError when it is not there."""
         del self.objects[path]
 
     def fail(self, error: SourceError, times: int = 1) -> None:
-        """The next ``times`` requests raise it."""
+        """Have the next ``times`` requests raise this error."""
         self.faults.extend([error] * times)
 
     async def list(self) -> AsyncIterator[Sequence[ListedObject]]:
-        """One page."""
+        """Yield one page of all objects."""
         self._fault()
         yield [
             ListedObject(path.encode(), len(content), mtime_ns, self.etag(content))
@@ -67,18 +68,18 @@ class MemoryStore:
     async def get_range(
         self, path: str, offset: int, length: int, *, if_match: str, version_id: str = "", whole: bool = False
     ) -> AsyncIterator[Body]:
-        """As S3 does."""
+        """See ObjectStore."""
         self.gets.append(Get(path, offset, length))
         content = self._content(path, if_match)
         stated = self.states(content) if whole else None
         yield Body(in_chunks(_chunks(self.mangle(path, content[offset : offset + length]))), checksum=stated)
 
     async def checksum(self, path: str, *, if_match: str, version_id: str = "") -> Checksum | None:
-        """As S3 does."""
+        """See ObjectStore."""
         return self.states(self._content(path, if_match))
 
     async def aclose(self) -> None:
-        """Remembers that it was closed."""
+        """Note that it was closed."""
         self.closed = True
 
     def _content(self, path: str, if_match: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Picks the store for a source."""
+"""The factory of object stores."""
 
 from stoker_api.dataset import Source
 from stoker_sidecar.store.base import ObjectStore
@@ -14,7 +14,7 @@ from stoker_sidecar.wire.credentials import Credentials
 async def open_store(
     source: Source, credentials: Credentials, settings: ConnectionSettings, retry: Retry
 ) -> ObjectStore:
-    """Raises SourceError."""
+    """Open the store that a Dataset's source names by its URI. Raises SourceError."""
     location = parse_location(source.uri)
     if isinstance(location, S3Location):
         return await S3Store.connect(source, location, credentials, settings, retry)

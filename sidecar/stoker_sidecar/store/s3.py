@@ -26,7 +26,10 @@ Page = tuple[Callable[[], Sequence[ListedObject]], str]  # and the next page's t
 
 
 class S3Store:
-    """``connect`` makes one; it holds one client for GETs with its connections, and one for listings once it listed."""
+    """An ObjectStore over a prefix of an S3 bucket, made by ``connect``.
+
+    It holds one client for GETs with its connections, and one for listings once it has listed.
+    """
 
     def __init__(self, location: S3Location, getter: "S3Getter | S3Boto", boto: "_LazyBoto", retry: Retry) -> None:
         self._location = location
@@ -38,9 +41,9 @@ class S3Store:
     async def connect(
         cls, source: Source, location: S3Location, credentials: Credentials, settings: ConnectionSettings, retry: Retry
     ) -> Self:
-        """Opens no connection yet, but for web identity, which asks STS. Raises SourceError."""
+        """Make a store; only web identity opens a connection at once, to STS. Raises SourceError."""
         boto = _LazyBoto(source, location.bucket, credentials, settings)
-        tls = await in_thread(tls_context, credentials)
+        tls = await in_thread(tls_context, credentials, settings.ca_bundle)
         if is_directory_bucket(location.bucket):
             return cls(location, await boto.opened(), boto, retry)
         address = bucket_address(source, location.bucket)
@@ -48,7 +51,10 @@ class S3Store:
         return cls(location, S3Getter(address, keys, settings, tls), boto, retry)
 
     async def list(self) -> AsyncIterator[Sequence[ListedObject]]:
-        """Pages of up to 1,000 objects, as ListObjectsV2 gives them; the server makes the next one while one is read and worked on."""
+        """Yield pages of up to 1,000 objects, as ListObjectsV2 gives them.
+
+        The next page is asked for before one is parsed, so that the server makes it meanwhile.
+        """
         boto = await self._boto.opened()
         asked: asyncio.Task[Page] | None = asyncio.create_task(self._page(boto, ""))
         try:
@@ -65,16 +71,16 @@ class S3Store:
     def get_range(
         self, path: str, offset: int, length: int, *, if_match: str, version_id: str = "", whole: bool = False
     ) -> AbstractAsyncContextManager[Body]:
-        """One GetObject with If-Match (or versionId), and Range unless it is for the whole object."""
+        """Send one GetObject with If-Match (or versionId), and Range unless it is for the whole object."""
         key = self._location.prefix + path
         return self._getter.get_range(key, offset, length, if_match=if_match, version_id=version_id, whole=whole)
 
     async def checksum(self, path: str, *, if_match: str, version_id: str = "") -> Checksum | None:
-        """One HeadObject: S3 states no checksum in its answers to ranged GETs."""
+        """Send one HeadObject, since S3 states no checksum in its responses to ranged GETs."""
         return await self._getter.checksum(self._location.prefix + path, if_match=if_match, version_id=version_id)
 
     async def aclose(self) -> None:
-        """Closes the connections."""
+        """Close the connections. Idempotent."""
         await self._getter.aclose()
         await self._boto.aclose()
 
@@ -83,26 +89,29 @@ class S3Store:
 
 
 class _LazyBoto:
-    """aiobotocore when it is first needed: 25 MB and half a second of CPU that a process which only GETs with keys does without."""
+    """The S3Boto of a bucket, opened when it is first needed.
+
+    aiobotocore is 25 MB and half a second of CPU, which a process that only GETs with plain keys does without.
+    """
 
     def __init__(self, source: Source, bucket: str, credentials: Credentials, settings: ConnectionSettings) -> None:
         self._wanted = source, bucket, credentials, settings
         self._boto: S3Boto | None = None
 
     async def opened(self) -> "S3Boto":
-        """Raises SourceError."""
+        """Return the client, the same each time. Raises SourceError."""
         if self._boto is None:
             self._boto = await (await in_thread(_s3_boto)).open(*self._wanted)
         return self._boto
 
     async def aclose(self) -> None:
-        """Idempotent."""
+        """Close the client if it was opened. Idempotent."""
         if self._boto is not None:
             await self._boto.aclose()
 
 
 def _s3_boto() -> "type[S3Boto]":
-    """Blocks, while it imports."""
+    """Import aiobotocore, which blocks."""
     from stoker_sidecar.store.s3_boto import S3Boto
 
     return S3Boto

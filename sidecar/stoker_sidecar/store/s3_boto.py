@@ -1,4 +1,4 @@
-"""What aiobotocore does for an S3 source: the chain of credentials, listings, and GETs from directory buckets."""
+"""The aiobotocore client of a bucket: the chain of credentials, listings, and GETs from directory buckets."""
 
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -18,15 +18,21 @@ from stoker_sidecar.store.base import Body, in_chunks
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.core.object_checksum import Checksum, stated_checksum
 from stoker_sidecar.store.core.s3_address import AMAZON
-from stoker_sidecar.store.core.s3_answers import Answered, Asked, check_answer, check_etag, etag_may_be_md5
+from stoker_sidecar.store.core.s3_responses import (
+    ExpectedRange,
+    ResponseHead,
+    check_etag,
+    check_response,
+    etag_may_be_md5,
+)
 from stoker_sidecar.store.core.sigv4 import AccessKeys
-from stoker_sidecar.store.refusals import (
-    Refusal,
+from stoker_sidecar.store.error_responses import (
+    ErrorResponse,
     broken_off,
     is_elsewhere,
     name_of,
     read_retry_after,
-    refused,
+    response_error,
     unreachable,
     untrusted,
 )
@@ -47,7 +53,7 @@ _READ_SIZE = 256 * 1024
 
 
 class S3Boto:
-    """``open`` makes one for a bucket; its client of 15 MB is made with the first listing or GET."""
+    """An aiobotocore client for one bucket, made by ``open``; its 15 MB are taken with the first listing or GET."""
 
     def __init__(self, source: Source, bucket: str, identity: Identity, settings: ConnectionSettings) -> None:
         self._source = source
@@ -60,19 +66,24 @@ class S3Boto:
 
     @classmethod
     async def open(cls, source: Source, bucket: str, credentials: Credentials, settings: ConnectionSettings) -> Self:
-        """Asks STS in case of web identity, and the node's metadata service where there are no other credentials. Raises SourceError."""
+        """Make a client whose credentials are known.
+
+        Web identity is exchanged at STS; the node's metadata service is asked where there are no other credentials.
+        Raises SourceError.
+        """
         with _translated(bucket, source.endpoint or AMAZON):
             return cls(source, bucket, await open_identity(source, credentials, settings), settings)
 
     async def keys(self) -> AccessKeys | None:
-        """Those of now, renewed when they are about to expire; None: anonymous. Raises SourceError."""
+        """Return the present keys, renewed when they are about to expire; None: anonymous. Raises SourceError."""
         with _translated(self._bucket, self._endpoint):
             return await self._identity.keys()
 
     async def page(self, prefix: str, token: str) -> tuple[Callable[[], Sequence[ListedObject]], str]:
-        """Up to 1,000 objects, named below ``prefix``, once they are asked for; and the next page's token, empty for the last one.
+        """GET one page of a listing: up to 1,000 objects, named below ``prefix``.
 
-        Both raise SourceError.
+        Returns a function that parses the objects, and the next page's token, which is empty for the last page. This
+        and the function raise SourceError.
         """
         resume: dict[str, Any] = {"ContinuationToken": token} if token else {}
         with _translated(self._bucket, self._endpoint):
@@ -85,21 +96,21 @@ class S3Boto:
     async def get_range(
         self, key: str, offset: int, length: int, *, if_match: str, version_id: str = "", whole: bool = False
     ) -> AsyncIterator[Body]:
-        """As S3Getter's."""
+        """See S3Getter."""
         wanted = _wanted(if_match, version_id)
         wanted |= {"ChecksumMode": "ENABLED"} if whole else {"Range": f"bytes={offset}-{offset + length - 1}"}
         with _translated(self._bucket, self._endpoint, key):
             client = await self._opened()
             answer = await client.get_object(Bucket=self._bucket, Key=key, **wanted)
         async with answer["Body"] as stream:
-            answered = _answered(answer)
-            check_answer(Asked(name_of(self._bucket, key), offset, length, if_match), answered)
+            head = _head(answer)
+            check_response(ExpectedRange(name_of(self._bucket, key), offset, length, if_match), head)
             encryption, algorithm = answer.get("ServerSideEncryption", ""), answer.get("SSECustomerAlgorithm", "")
-            stated = stated_checksum(_headers(answer)) if whole and answered.status == HTTPStatus.OK else None
+            stated = stated_checksum(_headers(answer)) if whole and head.status == HTTPStatus.OK else None
             yield Body(in_chunks(self._chunks(stream, key)), etag_may_be_md5(encryption, algorithm), stated)
 
     async def checksum(self, key: str, *, if_match: str, version_id: str = "") -> Checksum | None:
-        """As S3Getter's."""
+        """See S3Getter."""
         with _translated(self._bucket, self._endpoint, key):
             client = await self._opened()
             wanted = _wanted(if_match, version_id)
@@ -108,13 +119,13 @@ class S3Boto:
         return stated_checksum(_headers(answer))
 
     async def aclose(self) -> None:
-        """Closes the connections. Idempotent."""
+        """Close the connections. Idempotent."""
         await self._stack.aclose()
 
     async def _opened(self) -> "S3Client":
         if self._client is None:
             client = await open_client(self._source, self._identity, self._settings, self._stack)
-            # Before botocore's own look at it, which would ask the other region: GETs do not, so listings may not.
+            # Before botocore's own handler, which would ask the other region: GETs do not, so listings must not either.
             client.meta.events.register_first("needs-retry.s3", partial(_refuse_elsewhere, self._bucket))
             client.meta.events.register(s3_page.EVENT, s3_page.take_contents)
             self._client = client
@@ -135,19 +146,22 @@ def _headers(answer: "GetObjectOutputTypeDef | HeadObjectOutputTypeDef") -> dict
     return answer["ResponseMetadata"]["HTTPHeaders"]
 
 
-def _answered(answer: "GetObjectOutputTypeDef") -> Answered:
+def _head(answer: "GetObjectOutputTypeDef") -> ResponseHead:
     status = answer["ResponseMetadata"]["HTTPStatusCode"]
-    return Answered(status, answer.get("ContentRange", ""), answer.get("ContentLength"), answer.get("ETag", ""))
+    return ResponseHead(status, answer.get("ContentRange", ""), answer.get("ContentLength"), answer.get("ETag", ""))
 
 
 @contextmanager
 def _translated(bucket: str, endpoint: str, key: str = "") -> Iterator[None]:
-    """``endpoint``: as people know it; ``key``: the object asked for, empty for a listing."""
+    """Translate what botocore raises into SourceErrors.
+
+    ``endpoint``: as people know it; ``key``: the object asked for, empty for a listing.
+    """
     what = name_of(bucket, key)
     try:
         yield
     except boto.ClientError as error:
-        raise refused(_refusal(error.response), bucket, key) from error
+        raise response_error(_error_response(error.response), bucket, key) from error
     except (boto.SSLError, ssl.SSLError, aiohttp.ClientSSLError) as error:
         raise untrusted(endpoint, error) from error
     except (boto.NoCredentialsError, boto.PartialCredentialsError, boto.CredentialRetrievalError) as error:
@@ -165,15 +179,15 @@ def _translated(bucket: str, endpoint: str, key: str = "") -> Iterator[None]:
 
 
 def _refuse_elsewhere(bucket: str, response: "tuple[Any, Mapping[str, Any]] | None", **_: object) -> None:
-    """A handler of botocore's event ``needs-retry``: HTTP answer and what was parsed of it. Raises InvalidSource."""
-    if response is not None and is_elsewhere(refusal := _refusal(response[1])):
-        raise refused(refusal, bucket)
+    """Handle botocore's event ``needs-retry``: an HTTP response and what was parsed of it. Raises InvalidSource."""
+    if response is not None and is_elsewhere(answer := _error_response(response[1])):
+        raise response_error(answer, bucket)
 
 
-def _refusal(answer: Mapping[str, Any]) -> Refusal:
+def _error_response(answer: Mapping[str, Any]) -> ErrorResponse:
     detail, about = answer.get("Error", {}), answer.get("ResponseMetadata", {})
     headers = about.get("HTTPHeaders", {})
-    return Refusal(
+    return ErrorResponse(
         status=int(about.get("HTTPStatusCode", 0)),
         code=str(detail.get("Code", "")),
         message=str(detail.get("Message", "")),

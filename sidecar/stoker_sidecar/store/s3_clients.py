@@ -1,4 +1,4 @@
-"""Makes aiobotocore sessions and clients: whose credentials, which endpoint, which timeouts."""
+"""How aiobotocore sessions and clients are made: whose credentials, which endpoint, which timeouts."""
 
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Identity:
-    """A session, whether its requests are signed, and what it was made of."""
+    """An aiobotocore session, whether its requests are signed, and the credentials that it was made of."""
 
     session: AioSession
     signed: bool
     credentials: Credentials
 
     async def keys(self) -> AccessKeys | None:
-        """Those of now; None: anonymous. Raises what botocore raises when they cannot be renewed."""
+        """Return the present keys; None: anonymous. Raises what botocore raises when they cannot be renewed."""
         credentials = await self.session.get_credentials() if self.signed else None
         if credentials is None:
             return None
@@ -49,7 +49,10 @@ class Identity:
 
 
 async def open_identity(source: Source, credentials: Credentials, settings: ConnectionSettings) -> Identity:
-    """Raises InvalidCredentials when there is nothing to sign with and there should be, and what botocore raises."""
+    """Make a session that has its credentials.
+
+    Raises InvalidCredentials when there is nothing to sign with and there should be, and what botocore raises.
+    """
     session, signed = await _session(source, credentials, settings)
     return Identity(session, signed, credentials)
 
@@ -57,7 +60,7 @@ async def open_identity(source: Source, credentials: Credentials, settings: Conn
 async def open_client(
     source: Source, identity: Identity, settings: ConnectionSettings, stack: AsyncExitStack
 ) -> "S3Client":
-    """A client that ``stack`` closes."""
+    """Make an S3 client, which ``stack`` closes."""
     client = identity.session.create_client(
         "s3",
         region_name=source.region,
@@ -71,12 +74,12 @@ async def open_client(
 def _config(source: Source, identity: Identity, settings: ConnectionSettings) -> AioConfig:
     options: dict[str, Any] = {
         "user_agent": USER_AGENT,
-        # None here: stoker_sidecar.store.retry does them where they can help.
+        # No retries here: stoker_sidecar.store.retry does them where they can help.
         "retries": {"total_max_attempts": 1},
         "connect_timeout": settings.connect_timeout,
         "read_timeout": settings.read_timeout,
         "s3": {"addressing_style": "virtual" if uses_virtual_host(source) else "path"},
-        # Whoever wants a checksum asks for it: with ranges and listings none comes.
+        # A GET that wants a checksum asks for it; ranges and listings have none.
         "response_checksum_validation": "when_required",
     }
     if not identity.signed:
@@ -85,7 +88,7 @@ def _config(source: Source, identity: Identity, settings: ConnectionSettings) ->
 
 
 async def _session(source: Source, credentials: Credentials, settings: ConnectionSettings) -> tuple[AioSession, bool]:
-    """A session and whether requests are signed."""
+    """Make a session; tells whether its requests are signed."""
     session = _new_session()
     match credentials:
         case UnusableCredentials(reason, message):
@@ -100,7 +103,7 @@ async def _session(source: Source, credentials: Credentials, settings: Connectio
             session.register_component("credential_provider", _Resolved(keys))
             return session, True
         case AmbientCredentials():
-            # One quick question: where there is no metadata service, a bucket is asked anonymously a second later.
+            # One quick try: where there is no metadata service, the bucket is asked anonymously a second later.
             session.set_config_variable("metadata_service_timeout", 1)
             session.set_config_variable("metadata_service_num_attempts", 1)
             return session, await session.get_credentials() is not None
@@ -115,7 +118,10 @@ def _new_session() -> AioSession:
 
 
 def read_descriptions() -> None:
-    """What the first client would read of botocore's files: 0.12 s of CPU, more while they are not in the page cache. Blocks."""
+    """Read ahead what the first client reads of botocore's files. Blocks.
+
+    That takes 0.12 s of CPU, and longer while the files are not in the page cache.
+    """
     models = _models()
     models.load_data("endpoints")
     for kind in ("service-2", "endpoint-rule-set-1"):
@@ -124,12 +130,12 @@ def read_descriptions() -> None:
 
 @cache
 def _models() -> Loader:
-    """S3's description, read once for all datasets: 12 MB and 0.2 s of CPU for each client otherwise."""
+    """Make the loader that all datasets share: each client would take 12 MB and 0.2 s of CPU for S3's description."""
     return create_loader()
 
 
 def _timestamp(value: str | int | float) -> datetime:
-    """RFC 3339, as S3 lists it, and HTTP's form, fast; others by botocore."""
+    """Parse a time: RFC 3339, as S3 lists it, and HTTP's form here, since that is fast; others by botocore."""
     text = str(value)
     try:
         return parsedate_to_datetime(text) if text.endswith("GMT") else datetime.fromisoformat(text)
@@ -140,7 +146,7 @@ def _timestamp(value: str | int | float) -> datetime:
 
 @dataclass(frozen=True)
 class _Resolved:
-    """Stands where botocore looks for its chain of providers."""
+    """A credential provider with one identity, in place of botocore's chain of providers."""
 
     credentials: AioRefreshableCredentials
 
@@ -151,7 +157,10 @@ class _Resolved:
 async def _assume_role(
     source: Source, credentials: WebIdentityCredentials, settings: ConnectionSettings
 ) -> AioRefreshableCredentials:
-    """Keys that renew themselves from the same token; the agent sends a new token (a new client) before it expires."""
+    """Make keys that renew themselves from the same token.
+
+    The agent sends a new token, and thereby has a new client made, before the token expires.
+    """
 
     async def refresh() -> dict[str, str]:
         return await _exchange(source, credentials, settings)

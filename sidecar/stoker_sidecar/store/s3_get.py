@@ -12,9 +12,15 @@ from stoker_sidecar.store.base import Body
 from stoker_sidecar.store.connection import ConnectionSettings, proxy_for
 from stoker_sidecar.store.core.object_checksum import Checksum, stated_checksum
 from stoker_sidecar.store.core.s3_address import BucketAddress
-from stoker_sidecar.store.core.s3_answers import Answered, Asked, check_answer, check_etag, etag_may_be_md5
+from stoker_sidecar.store.core.s3_responses import (
+    ExpectedRange,
+    ResponseHead,
+    check_etag,
+    check_response,
+    etag_may_be_md5,
+)
 from stoker_sidecar.store.core.sigv4 import AccessKeys, signed
-from stoker_sidecar.store.refusals import name_of, read_refusal, refused
+from stoker_sidecar.store.error_responses import name_of, parse_error_response, response_error
 from stoker_sidecar.store.transport import Peer, Request, Response, Transport
 from stoker_sidecar.store.transport_loop import LoopTransport
 from stoker_sidecar.store.transport_threads import ThreadTransport
@@ -56,14 +62,14 @@ class S3Getter:
         self, key: str, offset: int, length: int, *, if_match: str, version_id: str = "", whole: bool = False
     ) -> AsyncIterator[Body]:
         """As ObjectStore.get_range, by the object's whole key."""
-        asked = Asked(name_of(self._bucket, key), offset, length, if_match)
+        asked = ExpectedRange(name_of(self._bucket, key), offset, length, if_match)
         wanted = {} if whole else {"range": f"bytes={offset}-{offset + length - 1}"}
         response = await self._get(asked, key, version_id, wanted, stating=whole)
         try:
             if response.status not in (200, 206):
                 raise await self._refusal(response, key)
             headers = response.headers
-            check_answer(asked, _answered(response))
+            check_response(asked, _answered(response))
             encryption = headers.get("x-amz-server-side-encryption", "")
             customer_algorithm = headers.get("x-amz-server-side-encryption-customer-algorithm", "")
             stated = stated_checksum(headers) if whole and response.status == HTTPStatus.OK else None
@@ -73,7 +79,7 @@ class S3Getter:
 
     async def checksum(self, key: str, *, if_match: str, version_id: str = "") -> Checksum | None:
         """As ObjectStore.checksum, by the object's whole key."""
-        asked = Asked(name_of(self._bucket, key), 0, 0, if_match)
+        asked = ExpectedRange(name_of(self._bucket, key), 0, 0, if_match)
         response = await self._send("HEAD", asked, key, version_id, _STATE_CHECKSUM)
         try:
             if response.status != HTTPStatus.OK:
@@ -89,7 +95,7 @@ class S3Getter:
         await self._large.aclose()
 
     async def _get(
-        self, asked: Asked, key: str, version_id: str, headers: dict[str, str], *, stating: bool
+        self, asked: ExpectedRange, key: str, version_id: str, headers: dict[str, str], *, stating: bool
     ) -> Response:
         if not (stating and self._states_checksums):
             return await self._send("GET", asked, key, version_id, headers)
@@ -101,7 +107,9 @@ class S3Getter:
         self._states_checksums = again.status != HTTPStatus.OK  # else it was that header that it did not take
         return again
 
-    async def _send(self, method: str, asked: Asked, key: str, version_id: str, headers: dict[str, str]) -> Response:
+    async def _send(
+        self, method: str, asked: ExpectedRange, key: str, version_id: str, headers: dict[str, str]
+    ) -> Response:
         address, path = self._address, self._address.path(key)
         query = f"versionId={quote(version_id, safe='~')}" if version_id else ""
         if asked.etag:
@@ -116,8 +124,8 @@ class S3Getter:
     async def _refusal(self, response: Response, key: str) -> SourceError:
         body = await response.read(_REFUSAL_BYTES)
         region, retry_after = (response.headers.get(name, "") for name in ("x-amz-bucket-region", "retry-after"))
-        return refused(
-            read_refusal(response.status, body.decode(errors="replace"), region, retry_after), self._bucket, key
+        return response_error(
+            parse_error_response(response.status, body.decode(errors="replace"), region, retry_after), self._bucket, key
         )
 
 
@@ -128,6 +136,6 @@ def _proxied(peer: Peer, tls: ssl.SSLContext) -> Transport:
     return ProxiedTransport(peer, tls)
 
 
-def _answered(response: Response) -> Answered:
+def _answered(response: Response) -> ResponseHead:
     headers = response.headers
-    return Answered(response.status, headers.get("content-range", ""), response.length, headers.get("etag", ""))
+    return ResponseHead(response.status, headers.get("content-range", ""), response.length, headers.get("etag", ""))

@@ -12,9 +12,9 @@ from stoker_sidecar.errors import InvalidSource
 from stoker_sidecar.store.addresses import Addresses
 from stoker_sidecar.store.base import WriteChunk, in_chunks
 from stoker_sidecar.store.connection import USER_AGENT
+from stoker_sidecar.store.error_responses import broken_off, unreachable
 from stoker_sidecar.store.http_answers import NotHttp
 from stoker_sidecar.store.http_connection import Connection
-from stoker_sidecar.store.refusals import broken_off, unreachable
 from stoker_sidecar.store.transport import KEEP_ALIVE, Peer, Request, Response, until_the_head
 
 _PORTS = {"http": 80, "https": 443}

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from stoker_sidecar.store.base import SMALL, STEP, WriteChunk
 from stoker_sidecar.store.connection import USER_AGENT
-from stoker_sidecar.store.refusals import broken_off, unreachable
+from stoker_sidecar.store.error_responses import broken_off, unreachable
 from stoker_sidecar.store.transport import KEEP_ALIVE, Peer, Request, Response, until_the_head
 from stoker_sidecar.threads import to_its_end
 

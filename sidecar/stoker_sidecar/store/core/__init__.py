@@ -1,1 +1,1 @@
-"""Decisions about requests and answers of object stores. Pure."""
+"""Decisions about requests to object stores and their responses. Pure."""

@@ -1,4 +1,4 @@
-"""Parses source.uri once, at the door."""
+"""What source.uri names: a prefix of an S3 bucket, or a folder of the node."""
 
 import re
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
 @dataclass(frozen=True)
 class S3Location:
-    """``prefix`` is empty or ends with '/'."""
+    """A prefix of an S3 bucket; ``prefix`` is empty or ends with '/'."""
 
     bucket: str
     prefix: str
@@ -28,7 +28,7 @@ class FolderLocation:
 
 
 def parse_location(uri: str) -> S3Location | FolderLocation:
-    """Raises InvalidSource with the reason that the API knows."""
+    """Parse source.uri. Raises InvalidSource with the reason that the API knows."""
     scheme, separator, rest = uri.partition("://")
     if not separator or scheme not in ("s3", "file"):
         raise InvalidSource(

@@ -1,4 +1,4 @@
-"""The checksum that S3 keeps of a whole object: read from the headers of an answer, and taken of bytes."""
+"""The checksum that S3 keeps of a whole object: read from the headers of a response, and computed of bytes."""
 
 import binascii
 import hashlib
@@ -24,33 +24,37 @@ _SIZES = {name: size for name, (_, size) in _CRCS.items()} | _HASHES
 
 
 class Checksum(NamedTuple):
-    """``algorithm``: as in the name of S3's header, such as ``crc64nvme``; ``value``: most significant byte first."""
+    """The checksum of an object.
+
+    ``algorithm`` is as in the name of S3's header, such as ``crc64nvme``; ``value`` has the most significant byte
+    first.
+    """
 
     algorithm: str
     value: bytes
 
 
 class Digest(Protocol):
-    """A checksum in the making."""
+    """The running computation of a checksum, with hashlib's methods."""
 
     def update(self, data: bytes | memoryview, /) -> None:
-        """More bytes, in order."""
+        """Add bytes, in order."""
         ...
 
     def digest(self) -> bytes:
-        """Of all bytes so far."""
+        """Return the checksum of all bytes so far."""
         ...
 
 
 def new_digest(algorithm: str) -> Digest:
-    """``algorithm``: a Checksum's, or ``md5``. Raises ValueError for others."""
+    """Begin a checksum. ``algorithm``: a Checksum's, or ``md5``. Raises ValueError for others."""
     if algorithm in _CRCS:
         return _RunningCrc(*_CRCS[algorithm])
     return hashlib.new(algorithm, usedforsecurity=False)
 
 
 def joined_crc64nvme(pieces: Iterable[tuple[bytes, int]]) -> bytes:
-    """CRC-64/NVME of all pieces one after the other, each told by its own and its length in bytes; without looking at a byte."""
+    """Compute the CRC-64/NVME of pieces one after the other from each one's own CRC and length in bytes alone."""
     joined = 0
     for value, length in pieces:
         joined = checksums.combine_crc64nvme(joined, int.from_bytes(value, "big"), length)
@@ -58,10 +62,11 @@ def joined_crc64nvme(pieces: Iterable[tuple[bytes, int]]) -> bytes:
 
 
 def stated_checksum(headers: Mapping[str, str]) -> Checksum | None:
-    """From the headers of an answer that is about a whole object; names in lower case, or in any if the mapping takes any.
+    """Read the checksum from the headers of a response about a whole object; None when it states none.
 
-    Only what is said to be of the whole object counts: COMPOSITE is a checksum of the parts' checksums, and old servers do
-    not say which of the two they mean. None as well for what no object can have, and for algorithms that are not known here.
+    Header names are in lower case, or in any case if the mapping takes any. Only what is said to be of the whole object
+    counts: COMPOSITE is a checksum of the parts' checksums, and old servers do not say which of the two they mean. None
+    as well for a value that no checksum can have, and for algorithms that are not known here.
     """
     if headers.get("x-amz-checksum-type") != "FULL_OBJECT":
         return None
@@ -73,7 +78,7 @@ def stated_checksum(headers: Mapping[str, str]) -> Checksum | None:
 
 
 def check(what: str, stated: Checksum, taken: bytes) -> None:
-    """Raises CorruptBody when ``taken`` is another; ``what``: the sentence's subject."""
+    """Compare what was stated with what was computed; ``what`` is the sentence's subject. Raises CorruptBody."""
     if taken != stated.value:
         raise CorruptBody(
             f"{what}: the body's {stated.algorithm} is {taken.hex()} where the server states {stated.value.hex()}: "
@@ -82,6 +87,8 @@ def check(what: str, stated: Checksum, taken: bytes) -> None:
 
 
 class _RunningCrc:
+    """A Digest by a function that goes on from the CRC so far."""
+
     def __init__(self, function: _Crc, size: int) -> None:
         self._function = function
         self._size = size

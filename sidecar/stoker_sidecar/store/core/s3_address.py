@@ -7,7 +7,8 @@ from urllib.parse import quote, urlsplit
 from stoker_api.dataset import AddressingStyle, Source
 
 AMAZON = "Amazon S3"
-# DNS suffix of each of Amazon's partitions, by how its regions' names begin; the tests hold it against botocore's table.
+# DNS suffix of each of Amazon's partitions, by how its regions' names begin; the tests compare it with botocore's
+# table.
 _SUFFIXES = {
     "cn-": "amazonaws.com.cn",
     "eusc-": "amazonaws.eu",
@@ -17,13 +18,17 @@ _SUFFIXES = {
     "us-isof-": "csp.hci.ic.gov",
 }
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
-# A bucket of S3 Express One Zone: it wants its own kind of session, which only botocore knows.
+# A bucket of S3 Express One Zone: it needs its own kind of session, which only botocore knows.
 _DIRECTORY_BUCKET = re.compile(r".*--x-s3")
 
 
 @dataclass(frozen=True)
 class BucketAddress:
-    """``endpoint`` is as people know it; ``host`` the Host header, without a default port; ``root`` the path before a key."""
+    """Where a bucket is reached.
+
+    ``endpoint`` is as people know it; ``host`` is the Host header, without a default port; ``root`` is the path before
+    a key.
+    """
 
     bucket: str
     region: str
@@ -33,24 +38,24 @@ class BucketAddress:
     root: str
 
     def path(self, key: str) -> str:
-        """The path of an object, percent-encoded as the signature wants it."""
+        """Return the path of an object, percent-encoded as the signature wants it."""
         return self.root + quote(key, safe="/~")
 
 
 def uses_virtual_host(source: Source) -> bool:
-    """Auto: path style for an endpoint of one's own, virtual-host style at Amazon."""
+    """Tell the addressing style; Auto means path style at a named endpoint, virtual-host style at Amazon."""
     if source.addressing_style is AddressingStyle.AUTO:
         return not source.endpoint
     return source.addressing_style is AddressingStyle.VIRTUAL
 
 
 def is_directory_bucket(bucket: str) -> bool:
-    """S3 Express One Zone."""
+    """Tell whether a bucket is one of S3 Express One Zone, by its name."""
     return _DIRECTORY_BUCKET.fullmatch(bucket) is not None
 
 
 def bucket_address(source: Source, bucket: str) -> BucketAddress:
-    """As botocore finds it too."""
+    """Find where a bucket is reached, as botocore does."""
     url = urlsplit((source.endpoint or f"https://s3.{source.region}.{_suffix(source.region)}").rstrip("/"))
     host = url.netloc.removesuffix(_DEFAULT_PORTS[url.scheme])
     place = bucket, source.region, source.endpoint or AMAZON, url.scheme

@@ -4,7 +4,7 @@ import pytest
 
 from stoker_sidecar.errors import SourceError
 from stoker_sidecar.local.messages import for_workstation
-from stoker_sidecar.store.refusals import Refusal, refused, unreachable, untrusted
+from stoker_sidecar.store.error_responses import ErrorResponse, response_error, unreachable, untrusted
 
 ENDPOINT = "https://s3.here"
 CODES = (
@@ -21,20 +21,23 @@ CODES = (
     "InvalidObjectState",
     "AccessDenied",
 )
-REFUSALS = [refused(Refusal(403, code), "bucket") for code in CODES]
-REFUSALS += [refused(Refusal(301, region="eu-west-1"), "bucket"), refused(Refusal(412), "bucket", "key")]
-REFUSALS += [refused(Refusal(404, "NoSuchKey"), "bucket", "key")]
-REFUSALS += [unreachable(ENDPOINT, OSError("refused")), untrusted(ENDPOINT, OSError("self-signed"))]
+ERRORS = [response_error(ErrorResponse(403, code), "bucket") for code in CODES]
+ERRORS += [
+    response_error(ErrorResponse(301, region="eu-west-1"), "bucket"),
+    response_error(ErrorResponse(412), "bucket", "key"),
+]
+ERRORS += [response_error(ErrorResponse(404, "NoSuchKey"), "bucket", "key")]
+ERRORS += [unreachable(ENDPOINT, OSError("refused")), untrusted(ENDPOINT, OSError("self-signed"))]
 
 
-@pytest.mark.parametrize("error", REFUSALS, ids=lambda error: error.message[:60])
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.message[:60])
 def test_no_sentence_speaks_of_a_cluster(error: SourceError) -> None:
     said = for_workstation(error.message)
     assert not [word for word in ("Secret", "Dataset", "source.", "node", "ServiceAccount") if word in said]
 
 
 def test_wrong_keys_are_looked_for_where_they_came_from() -> None:
-    said = for_workstation(refused(Refusal(403, "SignatureDoesNotMatch"), "bucket").message)
+    said = for_workstation(response_error(ErrorResponse(403, "SignatureDoesNotMatch"), "bucket").message)
     assert said.endswith("check AWS_SECRET_ACCESS_KEY in the environment or in the profile (--profile), and --region")
 
 

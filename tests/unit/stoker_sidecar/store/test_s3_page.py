@@ -100,7 +100,7 @@ def test_what_is_no_object_is_refused_and_shown(item: str) -> None:
 
 
 @pytest.mark.parametrize(("status", "body"), [(503, _body()), (200, b"<ListBucketResult><Contents>")])
-def test_refusals_and_broken_pages_stay_as_they_came(status: int, body: bytes) -> None:
+def test_error_responses_and_broken_pages_stay_as_they_came(status: int, body: bytes) -> None:
     response, customized = {"status_code": status, "headers": {}, "body": body}, dict[str, Any]()
     take_contents(response, customized)
     assert (response["body"], customized) == (body, {})

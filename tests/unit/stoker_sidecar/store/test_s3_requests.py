@@ -1,4 +1,4 @@
-"""How an S3 request is addressed and signed, held against botocore, and how its answer is judged."""
+"""How an S3 request is addressed and signed, compared with botocore, and how its response is judged."""
 
 import string
 from datetime import UTC, datetime
@@ -19,12 +19,12 @@ from stoker_api.names import Reason
 from stoker_sidecar.errors import CorruptBody, SidecarError, SourceChanged, Throttled
 from stoker_sidecar.store.core.backoff import Backoff
 from stoker_sidecar.store.core.s3_address import bucket_address, is_directory_bucket
-from stoker_sidecar.store.core.s3_answers import Answered, Asked, check_answer, etag_may_be_md5
+from stoker_sidecar.store.core.s3_responses import ExpectedRange, ResponseHead, check_response, etag_may_be_md5
 from stoker_sidecar.store.core.sigv4 import AccessKeys, signed
-from stoker_sidecar.store.refusals import Refusal, read_refusal, refused
+from stoker_sidecar.store.error_responses import ErrorResponse, parse_error_response, response_error
 
 PRINTABLE = st.text(string.ascii_letters + string.digits + "/+=", min_size=1, max_size=40)
-ASKED = Asked("s3://b/k", 100, 50, "e1")
+EXPECTED = ExpectedRange("s3://b/k", 100, 50, "e1")
 
 
 @given(
@@ -101,39 +101,39 @@ def test_a_bucket_of_s3_express_is_known_by_its_name() -> None:
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [
-        Answered(206, "bytes 100-149/1000", 50, '"e1"'),
-        Answered(206, "bytes 100-149/*", None, 'W/"e1"'),
-        Answered(206, "bytes 100-149/1000", 50, ""),  # a server that tells no ETag
+        ResponseHead(206, "bytes 100-149/1000", 50, '"e1"'),
+        ResponseHead(206, "bytes 100-149/*", None, 'W/"e1"'),
+        ResponseHead(206, "bytes 100-149/1000", 50, ""),  # a server that tells no ETag
     ],
 )
-def test_what_was_asked_for_is_taken(answer: Answered) -> None:
-    check_answer(ASKED, answer)
+def test_what_was_asked_for_is_taken(response: ResponseHead) -> None:
+    check_response(EXPECTED, response)
 
 
 def test_a_whole_object_may_come_without_a_range() -> None:
-    check_answer(Asked("s3://b/k", 0, 50, "e1"), Answered(200, "", 50, '"e1"'))
+    check_response(ExpectedRange("s3://b/k", 0, 50, "e1"), ResponseHead(200, "", 50, '"e1"'))
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [
-        Answered(200, "", 1000, '"e1"'),  # Range ignored
-        Answered(206, "bytes 0-49/1000", 50, '"e1"'),
-        Answered(206, "", 50, '"e1"'),
-        Answered(206, "bytes 100-139/140", 40, '"e1"'),
-        Answered(206, "bytes 100-149/1000", 40, '"e1"'),
+        ResponseHead(200, "", 1000, '"e1"'),  # Range ignored
+        ResponseHead(206, "bytes 0-49/1000", 50, '"e1"'),
+        ResponseHead(206, "", 50, '"e1"'),
+        ResponseHead(206, "bytes 100-139/140", 40, '"e1"'),
+        ResponseHead(206, "bytes 100-149/1000", 40, '"e1"'),
     ],
 )
-def test_other_bytes_than_those_asked_for_are_refused(answer: Answered) -> None:
+def test_other_bytes_than_those_asked_for_are_refused(response: ResponseHead) -> None:
     with pytest.raises(CorruptBody, match="s3://b/k"):
-        check_answer(ASKED, answer)
+        check_response(EXPECTED, response)
 
 
 def test_a_server_that_ignores_if_match_does_not_pass_another_object_off() -> None:
     with pytest.raises(SourceChanged, match="ETag e2 where e1 was listed"):
-        check_answer(ASKED, Answered(206, "bytes 100-149/1000", 50, '"e2"'))
+        check_response(EXPECTED, ResponseHead(206, "bytes 100-149/1000", 50, '"e2"'))
 
 
 @pytest.mark.parametrize(
@@ -145,41 +145,43 @@ def test_an_encrypted_objects_etag_is_no_md5(encryption: str, algorithm: str, ma
 
 
 @pytest.mark.parametrize(
-    ("refusal", "reason", "temporary", "says"),
+    ("response", "reason", "temporary", "says"),
     [
-        (Refusal(403, "RequestTimeTooSkewed"), Reason.INVALID_CREDENTIALS, True, "clock"),
-        (Refusal(400, "ExpiredToken"), Reason.INVALID_CREDENTIALS, True, "expired"),
-        (Refusal(403, "SignatureDoesNotMatch"), Reason.INVALID_CREDENTIALS, False, "AWS_SECRET_ACCESS_KEY"),
-        (Refusal(403, "AccessDenied"), Reason.ACCESS_DENIED, False, "s3:GetObject"),
-        (Refusal(403, "InvalidObjectState"), Reason.INVALID_SPEC, False, "archived"),
-        (Refusal(404, "NoSuchBucket"), Reason.BUCKET_NOT_FOUND, False, "no bucket 'b'"),
-        (Refusal(404, "NoSuchKey"), Reason.OBJECT_GONE, False, "deleted"),
-        (Refusal(412, "PreconditionFailed"), Reason.SOURCE_CHANGED, False, "refresh"),
-        (Refusal(301, "PermanentRedirect", region="eu-west-1"), Reason.INVALID_SPEC, False, "region eu-west-1"),
-        (Refusal(302), Reason.INVALID_SPEC, False, "elsewhere"),
-        (Refusal(429), Reason.THROTTLED, True, "fewer requests"),
-        (Refusal(503, "SlowDown"), Reason.THROTTLED, True, "fewer requests"),
-        (Refusal(503), Reason.SERVER_ERROR, True, "503"),
-        (Refusal(400, "RequestTimeout"), Reason.SERVER_ERROR, True, "RequestTimeout"),
-        (Refusal(400, "InvalidRequest", "no"), Reason.SERVER_ERROR, False, "no"),
+        (ErrorResponse(403, "RequestTimeTooSkewed"), Reason.INVALID_CREDENTIALS, True, "clock"),
+        (ErrorResponse(400, "ExpiredToken"), Reason.INVALID_CREDENTIALS, True, "expired"),
+        (ErrorResponse(403, "SignatureDoesNotMatch"), Reason.INVALID_CREDENTIALS, False, "AWS_SECRET_ACCESS_KEY"),
+        (ErrorResponse(403, "AccessDenied"), Reason.ACCESS_DENIED, False, "s3:GetObject"),
+        (ErrorResponse(403, "InvalidObjectState"), Reason.INVALID_SPEC, False, "archived"),
+        (ErrorResponse(404, "NoSuchBucket"), Reason.BUCKET_NOT_FOUND, False, "no bucket 'b'"),
+        (ErrorResponse(404, "NoSuchKey"), Reason.OBJECT_GONE, False, "deleted"),
+        (ErrorResponse(412, "PreconditionFailed"), Reason.SOURCE_CHANGED, False, "refresh"),
+        (ErrorResponse(301, "PermanentRedirect", region="eu-west-1"), Reason.INVALID_SPEC, False, "region eu-west-1"),
+        (ErrorResponse(302), Reason.INVALID_SPEC, False, "elsewhere"),
+        (ErrorResponse(429), Reason.THROTTLED, True, "fewer requests"),
+        (ErrorResponse(503, "SlowDown"), Reason.THROTTLED, True, "fewer requests"),
+        (ErrorResponse(503), Reason.SERVER_ERROR, True, "503"),
+        (ErrorResponse(400, "RequestTimeout"), Reason.SERVER_ERROR, True, "RequestTimeout"),
+        (ErrorResponse(400, "InvalidRequest", "no"), Reason.SERVER_ERROR, False, "no"),
     ],
 )
-def test_a_refusal_says_what_is_wrong_and_whether_waiting_helps(
-    refusal: Refusal, reason: Reason, temporary: bool, says: str
+def test_an_error_response_says_what_is_wrong_and_whether_waiting_helps(
+    response: ErrorResponse, reason: Reason, temporary: bool, says: str
 ) -> None:
-    error = refused(refusal, "b", "k")
+    error = response_error(response, "b", "k")
     assert (error.reason, error.temporary) == (reason, temporary)
     assert says in error.message
 
 
-def test_a_refusal_is_read_from_s3s_xml_and_its_headers() -> None:
+def test_an_error_response_is_parsed_from_s3s_xml_and_its_headers() -> None:
     body = "<?xml?><Error><Code>SlowDown</Code><Message>less &amp; less</Message></Error>"
-    assert read_refusal(503, body, "eu-west-1", "7") == Refusal(503, "SlowDown", "less & less", "eu-west-1", 7.0)
+    assert parse_error_response(503, body, "eu-west-1", "7") == ErrorResponse(
+        503, "SlowDown", "less & less", "eu-west-1", 7.0
+    )
 
 
 @pytest.mark.parametrize("retry_after", ["", "-1", "Wed, 21 Oct 2015 07:28:00 GMT", "soon"])
-def test_a_page_of_a_proxy_is_a_refusal_too(retry_after: str) -> None:
-    assert read_refusal(502, "<html>Bad Gateway</html>", "", retry_after) == Refusal(502)
+def test_a_page_of_a_proxy_is_an_error_response_too(retry_after: str) -> None:
+    assert parse_error_response(502, "<html>Bad Gateway</html>", "", retry_after) == ErrorResponse(502)
 
 
 @pytest.mark.parametrize(("asked", "delay"), [(0.0, 0.1), (3.0, 3.1), (60.0, 5.1)])
@@ -188,6 +190,6 @@ def test_a_server_that_asks_for_a_pause_gets_it_up_to_the_cap(asked: float, dela
 
 
 def test_an_error_carries_the_pause_that_the_server_asked_for() -> None:
-    error: SidecarError = refused(Refusal(503, "SlowDown", retry_after=7.0), "b")
+    error: SidecarError = response_error(ErrorResponse(503, "SlowDown", retry_after=7.0), "b")
     assert isinstance(error, Throttled)
     assert error.retry_after == 7.0
