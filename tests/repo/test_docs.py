@@ -12,7 +12,7 @@ from stoker_sidecar.version.objects import SkipReason
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-MARKDOWN = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
+MARKDOWN = [*(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")), *sorted(DOCS.rglob("*.md"))]
 # Package registries and the folders that machines of this project's developers have: put together here, so that this
 # file does not hold them itself.
 FOREIGN = [".".join(words) for words in (("pypi", "org"), ("pythonhosted", "org"), ("proxy", "golang", "org"))]
@@ -87,6 +87,12 @@ def test_every_decision_is_in_the_index() -> None:
     index = (DOCS / "adr" / "README.md").read_text(encoding="utf-8")
     records = {path.name for path in (DOCS / "adr").glob("[0-9]*.md")}
     assert records == set(re.findall(r"\]\((\d{4}-[\w-]+\.md)\)", index))
+
+
+@pytest.mark.parametrize("path", sorted((DOCS / "adr").glob("[0-9]*.md")), ids=lambda path: path.stem)
+def test_a_decision_has_a_date_and_a_status(path: Path) -> None:
+    head = r"# [1-9]\d*\. .+\n\nDate: 20\d\d-\d\d-\d\d\n\nStatus: (proposed|accepted|superseded)\b"
+    assert re.match(head, path.read_text(encoding="utf-8"))
 
 
 def test_the_readmes_dataset_is_the_example() -> None:
