@@ -6,8 +6,7 @@ from pathlib import Path
 from stoker_api.dataset import Source
 from stoker_api.nodecache import NodeDataset, NodeDatasetStatus
 from stoker_sidecar.errors import KeeperUnavailable, MountError
-from stoker_sidecar.volumes.core.mount_plan import Version
-from stoker_sidecar.volumes.core.publish import PublishRequest, VersionOnDisk
+from stoker_sidecar.volumes.core.publish import PublishRequest, VersionKey, VersionOnDisk
 
 UID = "8f2c"
 DIGEST = "d1" * 32
@@ -112,39 +111,39 @@ class FakeKeeper:
 class FakeOverlays:
     """``begin`` asks for a layer, the test says when it is built by adding to ``ready``; ``shown`` holds what is mounted now."""
 
-    ready: set[Version] = field(default_factory=set)
-    begun: list[Version] = field(default_factory=list)
-    shown: dict[Version, tuple[Path, Path]] = field(default_factory=dict)
+    ready: set[VersionKey] = field(default_factory=set)
+    begun: list[VersionKey] = field(default_factory=list)
+    shown: dict[VersionKey, tuple[Path, Path]] = field(default_factory=dict)
     refuses: bool = False
 
-    def is_ready(self, version: Version) -> bool:
+    def is_ready(self, version: VersionKey) -> bool:
         return version in self.ready
 
-    def begin(self, version: Version, manifest: Path) -> None:
+    def begin(self, version: VersionKey, manifest: Path) -> None:
         self.begun.append(version)
 
-    def drop(self, version: Version) -> None:
+    def drop(self, version: VersionKey) -> None:
         self.ready.discard(version)
 
-    def distrust(self, version: Version, why: str) -> None:
+    def distrust(self, version: VersionKey, why: str) -> None:
         self.ready.discard(version)
 
-    def built(self) -> tuple[Version, ...]:
+    def built(self) -> tuple[VersionKey, ...]:
         return tuple(self.ready)
 
     async def clear_drafts(self) -> None:
         return
 
-    def show(self, version: Version, tree: Path, fuse: Path) -> Path:
+    def show(self, version: VersionKey, tree: Path, fuse: Path) -> Path:
         if self.refuses or version not in self.ready:
             raise MountError(22, "mounting the overlay: Invalid argument")
         self.shown[version] = (tree, fuse)
         return Path("/mnt") / version[0] / f"{version[1]}.overlay"
 
-    def hide(self, version: Version) -> None:
+    def hide(self, version: VersionKey) -> None:
         self.shown.pop(version, None)
 
-    def leftovers(self, used: frozenset[Version]) -> tuple[Version, ...]:
+    def leftovers(self, used: frozenset[VersionKey]) -> tuple[VersionKey, ...]:
         return tuple(self.shown.keys() - used)
 
 

@@ -17,12 +17,12 @@ from stoker_sidecar.linux.mount_calls import detach
 from stoker_sidecar.version.builder import ManifestBuilder
 from stoker_sidecar.version.manifest import ManifestInfo
 from stoker_sidecar.version.objects import ListedObject
-from stoker_sidecar.volumes.mount_table import JsonMountTable
+from stoker_sidecar.volumes.mount_sources import FuseServers, MountSources
+from stoker_sidecar.volumes.mount_table import MountTable
+from stoker_sidecar.volumes.mounted_volumes import MountedVolumes
 from stoker_sidecar.volumes.mounter import Mounter
 from stoker_sidecar.volumes.overlays import Overlays
-from stoker_sidecar.volumes.ports import Keeper
 from stoker_sidecar.volumes.publisher import Publisher
-from stoker_sidecar.volumes.sources import Sources
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from tests.fakes.csi import UID, Clock, FakeKeeper, FakePlan, node_dataset
 
@@ -70,6 +70,7 @@ class RunningDriver:
 
     driver: Driver
     publisher: Publisher
+    mounted: MountedVolumes
     plan: FakePlan
     clock: Clock
     calls: list[tuple[str, str]]
@@ -97,18 +98,18 @@ class RunningDriver:
 async def running_driver(
     folder: Path,
     info: ManifestInfo,
-    keeper: Keeper | None = None,
+    keeper: FuseServers | None = None,
     modes: Collection[MountMode] = (MountMode.NATIVE, MountMode.FUSE),
 ) -> AsyncIterator[RunningDriver]:
     """The driver of node ``node-1`` with ``vision/imagenet`` at version ``info`` in its plan."""
     clock = Clock()
     plan = FakePlan(clock)
     plan.add(node_dataset(version=info.digest))
-    table = JsonMountTable(folder / "state" / "mounts.json")
+    table = MountTable(folder / "state" / "mounts.json")
     overlays = Overlays(folder / "state" / "metadata", folder / "mnt", lambda: None)
-    sources = Sources(keeper or FakeKeeper(), overlays, table, folder / "mnt", modes)
-    mounter = Mounter(sources, mounts, table)
-    publisher = Publisher(plan, CacheFolders([folder / "cache"]), table, mounter, clock=clock)
+    sources = MountSources(keeper or FakeKeeper(), overlays, table, folder / "mnt", modes)
+    mounted = MountedVolumes(table, sources, Mounter(mounts), CacheFolders([folder / "cache"]).find)
+    publisher = Publisher(plan, mounted, clock=clock)
     driver = Driver("node-1", "1.2.3", folder / "kubelet")
     calls: list[tuple[str, str]] = []
 
@@ -116,4 +117,4 @@ async def running_driver(
         calls.append((method, code))
 
     async with serve_driver(driver, publisher, lambda: True, observe):
-        yield RunningDriver(driver, publisher, plan, clock, calls)
+        yield RunningDriver(driver, publisher, mounted, plan, clock, calls)

@@ -6,11 +6,12 @@ from pathlib import Path
 
 from stoker_api.dataset import MountMode
 from stoker_sidecar.linux import mounts
-from stoker_sidecar.volumes.mount_table import JsonMountTable
+from stoker_sidecar.volumes.mount_sources import MountSources
+from stoker_sidecar.volumes.mount_table import MountTable
+from stoker_sidecar.volumes.mounted_volumes import MountedVolumes
 from stoker_sidecar.volumes.mounter import Mounter
 from stoker_sidecar.volumes.overlays import Overlays
 from stoker_sidecar.volumes.publisher import Publisher
-from stoker_sidecar.volumes.sources import Sources
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_sidecar.wire.keeper_client import KeeperClient
 from tests.fakes.csi import Clock, FakePlan, node_dataset, publish_request
@@ -20,7 +21,7 @@ from tests.support.waiting import eventually_async
 
 
 class PodVolume:
-    """``modes``: what the node can mount. ``close`` when done."""
+    """One pod's volume, and the agent's part of its node. ``modes``: what the node can mount. ``close`` when done."""
 
     def __init__(self, node: BareNode, modes: Collection[MountMode]) -> None:
         self._node = node
@@ -28,7 +29,7 @@ class PodVolume:
         self._runner = asyncio.Runner()
         self._version: NodeVersion | None = None
         self.target = node.keeper.folder / "pods" / "pod" / "mount"
-        self._publisher = self._agent()
+        self._start_agent()
 
     @property
     def mode(self) -> MountMode | None:
@@ -38,7 +39,7 @@ class PodVolume:
     def publish(self, version: NodeVersion) -> None:
         """Mount it for a pod, as the kubelet asks."""
         self._version = version
-        self._publisher = self._agent()
+        self._start_agent()
         self._runner.run(self._publisher.publish(publish_request(target=self.target)))
 
     def unpublish(self) -> None:
@@ -47,34 +48,36 @@ class PodVolume:
         assert mounts.layers(self.target) == ()
 
     def settle(self) -> None:
-        """Swap until it has the best mount, which is not FUSE, as the promoter does at every change."""
+        """Swap until it has the best mount, which is not FUSE, as the reconciler does at every change."""
         version = self._version
         assert version is not None, "publish first"
 
         async def look() -> bool:
-            return await self._publisher.settle(version.uid, version.digest) and self.mode is not MountMode.FUSE
+            return await self._mounted.reconcile(version.uid, version.digest) and self.mode is not MountMode.FUSE
 
         self._runner.run(eventually_async(look))
 
     def restart_agent(self) -> None:
         """The agent was killed: another one finds what it left."""
-        self._publisher = self._agent()
-        self._runner.run(self._publisher.restore())
+        self._start_agent()
+        self._runner.run(self._mounted.restore())
 
     def close(self) -> None:
         """Unpublish, and end the event loop."""
         self.unpublish()
         self._runner.close()
 
-    def _agent(self) -> Publisher:
+    def _start_agent(self) -> None:
         keeper: Keeper = self._node.keeper
         clock = Clock()
         plan = FakePlan(clock)
         if self._version is not None:
             plan.add(node_dataset(uid=self._version.uid, version=self._version.digest))
         state: Path = keeper.folder / "state"
-        table = JsonMountTable(state / "mounts.json")
+        table = MountTable(state / "mounts.json")
         overlays = Overlays(state / "metadata", keeper.mount_root, lambda: None)
         client = KeeperClient(keeper.run_dir / "keeper.sock")
-        mounter = Mounter(Sources(client, overlays, table, keeper.mount_root, self._modes), mounts, table)
-        return Publisher(plan, CacheFolders([keeper.folder / "cache"]), table, mounter, clock=clock)
+        sources = MountSources(client, overlays, table, keeper.mount_root, self._modes)
+        find = CacheFolders([keeper.folder / "cache"]).find
+        self._mounted = MountedVolumes(table, sources, Mounter(mounts), find)
+        self._publisher = Publisher(plan, self._mounted, clock=clock)

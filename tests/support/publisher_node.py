@@ -9,10 +9,11 @@ import pytest
 from stoker_api.dataset import MountMode
 from stoker_sidecar.errors import VolumeError
 from stoker_sidecar.volumes.core.publish import PublishRequest
-from stoker_sidecar.volumes.mount_table import JsonMountTable
+from stoker_sidecar.volumes.mount_sources import MountSources
+from stoker_sidecar.volumes.mount_table import MountTable
+from stoker_sidecar.volumes.mounted_volumes import MountedVolumes
 from stoker_sidecar.volumes.mounter import Mounter
 from stoker_sidecar.volumes.publisher import Publisher
-from stoker_sidecar.volumes.sources import Sources
 from tests.fakes.csi import (
     DIGEST,
     UID,
@@ -50,12 +51,10 @@ class Node:
         self.restart()
 
     def restart(self) -> None:
-        table = JsonMountTable(self.folder / "mounts.json")
-        sources = Sources(self.keeper, self.overlays, table, Path("/mnt"), self.modes)
-        mounter = Mounter(sources, self.mounts, table)
-        self.publisher = Publisher(
-            self.plan, self.versions, table, mounter, on_change=self._changed, clock=self.clock, wait_seconds=50
-        )
+        table = MountTable(self.folder / "mounts.json")
+        sources = MountSources(self.keeper, self.overlays, table, Path("/mnt"), self.modes)
+        self.mounted = MountedVolumes(table, sources, Mounter(self.mounts), self.versions.find, self._changed)
+        self.publisher = Publisher(self.plan, self.mounted, on_change=self._changed, clock=self.clock, wait_seconds=50)
 
     def _changed(self) -> None:
         self.changes += 1

@@ -21,7 +21,6 @@ from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.agent.status_writer import StatusWriter
 from stoker_sidecar.agent.watcher import follow_node_cache
 from stoker_sidecar.volumes.assembly import NodeVolumes
-from stoker_sidecar.volumes.promotion import Promoter
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 
 log = logging.getLogger(__name__)
@@ -82,7 +81,7 @@ class Agent:
                 tasks.create_task(part)
                 for part in (
                     follow_node_cache(self._kube, name, self._plan),
-                    FetcherLink(self._fetcher_socket, self._plan, self._publisher.held_versions).run(),
+                    FetcherLink(self._fetcher_socket, self._plan, self._volumes.mounted.held_versions).run(),
                     CredentialReader(self._kube, self._plan).run(),
                     StatusWriter(self._kube, name, self._plan.changes, self._status).run(),
                     NoticeTeller(self._kube, name, self._plan).run(),
@@ -95,8 +94,8 @@ class Agent:
                 task.cancel()
 
     async def _keep_mounts(self) -> None:
-        await self._publisher.restore()
-        await Promoter(self._plan.changes, self._publisher).run()
+        await self._volumes.mounted.restore()
+        await self._volumes.reconciler.run()
 
     def _status(self, written: NodeCacheStatus | None) -> NodeCacheStatus | None:
         plan = self._plan

@@ -36,7 +36,7 @@ def build(settings: AgentSettings, kube: Kube) -> Agent:
         ),
         plan,
         folders,
-        plan.changes.mark,
+        plan.changes,
         overlays_refused="" if settings.overlay == "Auto" else _OVERLAYS_OFF,
         wait_seconds=settings.publish_wait,
     )

@@ -11,7 +11,7 @@ from stoker_api.meta import Condition
 from stoker_api.nodecache import CacheFolder, NodeCache, NodeDataset, NodeDatasetStatus
 from stoker_sidecar.agent.core.status import Disk
 from stoker_sidecar.errors import ProtocolError
-from stoker_sidecar.volumes.changes import Changes
+from stoker_sidecar.volumes.synchronization import Changes
 from stoker_sidecar.wire.credentials import Credentials
 from stoker_sidecar.wire.fetcher_protocol import Count, Notice, Progress
 

@@ -12,7 +12,7 @@ from stoker_kube.backoff import Backoff
 from stoker_kube.errors import KubeError, NotFound
 from stoker_kube.resources import NODE_CACHES
 from stoker_sidecar.agent.core.status import is_urgent
-from stoker_sidecar.volumes.changes import Changes
+from stoker_sidecar.volumes.synchronization import Changes
 
 log = logging.getLogger(__name__)
 FIGURES_SECONDS = 2.0  # between two writes in which only figures moved: a person's progress bar, times a thousand nodes

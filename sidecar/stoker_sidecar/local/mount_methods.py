@@ -8,17 +8,10 @@ from typing import Protocol
 from stoker_api.dataset import MountMode
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.errors import MountError
-from stoker_sidecar.linux import mounts
 from stoker_sidecar.local.mount_spec import NAMESPACE, UID, Wish
 from stoker_sidecar.local.paths import Home, Run
-from stoker_sidecar.volumes import overlay_probe as probe
+from stoker_sidecar.volumes.assembly import VolumePaths, node_volumes
 from stoker_sidecar.volumes.core.publish import PublishRequest
-from stoker_sidecar.volumes.mount_table import JsonMountTable
-from stoker_sidecar.volumes.mounter import Mounter
-from stoker_sidecar.volumes.overlays import Overlays
-from stoker_sidecar.volumes.promotion import Promoter
-from stoker_sidecar.volumes.publisher import Publisher
-from stoker_sidecar.volumes.sources import Sources
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_sidecar.wire.keeper_client import KeeperClient
 
@@ -49,14 +42,9 @@ class PublishedExhibit:
     def __init__(self, wish: Wish, run: Run, plan: NodePlan) -> None:
         home = Home(wish.home)
         self._target = wish.folder
-        table = JsonMountTable(home.mount_table)
-        why = probe.why_no_overlay(home.metadata, home.mounts)
-        overlays = Overlays(home.metadata, home.mounts, plan.changes.mark)
-        sources = Sources(KeeperClient(run.keeper_socket), overlays, table, home.mounts, probe.modes(why))
-        mounter = Mounter(sources, mounts, table, keep_targets=True)
-        folders = CacheFolders([home.cache])
-        self._publisher = Publisher(plan, folders, table, mounter, on_change=plan.changes.mark)
-        self._promoter = Promoter(plan.changes, self._publisher)
+        paths = VolumePaths(home.mount_table, home.mounts, home.metadata, run.keeper_socket)
+        self._volumes = node_volumes(paths, plan, CacheFolders([home.cache]), plan.changes, keep_targets=True)
+        self._publisher = self._volumes.publisher
         self._request = PublishRequest(UID, wish.folder, NAMESPACE, wish.source.uri, NAMESPACE, "", "", ephemeral=True)
 
     @property
@@ -66,7 +54,7 @@ class PublishedExhibit:
 
     def held(self) -> tuple[str, ...]:
         """The mounted version."""
-        return self._publisher.held(UID)
+        return self._volumes.mounted.held(UID)
 
     async def show(self, version: str) -> None:
         """The version is the plan's. Raises VolumeError."""
@@ -74,8 +62,8 @@ class PublishedExhibit:
 
     async def improve(self) -> None:
         """Until cancelled."""
-        await self._publisher.restore()
-        await self._promoter.run()
+        await self._volumes.mounted.restore()
+        await self._volumes.reconciler.run()
 
     async def take_off(self) -> None:
         """Raises VolumeError."""

@@ -15,27 +15,30 @@ log = logging.getLogger(__name__)
 FORMAT = 1
 
 
-class JsonMountTable:
-    """The MountTable of a node. A few hundred volumes at most (the kubelet's pod limit), so the file is written whole."""
+class MountTable:
+    """The published volumes of a node, by target, remembered across restarts in one JSON file.
+
+    There are a few hundred at most (the kubelet's pod limit), so the file is written whole.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._records = {record.request.target: record for record in _load(path)}
 
     def get(self, target: Path) -> Published | None:
-        """The volume that is published at ``target``."""
+        """Return the volume that is published at ``target``."""
         return self._records.get(target)
 
     def all(self) -> tuple[Published, ...]:
-        """Every published volume."""
+        """Return every published volume."""
         return tuple(self._records.values())
 
     def put(self, record: Published) -> None:
-        """Remember; durable when this returns. Raises OSError when the disk refuses."""
+        """Remember a volume; durable when this returns. Raises OSError when the disk refuses."""
         self._save({**self._records, record.request.target: record})
 
     def remove(self, target: Path) -> None:
-        """Forget; no error when it is not there. Raises OSError when the disk refuses."""
+        """Forget a volume; no error when it is not there. Raises OSError when the disk refuses."""
         if target in self._records:
             self._save({key: record for key, record in self._records.items() if key != target})
 
@@ -60,7 +63,9 @@ def _load(path: Path) -> list[Published]:
         return []
     except (ValueError, KeyError, TypeError) as error:
         # The pods' mounts live on without it, and the kubelet's unpublish calls take them off all the same.
-        log.warning("%s cannot be read (%s): it is moved aside, and the mounts in it are no longer healed", path, error)
+        log.warning(
+            "%s cannot be read (%s): it is moved aside, and the mounts in it are no longer mounted again", path, error
+        )
         path.replace(path.with_suffix(".unreadable"))
         return []
 

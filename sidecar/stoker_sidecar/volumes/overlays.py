@@ -1,17 +1,22 @@
-"""The overlays of a node: their metadata layers, built and removed by child processes, and one mount for each version."""
+"""The overlays of a node: whether they work here, their metadata layers, built by child processes, and one mount for each version."""
 
 import asyncio
 import logging
+import os
 import sys
+import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+from stoker_api.dataset import MountMode
 from stoker_sidecar.errors import MountError
 from stoker_sidecar.linux import mountinfo, overlay
+from stoker_sidecar.version.builder import ManifestBuilder
+from stoker_sidecar.version.objects import ListedObject
 from stoker_sidecar.volumes import metadata_layer
-from stoker_sidecar.volumes.core.mount_plan import Version
+from stoker_sidecar.volumes.core.publish import VersionKey
 
 log = logging.getLogger(__name__)
 
@@ -19,12 +24,15 @@ _PROGRAM = "stoker_sidecar.volumes.metadata_layer"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 # Seconds until a layer that could not be built is tried again: what lacked is mostly room, which others' layers give back.
 _TRY_AGAIN = 300.0
+_FUSE_DEVICE = Path("/dev/fuse")
+_PROBE = "probe"
+_CONTENT = b"read through the overlay"
 
 
 class Overlays:
-    """All methods but ``show``, ``hide`` and ``leftovers`` run in one event loop; those three block and run in threads.
+    """The metadata layers and overlay mounts of a node's versions.
 
-    Layers lie in ``metadata_root``/<boot id>/<uid>/<digest>: none is used after a reboot, when nobody knows what reached the
+    All methods but ``show``, ``hide`` and ``leftovers`` run in one event loop; those three block and run in threads. Layers lie in ``metadata_root``/<boot id>/<uid>/<digest>: none is used after a reboot, when nobody knows what reached the
     disk. ``on_ready`` is called when a layer was built, or may be by now. ``try_again``: seconds after a failure.
     """
 
@@ -36,60 +44,60 @@ class Overlays:
         self._mount_root = mount_root
         self._on_ready = on_ready
         self._try_again = try_again
-        self._failed: dict[Version, str] = {}
-        self._working: dict[Version, asyncio.Task[None]] = {}
+        self._failed: dict[VersionKey, str] = {}
+        self._working: dict[VersionKey, asyncio.Task[None]] = {}
 
     @property
-    def refused(self) -> Mapping[Version, str]:
-        """Versions that get no overlay now, and why."""
+    def refused(self) -> Mapping[VersionKey, str]:
+        """Return the versions that get no overlay now, and why."""
         return MappingProxyType(self._failed)
 
-    def is_ready(self, version: Version) -> bool:
-        """Whether the metadata layer is built and usable."""
+    def is_ready(self, version: VersionKey) -> bool:
+        """Return whether the metadata layer is built and usable."""
         return version not in self._failed and version not in self._working and self._layer(version).is_dir()
 
-    def begin(self, version: Version, manifest: Path) -> None:
+    def begin(self, version: VersionKey, manifest: Path) -> None:
         """Build the layer in the background, once; one that failed is tried again at the first call minutes later."""
         if version not in self._failed and version not in self._working:
             self._work(version, self._build(version, manifest))
 
-    def drop(self, version: Version) -> None:
+    def drop(self, version: VersionKey) -> None:
         """Remove the layer in the background."""
         if version not in self._working:
             self._work(version, self._remove(self._layer(version)))
 
-    def distrust(self, version: Version, why: str) -> None:
-        """Mounting it failed: ``is_ready`` says no until the agent starts again, since the kernel would say the same."""
+    def distrust(self, version: VersionKey, why: str) -> None:
+        """Note that mounting it failed: ``is_ready`` says no until the agent starts again, as the kernel would say the same."""
         log.warning("no overlay of dataset %s, version %s, until the agent starts again: %s", *version, why)
         self._failed[version] = why
 
-    def built(self) -> tuple[Version, ...]:
-        """Versions that have a layer."""
+    def built(self) -> tuple[VersionKey, ...]:
+        """Return the versions that have a layer."""
         folders = [folder for folder in self._root.glob("*/*") if not metadata_layer.is_draft(folder)]
         return tuple((folder.parent.name, folder.name) for folder in folders)
 
     async def clear_drafts(self) -> None:
-        """After a start: delete what a killed builder left, and the layers of earlier boots."""
+        """Delete, after a start, what a killed builder left, and the layers of earlier boots."""
         old = [folder for folder in self._metadata_root.glob("*") if folder != self._root]
         for folder in (*old, *self._root.glob("*/*")):
             if folder in old or metadata_layer.is_draft(folder):
                 await self._remove(folder)
 
-    def show(self, version: Version, tree: Path, fuse: Path) -> Path:
-        """Mount the overlay over a served FUSE mount; where. Idempotent. Raises MountError."""
+    def show(self, version: VersionKey, tree: Path, fuse: Path) -> Path:
+        """Mount the overlay over a served FUSE mount, once; return where. Raises MountError."""
         mountpoint = self._mountpoint(version)
         overlay.show(overlay.Layers(self._layer(version), tree, fuse), mountpoint)
         return mountpoint
 
-    def hide(self, version: Version) -> None:
+    def hide(self, version: VersionKey) -> None:
         """Take it off; no error when it is not there. Raises MountError."""
         overlay.hide(self._mountpoint(version))
 
-    def leftovers(self, used: frozenset[Version]) -> tuple[Version, ...]:
-        """Versions that are mounted below the mount root, but neither in ``used`` nor seen by a pod, as killed agents leave them."""
+    def leftovers(self, used: frozenset[VersionKey]) -> tuple[VersionKey, ...]:
+        """Return versions mounted below the mount root, but neither in ``used`` nor seen by a pod, as killed agents leave them."""
         rows = mountinfo.read()
         here = mountinfo.below(rows, str(self._mount_root.resolve()))
-        devices = defaultdict[Version, set[str]](set)
+        devices = defaultdict[VersionKey, set[str]](set)
         for row in here:
             target = Path(row.target)
             devices[target.parent.name, target.name.removesuffix(overlay.SUFFIX)].add(row.device)
@@ -97,15 +105,15 @@ class Overlays:
         seen = {row.device for row in rows if row not in here}
         return tuple(version for version, found in devices.items() if version not in used and not found & seen)
 
-    def _layer(self, version: Version) -> Path:
+    def _layer(self, version: VersionKey) -> Path:
         uid, digest = version
         return self._root / uid / digest
 
-    def _mountpoint(self, version: Version) -> Path:
+    def _mountpoint(self, version: VersionKey) -> Path:
         uid, digest = version
         return self._mount_root / uid / (digest + overlay.SUFFIX)
 
-    def _work(self, version: Version, work: Coroutine[None, None, None]) -> None:
+    def _work(self, version: VersionKey, work: Coroutine[None, None, None]) -> None:
         task = asyncio.ensure_future(work)
         self._working[version] = task
 
@@ -115,7 +123,7 @@ class Overlays:
 
         task.add_done_callback(done)
 
-    async def _build(self, version: Version, manifest: Path) -> None:
+    async def _build(self, version: VersionKey, manifest: Path) -> None:
         if self._layer(version).is_dir():
             return
         try:
@@ -125,7 +133,7 @@ class Overlays:
             self._failed[version] = error.message
             asyncio.get_running_loop().call_later(self._try_again, self._forgive, version)
 
-    def _forgive(self, version: Version) -> None:
+    def _forgive(self, version: VersionKey) -> None:
         del self._failed[version]
         self._on_ready()
 
@@ -137,7 +145,7 @@ class Overlays:
 
 
 async def _run(*arguments: str) -> None:
-    """The builder program, to its end. Raises MountError with its last words."""
+    """Run the builder program to its end. Raises MountError with its last words."""
     command = (sys.executable, "-m", _PROGRAM, *arguments)
     try:
         process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
@@ -152,3 +160,49 @@ async def _run(*arguments: str) -> None:
     if process.returncode != 0:
         last = said.decode(errors="replace").strip().splitlines()[-1:]
         raise MountError(0, "".join(last) or f"{_PROGRAM} ended with {process.returncode}")
+
+
+def modes_of(why_no_overlay: str, fuse_device: Path = _FUSE_DEVICE) -> tuple[MountMode, ...]:
+    """Return what this node can mount, best first. ``why_no_overlay``: empty when overlays work."""
+    if not fuse_device.exists():
+        return (MountMode.NATIVE,)
+    if why_no_overlay:
+        return (MountMode.NATIVE, MountMode.FUSE)
+    return (MountMode.NATIVE, MountMode.OVERLAY, MountMode.FUSE)
+
+
+def why_no_overlay(metadata_root: Path, mount_root: Path) -> str:
+    """Try an overlay of one file: a layer below ``metadata_root``, a mount below ``mount_root``, a read through it.
+
+    Returns why that does not work, in a sentence; empty when it does: the kernel's version alone says too little. Nothing stays.
+    Blocks for some milliseconds.
+    """
+    try:
+        metadata_root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        mount_root.mkdir(parents=True, exist_ok=True)
+        with (
+            tempfile.TemporaryDirectory(dir=metadata_root, prefix=_PROBE) as below,
+            tempfile.TemporaryDirectory(dir=mount_root, prefix=_PROBE) as above,
+        ):
+            _try_overlay(Path(below), Path(above) / (_PROBE + overlay.SUFFIX))
+    except (MountError, OSError) as error:
+        return f"{error}. Overlays need Linux 6.5 and a disk at {metadata_root} that takes trusted.* attributes"
+    return ""
+
+
+def _try_overlay(below: Path, mountpoint: Path) -> None:
+    layers = overlay.Layers(below / "layer", below / "tree", below / "fuse")
+    for folder in (layers.tree, layers.fuse):
+        folder.mkdir()
+    (layers.fuse / _PROBE).write_bytes(_CONTENT)  # only in the last layer, as a file that is not cached
+    manifest = below / "manifest.sqlite"
+    with ManifestBuilder(manifest) as builder:
+        builder.add([ListedObject(_PROBE.encode(), len(_CONTENT), 0, "", "")])
+        builder.finish()
+    metadata_layer.build(manifest, layers.metadata)
+    try:
+        overlay.show(layers, mountpoint)
+        if (mountpoint / _PROBE).read_bytes() != _CONTENT:
+            raise MountError(0, f"a file of the lowest layer was read wrong on Linux {os.uname().release}")
+    finally:
+        overlay.hide(mountpoint)

@@ -1,42 +1,97 @@
-"""Publishes and unpublishes volumes: waits for plan and manifest, mounts once, remembers, heals and swaps."""
+"""Publishes and unpublishes volumes: notes what the kubelet asked for, waits for plan and manifest, and has it mounted once."""
 
-import asyncio
-import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
-from stoker_api.dataset import MountMode
-from stoker_api.nodecache import NodeMount
-from stoker_sidecar.errors import CacheError, VolumeCode, VolumeError
-from stoker_sidecar.volumes.core.mount_plan import is_settled, users
+from stoker_api.nodecache import NodeDataset, NodeDatasetStatus, NodeMount
+from stoker_sidecar.errors import VolumeCode, VolumeError
 from stoker_sidecar.volumes.core.publish import (
     Bind,
-    Published,
     PublishRequest,
     Refuse,
-    VersionOnDisk,
     VolumeReport,
     Wait,
     decide,
     mounted_row,
     pending_row,
-    published,
     report,
 )
-from stoker_sidecar.volumes.locks import KeyedLocks
-from stoker_sidecar.volumes.mounter import Mounter
-from stoker_sidecar.volumes.pending import Wish, Wishes
-from stoker_sidecar.volumes.ports import MountTable, Plan, Versions
-
-log = logging.getLogger(__name__)
+from stoker_sidecar.volumes.mounted_volumes import MountedVolumes
 
 # A manifest can land on the disk with no word in plan or status, so a waiting call looks by itself this often.
 LOOK_AGAIN_SECONDS = 1.0
+# The kubelet asks again after at most 2 min 2 s (its volume back-off), plus the wait of a call; twice that, and the pod is gone.
+FORGET_SECONDS = 300.0
+
+
+class Plan(Protocol):
+    """What the operator wants of this node (NodeCache.spec) and how far the node is; the agent has it."""
+
+    def find(self, namespace: str, name: str) -> NodeDataset | None:
+        """Return the dataset's entry in the plan."""
+
+    def status_of(self, uid: str) -> NodeDatasetStatus | None:
+        """Return how far this node is with it."""
+
+    async def wait_change(self, deadline: float) -> None:
+        """Return when plan or status changed since the last look, or at ``deadline`` (seconds of the publisher's clock)."""
+
+
+@dataclass(eq=False)
+class PendingPublish:
+    """One request that waits; compared by identity, since an unpublish and a new publish make another one."""
+
+    request: PublishRequest
+    callers: int = 0
+    last_seen: float = 0.0  # seconds of the publisher's clock
+
+
+class PendingPublishes:
+    """The requests that wait, by target: how a node asks the operator for a dataset.
+
+    One lives while a call waits for it, and then until the kubelet should have asked again.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._pending: dict[Path, PendingPublish] = {}
+
+    def enter(self, request: PublishRequest) -> PendingPublish:
+        """Note that a call begins to wait; calls for one target share an entry."""
+        pending = self._pending.setdefault(request.target, PendingPublish(request))
+        pending.callers += 1
+        return pending
+
+    def leave(self, pending: PendingPublish) -> None:
+        """Note that a call ended, with or without a mount."""
+        pending.callers -= 1
+        pending.last_seen = self._clock()
+
+    def is_current(self, pending: PendingPublish) -> bool:
+        """Return False when the request was fulfilled or withdrawn meanwhile."""
+        return self._pending.get(pending.request.target) is pending
+
+    def end(self, pending: PendingPublish) -> None:
+        """Forget a request that was fulfilled or refused, unless another one took its place."""
+        if self.is_current(pending):
+            del self._pending[pending.request.target]
+
+    def withdraw(self, target: Path) -> None:
+        """Forget what waits for ``target``; nothing is no error."""
+        self._pending.pop(target, None)
+
+    def current(self) -> tuple[PublishRequest, ...]:
+        """Return the requests that wait; those that the kubelet gave up are forgotten."""
+        oldest = self._clock() - FORGET_SECONDS
+        self._pending = {key: one for key, one in self._pending.items() if one.callers or one.last_seen > oldest}
+        return tuple(one.request for one in self._pending.values())
 
 
 class Publisher:
-    """The volumes of a node. All methods run in one event loop; calls for one target exclude each other.
+    """Answers the kubelet's calls for volumes of this node. All methods run in one event loop.
 
     ``wait_seconds``: how long a publish waits for plan and manifest before it answers UNAVAILABLE; well under the 2
     minutes that the kubelet gives a call. ``on_change`` is called after ``rows()`` changed; ``clock`` counts seconds.
@@ -45,104 +100,55 @@ class Publisher:
     def __init__(
         self,
         plan: Plan,
-        versions: Versions,
-        table: MountTable,
-        mounter: Mounter,
+        volumes: MountedVolumes,
         *,
         on_change: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
         wait_seconds: float = 50.0,
     ) -> None:
         self._plan = plan
-        self._versions = versions
-        self._table = table
-        self._mounter = mounter
+        self._volumes = volumes
         self._on_change = on_change
         self._clock = clock
         self._wait_seconds = wait_seconds
-        self._wishes = Wishes(clock)
-        self._targets = KeyedLocks()
-        self._running: set[asyncio.Task[None]] = set()
-        self._dead: set[Path] = set()  # targets whose mount is dead and could not be mounted again yet
+        self._pending = PendingPublishes(clock)
 
     async def publish(self, request: PublishRequest) -> None:
         """Return when the dataset is mounted at the target, now or before. Raises VolumeError."""
-        if self._table.get(request.target) is not None:
-            return await self._to_the_end(self._again(request))
-        wish = self._wishes.enter(request)
+        if self._volumes.get(request.target) is not None:
+            return await self._volumes.mount_again(request)
+        pending = self._pending.enter(request)
         self._on_change()
         try:
             choice = await self._choose(request)
-            await self._to_the_end(self._mount(wish, choice))
+            await self._volumes.mount(request, choice, lambda: self._pending.is_current(pending))
+            self._pending.end(pending)
         except VolumeError as error:
-            # The kubelet asks again after UNAVAILABLE, and the wish keeps the dataset in the plan until then.
-            if error.code is not VolumeCode.UNAVAILABLE and self._wishes.is_current(wish):
-                self._wishes.drop(request.target)
+            # The kubelet asks again after UNAVAILABLE, and what is pending keeps the dataset in the plan until then.
+            if error.code is not VolumeCode.UNAVAILABLE:
+                self._pending.end(pending)
             raise
         finally:
-            self._wishes.leave(wish)
+            self._pending.leave(pending)
             self._on_change()
 
     async def unpublish(self, target: Path) -> None:
         """Return when nothing of ours is at the target, now or before. Raises VolumeError."""
-        self._wishes.drop(target)
-        await self._to_the_end(self._take_off(target))
-
-    async def settle(self, uid: str, digest: str) -> bool:
-        """Give every volume of a version the best mount that is possible now, also one that is dead; whether all have it."""
-        on_disk = await self._find(uid, digest)
-        if on_disk is None:
-            return True  # nothing better can be said or done; what is mounted stays
-        sources = self._mounter.sources
-        sources.prepare((uid, digest), on_disk)
-        wanted = sources.best((uid, digest), on_disk)
-        for record in users(self._table.all(), (uid, digest)):
-            target = record.request.target
-            if (
-                target in self._dead
-            ):  # what it lacked may be here by now: a version that lay in memory of an earlier pod
-                await self._to_the_end(self._restore_one(target))
-                self._on_change()
-            elif not is_settled(record, on_disk, wanted):
-                await self._to_the_end(self._swap_one(target, on_disk, wanted))
-        after = users(self._table.all(), (uid, digest))
-        return all(is_settled(row, on_disk, wanted) and row.request.target not in self._dead for row in after)
-
-    async def tidy(self) -> None:
-        """Remove metadata layers that are of no more use."""
-        for version in await self._mounter.sources.built():
-            await self._mounter.sources.drop_spent_layer(version, await self._find(*version))
-
-    async def restore(self) -> None:
-        """After a start: forget volumes whose pods are gone, mount again what lost its mount or server, show all in the pods."""
-        await asyncio.gather(*(self._restore_one(record.request.target) for record in self._table.all()))
-        await self._mounter.sources.clear_leftovers()
-        self._on_change()
+        self._pending.withdraw(target)
+        await self._volumes.unmount(target)
 
     async def report(self, volume_id: str, path: Path) -> VolumeReport:
-        """Size and health of a published volume. Raises VolumeError (NOT_FOUND)."""
-        record = self._table.get(path)
+        """Return size and health of a published volume. Raises VolumeError (NOT_FOUND)."""
+        record = self._volumes.get(path)
         if record is None or record.request.volume_id != volume_id:
             raise VolumeError(VolumeCode.NOT_FOUND, f"the volume {volume_id} is not published at {path} on this node")
-        return report(record, await self._mounter.is_dead(path), self._plan.status_of(record.uid))
+        return report(record, await self._volumes.is_dead(path), self._plan.status_of(record.uid))
 
     def rows(self) -> tuple[NodeMount, ...]:
-        """NodeCache.status.mounts: pending wishes and mounted volumes, one row an id."""
-        rows = [pending_row(request) for request in self._wishes.current()]
-        rows += [mounted_row(record) for record in self._table.all()]
+        """Return NodeCache.status.mounts: pending requests and mounted volumes, one row an id."""
+        rows = [pending_row(request) for request in self._pending.current()]
+        rows += [mounted_row(record) for record in self._volumes.all()]
         return tuple({row.volume_id: row for row in rows}.values())
-
-    def versions(self) -> frozenset[tuple[str, str]]:
-        """Versions that are mounted: uid of the Dataset, digest."""
-        return frozenset((record.uid, record.version) for record in self._table.all())
-
-    def held(self, uid: str) -> tuple[str, ...]:
-        """Versions of a dataset that pods of this node have mounted: they must stay on the disk."""
-        return tuple(sorted({record.version for record in self._table.all() if record.uid == uid}))
-
-    def held_versions(self) -> dict[str, tuple[str, ...]]:
-        """Return what must stay on the disk: by uid of the Dataset, the versions that pods of this node have mounted."""
-        return {uid: self.held(uid) for uid in {record.uid for record in self._table.all()}}
 
     async def _choose(self, request: PublishRequest) -> Bind:
         deadline = self._clock() + self._wait_seconds
@@ -162,92 +168,5 @@ class Publisher:
         dataset = self._plan.find(request.dataset_namespace, request.dataset)
         if dataset is None:
             return decide(request, None, None, None)
-        on_disk = await self._find(dataset.uid, dataset.version) if dataset.version else None
+        on_disk = await self._volumes.find(dataset.uid, dataset.version) if dataset.version else None
         return decide(request, dataset, self._plan.status_of(dataset.uid), on_disk)
-
-    async def _find(self, uid: str, digest: str) -> VersionOnDisk | None:
-        try:
-            return await asyncio.to_thread(self._versions.find, uid, digest)
-        except CacheError as error:
-            log.warning("version %s of dataset %s: %s; the fetcher fetches it again", digest, uid, error)
-            return None
-
-    async def _mount(self, wish: Wish, choice: Bind) -> None:
-        request = wish.request
-        async with self._targets.hold(request.target):
-            if self._table.get(request.target) is not None:
-                return  # another call for the same target was faster
-            if not self._wishes.is_current(wish):
-                raise VolumeError(VolumeCode.ABORTED, f"the volume {request.volume_id} was unpublished while it waited")
-            mode = self._mounter.sources.best((choice.uid, choice.version), choice.on_disk)
-            await self._mounter.mount(published(request, choice, mode))
-            self._wishes.drop(request.target)
-
-    async def _again(self, request: PublishRequest) -> None:
-        async with self._targets.hold(request.target):
-            record = self._table.get(request.target)
-            if record is None:
-                raise VolumeError(VolumeCode.ABORTED, f"the volume {request.volume_id} was unpublished meanwhile")
-            if record.request.name != request.name:
-                raise VolumeError(
-                    VolumeCode.ALREADY_EXISTS,
-                    f"{request.target} shows the Dataset {record.request.name}, not {request.name}: unpublish it first",
-                )
-            if not await self._mounter.is_alive(request.target):
-                await self._heal(record)
-
-    async def _take_off(self, target: Path) -> None:
-        async with self._targets.hold(target):
-            await self._mounter.take_off(target)
-            self._dead.discard(target)
-        self._on_change()
-
-    async def _swap_one(self, target: Path, on_disk: VersionOnDisk, wanted: MountMode) -> None:
-        async with self._targets.hold(target):
-            record = self._table.get(target)
-            if record is None or is_settled(record, on_disk, wanted):
-                return
-            try:
-                await self._mounter.swap(record, on_disk, wanted)
-            except VolumeError as error:
-                log.warning("volume %s stays on %s: %s", record.request.row_id, record.mode, error)
-        self._on_change()
-
-    async def _restore_one(self, target: Path) -> None:
-        async with self._targets.hold(target):
-            record = self._table.get(target)
-            try:
-                if record is None:
-                    return
-                if await self._mounter.is_gone(target):
-                    await self._mounter.take_off(target)
-                elif not await self._mounter.is_alive(target):
-                    await self._heal(record)
-                else:  # the agent before this one may not have seen the containers (hostPID), or was killed half way
-                    await self._mounter.follow(record)
-                self._dead.discard(target)
-            except VolumeError as error:
-                self._dead.add(target)
-                log.error("the volume at %s was not mounted again, and its pod reads nothing: %s", target, error)
-
-    async def _heal(self, record: Published) -> None:
-        on_disk = await self._find(record.uid, record.version)
-        if on_disk is None:
-            raise VolumeError(
-                VolumeCode.UNAVAILABLE,
-                f"version {record.version[:12]} of the Dataset {record.request.name} is no longer on this node's cache disk, "
-                "and a pod keeps its version for life: delete the pod, and a new one gets the current version",
-            )
-        await self._mounter.heal(record, on_disk)
-
-    async def _to_the_end(self, work: Coroutine[None, None, None]) -> None:
-        """A kubelet that hangs up cancels the call; what mounts and remembers must not stop half way."""
-        task = asyncio.ensure_future(work)
-        self._running.add(task)
-        task.add_done_callback(self._finished)
-        await asyncio.shield(task)
-
-    def _finished(self, task: "asyncio.Task[None]") -> None:
-        self._running.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.debug("a volume operation ended with: %s", error)  # also raised to the caller, if that still listens

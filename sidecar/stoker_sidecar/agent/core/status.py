@@ -15,7 +15,7 @@ from stoker_api.nodecache import (
     NodeMount,
     NodePhase,
 )
-from stoker_sidecar.volumes.core.mount_plan import Version
+from stoker_sidecar.volumes.core.publish import VersionKey
 
 # Share of the disk. Free space moves with everything else on the disk; smaller moves than this are not worth a write.
 _STEADY = 0.01
@@ -54,7 +54,7 @@ class Facts:
     folders: tuple[CacheFolder, ...]
     modes: tuple[MountMode, ...]
     modes_message: str
-    refused: Mapping[Version, str]
+    refused: Mapping[VersionKey, str]
     address: str
     version: str
     trouble: str

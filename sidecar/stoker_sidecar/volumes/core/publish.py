@@ -1,6 +1,7 @@
-"""Decides what becomes of one volume request: bind which version how, wait for what, or refuse. Pure."""
+"""Decides what becomes of a volume: bind which version how, wait for what, or refuse; later, which mount it should have. Pure."""
 
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -8,11 +9,15 @@ from stoker_api.dataset import MountMode
 from stoker_api.nodecache import MountPhase, NodeDataset, NodeDatasetStatus, NodeMount
 from stoker_sidecar.errors import VolumeCode
 
+VersionKey = tuple[str, str]  # uid of the Dataset, digest
+
 
 @dataclass(frozen=True)
 class PublishRequest:
-    """A pod's wish to see a dataset at ``target``, already checked. ``target`` is the key: the volume id of a
-    PersistentVolume is the same for all pods of a node."""
+    """A pod's request to see a dataset at ``target``, already checked.
+
+    ``target`` is the key: the volume id of a PersistentVolume is the same for all pods of a node.
+    """
 
     volume_id: str
     target: Path
@@ -25,12 +30,12 @@ class PublishRequest:
 
     @property
     def name(self) -> str:
-        """``namespace/name`` of the dataset."""
+        """Return namespace/name of the dataset."""
         return f"{self.dataset_namespace}/{self.dataset}"
 
     @property
     def row_id(self) -> str:
-        """What names this mount in NodeCache.status.mounts, where no two rows may have the same id."""
+        """Return what names this mount in NodeCache.status.mounts, where no two rows may have the same id."""
         return self.volume_id if self.ephemeral else f"{self.volume_id}#{self.pod_uid}"
 
 
@@ -65,7 +70,7 @@ class Published:
 
 @dataclass(frozen=True)
 class Bind:
-    """Mount this version."""
+    """The answer that this version is to be mounted."""
 
     uid: str
     version: str
@@ -74,21 +79,21 @@ class Bind:
 
 @dataclass(frozen=True)
 class Wait:
-    """Not yet; ``reason`` tells the user what is waited for."""
+    """The answer that it cannot be mounted yet; ``reason`` tells the user what is waited for."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Refuse:
-    """Never, as things are."""
+    """The answer that it is never mounted, as things are."""
 
     code: VolumeCode
     reason: str
 
 
 def may_mount(pod_namespace: str, dataset: NodeDataset) -> bool:
-    """Whether pods of a namespace may mount a dataset: its own always, others by pattern (case matters)."""
+    """Return whether pods of a namespace may mount a dataset: its own always, others by pattern (case matters)."""
     granted = any(fnmatchcase(pod_namespace, pattern) for pattern in dataset.allowed_namespaces)
     return granted or pod_namespace == dataset.namespace
 
@@ -99,7 +104,7 @@ def decide(
     status: NodeDatasetStatus | None,
     on_disk: VersionOnDisk | None,
 ) -> Bind | Wait | Refuse:
-    """What becomes of a request now. ``on_disk``: the version that the plan gives to new mounts, if its manifest is here."""
+    """Decide what becomes of a request now. ``on_disk``: the version that the plan gives to new mounts, if its manifest is here."""
     if dataset is None:
         return Wait(
             f"this node has asked the operator for the Dataset {request.name} and was not given it yet; if this stays, check "
@@ -134,7 +139,7 @@ def _why_unlisted(status: NodeDatasetStatus | None) -> str:
 
 
 def published(request: PublishRequest, choice: Bind, mode: MountMode) -> Published:
-    """The record of a mount that is about to be made."""
+    """Return the record of a mount that is about to be made."""
     here = choice.on_disk
     return Published(
         request=request,
@@ -150,7 +155,7 @@ def published(request: PublishRequest, choice: Bind, mode: MountMode) -> Publish
 
 
 def pending_row(request: PublishRequest) -> NodeMount:
-    """The row that asks the operator for the dataset."""
+    """Return the row that asks the operator for the dataset."""
     return NodeMount(
         volume_id=request.row_id,
         dataset_namespace=request.dataset_namespace,
@@ -162,7 +167,7 @@ def pending_row(request: PublishRequest) -> NodeMount:
 
 
 def mounted_row(record: Published) -> NodeMount:
-    """The row that says which pod reads which version how."""
+    """Return the row that says which pod reads which version how."""
     mounted = {"phase": MountPhase.MOUNTED, "version": record.version, "mode": record.mode}
     return pending_row(record.request).model_copy(update=mounted)
 
@@ -177,10 +182,61 @@ class VolumeReport:
 
 
 def report(record: Published, dead: bool, status: NodeDatasetStatus | None) -> VolumeReport:
-    """Size and health of a published volume. ``dead``: its FUSE server is gone and reads fail."""
+    """Return size and health of a published volume. ``dead``: its FUSE server is gone and reads fail."""
     trouble = ""
     if dead:
         trouble = "the file system of this volume does not answer: the node's sidecar mounts it again when it starts"
     elif status is not None and status.error is not None and record.mode is not MountMode.NATIVE:
         trouble = status.error.message
     return VolumeReport(record.files, record.bytes, trouble)
+
+
+def wanted_mode(on_disk: VersionOnDisk, node_modes: Collection[MountMode], *, layer_ready: bool) -> MountMode:
+    """Return the best mount now, FUSE where nothing better is possible. ``layer_ready``: the version's metadata layer is built."""
+    if on_disk.complete:
+        return MountMode.NATIVE
+    if MountMode.OVERLAY in node_modes and layer_ready:
+        return MountMode.OVERLAY
+    return MountMode.FUSE
+
+
+def needs_layer(on_disk: VersionOnDisk, node_modes: Collection[MountMode], *, layer_ready: bool) -> bool:
+    """Return whether a metadata layer would make the version's mounts better. A complete version needs none."""
+    return not on_disk.complete and MountMode.OVERLAY in node_modes and not layer_ready
+
+
+def is_settled(record: Published, on_disk: VersionOnDisk, wanted: MountMode) -> bool:
+    """Return whether a volume has the wanted mount, of the folder where the version lies now, so that nothing is to be done.
+
+    A native mount whose version turned out damaged, or was moved to another cache folder, is not settled: what can still
+    read everything is bound over it.
+    """
+    return record.mode is wanted and record.folder == on_disk.folder
+
+
+def claiming(record: Published, mode: MountMode) -> Published:
+    """Return the record before such a layer is added: it needs what the layer needs, and still what lies below it."""
+    below = mode is not MountMode.NATIVE
+    return replace(record, fuse=record.fuse or below, overlay=record.overlay or mode is MountMode.OVERLAY)
+
+
+def alone(record: Published, on_disk: VersionOnDisk, mode: MountMode) -> Published:
+    """Return the record of a volume of which nothing below the new layer is alive."""
+    return replace(
+        record,
+        folder=on_disk.folder,
+        mode=mode,
+        fuse=mode is not MountMode.NATIVE,
+        overlay=mode is MountMode.OVERLAY,
+    )
+
+
+def users(records: Iterable[Published], version: VersionKey) -> tuple[Published, ...]:
+    """Return the volumes that show a version."""
+    return tuple(record for record in records if (record.uid, record.version) == version)
+
+
+def layer_is_spent(records: Iterable[Published], version: VersionKey, on_disk: VersionOnDisk | None) -> bool:
+    """Return whether a metadata layer only takes inodes: no overlay uses it, and none will, since the version is whole or gone."""
+    used = any(record.overlay for record in users(records, version))
+    return not used and (on_disk is None or on_disk.complete)

@@ -36,7 +36,7 @@ async def test_a_promotion_reaches_a_running_container_and_its_open_files_go_on(
             opened = files.enter_context((pod.seen / "labels.csv").open("rb"))
             before = pod.seen.stat().st_dev
             node.complete()
-            await agent.publisher.settle(UID, node.info.digest)
+            await agent.mounted.reconcile(UID, node.info.digest)
             assert pod.seen.stat().st_dev != before
             assert await asyncio.to_thread(opened.read) == FILES["labels.csv"]
             assert pod.read() == FILES
@@ -46,7 +46,7 @@ async def test_unpublish_after_a_promotion_leaves_no_mount_and_no_server(node: N
     async with node.keeper(), node.agent() as agent:
         await agent.publisher.publish(node.request)
         node.complete()
-        await agent.publisher.settle(UID, node.info.digest)
+        await agent.mounted.reconcile(UID, node.info.digest)
         await agent.publisher.unpublish(node.request.target)
         assert mounts.layers(node.request.target) == ()
         assert mounts.layers(node.folder / "mnt" / UID / node.info.digest) == ()
@@ -58,7 +58,7 @@ async def test_a_restarted_agent_changes_nothing_for_the_pod(node: Node) -> None
             await agent.publisher.publish(node.request)
         before = mounts.layers(node.request.target)
         async with node.agent() as agent:
-            await agent.publisher.restore()
+            await agent.mounted.restore()
             assert mounts.layers(node.request.target) == before
 
 
@@ -74,6 +74,6 @@ async def test_after_the_whole_sidecar_was_killed_a_running_container_reads_agai
         if complete:
             node.complete()
         async with node.keeper(), node.agent() as agent:
-            await agent.publisher.restore()
+            await agent.mounted.restore()
             assert await asyncio.to_thread(pod.read) == FILES
             assert agent.publisher.rows()[0].mode is mode

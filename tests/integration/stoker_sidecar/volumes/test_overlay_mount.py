@@ -15,8 +15,7 @@ import pytest
 from stoker_sidecar.errors import MountError
 from stoker_sidecar.fuse.operations import XATTR_REQUESTS
 from stoker_sidecar.linux import mounts, overlay
-from stoker_sidecar.volumes import metadata_layer
-from stoker_sidecar.volumes import overlay_probe as probe
+from stoker_sidecar.volumes import metadata_layer, overlays
 from stoker_sidecar.wire.fetcher_protocol import Read, ReadDone
 from tests.support.fake_fetcher import FakeFetcher
 from tests.support.keeper import UID as KEEPER_UID
@@ -191,10 +190,10 @@ def test_a_layer_that_is_missing_is_named(node: Node, tmp_path: Path) -> None:
 
 
 def test_this_node_can_mount_overlays_and_the_trial_leaves_nothing(tmp_path: Path) -> None:
-    assert probe.why_no_overlay(tmp_path / "meta", tmp_path / "mnt") == ""
+    assert overlays.why_no_overlay(tmp_path / "meta", tmp_path / "mnt") == ""
     assert [path.name for path in sorted(tmp_path.rglob("*"))] == ["meta", "mnt"]
 
 
 def test_a_node_that_cannot_overlay_says_why(tmp_path: Path) -> None:
     """A folder of the proc file system stands for a disk that takes no layer."""
-    assert re.search("/proc/no.*Overlays need Linux 6.5", probe.why_no_overlay(Path("/proc/no"), tmp_path))
+    assert re.search("/proc/no.*Overlays need Linux 6.5", overlays.why_no_overlay(Path("/proc/no"), tmp_path))

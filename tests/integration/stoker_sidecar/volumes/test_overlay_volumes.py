@@ -35,10 +35,10 @@ def mode(agent: RunningDriver) -> MountMode | None:
 
 
 async def settle_to(agent: RunningDriver, node: Node, wanted: MountMode) -> None:
-    """As the promoter does at every change."""
+    """As the reconciler does at every change."""
 
     async def look() -> bool:
-        await agent.publisher.settle(UID, node.info.digest)
+        await agent.mounted.reconcile(UID, node.info.digest)
         return mode(agent) is wanted
 
     await eventually_async(look)
@@ -163,7 +163,7 @@ async def test_a_restarted_agent_leaves_an_overlay_as_it_is(node: Node) -> None:
             await settle_to(agent, node, MountMode.OVERLAY)
         before = mounts_below(node.folder)
         async with node.agent(*MODES) as agent:
-            await agent.publisher.restore()
+            await agent.mounted.restore()
             assert (mounts_below(node.folder), mode(agent)) == (before, MountMode.OVERLAY)
 
 
@@ -178,7 +178,7 @@ async def test_after_the_whole_sidecar_was_killed_a_pod_on_an_overlay_reads_agai
             missing.unlink()
         await eventually(lambda: mounts.is_dead(node.request.target))
         async with node.keeper(), node.agent(*MODES) as agent:
-            await agent.publisher.restore()
+            await agent.mounted.restore()
             missing.write_bytes(body)
             assert (await asyncio.to_thread(pod.read), mode(agent)) == (FILES, MountMode.OVERLAY)
             await agent.publisher.unpublish(node.request.target)
@@ -204,7 +204,7 @@ async def test_what_a_killed_agent_left_is_taken_off_at_the_next_start(node: Nod
         mounts.unmount_all(node.request.target)
         (node.folder / "state/mounts.json").unlink()  # an unpublish that was killed right behind this write
         async with node.agent(*MODES) as agent:
-            await agent.publisher.restore()
+            await agent.mounted.restore()
             assert list((node.folder / "mnt").iterdir()) == []
 
 
@@ -216,7 +216,7 @@ async def test_a_pod_keeps_its_mount_when_the_table_of_mounts_is_lost(node: Node
         (node.folder / "state/mounts.json").unlink()
         before = mounts_below(node.folder)
         async with node.agent(*MODES) as agent:
-            await agent.publisher.restore()
+            await agent.mounted.restore()
             assert mounts_below(node.folder) == before
 
 

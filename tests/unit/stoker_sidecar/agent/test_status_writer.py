@@ -6,7 +6,7 @@ from stoker_api.nodecache import NodeCacheStatus, NodeDatasetStatus, NodePhase
 from stoker_kube.errors import Unavailable
 from stoker_kube.resources import NODE_CACHES
 from stoker_sidecar.agent.status_writer import FIGURES_SECONDS, StatusWriter
-from stoker_sidecar.volumes.changes import Changes
+from stoker_sidecar.volumes.synchronization import Changes
 from tests.fakes.kube import FakeKube
 
 
@@ -80,7 +80,6 @@ async def test_a_node_cache_that_was_made_again_is_told_everything(desk: Desk) -
     assert desk.writes == 2
 
 
-@pytest.mark.expected_logs("cannot be written now")
 async def test_after_an_outage_the_newest_status_is_written(desk: Desk) -> None:
     desk.kube.outage = Unavailable(0, "Unreachable", "Connection refused.")
     wait = await desk.writer.write_if_due()

@@ -8,7 +8,7 @@ import pytest
 
 from stoker_api.dataset import MountMode
 from stoker_sidecar.volumes.core.publish import Bind, Published, published
-from stoker_sidecar.volumes.mount_table import JsonMountTable
+from stoker_sidecar.volumes.mount_table import MountTable
 from tests.fakes.csi import DIGEST, UID, FakeVersions, publish_request
 
 
@@ -17,44 +17,43 @@ def record(pod: str = "trainer-0") -> Published:
 
 
 def test_a_record_survives_a_restart(tmp_path: Path) -> None:
-    JsonMountTable(tmp_path / "mounts.json").put(record())
-    assert JsonMountTable(tmp_path / "mounts.json").all() == (record(),)
+    MountTable(tmp_path / "mounts.json").put(record())
+    assert MountTable(tmp_path / "mounts.json").all() == (record(),)
 
 
 def test_what_an_agent_before_overlays_remembered_is_read(tmp_path: Path) -> None:
     path = tmp_path / "mounts.json"
-    JsonMountTable(path).put(record())
+    MountTable(path).put(record())
     wire = json.loads(path.read_text())
     del wire["mounts"][0]["overlay"]
     path.write_text(json.dumps(wire))
-    assert JsonMountTable(path).all() == (replace(record(), overlay=False),)
+    assert MountTable(path).all() == (replace(record(), overlay=False),)
 
 
 def test_a_removed_record_is_gone_after_a_restart(tmp_path: Path) -> None:
-    table = JsonMountTable(tmp_path / "mounts.json")
+    table = MountTable(tmp_path / "mounts.json")
     table.put(record("a"))
     table.put(record("b"))
     table.remove(record("a").request.target)
-    assert JsonMountTable(tmp_path / "mounts.json").all() == (record("b"),)
+    assert MountTable(tmp_path / "mounts.json").all() == (record("b"),)
 
 
 def test_putting_a_target_again_replaces_it(tmp_path: Path) -> None:
-    table = JsonMountTable(tmp_path / "mounts.json")
+    table = MountTable(tmp_path / "mounts.json")
     for _ in range(2):
         table.put(record())
     assert len(table.all()) == 1
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"format": 99, "mounts": []}', '{"format": 1, "mounts": [{}]}'])
-@pytest.mark.expected_logs("it is moved aside")
 def test_an_unreadable_file_is_kept_aside_and_the_table_starts_empty(tmp_path: Path, content: str) -> None:
     (tmp_path / "mounts.json").write_text(content)
-    assert JsonMountTable(tmp_path / "mounts.json").all() == ()
+    assert MountTable(tmp_path / "mounts.json").all() == ()
     assert (tmp_path / "mounts.unreadable").read_text() == content
 
 
 def test_a_disk_that_refuses_does_not_change_what_is_remembered(tmp_path: Path) -> None:
-    table = JsonMountTable(tmp_path / "mounts.json")
+    table = MountTable(tmp_path / "mounts.json")
     table.put(record("a"))
     (tmp_path / "mounts.new").mkdir()  # a file of this name can then not be written
     with pytest.raises(OSError, match=r"mounts\.new"):

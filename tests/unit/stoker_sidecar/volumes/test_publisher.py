@@ -8,7 +8,7 @@ import pytest
 from stoker_api.dataset import MountMode
 from stoker_api.nodecache import MountPhase
 from stoker_sidecar.errors import VolumeCode
-from stoker_sidecar.volumes.pending import FORGET_SECONDS
+from stoker_sidecar.volumes.publisher import FORGET_SECONDS
 from tests.fakes.csi import DIGEST, UID, node_dataset
 from tests.support.publisher_node import FUSE, TREE, Node, refused
 from tests.support.waiting import eventually
@@ -56,7 +56,7 @@ async def test_a_mounted_volume_keeps_its_version_when_the_plan_moves_on(node: N
     await node.publisher.publish(node.request())
     node.plan.add(node_dataset(version="d2" * 32))
     await node.publisher.publish(node.request())
-    assert (node.stack(), node.publisher.held(UID)) == ([TREE], (DIGEST,))
+    assert (node.stack(), node.mounted.held(UID)) == ([TREE], (DIGEST,))
 
 
 async def test_a_dataset_that_is_not_in_the_plan_is_asked_for_and_mounted_when_given(node: Node) -> None:
@@ -138,7 +138,7 @@ async def test_unpublish_takes_off_every_layer_and_the_folder(node: Node) -> Non
     node.planned(complete=False)
     await node.publisher.publish(node.request())
     node.versions.add(complete=True)
-    await node.publisher.settle(UID, DIGEST)
+    await node.mounted.reconcile(UID, DIGEST)
     await node.publisher.unpublish(node.request().target)
     assert (node.stack(), node.request().target.exists(), node.publisher.rows()) == ([], False, ())
 

@@ -8,8 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker_api.dataset import MountMode
-from stoker_sidecar.volumes.core.mount_plan import alone, claiming, is_settled, layer_is_spent, needs_layer, wanted_mode
-from stoker_sidecar.volumes.core.publish import Bind, VersionOnDisk, published
+from stoker_sidecar.volumes.core.publish import (
+    Bind,
+    VersionOnDisk,
+    alone,
+    claiming,
+    is_settled,
+    layer_is_spent,
+    needs_layer,
+    published,
+    wanted_mode,
+)
 from tests.fakes.csi import DIGEST, UID, publish_request
 
 NATIVE, OVERLAY, FUSE = MountMode.NATIVE, MountMode.OVERLAY, MountMode.FUSE

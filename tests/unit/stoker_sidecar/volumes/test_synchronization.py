@@ -2,7 +2,7 @@
 
 import asyncio
 
-from stoker_sidecar.volumes.locks import KeyedLocks
+from stoker_sidecar.volumes.synchronization import KeyedLocks
 
 
 async def test_the_same_key_is_held_by_one_at_a_time() -> None:

@@ -2,50 +2,50 @@
 
 from dataclasses import dataclass, field
 
-from stoker_sidecar.volumes.changes import Changes
-from stoker_sidecar.volumes.promotion import TRY_AGAIN_SECONDS, Promoter
+from stoker_sidecar.volumes.reconciler import TRY_AGAIN_SECONDS, Reconciler
+from stoker_sidecar.volumes.synchronization import Changes
 from tests.fakes.csi import Clock
 
 
 @dataclass
 class FakeVolumes:
-    """``stubborn`` versions cannot be settled."""
+    """``stubborn`` versions do not get the mount that they should have."""
 
     mounted: frozenset[tuple[str, str]] = frozenset({("u", "a"), ("u", "b")})
     stubborn: set[tuple[str, str]] = field(default_factory=set)
     asked: list[tuple[str, str]] = field(default_factory=list)
-    tidied: int = 0
+    collected: int = 0
 
     def versions(self) -> frozenset[tuple[str, str]]:
         return self.mounted
 
-    async def settle(self, uid: str, digest: str) -> bool:
+    async def reconcile(self, uid: str, digest: str) -> bool:
         self.asked.append((uid, digest))
         return (uid, digest) not in self.stubborn
 
-    async def tidy(self) -> None:
-        self.tidied += 1
+    async def collect_layers(self) -> None:
+        self.collected += 1
 
 
 async def test_every_mounted_version_is_looked_at_in_each_round() -> None:
     volumes = FakeVolumes()
-    await Promoter(Changes(), volumes, Clock()).settle_all()
-    assert (sorted(volumes.asked), volumes.tidied) == ([("u", "a"), ("u", "b")], 1)
+    await Reconciler(Changes(), volumes, Clock()).reconcile_all()
+    assert (sorted(volumes.asked), volumes.collected) == ([("u", "a"), ("u", "b")], 1)
 
 
 async def test_what_the_system_refused_is_tried_again_after_a_while_and_not_on_every_change() -> None:
     volumes, clock = FakeVolumes(stubborn={("u", "a")}), Clock()
-    promoter = Promoter(Changes(), volumes, clock)
+    reconciler = Reconciler(Changes(), volumes, clock)
     for seconds in (0.0, 1.0, TRY_AGAIN_SECONDS):
         clock.now += seconds
-        await promoter.settle_all()
+        await reconciler.reconcile_all()
     assert volumes.asked.count(("u", "a")) == 2
 
 
 async def test_a_version_that_is_unmounted_and_mounted_again_starts_anew() -> None:
     volumes = FakeVolumes(frozenset({("u", "a")}), stubborn={("u", "a")})
-    promoter = Promoter(Changes(), volumes, Clock())
+    reconciler = Reconciler(Changes(), volumes, Clock())
     for mounted in (volumes.mounted, frozenset(), volumes.mounted):
         volumes.mounted = mounted
-        await promoter.settle_all()
+        await reconciler.reconcile_all()
     assert volumes.asked == [("u", "a"), ("u", "a")]

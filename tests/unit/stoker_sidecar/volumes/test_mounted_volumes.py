@@ -18,7 +18,7 @@ async def test_a_completed_version_is_laid_over_fuse_and_the_server_stays_for_op
     node.planned(complete=False)
     await node.publisher.publish(node.request())
     node.versions.add(complete=True)
-    await node.publisher.settle(UID, DIGEST)
+    await node.mounted.reconcile(UID, DIGEST)
     assert (node.stack(), node.keeper.served) == ([FUSE, TREE], {(UID, DIGEST): FUSE})
     assert node.publisher.rows()[0].mode is MountMode.NATIVE
 
@@ -28,24 +28,23 @@ async def test_a_promotion_happens_once(node: Node) -> None:
     await node.publisher.publish(node.request())
     node.versions.add(complete=True)
     for _ in range(2):
-        await node.publisher.settle(UID, DIGEST)
+        await node.mounted.reconcile(UID, DIGEST)
     assert node.stack() == [FUSE, TREE]
 
 
 async def test_an_incomplete_version_is_not_promoted(node: Node) -> None:
     node.planned(complete=False)
     await node.publisher.publish(node.request())
-    await node.publisher.settle(UID, DIGEST)
+    await node.mounted.reconcile(UID, DIGEST)
     assert node.stack() == [FUSE]
 
 
-@pytest.mark.expected_logs("stays on fuse")
 async def test_a_promotion_that_fails_leaves_the_pod_on_fuse(node: Node) -> None:
     node.planned(complete=False)
     await node.publisher.publish(node.request())
     node.versions.add(complete=True)
     node.mounts.refuses = True
-    await node.publisher.settle(UID, DIGEST)
+    await node.mounted.reconcile(UID, DIGEST)
     assert (node.stack(), node.publisher.rows()[0].mode) == ([FUSE], MountMode.FUSE)
 
 
@@ -53,7 +52,7 @@ async def test_a_restarted_agent_leaves_living_mounts_alone(node: Node) -> None:
     node.planned(complete=False)
     await node.publisher.publish(node.request())
     node.restart()
-    await node.publisher.restore()
+    await node.mounted.restore()
     assert (node.stack(), len(node.publisher.rows())) == ([FUSE], 1)
 
 
@@ -61,7 +60,7 @@ async def test_a_restarted_agent_shows_the_top_layer_where_the_last_one_could_no
     node.planned(complete=False)
     await node.publisher.publish(node.request())
     node.restart()
-    await node.publisher.restore()
+    await node.mounted.restore()
     assert node.mounts.followed == [node.request().pod_uid]
 
 
@@ -71,7 +70,7 @@ async def test_a_dead_mount_is_served_anew_on_top_where_running_containers_see_i
     node.keeper.served.clear()
     node.mounts.dead.add(node.request().target)
     node.restart()
-    await node.publisher.restore()
+    await node.mounted.restore()
     assert (node.stack(), node.keeper.served) == ([FUSE, FUSE], {(UID, DIGEST): FUSE})
 
 
@@ -81,17 +80,16 @@ async def test_a_dead_mount_of_a_version_that_is_complete_by_now_becomes_native(
     node.mounts.dead.add(node.request().target)
     node.versions.add(complete=True)
     node.restart()
-    await node.publisher.restore()
+    await node.mounted.restore()
     assert (node.stack(), node.publisher.rows()[0].mode) == ([FUSE, TREE], MountMode.NATIVE)
 
 
-@pytest.mark.expected_logs("mounting over the dead layer failed")
 async def test_a_dead_layer_that_cannot_be_covered_is_taken_off_first(node: Node) -> None:
     node.planned(complete=False)
     await node.publisher.publish(node.request())
     node.mounts.dead.add(node.request().target)
     node.mounts.refuses_over_dead = True
-    await node.publisher.restore()
+    await node.mounted.restore()
     assert node.stack() == [FUSE]
 
 
@@ -99,7 +97,7 @@ async def test_a_volume_whose_mount_is_missing_is_mounted_again(node: Node) -> N
     node.planned(complete=True)
     await node.publisher.publish(node.request())
     node.mounts.stacks.clear()
-    await node.publisher.restore()
+    await node.mounted.restore()
     assert node.stack() == [TREE]
 
 
@@ -108,11 +106,10 @@ async def test_a_volume_whose_pod_is_gone_is_forgotten_and_its_server_ended(node
     await node.publisher.publish(node.request())
     node.mounts.stacks.clear()
     node.request().target.rmdir()
-    await node.publisher.restore()
+    await node.mounted.restore()
     assert (node.publisher.rows(), node.keeper.served) == ((), {})
 
 
-@pytest.mark.expected_logs("was not mounted again")
 async def test_one_volume_that_cannot_be_restored_does_not_keep_others_from_it(node: Node) -> None:
     node.planned(complete=True)
     other = node_dataset(name="other", uid="u2")
@@ -122,35 +119,33 @@ async def test_one_volume_that_cannot_be_restored_does_not_keep_others_from_it(n
     await node.publisher.publish(node.request("b", dataset="other"))
     node.mounts.stacks.clear()
     del node.versions.versions[(UID, DIGEST)]
-    await node.publisher.restore()
+    await node.mounted.restore()
     assert (node.stack("a"), len(node.stack("b"))) == ([], 1)
 
 
 @pytest.mark.parametrize("complete", [True, False])
-@pytest.mark.expected_logs("was not mounted again")
 async def test_a_dead_mount_is_mounted_again_when_its_version_comes_back(node: Node, complete: bool) -> None:
     node.planned(complete=False)
     await node.publisher.publish(node.request())
     node.mounts.stacks.clear()
     node.versions.versions.clear()
     node.restart()
-    await node.publisher.restore()
-    without = (await node.publisher.settle(UID, DIGEST), node.stack())
+    await node.mounted.restore()
+    without = (await node.mounted.reconcile(UID, DIGEST), node.stack())
     node.versions.add(complete=complete)
-    assert (without, await node.publisher.settle(UID, DIGEST)) == ((True, []), True)
+    assert (without, await node.mounted.reconcile(UID, DIGEST)) == ((True, []), True)
     assert node.stack() == [TREE if complete else FUSE]
 
 
-@pytest.mark.expected_logs("mounting over the dead layer failed", "was not mounted again")
 async def test_a_dead_mount_that_is_refused_again_can_be_tried_again(node: Node) -> None:
     node.planned(complete=False)
     await node.publisher.publish(node.request())
     node.mounts.stacks.clear()
     node.mounts.refuses = True
-    await node.publisher.restore()
-    refused_again = await node.publisher.settle(UID, DIGEST)
+    await node.mounted.restore()
+    refused_again = await node.mounted.reconcile(UID, DIGEST)
     node.mounts.refuses = False
-    assert (refused_again, await node.publisher.settle(UID, DIGEST), node.stack()) == (False, True, [FUSE])
+    assert (refused_again, await node.mounted.reconcile(UID, DIGEST), node.stack()) == (False, True, [FUSE])
 
 
 async def test_publishing_again_over_a_dead_mount_heals_it(node: Node) -> None:
@@ -164,7 +159,7 @@ async def test_publishing_again_over_a_dead_mount_heals_it(node: Node) -> None:
 async def test_a_cold_volume_starts_on_fuse_and_a_metadata_layer_is_asked_for(node: Node) -> None:
     node.planned(complete=False)
     await node.publisher.publish(node.request())
-    await node.publisher.settle(UID, DIGEST)
+    await node.mounted.reconcile(UID, DIGEST)
     assert (node.stack(), node.overlays.begun) == ([FUSE], [VERSION])
 
 
@@ -172,7 +167,7 @@ async def test_a_volume_is_swapped_to_the_overlay_when_its_layer_is_built(node: 
     node.planned(complete=False)
     await node.publisher.publish(node.request())
     node.overlays.ready.add(VERSION)
-    assert await node.publisher.settle(UID, DIGEST)
+    assert await node.mounted.reconcile(UID, DIGEST)
     assert (node.stack(), node.publisher.rows()[0].mode) == ([FUSE, OVERLAY], MountMode.OVERLAY)
 
 
@@ -188,7 +183,7 @@ async def test_a_node_that_cannot_overlay_builds_no_layer(node: Node) -> None:
     node.restart()
     node.planned(complete=False)
     await node.publisher.publish(node.request())
-    assert await node.publisher.settle(UID, DIGEST)
+    assert await node.mounted.reconcile(UID, DIGEST)
     assert node.overlays.begun == []
 
 
@@ -205,7 +200,7 @@ async def test_an_overlay_becomes_native_and_stays_mounted_for_files_that_are_op
     node.overlays.ready.add(VERSION)
     await node.publisher.publish(node.request())
     node.versions.add(complete=True)
-    await node.publisher.settle(UID, DIGEST)
+    await node.mounted.reconcile(UID, DIGEST)
     assert (node.stack(), list(node.overlays.shown), list(node.keeper.served)) == (
         [OVERLAY, TREE],
         [VERSION],
@@ -228,7 +223,7 @@ async def test_a_native_volume_whose_version_turns_out_damaged_is_covered_by_wha
     node.planned(complete=True)
     await node.publisher.publish(node.request())
     node.versions.add(complete=False)
-    await node.publisher.settle(UID, DIGEST)
+    await node.mounted.reconcile(UID, DIGEST)
     assert (node.stack(), node.publisher.rows()[0].mode) == ([TREE, FUSE], MountMode.FUSE)
 
 
@@ -236,19 +231,18 @@ async def test_a_version_that_left_the_disk_keeps_its_mounts(node: Node) -> None
     node.planned(complete=True)
     await node.publisher.publish(node.request())
     node.versions.versions.clear()
-    assert await node.publisher.settle(UID, DIGEST)
+    assert await node.mounted.reconcile(UID, DIGEST)
     assert node.stack() == [TREE]
 
 
-@pytest.mark.expected_logs("stays on fuse")
 async def test_a_swap_that_is_refused_is_told_and_can_be_tried_again(node: Node) -> None:
     node.planned(complete=False)
     await node.publisher.publish(node.request())
     node.versions.add(complete=True)
     node.mounts.refuses = True
-    refused_at_first = await node.publisher.settle(UID, DIGEST)
+    refused_at_first = await node.mounted.reconcile(UID, DIGEST)
     node.mounts.refuses = False
-    assert (refused_at_first, await node.publisher.settle(UID, DIGEST)) == (False, True)
+    assert (refused_at_first, await node.mounted.reconcile(UID, DIGEST)) == (False, True)
 
 
 @pytest.mark.parametrize(("complete", "kept"), [(False, {VERSION}), (True, set())])
@@ -257,7 +251,7 @@ async def test_a_metadata_layer_is_removed_when_nobody_uses_it_and_the_version_i
 ) -> None:
     node.planned(complete=complete)
     node.overlays.ready.add(VERSION)
-    await node.publisher.tidy()
+    await node.mounted.collect_layers()
     assert node.overlays.ready == kept
 
 
@@ -266,14 +260,14 @@ async def test_a_metadata_layer_is_kept_under_an_overlay_whose_version_is_whole(
     node.overlays.ready.add(VERSION)
     await node.publisher.publish(node.request())
     node.versions.add(complete=True)
-    await node.publisher.tidy()
+    await node.mounted.collect_layers()
     assert node.overlays.ready == {VERSION}
 
 
 async def test_an_overlay_that_no_volume_needs_is_taken_off_at_start(node: Node) -> None:
     node.overlays.shown[VERSION] = (TREE, FUSE)
     node.keeper.served[VERSION] = FUSE
-    await node.publisher.restore()
+    await node.mounted.restore()
     assert (node.overlays.shown, node.keeper.served) == ({}, {})
 
 
@@ -285,7 +279,7 @@ async def test_a_dead_overlay_is_mounted_anew_over_a_server_that_answers(node: N
     node.overlays.shown.clear()
     node.mounts.dead.add(node.request().target)
     node.restart()
-    await node.publisher.restore()
+    await node.mounted.restore()
     assert (node.stack(), list(node.keeper.served), list(node.overlays.shown)) == (
         [OVERLAY, OVERLAY],
         [VERSION],
