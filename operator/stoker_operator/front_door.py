@@ -15,7 +15,7 @@ from stoker_operator.core.views import InvalidDataset
 from stoker_operator.handlers.watched import WatchedKinds
 from stoker_operator.kopf_runtime import KopfThread, make_registry
 from stoker_operator.mirror.intake import Intake
-from stoker_operator.mirror.state import ClusterState, Table
+from stoker_operator.mirror.state import ClusterState
 
 log = logging.getLogger(__name__)
 
@@ -65,15 +65,15 @@ class FrontDoor:
 
     def _store_dataset(self, key: str, item: Object | None) -> None:
         view = _read(parse_dataset, key, item)
-        self._state.put(Table.DATASETS, key, view if isinstance(view, Dataset) else None)
-        self._state.put(Table.INVALID_DATASETS, key, view if isinstance(view, InvalidDataset) else None)
+        self._state.datasets.put(key, view if isinstance(view, Dataset) else None)
+        self._state.invalid_datasets.put(key, view if isinstance(view, InvalidDataset) else None)
         if view is None:
             self._entries.pop(key, None)
         else:
             self._entries[key] = catalog_entry(view)
 
     def _store_training_job(self, key: str, item: Object | None) -> None:
-        self._state.put(Table.TRAINING_JOBS, key, _read(TrainingJob.model_validate, key, item))
+        self._state.training_jobs.put(key, _read(TrainingJob.model_validate, key, item))
 
 
 def _read(parse: Callable[[Object], T], key: str, item: Object | None) -> T | None:

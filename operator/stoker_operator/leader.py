@@ -5,21 +5,21 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from stoker_api import names
 from stoker_kube.api import Kube
 from stoker_kube.events import EventRecorder
 from stoker_operator.core.credentials_rbac import SidecarIdentity
+from stoker_operator.core.views import PodView
 from stoker_operator.mirror.informers import Informers
-from stoker_operator.mirror.state import ClusterState, Table
-from stoker_operator.reconcilers import pod_gate, training_jobs
+from stoker_operator.mirror.state import ClusterState, Listener, MirrorTable
 from stoker_operator.reconcilers.datasets import DatasetReconciler
 from stoker_operator.reconcilers.loop import Reconcile, ReconcileLoop
 from stoker_operator.reconcilers.pod_gate import PodGate
 from stoker_operator.reconcilers.training_jobs import TrainingJobReconciler
+from stoker_operator.waiting import done_before
 from stoker_operator.writer import FIELD_MANAGER, Writer
 
 PASS_INTERVAL = 0.25  # seconds between passes of a loop: bursts become one pass, people do not notice it
-
-_DATASET_INPUTS = frozenset({Table.DATASETS, Table.INVALID_DATASETS, Table.NODE_CACHES, Table.NODES, Table.PODS})
 
 
 class Leader:
@@ -28,8 +28,8 @@ class Leader:
     def __init__(
         self, kube: Kube, state: ClusterState, sidecar: SidecarIdentity, clock: Callable[[], float] = time.time
     ) -> None:
-        self.state: Final = state
-        self._informers: Final = Informers(kube, self.state)
+        self._state: Final = state
+        self._informers: Final = Informers(kube, state)
         self._events: Final = EventRecorder(kube, FIELD_MANAGER)
         self._loops: Final[list[ReconcileLoop]] = []
         self._wire_datasets(kube, sidecar, clock)
@@ -41,7 +41,7 @@ class Leader:
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(self._events.run(), name="events")]
             running += self._informers.start(tasks)
-            if await _first(self._all_known(known), stop.wait()):
+            if await done_before(self._all_known(known), stop.wait()):
                 running += [tasks.create_task(loop.run(), name="loop") for loop in self._loops]
                 await stop.wait()
             for task in running:
@@ -52,19 +52,23 @@ class Leader:
         await known()
 
     def _wire_datasets(self, kube: Kube, sidecar: SidecarIdentity, clock: Callable[[], float]) -> None:
-        reconciler = DatasetReconciler(self.state, Writer(kube), self._events, sidecar, clock)
+        state = self._state
+        reconciler = DatasetReconciler(state, Writer(kube), self._events, sidecar, clock)
         loop = self._loop("datasets", reconciler.reconcile)
-        self.state.listen(_DATASET_INPUTS, _waker(loop))
-        self.state.listen_wanted(loop.wake)
+        _wake_on(loop, state.datasets, state.invalid_datasets, state.node_caches, state.nodes)
+        state.pods.listen(_on_pods(loop, lambda pod: pod.uses_data or pod.sidecar))
+        state.listen_wanted(loop.wake)
 
     def _wire_pods(self, kube: Kube, clock: Callable[[], float]) -> None:
-        loop = self._loop("pods", PodGate(kube, self.state, self._events, clock).reconcile)
-        self.state.listen(pod_gate.INPUTS, lambda *_: loop.wake())
+        state = self._state
+        loop = self._loop("pods", PodGate(Writer(kube), state, self._events, clock).reconcile)
+        _wake_on(loop, state.pods, state.datasets, state.node_caches, state.nodes)
 
     def _wire_training_jobs(self, kube: Kube, clock: Callable[[], float]) -> None:
-        reconciler = TrainingJobReconciler(kube, self.state, self._events, clock)
-        loop = self._loop("trainingjobs", reconciler.reconcile)
-        self.state.listen(training_jobs.INPUTS, training_jobs.waker(loop.wake))
+        state = self._state
+        loop = self._loop("trainingjobs", TrainingJobReconciler(Writer(kube), state, self._events, clock).reconcile)
+        _wake_on(loop, state.training_jobs, state.jobs, state.datasets, state.node_caches)
+        state.pods.listen(_on_pods(loop, lambda pod: names.LABEL_TRAINING_JOB in pod.labels))
 
     def _loop(self, name: str, reconcile: Reconcile) -> ReconcileLoop:
         loop = ReconcileLoop(name, reconcile, PASS_INTERVAL)
@@ -72,21 +76,17 @@ class Leader:
         return loop
 
 
-def _waker(loop: ReconcileLoop) -> Callable[[Table, Any | None, Any | None], None]:
-    """Wakes on everything but pods that have nothing to do with Datasets."""
+def _wake_on(loop: ReconcileLoop, *tables: MirrorTable[Any]) -> None:
+    """Wake the loop on every change in the tables."""
+    for table in tables:
+        table.listen(lambda old, new: loop.wake())
 
-    def wake(table: Table, old: Any | None, new: Any | None) -> None:
-        views = [view for view in (old, new) if view is not None]
-        if table is not Table.PODS or any(pod.uses_data or pod.sidecar for pod in views):
+
+def _on_pods(loop: ReconcileLoop, concerns: Callable[[PodView], bool]) -> Listener[PodView]:
+    """Make a listener that wakes the loop on changes of pods that concern it: most of a cluster's pods do not."""
+
+    def wake(old: PodView | None, new: PodView | None) -> None:
+        if any(concerns(pod) for pod in (old, new) if pod is not None):
             loop.wake()
 
     return wake
-
-
-async def _first(wanted: Any, other: Any) -> bool:
-    """Await whichever comes first; True when it was ``wanted``. The other is cancelled."""
-    tasks = [asyncio.ensure_future(wanted), asyncio.ensure_future(other)]
-    done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for task in pending:
-        task.cancel()
-    return tasks[0] in done

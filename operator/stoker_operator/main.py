@@ -15,8 +15,8 @@ from stoker_kube.errors import KubeError
 from stoker_operator.commands.crds import apply_crds
 from stoker_operator.commands.uninstall import Installation, Uninstall
 from stoker_operator.errors import StokerOperatorError
-from stoker_operator.replica import Replica
-from stoker_operator.settings import Settings, from_environment
+from stoker_operator.replica import Replica, ReplicaOptions
+from stoker_operator.settings import Settings, read_settings
 
 log = logging.getLogger("stoker_operator")
 
@@ -26,7 +26,7 @@ Work = Callable[[Kube, Settings], Coroutine[Any, Any, None]]
 @click.group()
 def main() -> None:
     """Stoker's operator. Settings come from the environment: POD_NAMESPACE, POD_NAME, STOKER_LOG_LEVEL, STOKER_HTTP_PORT,
-    STOKER_WEBHOOK_PORT, STOKER_WEBHOOK_CERTIFICATE_DIR; outside a cluster the API server from KUBECONFIG."""
+    STOKER_WEBHOOK_PORT, STOKER_WEBHOOK_CERTIFICATE_DIR, STOKER_HOST; outside a cluster the API server from KUBECONFIG."""
 
 
 @main.command()
@@ -49,15 +49,7 @@ def uninstall(timeout: float, ignore_pods: bool) -> None:
     """Take away what the operator made and clean the nodes (helm's pre-delete hook)."""
 
     async def work(kube: Kube, settings: Settings) -> None:
-        what = Installation(
-            namespace=settings.namespace,
-            deployment=settings.deployment,
-            lease=settings.lease.name,
-            secret=settings.webhook.secret,
-            timeout=timeout,
-            ignore_pods=ignore_pods,
-        )
-        await Uninstall(kube, what, click.echo).run()
+        await Uninstall(kube, Installation(settings.namespace, timeout, ignore_pods), click.echo).run()
 
     _start(work)
 
@@ -66,7 +58,7 @@ def _start(work: Work) -> None:
     """Read the settings, run, and turn an error into a sentence and exit code 1."""
     failed = False
     try:
-        settings = from_environment()
+        settings = read_settings()
         logging.basicConfig(
             level=settings.log_level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
         )
@@ -102,5 +94,13 @@ async def _run(kube: Kube, settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     log.info("replica %s starts in namespace %s", settings.identity, settings.namespace)
-    await Replica(kube, settings).run(stop)
+    options = ReplicaOptions(
+        namespace=settings.namespace,
+        identity=settings.identity,
+        host=settings.host,
+        http_port=settings.http_port,
+        webhook_port=settings.webhook_port,
+        certificate_dir=settings.webhook_certificate_dir,
+    )
+    await Replica(kube, options).run(stop)
     log.info("replica %s has stopped", settings.identity)

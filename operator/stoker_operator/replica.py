@@ -2,22 +2,24 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from pathlib import Path
+from typing import Final
 
 from stoker_kube.api import Kube
 from stoker_kube.errors import KubeError
 from stoker_kube.lease import LeaderElection
 from stoker_operator import metrics
+from stoker_operator.core import installed_names
 from stoker_operator.core.credentials_rbac import SidecarIdentity
 from stoker_operator.errors import CertificateError, LeadershipLostError
 from stoker_operator.front_door import FrontDoor
 from stoker_operator.health import HealthServer
 from stoker_operator.leader import Leader
 from stoker_operator.mirror.state import ClusterState
-from stoker_operator.settings import Settings
+from stoker_operator.waiting import done_before
 from stoker_operator.webhook.rotation import (
     CertificateSource,
     MountedCertificates,
@@ -34,20 +36,32 @@ CERTIFICATE_RETRY = 2.0  # seconds: at start the API server may be as new as we 
 STOP_SECONDS = 6.0  # for the leader's work to end, of the 10 in which the whole process should
 
 
+@dataclass(frozen=True, slots=True)
+class ReplicaOptions:
+    """What differs from one replica, or one installation, to another."""
+
+    namespace: str  # where the operator and the sidecars run
+    identity: str  # of this replica, in the Lease
+    host: str
+    http_port: int
+    webhook_port: int
+    certificate_dir: Path | None = None  # a mounted tls.crt and tls.key; None: certificates of our own
+
+
 class Replica:
     """Runs until ``stop`` is set; raises LeadershipLostError when it may no longer act."""
 
-    def __init__(self, kube: Kube, settings: Settings) -> None:
+    def __init__(self, kube: Kube, options: ReplicaOptions) -> None:
         self._kube: Final = kube
-        self._settings: Final = settings
+        self._options: Final = options
         self._tls: Final = new_tls_context()
         self._certificates: Final = self._certificate_source()
-        self._state: Final = ClusterState(settings.namespace)
+        self._state: Final = ClusterState(options.namespace)
         self._front_door: Final = FrontDoor(kube, self._state)
         self._webhook: Final = WebhookServer(
-            lambda: self._front_door.catalog, self._tls, settings.host, settings.webhook.port
+            lambda: self._front_door.catalog, self._tls, options.host, options.webhook_port
         )
-        self._health: Final = HealthServer(self._missing, settings.host, settings.http_port)
+        self._health: Final = HealthServer(self._missing, options.host, options.http_port)
         self._certified = False
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -67,18 +81,10 @@ class Replica:
                     task.cancel()
 
     async def _take_part(self, stop: asyncio.Event) -> None:
-        lease = self._settings.lease
-        election = LeaderElection(
-            self._kube,
-            self._settings.namespace,
-            lease.name,
-            self._settings.identity,
-            duration=lease.duration,
-            renew=lease.renew,
-            retry=lease.retry,
-        )
+        options = self._options
+        election = LeaderElection(self._kube, options.namespace, installed_names.LEASE, options.identity)
         metrics.LEADER.set(0)
-        if not await _unless(stop, election.acquire()):
+        if not await done_before(election.acquire(), stop.wait()):
             return
         metrics.LEADER.set(1)
         try:
@@ -88,7 +94,7 @@ class Replica:
             await election.release()
 
     async def _lead(self, election: LeaderElection, stop: asyncio.Event) -> None:
-        sidecar = SidecarIdentity(self._settings.namespace, self._settings.sidecar_account)
+        sidecar = SidecarIdentity(self._options.namespace, installed_names.SIDECAR_ACCOUNT)
         leader = Leader(self._kube, self._state, sidecar)
         work = asyncio.create_task(leader.run(self._front_door.wait_whole, stop), name="leader")
         lost = asyncio.create_task(election.lost.wait(), name="lease-lost")
@@ -117,29 +123,22 @@ class Replica:
         await keep(self._certificates)
 
     def _certificate_source(self) -> CertificateSource:
-        webhook, namespace = self._settings.webhook, self._settings.namespace
-        if webhook.certificate_dir:
-            return MountedCertificates(webhook.certificate_dir, self._tls)
-        host = f"{webhook.service}.{namespace}.svc"
-        where = OwnCertificateNames(namespace, webhook.secret, webhook.configuration, (host, f"{host}.cluster.local"))
+        namespace = self._options.namespace
+        if self._options.certificate_dir:
+            return MountedCertificates(self._options.certificate_dir, self._tls)
+        host = f"{installed_names.WEBHOOK_SERVICE}.{namespace}.svc"
+        where = OwnCertificateNames(
+            namespace,
+            installed_names.WEBHOOK_SECRET,
+            installed_names.WEBHOOK_CONFIGURATION,
+            (host, f"{host}.cluster.local"),
+        )
         return OwnCertificates(self._kube, where, self._tls, lambda: datetime.now(UTC))
 
     def _missing(self) -> str:
         if self._front_door.catalog is None:
             return "the Datasets are not known yet"
         return "" if self._certified else "the webhook has no certificate yet"
-
-
-async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
-    """True when ``work`` was done before ``stop`` was set; else it is cancelled."""
-    doing, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())
-    await asyncio.wait({doing, stopping}, return_when=asyncio.FIRST_COMPLETED)
-    stopping.cancel()
-    if not doing.done():
-        doing.cancel()
-        return False
-    doing.result()
-    return True
 
 
 async def _grace(stop: asyncio.Event) -> None:

@@ -1,75 +1,50 @@
-"""The operator's settings: typed, from the environment, read by main alone."""
+"""The operator's settings, read from the environment by ``main`` and by nobody else."""
 
-import os
 import socket
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from stoker_operator.errors import SettingsError
 
-LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+Port = Annotated[int, Field(ge=0, le=65535)]
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseSettings:
-    """How fast a standby replica takes over; seconds. kube-scheduler's own values."""
-
-    name: str = "stoker-operator"
-    duration: float = 15.0  # a standby waits this long for a leader that fell silent
-    renew: float = 10.0  # a leader that could not renew for this long ends itself, before a standby starts
-    retry: float = 2.0
+def _upper(text: Any) -> Any:
+    return text.upper() if isinstance(text, str) else text
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookSettings:
-    """Where the admission webhook is served and who must trust it; the names are the chart's."""
+class Settings(BaseSettings):
+    """Everything that the chart and people may set, from POD_NAMESPACE, POD_NAME and STOKER_* (the upper-cased names below)."""
 
-    port: int = 9443
-    service: str = "stoker-webhook"
-    secret: str = "stoker-webhook-tls"
-    configuration: str = "stoker"
-    certificate_dir: Path | None = None  # a mounted tls.crt and tls.key, such as cert-manager's; None: own certificates
+    # An empty variable counts as one that is not set: that is how a chart leaves a value out.
+    model_config = SettingsConfigDict(env_prefix="STOKER_", env_ignore_empty=True, frozen=True, extra="ignore")
 
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Everything that can be set. Environment: POD_NAMESPACE, POD_NAME and STOKER_*, as the chart writes them."""
-
-    namespace: str  # where the operator and the sidecars run
-    identity: str  # of this replica, in the Lease
-    log_level: str = "INFO"
-    host: str = "0.0.0.0"
-    http_port: int = 8080
-    deployment: str = "stoker-operator"
-    sidecar_account: str = "stoker-sidecar"
-    lease: LeaseSettings = field(default_factory=LeaseSettings)
-    webhook: WebhookSettings = field(default_factory=WebhookSettings)
-
-
-def from_environment(environment: Mapping[str, str] = os.environ) -> Settings:
-    """The settings. Raises SettingsError naming the variable."""
-    namespace = environment.get("POD_NAMESPACE", "")
-    if not namespace:
-        raise SettingsError("POD_NAMESPACE is not set: give the namespace that Stoker is installed in")
-    level = environment.get("STOKER_LOG_LEVEL", "info").upper()
-    if level not in LOG_LEVELS:
-        raise SettingsError(f"STOKER_LOG_LEVEL is {level}: write one of {', '.join(LOG_LEVELS).lower()}")
-    folder = environment.get("STOKER_WEBHOOK_CERTIFICATE_DIR", "")
-    return Settings(
-        namespace=namespace,
-        identity=environment.get("POD_NAME") or socket.gethostname(),
-        log_level=level,
-        host=environment.get("STOKER_HOST", "0.0.0.0"),
-        http_port=_port(environment, "STOKER_HTTP_PORT", 8080),
-        webhook=WebhookSettings(
-            port=_port(environment, "STOKER_WEBHOOK_PORT", 9443), certificate_dir=Path(folder) if folder else None
-        ),
+    namespace: str = Field(validation_alias="POD_NAMESPACE", description="Where the operator and the sidecars run.")
+    identity: str = Field(
+        validation_alias="POD_NAME", default_factory=socket.gethostname, description="Of this replica, in the Lease."
+    )
+    log_level: Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_upper)] = "INFO"
+    host: str = Field("0.0.0.0", description="Address to listen on.")
+    http_port: Port = Field(8080, description="Health and metrics.")
+    webhook_port: Port = Field(9443, description="The admission webhook.")
+    webhook_certificate_dir: Path | None = Field(
+        None, description="A mounted tls.crt and tls.key, such as cert-manager's; absent: certificates of our own."
     )
 
 
-def _port(environment: Mapping[str, str], name: str, default: int) -> int:
-    text = environment.get(name, str(default))
-    if not text.isdecimal() or int(text) > 65535:
-        raise SettingsError(f"{name} is {text!r}: write a port number")
-    return int(text)
+def read_settings() -> Settings:
+    """Read the process's environment. Raises SettingsError naming the variables."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        raise SettingsError("; ".join(_sentence(one["loc"][0], one) for one in error.errors())) from error
+
+
+def _sentence(field: int | str, problem: Any) -> str:
+    name = str(field) if str(field).startswith("POD_") else f"STOKER_{str(field).upper()}"
+    if problem["type"] == "missing":
+        return f"{name} is not set: give the namespace that Stoker is installed in"
+    return f"{name} is {problem['input']!r}: {problem['msg'][0].lower()}{problem['msg'][1:]}"

@@ -1,4 +1,4 @@
-"""Writes what was decided: the operator's few kinds of writes, each safe to repeat."""
+"""Every write of the running operator, each safe to repeat and counted."""
 
 from typing import Any, Final
 
@@ -6,7 +6,8 @@ from stoker_api import names
 from stoker_api.dataset import Dataset, DatasetStatus
 from stoker_api.meta import ObjectMeta
 from stoker_api.nodecache import NodeCache
-from stoker_kube.api import Kube, Object
+from stoker_api.trainingjob import TrainingJob, TrainingJobStatus
+from stoker_kube.api import JSON, Kube, Object
 from stoker_kube.errors import AlreadyExists, NotFound
 from stoker_kube.resources import (
     DATASETS,
@@ -15,6 +16,7 @@ from stoker_kube.resources import (
     PERSISTENT_VOLUMES,
     ROLE_BINDINGS,
     ROLES,
+    TRAINING_JOBS,
     Kind,
 )
 from stoker_operator import metrics
@@ -26,7 +28,7 @@ FIELD_MANAGER = "stoker-operator"
 
 
 class Writer:
-    """All methods raise stoker_kube.errors.KubeError and nothing else."""
+    """Writes what was decided. All methods raise stoker_kube.errors.KubeError and nothing else."""
 
     def __init__(self, kube: Kube) -> None:
         self._kube: Final = kube
@@ -58,13 +60,22 @@ class Writer:
         await self._kube.patch(DATASETS, meta.name, body, meta.namespace)
         _count(DATASETS, "patch")
 
+    async def training_job_status(self, training: TrainingJob, status: TrainingJobStatus) -> TrainingJob:
+        """Replace a TrainingJob's status. Raises NotFound, and Conflict when another one has its name."""
+        meta = training.metadata
+        body: Object = {"metadata": {"namespace": meta.namespace, "name": meta.name, "uid": meta.uid}}
+        body["status"] = status.wire()
+        raw = await self._kube.apply(TRAINING_JOBS, body, field_manager=FIELD_MANAGER, subresource="status")
+        _count(TRAINING_JOBS, "apply")
+        return TrainingJob.model_validate(raw)
+
     async def create_volume(self, dataset: Dataset) -> bool:
         """Make the PersistentVolume; False when one of that name is there."""
-        return await self._create(PERSISTENT_VOLUMES, persistent_volume(dataset))
+        return await self._create_absent(PERSISTENT_VOLUMES, persistent_volume(dataset))
 
     async def create_claim(self, dataset: Dataset) -> bool:
         """Make the PersistentVolumeClaim; False when one of that name is there."""
-        return await self._create(PERSISTENT_VOLUME_CLAIMS, persistent_volume_claim(dataset))
+        return await self._create_absent(PERSISTENT_VOLUME_CLAIMS, persistent_volume_claim(dataset))
 
     async def credentials_role(self, namespace: str, rules: tuple[dict[str, Any], ...], who: SidecarIdentity) -> None:
         """Let the sidecars read what the namespace's Datasets name; without rules, nothing any more."""
@@ -76,6 +87,24 @@ class Writer:
         await self._kube.apply(ROLE_BINDINGS, role_binding(namespace, who), field_manager=FIELD_MANAGER)
         _count(ROLES, "apply")
 
+    async def create(self, kind: Kind, body: Object, namespace: str) -> Object:
+        """Create an object. Raises AlreadyExists."""
+        made = await self._kube.create(kind, body, namespace)
+        _count(kind, "create")
+        return made
+
+    async def merge(self, kind: Kind, name: str, namespace: str, patch: Object) -> Object:
+        """Change the fields in ``patch`` (RFC 7386). Raises NotFound."""
+        written = await self._kube.patch(kind, name, patch, namespace)
+        _count(kind, "patch")
+        return written
+
+    async def edit(self, kind: Kind, name: str, namespace: str, operations: list[Object]) -> Object:
+        """Change an object by the operations of a JSON patch (RFC 6902). Raises NotFound, Invalid when a test fails."""
+        written = await self._kube.patch(kind, name, operations, namespace, content_type=JSON)
+        _count(kind, "patch")
+        return written
+
     async def delete(self, kind: Kind, name: str, namespace: str = "", uid: str = "") -> None:
         """Delete an object; it may be gone already."""
         try:
@@ -84,6 +113,10 @@ class Writer:
             return
         _count(kind, "delete")
 
+    async def get(self, kind: Kind, name: str, namespace: str) -> Object:
+        """Read an object. Raises NotFound."""
+        return await self._kube.get(kind, name, namespace)
+
     async def find(self, kind: Kind, name: str, namespace: str = "") -> Object | None:
         """An object, or None."""
         try:
@@ -91,12 +124,11 @@ class Writer:
         except NotFound:
             return None
 
-    async def _create(self, kind: Kind, body: Object) -> bool:
+    async def _create_absent(self, kind: Kind, body: Object) -> bool:
         try:
-            await self._kube.create(kind, body)
+            await self.create(kind, body, "")
         except AlreadyExists:
             return False
-        _count(kind, "create")
         return True
 
 

@@ -24,6 +24,8 @@ from stoker_kube.resources import (
     TRAINING_JOBS,
     Kind,
 )
+from stoker_operator.core.injection import gate_names, remove_gate
+from stoker_operator.core.installed_names import DEPLOYMENT, LEASE, WEBHOOK_SECRET
 from stoker_operator.core.usage import find_uses, pods_sentence
 from stoker_operator.core.views import COMPONENT_LABEL, ClusterView, parse_node, parse_pod
 from stoker_operator.core.volumes import is_ours
@@ -36,12 +38,9 @@ _OURS = f"{names.LABEL_MANAGED_BY}={names.MANAGED_BY}"
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """What there is to remove beside Stoker's own kinds; ``timeout`` in seconds, for each wait."""
+    """Where Stoker is installed, and how patiently it is removed; ``timeout`` in seconds, for each wait."""
 
     namespace: str
-    deployment: str
-    lease: str
-    secret: str
     timeout: float
     ignore_pods: bool
 
@@ -75,16 +74,16 @@ class Uninstall:
         if not self._what.ignore_pods:
             await self._wait_for(self._volumes, "volumes are still there: {}; look for pods that name their claims")
         await self._delete_all(NODE_CACHES)
-        await self._delete(LEASES, self._what.lease, self._what.namespace)
-        await self._delete(SECRETS, self._what.secret, self._what.namespace)
+        await self._delete(LEASES, LEASE, self._what.namespace)
+        await self._delete(SECRETS, WEBHOOK_SECRET, self._what.namespace)
         self._tell("done: what is left are the Datasets and TrainingJobs themselves, with nobody to act on them")
 
     async def _stop_operator(self) -> None:
         try:
             patch: Object = {"spec": {"replicas": 0}}
-            await self._kube.patch(DEPLOYMENTS, self._what.deployment, patch, self._what.namespace)
+            await self._kube.patch(DEPLOYMENTS, DEPLOYMENT, patch, self._what.namespace)
         except NotFound:
-            self._tell(f"no Deployment {self._what.deployment}: nothing to stop")
+            self._tell(f"no Deployment {DEPLOYMENT}: nothing to stop")
             return
         await self._wait_for(self._operator_pods, "the operator does not stop: {}")
         self._tell("the operator has stopped")
@@ -104,12 +103,7 @@ class Uninstall:
         self._tell(f"{len(held)} held pods were let go")
 
     async def _release(self, pod: Object) -> None:
-        gates = [gate["name"] for gate in pod["spec"]["schedulingGates"]]
-        path = f"/spec/schedulingGates/{gates.index(names.GATE_WARM)}"
-        operations: list[Object] = [
-            {"op": "test", "path": f"{path}/name", "value": names.GATE_WARM},
-            {"op": "remove", "path": path},
-        ]
+        operations = remove_gate(gate_names(pod["spec"]["schedulingGates"]))
         meta = pod["metadata"]
         try:
             await self._kube.patch(PODS, meta["name"], operations, meta["namespace"], content_type=JSON)

@@ -185,6 +185,12 @@ def gate_names(gates: Sequence[Raw] | None) -> tuple[str, ...]:
     return tuple(str(gate.get("name", "")) for gate in gates or ())
 
 
+def remove_gate(gates: Sequence[str]) -> list[dict[str, Any]]:
+    """JSON patch that takes Stoker's gate off a pod with these gates, and fails when it is off already."""
+    gate = f"/spec/schedulingGates/{gates.index(names.GATE_WARM)}"
+    return [{"op": "test", "path": f"{gate}/name", "value": names.GATE_WARM}, {"op": "remove", "path": gate}]
+
+
 def _append(path: str, present: Sequence[Any] | None, items: Sequence[Any]) -> Iterator[dict[str, Any]]:
     if not items:
         return

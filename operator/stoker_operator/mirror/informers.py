@@ -11,7 +11,7 @@ from stoker_kube.informer import Informer
 from stoker_kube.resources import JOBS, NODE_CACHES, NODES, PODS, Kind
 from stoker_kube.watch import watch
 from stoker_operator.core.views import parse_node, parse_pod
-from stoker_operator.mirror.state import ClusterState, Table
+from stoker_operator.mirror.state import ClusterState
 
 _JOB_FIELDS = ("metadata", "spec", "status")
 
@@ -23,10 +23,10 @@ class Informers:
         self._kube: Final = kube
         self._state: Final = state
         self._all: Final[list[Informer[Any]]] = [
-            self._informer(NODES, parse_node, state.feed(Table.NODES)),
-            self._informer(PODS, parse_pod, state.feed(Table.PODS)),
-            self._informer(NODE_CACHES, NodeCache.model_validate, state.feed(Table.NODE_CACHES)),
-            self._informer(JOBS, _trim_job, state.feed(Table.JOBS), label_selector=names.LABEL_TRAINING_JOB),
+            self._informer(NODES, parse_node, state.nodes.feed),
+            self._informer(PODS, parse_pod, state.pods.feed),
+            self._informer(NODE_CACHES, NodeCache.model_validate, state.node_caches.feed),
+            self._informer(JOBS, _trim_job, state.jobs.feed, label_selector=names.LABEL_TRAINING_JOB),
         ]
 
     def start(self, tasks: asyncio.TaskGroup) -> list[asyncio.Task[None]]:

@@ -1,73 +1,77 @@
-"""The mirror of the cluster that informers feed and reconcilers read; it also says who wants to hear of a change."""
+"""The mirror of the cluster: a table for each kind, which kopf and informers feed and reconcilers read."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
+from stoker_api.dataset import Dataset
 from stoker_api.meta import Resource
-from stoker_operator.core.views import ClusterView, NodeView
+from stoker_api.nodecache import NodeCache
+from stoker_api.trainingjob import TrainingJob
+from stoker_operator.core.views import ClusterView, InvalidDataset, NodeView, PodView
 
-# table, the view before, the view now; None: there was or is none
-Listener = Callable[["Table", Any | None, Any | None], None]
-
-
-class Table(StrEnum):
-    """What is mirrored; each name is the field of ClusterView."""
-
-    DATASETS = "datasets"
-    INVALID_DATASETS = "invalid_datasets"
-    NODE_CACHES = "node_caches"
-    NODES = "nodes"
-    PODS = "pods"
-    TRAINING_JOBS = "training_jobs"
-    JOBS = "jobs"
+T = TypeVar("T")
+Listener = Callable[[T | None, T | None], None]  # the view before and the view now; None: there was or is none
 
 
-class ClusterState:
-    """Latest known views, one dict a table. Single-threaded: only the event loop's thread may touch it."""
+class MirrorTable(Generic[T]):
+    """The latest known views of one kind, by key. Only the event loop's thread may touch it."""
 
-    def __init__(self, own_namespace: str) -> None:
-        self._own_namespace: Final = own_namespace
-        self._tables: Final[dict[Table, dict[str, Any]]] = {table: {} for table in Table}
-        self._listeners: Final[list[tuple[frozenset[Table], Listener]]] = []
-        self._wanted: Mapping[str, frozenset[str]] = MappingProxyType({})
-        self._wanted_listeners: Final[list[Callable[[], None]]] = []
+    def __init__(self) -> None:
+        self._rows: Final[dict[str, T]] = {}
+        self._listeners: Final[list[Listener[T]]] = []
 
-    def listen(self, tables: frozenset[Table], listener: Listener) -> None:
-        """Call ``listener(table, old, new)`` after each change in the tables; it must not block or raise."""
-        self._listeners.append((tables, listener))
+    def __len__(self) -> int:
+        return len(self._rows)
 
-    def put(self, table: Table, key: str, view: Any | None) -> None:
+    def listen(self, listener: Listener[T]) -> None:
+        """Call ``listener(old, new)`` after each change; it must not block or raise."""
+        self._listeners.append(listener)
+
+    def put(self, key: str, view: T | None) -> None:
         """Store a view, or forget it (None), and tell the listeners when that changed something."""
-        rows = self._tables[table]
-        old = rows.get(key)
+        old = self._rows.get(key)
         if old == view or _is_older(view, old):
             return
         if view is None:
-            del rows[key]
+            del self._rows[key]
         else:
-            rows[key] = view
-        for tables, listener in self._listeners:
-            if table in tables:
-                listener(table, old, view)
+            self._rows[key] = view
+        for listener in self._listeners:
+            listener(old, view)
 
-    def feed(self, table: Table) -> Callable[[str, Any | None, Any | None], None]:
-        """The ``on_change`` of an informer that mirrors this table."""
+    def feed(self, key: str, _old: T | None, new: T | None) -> None:
+        """Take a change from an informer."""
+        self.put(key, new)
 
-        def on_change(key: str, _old: Any | None, new: Any | None) -> None:
-            self.put(table, key, new)
+    def snapshot(self) -> Mapping[str, T]:
+        """Copy what is known now."""
+        return MappingProxyType(dict(self._rows))
 
-        return on_change
+
+class ClusterState:
+    """All tables, and the gating's request to the placement. Single-threaded, as its tables are."""
+
+    def __init__(self, own_namespace: str) -> None:
+        self.datasets: Final[MirrorTable[Dataset]] = MirrorTable()
+        self.invalid_datasets: Final[MirrorTable[InvalidDataset]] = MirrorTable()
+        self.node_caches: Final[MirrorTable[NodeCache]] = MirrorTable()
+        self.nodes: Final[MirrorTable[NodeView]] = MirrorTable()
+        self.pods: Final[MirrorTable[PodView]] = MirrorTable()
+        self.training_jobs: Final[MirrorTable[TrainingJob]] = MirrorTable()
+        self.jobs: Final[MirrorTable[Mapping[str, Any]]] = MirrorTable()
+        self._own_namespace: Final = own_namespace
+        self._wanted: Mapping[str, frozenset[str]] = MappingProxyType({})
+        self._wanted_listeners: Final[list[Callable[[], None]]] = []
 
     @property
     def wanted(self) -> Mapping[str, frozenset[str]]:
-        """Dataset key -> nodes where held pods could run: the gating's wish to the placement."""
+        """Dataset key -> nodes where held pods could run: what the gating asks of the placement."""
         return self._wanted
 
     def set_wanted(self, wanted: Mapping[str, frozenset[str]]) -> None:
-        """Replace the wish; whoever listens is called only when it differs."""
+        """Replace the request; whoever listens is called only when it differs."""
         if dict(wanted) == dict(self._wanted):
             return
         self._wanted = MappingProxyType(dict(wanted))
@@ -75,26 +79,35 @@ class ClusterState:
             listener()
 
     def listen_wanted(self, listener: Callable[[], None]) -> None:
-        """Call ``listener()`` after each change of the wish."""
+        """Call ``listener()`` after each change of the request."""
         self._wanted_listeners.append(listener)
 
-    def snapshot(self) -> ClusterView:
-        """A frozen copy of everything, with each node's ``sidecar_ready`` filled in from the sidecars' pods."""
-        tables = {table.value: MappingProxyType(dict(rows)) for table, rows in self._tables.items()}
-        return ClusterView(**{**tables, Table.NODES.value: MappingProxyType(self._nodes_with_sidecars())})
+    def sizes(self) -> Mapping[str, int]:
+        """Count the objects of each table, by its name."""
+        return {name: len(table) for name, table in vars(self).items() if isinstance(table, MirrorTable)}
 
-    def _nodes_with_sidecars(self) -> dict[str, NodeView]:
+    def snapshot(self) -> ClusterView:
+        """Copy everything, with each node's ``sidecar_ready`` filled in from the sidecars' pods."""
+        pods = self.pods.snapshot()
         ready = {
             pod.node
-            for pod in self._tables[Table.PODS].values()
+            for pod in pods.values()
             if pod.sidecar and pod.ready and not pod.deleting and pod.namespace == self._own_namespace
         }
-        nodes: dict[str, NodeView] = self._tables[Table.NODES]
-        return {name: replace(node, sidecar_ready=name in ready) for name, node in nodes.items()}
+        nodes = {name: replace(node, sidecar_ready=name in ready) for name, node in self.nodes.snapshot().items()}
+        return ClusterView(
+            datasets=self.datasets.snapshot(),
+            invalid_datasets=self.invalid_datasets.snapshot(),
+            node_caches=self.node_caches.snapshot(),
+            nodes=MappingProxyType(nodes),
+            pods=pods,
+            training_jobs=self.training_jobs.snapshot(),
+            jobs=self.jobs.snapshot(),
+        )
 
 
-def _is_older(new: Any, known: Any) -> bool:
-    """True for a watch event that was overtaken by the answer to a write of ours: taking it would undo what we know."""
+def _is_older(new: object, known: object) -> bool:
+    """Tell a watch event that was overtaken by the answer to a write of ours: taking it would undo what we know."""
     if not isinstance(new, Resource) or not isinstance(known, Resource) or new.metadata.uid != known.metadata.uid:
         return False
     versions = new.metadata.resource_version, known.metadata.resource_version

@@ -5,7 +5,7 @@ import hashlib
 import json
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -21,7 +21,7 @@ from stoker_operator.core.dataset_status import invalid_status
 from stoker_operator.core.dataset_transitions import announcements, urgent
 from stoker_operator.core.plan import NodeCacheWrite
 from stoker_operator.core.views import ClusterView, InvalidDataset
-from stoker_operator.mirror.state import ClusterState, Table
+from stoker_operator.mirror.state import ClusterState
 from stoker_operator.reconcilers.credential_roles import RoleKeeper
 from stoker_operator.reconcilers.dataset_finalizers import DatasetFinalizers
 from stoker_operator.reconcilers.dataset_volumes import VolumeKeeper
@@ -67,7 +67,7 @@ class DatasetReconciler:
         now = self._clock()
         view = self._state.snapshot()
         decision = decide(view, self._state.wanted, now)
-        _measure(view)
+        _measure(view, self._state.sizes())
         await self._finalizers.hold(view, now)
         # Rights first: a node that is told of a Dataset asks for its Secret at once.
         await self._roles.ensure(tuple(view.datasets.values()), now)
@@ -85,7 +85,7 @@ class DatasetReconciler:
 
     async def _write_node_cache(self, write: NodeCacheWrite) -> None:
         cache = await self._writer.node_cache(write)
-        self._state.put(Table.NODE_CACHES, cache.key, cache)
+        self._state.node_caches.put(cache.key, cache)
 
     async def _write_statuses(self, decision: Decision, now: float) -> float | None:
         """Write the statuses that differ; gives the time at which the earliest postponed one is due."""
@@ -125,7 +125,7 @@ class DatasetReconciler:
         self._written_at[dataset.key] = now
         if written is None:
             return
-        self._state.put(Table.DATASETS, dataset.key, written)
+        self._state.datasets.put(dataset.key, written)
         self._announce(dataset_ref(written.metadata), dataset.status, status)
 
     async def _write_invalid(self, key: str, invalid: InvalidDataset, now: float) -> None:
@@ -154,9 +154,9 @@ def dataset_ref(meta: ObjectMeta) -> ObjectRef:
     return ObjectRef(names.API_VERSION, Dataset.KIND, meta.name, meta.namespace, meta.uid)
 
 
-def _measure(view: ClusterView) -> None:
+def _measure(view: ClusterView, sizes: Mapping[str, int]) -> None:
     phases = Counter(dataset.status.phase or Phase.PENDING for dataset in view.datasets.values())
     for phase in Phase:
         metrics.DATASETS.labels(phase.value).set(phases[phase])
-    for table in Table:
-        metrics.OBJECTS.labels(table.value).set(len(getattr(view, table.value)))
+    for table, size in sizes.items():
+        metrics.OBJECTS.labels(table).set(size)

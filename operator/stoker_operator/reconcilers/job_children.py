@@ -7,14 +7,14 @@ from typing import Any, Final
 
 from stoker_api.names import Reason
 from stoker_api.trainingjob import TrainingJob
-from stoker_kube.api import Kube, Object
+from stoker_kube.api import Object
 from stoker_kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
 from stoker_kube.resources import JOBS, SERVICES, Kind
-from stoker_operator import metrics
 from stoker_operator.core.jobs import Step, is_owned, make_job, make_service
 from stoker_operator.core.pod_demand import Unmet
 from stoker_operator.core.pod_template import template_problem
-from stoker_operator.mirror.state import ClusterState, Table
+from stoker_operator.mirror.state import ClusterState
+from stoker_operator.writer import Writer
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +31,8 @@ class _Failure:
 class JobChildren:
     """Writes are safe to repeat; raises only what the reconcile loop waits out."""
 
-    def __init__(self, kube: Kube, state: ClusterState, clock: Callable[[], float]) -> None:
-        self._kube: Final = kube
+    def __init__(self, writer: Writer, state: ClusterState, clock: Callable[[], float]) -> None:
+        self._writer: Final = writer
         self._state: Final = state
         self._clock: Final = clock
         self._failures: Final[dict[str, _Failure]] = {}
@@ -80,15 +80,15 @@ class JobChildren:
             self._fail(training, Unmet(Reason.INVALID_SPEC, sentence))
         else:
             self._failures.pop(training.metadata.uid, None)
-            self._state.put(Table.JOBS, training.key, job)
+            self._state.jobs.put(training.key, job)
 
     async def _ensure(self, kind: Kind, body: Object, training: TrainingJob) -> Object:
         """The child, made if it was not there. Raises AlreadyExists when it is someone else's."""
         meta = training.metadata
         try:
-            made = await self._kube.create(kind, body, meta.namespace)
+            return await self._writer.create(kind, body, meta.namespace)
         except AlreadyExists:
-            present = await self._kube.get(kind, meta.name, meta.namespace)
+            present = await self._writer.get(kind, meta.name, meta.namespace)
             if not is_owned(present, training):
                 sentence = (
                     f"a {kind.kind} named {meta.name} exists in namespace {meta.namespace} and is not this "
@@ -96,8 +96,6 @@ class JobChildren:
                 )
                 raise AlreadyExists(409, "AlreadyExists", sentence) from None
             return present
-        metrics.WRITES.labels(kind.kind, "create").inc()
-        return made
 
     def _fail(self, training: TrainingJob, problem: Unmet) -> None:
         log.warning("TrainingJob %s cannot start: %s", training.key, problem.sentence)
@@ -107,17 +105,15 @@ class JobChildren:
     async def _delete(self, training: TrainingJob, job: Mapping[str, Any]) -> None:
         meta = training.metadata
         try:
-            await self._kube.delete(JOBS, meta.name, meta.namespace, uid=job["metadata"]["uid"])
-        except (NotFound, Conflict):
-            log.debug("the Job of TrainingJob %s was gone already", training.key)
-        metrics.WRITES.labels(JOBS.kind, "delete").inc()
-        self._state.put(Table.JOBS, training.key, None)
+            await self._writer.delete(JOBS, meta.name, meta.namespace, uid=job["metadata"]["uid"])
+        except Conflict:
+            log.debug("the Job of TrainingJob %s is another one by now", training.key)
+        self._state.jobs.put(training.key, None)
 
     async def _suspend(self, training: TrainingJob, suspend: bool) -> None:
         meta = training.metadata
         try:
-            job = await self._kube.patch(JOBS, meta.name, {"spec": {"suspend": suspend}}, meta.namespace)
+            job = await self._writer.merge(JOBS, meta.name, meta.namespace, {"spec": {"suspend": suspend}})
         except NotFound:
             return
-        metrics.WRITES.labels(JOBS.kind, "patch").inc()
-        self._state.put(Table.JOBS, training.key, job)
+        self._state.jobs.put(training.key, job)

@@ -10,21 +10,19 @@ from stoker_api import names
 from stoker_api.names import Reason
 from stoker_api.release import Release as ReleaseRecord
 from stoker_api.release import ReleaseNode
-from stoker_kube.api import JSON, Kube, Object
+from stoker_kube.api import Object
 from stoker_kube.errors import Conflict, KubeError, NotFound
 from stoker_kube.events import EventLevel, EventRecorder, ObjectRef
 from stoker_kube.resources import PODS
-from stoker_operator import metrics
 from stoker_operator.core.gating import Hold, Release, decide
-from stoker_operator.core.injection import pointer
+from stoker_operator.core.injection import pointer, remove_gate
 from stoker_operator.core.notices import NoticeBook
 from stoker_operator.core.views import PodView, parse_pod
-from stoker_operator.mirror.state import ClusterState, Table
+from stoker_operator.mirror.state import ClusterState
+from stoker_operator.writer import Writer
 
 log = logging.getLogger(__name__)
 
-# What a pass depends on: whoever starts the loop wakes it on changes of these.
-INPUTS = frozenset({Table.PODS, Table.DATASETS, Table.NODE_CACHES, Table.NODES})
 _PARALLEL = 8  # patches under way: a gang of hundreds goes in seconds, and the API server has room for others
 _RETRY = 5.0  # seconds until a release that the API server refused is tried again
 _QUIET = frozenset({Reason.WAITING_FOR_DATA, Reason.WAITING_FOR_GANG, Reason.RELEASED})
@@ -33,8 +31,8 @@ _QUIET = frozenset({Reason.WAITING_FOR_DATA, Reason.WAITING_FOR_GANG, Reason.REL
 class PodGate:
     """Reconciles held pods; ``clock`` gives seconds since the epoch."""
 
-    def __init__(self, kube: Kube, state: ClusterState, events: EventRecorder, clock: Callable[[], float]) -> None:
-        self._kube: Final = kube
+    def __init__(self, writer: Writer, state: ClusterState, events: EventRecorder, clock: Callable[[], float]) -> None:
+        self._writer: Final = writer
         self._state: Final = state
         self._events: Final = events
         self._clock: Final = clock
@@ -93,12 +91,11 @@ class PodGate:
     async def _patch(self, pod: PodView, body: Object | list[Object]) -> None:
         async with self._slots:
             if isinstance(body, list):
-                written = await self._kube.patch(PODS, pod.name, body, pod.namespace, content_type=JSON)
+                written = await self._writer.edit(PODS, pod.name, pod.namespace, body)
             else:
-                written = await self._kube.patch(PODS, pod.name, body, pod.namespace)
-        metrics.WRITES.labels("Pod", "patch").inc()
+                written = await self._writer.merge(PODS, pod.name, pod.namespace, body)
         # The next pass must not decide on what was true before this write.
-        self._state.put(Table.PODS, pod.key, parse_pod(written))
+        self._state.pods.put(pod.key, parse_pod(written))
 
     def _tell(self, pod: PodView, reason: Reason, message: str) -> None:
         level: EventLevel = "Normal" if reason in _QUIET else "Warning"
@@ -108,11 +105,7 @@ class PodGate:
 def release_patch(release: Release, now: float) -> list[Object]:
     """JSON patch that lets a pod go: gate off, affinity and record on, in one write that fails when the gate is gone."""
     pod = release.pod
-    gate = f"/spec/schedulingGates/{pod.gates.index(names.GATE_WARM)}"
-    operations: list[Object] = [
-        {"op": "test", "path": f"{gate}/name", "value": names.GATE_WARM},
-        {"op": "remove", "path": gate},
-    ]
+    operations = remove_gate(pod.gates)
     if release.affinity is not None:
         operations.append({"op": "add", "path": "/spec/affinity", "value": dict(release.affinity)})
     released = pointer("metadata", "annotations", names.ANNOTATION_RELEASED)

@@ -3,52 +3,37 @@
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from stoker_api import names
+from stoker_api.meta import ObjectMeta
 from stoker_api.trainingjob import TrainingJob, TrainingJobStatus
-from stoker_kube.api import Kube, Object
 from stoker_kube.errors import Conflict, KubeError, NotFound
 from stoker_kube.events import EventRecorder, ObjectRef
 from stoker_kube.resources import TRAINING_JOBS
-from stoker_operator import metrics
 from stoker_operator.core.job_facts import gather, own_job, pods_by_job
 from stoker_operator.core.job_status import expires_at, rollup, troubled_status
 from stoker_operator.core.job_transitions import announcements
 from stoker_operator.core.jobs import Step, missing_dataset, next_step
 from stoker_operator.core.views import ClusterView, PodView
 from stoker_operator.core.warmth import WarmthIndex
-from stoker_operator.mirror.state import ClusterState, Table
+from stoker_operator.mirror.state import ClusterState
 from stoker_operator.reconcilers.job_children import JobChildren
 from stoker_operator.reconcilers.retries import Retries
+from stoker_operator.writer import Writer
 
 log = logging.getLogger(__name__)
-
-# What a pass depends on: whoever starts the loop wakes it on changes of these.
-INPUTS = frozenset({Table.TRAINING_JOBS, Table.JOBS, Table.PODS, Table.DATASETS, Table.NODE_CACHES})
-_FIELD_MANAGER = "stoker-operator"
-
-
-def waker(wake: Callable[[], None]) -> Callable[[Table, Any | None, Any | None], None]:
-    """A listener that wakes on everything but pods that are no workers."""
-
-    def listener(table: Table, old: Any | None, new: Any | None) -> None:
-        views = (view for view in (old, new) if view is not None)
-        if table is not Table.PODS or any(names.LABEL_TRAINING_JOB in pod.labels for pod in views):
-            wake()
-
-    return listener
 
 
 class TrainingJobReconciler:
     """``reconcile`` is one pass; ``clock`` gives seconds since the epoch."""
 
-    def __init__(self, kube: Kube, state: ClusterState, events: EventRecorder, clock: Callable[[], float]) -> None:
-        self._kube: Final = kube
+    def __init__(self, writer: Writer, state: ClusterState, events: EventRecorder, clock: Callable[[], float]) -> None:
+        self._writer: Final = writer
         self._state: Final = state
         self._events: Final = events
         self._clock: Final = clock
-        self._children: Final = JobChildren(kube, state, clock)
+        self._children: Final = JobChildren(writer, state, clock)
         self._retries: Final = Retries("trainingjobs")
 
     async def reconcile(self) -> float | None:
@@ -91,16 +76,12 @@ class TrainingJobReconciler:
     async def _write(self, training: TrainingJob, status: TrainingJobStatus) -> None:
         if status == training.status or training.metadata.deletion_timestamp:
             return
-        meta = training.metadata
-        body: Object = {"metadata": {"namespace": meta.namespace, "name": meta.name, "uid": meta.uid}}
-        body["status"] = status.wire()
         try:
-            raw = await self._kube.apply(TRAINING_JOBS, body, field_manager=_FIELD_MANAGER, subresource="status")
+            written = await self._writer.training_job_status(training, status)
         except (NotFound, Conflict):
             return  # deleted, perhaps made anew: the watch tells
-        metrics.WRITES.labels(TRAINING_JOBS.kind, "apply").inc()
-        self._state.put(Table.TRAINING_JOBS, training.key, TrainingJob.model_validate(raw))
-        ref = training_job_ref(meta.namespace, meta.name, meta.uid)
+        self._state.training_jobs.put(training.key, written)
+        ref = training_job_ref(training.metadata)
         for one in announcements(training.status, status):
             self._events.event(ref, one.type, one.reason, one.message)
 
@@ -114,13 +95,12 @@ class TrainingJobReconciler:
         meta = training.metadata
         log.info("TrainingJob %s: its time to live is over", training.key)
         try:
-            await self._kube.delete(TRAINING_JOBS, meta.name, meta.namespace, uid=meta.uid)
-        except (NotFound, Conflict):
-            return None
-        metrics.WRITES.labels(TRAINING_JOBS.kind, "delete").inc()
+            await self._writer.delete(TRAINING_JOBS, meta.name, meta.namespace, uid=meta.uid)
+        except Conflict:
+            log.debug("TrainingJob %s is another one by now", training.key)
         return None
 
 
-def training_job_ref(namespace: str, name: str, uid: str) -> ObjectRef:
-    """What an event about a TrainingJob points to."""
-    return ObjectRef(names.API_VERSION, TrainingJob.KIND, name, namespace, uid)
+def training_job_ref(meta: ObjectMeta) -> ObjectRef:
+    """Name what an event about a TrainingJob points to."""
+    return ObjectRef(names.API_VERSION, TrainingJob.KIND, meta.name, meta.namespace, meta.uid)

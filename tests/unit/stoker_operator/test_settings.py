@@ -5,34 +5,52 @@ from pathlib import Path
 import pytest
 
 from stoker_operator.errors import SettingsError
-from stoker_operator.settings import from_environment
+from stoker_operator.settings import read_settings
 
-ENVIRONMENT = {"POD_NAMESPACE": "stoker", "POD_NAME": "operator-1"}
+
+@pytest.fixture(autouse=True)
+def chart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment that the chart writes."""
+    monkeypatch.setenv("POD_NAMESPACE", "stoker")
+    monkeypatch.setenv("POD_NAME", "operator-1")
 
 
 def test_the_charts_environment_is_enough() -> None:
-    found = from_environment(ENVIRONMENT)
-    assert (found.namespace, found.identity, found.http_port, found.webhook.port) == (
+    found = read_settings()
+    assert (found.namespace, found.identity, found.http_port, found.webhook_port, found.log_level) == (
         "stoker",
         "operator-1",
         8080,
         9443,
+        "INFO",
     )
 
 
-def test_a_mounted_certificate_is_used_when_its_folder_is_given() -> None:
-    found = from_environment(ENVIRONMENT | {"STOKER_WEBHOOK_CERTIFICATE_DIR": "/tls"})
-    assert found.webhook.certificate_dir == Path("/tls")
+def test_a_mounted_certificate_is_used_when_its_folder_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STOKER_WEBHOOK_CERTIFICATE_DIR", "/tls")
+    assert read_settings().webhook_certificate_dir == Path("/tls")
+
+
+def test_an_empty_variable_is_one_that_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STOKER_WEBHOOK_CERTIFICATE_DIR", "")
+    assert read_settings().webhook_certificate_dir is None
+
+
+def test_a_log_level_may_be_written_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STOKER_LOG_LEVEL", "debug")
+    assert read_settings().log_level == "DEBUG"
 
 
 @pytest.mark.parametrize(
-    ("environment", "sentence"),
+    ("name", "value", "sentence"),
     [
-        ({}, "POD_NAMESPACE is not set"),
-        (ENVIRONMENT | {"STOKER_LOG_LEVEL": "loud"}, "STOKER_LOG_LEVEL is LOUD: write one of debug, info"),
-        (ENVIRONMENT | {"STOKER_HTTP_PORT": "70000"}, "STOKER_HTTP_PORT is '70000'"),
+        ("POD_NAMESPACE", "", "POD_NAMESPACE is not set"),
+        ("STOKER_LOG_LEVEL", "loud", "STOKER_LOG_LEVEL is 'LOUD': input should be 'DEBUG', 'INFO'"),
+        ("STOKER_HTTP_PORT", "70000", "STOKER_HTTP_PORT is '70000': input should be less than"),
+        ("STOKER_WEBHOOK_PORT", "tcp://10.0.0.1:443", "STOKER_WEBHOOK_PORT is 'tcp://10.0.0.1:443'"),
     ],
 )
-def test_a_wrong_setting_is_named(environment: dict[str, str], sentence: str) -> None:
+def test_a_wrong_setting_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: str, sentence: str) -> None:
+    monkeypatch.setenv(name, value)
     with pytest.raises(SettingsError, match=sentence):
-        from_environment(environment)
+        read_settings()

@@ -66,7 +66,7 @@ class World:
         await self.kube.patch(NODE_CACHES, "a", {"status": {"datasets": []}}, subresource="status")
 
     async def uninstall(self, ignore_pods: bool = False) -> None:
-        what = Installation("stoker", "stoker-operator", "stoker-operator", "stoker-webhook-tls", 3.0, ignore_pods)
+        what = Installation("stoker", 3.0, ignore_pods)
         await Uninstall(self.kube, what, self.told.append, self.on_wait).run()
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from stoker_api.nodecache import NodeCache
 from stoker_operator.core.views import PodView
-from stoker_operator.mirror.state import ClusterState, Table
+from stoker_operator.mirror.state import ClusterState
 from tests.unit.stoker_operator.builders import make_node
 
 
@@ -20,7 +20,7 @@ def sidecar(namespace: str = "stoker", **fields: Any) -> PodView:
 
 def test_a_node_has_a_ready_sidecar_when_such_a_pod_of_our_namespace_is_ready_on_it() -> None:
     state = ClusterState("stoker")
-    state.put(Table.NODES, "a", make_node("a", sidecar_ready=False))
+    state.nodes.put("a", make_node("a", sidecar_ready=False))
     for pod, expected in (
         (sidecar(), True),
         (sidecar(ready=False), False),
@@ -28,39 +28,39 @@ def test_a_node_has_a_ready_sidecar_when_such_a_pod_of_our_namespace_is_ready_on
         (sidecar(node="b"), False),
         (sidecar(deleting=True), False),
     ):
-        state.put(Table.PODS, "s", pod)
+        state.pods.put("s", pod)
         assert state.snapshot().nodes["a"].sidecar_ready is expected
 
 
 def test_listeners_hear_of_changes_and_only_of_their_tables() -> None:
     state, heard = ClusterState("stoker"), []
-    state.listen(frozenset({Table.NODES}), lambda table, old, new: heard.append((table, old, new)))
+    state.nodes.listen(lambda old, new: heard.append((old, new)))
     node = make_node("a")
-    state.put(Table.NODES, "a", node)
-    state.put(Table.NODES, "a", make_node("a"))
-    state.put(Table.PODS, "s", sidecar())
-    state.put(Table.NODES, "a", None)
-    assert heard == [(Table.NODES, None, node), (Table.NODES, node, None)]
+    state.nodes.put("a", node)
+    state.nodes.put("a", make_node("a"))
+    state.pods.put("s", sidecar())
+    state.nodes.put("a", None)
+    assert heard == [(None, node), (node, None)]
 
 
 def test_a_watch_event_that_was_overtaken_by_our_own_write_is_ignored() -> None:
     state = ClusterState("stoker")
-    state.put(Table.NODE_CACHES, "a", cache("11", "new"))
-    state.put(Table.NODE_CACHES, "a", cache("9", "old"))
+    state.node_caches.put("a", cache("11", "new"))
+    state.node_caches.put("a", cache("9", "old"))
     assert state.snapshot().node_caches["a"].status.address == "new"
 
 
 def test_an_object_that_was_made_anew_replaces_the_old_one() -> None:
     state = ClusterState("stoker")
-    state.put(Table.NODE_CACHES, "a", cache("11", "old"))
-    state.put(Table.NODE_CACHES, "a", cache("9", "new", uid="other"))
+    state.node_caches.put("a", cache("11", "old"))
+    state.node_caches.put("a", cache("9", "new", uid="other"))
     assert state.snapshot().node_caches["a"].status.address == "new"
 
 
 def test_a_snapshot_does_not_change_afterwards() -> None:
     state = ClusterState("stoker")
     before = state.snapshot()
-    state.put(Table.NODES, "a", make_node("a"))
+    state.nodes.put("a", make_node("a"))
     assert dict(before.nodes) == {}
 
 

@@ -21,7 +21,7 @@ from stoker_kube.resources import (
 from stoker_operator.core.acceptance import parse_dataset
 from stoker_operator.core.credentials_rbac import SidecarIdentity
 from stoker_operator.core.views import InvalidDataset, parse_pod
-from stoker_operator.mirror.state import ClusterState, Table
+from stoker_operator.mirror.state import ClusterState
 from stoker_operator.reconcilers.datasets import FIGURES_EVERY, DatasetReconciler
 from stoker_operator.writer import Writer
 from tests.fakes.kube import FakeKube
@@ -50,11 +50,11 @@ class World:
         self.reconciler = DatasetReconciler(self.state, Writer(self.kube), self.events, sidecar, lambda: self.now)
 
     def add_node(self, name: str) -> None:
-        self.state.put(Table.NODES, name, make_node(name))
+        self.state.nodes.put(name, make_node(name))
         labels = {"app.kubernetes.io/component": "sidecar"}
         raw: dict[str, Any] = {"metadata": {"namespace": "stoker", "name": f"s-{name}", "labels": labels}}
         raw |= {"spec": {"nodeName": name}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
-        self.state.put(Table.PODS, f"stoker/s-{name}", parse_pod(raw))
+        self.state.pods.put(f"stoker/s-{name}", parse_pod(raw))
 
     async def add_dataset(self, name: str = "imagenet", **spec: Any) -> None:
         body = {"source": {"uri": "s3://bucket/"}} | spec
@@ -65,9 +65,9 @@ class World:
         """The mirror learns what the API server has."""
         found = {one["metadata"]["name"]: one for one in self.kube.objects(DATASETS)}
         parsed = parse_dataset(found[name]) if name in found else None
-        self.state.put(Table.DATASETS, f"vision/{name}", parsed if isinstance(parsed, Dataset) else None)
+        self.state.datasets.put(f"vision/{name}", parsed if isinstance(parsed, Dataset) else None)
         invalid = parsed if isinstance(parsed, InvalidDataset) else None
-        self.state.put(Table.INVALID_DATASETS, f"vision/{name}", invalid)
+        self.state.invalid_datasets.put(f"vision/{name}", invalid)
 
     async def run(self, passes: int = 1) -> None:
         """So many passes, each with the Datasets as they are."""
@@ -90,7 +90,7 @@ class World:
         row = report(dataset, warm).model_copy(update={"version": entry.version}).wire() | {"listing": answer}
         status = {"datasets": [row], "availableBytes": 10**6, "address": f"{node}:8081"}
         raw = await self.kube.patch(NODE_CACHES, node, {"status": status}, subresource="status")
-        self.state.put(Table.NODE_CACHES, node, NodeCache.model_validate(raw))
+        self.state.node_caches.put(node, NodeCache.model_validate(raw))
 
 
 @pytest.fixture
@@ -305,6 +305,6 @@ async def test_the_credentials_role_follows_the_datasets(world: World) -> None:
     await world.reconciler.reconcile()
     role = await world.kube.get(ROLES, names.CREDENTIALS_ROLE, "vision")
     assert role["rules"][0]["resourceNames"] == ["keys"]
-    world.state.put(Table.DATASETS, "vision/imagenet", None)
+    world.state.datasets.put("vision/imagenet", None)
     await world.reconciler.reconcile()
     assert world.kube.objects(ROLES) == world.kube.objects(ROLE_BINDINGS) == []

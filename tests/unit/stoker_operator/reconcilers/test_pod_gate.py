@@ -10,8 +10,9 @@ from stoker_kube.errors import Forbidden, Invalid, Unavailable
 from stoker_kube.events import EventRecorder, ObjectRef
 from stoker_kube.resources import PODS
 from stoker_operator.core.views import parse_pod
-from stoker_operator.mirror.state import ClusterState, Table
+from stoker_operator.mirror.state import ClusterState
 from stoker_operator.reconcilers.pod_gate import PodGate
+from stoker_operator.writer import Writer
 from tests.fakes.kube import FakeKube
 from tests.unit.stoker_operator.clusters import dataset, holding, node
 
@@ -34,14 +35,14 @@ class World:
         self.state = ClusterState("stoker")
         self.events = Recorded()
         self.now = 0.0
-        self.gate = PodGate(self.kube, self.state, self.events, lambda: self.now)
-        self.state.put(Table.DATASETS, "vision/imagenet", dataset())
-        self.state.put(Table.NODES, "a", node("a"))
+        self.gate = PodGate(Writer(self.kube), self.state, self.events, lambda: self.now)
+        self.state.datasets.put("vision/imagenet", dataset())
+        self.state.nodes.put("a", node("a"))
         sidecar = {
             "metadata": {"namespace": "stoker", "name": "s", "labels": {"app.kubernetes.io/component": "sidecar"}}
         }
         sidecar |= {"spec": {"nodeName": "a"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
-        self.state.put(Table.PODS, "stoker/s", parse_pod(sidecar))
+        self.state.pods.put("stoker/s", parse_pod(sidecar))
 
     async def add_pod(self, name: str = "p", **annotations: str) -> None:
         metadata = {
@@ -53,11 +54,11 @@ class World:
         gates = [{"name": "other"}, {"name": names.GATE_WARM}]
         spec = {"schedulingGates": gates, "containers": [{"name": "main"}]}
         created = await self.kube.create(PODS, {"metadata": metadata, "spec": spec}, "vision")
-        self.state.put(Table.PODS, f"vision/{name}", parse_pod(created))
+        self.state.pods.put(f"vision/{name}", parse_pod(created))
         self.now = parse_pod(created).created
 
     def warm(self, share: float = 1.0) -> None:
-        self.state.put(Table.NODE_CACHES, "a", holding("a", share))
+        self.state.node_caches.put("a", holding("a", share))
 
     async def pod(self, name: str = "p") -> dict[str, Any]:
         return await self.kube.get(PODS, name, "vision")

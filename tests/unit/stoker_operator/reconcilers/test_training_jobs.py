@@ -9,8 +9,9 @@ from stoker_api.trainingjob import JobPhase, TrainingJob
 from stoker_kube.errors import Invalid, NotFound, Unavailable
 from stoker_kube.events import EventRecorder, ObjectRef
 from stoker_kube.resources import JOBS, SERVICES, TRAINING_JOBS
-from stoker_operator.mirror.state import ClusterState, Table
+from stoker_operator.mirror.state import ClusterState
 from stoker_operator.reconcilers.training_jobs import TrainingJobReconciler
+from stoker_operator.writer import Writer
 from tests.fakes.kube import FakeKube
 from tests.unit.stoker_operator.clusters import dataset
 from tests.unit.stoker_operator.training import ended, training_job
@@ -34,14 +35,14 @@ class World:
         self.state = ClusterState("stoker")
         self.events = Recorded()
         self.now = 1_800_000_000.0
-        self.reconciler = TrainingJobReconciler(self.kube, self.state, self.events, lambda: self.now)
-        self.state.put(Table.DATASETS, "vision/imagenet", dataset())
+        self.reconciler = TrainingJobReconciler(Writer(self.kube), self.state, self.events, lambda: self.now)
+        self.state.datasets.put("vision/imagenet", dataset())
 
     async def apply(self, **spec: Any) -> None:
         body = training_job(**spec).wire()
         del body["status"]
         raw = await self.kube.apply(TRAINING_JOBS, body, field_manager="user")
-        self.state.put(Table.TRAINING_JOBS, "vision/ddp", TrainingJob.model_validate(raw))
+        self.state.training_jobs.put("vision/ddp", TrainingJob.model_validate(raw))
 
     async def run(self, passes: int = 1) -> float | None:
         for _ in range(passes):
@@ -57,7 +58,7 @@ class World:
     async def end_job(self, kind: str) -> None:
         status = {"status": {"conditions": [ended(kind)], "completionTime": "2027-01-15T08:00:00Z"}}
         job = await self.kube.patch(JOBS, "ddp", status, "vision")
-        self.state.put(Table.JOBS, "vision/ddp", job)
+        self.state.jobs.put("vision/ddp", job)
 
     async def reason(self, kind: ConditionType) -> str:
         conditions = (await self.training()).status.conditions
@@ -85,7 +86,7 @@ async def test_a_second_pass_writes_nothing(world: World) -> None:
 
 
 async def test_without_its_dataset_it_waits_and_says_so(world: World) -> None:
-    world.state.put(Table.DATASETS, "vision/imagenet", None)
+    world.state.datasets.put("vision/imagenet", None)
     await world.apply()
     await world.run()
     assert (await world.training()).status.phase is JobPhase.WAITING_FOR_DATA
@@ -94,10 +95,10 @@ async def test_without_its_dataset_it_waits_and_says_so(world: World) -> None:
 
 
 async def test_it_starts_once_the_dataset_is_there(world: World) -> None:
-    world.state.put(Table.DATASETS, "vision/imagenet", None)
+    world.state.datasets.put("vision/imagenet", None)
     await world.apply()
     await world.run()
-    world.state.put(Table.DATASETS, "vision/imagenet", dataset())
+    world.state.datasets.put("vision/imagenet", dataset())
     await world.run()
     assert len(world.kube.objects(JOBS)) == 1
 
@@ -178,7 +179,7 @@ async def test_one_that_fails_does_not_keep_the_others_from_their_turn(world: Wo
     other = training_job().wire()
     other["metadata"] = {"name": "aaa", "namespace": "vision", "uid": "other-uid"}
     raw = await world.kube.apply(TRAINING_JOBS, other, field_manager="user")
-    world.state.put(Table.TRAINING_JOBS, "vision/aaa", TrainingJob.model_validate(raw))
+    world.state.training_jobs.put("vision/aaa", TrainingJob.model_validate(raw))
     world.kube.fail_next("create", SERVICES, Unavailable(503, "ServiceUnavailable", "busy"))
     again = await world.run()
     assert len(world.kube.objects(JOBS)) == 1

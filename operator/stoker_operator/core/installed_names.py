@@ -1,0 +1,8 @@
+"""Names that the chart gives to what it installs, all in the operator's own namespace."""
+
+DEPLOYMENT = "stoker-operator"
+LEASE = "stoker-operator"
+SIDECAR_ACCOUNT = "stoker-sidecar"
+WEBHOOK_SERVICE = "stoker-webhook"
+WEBHOOK_SECRET = "stoker-webhook-tls"
+WEBHOOK_CONFIGURATION = "stoker"  # the MutatingWebhookConfiguration; cluster-scoped
