@@ -51,7 +51,7 @@ class PodRequest:
         return tuple(dict.fromkeys(request.key for request in self.datasets))
 
 
-def parse_pod(annotations: Mapping[str, str], namespace: str) -> PodRequest | Refusal:
+def parse_request(annotations: Mapping[str, str], namespace: str) -> PodRequest | Refusal:
     """The request in ``annotations`` of a pod of ``namespace``, or a sentence that names the piece that is wrong."""
     datasets = parse_datasets(annotations.get(names.ANNOTATION_DATASETS, ""), namespace)
     mode = parse_mode(annotations.get(names.ANNOTATION_SCHEDULING))

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from stoker_api.dataset import DatasetStatus
-from stoker_operator.core.dataset_status import roll_up
+from stoker_operator.core.dataset_status import roll_up_dataset
 from stoker_operator.core.deletion import Deletion, decide_deletion
 from stoker_operator.core.listing import decide_listing
-from stoker_operator.core.node_states import Holdings
+from stoker_operator.core.node_states import NodeStates
 from stoker_operator.core.placement import Placement, place
 from stoker_operator.core.plan import DatasetPlan, NodeCacheWrite, plan_nodes
 from stoker_operator.core.usage import Use, find_uses
@@ -19,7 +19,7 @@ class Decision:
     """What should be: plans by dataset key, the NodeCaches to write, and when time alone may change the answer."""
 
     view: ClusterView
-    holdings: Holdings
+    states: NodeStates
     plans: Mapping[str, DatasetPlan]
     deletions: Mapping[str, Deletion]
     node_caches: tuple[NodeCacheWrite, ...]
@@ -27,31 +27,31 @@ class Decision:
 
     def status(self, key: str, note: str, now: float) -> DatasetStatus:
         """The status that a Dataset should have."""
-        return roll_up(self.view, self.plans[key], self.holdings, self.deletions.get(key), note, now)
+        return roll_up_dataset(self.view, self.plans[key], self.states, self.deletions.get(key), note, now)
 
 
-def decide(view: ClusterView, wanted: Mapping[str, frozenset[str]], now: float) -> Decision:
+def decide_datasets(view: ClusterView, wanted: Mapping[str, frozenset[str]], now: float) -> Decision:
     """Decide everything about Datasets. Pure."""
-    holdings = Holdings.of(view.node_caches)
+    states = NodeStates.of(view.node_caches)
     uses = find_uses(view)
-    placements = place(view, holdings, uses, wanted, now)
-    plans = {key: _plan(view, key, placements[key], uses.get(key, ()), holdings, now) for key in sorted(view.datasets)}
+    placements = place(view, states, uses, wanted, now)
+    plans = {key: _plan(view, key, placements[key], uses.get(key, ()), states, now) for key in sorted(view.datasets)}
     metas = {key: one.metadata for key, one in view.datasets.items()}
     metas |= {key: one.metadata for key, one in view.invalid_datasets.items()}
     deletions = {
-        key: decide_deletion(view, holdings, meta.uid, uses.get(key, ()))
+        key: decide_deletion(view, states, meta.uid, uses.get(key, ()))
         for key, meta in metas.items()
         if meta.deletion_timestamp
     }
     times = [plan.listing.look_again for plan in plans.values() if plan.listing.look_again is not None]
-    writes = plan_nodes(view, plans, holdings)
-    return Decision(view, holdings, plans, deletions, writes, min(times, default=None))
+    writes = plan_nodes(view, plans, states)
+    return Decision(view, states, plans, deletions, writes, min(times, default=None))
 
 
 def _plan(
-    view: ClusterView, key: str, placement: Placement, uses: tuple[Use, ...], holdings: Holdings, now: float
+    view: ClusterView, key: str, placement: Placement, uses: tuple[Use, ...], states: NodeStates, now: float
 ) -> DatasetPlan:
     dataset = view.datasets[key]
-    listing = decide_listing(view, dataset, placement, holdings, now)
+    listing = decide_listing(view, dataset, placement, states, now)
     cleaning = bool(dataset.metadata.deletion_timestamp) and not uses
     return DatasetPlan(dataset, placement, listing, uses, cleaning)

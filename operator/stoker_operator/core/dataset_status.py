@@ -11,7 +11,7 @@ from stoker_api.nodecache import NodeError, NodePhase
 from stoker_operator.core.conditions import ConditionSet, format_time
 from stoker_operator.core.deletion import Deletion
 from stoker_operator.core.figures import Figures, add_up, node_rows
-from stoker_operator.core.node_states import Holdings
+from stoker_operator.core.node_states import NodeStates
 from stoker_operator.core.placement import Role
 from stoker_operator.core.plan import DatasetPlan, wants_warming
 from stoker_operator.core.views import ClusterView
@@ -23,11 +23,11 @@ _QUOTA_REASONS = frozenset({Reason.QUOTA_EXCEEDED, Reason.QUOTA_TOO_SMALL, Reaso
 Verdict = tuple[bool, Reason | str, str]  # status, reason, message
 
 
-def roll_up(
-    view: ClusterView, plan: DatasetPlan, holdings: Holdings, deletion: Deletion | None, note: str, now: float
+def roll_up_dataset(
+    view: ClusterView, plan: DatasetPlan, states: NodeStates, deletion: Deletion | None, note: str, now: float
 ) -> DatasetStatus:
     """The status that the Dataset should have. ``note`` is added to the Accepted message, such as a name that is taken."""
-    facts = _Facts(view, plan, holdings, add_up(plan, holdings), deletion)
+    facts = _Facts(view, plan, states, add_up(plan, states), deletion)
     dataset, listing, figures = plan.dataset, plan.listing, facts.figures
     answered = format_time(listing.answered_at) if listing.answered_at else dataset.status.listed_at
     return DatasetStatus(
@@ -47,12 +47,12 @@ def roll_up(
         cached_bytes=figures.cached,
         cached=format_bytes(figures.cached) if figures.size is not None else "",
         cached_percent=f"{figures.percent}%" if figures.percent is not None else "",
-        warm_nodes=f"{figures.done}/{figures.wished}",
+        warm_nodes=f"{figures.done}/{figures.desired}",
         bytes_per_second=figures.speed,
         speed=f"{format_bytes(figures.speed)}/s" if figures.speed else "",
         eta=format_duration(figures.eta) if figures.eta else "",
         skipped=figures.skipped,
-        nodes=node_rows(plan, holdings),
+        nodes=node_rows(plan, states),
     )
 
 
@@ -72,7 +72,7 @@ class _Facts:
 
     view: ClusterView
     plan: DatasetPlan
-    holdings: Holdings
+    states: NodeStates
     figures: Figures
     deletion: Deletion | None
 
@@ -90,7 +90,7 @@ class _Facts:
         result = self.plan.listing.result
         if result:
             return result.error
-        report = self.holdings.get(self.plan.dataset.metadata.uid, self.plan.listing.node).report
+        report = self.states.get(self.plan.dataset.metadata.uid, self.plan.listing.node).reported
         return report.error if report and not self.version else None
 
     @cached_property
@@ -135,7 +135,7 @@ def _phase(facts: _Facts) -> Phase:
         return Phase.FAILED
     if facts.degraded[0]:
         return Phase.DEGRADED
-    if facts.figures.all_done or not wants_warming(facts.plan) or not facts.figures.wished:
+    if facts.figures.all_done or not wants_warming(facts.plan) or not facts.figures.desired:
         return Phase.READY
     return Phase.WARMING
 
@@ -150,7 +150,7 @@ def _phase_unlisted(facts: _Facts) -> Phase:
 
 def _failed(facts: _Facts, node: str) -> bool:
     """True when the node has given up; with a temporary error it goes on trying."""
-    report = facts.figures.targets[node].report
+    report = facts.figures.targets[node].reported
     if report is None or report.phase is not NodePhase.FAILED:
         return False
     return report.error is None or not report.error.temporary
@@ -193,7 +193,7 @@ def _warm(facts: _Facts) -> Verdict:
     figures, spec = facts.figures, facts.plan.dataset.spec
     if not facts.version:
         return False, facts.listed[1], "nothing can be fetched before the source is listed"
-    if not figures.wished:
+    if not figures.desired:
         return False, Reason.ON_DEMAND, "no node has to hold it: bytes come when pods read them"
     if not figures.targets:
         return False, Reason.NO_NODES, _no_nodes(facts)
@@ -211,8 +211,8 @@ def _warm(facts: _Facts) -> Verdict:
 
 def _limited(facts: _Facts) -> Verdict | None:
     """The verdict when nodes are done without having all of it."""
-    for name, holding in facts.figures.targets.items():
-        report = holding.report
+    for name, state in facts.figures.targets.items():
+        report = state.reported
         if report and report.phase is NodePhase.FULL:
             known = report.error if report.error and report.error.reason in _QUOTA_REASONS else None
             share = f"{format_bytes(report.warm_bytes)} of {format_bytes(report.bytes)} fit"
@@ -222,7 +222,7 @@ def _limited(facts: _Facts) -> Verdict | None:
 
 
 def _too_few(facts: _Facts) -> str:
-    have, want = len(facts.figures.targets), facts.figures.wished
+    have, want = len(facts.figures.targets), facts.figures.desired
     return f"{have} of {want} nodes hold it: only {facts.plan.placement.eligible} ready nodes match cache.nodeSelector"
 
 
@@ -231,7 +231,7 @@ def _ready(facts: _Facts) -> Verdict:
         return False, Reason.CLEANING, "it is being deleted"
     if not facts.version:
         return False, facts.listed[1], facts.listed[2]
-    if facts.on_demand or not facts.figures.wished:
+    if facts.on_demand or not facts.figures.desired:
         manual = facts.plan.dataset.spec.warm.policy is WarmPolicy.MANUAL
         return True, Reason.MANUAL if manual else Reason.ON_DEMAND, f"pods can read it; {facts.warm[2]}"
     if facts.figures.all_done:
@@ -252,7 +252,7 @@ def _problems(facts: _Facts) -> Iterator[tuple[str, str]]:
     """Each problem as (reason, sentence), the gravest kind first."""
     plan, figures = facts.plan, facts.figures
     for name in plan.placement.nodes(Role.REPLICA, Role.USER, Role.GUEST):
-        report = facts.holdings.get(plan.dataset.metadata.uid, name).report
+        report = facts.states.get(plan.dataset.metadata.uid, name).reported
         if report and report.error and report.error.reason != Reason.QUOTA_EXCEEDED:
             yield report.error.reason, f"{name}: {report.error.message}"
     for name in figures.targets:
@@ -261,7 +261,7 @@ def _problems(facts: _Facts) -> Iterator[tuple[str, str]]:
             yield Reason.NODE_NOT_READY, f"{name} is not ready"
     if facts.listing_error and (facts.version or facts.listing_error.temporary):
         yield facts.listing_error.reason, f"listing fails: {facts.listing_error.message}"
-    if facts.version and 0 < len(figures.targets) < figures.wished:
+    if facts.version and 0 < len(figures.targets) < figures.desired:
         yield Reason.NOT_ENOUGH_NODES, _too_few(facts)
-    if facts.version and figures.wished and not figures.targets:
+    if facts.version and figures.desired and not figures.targets:
         yield Reason.NO_NODES, _no_nodes(facts)

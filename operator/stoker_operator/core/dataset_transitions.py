@@ -31,7 +31,7 @@ def _essence(status: DatasetStatus) -> object:
     return status.phase, status.observed_generation, listing, conditions, tuple(n.name for n in status.nodes)
 
 
-def announcements(old: DatasetStatus, new: DatasetStatus) -> tuple[Announcement, ...]:
+def dataset_announcements(old: DatasetStatus, new: DatasetStatus) -> tuple[Announcement, ...]:
     """Events for what a person would want to be told, each once a transition."""
     return (*_of_listing(old, new), *_of_nodes(old, new))
 

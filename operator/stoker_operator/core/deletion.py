@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from stoker_operator.core.node_states import Holdings
+from stoker_operator.core.node_states import NodeStates
 from stoker_operator.core.usage import Use, pods_sentence
 from stoker_operator.core.views import ClusterView
 
@@ -22,14 +22,14 @@ class Deletion:
         return not self.blocked and not self.cleaning
 
 
-def decide_deletion(view: ClusterView, holdings: Holdings, uid: str, uses: tuple[Use, ...]) -> Deletion:
+def decide_deletion(view: ClusterView, states: NodeStates, uid: str, uses: tuple[Use, ...]) -> Deletion:
     """Whether a deleted Dataset may go: no pod names it, and no ready node has it."""
     if uses:
         return Deletion(blocked=True, message=f"in use by {pods_sentence(uses)}; it goes when they have ended")
-    here = {name: held for name, held in sorted(holdings.of_dataset(uid).items()) if name in view.nodes}
+    here = {name: held for name, held in sorted(states.of_dataset(uid).items()) if name in view.nodes}
     # A silent sidecar is not waited for: when it comes back it removes what its NodeCache no longer names.
     able = {name: view.nodes[name].ready and view.nodes[name].sidecar_ready for name in here}
-    cleaning = tuple(name for name, held in here.items() if held.given or able[name])
+    cleaning = tuple(name for name, held in here.items() if held.desired or able[name])
     skipped = tuple(name for name in here if name not in cleaning)
     return Deletion(cleaning=cleaning, skipped=skipped, message=_sentence(cleaning, skipped))
 

@@ -1,4 +1,4 @@
-"""Why a pod waits or was let go: sentences with numbers, and a gist that changes only when a person would care."""
+"""Why a pod waits or was let go: sentences with numbers, and a detail_key that changes only when a person would care."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,17 +8,17 @@ from typing import Self
 from stoker_api.dataset import Dataset, SchedulingMode
 from stoker_api.meta import format_bytes, format_duration
 from stoker_api.names import ConditionType, Reason
-from stoker_operator.core.pod_demand import Wish
+from stoker_operator.core.pod_demand import PodDemand
 from stoker_operator.core.resources import Resources
 from stoker_operator.core.warmth import Warmth
 
 _SHOWN = 3  # nodes in a sentence; `stoker why` shows all
 _STEP = 5  # per cent: a step that is worth another annotation
-_MILESTONE = 25  # per cent: a step that is worth another event
+_COARSE_STEP = 25  # per cent: a step that is worth another event
 
 
 @dataclass(frozen=True)
-class Reading:
+class NodeWarmth:
     """One node and how warm it is for the pod."""
 
     node: str
@@ -26,17 +26,17 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Standing:
+class WarmthRanking:
     """The nodes that a pod may run on and that hold some of its data, or are asked to; ``cold`` the warmest first."""
 
-    warm: tuple[Reading, ...]
-    cold: tuple[Reading, ...]
+    warm: tuple[NodeWarmth, ...]
+    cold: tuple[NodeWarmth, ...]
 
     @classmethod
-    def of(cls, readings: Sequence[Reading]) -> Self:
+    def of(cls, nodes: Sequence[NodeWarmth]) -> Self:
         """Sorted once for all pods that are alike."""
-        cold = sorted((one for one in readings if not one.warmth.warm), key=lambda one: -one.warmth.share)
-        return cls(tuple(one for one in readings if one.warmth.warm), tuple(cold))
+        cold = sorted((one for one in nodes if not one.warmth.warm), key=lambda one: -one.warmth.share)
+        return cls(tuple(one for one in nodes if one.warmth.warm), tuple(cold))
 
     def __len__(self) -> int:
         return len(self.warm) + len(self.cold)
@@ -44,33 +44,33 @@ class Standing:
 
 @dataclass(frozen=True)
 class Explanation:
-    """``gist`` and ``milestone`` say when the sentence is worth writing again, and worth an event."""
+    """``detail_key`` and ``coarse_key`` say when the sentence is worth writing again, and worth an event."""
 
     reason: Reason
     sentence: str
-    gist: str
-    milestone: str
+    detail_key: str
+    coarse_key: str
     overdue: bool = False
 
 
-def waiting(wish: Wish, standing: Standing, requests: Resources, now: float) -> Explanation:
+def waiting(demand: PodDemand, ranking: WarmthRanking, requests: Resources, now: float) -> Explanation:
     """Why a pod is held."""
-    warm = ", ".join(one.node for one in standing.warm[:_SHOWN])
+    warm = ", ".join(one.node for one in ranking.warm[:_SHOWN])
     reason = Reason.NO_CAPACITY if warm else Reason.WAITING_FOR_DATA
-    overdue = now >= wish.deadline
+    overdue = now >= demand.deadline
     body = f"{warm} warm but without room for {describe(requests)}; " if warm else ""
-    sentence = f"waiting for {wish.names}: {body}{_progress(wish, standing)}; {_until(wish, overdue)}"
-    best = standing.cold[0].warmth.percent if standing.cold else 0
-    stem = f"{reason.value} {len(standing.warm)}/{len(standing)} {overdue} {_unlisted(wish)}"
-    paused = len(_paused(wish))
-    milestone = f"{reason.value} {overdue} {best // _MILESTONE} {paused}"
-    return Explanation(reason, sentence, f"{stem} {best // _STEP} {paused}", milestone, overdue)
+    sentence = f"waiting for {demand.names}: {body}{_progress(demand, ranking)}; {_until(demand, overdue)}"
+    best = ranking.cold[0].warmth.percent if ranking.cold else 0
+    stem = f"{reason.value} {len(ranking.warm)}/{len(ranking)} {overdue} {_unlisted(demand)}"
+    paused = len(_paused(demand))
+    coarse_key = f"{reason.value} {overdue} {best // _COARSE_STEP} {paused}"
+    return Explanation(reason, sentence, f"{stem} {best // _STEP} {paused}", coarse_key, overdue)
 
 
-def no_candidates(wish: Wish) -> Explanation:
+def no_candidates(demand: PodDemand) -> Explanation:
     """No node at all could take the pod."""
     sentence = (
-        f"waiting for {wish.names}: no ready node with Stoker's sidecar fits the pod's node selector, required "
+        f"waiting for {demand.names}: no ready node with Stoker's sidecar fits the pod's node selector, required "
         "affinity and tolerations"
     )
     return Explanation(Reason.NO_CAPACITY, sentence, "no candidates", "no candidates")
@@ -87,17 +87,19 @@ def unmet(reason: Reason, sentence: str) -> Explanation:
     return Explanation(reason, sentence, sentence, sentence)
 
 
-def released(wish: Wish, nodes: Sequence[Reading]) -> str:
+def released(demand: PodDemand, nodes: Sequence[NodeWarmth]) -> str:
     """A pod goes to warm nodes."""
     shown = ", ".join(f"{one.node} {one.warmth.percent} %" for one in nodes[:_SHOWN])
     more = f" and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else ""
-    return f"warm: {wish.names}; released to {shown}{more}"
+    return f"warm: {demand.names}; released to {shown}{more}"
 
 
-def max_wait_passed(wish: Wish, nodes: Sequence[Reading]) -> str:
+def max_wait_passed(demand: PodDemand, nodes: Sequence[NodeWarmth]) -> str:
     """A pod goes although nothing is warm enough."""
     shown = ", ".join(_node(one) for one in nodes[:_SHOWN]) or "no node holds any of it"
-    return f"maxWait {format_duration(wish.max_wait)} passed before {wish.names} was warm where there is room: {shown}"
+    return (
+        f"maxWait {format_duration(demand.max_wait)} passed before {demand.names} was warm where there is room: {shown}"
+    )
 
 
 def describe(requests: Resources) -> str:
@@ -108,26 +110,26 @@ def describe(requests: Resources) -> str:
     return ", ".join(parts) or "another pod"
 
 
-def _progress(wish: Wish, standing: Standing) -> str:
-    unlisted = _unlisted(wish)
+def _progress(demand: PodDemand, ranking: WarmthRanking) -> str:
+    unlisted = _unlisted(demand)
     if unlisted:
         return unlisted
-    if not len(standing):
+    if not len(ranking):
         return "no node that the pod may run on holds any of it yet"
-    count = f"{len(standing.warm)} of {len(standing)} nodes warm enough"
-    return "; ".join([count, *(_node(one) for one in standing.cold[:_SHOWN]), *_paused(wish)])
+    count = f"{len(ranking.warm)} of {len(ranking)} nodes warm enough"
+    return "; ".join([count, *(_node(one) for one in ranking.cold[:_SHOWN]), *_paused(demand)])
 
 
-def _paused(wish: Wish) -> list[str]:
+def _paused(demand: PodDemand) -> list[str]:
     """Data that will not come by itself, and what to do."""
     return [
         f"warming of {dataset.key} is paused: `stoker -n {dataset.metadata.namespace} resume {dataset.metadata.name}`"
-        for dataset in wish.datasets
+        for dataset in demand.datasets
         if dataset.spec.warm.paused
     ]
 
 
-def _node(one: Reading) -> str:
+def _node(one: NodeWarmth) -> str:
     warmth = one.warmth
     eta = f", ETA {format_duration(warmth.eta)}" if warmth.eta is not None and not warmth.warm else ""
     error = f" ({warmth.error})" if warmth.error else ""
@@ -135,8 +137,8 @@ def _node(one: Reading) -> str:
     return f"{one.node} {warmth.percent} % ({amount}){eta}{error}"
 
 
-def _unlisted(wish: Wish) -> str:
-    return "; ".join(_why_unlisted(dataset) for dataset in wish.datasets if not dataset.status.version)
+def _unlisted(demand: PodDemand) -> str:
+    return "; ".join(_why_unlisted(dataset) for dataset in demand.datasets if not dataset.status.version)
 
 
 def _why_unlisted(dataset: Dataset) -> str:
@@ -146,10 +148,10 @@ def _why_unlisted(dataset: Dataset) -> str:
     return f"{dataset.key} is not listed yet"
 
 
-def _until(wish: Wish, overdue: bool) -> str:
-    if wish.mode is SchedulingMode.PREFER:
-        at = datetime.fromtimestamp(wish.deadline, UTC).strftime("%H:%M:%S")
-        return f"released anyway at {at} UTC (maxWait {format_duration(wish.max_wait)})"
+def _until(demand: PodDemand, overdue: bool) -> str:
+    if demand.mode is SchedulingMode.PREFER:
+        at = datetime.fromtimestamp(demand.deadline, UTC).strftime("%H:%M:%S")
+        return f"released anyway at {at} UTC (maxWait {format_duration(demand.max_wait)})"
     if overdue:
-        return f"maxWait {format_duration(wish.max_wait)} passed, and scheduling Require goes on holding it"
+        return f"maxWait {format_duration(demand.max_wait)} passed, and scheduling Require goes on holding it"
     return "scheduling Require holds it until a warm node has room"

@@ -7,7 +7,7 @@ from stoker_operator.core.affinity import may_run
 from stoker_operator.core.views import NodeView, PodView
 
 
-class Candidates:
+class FeasibleNodes:
     """Ready, schedulable nodes with a ready sidecar that a pod's selectors, affinity and tolerations allow."""
 
     def __init__(self, nodes: Mapping[str, NodeView]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from stoker_api import names
 from stoker_api.dataset import SchedulingMode
 from stoker_operator.core import propagation
-from stoker_operator.core.annotations import DatasetRequest, PodRequest, Refusal, is_inside, parse_pod
+from stoker_operator.core.annotations import DatasetRequest, PodRequest, Refusal, is_inside, parse_request
 from stoker_operator.core.catalog import Catalog, effective_mode, find_entries
 
 Patch = tuple[dict[str, Any], ...]
@@ -18,13 +18,13 @@ _CONTAINER_LISTS = ("initContainers", "containers")
 _READ_ONLY_SOURCES = ("configMap", "secret", "projected", "downwardAPI")
 
 
-def decide(pod: Raw, namespace: str, catalog: Catalog) -> Patch | Refusal:
+def decide_injection(pod: Raw, namespace: str, catalog: Catalog) -> Patch | Refusal:
     """JSON patch (RFC 6902) for a pod of ``namespace`` that is being made; () when it already has everything.
 
     ``pod`` is the object of the admission request (its own metadata.namespace may still be empty); ``catalog`` maps
     ``namespace/name`` to Datasets. Applying the patch and deciding again gives ().
     """
-    request = parse_pod(pod.get("metadata", {}).get("annotations") or {}, namespace)
+    request = parse_request(pod.get("metadata", {}).get("annotations") or {}, namespace)
     if isinstance(request, Refusal):
         return request
     entries = find_entries(request, namespace, catalog)
@@ -39,7 +39,7 @@ def decide(pod: Raw, namespace: str, catalog: Catalog) -> Patch | Refusal:
     return (*_label_ops(pod), *spread, *volumes, *mounts, *_gate_ops(pod, effective_mode(request, entries)))
 
 
-def volume_name(key: str) -> str:
+def inline_volume_name(key: str) -> str:
     """Name of the volume of Dataset ``key``: readable, a DNS label, and one for each key."""
     slug = key.replace("/", "-").replace(".", "-")[:40].rstrip("-")
     return f"stoker-{slug}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
@@ -98,7 +98,7 @@ def _mounted(pod: Raw, request: PodRequest, namespace: str) -> Iterator[tuple[Da
     for one in request.datasets:
         if one.path is not None and not _is_brought(pod, one, namespace):
             volume = _own_volume(pod, one, namespace)
-            yield one, str(volume["name"]) if volume is not None else volume_name(one.key)
+            yield one, str(volume["name"]) if volume is not None else inline_volume_name(one.key)
 
 
 def _first_conflict(pod: Raw, request: PodRequest, namespace: str) -> Refusal | None:

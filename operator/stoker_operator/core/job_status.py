@@ -13,7 +13,7 @@ from stoker_operator.core.views import parse_time
 _DATA_PROBLEMS = frozenset({Reason.DATASET_NOT_FOUND, Reason.ACCESS_NOT_GRANTED})
 
 
-def rollup(training: TrainingJob, facts: JobFacts, now: float) -> TrainingJobStatus:
+def roll_up_job(training: TrainingJob, facts: JobFacts, now: float) -> TrainingJobStatus:
     """The new status. ``now`` in seconds since the epoch; transition times are kept where nothing changed."""
     old = training.status
     if old.phase in FINISHED and facts.job is None:

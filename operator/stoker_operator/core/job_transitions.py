@@ -17,7 +17,7 @@ _TOLD = {
 _GOOD = frozenset({Reason.RELEASED, Reason.ON_DEMAND, Reason.READY, Reason.WAITING_FOR_DATA})
 
 
-def announcements(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterator[Announcement]:
+def job_announcements(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterator[Announcement]:
     """Events for what a person would want to be told, each once a transition."""
     for kind, bad in ((ConditionType.ACCEPTED, "False"), (ConditionType.FAILED, "True")):
         condition = find(new.conditions, kind)

@@ -9,7 +9,7 @@ from stoker_api import names
 from stoker_api.dataset import Dataset, RefreshPolicy
 from stoker_api.meta import parse_duration
 from stoker_api.nodecache import ListingResult
-from stoker_operator.core.node_states import Holding, Holdings, alive
+from stoker_operator.core.node_states import NodeState, NodeStates, alive
 from stoker_operator.core.placement import Placement, Role, matches
 from stoker_operator.core.views import ClusterView, parse_time
 
@@ -55,10 +55,10 @@ def asked_at(listing_id: str) -> float:
 
 
 def decide_listing(
-    view: ClusterView, dataset: Dataset, placement: Placement, holdings: Holdings, now: float
+    view: ClusterView, dataset: Dataset, placement: Placement, states: NodeStates, now: float
 ) -> Listing:
     """Keep the listing that was asked for, or ask for another one. The NodeCaches are the truth, the status a copy."""
-    held = holdings.of_dataset(dataset.metadata.uid)
+    held = states.of_dataset(dataset.metadata.uid)
     listing_id, node = _current(dataset, held)
     result = _answer(held, listing_id)
     version = (result.version if result else "") or dataset.status.version
@@ -89,15 +89,15 @@ def choose_lister(
     return next((name for name in ranked if name in selected), "")
 
 
-def _current(dataset: Dataset, held: Mapping[str, Holding]) -> tuple[str, str]:
-    asked = [(h.given.listing_id, node) for node, h in held.items() if h.given and h.given.listing_id]
+def _current(dataset: Dataset, held: Mapping[str, NodeState]) -> tuple[str, str]:
+    asked = [(h.desired.listing_id, node) for node, h in held.items() if h.desired and h.desired.listing_id]
     known = (dataset.status.listing_id, dataset.status.listing_node)
     return max((*asked, known), key=lambda pair: (asked_at(pair[0]), pair in asked))
 
 
-def _answer(held: Mapping[str, Holding], listing_id: str) -> ListingResult | None:
-    for holding in held.values():
-        listing = holding.report.listing if holding.report else None
+def _answer(held: Mapping[str, NodeState], listing_id: str) -> ListingResult | None:
+    for state in held.values():
+        listing = state.reported.listing if state.reported else None
         if listing and listing_id and listing.id == listing_id:
             return listing
     return None
@@ -119,6 +119,8 @@ def _due(dataset: Dataset, listing_id: str, result: ListingResult | None, answer
     return None
 
 
-def _holders(view: ClusterView, held: Mapping[str, Holding], version: str, lister: str, now: float) -> tuple[str, ...]:
+def _holders(
+    view: ClusterView, held: Mapping[str, NodeState], version: str, lister: str, now: float
+) -> tuple[str, ...]:
     having = [name for name, h in held.items() if h.has_manifest(version) and alive(view.nodes.get(name), now)]
     return tuple(sorted(having, key=lambda name: (name != lister, name)))

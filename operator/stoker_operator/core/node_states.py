@@ -12,63 +12,63 @@ _WITH_MANIFEST = frozenset({NodePhase.WARMING, NodePhase.WARM, NodePhase.FULL, N
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
-    """One dataset on one node: the wish (``given``) and the report."""
+class NodeState:
+    """One dataset on one node: what it was told (``desired``) and what it says (``reported``)."""
 
-    given: NodeDataset | None = None
-    report: NodeDatasetStatus | None = None
+    desired: NodeDataset | None = None
+    reported: NodeDatasetStatus | None = None
 
     @property
     def warm_bytes(self) -> int:
         """Bytes on that node's disk."""
-        return self.report.warm_bytes if self.report else 0
+        return self.reported.warm_bytes if self.reported else 0
 
     @property
     def done(self) -> bool:
         """True when the node has all that it will ever have of the version that it was given."""
-        if self.report is None or self.given is None or self.report.version != self.given.version:
+        if self.reported is None or self.desired is None or self.reported.version != self.desired.version:
             return False
-        return bool(self.given.version) and self.report.phase in (NodePhase.WARM, NodePhase.FULL)
+        return bool(self.desired.version) and self.reported.phase in (NodePhase.WARM, NodePhase.FULL)
 
     def has_manifest(self, version: str) -> bool:
         """True when the node can hand out this version's manifest."""
-        if self.report is None or not version:
+        if self.reported is None or not version:
             return False
-        listed = self.report.listing.version if self.report.listing else ""
+        listed = self.reported.listing.version if self.reported.listing else ""
         # A node names the version that it was given before it has the manifest; files are what a manifest tells it.
-        current = self.report.version if self.report.files or self.report.phase in _WITH_MANIFEST else ""
-        return version in (current, listed, *self.report.retained)
+        current = self.reported.version if self.reported.files or self.reported.phase in _WITH_MANIFEST else ""
+        return version in (current, listed, *self.reported.retained)
 
 
 @dataclass(frozen=True, slots=True)
-class Holdings:
-    """All holdings: uid -> node -> Holding."""
+class NodeStates:
+    """All states: uid -> node -> NodeState."""
 
-    by_uid: Mapping[str, Mapping[str, Holding]] = field(default_factory=dict)
+    by_uid: Mapping[str, Mapping[str, NodeState]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, node_caches: Mapping[str, NodeCache]) -> "Holdings":
+    def of(cls, node_caches: Mapping[str, NodeCache]) -> "NodeStates":
         """Read them out of the NodeCaches."""
-        out: dict[str, dict[str, Holding]] = {}
+        out: dict[str, dict[str, NodeState]] = {}
         for node, cache in node_caches.items():
-            for uid, holding in _of_node(cache):
-                out.setdefault(uid, {})[node] = holding
+            for uid, state in _of_node(cache):
+                out.setdefault(uid, {})[node] = state
         return cls(out)
 
-    def of_dataset(self, uid: str) -> Mapping[str, Holding]:
-        """Node -> Holding of one dataset."""
+    def of_dataset(self, uid: str) -> Mapping[str, NodeState]:
+        """Node -> NodeState of one dataset."""
         return self.by_uid.get(uid, {})
 
-    def get(self, uid: str, node: str) -> Holding:
-        """One holding; an empty one when the node knows nothing of the dataset."""
-        return self.of_dataset(uid).get(node, Holding())
+    def get(self, uid: str, node: str) -> NodeState:
+        """One state; an empty one when the node knows nothing of the dataset."""
+        return self.of_dataset(uid).get(node, NodeState())
 
 
-def _of_node(cache: NodeCache) -> Iterator[tuple[str, Holding]]:
+def _of_node(cache: NodeCache) -> Iterator[tuple[str, NodeState]]:
     given = {entry.uid: entry for entry in cache.spec.datasets}
     reports = {row.uid: row for row in cache.status.datasets}
     for uid in given.keys() | reports.keys():
-        yield uid, Holding(given.get(uid), reports.get(uid))
+        yield uid, NodeState(given.get(uid), reports.get(uid))
 
 
 def alive(node: NodeView | None, now: float) -> bool:

@@ -37,12 +37,12 @@ class NoticeBook:
             self._written[uid] = _Written(why, now)
             # A pod that has an annotation already was announced by the operator's earlier life.
             return Notice(annotate=annotation != why.sentence, event=not annotation)
-        if last.why.gist == why.gist:
+        if last.why.detail_key == why.detail_key:
             return Notice()
         wait = LEAST_INTERVAL - (now - last.at)
-        if last.why.milestone == why.milestone and wait > 0:
+        if last.why.coarse_key == why.coarse_key and wait > 0:
             return Notice(again=wait)
-        event = last.why.milestone != why.milestone
+        event = last.why.coarse_key != why.coarse_key
         self._written[uid] = _Written(why, now)
         return Notice(annotate=True, event=event)
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from stoker_api.dataset import Dataset
 from stoker_api.meta import parse_quantity
-from stoker_operator.core.node_states import Holding, Holdings, alive
+from stoker_operator.core.node_states import NodeState, NodeStates, alive
 from stoker_operator.core.usage import Use
 from stoker_operator.core.views import ClusterView, NodeView, parse_time
 
@@ -25,10 +25,10 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where one dataset belongs. ``wished`` is the number of replicas that were asked for."""
+    """Where one dataset belongs. ``desired`` is the number of replicas that were asked for."""
 
     roles: Mapping[str, Role] = field(default_factory=dict)
-    wished: int = 0
+    desired: int = 0
     eligible: int = 0  # nodes that match the selector and are ready
 
     def nodes(self, *roles: Role) -> tuple[str, ...]:
@@ -38,7 +38,7 @@ class Placement:
 
 def place(
     view: ClusterView,
-    holdings: Holdings,
+    states: NodeStates,
     uses: Mapping[str, tuple[Use, ...]],
     wanted: Mapping[str, frozenset[str]],
     now: float,
@@ -53,7 +53,7 @@ def place(
         key = tuple(sorted(dataset.spec.cache.node_selector.items()))
         if key not in selections:
             selections[key] = _Selection(view, dataset.spec.cache.node_selector)
-        held = holdings.of_dataset(dataset.metadata.uid)
+        held = states.of_dataset(dataset.metadata.uid)
         drafts.append(_Draft(view, dataset, held, pods[dataset.key], selections[key], now))
     for draft in drafts:
         draft.keep(ledger)
@@ -120,7 +120,7 @@ class _Draft:
         self,
         view: ClusterView,
         dataset: Dataset,
-        held: Mapping[str, Holding],
+        held: Mapping[str, NodeState],
         pods: frozenset[str],
         selection: _Selection,
         now: float,
@@ -135,19 +135,19 @@ class _Draft:
         self._selection: Final = selection
         self._selected: Final = selection.nodes
         self._fresh: Final = selection.fresh
-        self._wished: Final = self._count_wished()
+        self._desired: Final = self._count_desired()
 
     def keep(self, ledger: _Ledger) -> None:
         """Replicas that exist stay; then pods' nodes; what is left over and warm is idle."""
         current = sorted((name for name in self._held if self._may_stay(name, ledger)), key=self._keep_rank)
-        for name in current[: self._wished]:
+        for name in current[: self._desired]:
             self._give(name, Role.REPLICA, ledger)
         for name in sorted(self._pods - self._roles.keys()):
             self._give(name, Role.USER if name in self._selected else Role.GUEST, ledger)
-        for name, holding in self._held.items():
-            if name not in self._roles and self._worth_keeping(name, holding):
+        for name, state in self._held.items():
+            if name not in self._roles and self._worth_keeping(name, state):
                 self._roles[name] = Role.IDLE
-                ledger.idle[name] = ledger.idle.get(name, 0) + self._evictable(holding)
+                ledger.idle[name] = ledger.idle.get(name, 0) + self._evictable(state)
 
     def fill(self, ledger: _Ledger) -> None:
         """New replicas, where there are too few: first on nodes that pods use anyway, then on fresh ones."""
@@ -168,12 +168,12 @@ class _Draft:
                 del self._roles[name]
 
     def result(self) -> Placement:
-        return Placement(dict(self._roles), self._wished, self._selection.eligible)
+        return Placement(dict(self._roles), self._desired, self._selection.eligible)
 
     def nodes_with(self, role: Role) -> list[str]:
         return [name for name, given in self._roles.items() if given is role]
 
-    def _count_wished(self) -> int:
+    def _count_desired(self) -> int:
         if self.dataset.metadata.deletion_timestamp:
             return 0
         replicas = self.dataset.spec.cache.replicas
@@ -183,44 +183,44 @@ class _Draft:
         return len(staying | set(self._fresh))
 
     def _missing(self) -> int:
-        return max(0, self._wished - len(self.nodes_with(Role.REPLICA)))
+        return max(0, self._desired - len(self.nodes_with(Role.REPLICA)))
 
     def _may_stay(self, name: str, ledger: _Ledger) -> bool:
         """A node that is fine keeps what it was given; a cold one may lose it to a node with room for it."""
-        holding = self._held[name]
+        state = self._held[name]
         if not self._holds(name):
             return False
-        if holding.warm_bytes or ledger.fits(name, self._size):
+        if state.warm_bytes or ledger.fits(name, self._size):
             return True
         return not any(ledger.fits(other, self._size) for other in self._fresh if other != name)
 
     def _holds(self, name: str) -> bool:
         """True for a node that holds it already: more than a node that takes nothing new and was only asked to list."""
-        holding, node = self._held[name], self._selected.get(name)
-        if holding.given is None or node is None or not alive(node, self._now):
+        state, node = self._held[name], self._selected.get(name)
+        if state.desired is None or node is None or not alive(node, self._now):
             return False
-        return holding.given.eager or holding.warm_bytes > 0 or name in self._fresh
+        return state.desired.eager or state.warm_bytes > 0 or name in self._fresh
 
-    def _worth_keeping(self, name: str, holding: Holding) -> bool:
+    def _worth_keeping(self, name: str, state: NodeState) -> bool:
         """Idle data stays until the room is needed; on a node that is silent nothing can be done anyway."""
-        if self.dataset.metadata.deletion_timestamp or holding.given is None or name not in self._view.nodes:
+        if self.dataset.metadata.deletion_timestamp or state.desired is None or name not in self._view.nodes:
             return False
         silent = not self._view.nodes[name].ready
-        return silent or (name in self._selected and holding.warm_bytes > 0)
+        return silent or (name in self._selected and state.warm_bytes > 0)
 
-    def _evictable(self, holding: Holding) -> int:
-        return 0 if self.dataset.spec.cache.pinned else holding.warm_bytes
+    def _evictable(self, state: NodeState) -> int:
+        return 0 if self.dataset.spec.cache.pinned else state.warm_bytes
 
     def _give(self, name: str, role: Role, ledger: _Ledger) -> None:
         self._roles[name] = role
-        held = self._held.get(name, Holding())
+        held = self._held.get(name, NodeState())
         ledger.charge(name, 0 if role is Role.GUEST else max(0, self._size - held.warm_bytes))
 
     def _keep_rank(self, name: str) -> tuple[bool, bool, bool, bool, str]:
         """Whole before partial, then whoever is warming already; both only ever grow, so that nothing flips."""
-        holding = self._held[name]
-        eager = holding.given is not None and holding.given.eager
-        return (not self._view.nodes[name].ready, not holding.done, not eager, name not in self._pods, name)
+        state = self._held[name]
+        eager = state.desired is not None and state.desired.eager
+        return (not self._view.nodes[name].ready, not state.done, not eager, name not in self._pods, name)
 
     def _fresh_rank(self, name: str, ledger: _Ledger) -> tuple[bool, bool, int, int, str]:
         """Nodes with room first; tainted ones late, since few pods go there; then the emptiest, then the freest."""

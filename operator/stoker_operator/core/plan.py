@@ -8,7 +8,7 @@ from stoker_api.dataset import Dataset, WarmPolicy
 from stoker_api.meta import parse_quantity
 from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset
 from stoker_operator.core.listing import Listing
-from stoker_operator.core.node_states import Holdings
+from stoker_operator.core.node_states import NodeStates
 from stoker_operator.core.placement import Placement, Role
 from stoker_operator.core.usage import Use
 from stoker_operator.core.views import ClusterView, NodeView
@@ -43,21 +43,21 @@ class DatasetPlan:
         return tuple(sorted(lister | self.placement.roles.keys()))
 
 
-def plan_nodes(view: ClusterView, plans: Mapping[str, DatasetPlan], holdings: Holdings) -> tuple[NodeCacheWrite, ...]:
+def plan_nodes(view: ClusterView, plans: Mapping[str, DatasetPlan], states: NodeStates) -> tuple[NodeCacheWrite, ...]:
     """The NodeCaches to write: new ones for nodes with a sidecar, and those whose spec differs; sorted by node."""
-    wishes: dict[str, list[NodeDataset]] = {}
+    desired: dict[str, list[NodeDataset]] = {}
     for plan in plans.values():
         for node in plan.nodes():
-            wishes.setdefault(node, []).append(node_dataset(view, plan, node, holdings))
-    return tuple(_writes(view, wishes))
+            desired.setdefault(node, []).append(node_dataset(view, plan, node, states))
+    return tuple(_writes(view, desired))
 
 
-def _writes(view: ClusterView, wishes: Mapping[str, list[NodeDataset]]) -> Iterator[NodeCacheWrite]:
+def _writes(view: ClusterView, desired: Mapping[str, list[NodeDataset]]) -> Iterator[NodeCacheWrite]:
     for name, node in sorted(view.nodes.items()):
         cache = view.node_caches.get(name)
         if cache is None and not node.sidecar_ready:
             continue
-        entries = (*wishes.get(name, ()), *_frozen_entries(view, cache))
+        entries = (*desired.get(name, ()), *_frozen_entries(view, cache))
         spec = NodeCacheSpec(datasets=tuple(sorted(entries, key=lambda entry: entry.uid)))
         if cache is None or _canonical(cache.spec) != spec:
             yield NodeCacheWrite(node, spec, create=cache is None)
@@ -75,7 +75,7 @@ def _frozen_entries(view: ClusterView, cache: NodeCache | None) -> Iterator[Node
             yield entry
 
 
-def node_dataset(view: ClusterView, plan: DatasetPlan, node: str, holdings: Holdings) -> NodeDataset:
+def node_dataset(view: ClusterView, plan: DatasetPlan, node: str, states: NodeStates) -> NodeDataset:
     """The wish for one dataset on one node."""
     dataset, listing = plan.dataset, plan.listing
     spec, warm = dataset.spec, dataset.spec.warm
@@ -87,7 +87,7 @@ def node_dataset(view: ClusterView, plan: DatasetPlan, node: str, holdings: Hold
         source=spec.source,
         listing_id=listing.id if node == listing.node else "",
         version=listing.version,
-        retain=_retained(plan, node, holdings),
+        retain=_retained(plan, node, states),
         manifest_urls=_manifest_urls(view, plan, node),
         eager=plan.placement.roles.get(node) in (Role.REPLICA, Role.USER) and wants_warming(plan),
         priority=warm.priority,
@@ -110,9 +110,9 @@ def wants_warming(plan: DatasetPlan) -> bool:
     return policy is WarmPolicy.EAGER or (policy is WarmPolicy.ON_DEMAND and in_use)
 
 
-def _retained(plan: DatasetPlan, node: str, holdings: Holdings) -> tuple[str, ...]:
+def _retained(plan: DatasetPlan, node: str, states: NodeStates) -> tuple[str, ...]:
     """Versions that mounts read, and the one that the new version is being linked from."""
-    report = holdings.get(plan.dataset.metadata.uid, node).report
+    report = states.get(plan.dataset.metadata.uid, node).reported
     mounted = {use.version for use in plan.uses if use.node == node and use.on_node}
     previous = {report.version} if report else set()
     return tuple(sorted((mounted | previous) - {"", plan.listing.version}))

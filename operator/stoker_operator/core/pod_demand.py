@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from stoker_api import names
 from stoker_api.dataset import Dataset, SchedulingMode
 from stoker_api.names import Reason
-from stoker_operator.core.annotations import PodRequest, Refusal, parse_pod
+from stoker_operator.core.annotations import PodRequest, Refusal, parse_request
 from stoker_operator.core.catalog import CatalogEntry, effective_max_wait, effective_mode
 from stoker_operator.core.views import PodView
 
@@ -14,7 +14,7 @@ LONGEST_WAIT = 10 * 365 * 86400.0  # seconds; a longer one means "for ever", and
 
 
 @dataclass(frozen=True)
-class Wish:
+class PodDemand:
     """``deadline`` in seconds since the epoch, ``max_wait`` in seconds."""
 
     datasets: tuple[Dataset, ...]
@@ -30,18 +30,18 @@ class Wish:
 
 @dataclass(frozen=True)
 class Unmet:
-    """A wish that cannot come true as things are."""
+    """A demand that cannot come true as things are."""
 
     reason: Reason
     sentence: str
 
 
-def read_wish(pod: PodView, datasets: Mapping[str, Dataset]) -> Wish | Unmet:
+def read_demand(pod: PodView, datasets: Mapping[str, Dataset]) -> PodDemand | Unmet:
     """What ``pod`` waits for, or why that cannot be told."""
-    request = parse_pod(_annotations(pod), pod.namespace)
+    request = parse_request(_annotations(pod), pod.namespace)
     if isinstance(request, Refusal):
         return Unmet(Reason.INVALID_SPEC, request.sentence)
-    return find_missing(request.keys, pod.namespace, datasets) or _wish(pod, request, datasets)
+    return find_missing(request.keys, pod.namespace, datasets) or _demand(pod, request, datasets)
 
 
 def find_missing(keys: Iterable[str], namespace: str, datasets: Mapping[str, Dataset]) -> Unmet | None:
@@ -67,8 +67,8 @@ def _annotations(pod: PodView) -> dict[str, str]:
     return {key: value for key, value in written.items() if value}
 
 
-def _wish(pod: PodView, request: PodRequest, datasets: Mapping[str, Dataset]) -> Wish:
+def _demand(pod: PodView, request: PodRequest, datasets: Mapping[str, Dataset]) -> PodDemand:
     wanted = tuple(datasets[key] for key in request.keys)
     entries = [CatalogEntry.of(dataset) for dataset in wanted]
     max_wait = min(effective_max_wait(request, entries), LONGEST_WAIT)
-    return Wish(wanted, effective_mode(request, entries), max_wait, pod.created + max_wait)
+    return PodDemand(wanted, effective_mode(request, entries), max_wait, pod.created + max_wait)

@@ -57,13 +57,13 @@ class Resources:
         extended = {name: self.extended.get(name, 0) - other.extended.get(name, 0) for name in names}
         return Resources(self.cpu_milli - other.cpu_milli, self.memory - other.memory, self.pods - other.pods, extended)
 
-    def covers(self, wish: "Resources") -> bool:
-        """True when a pod with this wish fits. As in the scheduler, what is not asked for is not compared."""
+    def covers(self, request: "Resources") -> bool:
+        """True when a pod with this request fits. As in the scheduler, what is not asked for is not compared."""
         plain = (
-            (self.cpu_milli, wish.cpu_milli),
-            (self.memory, wish.memory),
-            (self.pods, wish.pods),
-            *((self.extended.get(name, 0), count) for name, count in wish.extended.items()),
+            (self.cpu_milli, request.cpu_milli),
+            (self.memory, request.memory),
+            (self.pods, request.pods),
+            *((self.extended.get(name, 0), count) for name, count in request.extended.items()),
         )
         return all(asked == 0 or asked <= free for free, asked in plain)
 
@@ -94,12 +94,12 @@ def pod_requests(spec: Mapping[str, Any]) -> Resources:
     running = Resources()
     peak = Resources()
     for container in spec.get("initContainers") or ():
-        wish = _container(container)
+        request = _container(container)
         if container.get("restartPolicy") == "Always":
-            running = running.plus(wish)
+            running = running.plus(request)
             peak = _larger(peak, running)
         else:
-            peak = _larger(peak, running.plus(wish))
+            peak = _larger(peak, running.plus(request))
     for container in spec.get("containers") or ():
         running = running.plus(_container(container))
     overhead = parse_resources(spec.get("overhead") or {})

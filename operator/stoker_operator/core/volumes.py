@@ -13,7 +13,7 @@ _HASH_LENGTH = 10
 ACCESS_MODES = ["ReadOnlyMany"]
 
 
-def volume_name(namespace: str, name: str) -> str:
+def persistent_volume_name(namespace: str, name: str) -> str:
     """``stoker-<namespace>-<name>``, with a hash where that is too long or could be another Dataset's."""
     plain = f"stoker-{namespace}-{name}"
     # "a-b"/"c" and "a"/"b-c" would meet: a dash in the namespace makes the name ambiguous.
@@ -42,7 +42,7 @@ def persistent_volume(dataset: Dataset) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
-        "metadata": {"name": volume_name(namespace, name), "labels": labels_for(dataset)},
+        "metadata": {"name": persistent_volume_name(namespace, name), "labels": labels_for(dataset)},
         "spec": {
             "capacity": {"storage": NOMINAL_CAPACITY},
             "accessModes": ACCESS_MODES,
@@ -77,7 +77,7 @@ def persistent_volume_claim(dataset: Dataset) -> dict[str, Any]:
         "spec": {
             "accessModes": ACCESS_MODES,
             "storageClassName": "",
-            "volumeName": volume_name(namespace, name),
+            "volumeName": persistent_volume_name(namespace, name),
             "resources": {"requests": {"storage": NOMINAL_CAPACITY}},
         },
     }

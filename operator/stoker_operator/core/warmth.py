@@ -47,8 +47,8 @@ class WarmthIndex:
         for name, cache in node_caches.items():
             for row in cache.status.datasets:
                 self._reports[row.uid][name] = row
-            for wish in cache.spec.datasets:
-                self._planned[wish.uid].add(name)
+            for entry in cache.spec.datasets:
+                self._planned[entry.uid].add(name)
 
     def nodes(self, dataset: Dataset) -> set[str]:
         """Nodes that hold some of the Dataset or are asked to."""

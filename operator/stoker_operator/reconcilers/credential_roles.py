@@ -12,7 +12,7 @@ from stoker_operator.writer import Writer
 Rules = tuple[dict[str, Any], ...]
 
 
-class RoleKeeper:
+class CredentialRoles:
     """Remembers what it wrote; after a start it writes each namespace with Datasets once."""
 
     def __init__(self, writer: Writer, sidecar: SidecarIdentity, retries: Retries) -> None:
@@ -23,10 +23,10 @@ class RoleKeeper:
 
     async def ensure(self, datasets: Collection[Dataset], now: float) -> None:
         """Write the namespaces whose rules changed; one that cannot be written is tried again later."""
-        wished = rules_by_namespace(datasets)
+        desired = rules_by_namespace(datasets)
         namespaces = {dataset.metadata.namespace for dataset in datasets} | self._written.keys()
         for namespace in sorted(namespaces):
-            rules = wished.get(namespace, ())
+            rules = desired.get(namespace, ())
             if self._written.get(namespace) != rules:
                 write = partial(self._write, namespace, rules)
                 await self._retries.attempt(f"Role of namespace {namespace}", now, write)

@@ -10,7 +10,7 @@ from stoker_api.meta import ObjectMeta
 from stoker_kube.errors import Conflict, NotFound
 from stoker_operator.core.dataset_decision import Decision
 from stoker_operator.core.views import ClusterView
-from stoker_operator.reconcilers.dataset_volumes import VolumeKeeper
+from stoker_operator.reconcilers.dataset_volumes import DatasetVolumes
 from stoker_operator.reconcilers.retries import Retries
 from stoker_operator.writer import Writer
 
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 class DatasetFinalizers:
     """Holds every Dataset, and lets a deleted one go when no pod uses it and no node has it."""
 
-    def __init__(self, writer: Writer, volumes: VolumeKeeper, retries: Retries) -> None:
+    def __init__(self, writer: Writer, volumes: DatasetVolumes, retries: Retries) -> None:
         self._writer: Final = writer
         self._volumes: Final = volumes
         self._retries: Final = retries

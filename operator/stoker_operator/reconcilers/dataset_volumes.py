@@ -8,7 +8,7 @@ from typing import Final
 from stoker_api.dataset import Dataset
 from stoker_kube.errors import KubeError
 from stoker_kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
-from stoker_operator.core.volumes import is_ours, volume_name
+from stoker_operator.core.volumes import is_ours, persistent_volume_name
 from stoker_operator.reconcilers.retries import Retries
 from stoker_operator.writer import Writer
 
@@ -20,7 +20,7 @@ RECHECK_TAKEN = 30.0  # the same while a foreign claim has the name, which peopl
 _RELEASED = ("Released", "Failed")  # phases in which a PersistentVolume never binds again
 
 
-class VolumeKeeper:
+class DatasetVolumes:
     """Remembers when each Dataset was looked at last, so that a pass costs nothing for those that are fine."""
 
     def __init__(self, writer: Writer, retries: Retries) -> None:
@@ -53,7 +53,7 @@ class VolumeKeeper:
         """Delete the claim and the volume, if they are ours. Raises KubeError."""
         for kind, where, its_name in (
             (PERSISTENT_VOLUME_CLAIMS, namespace, name),
-            (PERSISTENT_VOLUMES, "", volume_name(namespace, name)),
+            (PERSISTENT_VOLUMES, "", persistent_volume_name(namespace, name)),
         ):
             found = await self._writer.find(kind, its_name, where)
             if found and is_ours(found):
@@ -77,7 +77,7 @@ class VolumeKeeper:
         return claim is None or is_ours(claim)
 
     async def _ensure_volume(self, dataset: Dataset) -> None:
-        name = volume_name(dataset.metadata.namespace, dataset.metadata.name)
+        name = persistent_volume_name(dataset.metadata.namespace, dataset.metadata.name)
         if await self._writer.create_volume(dataset):
             return
         volume = await self._writer.find(PERSISTENT_VOLUMES, name)

@@ -1,4 +1,4 @@
-"""The level-triggered pass over all Datasets: look at the mirror, decide, write the differences."""
+"""The level-triggered pass over all Datasets: look at the mirror, decide_datasets, write the differences."""
 
 import asyncio
 import hashlib
@@ -16,15 +16,15 @@ from stoker_kube.errors import Conflict
 from stoker_kube.events import EventRecorder, ObjectRef
 from stoker_operator import metrics
 from stoker_operator.core.credentials_rbac import SidecarIdentity
-from stoker_operator.core.dataset_decision import Decision, decide
+from stoker_operator.core.dataset_decision import Decision, decide_datasets
 from stoker_operator.core.dataset_status import invalid_status
-from stoker_operator.core.dataset_transitions import announcements, urgent
+from stoker_operator.core.dataset_transitions import dataset_announcements, urgent
 from stoker_operator.core.plan import NodeCacheWrite
 from stoker_operator.core.views import ClusterView, InvalidDataset
 from stoker_operator.mirror.state import ClusterState
-from stoker_operator.reconcilers.credential_roles import RoleKeeper
+from stoker_operator.reconcilers.credential_roles import CredentialRoles
 from stoker_operator.reconcilers.dataset_finalizers import DatasetFinalizers
-from stoker_operator.reconcilers.dataset_volumes import VolumeKeeper
+from stoker_operator.reconcilers.dataset_volumes import DatasetVolumes
 from stoker_operator.reconcilers.retries import Retries
 from stoker_operator.writer import Writer
 
@@ -56,8 +56,8 @@ class DatasetReconciler:
         self._writer: Final = writer
         self._events: Final = events
         self._retries: Final = Retries("datasets")
-        self._volumes: Final = VolumeKeeper(writer, self._retries)
-        self._roles: Final = RoleKeeper(writer, sidecar, self._retries)
+        self._volumes: Final = DatasetVolumes(writer, self._retries)
+        self._roles: Final = CredentialRoles(writer, sidecar, self._retries)
         self._finalizers: Final = DatasetFinalizers(writer, self._volumes, self._retries)
         self._clock: Final = clock
         self._written_at: Final[dict[str, float]] = {}
@@ -66,7 +66,7 @@ class DatasetReconciler:
         """One pass. An object that cannot be written is tried again later and stops no other."""
         now = self._clock()
         view = self._state.snapshot()
-        decision = decide(view, self._state.wanted, now)
+        decision = decide_datasets(view, self._state.wanted, now)
         _measure(view, self._state.sizes())
         await self._finalizers.hold(view, now)
         # Rights first: a node that is told of a Dataset asks for its Secret at once.
@@ -145,7 +145,7 @@ class DatasetReconciler:
         await asyncio.gather(*map(one, writes))
 
     def _announce(self, ref: ObjectRef, old: DatasetStatus, new: DatasetStatus) -> None:
-        for one in announcements(old, new):
+        for one in dataset_announcements(old, new):
             self._events.event(ref, one.type, one.reason, one.message)
 
 

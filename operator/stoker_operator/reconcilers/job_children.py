@@ -22,7 +22,7 @@ RETRY = 15.0  # seconds until a child that could not be made is tried again: a p
 
 
 @dataclass(frozen=True)
-class _Failure:
+class _RefusedChild:
     generation: int
     problem: Unmet
     retry_at: float
@@ -35,7 +35,7 @@ class JobChildren:
         self._writer: Final = writer
         self._state: Final = state
         self._clock: Final = clock
-        self._failures: Final[dict[str, _Failure]] = {}
+        self._failures: Final[dict[str, _RefusedChild]] = {}
 
     def problem(self, training: TrainingJob) -> Unmet | None:
         """Why the last attempt failed, while that still stands."""
@@ -99,7 +99,7 @@ class JobChildren:
 
     def _fail(self, training: TrainingJob, problem: Unmet) -> None:
         log.warning("TrainingJob %s cannot start: %s", training.key, problem.sentence)
-        failure = _Failure(training.metadata.generation, problem, self._clock() + RETRY)
+        failure = _RefusedChild(training.metadata.generation, problem, self._clock() + RETRY)
         self._failures[training.metadata.uid] = failure
 
     async def _delete(self, training: TrainingJob, job: Mapping[str, Any]) -> None:

@@ -14,7 +14,7 @@ from stoker_kube.api import Object
 from stoker_kube.errors import Conflict, KubeError, NotFound
 from stoker_kube.events import EventLevel, EventRecorder, ObjectRef
 from stoker_kube.resources import PODS
-from stoker_operator.core.gating import Hold, Release, decide
+from stoker_operator.core.gating import Hold, Release, decide_releases
 from stoker_operator.core.injection import pointer, remove_gate
 from stoker_operator.core.notices import NoticeBook
 from stoker_operator.core.views import PodView, parse_pod
@@ -42,7 +42,7 @@ class PodGate:
     async def reconcile(self) -> float | None:
         """One pass; gives the seconds after which the next is due even if nothing changes. Raises KubeError."""
         now = self._clock()
-        outcome = decide(self._state.snapshot(), now)
+        outcome = decide_releases(self._state.snapshot(), now)
         self._state.set_wanted(outcome.wanted)
         self._notices.keep_only(hold.pod.uid for hold in outcome.holds)
         writes: list[Awaitable[float | None]] = [self._release(one, now) for one in outcome.releases]
@@ -94,7 +94,7 @@ class PodGate:
                 written = await self._writer.edit(PODS, pod.name, pod.namespace, body)
             else:
                 written = await self._writer.merge(PODS, pod.name, pod.namespace, body)
-        # The next pass must not decide on what was true before this write.
+        # The next pass must not decide_releases on what was true before this write.
         self._state.pods.put(pod.key, parse_pod(written))
 
     def _tell(self, pod: PodView, reason: Reason, message: str) -> None:

@@ -12,8 +12,8 @@ from stoker_kube.errors import Conflict, KubeError, NotFound
 from stoker_kube.events import EventRecorder, ObjectRef
 from stoker_kube.resources import TRAINING_JOBS
 from stoker_operator.core.job_facts import gather, own_job, pods_by_job
-from stoker_operator.core.job_status import expires_at, rollup, troubled_status
-from stoker_operator.core.job_transitions import announcements
+from stoker_operator.core.job_status import expires_at, roll_up_job, troubled_status
+from stoker_operator.core.job_transitions import job_announcements
 from stoker_operator.core.jobs import Step, missing_dataset, next_step
 from stoker_operator.core.views import ClusterView, PodView
 from stoker_operator.core.warmth import WarmthIndex
@@ -69,7 +69,7 @@ class TrainingJobReconciler:
         problem = missing or (self._children.problem(training) if step is Step.CREATE else None)
         if step is not Step.NOTHING:
             view = self._state.snapshot()
-        status = rollup(training, gather(training, view, pods, index, problem), now)
+        status = roll_up_job(training, gather(training, view, pods, index, problem), now)
         await self._write(training, status)
         return await self._expire(training, status, now) or (self._children.retry_in(training) if problem else None)
 
@@ -82,7 +82,7 @@ class TrainingJobReconciler:
             return  # deleted, perhaps made anew: the watch tells
         self._state.training_jobs.put(training.key, written)
         ref = training_job_ref(training.metadata)
-        for one in announcements(training.status, status):
+        for one in job_announcements(training.status, status):
             self._events.event(ref, one.type, one.reason, one.message)
 
     async def _expire(self, training: TrainingJob, status: TrainingJobStatus, now: float) -> float | None:

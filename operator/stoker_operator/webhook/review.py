@@ -28,7 +28,7 @@ class Result(StrEnum):
 def review(body: bytes, catalog: Catalog) -> tuple[dict[str, Any], Result]:
     """The answer to an AdmissionReview of a Pod. Raises MalformedReviewError when ``body`` is not one."""
     uid, pod, namespace = _parse(body)
-    decision = injection.decide(pod, namespace, catalog)
+    decision = injection.decide_injection(pod, namespace, catalog)
     if isinstance(decision, Refusal):
         status = {"code": _UNPROCESSABLE, "reason": "Invalid", "message": decision.sentence}
         return _answer(uid, {"allowed": False, "status": status}), Result.REFUSED

@@ -8,7 +8,7 @@ from stoker_api.names import ConditionType, Reason
 from stoker_api.nodecache import NodeError
 from stoker_kube.resources import DATASETS, NODE_CACHES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, ROLES
 from stoker_operator.core.conditions import find
-from stoker_operator.core.volumes import volume_name
+from stoker_operator.core.volumes import persistent_volume_name
 from tests.integration.stoker_operator.conftest import World
 from tests.support.fake_sidecar import VERSION
 
@@ -69,9 +69,9 @@ async def test_a_claim_of_the_datasets_name_is_made_and_a_foreign_one_is_left_al
     await world.kube.create(PERSISTENT_VOLUME_CLAIMS, body)
     await world.add_dataset("taken")
     await world.add_dataset("free")
-    await world.until(PERSISTENT_VOLUMES, volume_name(world.namespace, "free"), bool)
+    await world.until(PERSISTENT_VOLUMES, persistent_volume_name(world.namespace, "free"), bool)
     claim = await world.until(PERSISTENT_VOLUME_CLAIMS, "free", bool)
-    assert claim["spec"]["volumeName"] == volume_name(world.namespace, "free")
+    assert claim["spec"]["volumeName"] == persistent_volume_name(world.namespace, "free")
     noted = await world.until_dataset(
         lambda d: any("is not Stoker's" in c.message for c in d.status.conditions), "taken"
     )
@@ -110,7 +110,7 @@ async def test_deletion_waits_for_pods_then_for_disks_then_leaves_nothing(world:
     assert cache["spec"].get("datasets", []) == []
     # The controller that takes off the protection finalizers does not run here.
     for kind, name in (
-        (PERSISTENT_VOLUMES, volume_name(world.namespace, "digits")),
+        (PERSISTENT_VOLUMES, persistent_volume_name(world.namespace, "digits")),
         (PERSISTENT_VOLUME_CLAIMS, "digits"),
     ):
         left = await world.until(kind, name, bool)

@@ -6,7 +6,7 @@ from typing import Any
 from stoker_api import names
 from stoker_api.dataset import Dataset
 from stoker_api.nodecache import NodeCache, NodeDataset, NodeDatasetStatus, NodePhase
-from stoker_operator.core.dataset_decision import Decision, decide
+from stoker_operator.core.dataset_decision import Decision, decide_datasets
 from stoker_operator.core.views import ClusterView, NodeView, PodView
 
 NOW = 1_800_000_000.0  # seconds since the epoch
@@ -97,7 +97,7 @@ def make_view(*parts: Dataset | NodeCache | NodeView | PodView) -> ClusterView:
 
 def decided(*parts: Dataset | NodeCache | NodeView | PodView, now: float = NOW, **wanted: frozenset[str]) -> Decision:
     """What is decided about these; ``wanted`` by name of the Dataset."""
-    return decide(make_view(*parts), {f"vision/{name}": nodes for name, nodes in wanted.items()}, now)
+    return decide_datasets(make_view(*parts), {f"vision/{name}": nodes for name, nodes in wanted.items()}, now)
 
 
 WARM_REQUEST = {names.ANNOTATION_WARM_REQUESTED: "2026-11-21T10:00:00Z"}

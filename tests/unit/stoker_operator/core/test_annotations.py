@@ -14,7 +14,7 @@ from stoker_operator.core.annotations import (
     Refusal,
     format_datasets,
     parse_datasets,
-    parse_pod,
+    parse_request,
 )
 
 
@@ -74,7 +74,7 @@ def test_the_refining_annotations_are_parsed() -> None:
         names.ANNOTATION_MAX_WAIT: "1m30s",
         names.ANNOTATION_CONTAINERS: "trainer, evaluator",
     }
-    assert parse_pod(annotations, "vision") == PodRequest(
+    assert parse_request(annotations, "vision") == PodRequest(
         (DatasetRequest("vision", "a", "/data"),), SchedulingMode.REQUIRE, 90.0, frozenset({"trainer", "evaluator"})
     )
 
@@ -83,7 +83,7 @@ def test_the_refining_annotations_are_parsed() -> None:
     ("annotation", "value"), [(names.ANNOTATION_SCHEDULING, "Always"), (names.ANNOTATION_MAX_WAIT, "ten minutes")]
 )
 def test_a_wrong_refinement_is_refused_with_its_value(annotation: str, value: str) -> None:
-    result = parse_pod({names.ANNOTATION_DATASETS: "a:/data", annotation: value}, "vision")
+    result = parse_request({names.ANNOTATION_DATASETS: "a:/data", annotation: value}, "vision")
     assert isinstance(result, Refusal)
     assert annotation in result.sentence
     assert value in result.sentence

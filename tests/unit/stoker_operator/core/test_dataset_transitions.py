@@ -3,7 +3,7 @@
 from stoker_api.dataset import DatasetStatus, SkippedKeys
 from stoker_api.names import ConditionType, Reason
 from stoker_operator.core.conditions import ConditionSet
-from stoker_operator.core.dataset_transitions import announcements, urgent
+from stoker_operator.core.dataset_transitions import dataset_announcements, urgent
 from tests.unit.stoker_operator.builders import NOW, V1, V2
 
 
@@ -16,7 +16,7 @@ def make_status(version: str = V1, speed: int = 0, **conditions: tuple[bool, str
 
 
 def told(old: DatasetStatus, new: DatasetStatus) -> list[tuple[str, str]]:
-    return [(one.type, one.reason) for one in announcements(old, new)]
+    return [(one.type, one.reason) for one in dataset_announcements(old, new)]
 
 
 def test_figures_alone_are_not_urgent_and_are_not_told() -> None:
@@ -44,7 +44,7 @@ def test_a_listing_that_fails_is_a_warning_once() -> None:
 def test_keys_that_cannot_be_files_are_a_warning_with_counts() -> None:
     skipped = (SkippedKeys(reason="TooLong", count=3),)
     new = make_status().model_copy(update={"skipped": skipped})
-    assert [one.message for one in announcements(make_status(), new)] == [
+    assert [one.message for one in dataset_announcements(make_status(), new)] == [
         "3 keys cannot be files and are left out: 3 TooLong"
     ]
 

@@ -11,7 +11,7 @@ from stoker_api import names
 from stoker_api.dataset import SchedulingMode
 from stoker_operator.core.annotations import Refusal
 from stoker_operator.core.catalog import CatalogEntry
-from stoker_operator.core.injection import decide, pointer, volume_name
+from stoker_operator.core.injection import decide_injection, inline_volume_name, pointer
 
 NAMESPACE = "vision"
 CATALOG = {
@@ -43,13 +43,13 @@ def apply(pod: dict[str, Any], patch: Any) -> dict[str, Any]:
 
 
 def injected(pod: dict[str, Any]) -> dict[str, Any]:
-    patch = decide(pod, NAMESPACE, CATALOG)
+    patch = decide_injection(pod, NAMESPACE, CATALOG)
     assert not isinstance(patch, Refusal), patch
     return apply(pod, patch)
 
 
 def refused(pod: dict[str, Any]) -> str:
-    result = decide(pod, NAMESPACE, CATALOG)
+    result = decide_injection(pod, NAMESPACE, CATALOG)
     assert isinstance(result, Refusal)
     return result.sentence
 
@@ -68,7 +68,7 @@ def test_an_annotated_pod_gets_a_read_only_inline_volume() -> None:
 def test_the_mount_is_read_only_and_lets_a_better_tree_in() -> None:
     assert mounts(injected(make_pod())) == [
         {
-            "name": volume_name("vision/imagenet"),
+            "name": inline_volume_name("vision/imagenet"),
             "mountPath": "/data",
             "readOnly": True,
             "mountPropagation": "HostToContainer",
@@ -159,7 +159,7 @@ def test_an_inline_volume_of_the_users_own_is_used() -> None:
 
 
 def test_a_grant_lets_another_namespace_in() -> None:
-    assert injected(make_pod("team-b/coco:/coco"))["spec"]["volumes"][0]["name"] == volume_name("team-b/coco")
+    assert injected(make_pod("team-b/coco:/coco"))["spec"]["volumes"][0]["name"] == inline_volume_name("team-b/coco")
 
 
 def with_mount(**mount: Any) -> dict[str, Any]:
@@ -212,8 +212,8 @@ def test_pointers_are_escaped() -> None:
 
 def test_volume_names_are_dns_labels_and_differ_where_slugs_meet() -> None:
     long = "n" * 63 + "/" + "d.x" * 80
-    assert len(volume_name(long)) <= 63
-    assert volume_name("a/b-c") != volume_name("a-b/c")
+    assert len(inline_volume_name(long)) <= 63
+    assert inline_volume_name("a/b-c") != inline_volume_name("a-b/c")
 
 
 PATHS = st.sampled_from(["/data", "/scratch", "/scratch/data", "/x"])
@@ -238,14 +238,14 @@ def pods(draw: st.DrawFn) -> dict[str, Any]:
 
 @given(pods())
 def test_deciding_again_after_the_patch_changes_nothing(pod: dict[str, Any]) -> None:
-    patch = decide(pod, NAMESPACE, CATALOG)
+    patch = decide_injection(pod, NAMESPACE, CATALOG)
     if not isinstance(patch, Refusal):
-        assert decide(apply(pod, patch), NAMESPACE, CATALOG) == ()
+        assert decide_injection(apply(pod, patch), NAMESPACE, CATALOG) == ()
 
 
 @given(pods())
 def test_no_container_has_two_mounts_at_one_path_by_us(pod: dict[str, Any]) -> None:
-    patch = decide(pod, NAMESPACE, CATALOG)
+    patch = decide_injection(pod, NAMESPACE, CATALOG)
     if isinstance(patch, Refusal):
         return
     for before, after in zip(pod["spec"]["containers"], apply(pod, patch)["spec"]["containers"], strict=True):

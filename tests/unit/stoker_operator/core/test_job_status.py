@@ -8,8 +8,8 @@ from stoker_api.meta import Condition
 from stoker_api.names import ConditionType, Reason
 from stoker_api.trainingjob import JobPhase, TrainingJob, TrainingJobStatus
 from stoker_operator.core.job_facts import JobFacts, gather, pods_by_job
-from stoker_operator.core.job_status import expires_at, rollup
-from stoker_operator.core.job_transitions import announcements
+from stoker_operator.core.job_status import expires_at, roll_up_job
+from stoker_operator.core.job_transitions import job_announcements
 from stoker_operator.core.pod_demand import Unmet
 from stoker_operator.core.views import ClusterView, PodView, parse_time
 from stoker_operator.core.warmth import WarmthIndex
@@ -56,7 +56,7 @@ def condition(status: TrainingJobStatus, kind: ConditionType) -> Condition:
     ],
 )
 def test_phases(training: TrainingJob, what: JobFacts, phase: JobPhase) -> None:
-    assert rollup(training, what, NOW).phase is phase
+    assert roll_up_job(training, what, NOW).phase is phase
 
 
 def test_a_job_that_comes_to_its_end_is_not_told_as_starting_or_running_again() -> None:
@@ -69,66 +69,66 @@ def test_a_job_that_comes_to_its_end_is_not_told_as_starting_or_running_again() 
     ]
     training, told = TRAINING, []
     for step in steps:
-        status = rollup(training, facts(released(0), released(1), **step), NOW)
-        told += [one.reason for one in announcements(training.status, status)]
+        status = roll_up_job(training, facts(released(0), released(1), **step), NOW)
+        told += [one.reason for one in job_announcements(training.status, status)]
         training = training.model_copy(update={"status": status})
     assert told == [Reason.ACCEPTED, Reason.RELEASED, Reason.RUNNING, Reason.SUCCEEDED]
 
 
 def test_a_finished_job_that_was_cleaned_away_keeps_its_status() -> None:
     training = training_job(status={"phase": "Succeeded", "workers": "0/2"})
-    assert rollup(training, JobFacts(None), NOW) == training.status
+    assert roll_up_job(training, JobFacts(None), NOW) == training.status
 
 
 def test_data_is_ready_once_all_workers_were_released() -> None:
-    data = condition(rollup(TRAINING, facts(released(0), released(1), active=2), NOW), ConditionType.DATA_READY)
+    data = condition(roll_up_job(TRAINING, facts(released(0), released(1), active=2), NOW), ConditionType.DATA_READY)
     assert (data.status, data.reason) == ("True", "Released")
 
 
 def test_held_workers_say_why_in_the_condition() -> None:
-    status = rollup(TRAINING, facts(worker(0, waiting="a 50 %"), worker(1), active=2), NOW)
+    status = roll_up_job(TRAINING, facts(worker(0, waiting="a 50 %"), worker(1), active=2), NOW)
     data = condition(status, ConditionType.DATA_READY)
     assert (data.status, data.reason, data.message) == ("False", "WaitingForData", "a 50 %")
 
 
 def test_workers_that_went_cold_are_told_of() -> None:
     pods = (released(0, reason="MaxWaitPassed"), released(1, reason="MaxWaitPassed"))
-    data = condition(rollup(TRAINING, facts(*pods, active=2), NOW), ConditionType.DATA_READY)
+    data = condition(roll_up_job(TRAINING, facts(*pods, active=2), NOW), ConditionType.DATA_READY)
     assert (data.status, data.reason) == ("False", "MaxWaitPassed")
 
 
 def test_without_datasets_data_is_ready_at_once() -> None:
-    status = rollup(training_job(datasets=[]), facts(active=2), NOW)
+    status = roll_up_job(training_job(datasets=[]), facts(active=2), NOW)
     assert condition(status, ConditionType.DATA_READY).status == "True"
 
 
 def test_a_refused_template_is_not_accepted() -> None:
-    status = rollup(TRAINING, JobFacts(None, problem=Unmet(Reason.INVALID_SPEC, "no image")), NOW)
+    status = roll_up_job(TRAINING, JobFacts(None, problem=Unmet(Reason.INVALID_SPEC, "no image")), NOW)
     accepted = condition(status, ConditionType.ACCEPTED)
     assert (accepted.status, accepted.reason, accepted.message) == ("False", "InvalidSpec", "no image")
 
 
 def test_the_jobs_own_reason_of_failure_is_shown() -> None:
     what = facts(conditions=[ended("Failed", reason="BackoffLimitExceeded", message="reached")], failed=4)
-    failed = condition(rollup(TRAINING, what, NOW), ConditionType.FAILED)
+    failed = condition(roll_up_job(TRAINING, what, NOW), ConditionType.FAILED)
     assert (failed.status, failed.reason) == ("True", "BackoffLimitExceeded")
     assert "4 pods failed" in failed.message
 
 
 def test_nodes_show_how_warm_each_was_at_release() -> None:
-    status = rollup(TRAINING, facts(released(0, "a"), released(1, "b", share=0.5), active=2), NOW)
+    status = roll_up_job(TRAINING, facts(released(0, "a"), released(1, "b", share=0.5), active=2), NOW)
     assert [(one.name, one.workers, one.warm_percent) for one in status.nodes] == [("a", 1, 100), ("b", 1, 50)]
 
 
 def test_nodes_stay_when_the_pods_are_gone() -> None:
-    before = rollup(TRAINING, facts(released(0), released(1), active=2), NOW)
-    after = rollup(TRAINING.model_copy(update={"status": before}), facts(conditions=[ended("Complete")]), NOW)
+    before = roll_up_job(TRAINING, facts(released(0), released(1), active=2), NOW)
+    after = roll_up_job(TRAINING.model_copy(update={"status": before}), facts(conditions=[ended("Complete")]), NOW)
     assert after.nodes == before.nodes
 
 
 def test_transition_times_are_kept_while_the_status_stays() -> None:
-    before = rollup(TRAINING, facts(worker(0), worker(1), active=2), NOW)
-    after = rollup(TRAINING.model_copy(update={"status": before}), facts(worker(0), worker(1), active=2), NOW + 60)
+    before = roll_up_job(TRAINING, facts(worker(0), worker(1), active=2), NOW)
+    after = roll_up_job(TRAINING.model_copy(update={"status": before}), facts(worker(0), worker(1), active=2), NOW + 60)
     assert after == before
 
 
@@ -152,27 +152,27 @@ def test_pods_are_found_by_namespace_and_label() -> None:
 
 def test_time_to_live_counts_from_the_end() -> None:
     training = training_job(ttlSecondsAfterFinished=60)
-    status = rollup(training, facts(conditions=[ended("Complete")], completionTime="2026-11-21T10:00:00Z"), NOW)
+    status = roll_up_job(training, facts(conditions=[ended("Complete")], completionTime="2026-11-21T10:00:00Z"), NOW)
     assert expires_at(training, status) == parse_time("2026-11-21T10:01:00Z")
 
 
 def test_what_runs_or_is_kept_does_not_expire() -> None:
-    running = rollup(TRAINING, facts(released(0), active=2), NOW)
-    done = rollup(TRAINING, facts(conditions=[ended("Complete")]), NOW)
+    running = roll_up_job(TRAINING, facts(released(0), active=2), NOW)
+    done = roll_up_job(TRAINING, facts(conditions=[ended("Complete")]), NOW)
     assert expires_at(training_job(ttlSecondsAfterFinished=60), running) is None
     assert expires_at(TRAINING, done) is None
 
 
 def test_each_transition_is_told_once() -> None:
-    running = rollup(TRAINING, facts(released(0), released(1), active=2, ready=2), NOW)
-    done = rollup(
+    running = roll_up_job(TRAINING, facts(released(0), released(1), active=2, ready=2), NOW)
+    done = roll_up_job(
         TRAINING.model_copy(update={"status": running}), facts(conditions=[ended("Complete")], succeeded=2), NOW
     )
-    assert [one.reason for one in announcements(running, done)] == ["Succeeded"]
-    assert list(announcements(done, done)) == []
+    assert [one.reason for one in job_announcements(running, done)] == ["Succeeded"]
+    assert list(job_announcements(done, done)) == []
 
 
 def test_failures_are_warnings() -> None:
-    failed = rollup(TRAINING, facts(conditions=[ended("Failed", reason="BackoffLimitExceeded")]), NOW)
-    told = {(one.type, one.reason) for one in announcements(TRAINING.status, failed)}
+    failed = roll_up_job(TRAINING, facts(conditions=[ended("Failed", reason="BackoffLimitExceeded")]), NOW)
+    told = {(one.type, one.reason) for one in job_announcements(TRAINING.status, failed)}
     assert ("Warning", "BackoffLimitExceeded") in told

@@ -5,8 +5,8 @@ from stoker_operator.core.explain import Explanation
 from stoker_operator.core.notices import Notice, NoticeBook
 
 
-def why(gist: str, milestone: str = "m") -> Explanation:
-    return Explanation(Reason.WAITING_FOR_DATA, f"sentence {gist}", gist, milestone)
+def why(detail_key: str, coarse_key: str = "m") -> Explanation:
+    return Explanation(Reason.WAITING_FOR_DATA, f"sentence {detail_key}", detail_key, coarse_key)
 
 
 def test_a_pod_seen_first_gets_annotation_and_event() -> None:

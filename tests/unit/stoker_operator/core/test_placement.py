@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from stoker_api.dataset import Dataset
 from stoker_api.nodecache import NodeCache
-from stoker_operator.core.dataset_decision import decide
+from stoker_operator.core.dataset_decision import decide_datasets
 from stoker_operator.core.node_states import NODE_GRACE
 from stoker_operator.core.placement import Placement, Role
 from stoker_operator.core.plan import NodeCacheWrite
@@ -169,7 +169,7 @@ def _drawn_cache(draw: st.DrawFn, name: str, datasets: list[Dataset]) -> NodeCac
 @settings(max_examples=150, deadline=None)
 @for_all(clusters())
 def test_replicas_are_on_selected_nodes_and_never_more_than_asked_for(view: ClusterView) -> None:
-    for key, plan in decide(view, {}, NOW).plans.items():
+    for key, plan in decide_datasets(view, {}, NOW).plans.items():
         cache = view.datasets[key].spec.cache
         replicas = plan.placement.nodes(Role.REPLICA)
         assert all(cache.node_selector.items() <= dict(view.nodes[name].labels).items() for name in replicas)
@@ -179,7 +179,7 @@ def test_replicas_are_on_selected_nodes_and_never_more_than_asked_for(view: Clus
 @settings(max_examples=150, deadline=None)
 @for_all(clusters())
 def test_warm_data_on_a_good_node_is_never_moved_to_a_cold_one(view: ClusterView) -> None:
-    for key, plan in decide(view, {}, NOW).plans.items():
+    for key, plan in decide_datasets(view, {}, NOW).plans.items():
         dataset = view.datasets[key]
         for name in plan.placement.nodes(Role.REPLICA):
             fresh = not _warm(view, name, dataset)
@@ -214,7 +214,7 @@ def test_acting_on_decisions_comes_to_rest(view: ClusterView) -> None:
 
 def _acted_on(view: ClusterView, now: float) -> tuple[ClusterView, tuple[NodeCacheWrite, ...]]:
     """The view after the decision was written, while the nodes have not reacted yet."""
-    writes = decide(view, {}, now).node_caches
+    writes = decide_datasets(view, {}, now).node_caches
     caches = dict(view.node_caches)
     caches |= {one.node.name: caches[one.node.name].model_copy(update={"spec": one.spec}) for one in writes}
     return ClusterView(datasets=view.datasets, nodes=view.nodes, node_caches=caches), writes

@@ -7,7 +7,7 @@ import pytest
 from stoker_api.dataset import DatasetStatus
 from stoker_api.meta import ObjectMeta
 from stoker_api.nodecache import NodeDataset
-from stoker_operator.core.dataset_decision import decide
+from stoker_operator.core.dataset_decision import decide_datasets
 from stoker_operator.core.plan import NodeCacheWrite
 from stoker_operator.core.views import ClusterView, InvalidDataset
 from tests.unit.stoker_operator.builders import (
@@ -41,7 +41,7 @@ def writes(*parts: Any) -> dict[str, NodeCacheWrite]:
 
 def test_a_node_with_a_sidecar_and_no_cache_gets_one_and_others_do_not() -> None:
     view = ClusterView(nodes={"a": make_node("a"), "b": make_node("b", sidecar_ready=False)})
-    made = decide(view, {}, NOW).node_caches
+    made = decide_datasets(view, {}, NOW).node_caches
     assert [(write.node.name, write.create) for write in made] == [("a", True)]
 
 
@@ -63,7 +63,7 @@ def test_a_dataset_that_no_longer_parses_stays_as_it_is_on_its_nodes() -> None:
     meta = ObjectMeta(namespace="vision", name="imagenet", uid="uid-imagenet", generation=2)
     invalid = InvalidDataset(meta, "spec.source is missing", DatasetStatus())
     broken = ClusterView(nodes=view.nodes, node_caches=view.node_caches, invalid_datasets={dataset.key: invalid})
-    assert decide(broken, {}, NOW).node_caches == ()
+    assert decide_datasets(broken, {}, NOW).node_caches == ()
 
 
 def test_only_the_lister_is_asked_to_list() -> None:

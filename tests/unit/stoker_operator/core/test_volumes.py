@@ -4,7 +4,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker_operator.core.credentials_rbac import SidecarIdentity, role_binding, rules_by_namespace
-from stoker_operator.core.volumes import is_ours, labels_for, persistent_volume, persistent_volume_claim, volume_name
+from stoker_operator.core.volumes import (
+    is_ours,
+    labels_for,
+    persistent_volume,
+    persistent_volume_claim,
+    persistent_volume_name,
+)
 from tests.unit.stoker_operator.builders import make_dataset
 
 _LABEL = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", fullmatch=True)
@@ -13,13 +19,13 @@ _NAME = st.from_regex(r"[a-z0-9]([-a-z0-9.]{0,250}[a-z0-9])?", fullmatch=True)
 
 @given(_LABEL, _NAME)
 def test_volume_names_are_valid(namespace: str, name: str) -> None:
-    made = volume_name(namespace, name)
+    made = persistent_volume_name(namespace, name)
     assert len(made) <= 253
     assert made[-1].isalnum()
 
 
 def test_two_datasets_never_share_a_volume_name() -> None:
-    assert volume_name("a-b", "c") != volume_name("a", "b-c")
+    assert persistent_volume_name("a-b", "c") != persistent_volume_name("a", "b-c")
 
 
 def test_the_volume_is_for_the_datasets_own_claim_and_no_other() -> None:
