@@ -1,8 +1,7 @@
 """What the CLI refuses, each with the exit code that scripts can tell apart."""
 
 FAILED = 1  # the dataset failed, or a wait ran out of time
-USAGE = 2  # click's own code for wrong arguments
-NOT_FOUND = 3
+NOT_FOUND = 3  # 2 is click's own, for wrong arguments
 UNREACHABLE = 4
 
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from stoker_api import names
 from stoker_api.meta import format_bytes, format_duration
 from stoker_api.nodecache import NodeMount
-from stoker_api.release import Release, ReleaseNode
+from stoker_api.release import ReleaseNode, ReleaseRecord
 from stoker_cli import reading
 
 Object = Mapping[str, Any]
@@ -25,7 +25,7 @@ class Explanation:
     state: str  # NotManaged, Held, Released, Running, Finished
     node: str = ""
     lines: Sequence[str] = ()
-    release: Release | None = None
+    release: ReleaseRecord | None = None
     held_seconds: float | None = None
     events: Sequence[Mapping[str, str]] = field(default_factory=tuple)
 
@@ -88,22 +88,22 @@ def _state(pod: Object) -> str:
     return "Running" if phase == "Running" else "Released"
 
 
-def _release(annotations: Mapping[str, str]) -> Release | None:
+def _release(annotations: Mapping[str, str]) -> ReleaseRecord | None:
     text = annotations.get(names.ANNOTATION_RELEASED)
     try:
-        return Release.model_validate_json(text) if text else None
+        return ReleaseRecord.model_validate_json(text) if text else None
     except ValidationError:
         return None  # written by another version: the events still tell
 
 
-def _released(release: Release | None) -> tuple[str, ...]:
+def _released(release: ReleaseRecord | None) -> tuple[str, ...]:
     if release is None:
         return ("It was never held.",)
     held = format_duration(_held_seconds(release) or 0)
     return (f"It was held for {held} and released at {release.released_at}: {release.message}",)
 
 
-def _held_seconds(release: Release | None) -> float | None:
+def _held_seconds(release: ReleaseRecord | None) -> float | None:
     if release is None:
         return None
     start, end = (datetime.fromisoformat(text) for text in (release.held_since, release.released_at))
@@ -115,7 +115,7 @@ def _warmth(node: ReleaseNode) -> str:
     return f"{share:.0f} % warm ({format_bytes(node.warm_bytes)} of {format_bytes(node.total_bytes)})"
 
 
-def _landed(pod: Object, release: Release | None) -> tuple[str, ...]:
+def _landed(pod: Object, release: ReleaseRecord | None) -> tuple[str, ...]:
     node = _node(pod)
     if not node:
         return (f"It is not scheduled yet: {_scheduler_says(pod)}",)

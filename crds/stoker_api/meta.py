@@ -1,14 +1,17 @@
 """Building blocks of all kinds: the base model, conditions, quantities and durations."""
 
 import re
+from decimal import Decimal
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 from pydantic.alias_generators import to_camel
 
-# Binary and decimal suffixes of Kubernetes' resource.Quantity that make sense for bytes.
-_SUFFIXES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
-_SUFFIXES |= {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}
+# resource.Quantity's suffixes (k8s.io/apimachinery/pkg/api/resource).
+_SUFFIXES = {"n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3"), "": Decimal(1)}
+_SUFFIXES |= {suffix: Decimal(1000) ** (power + 1) for power, suffix in enumerate("kMGTPE")}
+_SUFFIXES |= {f"{suffix}i": Decimal(1024) ** (power + 1) for power, suffix in enumerate("KMGTPE")}
+_NUMBER = re.compile(r"([+-]?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?|[+-]?[0-9]+\.)([A-Za-z]*)")
 QUANTITY_PATTERN = r"^[0-9]+([.][0-9]+)?(k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$"
 _QUANTITY_HINT = "is not a quantity of bytes: write for example 500Mi, 200Gi or 2T"
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -17,12 +20,19 @@ DNS_LABEL_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 DNS_SUBDOMAIN_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 
 
-def parse_quantity(text: str) -> int:
-    """Bytes of a Kubernetes quantity such as ``200Gi``. Raises ValueError with a sentence."""
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([A-Za-z]*)", text.strip())
+def parse_number(text: str | int | float) -> Decimal:
+    """Read any Kubernetes quantity, such as ``100m``, ``1.5Gi`` or ``1e3``. Raises ValueError with a sentence."""
+    match = _NUMBER.fullmatch(str(text).strip())
     if match is None or match.group(2) not in _SUFFIXES:
+        raise ValueError(f"{text!r} is not a Kubernetes quantity")
+    return Decimal(match.group(1)) * _SUFFIXES[match.group(2)]
+
+
+def parse_quantity(text: str) -> int:
+    """Read the bytes of a quantity such as ``200Gi``, as our CRDs take it. Raises ValueError with a sentence."""
+    if re.fullmatch(QUANTITY_PATTERN, text.strip()) is None:
         raise ValueError(f"{text!r} {_QUANTITY_HINT}")
-    return int(float(match.group(1)) * _SUFFIXES[match.group(2)])
+    return int(parse_number(text))
 
 
 def parse_duration(text: str) -> float:

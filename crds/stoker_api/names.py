@@ -29,7 +29,7 @@ ANNOTATION_CONTAINERS = f"{GROUP}/containers"
 ANNOTATION_GANG_SIZE = f"{GROUP}/gang-size"  # on a TrainingJob's pods: how many are released together
 ANNOTATION_TEMPLATE_HASH = f"{GROUP}/template-hash"  # on a TrainingJob's Job: of what it was made from
 ANNOTATION_WAITING = f"{GROUP}/waiting"  # on a held pod: why it waits, a sentence with numbers
-ANNOTATION_RELEASED = f"{GROUP}/released"  # on a released pod: JSON, see stoker_api.release.Release
+ANNOTATION_RELEASED = f"{GROUP}/released"  # on a released pod: JSON, see stoker_api.release.ReleaseRecord
 ANNOTATION_WARM_REQUESTED = f"{GROUP}/warm-requested"  # on a Dataset: RFC 3339 time of `stoker warm`
 ANNOTATION_REFRESH_REQUESTED = f"{GROUP}/refresh-requested"  # on a Dataset: RFC 3339 time of `stoker refresh`
 

@@ -15,7 +15,7 @@ class ReleaseNode(Model):
     total_bytes: int
 
 
-class Release(Model):
+class ReleaseRecord(Model):
     """JSON value of the annotation stoker.dev/released."""
 
     reason: Annotated[str, Field(description="Released, or MaxWaitPassed.")]

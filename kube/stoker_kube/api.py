@@ -82,6 +82,3 @@ class Kube(Protocol):
         field_selector: str = "",
     ) -> AsyncIterator[Object]:
         """One raw watch connection with bookmarks, until the server ends it. Use ``watch.watch``, which never ends."""
-
-    async def server_version(self) -> str:
-        """``gitVersion`` of the server, such as v1.36.3."""

@@ -108,9 +108,6 @@ class KubeClient:
     async def create_subresource(self, kind: Kind, name: str, namespace: str, subresource: str, body: Object) -> Object:
         return await self._transport.call(Request("POST", kind.path(namespace, name, subresource), body=body))
 
-    async def server_version(self) -> str:
-        return str((await self._transport.call(Request("GET", "/version")))["gitVersion"])
-
     async def stream(
         self,
         kind: Kind,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, Self
 
+from stoker_api.times import format_time
 from stoker_kube.api import Kube, Object
 from stoker_kube.backoff import Backoff
 from stoker_kube.errors import AlreadyExists, KubeError, NotFound
@@ -112,7 +113,7 @@ class EventRecorder:
 
     async def _create_or_count(self, key: _Key, count: int) -> None:
         namespace = key.ref.namespace or CLUSTER_NAMESPACE
-        now = self._clock().strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = format_time(self._clock().timestamp())
         try:
             await self._client.create(EVENTS, self._body(key, count, now), namespace)
         except AlreadyExists:

@@ -6,9 +6,9 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
+from stoker_api.times import format_time
 from stoker_kube.api import Kube, Object
 from stoker_kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from stoker_kube.resources import LEASES
@@ -63,16 +63,6 @@ class LeaderElection:
         self._seen: Observed | None = None
         self._keeper: asyncio.Task[None] | None = None
         self.lost = asyncio.Event()
-
-    @property
-    def leading(self) -> bool:
-        """Whether the lease is ours."""
-        return self._keeper is not None and not self.lost.is_set()
-
-    @property
-    def observed_holder(self) -> str:
-        """Who held the lease at the last look; empty: nobody, or not looked yet."""
-        return self._seen.holder if self._seen else ""
 
     async def acquire(self) -> None:
         """Wait until the lease is ours; from then on it is renewed in the background until ``lost`` or ``release``."""
@@ -153,4 +143,4 @@ class LeaderElection:
 
 
 def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return format_time(time.time(), "microseconds")

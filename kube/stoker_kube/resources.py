@@ -30,11 +30,9 @@ class Kind:
         return "/" + "/".join(quote(part, safe=":") for part in parts) + (f"/{subresource}" if subresource else "")
 
 
-NAMESPACES = Kind("", "v1", "namespaces", "Namespace", namespaced=False)
 NODES = Kind("", "v1", "nodes", "Node", namespaced=False)
 PODS = Kind("", "v1", "pods", "Pod", namespaced=True)
 SECRETS = Kind("", "v1", "secrets", "Secret", namespaced=True)
-CONFIG_MAPS = Kind("", "v1", "configmaps", "ConfigMap", namespaced=True)
 SERVICES = Kind("", "v1", "services", "Service", namespaced=True)
 SERVICE_ACCOUNTS = Kind("", "v1", "serviceaccounts", "ServiceAccount", namespaced=True)
 EVENTS = Kind("", "v1", "events", "Event", namespaced=True)
@@ -42,11 +40,9 @@ PERSISTENT_VOLUMES = Kind("", "v1", "persistentvolumes", "PersistentVolume", nam
 PERSISTENT_VOLUME_CLAIMS = Kind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", namespaced=True)
 JOBS = Kind("batch", "v1", "jobs", "Job", namespaced=True)
 DEPLOYMENTS = Kind("apps", "v1", "deployments", "Deployment", namespaced=True)
-DAEMON_SETS = Kind("apps", "v1", "daemonsets", "DaemonSet", namespaced=True)
 LEASES = Kind("coordination.k8s.io", "v1", "leases", "Lease", namespaced=True)
 ROLES = Kind("rbac.authorization.k8s.io", "v1", "roles", "Role", namespaced=True)
 ROLE_BINDINGS = Kind("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", namespaced=True)
-CSI_DRIVERS = Kind("storage.k8s.io", "v1", "csidrivers", "CSIDriver", namespaced=False)
 CRDS = Kind("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False)
 MUTATING_WEBHOOKS = Kind(
     "admissionregistration.k8s.io",

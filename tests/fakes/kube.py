@@ -169,10 +169,6 @@ class FakeKube:
         self._find(kind, name, namespace)
         return self.subresource_answers[(kind.plural, subresource)](name, namespace, body)
 
-    async def server_version(self) -> str:
-        self._admit("get", None)
-        return "v1.36.0-fake"
-
     async def stream(
         self,
         kind: Kind,

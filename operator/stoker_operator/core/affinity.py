@@ -17,7 +17,7 @@ _HIGHEST_WEIGHT = 100  # of a preferred term, set by the API
 
 def may_run(pod: PodView, node: NodeView) -> bool:
     """Whether selectors, required node affinity and taints let ``pod`` on ``node``; capacity is another question."""
-    if any(node.labels.get(key) != value for key, value in pod.node_selector.items()):
+    if not node.matches(pod.node_selector):
         return False
     terms = required_terms(pod.affinity)
     if terms is not None and not any(_term_matches(term, node) for term in terms):
@@ -56,11 +56,6 @@ def prefer_nodes(affinity: Raw, shares: Iterable[tuple[NodeView, float]]) -> dic
         for node, share in shares
     ]
     return _with(affinity, _PREFERRED, [*own, *terms])
-
-
-def selects(selector: Mapping[str, str], node: NodeView) -> bool:
-    """Whether ``node`` has every label of ``selector``."""
-    return all(node.labels.get(key) == value for key, value in selector.items())
 
 
 def _with(affinity: Raw, field: str, value: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import ValidationError
 
-from stoker_api.release import Release
+from stoker_api.release import ReleaseRecord
 from stoker_operator.core.resources import Resources
 from stoker_operator.core.views import NodeView, PodView
 
@@ -52,6 +52,6 @@ class FreeCapacity:
 def released_nodes(pod: PodView) -> tuple[str, ...]:
     """The nodes that a released pod was sent to, best first; () when its annotation is missing or not ours."""
     try:
-        return tuple(node.name for node in Release.model_validate_json(pod.released).nodes)
+        return tuple(node.name for node in ReleaseRecord.model_validate_json(pod.released).nodes)
     except ValidationError:
         return ()

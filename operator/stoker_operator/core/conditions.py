@@ -1,19 +1,14 @@
 """Conditions as Kubernetes keeps them: one a type, with the time of the last change of status."""
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import Literal
 
 from stoker_api.meta import Condition
 from stoker_api.names import ConditionType, Reason
+from stoker_api.times import format_time
 
 MOST_MESSAGE = 32_768  # characters of a condition's message, by the API's convention
 Status = Literal["True", "False", "Unknown"]
-
-
-def format_time(seconds: float) -> str:
-    """RFC 3339 in UTC with milliseconds, of seconds since the epoch."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def find(conditions: Iterable[Condition], kind: ConditionType) -> Condition | None:
@@ -39,7 +34,7 @@ class ConditionSet:
         """State one condition; its transition time is kept while the status stays."""
         word: Status = status if isinstance(status, str) else ("True" if status else "False")
         old = self._old.get(kind)
-        since = old.last_transition_time if old and old.status == word else format_time(self._now)
+        since = old.last_transition_time if old and old.status == word else format_time(self._now, "milliseconds")
         self._new[kind] = Condition(
             type=str(kind),
             status=word,

@@ -8,7 +8,8 @@ from stoker_api.dataset import DatasetStatus, Phase, SkippedKeys, WarmPolicy
 from stoker_api.meta import Condition, format_bytes, format_duration
 from stoker_api.names import ConditionType, Reason
 from stoker_api.nodecache import NodeError, NodePhase
-from stoker_operator.core.conditions import ConditionSet, format_time
+from stoker_api.times import format_time
+from stoker_operator.core.conditions import ConditionSet
 from stoker_operator.core.deletion import Deletion
 from stoker_operator.core.figures import Figures, add_up, node_rows
 from stoker_operator.core.node_states import NodeStates
@@ -29,7 +30,7 @@ def roll_up_dataset(
     """The status that the Dataset should have. ``note`` is added to the Accepted message, such as a name that is taken."""
     facts = _Facts(view, plan, states, add_up(plan, states), deletion)
     dataset, listing, figures = plan.dataset, plan.listing, facts.figures
-    answered = format_time(listing.answered_at) if listing.answered_at else dataset.status.listed_at
+    answered = format_time(listing.answered_at, "milliseconds") if listing.answered_at else dataset.status.listed_at
     return DatasetStatus(
         phase=_phase(facts),
         observed_generation=dataset.metadata.generation,

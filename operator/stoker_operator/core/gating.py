@@ -8,7 +8,7 @@ from typing import Any
 from stoker_api.dataset import SchedulingMode
 from stoker_api.names import Reason
 from stoker_operator.core import explain
-from stoker_operator.core.affinity import prefer_nodes, require_nodes, selects
+from stoker_operator.core.affinity import prefer_nodes, require_nodes
 from stoker_operator.core.capacity import FreeCapacity
 from stoker_operator.core.explain import Explanation, NodeWarmth, WarmthRanking
 from stoker_operator.core.feasible_nodes import FeasibleNodes
@@ -225,7 +225,7 @@ class _Pass:
 
     def _may_hold(self, demand: PodDemand, node: str) -> bool:
         view = self._view.nodes[node]
-        return all(selects(dataset.spec.cache.node_selector, view) for dataset in demand.datasets)
+        return all(view.matches(dataset.spec.cache.node_selector) for dataset in demand.datasets)
 
 
 def _never_held(pod: PodView, demand: PodDemand) -> Release:

@@ -10,11 +10,11 @@ from stoker_api.dataset import SchedulingMode
 from stoker_operator.core import propagation
 from stoker_operator.core.annotations import DatasetRequest, PodRequest, Refusal, is_inside, parse_request
 from stoker_operator.core.catalog import Catalog, effective_mode, find_entries
+from stoker_operator.core.pod_template import CONTAINER_LISTS
 
 Patch = tuple[dict[str, Any], ...]
 Raw = Mapping[str, Any]
 
-_CONTAINER_LISTS = ("initContainers", "containers")
 _READ_ONLY_SOURCES = ("configMap", "secret", "projected", "downwardAPI")
 
 
@@ -46,7 +46,7 @@ def inline_volume_name(key: str) -> str:
 
 
 def _containers(pod: Raw, request: PodRequest) -> Iterator[tuple[str, Raw]]:
-    for field in _CONTAINER_LISTS:
+    for field in CONTAINER_LISTS:
         for index, container in enumerate(pod.get("spec", {}).get(field) or ()):
             if request.containers is None or container.get("name") in request.containers:
                 yield f"/spec/{field}/{index}", container
@@ -54,7 +54,7 @@ def _containers(pod: Raw, request: PodRequest) -> Iterator[tuple[str, Raw]]:
 
 def _unknown_container(pod: Raw, request: PodRequest) -> Refusal | None:
     spec = pod.get("spec", {})
-    known = [one.get("name", "") for field in _CONTAINER_LISTS for one in spec.get(field) or ()]
+    known = [one.get("name", "") for field in CONTAINER_LISTS for one in spec.get(field) or ()]
     missing = sorted((request.containers or frozenset()) - set(known))
     if not missing and request.containers != frozenset():
         return None
@@ -89,7 +89,7 @@ def _is_brought(pod: Raw, request: DatasetRequest, namespace: str) -> bool:
     if volume is None or not _is_claim(volume, request, namespace):
         return False
     spec = pod.get("spec", {})
-    containers = [one for field in _CONTAINER_LISTS for one in spec.get(field) or ()]
+    containers = [one for field in CONTAINER_LISTS for one in spec.get(field) or ()]
     return any(mount.get("name") == volume["name"] for one in containers for mount in one.get("volumeMounts") or ())
 
 

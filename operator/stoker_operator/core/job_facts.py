@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from stoker_api import names
 from stoker_api.dataset import Dataset
-from stoker_api.release import Release
+from stoker_api.release import ReleaseRecord
 from stoker_api.trainingjob import JobNode, TrainingJob
 from stoker_operator.core.jobs import dataset_requests, is_owned
 from stoker_operator.core.pod_demand import Unmet
@@ -85,10 +85,10 @@ def nodes_at_release(pods: Sequence[PodView]) -> tuple[JobNode, ...]:
     )
 
 
-def read_release(pod: PodView) -> Release | None:
+def read_release(pod: PodView) -> ReleaseRecord | None:
     """The record on a released pod; None when there is none."""
     try:
-        return Release.model_validate_json(pod.released)
+        return ReleaseRecord.model_validate_json(pod.released)
     except ValidationError:
         return None
 

@@ -3,12 +3,12 @@
 from typing import Any
 
 from stoker_api.names import ConditionType, Reason
+from stoker_api.times import format_time, parse_time
 from stoker_api.trainingjob import JobPhase, TrainingJob, TrainingJobStatus
-from stoker_operator.core.conditions import ConditionSet, find, format_time
+from stoker_operator.core.conditions import ConditionSet, find
 from stoker_operator.core.job_facts import JobFacts, nodes_at_release, read_release
 from stoker_operator.core.jobs import FINISHED, job_end
 from stoker_operator.core.pod_demand import Unmet
-from stoker_operator.core.views import parse_time
 
 _DATA_PROBLEMS = frozenset({Reason.DATASET_NOT_FOUND, Reason.ACCESS_NOT_GRANTED})
 
@@ -157,4 +157,4 @@ def _set_end(conditions: ConditionSet, training: TrainingJob, facts: JobFacts, p
 
 def _completion_time(facts: JobFacts, now: float) -> str:
     end = (job_end(facts.job) if facts.job is not None else None) or {}
-    return facts.status.get("completionTime") or end.get("lastTransitionTime") or format_time(now)
+    return facts.status.get("completionTime") or end.get("lastTransitionTime") or format_time(now, "milliseconds")

@@ -9,9 +9,10 @@ from stoker_api import names
 from stoker_api.dataset import Dataset, RefreshPolicy
 from stoker_api.meta import parse_duration
 from stoker_api.nodecache import ListingResult
+from stoker_api.times import parse_time
 from stoker_operator.core.node_states import NodeState, NodeStates, alive
-from stoker_operator.core.placement import Placement, Role, matches
-from stoker_operator.core.views import ClusterView, parse_time
+from stoker_operator.core.placement import Placement, Role
+from stoker_operator.core.views import ClusterView
 
 # A node gives up on errors that trying again cannot mend, such as a missing bucket. People mend those without touching
 # the Dataset, so it is asked again once a minute: one LIST request.
@@ -84,7 +85,7 @@ def choose_lister(
 ) -> str:
     """The last lister if it still can, else a node that has a version, else one that will hold it, else any; "" if none."""
     able = {name for name, node in view.nodes.items() if node.ready and node.sidecar_ready and name in view.node_caches}
-    selected = [name for name in sorted(able) if matches(view.nodes[name], dataset.spec.cache.node_selector)]
+    selected = [name for name in sorted(able) if view.nodes[name].matches(dataset.spec.cache.node_selector)]
     ranked = (last, *holders, *placement.nodes(Role.REPLICA), *placement.nodes(Role.USER, Role.IDLE), *selected)
     return next((name for name in ranked if name in selected), "")
 

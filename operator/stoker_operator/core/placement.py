@@ -7,9 +7,10 @@ from typing import Final
 
 from stoker_api.dataset import Dataset
 from stoker_api.meta import parse_quantity
+from stoker_api.times import parse_time
 from stoker_operator.core.node_states import NodeState, NodeStates, alive
 from stoker_operator.core.usage import Use
-from stoker_operator.core.views import ClusterView, NodeView, parse_time
+from stoker_operator.core.views import ClusterView
 
 _HARD_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 
@@ -71,11 +72,6 @@ def pod_nodes(view: ClusterView, uses: tuple[Use, ...], wanted: frozenset[str]) 
     return frozenset(name for name in found if name in view.nodes and name in view.node_caches)
 
 
-def matches(node: NodeView, selector: Mapping[str, str]) -> bool:
-    """True when the node has every label of the selector."""
-    return all(node.labels.get(key) == value for key, value in selector.items())
-
-
 def _turn(dataset: Dataset, used: bool) -> tuple[bool, int, float, str]:
     return (not used, -dataset.spec.warm.priority, parse_time(dataset.metadata.creation_timestamp), dataset.key)
 
@@ -107,7 +103,7 @@ class _Selection:
     """The nodes of one selector."""
 
     def __init__(self, view: ClusterView, selector: Mapping[str, str]) -> None:
-        self.nodes: Final = {name: node for name, node in view.nodes.items() if matches(node, selector)}
+        self.nodes: Final = {name: node for name, node in view.nodes.items() if node.matches(selector)}
         with_cache = [node for node in self.nodes.values() if node.ready and node.name in view.node_caches]
         self.eligible: Final = len(with_cache)
         self.fresh: Final = tuple(node.name for node in with_cache if node.schedulable and node.sidecar_ready)

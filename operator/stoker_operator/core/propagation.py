@@ -3,14 +3,15 @@
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from stoker_operator.core.pod_template import CONTAINER_LISTS
+
 # A better tree that the node mounts later over the volume shows up in the running container.
 HOST_TO_CONTAINER = "HostToContainer"
-_CONTAINER_LISTS = ("initContainers", "containers")
 
 
 def operations(pod: Mapping[str, Any], volumes: Collection[str]) -> Iterator[dict[str, Any]]:
     """JSON patch operations for each mount of ``volumes`` (names of the pod's volumes) that does not say what it wants."""
-    for field in _CONTAINER_LISTS:
+    for field in CONTAINER_LISTS:
         for index, container in enumerate(pod.get("spec", {}).get(field) or ()):
             for place, mount in enumerate(container.get("volumeMounts") or ()):
                 if mount.get("name") in volumes and _is_open(mount):

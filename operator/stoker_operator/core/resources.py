@@ -1,39 +1,11 @@
 """Kubernetes quantities and what a pod asks of a node: cpu, memory, pod slots and extended resources."""
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-# resource.Quantity's suffixes (k8s.io/apimachinery/pkg/api/resource).
-_SUFFIXES: dict[str, Decimal] = {
-    "n": Decimal("1e-9"),
-    "u": Decimal("1e-6"),
-    "m": Decimal("1e-3"),
-    "": Decimal(1),
-    "k": Decimal("1e3"),
-    "M": Decimal("1e6"),
-    "G": Decimal("1e9"),
-    "T": Decimal("1e12"),
-    "P": Decimal("1e15"),
-    "E": Decimal("1e18"),
-    "Ki": Decimal(2**10),
-    "Mi": Decimal(2**20),
-    "Gi": Decimal(2**30),
-    "Ti": Decimal(2**40),
-    "Pi": Decimal(2**50),
-    "Ei": Decimal(2**60),
-}
-_QUANTITY = re.compile(r"([+-]?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?|[+-]?[0-9]+\.)([A-Za-z]*)")
-
-
-def parse_number(text: str | int | float) -> Decimal:
-    """The value of a quantity such as ``100m``, ``1.5Gi`` or ``1e3``. Raises ValueError with a sentence."""
-    match = _QUANTITY.fullmatch(str(text).strip())
-    if match is None or match.group(2) not in _SUFFIXES:
-        raise ValueError(f"{text!r} is not a Kubernetes quantity")
-    return Decimal(match.group(1)) * _SUFFIXES[match.group(2)]
+from stoker_api.meta import parse_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +76,6 @@ def pod_requests(spec: Mapping[str, Any]) -> Resources:
         running = running.plus(_container(container))
     overhead = parse_resources(spec.get("overhead") or {})
     return _larger(peak, running).plus(overhead).plus(Resources(pods=1))
-
-
-def total(amounts: Iterable[Resources]) -> Resources:
-    """The sum of many."""
-    out = Resources()
-    for amount in amounts:
-        out = out.plus(amount)
-    return out
 
 
 def _container(raw: Mapping[str, Any]) -> Resources:

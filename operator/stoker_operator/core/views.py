@@ -1,14 +1,14 @@
 """Frozen snapshots of what decisions read: nodes, pods, and the whole cluster at one moment."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stoker_api import names
 from stoker_api.dataset import Dataset, DatasetStatus
 from stoker_api.meta import ObjectMeta
 from stoker_api.nodecache import NodeCache
+from stoker_api.times import parse_time
 from stoker_api.trainingjob import TrainingJob
 from stoker_operator.core.resources import Resources, parse_resources, pod_requests
 
@@ -41,6 +41,10 @@ class NodeView:
     taints: tuple[Taint, ...] = ()
     allocatable: Resources = NOTHING
     sidecar_ready: bool = False
+
+    def matches(self, selector: Mapping[str, str]) -> bool:
+        """Tell whether the node has every label of ``selector``."""
+        return all(self.labels.get(key) == value for key, value in selector.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,14 +136,6 @@ class ClusterView:
     jobs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
-def parse_time(text: str | None) -> float:
-    """Seconds since the epoch of an RFC 3339 time; 0.0 when there is none or it does not parse."""
-    try:
-        return datetime.fromisoformat(text).timestamp() if text else 0.0
-    except ValueError:
-        return 0.0
-
-
 def parse_node(raw: Mapping[str, Any]) -> NodeView:
     """A view of a corev1.Node; ``sidecar_ready`` is filled in by whoever knows the pods."""
     meta, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
@@ -188,8 +184,8 @@ def _concerns_us(meta: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
 def _with_details(base: PodView, meta: Mapping[str, Any], spec: Mapping[str, Any]) -> PodView:
     labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
     size = annotations.get(names.ANNOTATION_GANG_SIZE, "")
-    return PodView(
-        **{name: getattr(base, name) for name in _BASE_FIELDS},
+    return replace(
+        base,
         gates=tuple(gate["name"] for gate in spec.get("schedulingGates") or ()),
         managed=names.LABEL_MANAGED in labels,
         datasets=annotations.get(names.ANNOTATION_DATASETS, ""),
@@ -205,12 +201,6 @@ def _with_details(base: PodView, meta: Mapping[str, Any], spec: Mapping[str, Any
         released=annotations.get(names.ANNOTATION_RELEASED, ""),
         owner=_owner(meta),
     )
-
-
-_BASE_FIELDS = (
-    *("namespace", "name", "uid", "node", "phase", "ready"),
-    *("requests", "deleting", "created", "claims", "volumes"),
-)
 
 
 def _owner(meta: Mapping[str, Any]) -> Owner | None:

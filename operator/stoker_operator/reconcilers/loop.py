@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from stoker_kube.backoff import Backoff
 from stoker_kube.errors import KubeError
 from stoker_operator import metrics
 
@@ -33,19 +34,19 @@ class ReconcileLoop:
 
     async def run(self) -> None:
         """Loop until cancelled."""
-        retry = FIRST_RETRY
+        backoff = Backoff(FIRST_RETRY, LAST_RETRY)
         while True:
             self._awake.clear()
             try:
                 again = await self._timed_pass()
-                retry = FIRST_RETRY
+                backoff.reset()
             except Exception as error:
+                retry = backoff.next()
                 unexpected = None if isinstance(error, KubeError) else error
                 log.warning("%s pass failed, trying again in %.1f s: %s", self._name, retry, error, exc_info=unexpected)
                 metrics.RECONCILE_ERRORS.labels(self._name).inc()
                 self._awake.set()
                 await asyncio.sleep(retry)
-                retry = min(retry * 2, LAST_RETRY)
                 continue
             await asyncio.sleep(self._interval)
             await self._wait(again)

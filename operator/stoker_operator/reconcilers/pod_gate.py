@@ -3,13 +3,12 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC, datetime
 from typing import Final
 
 from stoker_api import names
 from stoker_api.names import Reason
-from stoker_api.release import Release as ReleaseRecord
-from stoker_api.release import ReleaseNode
+from stoker_api.release import ReleaseNode, ReleaseRecord
+from stoker_api.times import format_time
 from stoker_kube.api import Object
 from stoker_kube.errors import Conflict, KubeError, NotFound
 from stoker_kube.events import EventLevel, EventRecorder, ObjectRef
@@ -123,13 +122,9 @@ def _record(release: Release, now: float) -> str:
     record = ReleaseRecord(
         reason=release.reason.value,
         message=release.sentence,
-        held_since=_rfc3339(release.pod.created),
-        released_at=_rfc3339(now),
+        held_since=format_time(release.pod.created),
+        released_at=format_time(now),
         mode=release.mode.value,
         nodes=tuple(nodes),
     )
     return record.model_dump_json(by_alias=True)
-
-
-def _rfc3339(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,10 +1,12 @@
 """Attempts that may fail, each with a key and its own back-off, so that one object's trouble delays no other."""
 
 import logging
+import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
+from stoker_kube.backoff import Backoff
 from stoker_kube.errors import KubeError
 from stoker_operator import metrics
 
@@ -15,17 +17,18 @@ LAST = 300.0  # seconds: what a person has to put right is looked at often enoug
 LAST_TEMPORARY = 30.0  # seconds; an API server that is back is noticed this soon
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class _Failure:
-    delay: float
+    backoff: Backoff
     due: float
 
 
 class Retries:
-    """Remembers the keys that failed, for the loop ``name``. Times are seconds since the epoch."""
+    """The keys that failed in the loop ``name``, and when each may be tried again. Times are seconds since the epoch."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, rand: Callable[[], float] = random.random) -> None:
         self._name: Final = name
+        self._rand: Final = rand
         self._failures: Final[dict[str, _Failure]] = {}
 
     async def attempt(self, key: str, now: float, act: Callable[[], Awaitable[None]]) -> Exception | None:
@@ -49,10 +52,10 @@ class Retries:
         return failure is None or failure.due <= now
 
     def failed(self, key: str, now: float, *, temporary: bool = False) -> float:
-        """Note a failure; gives the seconds until ``key`` is due, which double each time."""
-        before = self._failures.get(key)
-        delay = min(before.delay * 2 if before else FIRST, LAST_TEMPORARY if temporary else LAST)
-        self._failures[key] = _Failure(delay, now + delay)
+        """Note a failure; gives the seconds until ``key`` is due, at most twice as many each time."""
+        failure = self._failures.setdefault(key, _Failure(Backoff(FIRST, LAST, self._rand), now))
+        delay = min(failure.backoff.next(), LAST_TEMPORARY if temporary else LAST)
+        failure.due = now + delay
         return delay
 
     def succeeded(self, key: str) -> None:

@@ -10,9 +10,10 @@ import yaml
 from stoker_kube.api import Kube, Object
 from stoker_kube.client import KubeClient
 from stoker_kube.errors import ConfigError, Invalid, Unauthorized, Unavailable
-from stoker_kube.resources import CONFIG_MAPS, DATASETS, NAMESPACES, SERVICE_ACCOUNTS
+from stoker_kube.resources import DATASETS, SERVICE_ACCOUNTS
 from tests.contract.stoker_kube.kube_contract import KubeContract, config_map
 from tests.support.apiserver import ApiServer
+from tests.support.kinds import CONFIG_MAPS, NAMESPACES
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ async def test_a_server_that_is_down_is_unavailable_and_named(apiserver: ApiServ
     file.write_text(yaml.safe_dump(config))
     async with await KubeClient.connect(file) as client:
         with pytest.raises(Unavailable, match=r"https://127\.0\.0\.1:1"):
-            await client.server_version()
+            await client.list(NAMESPACES)
 
 
 def exec_kubeconfig(apiserver: ApiServer, folder: Path, credential: Path) -> Path:

@@ -11,13 +11,14 @@ import pytest
 from stoker_api.dataset import Dataset
 from stoker_kube.client import KubeClient
 from stoker_kube.errors import NotFound
-from stoker_kube.resources import DATASETS, EVENTS, NAMESPACES, SERVICE_ACCOUNTS, Kind
+from stoker_kube.resources import DATASETS, EVENTS, SERVICE_ACCOUNTS, Kind
 from stoker_operator.core.credentials_rbac import SidecarIdentity
 from stoker_operator.front_door import FrontDoor
 from stoker_operator.leader import Leader
 from stoker_operator.mirror.state import ClusterState
 from tests.support.apiserver import ApiServer
 from tests.support.fake_sidecar import FakeSidecar, settled
+from tests.support.kinds import NAMESPACES
 from tests.support.waiting import eventually
 
 SECONDS = 30.0  # a loaded two-core machine; passes take milliseconds

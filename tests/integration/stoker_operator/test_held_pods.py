@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from stoker_api import names
-from stoker_api.release import Release
+from stoker_api.release import ReleaseRecord
 from stoker_kube.resources import JOBS, NODES, PODS, SERVICES, TRAINING_JOBS
 from tests.integration.stoker_operator.conftest import World
 from tests.support.fake_sidecar import FakeSidecar
@@ -57,7 +57,7 @@ async def test_a_pod_is_held_with_a_reason_and_goes_to_the_node_that_got_warm(wo
     sidecar.share = 1.0
     await sidecar.report()
     pod = await world.until(PODS, "pod", is_released)
-    record = Release.model_validate_json(pod["metadata"]["annotations"][names.ANNOTATION_RELEASED])
+    record = ReleaseRecord.model_validate_json(pod["metadata"]["annotations"][names.ANNOTATION_RELEASED])
     assert [one.name for one in record.nodes] == [sidecar.node]
     assert names.ANNOTATION_WAITING not in pod["metadata"]["annotations"]
     assert sidecar.node in str(pod["spec"]["affinity"])
@@ -77,7 +77,7 @@ async def test_max_wait_lets_a_pod_go_cold(world: World) -> None:
     await world.add_dataset()
     await add_held_pod(world, **{names.ANNOTATION_MAX_WAIT: "1s"})
     pod = await world.until(PODS, "pod", is_released)
-    record = Release.model_validate_json(pod["metadata"]["annotations"][names.ANNOTATION_RELEASED])
+    record = ReleaseRecord.model_validate_json(pod["metadata"]["annotations"][names.ANNOTATION_RELEASED])
     assert record.reason == "MaxWaitPassed"
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker_api.meta import format_bytes, format_duration, parse_duration, parse_quantity
+from stoker_api.meta import format_bytes, format_duration, parse_duration, parse_number, parse_quantity
 
 
 @pytest.mark.parametrize(
@@ -41,3 +41,16 @@ def test_a_formatted_duration_reads_back_as_itself(seconds: int) -> None:
 @pytest.mark.parametrize(("count", "text"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (3 * 2**40, "3.0 TiB")])
 def test_bytes_are_shown_with_a_binary_unit(count: int, text: str) -> None:
     assert format_bytes(count) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("100m", 0.1), ("2", 2), ("1e3", 1000), ("1.5Gi", 1.5 * 2**30), ("5k", 5000), (".5", 0.5)]
+)
+def test_quantities_are_read_as_kubernetes_writes_them(text: str, value: float) -> None:
+    assert float(parse_number(text)) == pytest.approx(value)
+
+
+@pytest.mark.parametrize("text", ["", "abc", "1Xi", "1 Gi"])
+def test_what_is_no_quantity_is_refused_by_name(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a Kubernetes quantity"):
+        parse_number(text)

@@ -3,10 +3,10 @@
 from typing import Any
 
 from stoker_api import names
-from stoker_api.release import Release, ReleaseNode
+from stoker_api.release import ReleaseNode, ReleaseRecord
 from stoker_cli.why import explain
 
-RELEASE = Release(
+RELEASE = ReleaseRecord(
     reason="Released",
     message="node-a is warm.",
     held_since="2026-01-01T00:00:00+00:00",

@@ -9,9 +9,9 @@ import pytest
 from stoker_kube.api import Object
 from stoker_kube.errors import Forbidden, Unavailable
 from stoker_kube.informer import Informer
-from stoker_kube.resources import CONFIG_MAPS
 from stoker_kube.watch import EventType, WatchEvent, watch
 from tests.fakes.kube import FakeKube
+from tests.support.kinds import CONFIG_MAPS
 from tests.support.waiting import take
 
 

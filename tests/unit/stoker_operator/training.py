@@ -3,7 +3,7 @@
 from typing import Any
 
 from stoker_api import names
-from stoker_api.release import Release, ReleaseNode
+from stoker_api.release import ReleaseNode, ReleaseRecord
 from stoker_api.trainingjob import TrainingJob
 from stoker_operator.core.jobs import make_job
 from stoker_operator.core.views import PodView
@@ -46,7 +46,7 @@ def worker(index: int, **fields: Any) -> PodView:
 
 def released(index: int, node: str = "a", *, share: float = 1.0, reason: str = "Released", **fields: Any) -> PodView:
     """A worker that was let go and is on its node."""
-    record = Release(
+    record = ReleaseRecord(
         reason=reason,
         message="why",
         held_since="",

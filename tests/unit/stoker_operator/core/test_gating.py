@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from stoker_api.dataset import SchedulingMode
 from stoker_api.names import Reason
-from stoker_api.release import Release as ReleaseRecord
-from stoker_api.release import ReleaseNode
+from stoker_api.release import ReleaseNode, ReleaseRecord
 from stoker_operator.core.affinity import may_run
 from stoker_operator.core.explain import Explanation
 from stoker_operator.core.gating import MOST_NODES, Hold, Outcome, Release, decide_releases

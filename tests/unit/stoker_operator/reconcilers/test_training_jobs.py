@@ -183,7 +183,8 @@ async def test_one_that_fails_does_not_keep_the_others_from_their_turn(world: Wo
     world.kube.fail_next("create", SERVICES, Unavailable(503, "ServiceUnavailable", "busy"))
     again = await world.run()
     assert len(world.kube.objects(JOBS)) == 1
-    assert again == 2.0
+    assert again is not None
+    assert 0 < again <= 2.0
 
 
 ODD_TEMPLATES = {

@@ -1,0 +1,17 @@
+"""Times as Kubernetes writes them: RFC 3339 in UTC."""
+
+from datetime import UTC, datetime
+from typing import Literal
+
+
+def format_time(seconds: float, precision: Literal["seconds", "milliseconds", "microseconds"] = "seconds") -> str:
+    """``1763716500.5`` -> ``2025-11-21T09:15:00Z``: from seconds since the epoch, cut to ``precision``."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec=precision).replace("+00:00", "Z")
+
+
+def parse_time(text: str | None) -> float:
+    """Read seconds since the epoch out of an RFC 3339 time; 0.0 when there is none or it does not parse."""
+    try:
+        return datetime.fromisoformat(text).timestamp() if text else 0.0
+    except ValueError:
+        return 0.0
