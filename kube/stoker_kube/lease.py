@@ -102,7 +102,9 @@ class LeaderElection:
     async def _attempt(self) -> bool:
         """Take or renew the lease if it is free; whether it is ours now."""
         try:
-            return await asyncio.wait_for(self._try(), timeout=self._renew / 2)
+            # Not wait_for: before Python 3.12 it loses a cancellation that comes with the answer, and release() would hang.
+            async with asyncio.timeout(self._renew / 2):
+                return await self._try()
         except TimeoutError:
             _log.warning("The lease %s/%s was not answered in time", self._namespace, self._name)
         except (AlreadyExists, Conflict):

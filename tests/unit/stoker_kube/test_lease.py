@@ -1,5 +1,7 @@
 """Who may lead, and when a leader must stop."""
 
+import asyncio
+
 import pytest
 
 from stoker_kube.errors import Unavailable
@@ -72,3 +74,16 @@ async def test_a_release_during_an_outage_does_not_raise() -> None:
     await leader.acquire()
     kube.outage = OUTAGE
     await leader.release()
+
+
+@pytest.mark.parametrize("turns", range(12))
+async def test_it_can_be_handed_over_at_any_turn_of_the_event_loop(turns: int) -> None:
+    async def turn(_: float) -> None:
+        await asyncio.sleep(0)
+
+    election = LeaderElection(FakeKube(), "stoker", "leader", "one", sleep=turn)
+    await election.acquire()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    async with asyncio.timeout(5.0):
+        await election.release()
