@@ -40,6 +40,10 @@ demo-down: install ## Remove every trace of the demo
 test: install $(VENV)/.clients ## Everything: lint, types, import rules, unit, contract, model, integration, e2e
 	@$(PY) -m tests.run
 
+.PHONY: check
+check: install ## Before each commit, in a minute and a half: lint, types, import rules, unit
+	@$(PY) -m tests.run lint unit
+
 .PHONY: lint
 lint: install ## Lint, format, types, import rules
 	@$(PY) -m tests.run lint

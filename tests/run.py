@@ -1,8 +1,10 @@
 """`make test`: every check in stages, one summary at the end, exit code 1 when anything failed.
 
-``python -m tests.run [STAGE...]`` runs only the named stages: lint unit contract model integration e2e.
+``python -m tests.run [STAGE...]`` runs only the named stages: lint unit contract model integration e2e. A run of all
+stages also measures which lines the unit tests reach, and prints the sum and the files that they reach least.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -11,6 +13,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
+
+from tests.support.coverage_table import lines
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
@@ -65,21 +69,25 @@ def counts(report: Path, exit_code: int) -> tuple[int, int, int]:
     return total - bad - skipped, max(bad, int(exit_code != 0)), skipped
 
 
-def run_pytest(stage: str) -> tuple[int, int, int]:
+def run_pytest(stage: str, measured: bool) -> tuple[int, int, int]:
     """Run one stage's tests; in CI a skipped test is a failed one, since everything that it needs can be installed."""
     with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder) / "report.xml"
-        command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *PYTEST[stage]]
-        code = subprocess.run(command, cwd=ROOT, check=False).returncode
+        report, coverage = Path(folder) / "report.xml", Path(folder) / "coverage.json"
+        options = [f"--junitxml={report}", *(("--cov", f"--cov-report=json:{coverage}") if measured else ())]
+        command = [sys.executable, "-m", "pytest", "-q", *options, *PYTEST[stage]]
+        environment = {**os.environ, "COVERAGE_FILE": str(Path(folder) / "coverage")}
+        code = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
         passed, failed, skipped = counts(report, code)
+        if coverage.exists():
+            print("\n".join(lines(json.loads(coverage.read_text()))), flush=True)
     return (passed, failed + skipped, 0) if os.environ.get("CI") else (passed, failed, skipped)
 
 
-def run_stage(stage: str) -> Result:
+def run_stage(stage: str, measured: bool) -> Result:
     """Run one stage by its name."""
     print(f"\n=== {stage} ===", flush=True)
     start = time.monotonic()
-    passed, failed, skipped = run_lint() if stage == "lint" else run_pytest(stage)
+    passed, failed, skipped = run_lint() if stage == "lint" else run_pytest(stage, measured)
     return Result(stage, passed, failed, skipped, time.monotonic() - start)
 
 
@@ -104,7 +112,7 @@ def main(chosen: list[str]) -> int:
     for stage in stages:
         if build and stage in ("integration", "e2e"):
             build.wait()
-        results.append(run_stage(stage))
+        results.append(run_stage(stage, measured=not chosen and stage == "unit"))
     print(f"\n{'stage':<14}{'passed':>8}{'failed':>8}{'skipped':>9}{'seconds':>9}")
     for result in results:
         print(f"{result.stage:<14}{result.passed:>8}{result.failed:>8}{result.skipped:>9}{result.seconds:>9.0f}")

@@ -69,6 +69,7 @@ async def test_a_dropped_layer_is_not_ready_any_more(one: OneVersion) -> None:
     await eventually(lambda: one.overlays.built() == ())
 
 
+@pytest.mark.expected_logs("the kernel refused it")
 async def test_a_layer_that_is_not_trusted_is_not_ready(one: OneVersion) -> None:
     await one.begin()
     one.overlays.distrust(one.version, "the kernel refused it")

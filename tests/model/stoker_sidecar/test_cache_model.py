@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import TypeVar
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -20,6 +21,8 @@ from stoker_sidecar.version.manifest import Manifest
 from stoker_sidecar.wire.fetcher_protocol import Read
 from tests.support.cache_node import UID, Subject, cache_node
 
+# The machine makes the source fail, and takes files and folders away, in any order.
+pytestmark = pytest.mark.expected_logs("the model says so", "CacheDiskFailed", "damaged on the disk")
 T = TypeVar("T")
 PATHS = st.sampled_from(["a", "d/b", "d/e/c"])
 # Below, at and above one and two chunks of the largest size that is still quick to make.

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from stoker_kube.errors import Forbidden, Unavailable
 from stoker_kube.events import ATTEMPTS, PENDING_LIMIT, EventRecorder, ObjectRef
 from stoker_kube.resources import EVENTS
@@ -39,6 +41,7 @@ async def test_an_event_of_a_cluster_scoped_object_lives_in_default() -> None:
     assert [event["metadata"]["namespace"] for event in await written(kube, recorder)] == ["default"]  # type: ignore[index]  # JSON
 
 
+@pytest.mark.expected_logs("could not be written")
 async def test_an_outage_is_retried_and_then_given_up() -> None:
     kube = FakeKube()
     recorder = EventRecorder(kube, "stoker", sleep=_no_wait)
@@ -48,6 +51,7 @@ async def test_an_outage_is_retried_and_then_given_up() -> None:
     assert len(kube.requests) == ATTEMPTS
 
 
+@pytest.mark.expected_logs("was refused")
 async def test_a_refusal_does_not_stop_the_next_event() -> None:
     kube = FakeKube()
     recorder = EventRecorder(kube, "stoker")
@@ -57,6 +61,7 @@ async def test_a_refusal_does_not_stop_the_next_event() -> None:
     assert [event["message"] for event in await written(kube, recorder)] == ["Two."]
 
 
+@pytest.mark.expected_logs("Too many events")
 async def test_a_flood_keeps_the_newest() -> None:
     kube = FakeKube()
     recorder = EventRecorder(kube, "stoker")

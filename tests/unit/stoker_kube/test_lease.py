@@ -48,6 +48,7 @@ async def test_a_dead_leader_is_followed_after_its_lease_ran_out() -> None:
     await heir.release()
 
 
+@pytest.mark.expected_logs("cannot be taken", "lost the lease")
 async def test_a_leader_that_cannot_renew_loses_before_another_may_take() -> None:
     kube, clock = FakeKube(), Clock()
     leader = candidate(kube, "one", clock)
@@ -58,6 +59,7 @@ async def test_a_leader_that_cannot_renew_loses_before_another_may_take() -> Non
     await leader.release()
 
 
+@pytest.mark.expected_logs("lost the lease")
 async def test_a_leader_that_was_replaced_stops_at_its_next_look() -> None:
     kube, clock = FakeKube(), Clock()
     leader = candidate(kube, "one", clock)
@@ -68,6 +70,7 @@ async def test_a_leader_that_was_replaced_stops_at_its_next_look() -> None:
     assert (await kube.get(LEASES, "operator", "stoker"))["spec"]["holderIdentity"] == "two"
 
 
+@pytest.mark.expected_logs("could not be handed over")
 async def test_a_release_during_an_outage_does_not_raise() -> None:
     kube, clock = FakeKube(), Clock()
     leader = candidate(kube, "one", clock)

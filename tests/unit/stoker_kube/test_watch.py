@@ -74,6 +74,7 @@ async def test_after_a_forgotten_history_the_difference_is_told(
     ]
 
 
+@pytest.mark.expected_logs("is interrupted")
 async def test_an_outage_is_waited_out_as_the_server_asks(
     kube: FakeKube, events: AsyncIterator[WatchEvent], sleeps: Sleeps
 ) -> None:
@@ -82,6 +83,7 @@ async def test_an_outage_is_waited_out_as_the_server_asks(
     assert sleeps.asked == [7.0]
 
 
+@pytest.mark.expected_logs("is interrupted")
 async def test_waits_grow_while_the_server_stays_away(
     kube: FakeKube, events: AsyncIterator[WatchEvent], sleeps: Sleeps
 ) -> None:
@@ -141,6 +143,7 @@ async def test_an_informer_mirrors_views_and_tells_only_their_changes() -> None:
     assert changes == [("test/a", None, "1"), ("test/a", "1", "2"), ("test/b", None, "3"), ("test/a", "2", None)]
 
 
+@pytest.mark.expected_logs("cannot be read and is left out")
 async def test_an_object_that_cannot_be_read_is_left_out_and_the_rest_goes_on() -> None:
     events = feed(WatchEvent(EventType.ADDED, item("bad", "x")), WatchEvent(EventType.ADDED, item("good", "7")))
     informer = Informer(events, lambda o: int(o["data"]["v"]))

@@ -43,6 +43,7 @@ async def test_it_runs_in_a_thread_of_its_own_and_ends_with_the_task(monkeypatch
     assert scripted.stops == 1
 
 
+@pytest.mark.expected_logs("is started again")
 async def test_it_is_started_again_after_it_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     scripted = Scripted(failures=2)
     monkeypatch.setattr(kopf, "operator", scripted)
@@ -51,6 +52,7 @@ async def test_it_is_started_again_after_it_failed(monkeypatch: pytest.MonkeyPat
     await settled(running)
 
 
+@pytest.mark.expected_logs("is started again")
 async def test_it_can_be_told_to_begin_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     scripted = Scripted()
     monkeypatch.setattr(kopf, "operator", scripted)

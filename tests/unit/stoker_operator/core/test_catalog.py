@@ -1,5 +1,7 @@
 """What the webhook knows of a Dataset."""
 
+import pytest
+
 from stoker_operator.core.acceptance import parse_dataset
 from stoker_operator.core.catalog import catalog_entry
 
@@ -18,6 +20,7 @@ def test_a_dataset_becomes_an_entry() -> None:
     assert [entry.admits(one) for one in ("vision", "team-b", "other")] == [True, True, False]
 
 
+@pytest.mark.expected_logs("does not parse")
 def test_a_dataset_that_does_not_parse_is_open_to_its_own_namespace_only() -> None:
     entry = catalog_entry(
         parse_dataset({"metadata": {"namespace": "vision", "name": "a"}, "spec": {"access": {"namespaces": ["*"]}}})

@@ -92,6 +92,7 @@ async def test_an_object_made_anew_under_its_name_is_not_taken_for_the_first_one
     assert front.version() is None
 
 
+@pytest.mark.expected_logs("starting it again")
 async def test_kopf_is_started_again_when_it_has_gone_deaf(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(intakes, "PATIENCE", 0.01)
     monkeypatch.setattr(intakes, "FIRST_AGREEMENT", 0.001)
@@ -102,6 +103,7 @@ async def test_kopf_is_started_again_when_it_has_gone_deaf(monkeypatch: pytest.M
     keeping.cancel()
 
 
+@pytest.mark.expected_logs("could not be listed")
 async def test_a_list_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(intakes, "FIRST_AGREEMENT", 0.001)
     kube, front = FakeKube(), Front()

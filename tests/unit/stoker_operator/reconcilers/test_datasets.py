@@ -146,6 +146,7 @@ async def test_figures_are_written_every_two_seconds_at_most_and_transitions_at_
     assert ("Normal", Reason.WARM) in world.events.seen
 
 
+@pytest.mark.expected_logs("trying again")
 async def test_a_refused_write_stops_no_other(world: World) -> None:
     world.add_node("b")
     await world.add_dataset()
@@ -154,6 +155,7 @@ async def test_a_refused_write_stops_no_other(world: World) -> None:
     assert len(world.kube.objects(NODE_CACHES)) == 1
 
 
+@pytest.mark.expected_logs("trying again")
 async def test_what_failed_is_tried_again_when_its_time_comes(world: World) -> None:
     await world.add_dataset()
     world.kube.fail_next("patch", NODE_CACHES, Unavailable(503, "Down", "down"))
@@ -162,6 +164,7 @@ async def test_what_failed_is_tried_again_when_its_time_comes(world: World) -> N
     assert len(world.kube.objects(NODE_CACHES)) == 1
 
 
+@pytest.mark.expected_logs("exceeded quota")
 async def test_a_namespace_that_takes_no_claim_delays_no_other(world: World) -> None:
     world.kube.refuse("create", PERSISTENT_VOLUME_CLAIMS, Forbidden(403, "Forbidden", "exceeded quota: none"))
     for name in ("imagenet", "coco"):
@@ -173,6 +176,7 @@ async def test_a_namespace_that_takes_no_claim_delays_no_other(world: World) -> 
     assert len((await world.cache()).spec.datasets) == 2
 
 
+@pytest.mark.expected_logs("is being terminated")
 async def test_a_namespace_that_takes_no_role_delays_no_other(world: World) -> None:
     world.kube.refuse("patch", ROLES, Forbidden(403, "Forbidden", "the namespace is being terminated"))
     await world.add_dataset(source={"uri": "s3://bucket/", "credentials": {"secretRef": {"name": "keys"}}})
@@ -237,6 +241,7 @@ async def test_a_dataset_that_changed_meanwhile_is_held_in_the_next_pass(world: 
     assert world.kube.objects(DATASETS)[0]["metadata"]["finalizers"] == [names.FINALIZER]
 
 
+@pytest.mark.expected_logs("trying again")
 async def test_a_volume_that_cannot_be_removed_holds_its_dataset_and_no_other(world: World) -> None:
     for name in ("imagenet", "coco"):
         await world.add_dataset(name)

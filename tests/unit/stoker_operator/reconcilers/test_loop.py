@@ -52,6 +52,7 @@ async def test_it_passes_again_when_the_time_that_a_pass_gave_is_over() -> None:
 
 
 @pytest.mark.parametrize("error", [DOWN, AttributeError("a bug")], ids=["outage", "bug"])
+@pytest.mark.expected_logs("test pass failed")
 async def test_a_pass_that_failed_is_tried_again(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     monkeypatch.setattr(loops, "FIRST_RETRY", 0.001)
     passes = Passes(failures=2, error=error)

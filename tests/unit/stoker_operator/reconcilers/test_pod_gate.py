@@ -140,6 +140,7 @@ async def test_a_pod_that_vanished_is_no_error(world: World) -> None:
     assert await world.gate.reconcile() is None
 
 
+@pytest.mark.expected_logs("could not be released")
 async def test_a_release_that_is_refused_is_tried_again_later(world: World) -> None:
     await world.add_pod()
     world.warm()
@@ -147,6 +148,7 @@ async def test_a_release_that_is_refused_is_tried_again_later(world: World) -> N
     assert await world.gate.reconcile() == 5.0
 
 
+@pytest.mark.expected_logs("a policy says no")
 async def test_a_pod_that_a_policy_protects_delays_no_other(world: World) -> None:
     await world.add_pod()
     world.warm()

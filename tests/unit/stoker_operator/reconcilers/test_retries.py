@@ -22,6 +22,7 @@ async def attempt(retries: Retries, key: str, now: float, error: Exception | Non
     return bool(tried)
 
 
+@pytest.mark.expected_logs("trying again")
 async def test_what_failed_waits_and_what_did_not_goes_on() -> None:
     retries = Retries("test", rand=lambda: 1.0)
     await attempt(retries, "odd", 100.0, REFUSED)
@@ -31,6 +32,7 @@ async def test_what_failed_waits_and_what_did_not_goes_on() -> None:
 
 
 @pytest.mark.parametrize(("error", "longest"), [(REFUSED, LAST), (DOWN, LAST_TEMPORARY), (ValueError("odd"), LAST)])
+@pytest.mark.expected_logs("trying again")
 async def test_the_wait_doubles_up_to_a_bound(error: Exception, longest: float) -> None:
     retries, now, waits = Retries("test", rand=lambda: 1.0), 0.0, []
     for _ in range(12):
@@ -42,6 +44,7 @@ async def test_the_wait_doubles_up_to_a_bound(error: Exception, longest: float) 
     assert (waits[0], waits[1], waits[-1]) == (2.0, 4.0, longest)
 
 
+@pytest.mark.expected_logs("trying again")
 async def test_a_success_ends_the_wait() -> None:
     retries = Retries("test", rand=lambda: 1.0)
     await attempt(retries, "odd", 0.0, REFUSED)
@@ -49,6 +52,7 @@ async def test_a_success_ends_the_wait() -> None:
     assert retries.next_due(2.0) is None
 
 
+@pytest.mark.expected_logs("trying again")
 async def test_what_was_raised_is_given_back() -> None:
     async def act() -> None:
         raise KubeError(418, "Teapot", "no")
@@ -56,6 +60,7 @@ async def test_what_was_raised_is_given_back() -> None:
     assert isinstance(await Retries("test", rand=lambda: 1.0).attempt("odd", 0.0, act), KubeError)
 
 
+@pytest.mark.expected_logs("trying again")
 async def test_a_key_that_nobody_tries_any_more_is_not_waited_for() -> None:
     retries = Retries("test", rand=lambda: 1.0)
     await attempt(retries, "gone", 0.0, REFUSED)

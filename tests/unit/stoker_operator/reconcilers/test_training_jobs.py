@@ -104,6 +104,7 @@ async def test_it_starts_once_the_dataset_is_there(world: World) -> None:
 
 
 @pytest.mark.parametrize("kind", [SERVICES, JOBS])
+@pytest.mark.expected_logs("is not this TrainingJob's")
 async def test_a_foreign_child_of_the_name_is_left_alone_and_told_of(world: World, kind: Any) -> None:
     foreign = {"metadata": {"name": "ddp", "namespace": "vision"}, "spec": {"mine": True}}
     await world.kube.create(kind, foreign, "vision")
@@ -114,6 +115,7 @@ async def test_a_foreign_child_of_the_name_is_left_alone_and_told_of(world: Worl
     assert again == 15.0
 
 
+@pytest.mark.expected_logs("is not this TrainingJob's")
 async def test_a_name_that_became_free_is_taken_at_the_next_try(world: World) -> None:
     foreign = {"metadata": {"name": "ddp", "namespace": "vision"}}
     await world.kube.create(JOBS, foreign, "vision")
@@ -125,6 +127,7 @@ async def test_a_name_that_became_free_is_taken_at_the_next_try(world: World) ->
     assert await world.reason(ConditionType.ACCEPTED) == "Accepted"
 
 
+@pytest.mark.expected_logs("the API server refuses it")
 async def test_the_api_servers_sentence_about_the_template_is_shown(world: World) -> None:
     world.kube.fail_next("create", JOBS, Invalid(422, "Invalid", "spec.template.spec.containers[0].image: Required"))
     await world.apply()
@@ -174,6 +177,7 @@ async def test_a_finished_one_is_deleted_when_its_time_is_over(world: World) -> 
         await world.training()
 
 
+@pytest.mark.expected_logs("trying again")
 async def test_one_that_fails_does_not_keep_the_others_from_their_turn(world: World) -> None:
     await world.apply()
     other = training_job().wire()
@@ -199,6 +203,7 @@ ODD_TEMPLATES = {
 
 
 @pytest.mark.parametrize("template", ODD_TEMPLATES.values(), ids=ODD_TEMPLATES)
+@pytest.mark.expected_logs("cannot start: spec.template")
 async def test_a_template_of_another_shape_is_told_of(world: World, template: dict[str, Any]) -> None:
     await world.apply(template=template)
     await world.run()
@@ -217,6 +222,7 @@ async def test_a_job_goes_on_when_its_template_is_spoilt(world: World) -> None:
     assert (await world.job())["spec"]["suspend"] is True
 
 
+@pytest.mark.expected_logs("too deep")
 async def test_any_trouble_of_one_becomes_its_condition(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     def odd(_: TrainingJob) -> None:
         raise RecursionError("too deep")

@@ -107,12 +107,14 @@ async def test_a_new_authority_is_published_a_pass_before_its_certificate_is_ser
     assert len(set(replica.served)) == 2
 
 
+@pytest.mark.expected_logs("does not exist")
 async def test_without_a_configuration_the_certificate_is_served_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     replica = Replica(FakeKube(), monkeypatch)
     await replica.certificates.ensure()
     assert len(replica.served) == 1
 
 
+@pytest.mark.expected_logs("anew: the webhook's certificates do not parse")
 async def test_an_unreadable_secret_is_made_anew(kube: FakeKube, replica: Replica) -> None:
     rubbish = {key: base64.b64encode(b"x").decode() for key in ("ca.crt", "ca.key", "tls.crt", "tls.key")}
     body = {"metadata": {"name": WHERE.secret, "namespace": WHERE.namespace}, "data": rubbish}

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from stoker_api.nodecache import CacheFolder
 from stoker_sidecar.agent.cache_roots import restore_missing
 
@@ -11,6 +13,7 @@ def _owned(tmp_path: Path) -> Path:
     return tmp_path / "fetcher.sock"
 
 
+@pytest.mark.expected_logs("was deleted, and is made again")
 def test_a_deleted_folder_is_made_again_for_the_fetcher(tmp_path: Path) -> None:
     owner, folder = _owned(tmp_path), tmp_path / "a" / "cache"
     restore_missing([CacheFolder(path=str(folder), healthy=False)], owner)
@@ -23,6 +26,7 @@ def test_a_folder_in_service_is_not_touched(tmp_path: Path) -> None:
     assert not (tmp_path / "cache").exists()
 
 
+@pytest.mark.expected_logs("cannot be made again")
 def test_a_folder_that_cannot_be_made_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     restore_missing([CacheFolder(path=str(tmp_path / "file" / "cache"), healthy=False)], _owned(tmp_path))

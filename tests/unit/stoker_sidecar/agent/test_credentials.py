@@ -146,6 +146,7 @@ async def test_a_secret_that_may_not_be_read_says_who_grants_it(bench: Bench) ->
     assert "the operator grants it with the Role stoker-sidecar-credentials in vision" in refused.message
 
 
+@pytest.mark.expected_logs("cannot be read: Connection refused")
 async def test_an_outage_leaves_the_keys_that_were_read(bench: Bench) -> None:
     await bench.put_secret("one")
     bench.want(SECRET)

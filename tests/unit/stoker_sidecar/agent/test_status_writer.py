@@ -80,6 +80,7 @@ async def test_a_node_cache_that_was_made_again_is_told_everything(desk: Desk) -
     assert desk.writes == 2
 
 
+@pytest.mark.expected_logs("cannot be written now")
 async def test_after_an_outage_the_newest_status_is_written(desk: Desk) -> None:
     desk.kube.outage = Unavailable(0, "Unreachable", "Connection refused.")
     wait = await desk.writer.write_if_due()

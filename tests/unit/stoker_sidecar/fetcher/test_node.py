@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from stoker_api.names import Reason
 from stoker_api.nodecache import NodePhase
 from stoker_sidecar.errors import (
@@ -68,6 +70,7 @@ async def test_include_and_exclude_choose(subject: Subject) -> None:
     assert subject.tree(digest) == {"train/a": b"alpha"}
 
 
+@pytest.mark.expected_logs("holds no object")
 async def test_an_empty_source_is_an_error_of_the_listing(subject: Subject) -> None:
     await subject.configure(listingId="1")
     status = await subject.reach(lambda s: s.listing is not None)
@@ -76,6 +79,7 @@ async def test_an_empty_source_is_an_error_of_the_listing(subject: Subject) -> N
     assert (status.listing.error.reason, status.phase) == (Reason.EMPTY_SOURCE, NodePhase.FAILED)
 
 
+@pytest.mark.expected_logs("AccessDenied")
 async def test_a_listing_goes_on_by_itself_when_the_source_heals(subject: Subject) -> None:
     fill(subject.store, SMALL)
     subject.store.fail(AccessDenied("grant s3:ListBucket"), times=3)

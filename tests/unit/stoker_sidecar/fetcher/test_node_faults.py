@@ -50,6 +50,7 @@ async def test_a_deleted_object_is_gone_for_its_reader(subject: Subject) -> None
         await subject.read(digest, inode(subject, digest, "train/a"), 0, 5)
 
 
+@pytest.mark.expected_logs("the server failed")
 async def test_warming_goes_on_by_itself_when_the_source_heals(subject: Subject) -> None:
     fill(subject.store, {f"f{index:03}": b"x" * index for index in range(1, 100)})
     digest = await subject.list()
@@ -59,6 +60,7 @@ async def test_warming_goes_on_by_itself_when_the_source_heals(subject: Subject)
     assert status.error is None
 
 
+@pytest.mark.expected_logs("renew the Secret")
 async def test_a_dataset_that_fails_does_not_touch_another(subject: Subject) -> None:
     subject.stores["broken"] = MemoryStore({"f": (b"x", 0)})
     fill(subject.store, SMALL)
@@ -89,6 +91,7 @@ async def test_a_spoilt_body_is_never_kept(subject: Subject) -> None:
 
 
 @pytest.mark.parametrize("change", [lambda data: data[:-1], lambda data: data + b"!"])
+@pytest.mark.expected_logs("CorruptBody")
 async def test_a_short_or_long_body_is_never_kept(subject: Subject, change: object) -> None:
     fill(subject.store, {"large": LARGE, "small": b"small"})
     digest = await subject.list()
@@ -100,6 +103,7 @@ async def test_a_short_or_long_body_is_never_kept(subject: Subject, change: obje
     assert (status.error.reason, subject.tree(digest)) == (Reason.CORRUPT_BODY, {})
 
 
+@pytest.mark.expected_logs("CorruptBody")
 async def test_a_spoilt_large_file_is_fetched_anew(subject: Subject) -> None:
     fill(subject.store, {"large": LARGE, "a": b"proof that ETags are MD5s"})
     digest = await subject.list()
@@ -130,6 +134,7 @@ def _opaque(content: bytes) -> str:
 
 
 @pytest.mark.parametrize("name", ["large", "small"])
+@pytest.mark.expected_logs("CorruptBody")
 async def test_a_checksum_that_the_source_states_finds_spoilt_bodies(subject: Subject, name: str) -> None:
     files = {"large": LARGE, "small": b"small"}
     fill(subject.store, files)
@@ -155,6 +160,7 @@ async def test_where_checksums_are_stated_no_md5_is_asked_for(subject: Subject) 
     assert len([get for get in subject.store.gets if get.path == "small"]) == 1
 
 
+@pytest.mark.expected_logs("CorruptBody")
 async def test_what_is_never_as_its_source_states_it_is_never_kept(subject: Subject) -> None:
     fill(subject.store, {"large": LARGE, "small": b"small"})
     subject.store.states = lambda content: Checksum("crc64nvme", bytes(8))

@@ -123,6 +123,7 @@ async def test_sound_files_are_left_alone(subject: Subject) -> None:
 
 
 @pytest.mark.parametrize("path", ["train/b", "large"])
+@pytest.mark.expected_logs("damaged on the disk")
 async def test_a_flipped_bit_is_found_in_the_first_pass_where_etags_are_md5s(subject: Subject, path: str) -> None:
     digest = await subject.warm()
     _flip(subject.folder(digest) / "tree" / path)
@@ -130,6 +131,7 @@ async def test_a_flipped_bit_is_found_in_the_first_pass_where_etags_are_md5s(sub
     assert subject.tree(digest) == FILES
 
 
+@pytest.mark.expected_logs("damaged on the disk")
 async def test_a_flipped_bit_is_found_where_etags_say_nothing_once_its_checksum_was_taken(subject: Subject) -> None:
     subject.store.etag = lambda data: f"{len(data):032x}-2"
     digest = await subject.warm()
@@ -139,6 +141,7 @@ async def test_a_flipped_bit_is_found_where_etags_say_nothing_once_its_checksum_
     assert subject.tree(digest) == FILES
 
 
+@pytest.mark.expected_logs("damaged on the disk")
 async def test_a_repair_is_said_and_counted(subject: Subject) -> None:
     digest = await subject.warm()
     _flip(subject.folder(digest) / "tree" / "train/b")
@@ -150,6 +153,7 @@ async def test_a_repair_is_said_and_counted(subject: Subject) -> None:
     assert _count(subject, REPAIRED_FILES) == 1
 
 
+@pytest.mark.expected_logs("damaged on the disk")
 async def test_the_version_stays_whole_for_its_readers_while_a_file_is_replaced(subject: Subject) -> None:
     digest = await subject.warm()
     _flip(subject.folder(digest) / "tree" / "train/b")
@@ -158,6 +162,7 @@ async def test_the_version_stays_whole_for_its_readers_while_a_file_is_replaced(
     assert subject.status().phase is NodePhase.WARM
 
 
+@pytest.mark.expected_logs("damaged on the disk")
 async def test_a_version_that_lacks_a_file_is_not_whole_while_it_is_fetched_again(subject: Subject) -> None:
     digest = await subject.warm()
     (subject.folder(digest) / "tree" / "train/b").unlink()
@@ -173,6 +178,7 @@ async def test_a_version_that_lacks_a_file_is_not_whole_while_it_is_fetched_agai
     assert whole == [False]
 
 
+@pytest.mark.expected_logs("damaged on the disk")
 async def test_an_open_file_goes_on_with_what_it_had(subject: Subject) -> None:
     digest = await subject.warm()
     path = subject.folder(digest) / "tree" / "train/b"
@@ -182,6 +188,7 @@ async def test_an_open_file_goes_on_with_what_it_had(subject: Subject) -> None:
         assert len(file.read()) == len(FILES["train/b"])
 
 
+@pytest.mark.expected_logs("damaged on the disk")
 async def test_a_damaged_file_that_the_source_has_no_more_is_taken_away(subject: Subject) -> None:
     digest = await subject.warm()
     _flip(subject.folder(digest) / "tree" / "train/b")

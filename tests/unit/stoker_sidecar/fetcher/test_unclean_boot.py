@@ -135,6 +135,7 @@ async def test_a_version_need_not_be_synced_to_be_whole(
         release.set()
 
 
+@pytest.mark.expected_logs("input/output error")
 async def test_a_version_whose_sync_fails_is_whole_no_more_until_one_succeeds(
     tmp_path: Path, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

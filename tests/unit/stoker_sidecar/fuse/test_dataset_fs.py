@@ -192,6 +192,7 @@ def test_a_part_that_is_always_gone_is_eio_and_not_an_endless_loop(
     assert _errno(lambda: trio.run(fs.read, version.ino(_BIG), 0, 100)) == errno.EIO
 
 
+@pytest.mark.expected_logs("of the cache is damaged")
 def test_a_file_that_is_shorter_than_the_manifest_says_is_asked_for_with_doubt(
     fs: DatasetFs, version: VersionFolder, fetch: FakeFetch
 ) -> None:
@@ -206,6 +207,7 @@ def test_a_file_that_is_shorter_than_the_manifest_says_is_asked_for_with_doubt(
     assert fetch.doubts == [True]
 
 
+@pytest.mark.expected_logs("of the cache is damaged")
 def test_a_file_that_stays_damaged_is_eio(fs: DatasetFs, version: VersionFolder, fetch: FakeFetch) -> None:
     version.finish(_BIG)
     os.truncate(version.folder / "tree" / _BIG, 100)

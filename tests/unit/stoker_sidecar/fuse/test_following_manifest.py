@@ -29,6 +29,7 @@ def _die(manifest: FollowingManifest) -> None:
     manifest._manifest.close()
 
 
+@pytest.mark.expected_logs("the manifest cannot be read")
 def test_a_name_is_found_after_the_disk_died(manifest: FollowingManifest) -> None:
     _die(manifest)
     entry = manifest.lookup(ROOT_INO, b"b")
@@ -36,6 +37,7 @@ def test_a_name_is_found_after_the_disk_died(manifest: FollowingManifest) -> Non
     assert manifest.path(entry.ino) == "b"
 
 
+@pytest.mark.expected_logs("the manifest cannot be read")
 def test_a_listing_goes_on_where_it_was_when_the_disk_dies(manifest: FollowingManifest) -> None:
     children = manifest.children(ROOT_INO)
     seen = [next(children).name]
@@ -43,11 +45,13 @@ def test_a_listing_goes_on_where_it_was_when_the_disk_dies(manifest: FollowingMa
     assert seen + [entry.name for entry in children] == NAMES
 
 
+@pytest.mark.expected_logs("cannot be opened")
 def test_a_first_manifest_that_is_gone_is_looked_for_elsewhere(tmp_path: Path, moved: VersionFolder) -> None:
     manifest = FollowingManifest(tmp_path / "gone", lambda: moved.manifest)
     assert manifest.info.files == len(NAMES)
 
 
+@pytest.mark.expected_logs("the manifest cannot be read")
 def test_a_manifest_that_is_nowhere_is_eio(manifest: FollowingManifest, tmp_path: Path) -> None:
     def nowhere() -> Path:
         raise FetcherUnavailable("it did not say")

@@ -19,6 +19,7 @@ def test_a_cgroup_without_groups_is_left_alone(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.expected_logs("out of memory ends the whole sidecar")
 def test_a_cgroup_that_refuses_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "memory.oom.group").mkdir()  # as good as read-only, which root would write to
     with caplog.at_level(logging.WARNING):

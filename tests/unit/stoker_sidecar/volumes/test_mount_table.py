@@ -46,6 +46,7 @@ def test_putting_a_target_again_replaces_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"format": 99, "mounts": []}', '{"format": 1, "mounts": [{}]}'])
+@pytest.mark.expected_logs("it is moved aside")
 def test_an_unreadable_file_is_kept_aside_and_the_table_starts_empty(tmp_path: Path, content: str) -> None:
     (tmp_path / "mounts.json").write_text(content)
     assert MountTable(tmp_path / "mounts.json").all() == ()

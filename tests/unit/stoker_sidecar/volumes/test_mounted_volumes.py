@@ -39,6 +39,7 @@ async def test_an_incomplete_version_is_not_promoted(node: Node) -> None:
     assert node.stack() == [FUSE]
 
 
+@pytest.mark.expected_logs("stays on fuse")
 async def test_a_promotion_that_fails_leaves_the_pod_on_fuse(node: Node) -> None:
     node.planned(complete=False)
     await node.publisher.publish(node.request())
@@ -84,6 +85,7 @@ async def test_a_dead_mount_of_a_version_that_is_complete_by_now_becomes_native(
     assert (node.stack(), node.publisher.rows()[0].mode) == ([FUSE, TREE], MountMode.NATIVE)
 
 
+@pytest.mark.expected_logs("mounting over the dead layer failed")
 async def test_a_dead_layer_that_cannot_be_covered_is_taken_off_first(node: Node) -> None:
     node.planned(complete=False)
     await node.publisher.publish(node.request())
@@ -110,6 +112,7 @@ async def test_a_volume_whose_pod_is_gone_is_forgotten_and_its_server_ended(node
     assert (node.publisher.rows(), node.keeper.served) == ((), {})
 
 
+@pytest.mark.expected_logs("was not mounted again")
 async def test_one_volume_that_cannot_be_restored_does_not_keep_others_from_it(node: Node) -> None:
     node.planned(complete=True)
     other = node_dataset(name="other", uid="u2")
@@ -124,6 +127,7 @@ async def test_one_volume_that_cannot_be_restored_does_not_keep_others_from_it(n
 
 
 @pytest.mark.parametrize("complete", [True, False])
+@pytest.mark.expected_logs("was not mounted again")
 async def test_a_dead_mount_is_mounted_again_when_its_version_comes_back(node: Node, complete: bool) -> None:
     node.planned(complete=False)
     await node.publisher.publish(node.request())
@@ -137,6 +141,7 @@ async def test_a_dead_mount_is_mounted_again_when_its_version_comes_back(node: N
     assert node.stack() == [TREE if complete else FUSE]
 
 
+@pytest.mark.expected_logs("mounting over the dead layer failed", "was not mounted again")
 async def test_a_dead_mount_that_is_refused_again_can_be_tried_again(node: Node) -> None:
     node.planned(complete=False)
     await node.publisher.publish(node.request())
@@ -235,6 +240,7 @@ async def test_a_version_that_left_the_disk_keeps_its_mounts(node: Node) -> None
     assert node.stack() == [TREE]
 
 
+@pytest.mark.expected_logs("stays on fuse")
 async def test_a_swap_that_is_refused_is_told_and_can_be_tried_again(node: Node) -> None:
     node.planned(complete=False)
     await node.publisher.publish(node.request())
