@@ -8,7 +8,7 @@ from itertools import count
 from bench.errors import UsageError
 from stoker_sidecar.fetcher import main as product
 from stoker_sidecar.fetcher.cached_version import Version
-from stoker_sidecar.fetcher.core.quota import Room
+from stoker_sidecar.fetcher.core.room import Room
 from stoker_sidecar.fetcher.download.policy import FlightKey, KeepWhatCame, PolicyFactory
 
 # More chunks than any file has: an asker's own key for a piece is none that another piece has.

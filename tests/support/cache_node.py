@@ -15,7 +15,7 @@ from stoker_api.nodecache import NodeDatasetStatus, NodePhase
 from stoker_sidecar.fetcher.download.policy import KeepWhatCame, PolicyFactory
 from stoker_sidecar.fetcher.node import CacheNode, CacheSettings, Surroundings
 from stoker_sidecar.fetcher.scrub import ScrubSettings
-from stoker_sidecar.fetcher.space.disk import space_of
+from stoker_sidecar.fetcher.space.cache_disk import space_of
 from stoker_sidecar.store.base import ObjectStore
 from stoker_sidecar.store.core.backoff import Backoff
 from stoker_sidecar.store.memory import MemoryStore

@@ -6,8 +6,8 @@ from typing import Protocol
 
 from stoker_sidecar.fetcher.download.pipeline import Pipeline
 from stoker_sidecar.fetcher.download.policy import PolicyFactory
-from stoker_sidecar.fetcher.notices import Notices
 from stoker_sidecar.fetcher.space.folders import Folders
+from stoker_sidecar.fetcher.telemetry import Notices
 from stoker_sidecar.store.core.backoff import Backoff
 from stoker_sidecar.store.retry import Retry
 from stoker_sidecar.version.layout import VersionPaths

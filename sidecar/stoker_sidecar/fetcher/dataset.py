@@ -14,17 +14,14 @@ from stoker_api.nodecache import ListingResult, NodeDataset
 from stoker_sidecar.errors import CacheDiskFailed, DiskFull, InUse, SidecarError
 from stoker_sidecar.fetcher.cached_version import State, Version
 from stoker_sidecar.fetcher.context import NodeContext
-from stoker_sidecar.fetcher.core.speed import Speed
-from stoker_sidecar.fetcher.core.token_bucket import TokenBucket
-from stoker_sidecar.fetcher.counts import Counts
-from stoker_sidecar.fetcher.download.access_order import CanonicalOrder
+from stoker_sidecar.fetcher.core.rates import Speed, TokenBucket
 from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.download.surroundings import Surroundings
-from stoker_sidecar.fetcher.download.warming import Limits, WarmPass
-from stoker_sidecar.fetcher.listing import list_source
+from stoker_sidecar.fetcher.download.warming import CanonicalOrder, Limits, WarmPass
+from stoker_sidecar.fetcher.manifests import list_source
 from stoker_sidecar.fetcher.retry_loop import Loop
-from stoker_sidecar.fetcher.space.last_use import Stay
-from stoker_sidecar.fetcher.space.space_budget import Tenancy, Wish
+from stoker_sidecar.fetcher.space.budget import Stay, Tenancy, Wish
+from stoker_sidecar.fetcher.telemetry import Counts
 from stoker_sidecar.fetcher.versions import OpenVersions
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.layout import VersionPaths, read_listing

@@ -15,10 +15,10 @@ from stoker_sidecar.errors import CacheDiskFailed
 from stoker_sidecar.fetcher.core.lanes import Bounds
 from stoker_sidecar.fetcher.download.policy import KeepWhatCame, PolicyFactory
 from stoker_sidecar.fetcher.download.worker_pool import WorkerPool, default_workers
+from stoker_sidecar.fetcher.handoff_state import Remembered
 from stoker_sidecar.fetcher.node import CacheNode, CacheSettings, Surroundings
 from stoker_sidecar.fetcher.scrub import ScrubSettings
 from stoker_sidecar.fetcher.server import Server
-from stoker_sidecar.fetcher.state_memory import Remembered
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.wire.cache_folder import FolderSpec
 from stoker_sidecar.wire.heartbeat import Lifeline

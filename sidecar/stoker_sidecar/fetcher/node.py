@@ -14,17 +14,16 @@ from stoker_api.names import Reason
 from stoker_api.nodecache import NodeDataset
 from stoker_sidecar.errors import NotYetConfigured, ProtocolError
 from stoker_sidecar.fetcher.context import NodeContext
-from stoker_sidecar.fetcher.core.lanes import Bounds
-from stoker_sidecar.fetcher.core.slots import Warming, warm_slots
+from stoker_sidecar.fetcher.core.lanes import Bounds, Warming, warm_slots
 from stoker_sidecar.fetcher.dataset import DatasetCache
 from stoker_sidecar.fetcher.download.pipeline import Pipeline
 from stoker_sidecar.fetcher.download.policy import KeepWhatCame, PolicyFactory
-from stoker_sidecar.fetcher.notices import Notices
 from stoker_sidecar.fetcher.scrub import Scrubber, ScrubSettings
-from stoker_sidecar.fetcher.space.disk import Disk, space_of
+from stoker_sidecar.fetcher.space.cache_disk import Disk, space_of
 from stoker_sidecar.fetcher.space.eviction import make_room
 from stoker_sidecar.fetcher.space.folders import Folders
 from stoker_sidecar.fetcher.status import dataset_status, folder_rows
+from stoker_sidecar.fetcher.telemetry import Notices
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.core.backoff import DATASET, Backoff
 from stoker_sidecar.store.opening import open_store

@@ -2,26 +2,93 @@
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import partial
+from pathlib import Path
+from struct import Struct
+from types import TracebackType
+from typing import Self
 
 from stoker_api.names import Reason
 from stoker_sidecar.errors import SidecarError
-from stoker_sidecar.fetcher.checksum_file import Sums
-from stoker_sidecar.fetcher.core.scrub_schedule import Verdict, is_due, judge
-from stoker_sidecar.fetcher.core.token_bucket import TokenBucket
+from stoker_sidecar.fetcher.core.rates import TokenBucket
 from stoker_sidecar.fetcher.dataset import DatasetCache
 from stoker_sidecar.fetcher.download.fetching import Fetching
-from stoker_sidecar.fetcher.notices import Notices
+from stoker_sidecar.fetcher.telemetry import Notices
 from stoker_sidecar.linux.direct_io import DirectReader
 from stoker_sidecar.linux.files import disk_errors
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.etag_trust import looks_like_md5
 from stoker_sidecar.version.manifest import Entry, Manifest
 from stoker_sidecar.wire.fetcher_protocol import REPAIRED_FILES, SCRUBBED_BYTES
+
+# The first pass takes the checksums that later ones compare with, so it comes sooner; not at once, since a pod that
+# has just been waiting for its data should have the disk for itself.
+_FIRST = 1 / 7
+
+
+class Verdict(Enum):
+    """Of one file."""
+
+    GOOD = "good"
+    DAMAGED = "damaged"
+    UNSURE = "unsure"  # its MD5 is not its ETag, and nothing yet shows whether this source's ETags are MD5s
+
+
+def judge(etag: str, md5: str, crc: int, noted: int | None, *, proven: bool) -> Verdict:
+    """``noted``: CRC-32 that an earlier pass took, None when there was none; ``proven``: ETags of this source are MD5s."""
+    if noted is not None:
+        return Verdict.GOOD if crc == noted else Verdict.DAMAGED
+    if not looks_like_md5(etag) or md5 == etag:
+        return Verdict.GOOD
+    return Verdict.DAMAGED if proven else Verdict.UNSURE
+
+
+def is_due(now: float, scrubbed_at: float | None, complete_at: float, interval: float) -> bool:
+    """Seconds since 1970. ``scrubbed_at``: end of the last pass, None when there was none; ``interval``: 0 for never.
+
+    A date that lies in the future was written before the clock was put back, and tells nothing.
+    """
+    if interval <= 0:
+        return False
+    age, patience = (now - complete_at, interval * _FIRST) if scrubbed_at is None else (now - scrubbed_at, interval)
+    return not 0 <= age < patience
+
+
+_RECORD = Struct("<Q")
+# Above the 32 bits of the CRC: tells a noted zero from a hole of the file.
+_NOTED = 1 << 32
+
+
+class Sums:
+    """8 bytes an inode; a context manager. Blocks. Raises OSError."""
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def get(self, ino: int) -> int | None:
+        """The CRC-32 that was noted; None when none was."""
+        data = os.pread(self._descriptor, _RECORD.size, ino * _RECORD.size)
+        value = _RECORD.unpack(data)[0] if len(data) == _RECORD.size else 0
+        return value & (_NOTED - 1) if value & _NOTED else None
+
+    def put(self, ino: int, crc: int) -> None:
+        """Note it."""
+        os.pwrite(self._descriptor, _RECORD.pack(crc | _NOTED), ino * _RECORD.size)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._descriptor)
+
 
 _log = logging.getLogger(__name__)
 _PAUSE = 1.0  # seconds until a busy node is asked again whether it is idle

@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from stoker_sidecar.errors import InternalError, ProtocolError, SidecarError
+from stoker_sidecar.fetcher.handoff_state import Remembered
 from stoker_sidecar.fetcher.node import CacheNode
-from stoker_sidecar.fetcher.state_memory import Remembered
 from stoker_sidecar.wire.fetcher_protocol import (
     MAX_LINE,
     Configure,

@@ -1,16 +1,46 @@
 """What a dataset on this node looks like from outside: NodeDatasetStatus."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from stoker_api.meta import format_bytes
 from stoker_api.names import Reason
-from stoker_api.nodecache import CacheFolder, ListingResult, Medium, NodeDatasetStatus, NodeError
+from stoker_api.nodecache import CacheFolder, ListingResult, Medium, NodeDatasetStatus, NodeError, NodePhase
 from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.fetcher.cached_version import State, Version
-from stoker_sidecar.fetcher.core.node_phase import DatasetState, node_phase
-from stoker_sidecar.fetcher.core.speed import eta_seconds
+from stoker_sidecar.fetcher.core.rates import eta_seconds
 from stoker_sidecar.fetcher.dataset import DatasetCache
 from stoker_sidecar.fetcher.space.folders import Folders
+
+
+@dataclass(frozen=True)
+class DatasetState:
+    """What the phase depends on. ``settled``: warming found nothing more that it may fetch."""
+
+    has_version: bool
+    has_manifest: bool
+    listing: bool
+    complete: bool
+    eager: bool
+    paused: bool
+    settled: bool
+    failed: bool
+    evicted: bool = False
+
+
+def node_phase(state: DatasetState) -> NodePhase:
+    """First rule that holds; a source that fails does not hide that everything is here."""
+    if state.complete:
+        return NodePhase.WARM
+    if state.failed:
+        return NodePhase.FAILED
+    if not state.has_version:
+        return NodePhase.LISTING if state.listing else NodePhase.PENDING
+    if not state.has_manifest:
+        return NodePhase.PENDING
+    if state.paused or not state.eager or state.evicted:
+        return NodePhase.IDLE
+    return NodePhase.FULL if state.settled else NodePhase.WARMING
 
 
 def dataset_status(dataset: DatasetCache, now: float) -> NodeDatasetStatus:

@@ -10,8 +10,7 @@ from stoker_sidecar.errors import CacheError, NotConfigured, NotYetConfigured
 from stoker_sidecar.fetcher.cached_version import Version
 from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.download.surroundings import Surroundings
-from stoker_sidecar.fetcher.listing import install_manifest
-from stoker_sidecar.fetcher.manifest_client import fetch_manifest
+from stoker_sidecar.fetcher.manifests import fetch_manifest, install_manifest
 from stoker_sidecar.fetcher.space.folders import Folders
 from stoker_sidecar.linux.files import disk_errors
 from stoker_sidecar.threads import in_thread

@@ -29,10 +29,11 @@ from stoker_sidecar.worker.messages import (
     OPEN,
     PING,
     PONG,
+    Lines,
+    Row,
     error_to_wire,
 )
 from stoker_sidecar.worker.pieces import Fetched, Piece
-from stoker_sidecar.worker.rows import Lines, Row
 from stoker_sidecar.worker.store_handle import SourceHandle
 from stoker_sidecar.worker.transfer import fetch_piece
 

@@ -1,7 +1,7 @@
 """Whose request goes next: readers that wait, then readahead, then warm-up; within bounds of requests and of bytes in flight."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -133,3 +133,22 @@ class Lanes:
         self._flying.remove(ticket)
         self._running[ticket.lane] -= 1
         self._bytes[ticket.lane] -= ticket.size
+
+
+@dataclass(frozen=True)
+class Warming:
+    """A dataset that has something to fetch. ``failing``: its last request failed, so one request tries at a time."""
+
+    priority: int
+    failing: bool = False
+
+
+def warm_slots(datasets: Mapping[str, Warming], total: int) -> dict[str, int]:
+    """uid -> requests in flight. Highest priority shares what is left after one request for each other dataset.
+
+    ``total``: what the node may have in flight. Nobody gets less than one.
+    """
+    healthy = {uid: dataset.priority for uid, dataset in datasets.items() if not dataset.failing}
+    first = [uid for uid, priority in healthy.items() if priority == max(healthy.values())]
+    share = max(1, (total - (len(datasets) - len(first))) // len(first)) if first else 1
+    return {uid: share if uid in first else 1 for uid in datasets}

@@ -13,11 +13,11 @@ from functools import partial
 from stoker_sidecar.errors import CacheDiskFailed, NotConfigured, NotWanted, NotYetConfigured, SidecarError
 from stoker_sidecar.fetcher.cached_version import State, Version
 from stoker_sidecar.fetcher.core.lanes import Lane
-from stoker_sidecar.fetcher.download.ahead import Ahead
-from stoker_sidecar.fetcher.download.filling import Filling
 from stoker_sidecar.fetcher.download.parts import PartFile
+from stoker_sidecar.fetcher.download.piece_writer import Filling
 from stoker_sidecar.fetcher.download.pipeline import Turn
 from stoker_sidecar.fetcher.download.policy import DownloadPolicy, FlightKey
+from stoker_sidecar.fetcher.download.prefetcher import Ahead
 from stoker_sidecar.fetcher.download.surroundings import Surroundings
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.manifest import Entry

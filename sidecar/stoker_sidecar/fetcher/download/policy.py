@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from stoker_sidecar.fetcher.cached_version import Version
-from stoker_sidecar.fetcher.core.quota import Room
+from stoker_sidecar.fetcher.core.room import Room
 
 # Inode and number of the chunk: whoever asks for a piece under the same key shares its download.
 FlightKey = tuple[int, int]

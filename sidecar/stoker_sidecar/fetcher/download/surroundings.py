@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stoker_sidecar.errors import SidecarError
-from stoker_sidecar.fetcher.core.quota import Room
+from stoker_sidecar.fetcher.core.room import Room
 from stoker_sidecar.fetcher.download.pipeline import Pipeline
 from stoker_sidecar.fetcher.download.policy import PolicyFactory
 from stoker_sidecar.store.retry import Retry

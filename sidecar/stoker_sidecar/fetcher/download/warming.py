@@ -1,18 +1,47 @@
 """One pass of warming over a version: starts fetches in the order that it is given, as many at a time as the node gives."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Protocol
 
 from stoker_sidecar.errors import CacheDiskFailed, DiskFull, InternalError, NotWanted, SidecarError
-from stoker_sidecar.fetcher.cached_version import State
+from stoker_sidecar.fetcher.cached_version import State, Version
 from stoker_sidecar.fetcher.core.lanes import Lane
-from stoker_sidecar.fetcher.core.token_bucket import TokenBucket
-from stoker_sidecar.fetcher.download.access_order import AccessOrder
+from stoker_sidecar.fetcher.core.rates import TokenBucket
 from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.version.manifest import Entry
 from stoker_sidecar.version.spans import chunk_count, chunk_span, is_whole
+
+
+class AccessOrder(Protocol):
+    """Iterated once a pass; each file is asked for when it is about to be fetched, so that those that came meanwhile are left out.
+
+    An order that a training job is known to read in would be one more.
+    """
+
+    def __iter__(self) -> Iterator[Entry]:
+        """Files that are still missing."""
+        ...
+
+
+class CanonicalOrder:
+    """As the manifest has them: folder by folder, by name."""
+
+    def __init__(self, version: Version) -> None:
+        self._version = version
+
+    def __iter__(self) -> Iterator[Entry]:
+        """Rows are read a page at a time: a query for each file would cost ten times as much."""
+        ino = self._version.missing()
+        while ino > 0:
+            page = self._version.manifest.page(ino - 1)
+            for entry in page:
+                if self._version.is_missing(entry.ino):
+                    yield entry
+            ino = self._version.missing(page[-1].ino)
+
 
 # Failures in a row after which the source, not an object, is taken to be at fault.
 _ROW = 8

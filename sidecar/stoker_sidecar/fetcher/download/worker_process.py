@@ -14,9 +14,8 @@ from typing import Any
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.wire.credentials import credentials_to_wire
-from stoker_sidecar.worker.messages import ARRIVED, CLOSE, DONE, FAILED, FETCH, OPEN, PING, error_from_wire
+from stoker_sidecar.worker.messages import ARRIVED, CLOSE, DONE, FAILED, FETCH, OPEN, PING, Lines, Row, error_from_wire
 from stoker_sidecar.worker.pieces import Arrived, Fetched, Origin, Piece
-from stoker_sidecar.worker.rows import Lines, Row
 
 
 @dataclass(eq=False)

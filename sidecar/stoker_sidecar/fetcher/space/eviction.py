@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 
 from stoker_api.meta import format_bytes
 from stoker_api.names import Reason
-from stoker_sidecar.fetcher.core.eviction_order import Asker, Idle, victims
+from stoker_sidecar.fetcher.core.room import Asker, Idle, victims
 from stoker_sidecar.fetcher.dataset import DatasetCache
-from stoker_sidecar.fetcher.notices import Notices
 from stoker_sidecar.fetcher.space.folders import Folders
+from stoker_sidecar.fetcher.telemetry import Notices
 from stoker_sidecar.version.layout import VersionPaths
 from stoker_sidecar.wire.fetcher_protocol import EVICTIONS
 

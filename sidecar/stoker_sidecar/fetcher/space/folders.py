@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stoker_sidecar.errors import CacheDiskFailed
-from stoker_sidecar.fetcher.space.disk import Disk
+from stoker_sidecar.fetcher.space.cache_disk import Disk
 from stoker_sidecar.version.layout import DatasetPaths, VersionPaths
 from stoker_sidecar.version.spans import CHUNK
 from stoker_sidecar.wire.cache_folder import FolderRoom, choose_folder

@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker_sidecar.fetcher.core.eviction_order import Asker, Idle, may_return, victims
+from stoker_sidecar.fetcher.core.room import Asker, Idle, may_return, victims
 
 ASKER = Asker("asker", priority=0, held=True)
 OLD = Idle("old", "d", 100, 0, used_at=1.0)

@@ -5,11 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker_api.nodecache import NodePhase
-from stoker_sidecar.fetcher.core.node_phase import DatasetState, node_phase
-from stoker_sidecar.fetcher.core.quota import Room, free_bytes
-from stoker_sidecar.fetcher.core.slots import Warming, warm_slots
-from stoker_sidecar.fetcher.core.speed import Speed, eta_seconds
-from stoker_sidecar.fetcher.core.token_bucket import TokenBucket
+from stoker_sidecar.fetcher.core.lanes import Warming, warm_slots
+from stoker_sidecar.fetcher.core.rates import Speed, TokenBucket, eta_seconds
+from stoker_sidecar.fetcher.core.room import Room, free_bytes
+from stoker_sidecar.fetcher.status import DatasetState, node_phase
 from stoker_sidecar.store.core.backoff import Backoff
 from stoker_sidecar.version.etag_trust import EtagTrust
 from stoker_sidecar.version.spans import CHUNK, chunk_count, chunk_span, chunks_of

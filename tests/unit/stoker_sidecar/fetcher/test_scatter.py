@@ -5,7 +5,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker_sidecar.fetcher.core.scatter import Scatter
+from stoker_sidecar.fetcher.core.readahead import Scatter
 
 FILES = 2000
 

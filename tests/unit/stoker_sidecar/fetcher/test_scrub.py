@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from stoker_api.names import Reason
 from stoker_api.nodecache import NodePhase
-from stoker_sidecar.fetcher.checksum_file import Sums
-from stoker_sidecar.fetcher.core.scrub_schedule import Verdict, is_due, judge
+from stoker_sidecar.fetcher.scrub import Sums, Verdict, is_due, judge
 from stoker_sidecar.linux.direct_io import DirectReader
 from stoker_sidecar.version.spans import CHUNK
 from stoker_sidecar.wire.fetcher_protocol import REPAIRED_FILES, SCRUBBED_BYTES

@@ -1,18 +1,98 @@
 """What a dataset takes of its cache folder: the room that it has, what it asks others to give up, and what it gives up itself."""
 
+import asyncio
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 
 from stoker_api.nodecache import NodeDataset
 from stoker_sidecar.fetcher.cached_version import Version
 from stoker_sidecar.fetcher.context import NodeContext
-from stoker_sidecar.fetcher.core.eviction_order import may_return
-from stoker_sidecar.fetcher.core.quota import Room
-from stoker_sidecar.fetcher.space.disk import Disk
-from stoker_sidecar.fetcher.space.eviction_request import Departure
-from stoker_sidecar.fetcher.space.last_use import Stay
+from stoker_sidecar.fetcher.core.room import Room, may_return
+from stoker_sidecar.fetcher.space.cache_disk import Disk
 from stoker_sidecar.fetcher.versions import OpenVersions
 from stoker_sidecar.linux.files import disk_errors
+from stoker_sidecar.version.layout import DatasetPaths
+
+
+class Stay:
+    """``home``: where the dataset's markers lie now. ``evicted``: why it was dropped, a sentence; empty when it was not."""
+
+    def __init__(self, home: Callable[[], DatasetPaths]) -> None:
+        self._home = home
+        self._touch = False
+        self.evicted = ""
+
+    def load(self) -> None:
+        """Read the markers. Blocks."""
+        with suppress(OSError):
+            self.evicted = self._home().evicted.read_text()
+
+    def use(self) -> None:
+        """It is read or mounted now; quick, noted on the disk at the next ``save``."""
+        self._touch = True
+
+    def save(self) -> None:
+        """Date the marker when it was used since the last time. Blocks."""
+        if self._touch:
+            self._touch = False
+            with suppress(OSError):  # the date of last use is worth no error
+                self._home().used.touch()
+
+    def used_at(self) -> float:
+        """Seconds since 1970; 0 when it never was. Blocks for a moment."""
+        if self._touch:
+            return time.time()
+        try:
+            return self._home().used.stat().st_mtime
+        except OSError:
+            return 0.0
+
+    def drop(self, why: str) -> None:
+        """It is dropped from this disk. Blocks for a moment. Raises OSError."""
+        self.evicted = why
+        self._home().evicted.write_text(why)
+
+    def allow(self) -> None:
+        """It may be warmed again. Blocks for a moment."""
+        if self.evicted:
+            self.evicted = ""
+            with suppress(OSError):  # at worst it waits once more after a restart, until it is used
+                self._home().evicted.unlink(missing_ok=True)
+
+
+# Seconds until the asker goes on without: the dataset may be busy with a slow disk.
+_PATIENCE = 60.0
+
+
+@dataclass
+class Departure:
+    """``why``: a sentence for people."""
+
+    digest: str
+    why: str
+    _outcome: "asyncio.Future[bool]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+    def done(self) -> None:
+        """It was dropped."""
+        self._settle(True)
+
+    def refuse(self) -> None:
+        """It is in use, or gone already."""
+        self._settle(False)
+
+    async def outcome(self) -> bool:
+        """Whether it was dropped; False when that took too long."""
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                return await self._outcome
+        except TimeoutError:
+            return False
+
+    def _settle(self, dropped: bool) -> None:
+        if not self._outcome.done():
+            self._outcome.set_result(dropped)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Bytes a second as people want to see them: an exponentially weighted mean over about ten seconds; the clock is passed in."""
+"""Bytes a second, measured and limited; the clock is passed in."""
 
 import math
 from dataclasses import dataclass
@@ -38,3 +38,20 @@ class Speed:
 def eta_seconds(left: int, speed: float) -> int | None:
     """Seconds until ``left`` bytes are here; None when nothing moves. Half a byte a second is nothing."""
     return math.ceil(left / speed) if speed >= 0.5 else None
+
+
+@dataclass
+class TokenBucket:
+    """``rate`` bytes a second; bursts of one second. ``updated``: seconds of the caller's clock."""
+
+    rate: float
+    updated: float
+    tokens: float = 0.0
+
+    def take(self, size: int, now: float) -> float:
+        """Seconds to wait before ``size`` bytes may be asked for; they are taken at once."""
+        self.tokens = min(self.rate, self.tokens + (now - self.updated) * self.rate)
+        self.updated = now
+        wait = max(0.0, -self.tokens / self.rate)
+        self.tokens -= size
+        return wait

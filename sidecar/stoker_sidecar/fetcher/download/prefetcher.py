@@ -1,4 +1,4 @@
-"""Starts what readers of one version will ask for next, as fetcher.core.readahead and fetcher.core.scatter guess it from their misses."""
+"""Starts what readers of one version will ask for next, as fetcher.core.readahead and fetcher.core.readahead guess it from their misses."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from functools import partial
 
 from stoker_sidecar.fetcher.cached_version import Version
 from stoker_sidecar.fetcher.core.lanes import Lane
-from stoker_sidecar.fetcher.core.scatter import Scatter, weight
+from stoker_sidecar.fetcher.core.readahead import Scatter, weight
 from stoker_sidecar.fetcher.download.pipeline import Pipeline
 from stoker_sidecar.version.manifest import Entry
 from stoker_sidecar.version.spans import chunk_count, is_whole

@@ -1,11 +1,27 @@
-"""What people should be told once: the last few happenings, for the agent to make events of."""
+"""What the fetcher tells of a dataset beside its status: counts for metrics, and notices that become events."""
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 
 from stoker_api.names import Reason
-from stoker_sidecar.wire.fetcher_protocol import Notice
+from stoker_sidecar.wire.fetcher_protocol import Count, Notice
+
+
+class Counts:
+    """From the start of this process on."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[tuple[str, str]] = Counter()
+
+    def add(self, name: str, amount: int = 1, label: str = "") -> None:
+        """``name``: one of wire.fetcher_protocol.COUNTS; ``label``: of a closed set of words."""
+        self._counts[name, label] += amount
+
+    def rows(self, uid: str) -> tuple[Count, ...]:
+        """Of this dataset, in order."""
+        return tuple(Count(uid, name, label, value) for (name, label), value in sorted(self._counts.items()))
+
 
 # The agent reads them every second; more than this in a second is a flood that nobody would read.
 _KEPT = 32

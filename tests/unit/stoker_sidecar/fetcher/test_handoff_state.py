@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from stoker_sidecar.fetcher.state_memory import Remembered, pack, unpack
+from stoker_sidecar.fetcher.handoff_state import Remembered, pack, unpack
 from stoker_sidecar.wire.credentials import StaticCredentials
 from stoker_sidecar.wire.fetcher_protocol import Configure
 

@@ -8,7 +8,7 @@ from errno import EIO, ENODEV
 from pathlib import Path
 from uuid import uuid4
 
-from stoker_sidecar.fetcher.core.quota import free_bytes
+from stoker_sidecar.fetcher.core.room import free_bytes
 from stoker_sidecar.linux.files import FULL
 from stoker_sidecar.version.layout import CachePaths, VersionPaths
 
