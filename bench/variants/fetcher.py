@@ -7,22 +7,22 @@ from itertools import count
 
 from bench.errors import UsageError
 from stoker_sidecar.fetcher import main as product
-from stoker_sidecar.fetcher.cached_version import Version
+from stoker_sidecar.fetcher.cached_version import CachedVersion
 from stoker_sidecar.fetcher.core.room import Room
-from stoker_sidecar.fetcher.download.policy import FlightKey, KeepWhatCame, PolicyFactory
+from stoker_sidecar.fetcher.download.policy import DownloadKey, KeepWhatCame, PolicyFactory
 
 # More chunks than any file has: an asker's own key for a piece is none that another piece has.
 _CHUNKS = 2**40
 
 
 class EachForItself(KeepWhatCame):
-    """A policy without single flight: each asker downloads a piece for itself."""
+    """A policy without single download: each asker downloads a piece for itself."""
 
-    def __init__(self, version: Version, room: Callable[[], Room]) -> None:
+    def __init__(self, version: CachedVersion, room: Callable[[], Room]) -> None:
         super().__init__(version, room)
         self._askers = count()
 
-    def key(self, ino: int, chunk: int) -> FlightKey:
+    def key(self, ino: int, chunk: int) -> DownloadKey:
         """Return a key that no other asker gets."""
         return ino, chunk + next(self._askers) * _CHUNKS
 
@@ -33,7 +33,7 @@ class DriveOutOldest(KeepWhatCame):
     Reads of files that are here pass the fetcher by, so the last use that it knows of is the download.
     """
 
-    def __init__(self, version: Version, room: Callable[[], Room]) -> None:
+    def __init__(self, version: CachedVersion, room: Callable[[], Room]) -> None:
         super().__init__(version, room)
         self._version = version
         self._room = room

@@ -13,7 +13,7 @@ from typing import Any
 from stoker_api.dataset import Source
 from stoker_api.nodecache import NodeDatasetStatus, NodePhase
 from stoker_sidecar.fetcher.download.policy import KeepWhatCame, PolicyFactory
-from stoker_sidecar.fetcher.node import CacheNode, CacheSettings, Surroundings
+from stoker_sidecar.fetcher.node import CacheNode, CacheSettings, NodeDependencies
 from stoker_sidecar.fetcher.scrub import ScrubSettings
 from stoker_sidecar.fetcher.space.cache_disk import space_of
 from stoker_sidecar.store.base import ObjectStore
@@ -137,7 +137,7 @@ async def cache_node(
 
     clock = Clock()
     space = space_of if capacity is None else partial(_space_left, capacity)
-    world = Surroundings(
+    world = NodeDependencies(
         clock, at_once, backoff=Backoff(0.001, 0.01), open_store=open_store, fetcher=fetcher or InProcess(), space=space
     )
     settings = CacheSettings(

@@ -30,7 +30,7 @@ class State(IntEnum):
 
 
 @dataclass
-class Version:
+class CachedVersion:
     """``load`` makes one. All but ``load`` and ``finish`` are quick; one event loop uses it."""
 
     paths: VersionPaths
@@ -46,7 +46,7 @@ class Version:
     complete: bool = False
 
     @classmethod
-    def load(cls, paths: VersionPaths, donors: Sequence["Version"] = ()) -> Self:
+    def load(cls, paths: VersionPaths, donors: Sequence["CachedVersion"] = ()) -> Self:
         """Find what is on the disk; the first time, take over unchanged files from ``donors``. Blocks for long.
 
         Raises ManifestInvalid, DiskFull or CacheDiskFailed.
@@ -170,7 +170,7 @@ class Version:
         """Idempotent."""
         self.manifest.close()
 
-    def _prepare(self, donors: Sequence["Version"]) -> None:
+    def _prepare(self, donors: Sequence["CachedVersion"]) -> None:
         fresh = not self.paths.tree.exists()
         if fresh:
             self.paths.complete.unlink(missing_ok=True)  # someone deleted the tree
@@ -216,7 +216,7 @@ class Version:
         base = str(self.paths.tree)
         return ((f"{base}/{path.decode()}", entry) for path, entry in self.manifest.walk() if not entry.is_dir)
 
-    def _link(self, donors: Sequence["Version"]) -> None:
+    def _link(self, donors: Sequence["CachedVersion"]) -> None:
         if self.paths.linked.exists():
             files, shared = self.paths.linked.read_text().split()
             self.linked_files, self.shared_bytes = int(files), int(shared)
@@ -227,7 +227,7 @@ class Version:
                 self._link_from(donor, manifest)
         self.paths.linked.write_text(f"{self.linked_files} {self.shared_bytes}")
 
-    def _link_from(self, donor: "Version", theirs: Manifest) -> None:
+    def _link_from(self, donor: "CachedVersion", theirs: Manifest) -> None:
         for path, entry in self.manifest.walk():
             if self.states[entry.ino] != State.MISSING:
                 continue

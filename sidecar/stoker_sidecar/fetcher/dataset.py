@@ -12,14 +12,14 @@ from functools import partial
 
 from stoker_api.nodecache import ListingResult, NodeDataset
 from stoker_sidecar.errors import CacheDiskFailed, DiskFull, InUse, SidecarError
-from stoker_sidecar.fetcher.cached_version import State, Version
+from stoker_sidecar.fetcher.cached_version import CachedVersion, State
 from stoker_sidecar.fetcher.context import NodeContext
 from stoker_sidecar.fetcher.core.rates import Speed, TokenBucket
 from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.download.surroundings import Surroundings
-from stoker_sidecar.fetcher.download.warming import CanonicalOrder, Limits, WarmPass
+from stoker_sidecar.fetcher.download.warming import CanonicalOrder, WarmLimits, WarmPass
 from stoker_sidecar.fetcher.manifests import list_source
-from stoker_sidecar.fetcher.retry_loop import Loop
+from stoker_sidecar.fetcher.reconcile_loop import ReconcileLoop
 from stoker_sidecar.fetcher.space.budget import Stay, Tenancy, Wish
 from stoker_sidecar.fetcher.telemetry import Counts
 from stoker_sidecar.fetcher.versions import OpenVersions
@@ -69,8 +69,8 @@ class DatasetCache:
         self._bucket: TokenBucket | None = None
         self._synced = node.clock()
         name = f"dataset {config.namespace}/{config.name}"
-        self.list_loop = Loop(f"{name}, listing", self._list_step, node.backoff)
-        self.version_loop = Loop(name, self._version_step, node.backoff)
+        self.list_loop = ReconcileLoop(f"{name}, listing", self._list_step, node.backoff)
+        self.version_loop = ReconcileLoop(name, self._version_step, node.backoff)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
@@ -128,7 +128,7 @@ class DatasetCache:
         return await departure.outcome()
 
     @property
-    def current(self) -> Version | None:
+    def current(self) -> CachedVersion | None:
         """The version that new mounts get, once it is open."""
         fetching = self.current_fetching
         return fetching.version if fetching is not None else None
@@ -208,7 +208,9 @@ class DatasetCache:
         """One pass; seconds until the next. Raises the error that stopped it."""
         await self.tenancy.make_room(fetching.version)
         failing = self.version_loop.error is not None
-        limits = Limits(self._slots, self._limit(), lambda: self.version_loop.poked, self._node.clock, self._node.sleep)
+        limits = WarmLimits(
+            self._slots, self._limit(), lambda: self.version_loop.poked, self._node.clock, self._node.sleep
+        )
         self.warming, self.settled = WarmPass(fetching, CanonicalOrder(fetching.version), limits, failing), False
         try:
             await self.warming.run()
@@ -216,7 +218,7 @@ class DatasetCache:
         finally:
             self.warming = None
 
-    def _passed(self, done: WarmPass, version: Version) -> float | None:
+    def _passed(self, done: WarmPass, version: CachedVersion) -> float | None:
         self.warm_error = done.error
         if done.error is not None and (done.fatal or done.error.temporary):
             raise done.error

@@ -29,7 +29,7 @@ def unpack(half: bytes) -> tuple[int, bytes] | None:
     return (sequence, body) if sequence and pack(sequence, body) == half[: _HEADER.size + length] else None
 
 
-class Remembered:
+class HandoffState:
     """The ``Configure`` requests of all datasets, in the memory file ``fd`` (None: nothing outlives this process).
 
     Written to two halves in turn, so that a kill in mid-write leaves the one before.
@@ -78,12 +78,12 @@ class Remembered:
         self._sequence += 1
         half = pack(self._sequence, b"".join(self._lines.values()))
         if len(half) > _HALF:
-            _log.error("%d bytes of configuration are more than can be remembered", len(half))
+            _log.error("%d bytes of configuration are more than can be handoff", len(half))
             return
         try:
             os.pwrite(self._fd, half, self._sequence % 2 * _HALF)
         except OSError as error:  # no memory left: the agent will tell the next fetcher
-            _log.error("the configuration cannot be remembered for the next fetcher: %s", error)
+            _log.error("the configuration cannot be handoff for the next fetcher: %s", error)
 
 
 def _read(fd: int, number: int) -> bytes:

@@ -15,14 +15,14 @@ from stoker_sidecar.errors import CacheDiskFailed
 from stoker_sidecar.fetcher.core.lanes import Bounds
 from stoker_sidecar.fetcher.download.policy import KeepWhatCame, PolicyFactory
 from stoker_sidecar.fetcher.download.worker_pool import WorkerPool, default_workers
-from stoker_sidecar.fetcher.handoff_state import Remembered
-from stoker_sidecar.fetcher.node import CacheNode, CacheSettings, Surroundings
+from stoker_sidecar.fetcher.handoff_state import HandoffState
+from stoker_sidecar.fetcher.node import CacheNode, CacheSettings, NodeDependencies
 from stoker_sidecar.fetcher.scrub import ScrubSettings
 from stoker_sidecar.fetcher.server import Server
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.wire.cache_folder import FolderSpec
 from stoker_sidecar.wire.heartbeat import Lifeline
-from stoker_sidecar.worker.zygote import WorkerNursery
+from stoker_sidecar.worker.zygote import WorkerZygote
 
 _log = logging.getLogger("stoker.fetcher")
 # Threads that write to the disk: enough to keep it busy, few enough that their memory does not matter.
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None, policy: PolicyFactory = KeepWha
     logging.basicConfig(level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
     lifeline = Lifeline(options.lifeline_fd)
     lifeline.wait_to_begin()
-    nursery = WorkerNursery([fd for fd in (options.lifeline_fd, options.memory_fd) if fd is not None])
+    nursery = WorkerZygote([fd for fd in (options.lifeline_fd, options.memory_fd) if fd is not None])
     try:
         asyncio.run(_run(options, _settings(options, policy), lifeline, nursery))
     except CacheDiskFailed as error:
@@ -179,9 +179,7 @@ def _settings(options: argparse.Namespace, policy: PolicyFactory) -> CacheSettin
     )
 
 
-async def _run(
-    options: argparse.Namespace, settings: CacheSettings, lifeline: Lifeline, nursery: WorkerNursery
-) -> None:
+async def _run(options: argparse.Namespace, settings: CacheSettings, lifeline: Lifeline, nursery: WorkerZygote) -> None:
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(_DISK_THREADS, thread_name_prefix="disk"))
     stop = asyncio.Event()
@@ -189,10 +187,10 @@ async def _run(
         loop.add_signal_handler(number, stop.set)
     loop.add_reader(nursery, nursery.lost)
     pool = WorkerPool(options.workers, settings.connection, loop.time, nursery.launch)
-    node = CacheNode(settings, Surroundings(fetcher=pool) if options.workers else None)
+    node = CacheNode(settings, NodeDependencies(fetcher=pool) if options.workers else None)
     await node.open()
     await pool.open()
-    server = Server(node, options.socket, Remembered(options.memory_fd))
+    server = Server(node, options.socket, HandoffState(options.memory_fd))
     await server.start()
     _log.info("serving %s, cache in %s", options.socket, ", ".join(map(str, settings.folders)))
     beating = asyncio.create_task(lifeline.beat_for_ever())

@@ -19,7 +19,7 @@ from stoker_sidecar.fetcher.dataset import DatasetCache
 from stoker_sidecar.fetcher.download.pipeline import Pipeline
 from stoker_sidecar.fetcher.download.policy import KeepWhatCame, PolicyFactory
 from stoker_sidecar.fetcher.scrub import Scrubber, ScrubSettings
-from stoker_sidecar.fetcher.space.cache_disk import Disk, space_of
+from stoker_sidecar.fetcher.space.cache_disk import CacheDisk, space_of
 from stoker_sidecar.fetcher.space.eviction import make_room
 from stoker_sidecar.fetcher.space.folders import Folders
 from stoker_sidecar.fetcher.status import dataset_status, folder_rows
@@ -55,7 +55,7 @@ class CacheSettings:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class NodeDependencies:
     """The world, so that tests can pass in another."""
 
     clock: Callable[[], float] = time.monotonic
@@ -71,8 +71,8 @@ class Surroundings:
 class CacheNode:
     """``open`` first, ``close`` last."""
 
-    def __init__(self, settings: CacheSettings, world: Surroundings | None = None) -> None:
-        self._world = world or Surroundings()
+    def __init__(self, settings: CacheSettings, world: NodeDependencies | None = None) -> None:
+        self._world = world or NodeDependencies()
         self._folders = Folders([_disk(spec, settings, self._world) for spec in settings.folders], self._world.clock)
         self._notices = Notices()
         retry = Retry(self._world.sleep, self._world.uniform)
@@ -101,7 +101,7 @@ class CacheNode:
         self._looking = asyncio.Lock()
         self._looks = 0  # that have begun
         self._evicting = asyncio.Lock()  # one asker at a time, so that two do not both count on the same room
-        self._troubles: dict[Disk, str] = {}
+        self._troubles: dict[CacheDisk, str] = {}
         datasets = self._datasets.values
         self._scrubber = Scrubber(
             settings.scrub,
@@ -208,7 +208,7 @@ class CacheNode:
         await asyncio.gather(*(dataset.close() for dataset in self._datasets.values()))
         await asyncio.gather(*self._removals)
 
-    def _tell(self, disk: Disk) -> None:
+    def _tell(self, disk: CacheDisk) -> None:
         if disk.trouble:
             self._notices.tell("", Reason.CACHE_DISK_FAILED, disk.trouble)
         else:
@@ -229,6 +229,6 @@ class CacheNode:
         return warm_slots(warming, self._pipeline.limit.value)
 
 
-def _disk(spec: FolderSpec, settings: CacheSettings, world: Surroundings) -> Disk:
+def _disk(spec: FolderSpec, settings: CacheSettings, world: NodeDependencies) -> CacheDisk:
     paths = CachePaths(Path(spec.path))
-    return Disk(paths, settings.floor_share, settings.floor_most, world.clock, spec.memory, world.space)
+    return CacheDisk(paths, settings.floor_share, settings.floor_most, world.clock, spec.memory, world.space)

@@ -65,7 +65,7 @@ _RECORD = Struct("<Q")
 _NOTED = 1 << 32
 
 
-class Sums:
+class ChecksumFile:
     """8 bytes an inode; a context manager. Blocks. Raises OSError."""
 
     def __init__(self, path: Path) -> None:
@@ -139,7 +139,7 @@ class Scrubber:
             return False  # its folder is failing: no time to scrub
 
     async def _scrub(self, dataset: DatasetCache, fetching: Fetching) -> None:
-        work = _Pass(dataset, fetching, TokenBucket(self.settings.rate, self.clock()), self)
+        work = _ScrubPass(dataset, fetching, TokenBucket(self.settings.rate, self.clock()), self)
         try:
             await work.run()
         except (SidecarError, OSError) as error:
@@ -159,7 +159,7 @@ class Scrubber:
 
 
 @dataclass
-class _Pass:
+class _ScrubPass:
     """Over one version. ``damaged``: paths."""
 
     dataset: DatasetCache
@@ -173,7 +173,11 @@ class _Pass:
 
     async def run(self) -> None:
         paths = self.fetching.version.paths
-        with disk_errors("the checksums"), Sums(paths.sums) as sums, closing(Manifest.open(paths.manifest)) as manifest:
+        with (
+            disk_errors("the checksums"),
+            ChecksumFile(paths.sums) as sums,
+            closing(Manifest.open(paths.manifest)) as manifest,
+        ):
             for path, entry in _files(manifest):
                 if self.dataset.current_fetching is not self.fetching:
                     return  # it was dropped, or has moved to another folder
@@ -185,7 +189,7 @@ class _Pass:
                     sums.put(entry.ino, crc)
             paths.scrubbed.touch()
 
-    async def _file(self, path: str, entry: Entry, sums: Sums) -> None:
+    async def _file(self, path: str, entry: Entry, sums: ChecksumFile) -> None:
         self.files += 1
         noted = sums.get(entry.ino)
         found = await self._read(entry, md5=noted is None and looks_like_md5(entry.etag))

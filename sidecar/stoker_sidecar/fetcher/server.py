@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from stoker_sidecar.errors import InternalError, ProtocolError, SidecarError
-from stoker_sidecar.fetcher.handoff_state import Remembered
+from stoker_sidecar.fetcher.handoff_state import HandoffState
 from stoker_sidecar.fetcher.node import CacheNode
 from stoker_sidecar.wire.fetcher_protocol import (
     MAX_LINE,
@@ -38,11 +38,11 @@ class Server:
         self,
         node: CacheNode,
         path: Path,
-        remembered: Remembered,
+        handoff: HandoffState,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         self._node = node
-        self._remembered = remembered
+        self._handoff = handoff
         self._path = path
         self._sleep = sleep
         self._server: asyncio.Server | None = None
@@ -51,7 +51,7 @@ class Server:
 
     async def start(self) -> None:
         """Take up what an earlier process was told, then listen; a socket that it left is replaced."""
-        await asyncio.gather(*map(self._take_up, self._remembered.requests))
+        await asyncio.gather(*map(self._take_up, self._handoff.requests))
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._path.unlink(missing_ok=True)
         self._server = await asyncio.start_unix_server(self._connected, self._path, limit=MAX_LINE)
@@ -120,10 +120,10 @@ class Server:
                 return await self._node.read(request)
             case Configure():
                 await self._node.configure(request)
-                self._remembered.configured(request)
+                self._handoff.configured(request)
             case Remove(uid):
                 await self._node.remove(uid)
-                self._remembered.removed(uid)
+                self._handoff.removed(uid)
         return Done()
 
     async def _look_after(self) -> None:

@@ -7,7 +7,7 @@ from stoker_api.meta import format_bytes
 from stoker_api.names import Reason
 from stoker_api.nodecache import CacheFolder, ListingResult, Medium, NodeDatasetStatus, NodeError, NodePhase
 from stoker_sidecar.errors import SidecarError
-from stoker_sidecar.fetcher.cached_version import State, Version
+from stoker_sidecar.fetcher.cached_version import CachedVersion, State
 from stoker_sidecar.fetcher.core.rates import eta_seconds
 from stoker_sidecar.fetcher.dataset import DatasetCache
 from stoker_sidecar.fetcher.space.folders import Folders
@@ -80,7 +80,7 @@ def folder_rows(folders: Folders, datasets: Iterable[DatasetCache]) -> Iterator[
         )
 
 
-def _figures(version: Version, speed: float) -> dict[str, int | None]:
+def _figures(version: CachedVersion, speed: float) -> dict[str, int | None]:
     info, here = version.manifest.info, version.arrived_bytes
     return {
         "files": info.files,
@@ -92,7 +92,7 @@ def _figures(version: Version, speed: float) -> dict[str, int | None]:
     }
 
 
-def _state(dataset: DatasetCache, version: Version | None) -> DatasetState:
+def _state(dataset: DatasetCache, version: CachedVersion | None) -> DatasetState:
     config = dataset.config
     return DatasetState(
         has_version=bool(config.version),
@@ -126,7 +126,7 @@ def _trouble(dataset: DatasetCache) -> SidecarError | None:
     return dataset.version_loop.error or dataset.warm_error or listing
 
 
-def _error(dataset: DatasetCache, version: Version | None) -> NodeError | None:
+def _error(dataset: DatasetCache, version: CachedVersion | None) -> NodeError | None:
     trouble = _trouble(dataset)
     if trouble is not None:
         return _node_error(trouble, version.count(State.FAILED) if version is not None else 0)
@@ -142,7 +142,7 @@ def _node_error(error: SidecarError, files: int = 0) -> NodeError:
     return NodeError(reason=error.reason, message=message, temporary=error.temporary)
 
 
-def _unkept(dataset: DatasetCache, version: Version) -> NodeError:
+def _unkept(dataset: DatasetCache, version: CachedVersion) -> NodeError:
     info, quota = version.manifest.info, dataset.config.quota_bytes
     kept = (
         f"{version.warm_files} of {info.files} files ({format_bytes(version.warm_bytes)} of {format_bytes(info.bytes)})"

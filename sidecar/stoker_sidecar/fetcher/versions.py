@@ -7,7 +7,7 @@ from pathlib import Path
 
 from stoker_api.names import Reason
 from stoker_sidecar.errors import CacheError, NotConfigured, NotYetConfigured
-from stoker_sidecar.fetcher.cached_version import Version
+from stoker_sidecar.fetcher.cached_version import CachedVersion
 from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.download.surroundings import Surroundings
 from stoker_sidecar.fetcher.manifests import fetch_manifest, install_manifest
@@ -156,7 +156,7 @@ class OpenVersions:
         disk = self._folders.disk_of(paths)
         others = [fetching.version for fetching in self.fetchings.values()]
         donors = [other for other in others if self._folders.disk_of(other.paths) is disk]
-        version = await in_thread(Version.load, paths, donors)
+        version = await in_thread(CachedVersion.load, paths, donors)
         if not donors:
             version.shared_bytes = 0  # the versions that it shared them with are gone
         self.placed = ""

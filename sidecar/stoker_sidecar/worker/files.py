@@ -27,7 +27,7 @@ class Dated(Protocol):
 
 
 @dataclass
-class Sink:
+class FileWriter:
     """Takes a body in order from ``offset`` of ``path``; the file is opened at the first write. ``digest``: is told of every byte.
 
     ``creating``: the file is new. Else it must be there: made anew, it would show zeros where other chunks were.

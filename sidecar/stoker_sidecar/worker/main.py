@@ -29,8 +29,8 @@ from stoker_sidecar.worker.messages import (
     OPEN,
     PING,
     PONG,
-    Lines,
     Row,
+    RowStream,
     error_to_wire,
 )
 from stoker_sidecar.worker.pieces import Fetched, Piece
@@ -51,11 +51,11 @@ class Worker:
         self._jobs: dict[int, asyncio.Task[Fetched]] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._ended = asyncio.Event()
-        self._lines = Lines(self._received, self._ended.set)
+        self._stream = RowStream(self._received, self._ended.set)
 
     async def run(self, connection: socket.socket) -> None:
         """Until the fetcher is gone."""
-        await asyncio.get_running_loop().connect_accepted_socket(lambda: self._lines, connection)
+        await asyncio.get_running_loop().connect_accepted_socket(lambda: self._stream, connection)
         await self._ended.wait()
 
     def _received(self, row: Row) -> None:
@@ -75,21 +75,21 @@ class Worker:
                 self._closing.add(closing)
                 closing.add_done_callback(self._closing.discard)
             case [str(verb)] if verb == PING:
-                self._lines.send(PONG)
+                self._stream.send(PONG)
 
     async def _fetch(self, job: int, source: int, piece: Piece) -> Fetched:
         store = await self._sources[source].store()
-        return await fetch_piece(store, piece, partial(self._lines.send, ARRIVED, job))
+        return await fetch_piece(store, piece, partial(self._stream.send, ARRIVED, job))
 
     def _answer(self, job: int, task: asyncio.Task[Fetched]) -> None:
         """Called for a task that was cancelled before it began, too: each job is answered."""
         del self._jobs[job]
         if task.cancelled():
-            self._lines.send(FAILED, job, error_to_wire(InternalError("the fetch was cancelled")))
+            self._stream.send(FAILED, job, error_to_wire(InternalError("the fetch was cancelled")))
         elif (error := task.exception()) is not None:
-            self._lines.send(FAILED, job, error_to_wire(error))
+            self._stream.send(FAILED, job, error_to_wire(error))
         else:
-            self._lines.send(DONE, job, task.result())
+            self._stream.send(DONE, job, task.result())
 
 
 async def _run(connection: socket.socket, settings: ConnectionSettings) -> None:

@@ -36,7 +36,7 @@ def error_from_wire(wire: dict[str, Any]) -> SidecarError:
 Row = Sequence[Any]
 
 
-class Lines(asyncio.Protocol):
+class RowStream(asyncio.Protocol):
     """``received`` gets each row; ``lost`` is called once when the other side has gone away."""
 
     def __init__(self, received: Callable[[Row], None], lost: Callable[[], None]) -> None:

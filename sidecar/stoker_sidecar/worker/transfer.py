@@ -10,7 +10,7 @@ from stoker_sidecar.errors import CorruptBody
 from stoker_sidecar.store.base import SMALL, Body, ObjectStore
 from stoker_sidecar.store.core.object_checksum import CRC64NVME, Digest, check, new_digest
 from stoker_sidecar.threads import in_thread
-from stoker_sidecar.worker.files import Sink, publish
+from stoker_sidecar.worker.files import FileWriter, publish
 from stoker_sidecar.worker.pieces import Arrived, Fetched, Origin, Piece
 
 
@@ -31,42 +31,42 @@ async def fetch_piece(store: ObjectStore, piece: Piece, arrived: Arrived) -> Fet
     Raises SourceError, CorruptBody, DiskFull, CacheDiskFailed; the file is then the caller's to delete.
     """
     whole = piece.length == piece.size
-    sink = Sink(piece.into, piece.offset, creating=whole)
+    file = FileWriter(piece.into, piece.offset, creating=whole)
     try:
         if piece.length == 0:
-            sink.write(b"")
-            return _end(sink, piece, None)
+            file.write(b"")
+            return _end(file, piece, None)
         async with store.get_range(
             piece.key, piece.offset, piece.length, if_match=piece.etag, version_id=piece.version_id, whole=whole
         ) as body:
-            sink.digest = _wanted_digest(piece, body)
-            return await (_small if piece.length <= SMALL else _large)(body, sink, piece, arrived)
+            file.digest = _wanted_digest(piece, body)
+            return await (_small if piece.length <= SMALL else _large)(body, file, piece, arrived)
     finally:
-        sink.close()
+        file.close()
 
 
-async def _small(body: Body, sink: Sink, piece: Piece, arrived: Arrived) -> Fetched:
-    gate = _Gate(sink, piece, lambda size: None)
-    await body.stream(gate.write)
-    gate.check_end()
-    fetched = _end(sink, piece, body)
+async def _small(body: Body, file: FileWriter, piece: Piece, arrived: Arrived) -> Fetched:
+    bounded = _BoundedWriter(file, piece, lambda size: None)
+    await body.stream(bounded.write)
+    bounded.check_end()
+    fetched = _end(file, piece, body)
     arrived(piece.length)
     return fetched
 
 
-async def _large(body: Body, sink: Sink, piece: Piece, arrived: Arrived) -> Fetched:
+async def _large(body: Body, file: FileWriter, piece: Piece, arrived: Arrived) -> Fetched:
     loop = asyncio.get_running_loop()
-    gate = _Gate(sink, piece, lambda size: loop.call_soon_threadsafe(arrived, size))
-    await body.stream(gate.write)
-    gate.check_end()
-    return await in_thread(_end, sink, piece, body)
+    bounded = _BoundedWriter(file, piece, lambda size: loop.call_soon_threadsafe(arrived, size))
+    await body.stream(bounded.write)
+    bounded.check_end()
+    return await in_thread(_end, file, piece, body)
 
 
 @dataclass
-class _Gate:
+class _BoundedWriter:
     """Lets no more bytes through to the file than were asked for. ``told``: of what was written, perhaps in a thread."""
 
-    sink: Sink
+    file: FileWriter
     piece: Piece
     told: Callable[[int], object]
     passed: int = 0
@@ -75,7 +75,7 @@ class _Gate:
         """A Write. Raises CorruptBody, DiskFull, CacheDiskFailed."""
         if self.passed + len(data) > self.piece.length:
             raise self._unlike("more")
-        self.sink.write(data)
+        self.file.write(data)
         self.passed += len(data)
         self.told(len(data))
 
@@ -97,9 +97,9 @@ def _wanted_digest(piece: Piece, body: Body) -> Digest | None:
     return new_digest("md5") if piece.hashing and body.etag_may_be_md5 else None
 
 
-def _end(sink: Sink, piece: Piece, body: Body | None) -> Fetched:
-    sink.close()
-    taken = sink.digest.digest() if sink.digest is not None else b""
+def _end(file: FileWriter, piece: Piece, body: Body | None) -> Fetched:
+    file.close()
+    taken = file.digest.digest() if file.digest is not None else b""
     may_be_md5 = body is not None and body.etag_may_be_md5
     if piece.length < piece.size:
         return Fetched(False, "", may_be_md5, taken.hex())

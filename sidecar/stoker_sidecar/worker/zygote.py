@@ -18,7 +18,7 @@ _log = logging.getLogger("stoker.fetcher")
 _PATIENCE = 5.0
 
 
-class WorkerNursery:
+class WorkerZygote:
     """To be made while the fetcher has one thread. Its workers are children of the fetcher, and end with it.
 
     ``unwanted``: descriptors of the fetcher that neither the nursery nor its workers need.

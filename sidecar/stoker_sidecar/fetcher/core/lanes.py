@@ -15,7 +15,7 @@ class Lane(IntEnum):
 
 
 @dataclass(eq=False)
-class Ticket:
+class QueuedRequest:
     """A request for ``size`` bytes. ``decided`` is called once: True, it may go; False, it is not wanted any more."""
 
     lane: Lane
@@ -44,47 +44,47 @@ class Lanes:
     bounds: Bounds
     limit: int
     dropped: int = 0  # readahead that newer readahead pushed out before it was asked for
-    _waiting: dict[Lane, dict[Ticket, None]] = field(default_factory=lambda: {lane: {} for lane in Lane})
-    _flying: set[Ticket] = field(default_factory=set)
+    _waiting: dict[Lane, dict[QueuedRequest, None]] = field(default_factory=lambda: {lane: {} for lane in Lane})
+    _flying: set[QueuedRequest] = field(default_factory=set)
     _running: Counter[Lane] = field(default_factory=Counter)
     _bytes: Counter[Lane] = field(default_factory=Counter)
 
-    def ask(self, ticket: Ticket) -> None:
+    def ask(self, request: QueuedRequest) -> None:
         """Wait for a turn; readahead beyond its budget pushes out what waits longest of it."""
-        self._waiting[ticket.lane][ticket] = None
-        if ticket.lane is Lane.READAHEAD:
+        self._waiting[request.lane][request] = None
+        if request.lane is Lane.READAHEAD:
             self._cut_readahead()
         self.go()
 
-    def promote(self, ticket: Ticket, lane: Lane) -> None:
+    def promote(self, request: QueuedRequest, lane: Lane) -> None:
         """Someone else wants it too: it counts for the better of both lanes."""
-        if lane >= ticket.lane:
+        if lane >= request.lane:
             return
-        waiting, flying = ticket in self._waiting[ticket.lane], ticket in self._flying
-        self.withdraw(ticket)
+        waiting, flying = request in self._waiting[request.lane], request in self._flying
+        self.withdraw(request)
         if flying:
-            self._leave(ticket)
-        ticket.lane = lane
+            self._leave(request)
+        request.lane = lane
         if flying:
-            self._enter(ticket)
+            self._enter(request)
         elif waiting:
-            self.ask(ticket)
+            self.ask(request)
 
-    def done(self, ticket: Ticket) -> None:
+    def done(self, request: QueuedRequest) -> None:
         """It has landed, or was given up after its turn had come."""
-        self._leave(ticket)
+        self._leave(request)
         self.go()
 
-    def withdraw(self, ticket: Ticket) -> None:
+    def withdraw(self, request: QueuedRequest) -> None:
         """It was given up while it waited. Idempotent."""
-        self._waiting[ticket.lane].pop(ticket, None)
+        self._waiting[request.lane].pop(request, None)
 
     def go(self) -> None:
         """Let start what may; called after ``limit`` has changed."""
-        while (ticket := self._next()) is not None:
-            del self._waiting[ticket.lane][ticket]
-            self._enter(ticket)
-            ticket.decided(True)
+        while (request := self._next()) is not None:
+            del self._waiting[request.lane][request]
+            self._enter(request)
+            request.decided(True)
 
     @property
     def in_flight(self) -> int:
@@ -96,27 +96,27 @@ class Lanes:
         """As much is in flight as may be."""
         return self.in_flight >= self.limit
 
-    def _next(self) -> Ticket | None:
+    def _next(self) -> QueuedRequest | None:
         for waiting in self._waiting.values():  # in the order of the lanes
-            ticket = next(iter(waiting), None)
-            if ticket is not None and self._fits(ticket):
-                return ticket
+            request = next(iter(waiting), None)
+            if request is not None and self._fits(request):
+                return request
         return None
 
-    def _fits(self, ticket: Ticket) -> bool:
-        if ticket.lane is Lane.DEMAND:
+    def _fits(self, request: QueuedRequest) -> bool:
+        if request.lane is Lane.DEMAND:
             return self._running[Lane.DEMAND] < max(self.bounds.demand, self.limit)
         background = self._running[Lane.READAHEAD] + self._running[Lane.WARM]
         if background == 0:  # never stopped altogether, and never for a piece that is larger than the bound
             return True
-        size = self._bytes[Lane.READAHEAD] + self._bytes[Lane.WARM] + ticket.size
+        size = self._bytes[Lane.READAHEAD] + self._bytes[Lane.WARM] + request.size
         # Readers that wait share the link with half of the usual background at most.
         most = self.limit // 2 if self._running[Lane.DEMAND] else self.limit
         return background < most and self.in_flight < self.limit and size <= self.bounds.background_bytes
 
     def _cut_readahead(self) -> None:
         waiting = self._waiting[Lane.READAHEAD]
-        size = self._bytes[Lane.READAHEAD] + sum(ticket.size for ticket in waiting)
+        size = self._bytes[Lane.READAHEAD] + sum(request.size for request in waiting)
         while len(waiting) > 1 and size > self.bounds.readahead_bytes:
             oldest = next(iter(waiting))
             del waiting[oldest]
@@ -124,15 +124,15 @@ class Lanes:
             self.dropped += 1
             oldest.decided(False)
 
-    def _enter(self, ticket: Ticket) -> None:
-        self._flying.add(ticket)
-        self._running[ticket.lane] += 1
-        self._bytes[ticket.lane] += ticket.size
+    def _enter(self, request: QueuedRequest) -> None:
+        self._flying.add(request)
+        self._running[request.lane] += 1
+        self._bytes[request.lane] += request.size
 
-    def _leave(self, ticket: Ticket) -> None:
-        self._flying.remove(ticket)
-        self._running[ticket.lane] -= 1
-        self._bytes[ticket.lane] -= ticket.size
+    def _leave(self, request: QueuedRequest) -> None:
+        self._flying.remove(request)
+        self._running[request.lane] -= 1
+        self._bytes[request.lane] -= request.size
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Brings pieces of a version onto the disk: one download a piece whoever asks, demand beside warm-up.
 
-Concurrency: everything here runs on one event loop; only disk work goes to threads. ``_flights`` is keyed by
+Concurrency: everything here runs on one event loop; only disk work goes to threads. ``_downloads`` is keyed by
 (inode, chunk) and holds the one task that fetches it; readers and warming wait for the same task. A task is never
 cancelled by a reader that goes away, only by ``close``.
 """
@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from stoker_sidecar.errors import CacheDiskFailed, NotConfigured, NotWanted, NotYetConfigured, SidecarError
-from stoker_sidecar.fetcher.cached_version import State, Version
+from stoker_sidecar.fetcher.cached_version import CachedVersion, State
 from stoker_sidecar.fetcher.core.lanes import Lane
 from stoker_sidecar.fetcher.download.parts import PartFile
-from stoker_sidecar.fetcher.download.piece_writer import Filling
+from stoker_sidecar.fetcher.download.piece_writer import PieceWriter
 from stoker_sidecar.fetcher.download.pipeline import Turn
-from stoker_sidecar.fetcher.download.policy import DownloadPolicy, FlightKey
-from stoker_sidecar.fetcher.download.prefetcher import Ahead
+from stoker_sidecar.fetcher.download.policy import DownloadKey, DownloadPolicy
+from stoker_sidecar.fetcher.download.prefetcher import Prefetcher
 from stoker_sidecar.fetcher.download.surroundings import Surroundings
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.manifest import Entry
@@ -30,7 +30,7 @@ _READ_ATTEMPTS = 3
 
 
 @dataclass(eq=False)
-class Flight:
+class Download:
     """One piece on its way. ``ahead``: its bytes, when no reader had asked for it; ``reserved``: bytes of a small file that is to stay;
     ``reached``: offset up to which its bytes can be read.
     """
@@ -43,25 +43,27 @@ class Flight:
     moved: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-Action = Callable[[Flight], Coroutine[None, None, None]]
+Action = Callable[[Download], Coroutine[None, None, None]]
 
 
 @dataclass
 class Fetching:
     """For one version."""
 
-    version: Version
+    version: CachedVersion
     around: Surroundings
     waiting_readers: int = 0
-    _flights: dict[FlightKey, Flight] = field(default_factory=dict)
-    _filling: Filling = field(init=False)
+    _downloads: dict[DownloadKey, Download] = field(default_factory=dict)
+    _writer: PieceWriter = field(init=False)
     _policy: DownloadPolicy = field(init=False)
-    _ahead: Ahead = field(init=False)
+    _prefetcher: Prefetcher = field(init=False)
 
     def __post_init__(self) -> None:
-        self._filling = Filling(self.version, self.around, self._busy)
+        self._writer = PieceWriter(self.version, self.around, self._busy)
         self._policy = self.around.policy(self.version, self.around.room)
-        self._ahead = Ahead(self.version, self.around.pipeline, self.start, lambda ino: (ino, 0) in self._flights)
+        self._prefetcher = Prefetcher(
+            self.version, self.around.pipeline, self.start, lambda ino: (ino, 0) in self._downloads
+        )
 
     async def read(self, ino: int, offset: int, length: int, *, doubt: bool = False) -> ReadDone:
         """Bytes [offset, offset + length) of a file are on the disk when this returns, and where. Raises SidecarError.
@@ -95,7 +97,7 @@ class Fetching:
             self.version.states[entry.ino] = State.UNKEPT
             return False
         if part is not None:
-            self._filling.drop(part)  # it was read through so far; from now on it is kept
+            self._writer.drop(part)  # it was read through so far; from now on it is kept
         return True
 
     def start(self, entry: Entry, chunk: int, lane: Lane) -> "asyncio.Task[None] | None":
@@ -103,25 +105,25 @@ class Fetching:
 
         It ends with a SidecarError when it fails.
         """
-        flight = self._start(entry, chunk, lane)
-        return flight.task if flight is not None else None
+        download = self._start(entry, chunk, lane)
+        return download.task if download is not None else None
 
-    def _start(self, entry: Entry, chunk: int, lane: Lane) -> Flight | None:
+    def _start(self, entry: Entry, chunk: int, lane: Lane) -> Download | None:
         if self._is_here(entry, chunk, lane):
             return None
         key = self._policy.key(entry.ino, chunk)
-        if (flying := self._flights.get(key)) is not None:
+        if (flying := self._downloads.get(key)) is not None:
             flying.turn.wanted_by(lane)
             return flying
         size = entry.size if is_whole(entry.size) else chunk_span(entry.size, chunk)[1]
-        flight = Flight(self.around.pipeline.turn(lane, size), ahead=size if lane is Lane.READAHEAD else 0)
-        plan = self._plan_whole(entry, lane, flight) if is_whole(entry.size) else self._plan_chunk(entry, chunk, lane)
+        download = Download(self.around.pipeline.turn(lane, size), ahead=size if lane is Lane.READAHEAD else 0)
+        plan = self._plan_whole(entry, lane, download) if is_whole(entry.size) else self._plan_chunk(entry, chunk, lane)
         if plan is None:
             return None
-        flight.task = asyncio.create_task(plan(flight))
-        self._flights[key] = flight
-        flight.task.add_done_callback(partial(self._landed, key, flight))
-        return flight
+        download.task = asyncio.create_task(plan(download))
+        self._downloads[key] = download
+        download.task.add_done_callback(partial(self._landed, key, download))
+        return download
 
     async def refetch(self, entry: Entry) -> None:
         """Replace a damaged file of the tree, by rename. When none comes it is taken away: a missing file does not lie."""
@@ -139,16 +141,16 @@ class Fetching:
 
     async def drain(self) -> None:
         """Wait until what is in flight now has ended."""
-        if self._flights:
-            await asyncio.wait([flight.task for flight in self._flights.values()])
+        if self._downloads:
+            await asyncio.wait([download.task for download in self._downloads.values()])
 
     async def stop(self) -> None:
         """End what is in flight; its readers are told to ask again."""
-        flights = [flight.task for flight in self._flights.values()]
-        for task in flights:
+        downloads = [download.task for download in self._downloads.values()]
+        for task in downloads:
             task.cancel()
-        if flights:
-            await asyncio.wait(flights)
+        if downloads:
+            await asyncio.wait(downloads)
 
     async def close(self) -> None:
         """Stop everything."""
@@ -163,7 +165,7 @@ class Fetching:
                 await in_thread(self.version.lose, entry)
                 self.around.lost()
         elif (part := self.version.parts.get(entry.ino)) is not None and self._is_useless(part):
-            self._filling.drop(part)
+            self._writer.drop(part)
 
     def _is_useless(self, part: PartFile) -> bool:
         """Its file is gone; or the disk is full, and its bytes may find room elsewhere."""
@@ -174,19 +176,19 @@ class Fetching:
     async def _bring(self, entry: Entry, chunks: range, end: int) -> None:
         """Until the bytes up to ``end`` can be read, or a piece has failed."""
         missing = self.version.states[entry.ino] != State.HERE
-        flights = [flight for chunk in chunks if (flight := self._start(entry, chunk, Lane.DEMAND)) is not None]
+        downloads = [download for chunk in chunks if (download := self._start(entry, chunk, Lane.DEMAND)) is not None]
         if missing:
-            self._ahead.missed(entry, chunks)
-        for flight in flights:
-            while not (flight.task.done() or flight.reached >= end):
-                flight.moved.clear()
-                await flight.moved.wait()
-            if flight.task.cancelled():  # the version was closed meanwhile
+            self._prefetcher.missed(entry, chunks)
+        for download in downloads:
+            while not (download.task.done() or download.reached >= end):
+                download.moved.clear()
+                await download.moved.wait()
+            if download.task.cancelled():  # the version was closed meanwhile
                 raise NotYetConfigured(
                     f"{self.version.manifest.info.digest[:12]} is being closed on this node: ask again"
                 )
-            if flight.task.done():
-                flight.task.result()
+            if download.task.done():
+                download.task.result()
 
     def _place(self, entry: Entry, chunks: range, end: int) -> ReadDone | None:
         if self.version.states[entry.ino] == State.HERE:
@@ -194,13 +196,13 @@ class Fetching:
         part = self.version.parts.get(entry.ino)
         if part is None or not all(part.chunks[chunk] or self._reaches(entry, chunk, end) for chunk in chunks):
             return None
-        self._filling.transients.touch(entry.ino)
+        self._writer.transients.touch(entry.ino)
         return ReadDone("parts", str(part.path))
 
     def _reaches(self, entry: Entry, chunk: int, end: int) -> bool:
         """A chunk that is still on its way is written from front to back: its first bytes need not wait for the last."""
-        flight = self._flights.get((entry.ino, chunk))
-        return flight is not None and flight.reached >= min(end, (chunk + 1) * CHUNK, entry.size)
+        download = self._downloads.get((entry.ino, chunk))
+        return download is not None and download.reached >= min(end, (chunk + 1) * CHUNK, entry.size)
 
     def _is_here(self, entry: Entry, chunk: int, lane: Lane) -> bool:
         if self.version.states[entry.ino] == State.HERE:
@@ -211,32 +213,32 @@ class Fetching:
         return bool(part.chunks[chunk]) and not (part.kept and part.complete)
 
     def _busy(self) -> set[int]:
-        return {ino for ino, _ in self._flights}
+        return {ino for ino, _ in self._downloads}
 
-    def _landed(self, key: FlightKey, flight: Flight, task: "asyncio.Task[None]") -> None:
-        del self._flights[key]
-        self.version.reserved_bytes -= flight.reserved
-        flight.moved.set()
+    def _landed(self, key: DownloadKey, download: Download, task: "asyncio.Task[None]") -> None:
+        del self._downloads[key]
+        self.version.reserved_bytes -= download.reserved
+        download.moved.set()
         if task.cancelled() or isinstance(error := task.exception(), NotWanted):
             return
         if isinstance(error, SidecarError):
             self.around.failed(error)  # whoever waits gets it too
             return
-        if flight.ahead:
-            self.around.ahead(flight.ahead)
-        if flight.reserved:
+        if download.ahead:
+            self.around.ahead(download.ahead)
+        if download.reserved:
             self._policy.stays(key[0])
 
-    def _plan_whole(self, entry: Entry, lane: Lane, flight: Flight) -> Action | None:
+    def _plan_whole(self, entry: Entry, lane: Lane, download: Download) -> Action | None:
         """Decided here and not in the task, so that what is in flight already counts when the next file asks for room."""
         kept = self.admits(entry)
         if not kept and lane is Lane.DEMAND:
             kept = self._policy.make_room(entry.size)
         if not (kept or lane is Lane.DEMAND):
             return None
-        flight.reserved = entry.size if kept else 0
-        self.version.reserved_bytes += flight.reserved
-        return lambda flight: self.around.retry(partial(self._filling.whole, entry, kept=kept, turn=flight.turn))
+        download.reserved = entry.size if kept else 0
+        self.version.reserved_bytes += download.reserved
+        return lambda download: self.around.retry(partial(self._writer.whole, entry, kept=kept, turn=download.turn))
 
     def _plan_chunk(self, entry: Entry, chunk: int, lane: Lane) -> Action | None:
         part = self.version.parts.get(entry.ino)
@@ -244,22 +246,22 @@ class Fetching:
             kept = self.admits(entry)
             if not (kept or lane is Lane.DEMAND):
                 return None
-            self._filling.new_part(entry, kept=kept)
+            self._writer.new_part(entry, kept=kept)
         return partial(self._chunk, entry, chunk)
 
-    async def _chunk(self, entry: Entry, chunk: int, flight: Flight) -> None:
+    async def _chunk(self, entry: Entry, chunk: int, download: Download) -> None:
         position = chunk_span(entry.size, chunk)[0]
 
         def arrived(size: int) -> None:
             nonlocal position
             position += size
-            flight.reached = max(flight.reached, position)
-            flight.moved.set()
+            download.reached = max(download.reached, position)
+            download.moved.set()
 
         async def bring() -> None:
             admits = entry.ino in self.version.parts or self.admits(entry)
-            await self._filling.chunk(entry, chunk, admits=admits, turn=flight.turn, arrived=arrived)
+            await self._writer.chunk(entry, chunk, admits=admits, turn=download.turn, arrived=arrived)
 
         await self.around.retry(bring)
         # Not tried again here: a file that is spoilt as a whole is not mended by this chunk alone.
-        await self._filling.settle(entry)
+        await self._writer.settle(entry)

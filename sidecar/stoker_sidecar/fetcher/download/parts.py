@@ -35,7 +35,7 @@ class PartFile:
     chunks: bytearray
     kept: bool
     etag_may_be_md5: bool = True
-    promoting: bool = False  # one flight is moving it into the tree
+    promoting: bool = False  # one download is moving it into the tree
     sums: dict[int, bytes] = field(default_factory=dict)
 
     @property

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from stoker_sidecar.errors import CacheDiskFailed, CorruptBody, InternalError, SourceError
-from stoker_sidecar.fetcher.cached_version import Version
+from stoker_sidecar.fetcher.cached_version import CachedVersion
 from stoker_sidecar.fetcher.download.parts import PartFile, Transients, new_part, temporary_name
 from stoker_sidecar.fetcher.download.pipeline import Turn
 from stoker_sidecar.fetcher.download.surroundings import Surroundings
@@ -21,10 +21,10 @@ from stoker_sidecar.worker.transfer import remove_quietly
 
 
 @dataclass
-class Filling:
+class PieceWriter:
     """``busy``: inodes that something is being fetched for: their parts are not dropped."""
 
-    version: Version
+    version: CachedVersion
     around: Surroundings
     busy: Callable[[], Collection[int]]
     transients: Transients = field(init=False)

@@ -7,7 +7,7 @@ from types import TracebackType
 
 from stoker_sidecar.errors import EndpointUnreachable, NotWanted, ServerError, Throttled
 from stoker_sidecar.fetcher.core.concurrency import AdaptiveLimit
-from stoker_sidecar.fetcher.core.lanes import Bounds, Lane, Lanes, Ticket
+from stoker_sidecar.fetcher.core.lanes import Bounds, Lane, Lanes, QueuedRequest
 from stoker_sidecar.fetcher.core.readahead import Readahead
 from stoker_sidecar.version.spans import CHUNK
 
@@ -50,7 +50,7 @@ class Turn:
 
     def __init__(self, pipeline: Pipeline, lane: Lane, size: int) -> None:
         self._pipeline = pipeline
-        self._ticket = Ticket(lane, size, self._decided)
+        self._ticket = QueuedRequest(lane, size, self._decided)
         self._wanted: bool | None = None  # until it is decided
         self._waiter: asyncio.Future[None] | None = None
 

@@ -3,17 +3,17 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from stoker_sidecar.fetcher.cached_version import Version
+from stoker_sidecar.fetcher.cached_version import CachedVersion
 from stoker_sidecar.fetcher.core.room import Room
 
 # Inode and number of the chunk: whoever asks for a piece under the same key shares its download.
-FlightKey = tuple[int, int]
+DownloadKey = tuple[int, int]
 
 
 class DownloadPolicy(Protocol):
     """The decisions for one version that benchmarks make in another way, to show what the product's are worth."""
 
-    def key(self, ino: int, chunk: int) -> FlightKey:
+    def key(self, ino: int, chunk: int) -> DownloadKey:
         """Return the key under which a piece is downloaded."""
 
     def make_room(self, size: int) -> bool:
@@ -23,16 +23,16 @@ class DownloadPolicy(Protocol):
         """Take note of a small file that has come and stays."""
 
 
-PolicyFactory = Callable[[Version, Callable[[], Room]], DownloadPolicy]
+PolicyFactory = Callable[[CachedVersion, Callable[[], Room]], DownloadPolicy]
 
 
 class KeepWhatCame:
     """The product's policy: one download a piece whoever asks, and what came first stays (ADR 7)."""
 
-    def __init__(self, version: Version, room: Callable[[], Room]) -> None:
+    def __init__(self, version: CachedVersion, room: Callable[[], Room]) -> None:
         """Need nothing of the version: a policy that evicts would."""
 
-    def key(self, ino: int, chunk: int) -> FlightKey:
+    def key(self, ino: int, chunk: int) -> DownloadKey:
         """Return the same key for all askers of a piece."""
         return ino, chunk
 

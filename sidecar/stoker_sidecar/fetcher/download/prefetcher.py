@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from stoker_sidecar.fetcher.cached_version import Version
+from stoker_sidecar.fetcher.cached_version import CachedVersion
 from stoker_sidecar.fetcher.core.lanes import Lane
 from stoker_sidecar.fetcher.core.readahead import Scatter, weight
 from stoker_sidecar.fetcher.download.pipeline import Pipeline
@@ -16,10 +16,10 @@ Start = Callable[[Entry, int, Lane], "asyncio.Task[None] | None"]
 
 
 @dataclass
-class Ahead:
+class Prefetcher:
     """``start``: a piece, unless it is here or may not stay; ``on_its_way``: whether a small file is, by inode."""
 
-    version: Version
+    version: CachedVersion
     pipeline: Pipeline
     start: Start
     on_its_way: Callable[[int], bool]

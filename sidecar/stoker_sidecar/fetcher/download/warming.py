@@ -7,7 +7,7 @@ from functools import partial
 from typing import Protocol
 
 from stoker_sidecar.errors import CacheDiskFailed, DiskFull, InternalError, NotWanted, SidecarError
-from stoker_sidecar.fetcher.cached_version import State, Version
+from stoker_sidecar.fetcher.cached_version import CachedVersion, State
 from stoker_sidecar.fetcher.core.lanes import Lane
 from stoker_sidecar.fetcher.core.rates import TokenBucket
 from stoker_sidecar.fetcher.download.fetching import Fetching
@@ -29,7 +29,7 @@ class AccessOrder(Protocol):
 class CanonicalOrder:
     """As the manifest has them: folder by folder, by name."""
 
-    def __init__(self, version: Version) -> None:
+    def __init__(self, version: CachedVersion) -> None:
         self._version = version
 
     def __iter__(self) -> Iterator[Entry]:
@@ -50,7 +50,7 @@ _BREATH = 128
 
 
 @dataclass
-class Limits:
+class WarmLimits:
     """``slots``: requests in flight, asked before each; ``bucket``: None for no limit; ``stop``: leave off soon."""
 
     slots: Callable[[], int]
@@ -66,7 +66,7 @@ class WarmPass:
 
     fetching: Fetching
     order: AccessOrder
-    limits: Limits
+    limits: WarmLimits
     failing: bool = False
     error: SidecarError | None = None  # of the last fetch that failed
     fatal: bool = False  # the source or the disk is at fault: no use to go on now

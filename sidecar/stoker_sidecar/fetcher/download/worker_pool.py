@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stoker_sidecar.errors import InternalError
-from stoker_sidecar.fetcher.download.worker_process import Job, Launch, WorkerProcess, execute
+from stoker_sidecar.fetcher.download.worker_process import Launch, PieceJob, WorkerProcess, execute
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.core.backoff import Backoff
 from stoker_sidecar.worker.files import is_intact
@@ -44,7 +44,7 @@ class WorkerPool:
     launch: Launch = execute
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
     _workers: list[WorkerProcess] = field(default_factory=list)
-    _waiting: list[Job] = field(default_factory=list)  # while no worker lives
+    _waiting: list[PieceJob] = field(default_factory=list)  # while no worker lives
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _numbers: "itertools.count[int]" = field(default_factory=itertools.count)
     _deaths: int = 0  # of workers that never answered, in a row
@@ -77,7 +77,7 @@ class WorkerPool:
     async def fetch(self, origin: Origin, piece: Piece, arrived: Arrived) -> Fetched:
         """See PieceFetcher."""
         answer: asyncio.Future[Fetched] = asyncio.get_running_loop().create_future()
-        job = Job(next(self._numbers), origin, piece, arrived, answer, time.time_ns())
+        job = PieceJob(next(self._numbers), origin, piece, arrived, answer, time.time_ns())
         self._give(job)
         try:
             return await answer
@@ -90,7 +90,7 @@ class WorkerPool:
         for worker in self._workers:
             worker.forget(origin)
 
-    def _give(self, job: Job) -> None:
+    def _give(self, job: PieceJob) -> None:
         if self._workers:
             min(self._workers, key=lambda worker: len(worker.jobs)).give(job)
         elif self._closing:
@@ -98,7 +98,7 @@ class WorkerPool:
         else:
             self._waiting.append(job)
 
-    async def _cancel(self, job: Job) -> None:
+    async def _cancel(self, job: PieceJob) -> None:
         if job in self._waiting:
             self._waiting.remove(job)
             return
@@ -127,7 +127,7 @@ class WorkerPool:
             self._again(job)
         self._spawn(self._replace(worker))
 
-    def _again(self, job: Job) -> None:
+    def _again(self, job: PieceJob) -> None:
         job.lost += 1
         if job.cancelled:
             job.fail(InternalError("cancelled"))
@@ -175,7 +175,7 @@ class WorkerPool:
         task.add_done_callback(self._tasks.discard)
 
 
-def _is_published(job: Job) -> bool:
+def _is_published(job: PieceJob) -> bool:
     """The worker died between the rename and its answer; a damaged file that is being replaced is older than the job."""
     piece = job.piece
     return is_intact(piece.target, piece) and Path(piece.target).stat().st_ctime_ns >= job.since_ns

@@ -14,12 +14,23 @@ from typing import Any
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.wire.credentials import credentials_to_wire
-from stoker_sidecar.worker.messages import ARRIVED, CLOSE, DONE, FAILED, FETCH, OPEN, PING, Lines, Row, error_from_wire
+from stoker_sidecar.worker.messages import (
+    ARRIVED,
+    CLOSE,
+    DONE,
+    FAILED,
+    FETCH,
+    OPEN,
+    PING,
+    Row,
+    RowStream,
+    error_from_wire,
+)
 from stoker_sidecar.worker.pieces import Arrived, Fetched, Origin, Piece
 
 
 @dataclass(eq=False)
-class Job:
+class PieceJob:
     """A piece that a worker was asked for. ``since_ns``: when, since 1970; ``lost``: workers that died with it.
 
     ``answer`` is cancelled with whoever waits for it; ``ended`` is for those who then wait until no worker has it any more.
@@ -78,42 +89,42 @@ class WorkerProcess:
     clock: Callable[[], float]
     launch: Launch = execute
     pid: int = 0
-    jobs: dict[int, Job] = field(default_factory=dict)
+    jobs: dict[int, PieceJob] = field(default_factory=dict)
     heard: float = 0.0
     useful: bool = False  # it has answered a job
     _origins: dict[Origin, int] = field(default_factory=dict)
     _opened: int = 0
-    _lines: Lines = field(init=False)
+    _stream: RowStream = field(init=False)
 
     async def start(self) -> None:
         """Raises OSError when the process cannot be made."""
         ours, theirs = socket.socketpair()
         with theirs:
             self.pid = self.launch(self._options(), theirs.fileno())  # returns after some milliseconds
-        self._lines = Lines(self._received, lambda: self.ended(self))
-        await asyncio.get_running_loop().connect_accepted_socket(lambda: self._lines, ours)
+        self._stream = RowStream(self._received, lambda: self.ended(self))
+        await asyncio.get_running_loop().connect_accepted_socket(lambda: self._stream, ours)
         self.heard = self.clock()
 
-    def give(self, job: Job) -> None:
+    def give(self, job: PieceJob) -> None:
         """The answer comes to ``job.answer``."""
         if not self.jobs:
             self.heard = self.clock()
         self.jobs[job.number] = job
-        self._lines.send(FETCH, job.number, self._number(job.origin), job.piece)
+        self._stream.send(FETCH, job.number, self._number(job.origin), job.piece)
 
     def say(self, verb: str, *rest: Any) -> None:
         """A row that has no answer of its own."""
-        self._lines.send(verb, *rest)
+        self._stream.send(verb, *rest)
 
     def ping(self) -> None:
         """Have it say something."""
-        self._lines.send(PING)
+        self._stream.send(PING)
 
     def forget(self, origin: Origin) -> None:
         """It may close its connections."""
         number = self._origins.pop(origin, None)
         if number is not None:
-            self._lines.send(CLOSE, number)
+            self._stream.send(CLOSE, number)
 
     def kill(self) -> None:
         """``ended`` follows."""
@@ -121,7 +132,7 @@ class WorkerProcess:
 
     async def reap(self) -> None:
         """After ``ended``, or to end it: returns when the process is gone."""
-        self._lines.close()
+        self._stream.close()
         await in_thread(os.waitpid, self.pid, 0)
 
     def _options(self) -> list[str]:
@@ -132,7 +143,7 @@ class WorkerProcess:
         if origin not in self._origins:
             self._opened += 1
             self._origins[origin] = self._opened
-            self._lines.send(OPEN, self._opened, origin.source.wire(), credentials_to_wire(origin.credentials))
+            self._stream.send(OPEN, self._opened, origin.source.wire(), credentials_to_wire(origin.credentials))
         return self._origins[origin]
 
     def _received(self, row: Row) -> None:
@@ -145,6 +156,6 @@ class WorkerProcess:
             case [str(verb), int(number), error] if verb == FAILED:
                 self._take(number).fail(error_from_wire(error))
 
-    def _take(self, number: int) -> Job:
+    def _take(self, number: int) -> PieceJob:
         self.useful = True
         return self.jobs.pop(number)

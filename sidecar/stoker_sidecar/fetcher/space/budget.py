@@ -7,10 +7,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from stoker_api.nodecache import NodeDataset
-from stoker_sidecar.fetcher.cached_version import Version
+from stoker_sidecar.fetcher.cached_version import CachedVersion
 from stoker_sidecar.fetcher.context import NodeContext
 from stoker_sidecar.fetcher.core.room import Room, may_return
-from stoker_sidecar.fetcher.space.cache_disk import Disk
+from stoker_sidecar.fetcher.space.cache_disk import CacheDisk
 from stoker_sidecar.fetcher.versions import OpenVersions
 from stoker_sidecar.linux.files import disk_errors
 from stoker_sidecar.version.layout import DatasetPaths
@@ -118,17 +118,17 @@ class Tenancy:
         """Bytes on the disks that count against the quota."""
         return sum(fetching.version.kept_bytes for fetching in self._versions.fetchings.values())
 
-    def room(self, disk: Disk) -> Room:
+    def room(self, disk: CacheDisk) -> Room:
         """What the dataset may still put on this folder."""
         reserved = sum(fetching.version.reserved_bytes for fetching in self._versions.fetchings.values())
         return Room(self.used_bytes, self._wish().config.quota_bytes, disk.free() - reserved)
 
-    def need(self, version: Version) -> int:
+    def need(self, version: CachedVersion) -> int:
         """Bytes that the version will still take."""
         size, quota = version.manifest.info.bytes, self._wish().config.quota_bytes
         return max(0, (size if quota is None else min(size, quota)) - version.kept_bytes)
 
-    def outstanding(self, disk: Disk) -> int:
+    def outstanding(self, disk: CacheDisk) -> int:
         """Bytes that the dataset is still going to fetch onto this folder."""
         config = self._wish().config
         fetching = self._versions.fetchings.get(config.version)
@@ -136,7 +136,7 @@ class Tenancy:
             return 0
         return self.need(fetching.version) if self._disk(fetching.version) is disk else 0
 
-    def may_warm(self, version: Version) -> bool:
+    def may_warm(self, version: CachedVersion) -> bool:
         """Whether it may be warmed: what was dropped waits until it is used, or drives nothing out."""
         if not self._stay.evicted:
             return True
@@ -147,7 +147,7 @@ class Tenancy:
             self._stay.allow()
         return not self._stay.evicted
 
-    async def make_room(self, version: Version) -> None:
+    async def make_room(self, version: CachedVersion) -> None:
         """Have idle versions dropped if this one does not fit."""
         disk = self._disk(version)
         disk.forget()
@@ -178,5 +178,5 @@ class Tenancy:
             await self._versions.drop(digest)
         departure.done()
 
-    def _disk(self, version: Version) -> Disk:
+    def _disk(self, version: CachedVersion) -> CacheDisk:
         return self._node.folders.disk_of(version.paths)

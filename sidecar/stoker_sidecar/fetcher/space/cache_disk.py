@@ -23,7 +23,7 @@ def space_of(folder: Path) -> tuple[int, int]:
 
 
 @dataclass(eq=False)
-class Disk:
+class CacheDisk:
     """One cache folder. ``floor_share`` of its disk, ``floor_most`` bytes at most, is left free. ``clock``: monotonic seconds.
 
     ``trouble``: why it is out of service, a sentence; empty while it is in service.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stoker_sidecar.errors import CacheDiskFailed
-from stoker_sidecar.fetcher.space.cache_disk import Disk
+from stoker_sidecar.fetcher.space.cache_disk import CacheDisk
 from stoker_sidecar.version.layout import DatasetPaths, VersionPaths
 from stoker_sidecar.version.spans import CHUNK
 from stoker_sidecar.wire.cache_folder import FolderRoom, choose_folder
@@ -21,17 +21,17 @@ _LEAST_ROOM = 2 * CHUNK
 class Place:
     """A folder and what of a dataset is, or will be, in it."""
 
-    disk: Disk
+    disk: CacheDisk
     dataset: DatasetPaths
 
 
 class Folders:
     """Several disks, the preferred one first. A version lies whole in one of them, since a bind mount shows one tree."""
 
-    def __init__(self, disks: Sequence[Disk], clock: Callable[[], float]) -> None:
+    def __init__(self, disks: Sequence[CacheDisk], clock: Callable[[], float]) -> None:
         self.disks = tuple(disks)
         self._clock = clock
-        self._tried: dict[Disk, float] = {}
+        self._tried: dict[CacheDisk, float] = {}
 
     def open(self) -> None:
         """Prepare each; one that cannot be used is out of service from the start. Blocks. Raises CacheDiskFailed when none can be used."""
@@ -53,7 +53,7 @@ class Folders:
         return before != [bool(disk.trouble) for disk in self.disks]
 
     @property
-    def serving(self) -> tuple[Disk, ...]:
+    def serving(self) -> tuple[CacheDisk, ...]:
         """Those in service; when none is, all, since what lies there may still be read."""
         return tuple(disk for disk in self.disks if not disk.trouble) or self.disks
 
@@ -62,7 +62,7 @@ class Folders:
         found = [paths for disk in self.serving if (paths := disk.paths.dataset(uid).version(digest)).manifest.exists()]
         return min(found, key=lambda paths: not paths.complete.exists(), default=None)
 
-    def disk_of(self, paths: VersionPaths) -> Disk:
+    def disk_of(self, paths: VersionPaths) -> CacheDisk:
         """The folder that a version lies in."""
         return next(disk for disk in self.disks if paths.folder.is_relative_to(disk.paths.root))
 

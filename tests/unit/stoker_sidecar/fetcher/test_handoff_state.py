@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from stoker_sidecar.fetcher.handoff_state import Remembered, pack, unpack
+from stoker_sidecar.fetcher.handoff_state import HandoffState, pack, unpack
 from stoker_sidecar.wire.credentials import StaticCredentials
 from stoker_sidecar.wire.fetcher_protocol import Configure
 
@@ -22,42 +22,42 @@ def memory() -> Iterator[int]:
 
 
 def test_the_first_fetcher_remembers_nothing(memory: int) -> None:
-    assert Remembered(memory).requests == []
+    assert HandoffState(memory).requests == []
 
 
 def test_without_memory_nothing_outlives_the_process() -> None:
-    Remembered(None).configured(_request("a"))
-    assert Remembered(None).requests == []
+    HandoffState(None).configured(_request("a"))
+    assert HandoffState(None).requests == []
 
 
 def test_the_next_fetcher_knows_the_last_request_of_each_dataset(memory: int) -> None:
-    first = Remembered(memory)
+    first = HandoffState(memory)
     for request in (_request("a"), _request("b"), _request("a", "new")):
         first.configured(request)
-    assert Remembered(memory).requests == [_request("a", "new"), _request("b")]
+    assert HandoffState(memory).requests == [_request("a", "new"), _request("b")]
 
 
 def test_a_removed_dataset_is_forgotten(memory: int) -> None:
-    first = Remembered(memory)
+    first = HandoffState(memory)
     first.configured(_request("a"))
     first.removed("a")
-    assert Remembered(memory).requests == []
+    assert HandoffState(memory).requests == []
 
 
 def test_each_fetcher_goes_on_where_the_one_before_ended(memory: int) -> None:
     for uid in "abc":
-        Remembered(memory).configured(_request(uid))
-    assert [request.dataset["uid"] for request in Remembered(memory).requests] == ["a", "b", "c"]
+        HandoffState(memory).configured(_request(uid))
+    assert [request.dataset["uid"] for request in HandoffState(memory).requests] == ["a", "b", "c"]
 
 
 def test_what_was_killed_in_mid_write_leaves_what_was_there_before(memory: int) -> None:
-    first = Remembered(memory)
+    first = HandoffState(memory)
     first.configured(_request("a"))
     size = os.fstat(memory).st_size
     first.configured(_request("b"))
     os.pwrite(memory, b"\xff", len(pack(2, b"")) + 5)  # the second write is the one at the front
     assert size > 2**30
-    assert Remembered(memory).requests == [_request("a")]
+    assert HandoffState(memory).requests == [_request("a")]
 
 
 @pytest.mark.parametrize("cut", [0, 5, 20, 22])

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker_sidecar.fetcher.core.lanes import Bounds, Lane, Lanes, Ticket
+from stoker_sidecar.fetcher.core.lanes import Bounds, Lane, Lanes, QueuedRequest
 
 MIB = 1024**2
 
@@ -13,16 +13,16 @@ class Queue:
 
     def __init__(self, limit: int = 2, **bounds: int) -> None:
         self.lanes = Lanes(Bounds(**bounds), limit)
-        self.went: list[Ticket] = []
-        self.dropped: list[Ticket] = []
+        self.went: list[QueuedRequest] = []
+        self.dropped: list[QueuedRequest] = []
 
-    def ask(self, lane: Lane, size: int = 1) -> Ticket:
+    def ask(self, lane: Lane, size: int = 1) -> QueuedRequest:
         def decided(wanted: bool) -> None:
-            (self.went if wanted else self.dropped).append(ticket)
+            (self.went if wanted else self.dropped).append(request)
 
-        ticket = Ticket(lane, size, decided)
-        self.lanes.ask(ticket)
-        return ticket
+        request = QueuedRequest(lane, size, decided)
+        self.lanes.ask(request)
+        return request
 
 
 def test_when_a_place_is_free_readers_go_first_then_readahead_then_warm_up() -> None:
@@ -60,10 +60,10 @@ def test_a_piece_that_a_reader_comes_to_wait_for_overtakes() -> None:
 
 def test_a_piece_between_two_attempts_is_promoted_without_going() -> None:
     queue = Queue(limit=1)
-    ticket = queue.ask(Lane.WARM)
-    queue.lanes.done(ticket)
+    request = queue.ask(Lane.WARM)
+    queue.lanes.done(request)
     other = queue.ask(Lane.WARM)
-    queue.lanes.promote(ticket, Lane.DEMAND)
+    queue.lanes.promote(request, Lane.DEMAND)
     queue.lanes.done(other)
     assert queue.lanes.in_flight == 0
 
@@ -105,17 +105,17 @@ def test_every_piece_goes_or_is_dropped_once_and_nothing_is_left_over(
     steps: list[tuple[Lane, int, str]], limit: int
 ) -> None:
     queue = Queue(limit, background_bytes=32 * MIB, readahead_bytes=16 * MIB, demand=3)
-    asked: list[Ticket] = []
-    withdrawn: list[Ticket] = []
+    asked: list[QueuedRequest] = []
+    withdrawn: list[QueuedRequest] = []
     landed = 0
     for lane, size, step in steps:
         if step == "a" or not asked:
             asked.append(queue.ask(lane, size))
         elif step == "p":
             queue.lanes.promote(asked[size % len(asked)], lane)
-        elif step == "w" and (ticket := asked[size % len(asked)]) not in queue.went + queue.dropped + withdrawn:
-            queue.lanes.withdraw(ticket)
-            withdrawn.append(ticket)
+        elif step == "w" and (request := asked[size % len(asked)]) not in queue.went + queue.dropped + withdrawn:
+            queue.lanes.withdraw(request)
+            withdrawn.append(request)
         elif landed < len(queue.went):
             queue.lanes.done(queue.went[landed])
             landed += 1

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from stoker_api.names import Reason
 from stoker_api.nodecache import NodePhase
-from stoker_sidecar.fetcher.scrub import Sums, Verdict, is_due, judge
+from stoker_sidecar.fetcher.scrub import ChecksumFile, Verdict, is_due, judge
 from stoker_sidecar.linux.direct_io import DirectReader
 from stoker_sidecar.version.spans import CHUNK
 from stoker_sidecar.wire.fetcher_protocol import REPAIRED_FILES, SCRUBBED_BYTES
@@ -63,9 +63,9 @@ def test_the_first_pass_comes_after_a_day_and_then_one_a_week(
 
 
 def test_sums_are_remembered_and_a_noted_zero_is_not_a_hole(tmp_path: Path) -> None:
-    with Sums(tmp_path / "sums") as sums:
+    with ChecksumFile(tmp_path / "sums") as sums:
         sums.put(5, 0)
-    with Sums(tmp_path / "sums") as sums:
+    with ChecksumFile(tmp_path / "sums") as sums:
         assert [sums.get(ino) for ino in (4, 5, 6)] == [None, 0, None]
 
 

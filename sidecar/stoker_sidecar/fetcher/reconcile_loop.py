@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass
-class Loop:
+class ReconcileLoop:
     """``step`` returns the seconds until it wants to run again, None for when poked. ``name`` is for the log."""
 
     name: str
