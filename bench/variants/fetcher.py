@@ -2,14 +2,14 @@
 
 import sys
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 
 from bench.errors import UsageError
 from stoker_sidecar.fetcher import main as product
 from stoker_sidecar.fetcher.cached_version import CachedVersion
-from stoker_sidecar.fetcher.core.room import Room
 from stoker_sidecar.fetcher.download.policy import DownloadKey, KeepWhatCame, PolicyFactory
+from stoker_sidecar.fetcher.space.budget import VersionSpace
 
 # More chunks than any file has: an asker's own key for a piece is none that another piece has.
 _CHUNKS = 2**40
@@ -18,8 +18,8 @@ _CHUNKS = 2**40
 class EachForItself(KeepWhatCame):
     """A policy without single download: each asker downloads a piece for itself."""
 
-    def __init__(self, version: CachedVersion, room: Callable[[], Room]) -> None:
-        super().__init__(version, room)
+    def __init__(self, version: CachedVersion, space: VersionSpace) -> None:
+        super().__init__(version, space)
         self._askers = count()
 
     def key(self, ino: int, chunk: int) -> DownloadKey:
@@ -33,15 +33,15 @@ class DriveOutOldest(KeepWhatCame):
     Reads of files that are here pass the fetcher by, so the last use that it knows of is the download.
     """
 
-    def __init__(self, version: CachedVersion, room: Callable[[], Room]) -> None:
-        super().__init__(version, room)
+    def __init__(self, version: CachedVersion, space: VersionSpace) -> None:
+        super().__init__(version, space)
         self._version = version
-        self._room = room
+        self._space = space
         self._came: deque[int] = deque()
 
     def make_room(self, size: int) -> bool:
         """Drop files until ``size`` bytes fit; return whether they do. Blocks for a moment."""
-        while not (fits := self._room().admits(size)) and self._came:
+        while not (fits := self._space.room().admits(size)) and self._came:
             entry = self._version.manifest.entry(self._came.popleft())
             if entry is not None:
                 self._version.tree_path(entry).unlink(missing_ok=True)

@@ -12,8 +12,10 @@ from typing import Any
 
 from stoker_api.dataset import Source
 from stoker_api.nodecache import NodeDatasetStatus, NodePhase
+from stoker_sidecar.fetcher.context import NodeDependencies
+from stoker_sidecar.fetcher.download.piece_sources import InProcess, PieceFetcher
 from stoker_sidecar.fetcher.download.policy import KeepWhatCame, PolicyFactory
-from stoker_sidecar.fetcher.node import CacheNode, CacheSettings, NodeDependencies
+from stoker_sidecar.fetcher.node import CacheNode, CacheSettings
 from stoker_sidecar.fetcher.scrub import ScrubSettings
 from stoker_sidecar.fetcher.space.cache_disk import space_of
 from stoker_sidecar.store.base import ObjectStore
@@ -24,8 +26,6 @@ from stoker_sidecar.version.spans import CHUNK
 from stoker_sidecar.wire.cache_folder import FolderSpec
 from stoker_sidecar.wire.credentials import AmbientCredentials, Credentials
 from stoker_sidecar.wire.fetcher_protocol import Configure, Read, ReadDone
-from stoker_sidecar.worker.pieces import PieceFetcher
-from stoker_sidecar.worker.transfer import InProcess
 from tests.support.waiting import eventually
 
 SMALL = {"train/a": b"alpha", "train/b": b"beta" * 1000, "test/c": b"gamma", "zero": b""}

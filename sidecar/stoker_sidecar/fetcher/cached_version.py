@@ -44,6 +44,7 @@ class CachedVersion:
     reserved_bytes: int = 0  # of files on their way into the tree
     shared_bytes: int = 0  # of files that another version holds too
     complete: bool = False
+    waiting_readers: int = 0  # that wait for bytes of it
 
     @classmethod
     def load(cls, paths: VersionPaths, donors: Sequence["CachedVersion"] = ()) -> Self:

@@ -1,50 +1,70 @@
-"""What all datasets of the node share."""
+"""What the parts of the fetcher are given: the world outside, what all datasets of a node share, what all versions of a dataset share."""
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Protocol
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
+from stoker_sidecar.fetcher.core.lanes import WarmSlots
+from stoker_sidecar.fetcher.download.piece_sources import InProcess, PieceFetcher, PieceSource
 from stoker_sidecar.fetcher.download.pipeline import Pipeline
 from stoker_sidecar.fetcher.download.policy import PolicyFactory
-from stoker_sidecar.fetcher.space.folders import Folders
-from stoker_sidecar.fetcher.telemetry import Notices
-from stoker_sidecar.store.core.backoff import Backoff
+from stoker_sidecar.fetcher.space.cache_disk import space_of
+from stoker_sidecar.fetcher.space.eviction import Evictor
+from stoker_sidecar.fetcher.space.folders import CacheFolders
+from stoker_sidecar.fetcher.telemetry import Telemetry
+from stoker_sidecar.store.core.backoff import DATASET, Backoff
 from stoker_sidecar.store.retry import Retry
-from stoker_sidecar.version.layout import VersionPaths
-from stoker_sidecar.worker.pieces import PieceFetcher
 from stoker_sidecar.worker.store_handle import OpenStore
 
 
-class House(Protocol):
-    """What a dataset asks of the node for the sake of its own bytes."""
+@dataclass(frozen=True)
+class NodeDependencies:
+    """Clocks, chance, stores and disks, so that tests can pass in others. ``open_store``: None for the product's."""
 
-    async def make_room(self, uid: str, paths: VersionPaths, need: int) -> None:
-        """Drop idle versions beside ``paths`` so that ``need`` more bytes fit; enough, or none."""
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+    now: Callable[[], float] = time.time
+    uniform: Callable[[], float] = random.random
+    backoff: Backoff = DATASET
+    open_store: OpenStore | None = None
+    fetcher: PieceFetcher = field(default_factory=InProcess)
+    space: Callable[[Path], tuple[int, int]] = space_of
 
-    def promised(self, uid: str, paths: VersionPaths) -> int:
-        """Bytes that other datasets than ``uid`` are still going to fetch onto the folder of ``paths``."""
 
-    def announce(self) -> None:
-        """A version became whole: pods wait for their native mount, so the agent is told now."""
+@dataclass(frozen=True)
+class DownloadSettings:
+    """What downloads are made with. ``transient_limit``: bytes of files that are read through and not kept, per version."""
 
-    async def suspect(self) -> None:
-        """A folder answered with an error: look at all of them now, and let datasets leave those that failed."""
+    pipeline: Pipeline
+    retry: Retry
+    policy: PolicyFactory
+    transient_limit: int
 
 
 @dataclass(frozen=True)
 class NodeContext:
-    """``slots``: uid -> requests for warm-up in flight; ``spare``: a folder in memory for bytes that no disk takes."""
+    """What all datasets of the node share. ``news`` is set when the agent should be told at once."""
 
-    folders: Folders
-    house: House
-    notices: Notices
+    outside: NodeDependencies
     open_store: OpenStore
-    fetcher: PieceFetcher
-    pipeline: Pipeline
-    slots: Callable[[str], int]
-    retry: Retry
-    backoff: Backoff
-    clock: Callable[[], float]
-    sleep: Callable[[float], Awaitable[object]]
-    transient_limit: int
-    policy: PolicyFactory
+    folders: CacheFolders
+    evictor: Evictor
+    slots: WarmSlots
+    downloads: DownloadSettings
+    news: asyncio.Event
+
+
+@dataclass(frozen=True)
+class DownloadContext:
+    """What the versions of one dataset share. ``sources`` are asked in turn.
+
+    ``changed`` is called when a version has become whole, or has lost a file.
+    """
+
+    sources: Sequence[PieceSource]
+    telemetry: Telemetry
+    settings: DownloadSettings
+    changed: Callable[[], None]

@@ -12,11 +12,12 @@ from pathlib import Path
 
 from stoker_api.meta import parse_quantity
 from stoker_sidecar.errors import CacheDiskFailed
+from stoker_sidecar.fetcher.context import NodeDependencies
 from stoker_sidecar.fetcher.core.lanes import Bounds
 from stoker_sidecar.fetcher.download.policy import KeepWhatCame, PolicyFactory
 from stoker_sidecar.fetcher.download.worker_pool import WorkerPool, default_workers
 from stoker_sidecar.fetcher.handoff_state import HandoffState
-from stoker_sidecar.fetcher.node import CacheNode, CacheSettings, NodeDependencies
+from stoker_sidecar.fetcher.node import CacheNode, CacheSettings
 from stoker_sidecar.fetcher.scrub import ScrubSettings
 from stoker_sidecar.fetcher.server import Server
 from stoker_sidecar.store.connection import ConnectionSettings

@@ -15,11 +15,10 @@ from stoker_sidecar.errors import InvalidSource, ManifestInvalid, ManifestUnavai
 from stoker_sidecar.linux.files import disk_errors, replace_text, sync_file
 from stoker_sidecar.store.base import ObjectStore
 from stoker_sidecar.threads import in_thread
-from stoker_sidecar.version.builder import ManifestBuilder
+from stoker_sidecar.version.builder import ManifestBuilder, verify
 from stoker_sidecar.version.layout import DatasetPaths, VersionPaths
 from stoker_sidecar.version.manifest import ManifestInfo
 from stoker_sidecar.version.patterns import selector
-from stoker_sidecar.version.builder import verify
 
 Destination = Callable[[ManifestInfo], VersionPaths]  # which folder a version goes to, now that its size is known
 

@@ -15,7 +15,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class ReconcileLoop:
-    """``step`` returns the seconds until it wants to run again, None for when poked. ``name`` is for the log."""
+    """Repeats ``step``, which returns the seconds until it wants to run again, None for when poked. ``name`` is for the log.
+
+    ``poked`` is set while something has changed since the step began: a long step should end early.
+    """
 
     name: str
     step: Callable[[], Awaitable[float | None]]
@@ -23,26 +26,21 @@ class ReconcileLoop:
     uniform: Callable[[], float] = random.random
     error: SidecarError | None = None
     failures: int = 0
-    _poke: asyncio.Event = field(default_factory=asyncio.Event)
-
-    @property
-    def poked(self) -> bool:
-        """Something has changed since this step began: a long step should end early."""
-        return self._poke.is_set()
+    poked: asyncio.Event = field(default_factory=asyncio.Event)
 
     def poke(self) -> None:
         """Run the step soon."""
         self.failures = 0
-        self._poke.set()
+        self.poked.set()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Repeat until cancelled."""
         while True:
-            self._poke.clear()
+            self.poked.clear()
             delay = await self._once()
             with suppress(TimeoutError):
                 async with asyncio.timeout(delay):
-                    await self._poke.wait()
+                    await self.poked.wait()
 
     async def _once(self) -> float | None:
         try:

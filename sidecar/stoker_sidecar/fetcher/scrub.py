@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from enum import Enum
@@ -104,10 +104,10 @@ class ScrubSettings:
 
 @dataclass
 class Scrubber:
-    """``datasets``: all of the node; ``busy``: whether something else needs the disk now. ``now``: seconds since 1970."""
+    """Has one version after the other read again. ``datasets``: all of the node, by uid; ``now``: seconds since 1970."""
 
     settings: ScrubSettings
-    datasets: Callable[[], list[DatasetCache]]
+    datasets: Mapping[str, DatasetCache]
     notices: Notices
     clock: Callable[[], float]
     sleep: Callable[[float], Awaitable[object]]
@@ -118,7 +118,7 @@ class Scrubber:
         """Begin a pass over a version that is due, unless one is running."""
         if self._task is not None and not self._task.done():
             return
-        for dataset in self.datasets():
+        for dataset in list(self.datasets.values()):
             fetching = dataset.current_fetching
             if fetching is not None and fetching.version.complete and self._is_due(fetching):
                 self._task = asyncio.create_task(self._scrub(dataset, fetching))
@@ -150,11 +150,11 @@ class Scrubber:
                 f"disk and are fetched again, such as {work.damaged[0]}"
             )
             self.notices.tell(dataset.uid, Reason.REPAIRED, message)
-            dataset.counts.add(REPAIRED_FILES, len(work.damaged))
+            dataset.telemetry.add(REPAIRED_FILES, len(work.damaged))
 
     async def idle(self) -> None:
         """Return when no reader waits and nothing is warmed."""
-        while any(dataset.readers or dataset.warming is not None for dataset in self.datasets()):
+        while any(dataset.readers or dataset.warming is not None for dataset in self.datasets.values()):
             await self.sleep(_PAUSE)
 
 
@@ -214,7 +214,7 @@ class _ScrubPass:
             return None
         try:
             while length := await in_thread(reader.step):
-                self.dataset.counts.add(SCRUBBED_BYTES, length)
+                self.dataset.telemetry.add(SCRUBBED_BYTES, length)
                 await self.scrubber.sleep(self.bucket.take(length, self.scrubber.clock()))
                 await self.scrubber.idle()
         except OSError:

@@ -10,7 +10,7 @@ from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.fetcher.cached_version import CachedVersion, State
 from stoker_sidecar.fetcher.core.rates import eta_seconds
 from stoker_sidecar.fetcher.dataset import DatasetCache
-from stoker_sidecar.fetcher.space.folders import Folders
+from stoker_sidecar.fetcher.space.folders import CacheFolders
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def node_phase(state: DatasetState) -> NodePhase:
 def dataset_status(dataset: DatasetCache, now: float) -> NodeDatasetStatus:
     """All but ``mode``, which the agent knows. ``now``: the clock of the dataset's speed."""
     config, version = dataset.config, dataset.current
-    speed = dataset.speed.tick(now)
+    speed = dataset.telemetry.speed.tick(now)
     if version is not None and version.complete:
         speed = 0.0  # the last byte is here: what is left of the mean says nothing any more
     base = NodeDatasetStatus(
@@ -64,9 +64,9 @@ def dataset_status(dataset: DatasetCache, now: float) -> NodeDatasetStatus:
     return base.model_copy(update=_figures(version, speed)) if version is not None else base
 
 
-def folder_rows(folders: Folders, datasets: Iterable[DatasetCache]) -> Iterator[CacheFolder]:
+def folder_rows(folders: CacheFolders, datasets: Iterable[DatasetCache]) -> Iterator[CacheFolder]:
     """The cache folders with what lies in them."""
-    versions = [fetching.version for dataset in datasets for fetching in dataset.versions.fetchings.values()]
+    versions = [version for dataset in datasets for version in dataset.budget.versions.values()]
     for disk in folders.disks:
         used = sum(version.kept_bytes for version in versions if folders.disk_of(version.paths) is disk)
         yield CacheFolder(
@@ -102,7 +102,7 @@ def _state(dataset: DatasetCache, version: CachedVersion | None) -> DatasetState
         eager=config.eager,
         paused=config.paused,
         # Only what the quota or the disk left out makes a node full: the last files may still be on their way.
-        evicted=bool(dataset.stay.evicted),
+        evicted=bool(dataset.budget.last_use.evicted),
         settled=dataset.settled and version is not None and version.missing() < 0 and version.count(State.UNKEPT) > 0,
         failed=_trouble(dataset) is not None,
     )
@@ -130,8 +130,8 @@ def _error(dataset: DatasetCache, version: CachedVersion | None) -> NodeError | 
     trouble = _trouble(dataset)
     if trouble is not None:
         return _node_error(trouble, version.count(State.FAILED) if version is not None else 0)
-    if dataset.stay.evicted:
-        return NodeError(reason=Reason.EVICTED, message=dataset.stay.evicted)
+    if dataset.budget.last_use.evicted:
+        return NodeError(reason=Reason.EVICTED, message=dataset.budget.last_use.evicted)
     if version is not None and dataset.settled and version.count(State.UNKEPT):
         return _unkept(dataset, version)
     return None

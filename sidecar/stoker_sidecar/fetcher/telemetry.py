@@ -5,37 +5,58 @@ from collections import Counter, deque
 from collections.abc import Callable
 
 from stoker_api.names import Reason
-from stoker_sidecar.wire.fetcher_protocol import Count, Notice
-
-
-class Counts:
-    """From the start of this process on."""
-
-    def __init__(self) -> None:
-        self._counts: Counter[tuple[str, str]] = Counter()
-
-    def add(self, name: str, amount: int = 1, label: str = "") -> None:
-        """``name``: one of wire.fetcher_protocol.COUNTS; ``label``: of a closed set of words."""
-        self._counts[name, label] += amount
-
-    def rows(self, uid: str) -> tuple[Count, ...]:
-        """Of this dataset, in order."""
-        return tuple(Count(uid, name, label, value) for (name, label), value in sorted(self._counts.items()))
-
+from stoker_sidecar.errors import SidecarError
+from stoker_sidecar.fetcher.core.rates import Speed
+from stoker_sidecar.wire.fetcher_protocol import AHEAD_BYTES, FETCH_ERRORS, FETCHED_BYTES, Count, Notice
 
 # The agent reads them every second; more than this in a second is a flood that nobody would read.
 _KEPT = 32
 
 
+class Telemetry:
+    """What is measured of one dataset from the start of this process on: counts, and how fast its bytes arrive.
+
+    ``now``: seconds of the node's clock.
+    """
+
+    def __init__(self, now: float) -> None:
+        self.speed = Speed(now)
+        self._counts: Counter[tuple[str, str]] = Counter()
+
+    def add(self, name: str, amount: int = 1, label: str = "") -> None:
+        """Count. ``name``: one of those in wire.fetcher_protocol; ``label``: of a closed set of words."""
+        self._counts[name, label] += amount
+
+    def arrived(self, size: int) -> None:
+        """Count bytes that came from a source."""
+        self.speed.add(size)
+        self._counts[FETCHED_BYTES, ""] += size
+
+    def came_ahead(self, size: int) -> None:
+        """Count bytes of a whole piece that came before any reader asked for them."""
+        self._counts[AHEAD_BYTES, ""] += size
+
+    def failed(self, error: SidecarError) -> None:
+        """Count a piece that could not be fetched."""
+        self._counts[FETCH_ERRORS, error.reason] += 1
+
+    def rows(self, uid: str) -> tuple[Count, ...]:
+        """Return the counts as those of the dataset ``uid``, in order."""
+        return tuple(Count(uid, name, label, value) for (name, label), value in sorted(self._counts.items()))
+
+
 class Notices:
-    """Numbers grow across restarts of the fetcher, so that none is told twice or missed. ``now``: seconds since 1970."""
+    """The last few happenings that people should be told of once.
+
+    Numbers grow across restarts of the fetcher, so that none is told twice or missed. ``now``: seconds since 1970.
+    """
 
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         self._number = int(now() * 1000)
         self._last: deque[Notice] = deque(maxlen=_KEPT)
 
     def tell(self, uid: str, reason: Reason, message: str) -> None:
-        """``uid``: of the dataset that it is about; empty for the node."""
+        """Add a notice. ``uid``: of the dataset that it is about; empty for the node."""
         self._number += 1
         self._last.append(Notice(self._number, uid, str(reason), message))
 

@@ -1,17 +1,18 @@
 """The versions of one dataset that are open on this node: found, fetched, linked from each other, moved and dropped."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 from stoker_api.names import Reason
 from stoker_sidecar.errors import CacheError, NotConfigured, NotYetConfigured
 from stoker_sidecar.fetcher.cached_version import CachedVersion
+from stoker_sidecar.fetcher.context import DownloadContext
 from stoker_sidecar.fetcher.download.fetching import Fetching
-from stoker_sidecar.fetcher.download.surroundings import Surroundings
 from stoker_sidecar.fetcher.manifests import fetch_manifest, install_manifest
-from stoker_sidecar.fetcher.space.folders import Folders
+from stoker_sidecar.fetcher.space.budget import SpaceBudget, VersionSpace
+from stoker_sidecar.fetcher.space.folders import CacheFolders
 from stoker_sidecar.linux.files import disk_errors
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.builder import verify
@@ -20,19 +21,13 @@ from stoker_sidecar.version.manifest import ManifestInfo
 
 
 class OpenVersions:
-    """``around``: what fetching needs, for a version in that folder; ``quota``: bytes that will be kept at most, None for all."""
+    """Opens and closes the versions of one dataset, and keeps its budget's list of those that are open."""
 
-    def __init__(
-        self,
-        uid: str,
-        folders: Folders,
-        around: Callable[[VersionPaths], Surroundings],
-        quota: Callable[[], int | None],
-    ) -> None:
-        self._uid = uid
+    def __init__(self, folders: CacheFolders, budget: SpaceBudget, context: DownloadContext) -> None:
+        self._uid = budget.config.uid
         self._folders = folders
-        self._around = around
-        self._quota = quota
+        self._budget = budget
+        self._context = context
         self._opening = asyncio.Lock()
         self._rescued: dict[str, Path] = {}
         self._lost: set[str] = set()  # left with their folder, and not open again
@@ -40,17 +35,20 @@ class OpenVersions:
         self.placed = ""  # digest of a version that was given a folder and is not open yet
 
     def destination(self, info: ManifestInfo) -> VersionPaths:
-        """Where a version lies, or will lie."""
+        """Return where a version lies, or will lie."""
         self.placed = info.digest
         found = self._folders.find(self._uid, info.digest)
         if found is not None:
             return found
-        quota = self._quota()
+        quota = self._budget.config.quota_bytes
         need = info.bytes if quota is None else min(quota, info.bytes)
         return self._folders.place(self._uid, need).dataset.version(info.digest)
 
     async def open(self, digest: str, manifest_urls: tuple[str, ...] | None) -> Fetching:
-        """``manifest_urls``: who has its manifest; None when this node was not given it and must have it already. Raises SidecarError."""
+        """Open a version, fetched or taken over as far as need be; one that is open is returned as it is. Raises SidecarError.
+
+        ``manifest_urls``: who has its manifest; None when this node was not given it and must have it already.
+        """
         async with self._opening:
             if digest in self.fetchings:
                 return self.fetchings[digest]
@@ -60,18 +58,18 @@ class OpenVersions:
             return await self._load(paths)
 
     def has(self, digest: str) -> bool:
-        """Whether its manifest is here, be it only in safety."""
+        """Tell whether its manifest is here, be it only in safety."""
         return digest in self._rescued or self._folders.find(self._uid, digest) is not None
 
     async def leave_lost(self) -> bool:
-        """Close versions whose folder is gone or out of service, so that they start anew; whether there was one.
+        """Close versions whose folder is gone or out of service, so that they start anew; return whether there was one.
 
         Their manifests are saved, from the open file.
         """
         async with self._opening:
             lost = [digest for digest, found in self.fetchings.items() if self._folders.is_lost(found.version.paths)]
             for digest in lost:
-                fetching = self.fetchings.pop(digest)
+                fetching = self._take(digest)
                 await fetching.stop()
                 self._lost.add(digest)
                 with suppress(CacheError, OSError):
@@ -80,13 +78,13 @@ class OpenVersions:
         return bool(lost)
 
     async def drop_copies(self) -> None:
-        """Of versions that went on elsewhere while a folder was out of service."""
+        """Drop copies of versions that went on elsewhere while a folder was out of service."""
         for fetching in list(self.fetchings.values()):
             await in_thread(self._folders.drop_copies, self._uid, fetching.version.paths)
 
     async def drop(self, digest: str) -> None:
-        """Off the disk."""
-        fetching = self.fetchings.pop(digest, None)
+        """Take a version off the disk. Raises DiskFull or CacheDiskFailed."""
+        fetching = self._take(digest) if digest in self.fetchings else None
         paths = fetching.version.paths if fetching is not None else self._folders.find(self._uid, digest)
         if paths is None:
             return
@@ -97,8 +95,8 @@ class OpenVersions:
         await in_thread(delete)
 
     async def empty(self, digest: str) -> None:
-        """Drop its bytes, keep its manifest: it can be read on, through the network."""
-        fetching = self.fetchings.pop(digest)
+        """Drop its bytes, keep its manifest: it can be read on, through the network. Raises DiskFull or CacheDiskFailed."""
+        fetching = self._take(digest)
         paths, disk = fetching.version.paths, self._folders.disk_of(fetching.version.paths)
         with disk_errors(f"version {digest[:12]}"):
             paths.complete.unlink(missing_ok=True)
@@ -110,7 +108,7 @@ class OpenVersions:
             await in_thread(delete)
 
     def not_wanted(self, wanted: Iterable[str]) -> list[str]:
-        """Versions on the disks but not in ``wanted``. Blocks."""
+        """Return the versions on the disks but not in ``wanted``. Blocks."""
         return [digest for digest in self._folders.digests(self._uid) if digest not in set(wanted)]
 
     async def close(self) -> None:
@@ -118,6 +116,11 @@ class OpenVersions:
         for fetching in self.fetchings.values():
             await fetching.close()
         self.fetchings.clear()
+        self._budget.versions.clear()
+
+    def _take(self, digest: str) -> Fetching:
+        del self._budget.versions[digest]
+        return self.fetchings.pop(digest)
 
     async def _get(self, digest: str, urls: tuple[str, ...] | None) -> VersionPaths:
         if (rescued := self._rescued.pop(digest, None)) is not None:
@@ -161,5 +164,7 @@ class OpenVersions:
             version.shared_bytes = 0  # the versions that it shared them with are gone
         self.placed = ""
         self._lost.discard(paths.folder.name)
-        self.fetchings[paths.folder.name] = Fetching(version, self._around(paths))
+        space = VersionSpace(self._budget, self._folders, version, disk)
+        self._budget.versions[paths.folder.name] = version
+        self.fetchings[paths.folder.name] = Fetching(version, space, self._context)
         return self.fetchings[paths.folder.name]

@@ -34,7 +34,7 @@ from stoker_sidecar.worker.messages import (
     error_to_wire,
 )
 from stoker_sidecar.worker.pieces import Fetched, Piece
-from stoker_sidecar.worker.store_handle import SourceHandle
+from stoker_sidecar.worker.store_handle import StoreHandle
 from stoker_sidecar.worker.transfer import fetch_piece
 
 # Threads for work on the disk; those that large bodies come by are the store's own (docs/adr/0018).
@@ -47,7 +47,7 @@ class Worker:
     def __init__(self, connection: ConnectionSettings) -> None:
         retry = Retry(asyncio.sleep)  # for what a store tries again by itself; pieces are tried again by the fetcher
         self._open_store = partial(open_store, settings=connection, retry=retry)
-        self._sources: dict[int, SourceHandle] = {}
+        self._sources: dict[int, StoreHandle] = {}
         self._jobs: dict[int, asyncio.Task[Fetched]] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._ended = asyncio.Event()
@@ -69,7 +69,7 @@ class Worker:
                     self._jobs[job].cancel()
             case [str(verb), int(number), source, credentials] if verb == OPEN:
                 parsed = Source.model_validate(source)
-                self._sources[number] = SourceHandle(parsed, credentials_from_wire(credentials), self._open_store)
+                self._sources[number] = StoreHandle(parsed, credentials_from_wire(credentials), self._open_store)
             case [str(verb), int(number)] if verb == CLOSE:
                 closing = asyncio.create_task(self._sources.pop(number).aclose())
                 self._closing.add(closing)

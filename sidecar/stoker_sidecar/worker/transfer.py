@@ -11,18 +11,7 @@ from stoker_sidecar.store.base import SMALL, Body, ObjectStore
 from stoker_sidecar.store.core.object_checksum import CRC64NVME, Digest, check, new_digest
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.worker.files import FileWriter, publish
-from stoker_sidecar.worker.pieces import Arrived, Fetched, Origin, Piece
-
-
-class InProcess:
-    """A PieceFetcher that does all in this process: for tests, and where one core is all there is."""
-
-    async def fetch(self, origin: Origin, piece: Piece, arrived: Arrived) -> Fetched:
-        """See PieceFetcher."""
-        return await fetch_piece(await origin.store(), piece, arrived)
-
-    def forget(self, origin: Origin) -> None:
-        """The origin closes its store itself."""
+from stoker_sidecar.worker.pieces import Arrived, Fetched, Piece
 
 
 async def fetch_piece(store: ObjectStore, piece: Piece, arrived: Arrived) -> Fetched:

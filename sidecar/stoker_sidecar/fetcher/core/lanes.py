@@ -5,6 +5,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from stoker_sidecar.fetcher.core.concurrency import AdaptiveLimit
+
+# Seconds for which a sharing of slots holds, while the limit does: it is asked for before each request.
+_SLOTS_AGE = 0.2
+
 
 class Lane(IntEnum):
     """Lower goes first."""
@@ -135,20 +140,43 @@ class Lanes:
         self._bytes[request.lane] -= request.size
 
 
-@dataclass(frozen=True)
-class Warming:
+@dataclass
+class WarmShare:
     """A dataset that has something to fetch. ``failing``: its last request failed, so one request tries at a time."""
 
     priority: int
     failing: bool = False
 
 
-def warm_slots(datasets: Mapping[str, Warming], total: int) -> dict[str, int]:
-    """uid -> requests in flight. Highest priority shares what is left after one request for each other dataset.
+def warm_slots(datasets: Mapping[str, WarmShare], total: int) -> dict[str, int]:
+    """Share the node's warm-up requests among its datasets: uid -> requests in flight.
 
-    ``total``: what the node may have in flight. Nobody gets less than one.
+    Highest priority shares what is left after one request for each other dataset. ``total``: what the node may have in flight.
+    Nobody gets less than one.
     """
     healthy = {uid: dataset.priority for uid, dataset in datasets.items() if not dataset.failing}
     first = [uid for uid, priority in healthy.items() if priority == max(healthy.values())]
     share = max(1, (total - (len(datasets) - len(first))) // len(first)) if first else 1
     return {uid: share if uid in first else 1 for uid in datasets}
+
+
+@dataclass
+class WarmSlots:
+    """The sharing of warm-up requests that holds at the moment. ``warming``: by uid, the datasets that warm; theirs to change.
+
+    ``clock``: seconds, monotonic.
+    """
+
+    clock: Callable[[], float]
+    limit: AdaptiveLimit
+    warming: dict[str, WarmShare] = field(default_factory=dict)
+    _slots: dict[str, int] = field(default_factory=dict)
+    _made: float = float("-inf")
+    _total: int = 0
+
+    def of(self, uid: str) -> int:
+        """Return how many requests a dataset may have in flight now."""
+        now, total = self.clock(), self.limit.value
+        if now - self._made >= _SLOTS_AGE or total != self._total or uid not in self._slots:
+            self._slots, self._made, self._total = warm_slots(self.warming, total), now, total
+        return self._slots.get(uid, 1)

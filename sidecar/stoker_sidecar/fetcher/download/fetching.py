@@ -12,13 +12,14 @@ from functools import partial
 
 from stoker_sidecar.errors import CacheDiskFailed, NotConfigured, NotWanted, NotYetConfigured, SidecarError
 from stoker_sidecar.fetcher.cached_version import CachedVersion, State
+from stoker_sidecar.fetcher.context import DownloadContext
 from stoker_sidecar.fetcher.core.lanes import Lane
 from stoker_sidecar.fetcher.download.parts import PartFile
 from stoker_sidecar.fetcher.download.piece_writer import PieceWriter
-from stoker_sidecar.fetcher.download.pipeline import Turn
+from stoker_sidecar.fetcher.download.pipeline import Slot
 from stoker_sidecar.fetcher.download.policy import DownloadKey, DownloadPolicy
 from stoker_sidecar.fetcher.download.prefetcher import Prefetcher
-from stoker_sidecar.fetcher.download.surroundings import Surroundings
+from stoker_sidecar.fetcher.space.budget import VersionSpace
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.manifest import Entry
 from stoker_sidecar.version.spans import CHUNK, chunk_count, chunk_span, chunks_of, is_whole
@@ -31,12 +32,14 @@ _READ_ATTEMPTS = 3
 
 @dataclass(eq=False)
 class Download:
-    """One piece on its way. ``ahead``: its bytes, when no reader had asked for it; ``reserved``: bytes of a small file that is to stay;
-    ``reached``: offset up to which its bytes can be read.
+    """One piece on its way. ``ahead``: its bytes, when no reader had asked for it; ``guess``: its weight to the prefetcher.
+
+    ``reserved``: bytes of a small file that is to stay; ``reached``: offset up to which its bytes can be read.
     """
 
-    turn: Turn
+    slot: Slot
     ahead: int = 0
+    guess: int = 0
     reserved: int = 0
     reached: int = 0
     task: "asyncio.Task[None]" = field(init=False)
@@ -48,25 +51,24 @@ Action = Callable[[Download], Coroutine[None, None, None]]
 
 @dataclass
 class Fetching:
-    """For one version."""
+    """All downloads of one version: starts them, shares them, and tells readers where the bytes are."""
 
     version: CachedVersion
-    around: Surroundings
-    waiting_readers: int = 0
+    space: VersionSpace
+    context: DownloadContext
     _downloads: dict[DownloadKey, Download] = field(default_factory=dict)
     _writer: PieceWriter = field(init=False)
     _policy: DownloadPolicy = field(init=False)
     _prefetcher: Prefetcher = field(init=False)
 
     def __post_init__(self) -> None:
-        self._writer = PieceWriter(self.version, self.around, self._busy)
-        self._policy = self.around.policy(self.version, self.around.room)
-        self._prefetcher = Prefetcher(
-            self.version, self.around.pipeline, self.start, lambda ino: (ino, 0) in self._downloads
-        )
+        pipeline = self.context.settings.pipeline
+        self._writer = PieceWriter(self.version, self.space, self.context)
+        self._policy = self.context.settings.policy(self.version, self.space)
+        self._prefetcher = Prefetcher(self.version, pipeline.readahead, pipeline.bounds.readahead_bytes)
 
     async def read(self, ino: int, offset: int, length: int, *, doubt: bool = False) -> ReadDone:
-        """Bytes [offset, offset + length) of a file are on the disk when this returns, and where. Raises SidecarError.
+        """Bring bytes [offset, offset + length) of a file onto the disk; return where they are. Raises SidecarError.
 
         ``doubt``: the reader could not read them where they were said to be.
         """
@@ -74,7 +76,7 @@ class Fetching:
         if entry is None or entry.is_dir:
             raise NotConfigured(f"inode {ino} of version {self.version.manifest.info.digest[:12]} is not a file")
         chunks = chunks_of(offset, length, entry.size) or range(1)
-        self.waiting_readers += 1
+        self.version.waiting_readers += 1
         try:
             if doubt:
                 await self._look_again(entry, offset, length)
@@ -83,17 +85,17 @@ class Fetching:
                 if (place := self._place(entry, chunks, offset + length)) is not None:
                     return place
         finally:
-            self.waiting_readers -= 1
+            self.version.waiting_readers -= 1
         raise CacheDiskFailed(
             f"{self.version.manifest.path(ino)} cannot be held long enough to be read: the disk is too full"
         )
 
     def admits(self, entry: Entry) -> bool:
-        """Whether the file may stay on this disk; when not, warming leaves it from now on."""
+        """Tell whether the file may stay on this disk; when not, warming leaves it from now on."""
         part = self.version.parts.get(entry.ino)
         if part is not None and part.kept:
             return True
-        if (part is not None and entry.ino in self._busy()) or not self.around.room().admits(entry.size):
+        if (part is not None and entry.ino in self._busy()) or not self.space.room().admits(entry.size):
             self.version.states[entry.ino] = State.UNKEPT
             return False
         if part is not None:
@@ -101,43 +103,29 @@ class Fetching:
         return True
 
     def start(self, entry: Entry, chunk: int, lane: Lane) -> "asyncio.Task[None] | None":
-        """The task that fetches this piece; None when it is here, or when it may not stay and no one waits for it.
+        """Start the task that fetches this piece, unless it runs already; it ends with a SidecarError when it fails.
 
-        It ends with a SidecarError when it fails.
+        None: the piece is here, or it may not stay and no one waits for it.
         """
         download = self._start(entry, chunk, lane)
         return download.task if download is not None else None
 
-    def _start(self, entry: Entry, chunk: int, lane: Lane) -> Download | None:
-        if self._is_here(entry, chunk, lane):
-            return None
-        key = self._policy.key(entry.ino, chunk)
-        if (flying := self._downloads.get(key)) is not None:
-            flying.turn.wanted_by(lane)
-            return flying
-        size = entry.size if is_whole(entry.size) else chunk_span(entry.size, chunk)[1]
-        download = Download(self.around.pipeline.turn(lane, size), ahead=size if lane is Lane.READAHEAD else 0)
-        plan = self._plan_whole(entry, lane, download) if is_whole(entry.size) else self._plan_chunk(entry, chunk, lane)
-        if plan is None:
-            return None
-        download.task = asyncio.create_task(plan(download))
-        self._downloads[key] = download
-        download.task.add_done_callback(partial(self._landed, key, download))
-        return download
-
     async def refetch(self, entry: Entry) -> None:
-        """Replace a damaged file of the tree, by rename. When none comes it is taken away: a missing file does not lie."""
+        """Replace a damaged file of the tree, by rename. When none comes it is taken away: a missing file does not lie.
+
+        Raises DiskFull or CacheDiskFailed.
+        """
         if await in_thread(self.version.tree_path(entry).exists):
             self.version.suspect(entry)
         else:  # readers of a native mount would not find it until then: the version is whole no more
             await in_thread(self.version.lose, entry)
-            self.around.lost()
+            self.context.changed()
         for chunk in range(1 if is_whole(entry.size) else chunk_count(entry.size)):
             if (task := self.start(entry, chunk, Lane.WARM)) is not None:
                 await asyncio.wait([task])
         if self.version.states[entry.ino] != State.HERE:
             await in_thread(self.version.take_away, entry)
-            self.around.lost()
+            self.context.changed()
 
     async def drain(self) -> None:
         """Wait until what is in flight now has ended."""
@@ -146,16 +134,34 @@ class Fetching:
 
     async def stop(self) -> None:
         """End what is in flight; its readers are told to ask again."""
-        downloads = [download.task for download in self._downloads.values()]
-        for task in downloads:
+        tasks = [download.task for download in self._downloads.values()]
+        for task in tasks:
             task.cancel()
-        if downloads:
-            await asyncio.wait(downloads)
+        if tasks:
+            await asyncio.wait(tasks)
 
     async def close(self) -> None:
         """Stop everything."""
         await self.stop()
         self.version.close()
+
+    def _start(self, entry: Entry, chunk: int, lane: Lane) -> Download | None:
+        if self._is_here(entry, chunk, lane):
+            return None
+        key = self._policy.key(entry.ino, chunk)
+        if (running := self._downloads.get(key)) is not None:
+            running.slot.wanted_by(lane)
+            return running
+        size = entry.size if is_whole(entry.size) else chunk_span(entry.size, chunk)[1]
+        slot = self.context.settings.pipeline.slot(lane, size)
+        download = Download(slot, ahead=size if lane is Lane.READAHEAD else 0)
+        plan = self._plan_whole(entry, lane, download) if is_whole(entry.size) else self._plan_chunk(entry, chunk, lane)
+        if plan is None:
+            return None
+        download.task = asyncio.create_task(plan(download))
+        self._downloads[key] = download
+        download.task.add_done_callback(partial(self._landed, key, download))
+        return download
 
     async def _look_again(self, entry: Entry, offset: int, length: int) -> None:
         """Believe the disk, not the notes: what cannot be read there is missing from now on."""
@@ -163,22 +169,22 @@ class Fetching:
             path = self.version.tree_path(entry)
             if not await in_thread(is_readable, path, entry, offset, length):
                 await in_thread(self.version.lose, entry)
-                self.around.lost()
+                self.context.changed()
         elif (part := self.version.parts.get(entry.ino)) is not None and self._is_useless(part):
             self._writer.drop(part)
 
     def _is_useless(self, part: PartFile) -> bool:
-        """Its file is gone; or the disk is full, and its bytes may find room elsewhere."""
+        """Tell whether its file is gone; or the disk is full, and its bytes may find room elsewhere."""
         if part.promoting:
             return False
-        return not part.path.exists() or (self.around.room().free <= 0 and part.ino not in self._busy())
+        return not part.path.exists() or (self.space.room().free <= 0 and part.ino not in self._busy())
 
     async def _bring(self, entry: Entry, chunks: range, end: int) -> None:
-        """Until the bytes up to ``end`` can be read, or a piece has failed."""
+        """Wait until the bytes up to ``end`` can be read, or a piece has failed."""
         missing = self.version.states[entry.ino] != State.HERE
-        downloads = [download for chunk in chunks if (download := self._start(entry, chunk, Lane.DEMAND)) is not None]
+        downloads = [one for chunk in chunks if (one := self._start(entry, chunk, Lane.DEMAND)) is not None]
         if missing:
-            self._prefetcher.missed(entry, chunks)
+            self._prefetch(entry, chunks)
         for download in downloads:
             while not (download.task.done() or download.reached >= end):
                 download.moved.clear()
@@ -190,6 +196,14 @@ class Fetching:
             if download.task.done():
                 download.task.result()
 
+    def _prefetch(self, entry: Entry, chunks: range) -> None:
+        for guess in self._prefetcher.missed(entry, chunks, self._downloads):
+            download = self._start(guess.entry, guess.chunk, Lane.READAHEAD)
+            if guess.weight:
+                if download is None:
+                    return  # no room to keep it
+                download.guess = guess.weight
+
     def _place(self, entry: Entry, chunks: range, end: int) -> ReadDone | None:
         if self.version.states[entry.ino] == State.HERE:
             return ReadDone("tree", str(self.version.tree_path(entry)))
@@ -200,7 +214,7 @@ class Fetching:
         return ReadDone("parts", str(part.path))
 
     def _reaches(self, entry: Entry, chunk: int, end: int) -> bool:
-        """A chunk that is still on its way is written from front to back: its first bytes need not wait for the last."""
+        """Tell whether the first bytes of a chunk are here: it is written from front to back, and they need not wait for the last."""
         download = self._downloads.get((entry.ino, chunk))
         return download is not None and download.reached >= min(end, (chunk + 1) * CHUNK, entry.size)
 
@@ -213,24 +227,28 @@ class Fetching:
         return bool(part.chunks[chunk]) and not (part.kept and part.complete)
 
     def _busy(self) -> set[int]:
+        """Inodes that something is being fetched for: their parts are not dropped."""
         return {ino for ino, _ in self._downloads}
 
     def _landed(self, key: DownloadKey, download: Download, task: "asyncio.Task[None]") -> None:
         del self._downloads[key]
         self.version.reserved_bytes -= download.reserved
         download.moved.set()
-        if task.cancelled() or isinstance(error := task.exception(), NotWanted):
+        error = None if task.cancelled() else task.exception()
+        if download.guess:
+            self._prefetcher.landed(download.guess, here=not task.cancelled() and error is None)
+        if task.cancelled() or isinstance(error, NotWanted):
             return
         if isinstance(error, SidecarError):
-            self.around.failed(error)  # whoever waits gets it too
+            self.context.telemetry.failed(error)  # whoever waits gets it too
             return
         if download.ahead:
-            self.around.ahead(download.ahead)
+            self.context.telemetry.came_ahead(download.ahead)
         if download.reserved:
             self._policy.stays(key[0])
 
     def _plan_whole(self, entry: Entry, lane: Lane, download: Download) -> Action | None:
-        """Decided here and not in the task, so that what is in flight already counts when the next file asks for room."""
+        """Decide here and not in the task, so that what is in flight already counts when the next file asks for room."""
         kept = self.admits(entry)
         if not kept and lane is Lane.DEMAND:
             kept = self._policy.make_room(entry.size)
@@ -238,7 +256,7 @@ class Fetching:
             return None
         download.reserved = entry.size if kept else 0
         self.version.reserved_bytes += download.reserved
-        return lambda download: self.around.retry(partial(self._writer.whole, entry, kept=kept, turn=download.turn))
+        return partial(self._whole if kept else self._whole_read_through, entry)
 
     def _plan_chunk(self, entry: Entry, chunk: int, lane: Lane) -> Action | None:
         part = self.version.parts.get(entry.ino)
@@ -248,6 +266,13 @@ class Fetching:
                 return None
             self._writer.new_part(entry, kept=kept)
         return partial(self._chunk, entry, chunk)
+
+    def _whole(self, entry: Entry, download: Download) -> Coroutine[None, None, None]:
+        return self.context.settings.retry(partial(self._writer.whole, entry, kept=True, slot=download.slot))
+
+    async def _whole_read_through(self, entry: Entry, download: Download) -> None:
+        await self.context.settings.retry(partial(self._writer.whole, entry, kept=False, slot=download.slot))
+        self._writer.drop_surplus(self._busy())
 
     async def _chunk(self, entry: Entry, chunk: int, download: Download) -> None:
         position = chunk_span(entry.size, chunk)[0]
@@ -260,8 +285,9 @@ class Fetching:
 
         async def bring() -> None:
             admits = entry.ino in self.version.parts or self.admits(entry)
-            await self._writer.chunk(entry, chunk, admits=admits, turn=download.turn, arrived=arrived)
+            await self._writer.chunk(entry, chunk, admits=admits, slot=download.slot, arrived=arrived)
 
-        await self.around.retry(bring)
+        await self.context.settings.retry(bring)
         # Not tried again here: a file that is spoilt as a whole is not mended by this chunk alone.
-        await self._writer.settle(entry)
+        if await self._writer.settle(entry):
+            self._writer.drop_surplus(self._busy())

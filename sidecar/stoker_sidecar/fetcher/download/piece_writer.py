@@ -1,6 +1,6 @@
 """Puts what sources send into the files of one version: small files whole, large ones chunk by chunk, and checks them."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -8,9 +8,10 @@ from pathlib import Path
 
 from stoker_sidecar.errors import CacheDiskFailed, CorruptBody, InternalError, SourceError
 from stoker_sidecar.fetcher.cached_version import CachedVersion
+from stoker_sidecar.fetcher.context import DownloadContext
 from stoker_sidecar.fetcher.download.parts import PartFile, Transients, new_part, temporary_name
-from stoker_sidecar.fetcher.download.pipeline import Turn
-from stoker_sidecar.fetcher.download.surroundings import Surroundings
+from stoker_sidecar.fetcher.download.pipeline import Slot
+from stoker_sidecar.fetcher.space.budget import VersionSpace
 from stoker_sidecar.store.core.object_checksum import CRC64NVME, Checksum, check
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.manifest import Entry
@@ -22,25 +23,25 @@ from stoker_sidecar.worker.transfer import remove_quietly
 
 @dataclass
 class PieceWriter:
-    """``busy``: inodes that something is being fetched for: their parts are not dropped."""
+    """Writes the pieces of one version to the disk, and gives whole files their names. It decides nothing about what is fetched."""
 
     version: CachedVersion
-    around: Surroundings
-    busy: Callable[[], Collection[int]]
+    space: VersionSpace
+    context: DownloadContext
     transients: Transients = field(init=False)
     _tree: str = field(init=False)
     _parts: str = field(init=False)
 
     def __post_init__(self) -> None:
         self._tree, self._parts = str(self.version.paths.tree), str(self.version.paths.parts)
-        self.transients = Transients(self.around.transient_limit)
+        self.transients = Transients(self.context.settings.transient_limit)
 
-    async def whole(self, entry: Entry, *, kept: bool, turn: Turn) -> None:
+    async def whole(self, entry: Entry, *, kept: bool, slot: Slot) -> None:
         """Bring a small file: into the tree when ``kept``, else as a part that holds it for a while. Raises SidecarError."""
         # A string: a Path object for each of a million files costs as much as all else here.
-        temporary = temporary_name(self._parts if kept else str(self.around.transient_folder()), entry.ino)
+        temporary = temporary_name(self._parts if kept else str(self.space.transient_folder()), entry.ino)
         try:
-            await self._bring_whole(entry, temporary, kept=kept, turn=turn)
+            await self._bring_whole(entry, temporary, kept=kept, slot=slot)
         except BaseException:  # cancellation too: half a body must not stay on the disk
             await in_thread(remove_quietly, Path(temporary))
             raise
@@ -49,7 +50,7 @@ class PieceWriter:
         else:
             self._hold(PartFile(Path(temporary), entry.ino, entry.size, bytearray(b"\1"), kept=False))
 
-    async def chunk(self, entry: Entry, chunk: int, *, admits: bool, turn: Turn, arrived: Arrived) -> None:
+    async def chunk(self, entry: Entry, chunk: int, *, admits: bool, slot: Slot, arrived: Arrived) -> None:
         """Bring a piece of a large file. Raises SidecarError.
 
         ``admits``: it may be kept, should its part have been dropped. ``arrived``: told of bytes from the chunk's start on.
@@ -58,7 +59,7 @@ class PieceWriter:
         if not part.chunks[chunk]:
             offset, length = chunk_span(entry.size, chunk)
             piece = self._piece(entry, str(part.path))._replace(offset=offset, length=length)
-            fetched = await self._get_chunk(piece, part, turn, arrived)
+            fetched = await self._get_chunk(piece, part, slot, arrived)
             part.etag_may_be_md5 = fetched.etag_may_be_md5
             part.sums[chunk] = bytes.fromhex(fetched.crc64nvme)
             if part.kept:
@@ -66,42 +67,55 @@ class PieceWriter:
             else:
                 part.mark(chunk)
 
-    async def settle(self, entry: Entry) -> None:
-        """After a chunk: a part with all of them moves into the tree. Raises CorruptBody, and then none is left."""
+    async def settle(self, entry: Entry) -> bool:
+        """Move a part that has all of its chunks into the tree, after one has come; return whether it is only read through.
+
+        Raises CorruptBody, and then none is left.
+        """
         part = self.version.parts.get(entry.ino)
         if part is None:
-            return
+            return False
         if not part.kept:
             self._hold(part)
         elif part.complete and not part.promoting:
             await self._promote(entry, part)
+        return not part.kept
 
     def new_part(self, entry: Entry, *, kept: bool) -> PartFile:
-        """Where the chunks of a large file go."""
+        """Begin a part, where the chunks of a large file go. Raises DiskFull or CacheDiskFailed."""
         part = new_part(self._folder(kept=kept), entry.ino, entry.size, kept=kept)
         self.version.add_part(part)
         return part
 
+    def drop_surplus(self, busy: Collection[int]) -> None:
+        """Drop what was read through and is beyond the limit; not the parts of inodes in ``busy``. Blocks for a moment."""
+        for ino in self.transients.surplus(busy):
+            self.drop(self.version.parts[ino])
+
     def drop(self, part: PartFile) -> None:
-        """What was read through, or cannot be gone on with. Blocks for a moment."""
+        """Drop what was read through, or cannot be gone on with. Blocks for a moment."""
         if self.version.parts.get(part.ino) is part:
             self.transients.release(part.ino)
         self.version.remove_part(part)
         part.drop()
 
-    async def _bring_whole(self, entry: Entry, temporary: str, *, kept: bool, turn: Turn) -> None:
+    async def _bring_whole(self, entry: Entry, temporary: str, *, kept: bool, slot: Slot) -> None:
         piece = self._piece(entry, temporary)
         hashing = entry.size > 0 and self.version.trust.worth_hashing(entry.etag)
         piece = piece._replace(target=f"{self._tree}/{piece.key}" if kept else "", hashing=hashing)
-        fetched = await self._get(piece, turn, lambda size: None)
+        fetched = await self._get(piece, slot, self.context.telemetry.arrived)
         if fetched.md5:
             self._judge(piece.key, entry.etag, fetched.md5)
         if kept and not fetched.published:  # the ETag is not its MD5, and for this source need not be
             await in_thread(publish, temporary, piece.target, entry)
 
-    async def _get_chunk(self, piece: Piece, part: PartFile, turn: Turn, arrived: Arrived) -> Fetched:
+    async def _get_chunk(self, piece: Piece, part: PartFile, slot: Slot, arrived: Arrived) -> Fetched:
+        def told(size: int) -> None:
+            self.context.telemetry.arrived(size)
+            arrived(size)
+
         try:
-            return await self._get(piece, turn, arrived)
+            return await self._get(piece, slot, told)
         except CacheDiskFailed:
             if not part.path.exists():  # someone deleted it: the next attempt begins anew
                 self.drop(part)
@@ -113,19 +127,15 @@ class PieceWriter:
             key, entry.etag, entry.version_id, 0, entry.size, into, "", entry.size, entry.mtime_ns, hashing=False
         )
 
-    async def _get(self, piece: Piece, turn: Turn, arrived: Arrived) -> Fetched:
-        def told(size: int) -> None:
-            self.around.arrived(size)
-            arrived(size)
-
-        async with turn:
-            for source in self.around.sources():
-                if (fetched := await source.fetch(piece, told)) is not None:
+    async def _get(self, piece: Piece, slot: Slot, arrived: Arrived) -> Fetched:
+        async with slot:
+            for source in self.context.sources:
+                if (fetched := await source.fetch(piece, arrived)) is not None:
                     return fetched
         raise InternalError(f"no source has {piece.key}")
 
     def _folder(self, *, kept: bool) -> Path:
-        return self.version.paths.parts if kept else self.around.transient_folder()
+        return self.version.paths.parts if kept else self.space.transient_folder()
 
     async def _promote(self, entry: Entry, part: PartFile) -> None:
         """A large file is whole: check it, move it into the tree."""
@@ -145,9 +155,9 @@ class PieceWriter:
     async def _stated(self, entry: Entry) -> Checksum | None:
         """A source that refuses to tell, or fails, must not keep a file from its place: it counts as one that states none."""
         piece = self._piece(entry, "")
-        for source in self.around.sources():
+        for source in self.context.sources:
             with suppress(SourceError):
-                if (stated := await self.around.retry(partial(source.checksum, piece))) is not None:
+                if (stated := await self.context.settings.retry(partial(source.checksum, piece))) is not None:
                     return stated
         return None
 
@@ -165,15 +175,13 @@ class PieceWriter:
     def _mark_here(self, entry: Entry) -> None:
         self.version.mark_here(entry)
         if self.version.warm_files == self.version.manifest.info.files:
-            self.around.completed()
+            self.context.changed()
 
     def _hold(self, part: PartFile) -> None:
-        """Keep what was read through for as long as there is room for such."""
+        """Keep what was read through until ``drop_surplus`` lets go of it."""
         if self.version.parts.get(part.ino) is None:
             self.version.add_part(part)
         self.transients.hold(part.ino, part.bytes_here)
-        for ino in self.transients.surplus(self.busy()):
-            self.drop(self.version.parts[ino])
 
     def _judge(self, path: str, etag: str, md5: str) -> None:
         """Perhaps in a thread; ``trust`` is replaced whole, and a lost observation is made again."""

@@ -1,4 +1,4 @@
-"""The node's one queue in front of all sources: whose turn it is, and how many requests are in flight."""
+"""The node's one queue in front of all sources: who goes next, and how many requests are in flight."""
 
 import asyncio
 from collections.abc import Callable
@@ -17,7 +17,7 @@ _CONGESTION = (Throttled, ServerError, EndpointUnreachable)
 
 @dataclass
 class Pipeline:
-    """``clock``: seconds, monotonic."""
+    """All requests of the node for pieces, waiting and in flight. ``clock``: seconds, monotonic."""
 
     clock: Callable[[], float]
     bounds: Bounds = field(default_factory=Bounds)
@@ -30,12 +30,12 @@ class Pipeline:
         # Half of the budget for one reader, so that a second one's readahead is not pushed out at once.
         self.readahead = Readahead(max(min(1, self.bounds.readahead_bytes), self.bounds.readahead_bytes // 2 // CHUNK))
 
-    def turn(self, lane: Lane, size: int) -> "Turn":
-        """For one piece of ``size`` bytes, and for each attempt at it."""
-        return Turn(self, lane, size)
+    def slot(self, lane: Lane, size: int) -> "Slot":
+        """Make a slot for one piece of ``size`` bytes, and for each attempt at it."""
+        return Slot(self, lane, size)
 
     def landed(self, size: int, error: BaseException | None, *, busy: bool) -> None:
-        """A request ended: what it tells about the limit. ``busy``: as much as may be was in flight until now."""
+        """Learn from a request that ended what it tells about the limit. ``busy``: as much as may be was in flight until now."""
         if error is None:
             self.limit.completed(size, self.clock(), busy=busy)
         elif isinstance(error, _CONGESTION):
@@ -45,22 +45,25 @@ class Pipeline:
             self.lanes.go()
 
 
-class Turn:
-    """An asynchronous context manager: inside it, the request may be made. Raises NotWanted when it was dropped instead."""
+class Slot:
+    """A place in the pipeline, as an asynchronous context manager: inside it, the request may be made.
+
+    Entering raises NotWanted when the request was dropped instead.
+    """
 
     def __init__(self, pipeline: Pipeline, lane: Lane, size: int) -> None:
         self._pipeline = pipeline
-        self._ticket = QueuedRequest(lane, size, self._decided)
+        self._request = QueuedRequest(lane, size, self._decided)
         self._wanted: bool | None = None  # until it is decided
         self._waiter: asyncio.Future[None] | None = None
 
     def wanted_by(self, lane: Lane) -> None:
-        """Someone else waits for the same piece."""
-        self._pipeline.lanes.promote(self._ticket, lane)
+        """Move up: someone else waits for the same piece, in this lane."""
+        self._pipeline.lanes.promote(self._request, lane)
 
     async def __aenter__(self) -> None:
         self._wanted = None
-        self._pipeline.lanes.ask(self._ticket)
+        self._pipeline.lanes.ask(self._request)
         if self._wanted is None:  # mostly it is decided at once, and then a future would cost a turn of the event loop
             await self._decision()
         if not self._wanted:
@@ -70,8 +73,8 @@ class Turn:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         busy = self._pipeline.lanes.busy
-        self._pipeline.lanes.done(self._ticket)
-        self._pipeline.landed(self._ticket.size, error, busy=busy)
+        self._pipeline.lanes.done(self._request)
+        self._pipeline.landed(self._request.size, error, busy=busy)
 
     def _decided(self, wanted: bool) -> None:
         self._wanted = wanted
@@ -88,6 +91,6 @@ class Turn:
 
     def _give_up(self) -> None:
         if self._wanted:
-            self._pipeline.lanes.done(self._ticket)
+            self._pipeline.lanes.done(self._request)
         else:
-            self._pipeline.lanes.withdraw(self._ticket)
+            self._pipeline.lanes.withdraw(self._request)

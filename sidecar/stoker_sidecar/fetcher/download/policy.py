@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from stoker_sidecar.fetcher.cached_version import CachedVersion
-from stoker_sidecar.fetcher.core.room import Room
+from stoker_sidecar.fetcher.space.budget import VersionSpace
 
 # Inode and number of the chunk: whoever asks for a piece under the same key shares its download.
 DownloadKey = tuple[int, int]
@@ -23,13 +23,13 @@ class DownloadPolicy(Protocol):
         """Take note of a small file that has come and stays."""
 
 
-PolicyFactory = Callable[[CachedVersion, Callable[[], Room]], DownloadPolicy]
+PolicyFactory = Callable[[CachedVersion, VersionSpace], DownloadPolicy]
 
 
 class KeepWhatCame:
     """The product's policy: one download a piece whoever asks, and what came first stays (ADR 7)."""
 
-    def __init__(self, version: CachedVersion, room: Callable[[], Room]) -> None:
+    def __init__(self, version: CachedVersion, space: VersionSpace) -> None:
         """Need nothing of the version: a policy that evicts would."""
 
     def key(self, ino: int, chunk: int) -> DownloadKey:

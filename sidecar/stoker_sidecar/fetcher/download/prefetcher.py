@@ -1,75 +1,79 @@
-"""Starts what readers of one version will ask for next, as fetcher.core.readahead and fetcher.core.readahead guess it from their misses."""
+"""Names what readers of one version will ask for next, as fetcher.core.readahead guesses it from their misses."""
 
-import asyncio
-from collections.abc import Callable
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
-from functools import partial
+from typing import NamedTuple
 
 from stoker_sidecar.fetcher.cached_version import CachedVersion
-from stoker_sidecar.fetcher.core.lanes import Lane
-from stoker_sidecar.fetcher.core.readahead import Scatter, weight
-from stoker_sidecar.fetcher.download.pipeline import Pipeline
+from stoker_sidecar.fetcher.core.readahead import Readahead, Scatter, weight
+from stoker_sidecar.fetcher.download.policy import DownloadKey
 from stoker_sidecar.version.manifest import Entry
 from stoker_sidecar.version.spans import chunk_count, is_whole
 
-Start = Callable[[Entry, int, Lane], "asyncio.Task[None] | None"]
+
+class Guess(NamedTuple):
+    """A piece to start before anyone asks. ``weight``: what it counts for, to be said again when it has landed; 0: nothing."""
+
+    entry: Entry
+    chunk: int
+    weight: int = 0
 
 
 @dataclass
 class Prefetcher:
-    """``start``: a piece, unless it is here or may not stay; ``on_its_way``: whether a small file is, by inode."""
+    """Follows the readers of one version. ``readahead`` is the node's; ``budget``: bytes of it that may be on their way."""
 
     version: CachedVersion
-    pipeline: Pipeline
-    start: Start
-    on_its_way: Callable[[int], bool]
+    readahead: Readahead
+    budget: int
     _scatter: Scatter = field(init=False)
 
     def __post_init__(self) -> None:
         info = self.version.manifest.info
-        self._scatter = Scatter(weight(info.bytes, info.files), self.pipeline.bounds.readahead_bytes // 2)
+        self._scatter = Scatter(weight(info.bytes, info.files), self.budget // 2)
 
-    def missed(self, entry: Entry, chunks: range) -> None:
-        """A reader asked for these pieces of a file that was not whole here."""
+    def missed(self, entry: Entry, chunks: range, on_their_way: Container[DownloadKey]) -> Iterator[Guess]:
+        """Yield what to start after a reader asked for these pieces of a file that was not whole here.
+
+        Each is to be started before the next one is asked for; a weighted one that may not stay ends the iteration.
+        """
         if not is_whole(entry.size):
-            for chunk in self.pipeline.readahead.chunks(entry.ino, chunks, chunk_count(entry.size)):
-                self.start(entry, chunk, Lane.READAHEAD)
-        elif (most := self.pipeline.readahead.files(entry.parent, entry.ino)) is not None:
-            self._go_on(entry, most)
+            for chunk in self.readahead.chunks(entry.ino, chunks, chunk_count(entry.size)):
+                yield Guess(entry, chunk)
+        elif (most := self.readahead.files(entry.parent, entry.ino)) is not None:
+            yield from self._following(entry, most)
         else:
-            self._sweep(entry)
+            yield from self._scattered(entry, on_their_way)
 
-    def _go_on(self, entry: Entry, most: int) -> None:
-        """The next missing small files of the same folder that may stay."""
+    def landed(self, weight: int, *, here: bool) -> None:
+        """Take note of the end of a weighted guess, and whether it came."""
+        self._scatter.landed(weight, here=here)
+
+    def _following(self, entry: Entry, most: int) -> Iterator[Guess]:
+        """The next missing small files of the same folder."""
         ino = entry.ino
         for _ in range(most):
             following = self.version.manifest.entry(ino) if (ino := self.version.missing(ino)) > 0 else None
             if following is None or following.parent != entry.parent or not is_whole(following.size):
                 return
-            self.start(following, 0, Lane.READAHEAD)
-            self.pipeline.readahead.fetched(entry.parent, ino)
+            yield Guess(following, 0)
+            self.readahead.fetched(entry.parent, ino)
 
-    def _sweep(self, entry: Entry) -> None:
+    def _scattered(self, entry: Entry, on_their_way: Container[DownloadKey]) -> Iterator[Guess]:
         """Other missing small files of the same folder, as many as its readers' misses warrant."""
         version = self.version
         size = version.manifest.info.bytes - version.warm_bytes - version.reserved_bytes
         self._scatter.missed(weight(entry.size), weight(size, version.manifest.info.files - version.warm_files))
         for before in (entry.ino, entry.parent):  # behind it, then from the folder's start: inodes are depth first
             ino = before
-            while (other := self._next(ino, entry.parent)) and weight(other.size) <= self._scatter.room:
-                task = self.start(other, 0, Lane.READAHEAD)
-                if task is None:
-                    return  # no room to keep it
+            while (other := self._next(ino, entry.parent, on_their_way)) and weight(other.size) <= self._scatter.room:
+                yield Guess(other, 0, weight(other.size))
                 self._scatter.started(weight(other.size))
-                task.add_done_callback(partial(self._landed, weight(other.size)))
                 ino = other.ino
 
-    def _next(self, ino: int, folder: int) -> Entry | None:
+    def _next(self, ino: int, folder: int, on_their_way: Container[DownloadKey]) -> Entry | None:
         """The next small file of the folder behind ``ino`` that is missing and not on its way."""
-        while (ino := self.version.missing(ino)) > 0 and self.on_its_way(ino):
+        while (ino := self.version.missing(ino)) > 0 and (ino, 0) in on_their_way:
             pass
         entry = self.version.manifest.entry(ino) if ino > 0 else None
         return entry if entry is not None and entry.parent == folder and is_whole(entry.size) else None
-
-    def _landed(self, size: int, task: "asyncio.Task[None]") -> None:
-        self._scatter.landed(size, here=not task.cancelled() and task.exception() is None)

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from stoker_sidecar.errors import CacheDiskFailed, DiskFull, InternalError, NotWanted, SidecarError
 from stoker_sidecar.fetcher.cached_version import CachedVersion, State
-from stoker_sidecar.fetcher.core.lanes import Lane
+from stoker_sidecar.fetcher.core.lanes import Lane, WarmShare, WarmSlots
 from stoker_sidecar.fetcher.core.rates import TokenBucket
 from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.version.manifest import Entry
@@ -51,23 +51,30 @@ _BREATH = 128
 
 @dataclass
 class WarmLimits:
-    """``slots``: requests in flight, asked before each; ``bucket``: None for no limit; ``stop``: leave off soon."""
+    """What holds a pass of the dataset ``uid`` back: its slots, asked before each request, and ``bucket``, None for no limit.
 
-    slots: Callable[[], int]
+    Once ``stop`` is set the pass leaves off soon.
+    """
+
+    uid: str
+    slots: WarmSlots
     bucket: TokenBucket | None
-    stop: Callable[[], bool]
+    stop: asyncio.Event
     clock: Callable[[], float]
     sleep: Callable[[float], Awaitable[object]]
 
 
 @dataclass
 class WarmPass:
-    """``run`` once. ``failing`` at the start: the last pass was stopped by failures, so the first one stops this too."""
+    """One pass over the missing files of a version; ``run`` once.
+
+    ``share.failing`` at the start: the last pass was stopped by failures, so the first one stops this too.
+    """
 
     fetching: Fetching
     order: AccessOrder
     limits: WarmLimits
-    failing: bool = False
+    share: WarmShare
     error: SidecarError | None = None  # of the last fetch that failed
     fatal: bool = False  # the source or the disk is at fault: no use to go on now
     _row: int = 0
@@ -75,7 +82,7 @@ class WarmPass:
     _landed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> None:
-        """Ends when every missing file was started and has landed, on ``stop``, or when ``fatal``."""
+        """Fetch. Ends when every missing file was started and has landed, on ``stop``, or when ``fatal``."""
         for seen, entry in enumerate(self.order):
             if self._over():
                 break
@@ -88,7 +95,7 @@ class WarmPass:
 
     async def _start_all(self, entry: Entry) -> None:
         for chunk in range(1 if is_whole(entry.size) else chunk_count(entry.size)):
-            await self._until(lambda: self._over() or self._in_flight < self.limits.slots())
+            await self._until(lambda: self._over() or self._in_flight < self.limits.slots.of(self.limits.uid))
             if not self._over():
                 await self._start(entry, chunk)
 
@@ -102,7 +109,7 @@ class WarmPass:
             task.add_done_callback(partial(self._land, entry.ino))
 
     async def _pause(self, seconds: float) -> None:
-        """In short naps, so that ``stop`` is heard under a narrow limit."""
+        """Sleep in short naps, so that ``stop`` is heard under a narrow limit."""
         end = self.limits.clock() + seconds
         while (left := end - self.limits.clock()) > 0 and not self._over():
             await self.limits.sleep(min(left, 1.0))
@@ -113,7 +120,7 @@ class WarmPass:
         if task.cancelled():
             self.fatal = True
         elif (error := task.exception()) is None:
-            self.failing, self._row = False, 0
+            self.share.failing, self._row = False, 0
         elif not isinstance(error, NotWanted):  # readahead that was on its way to it: the next pass fetches it
             self._failed(ino, error)
 
@@ -127,10 +134,10 @@ class WarmPass:
         if self.fetching.version.states[ino] == State.MISSING:
             self.fetching.version.states[ino] = State.FAILED
         self._row += 1
-        self.fatal = self.fatal or self.failing or self._row >= _ROW
+        self.fatal = self.fatal or self.share.failing or self._row >= _ROW
 
     def _over(self) -> bool:
-        return self.fatal or self.limits.stop()
+        return self.fatal or self.limits.stop.is_set()
 
     async def _until(self, condition: Callable[[], bool]) -> None:
         while not condition():

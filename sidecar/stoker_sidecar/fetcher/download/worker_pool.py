@@ -15,7 +15,8 @@ from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.core.backoff import Backoff
 from stoker_sidecar.worker.files import is_intact
 from stoker_sidecar.worker.messages import CANCEL
-from stoker_sidecar.worker.pieces import Arrived, Fetched, Origin, Piece
+from stoker_sidecar.worker.pieces import Arrived, Fetched, Piece
+from stoker_sidecar.worker.store_handle import StoreHandle
 
 _log = logging.getLogger(__name__)
 # One core runs a worker's event loop; beyond four the disk or the link is what limits (and each takes 40 MB).
@@ -69,15 +70,10 @@ class WorkerPool:
             worker.kill()  # it has nothing to save, and one that is stopped would never see the end of its socket
         await asyncio.gather(*(worker.reap() for worker in workers))
 
-    @property
-    def pids(self) -> tuple[int, ...]:
-        """Of the processes that live."""
-        return tuple(worker.pid for worker in self._workers)
-
-    async def fetch(self, origin: Origin, piece: Piece, arrived: Arrived) -> Fetched:
+    async def fetch(self, handle: StoreHandle, piece: Piece, arrived: Arrived) -> Fetched:
         """See PieceFetcher."""
         answer: asyncio.Future[Fetched] = asyncio.get_running_loop().create_future()
-        job = PieceJob(next(self._numbers), origin, piece, arrived, answer, time.time_ns())
+        job = PieceJob(next(self._numbers), handle, piece, arrived, answer, time.time_ns())
         self._give(job)
         try:
             return await answer
@@ -85,10 +81,10 @@ class WorkerPool:
             await self._cancel(job)
             raise
 
-    def forget(self, origin: Origin) -> None:
+    def forget(self, handle: StoreHandle) -> None:
         """See PieceFetcher."""
         for worker in self._workers:
-            worker.forget(origin)
+            worker.forget(handle)
 
     def _give(self, job: PieceJob) -> None:
         if self._workers:

@@ -26,7 +26,8 @@ from stoker_sidecar.worker.messages import (
     RowStream,
     error_from_wire,
 )
-from stoker_sidecar.worker.pieces import Arrived, Fetched, Origin, Piece
+from stoker_sidecar.worker.pieces import Arrived, Fetched, Piece
+from stoker_sidecar.worker.store_handle import StoreHandle
 
 
 @dataclass(eq=False)
@@ -37,7 +38,7 @@ class PieceJob:
     """
 
     number: int
-    origin: Origin
+    handle: StoreHandle
     piece: Piece
     arrived: Arrived
     answer: "asyncio.Future[Fetched]"
@@ -92,7 +93,7 @@ class WorkerProcess:
     jobs: dict[int, PieceJob] = field(default_factory=dict)
     heard: float = 0.0
     useful: bool = False  # it has answered a job
-    _origins: dict[Origin, int] = field(default_factory=dict)
+    _handles: dict[StoreHandle, int] = field(default_factory=dict)
     _opened: int = 0
     _stream: RowStream = field(init=False)
 
@@ -110,7 +111,7 @@ class WorkerProcess:
         if not self.jobs:
             self.heard = self.clock()
         self.jobs[job.number] = job
-        self._stream.send(FETCH, job.number, self._number(job.origin), job.piece)
+        self._stream.send(FETCH, job.number, self._number(job.handle), job.piece)
 
     def say(self, verb: str, *rest: Any) -> None:
         """A row that has no answer of its own."""
@@ -120,9 +121,9 @@ class WorkerProcess:
         """Have it say something."""
         self._stream.send(PING)
 
-    def forget(self, origin: Origin) -> None:
+    def forget(self, handle: StoreHandle) -> None:
         """It may close its connections."""
-        number = self._origins.pop(origin, None)
+        number = self._handles.pop(handle, None)
         if number is not None:
             self._stream.send(CLOSE, number)
 
@@ -139,12 +140,12 @@ class WorkerProcess:
         options = {"parent": os.getpid(), "connection": json.dumps(asdict(self.settings))}
         return [f"--{name}={value}" for name, value in options.items()]
 
-    def _number(self, origin: Origin) -> int:
-        if origin not in self._origins:
+    def _number(self, handle: StoreHandle) -> int:
+        if handle not in self._handles:
             self._opened += 1
-            self._origins[origin] = self._opened
-            self._stream.send(OPEN, self._opened, origin.source.wire(), credentials_to_wire(origin.credentials))
-        return self._origins[origin]
+            self._handles[handle] = self._opened
+            self._stream.send(OPEN, self._opened, handle.source.wire(), credentials_to_wire(handle.credentials))
+        return self._handles[handle]
 
     def _received(self, row: Row) -> None:
         self.heard = self.clock()

@@ -1,26 +1,32 @@
-"""What a dataset takes of its cache folder: the room that it has, what it asks others to give up, and what it gives up itself."""
+"""What a dataset takes of the cache folders: the room that it has, what it still needs, and what it may be asked to give up."""
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from stoker_api.nodecache import NodeDataset
 from stoker_sidecar.fetcher.cached_version import CachedVersion
-from stoker_sidecar.fetcher.context import NodeContext
-from stoker_sidecar.fetcher.core.room import Room, may_return
+from stoker_sidecar.fetcher.core.room import Idle, Room, may_return
 from stoker_sidecar.fetcher.space.cache_disk import CacheDisk
-from stoker_sidecar.fetcher.versions import OpenVersions
-from stoker_sidecar.linux.files import disk_errors
+from stoker_sidecar.fetcher.space.folders import CacheFolders
 from stoker_sidecar.version.layout import DatasetPaths
 
+# Seconds until the asker goes on without: the dataset may be busy with a slow disk.
+_PATIENCE = 60.0
 
-class Stay:
-    """``home``: where the dataset's markers lie now. ``evicted``: why it was dropped, a sentence; empty when it was not."""
 
-    def __init__(self, home: Callable[[], DatasetPaths]) -> None:
-        self._home = home
+class LastUse:
+    """When a dataset was last used here, and whether it was dropped to make room. Both survive a restart, as files on the disk.
+
+    ``evicted``: why it was dropped, a sentence; empty when it was not.
+    """
+
+    def __init__(self, folders: CacheFolders, uid: str) -> None:
+        self._folders = folders
+        self._uid = uid
         self._touch = False
         self.evicted = ""
 
@@ -30,7 +36,7 @@ class Stay:
             self.evicted = self._home().evicted.read_text()
 
     def use(self) -> None:
-        """It is read or mounted now; quick, noted on the disk at the next ``save``."""
+        """Note that it is read or mounted now; quick, on the disk at the next ``save``."""
         self._touch = True
 
     def save(self) -> None:
@@ -41,7 +47,7 @@ class Stay:
                 self._home().used.touch()
 
     def used_at(self) -> float:
-        """Seconds since 1970; 0 when it never was. Blocks for a moment."""
+        """Return seconds since 1970; 0 when it never was used. Blocks for a moment."""
         if self._touch:
             return time.time()
         try:
@@ -50,40 +56,42 @@ class Stay:
             return 0.0
 
     def drop(self, why: str) -> None:
-        """It is dropped from this disk. Blocks for a moment. Raises OSError."""
+        """Note that it is dropped from this disk. Blocks for a moment. Raises OSError."""
         self.evicted = why
         self._home().evicted.write_text(why)
 
     def allow(self) -> None:
-        """It may be warmed again. Blocks for a moment."""
+        """Note that it may be warmed again. Blocks for a moment."""
         if self.evicted:
             self.evicted = ""
             with suppress(OSError):  # at worst it waits once more after a restart, until it is used
                 self._home().evicted.unlink(missing_ok=True)
 
-
-# Seconds until the asker goes on without: the dataset may be busy with a slow disk.
-_PATIENCE = 60.0
+    def _home(self) -> DatasetPaths:
+        return self._folders.home(self._uid).dataset
 
 
 @dataclass
-class Departure:
-    """``why``: a sentence for people."""
+class EvictionRequest:
+    """A request that a dataset drop one of its versions: asked for by another, done by its own loop, so that the two never cross.
+
+    ``why``: a sentence for people.
+    """
 
     digest: str
     why: str
     _outcome: "asyncio.Future[bool]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     def done(self) -> None:
-        """It was dropped."""
+        """Answer that it was dropped."""
         self._settle(True)
 
     def refuse(self) -> None:
-        """It is in use, or gone already."""
+        """Answer that it is in use, or gone already."""
         self._settle(False)
 
     async def outcome(self) -> bool:
-        """Whether it was dropped; False when that took too long."""
+        """Wait for the answer, True when it was dropped; False when that took too long."""
         try:
             async with asyncio.timeout(_PATIENCE):
                 return await self._outcome
@@ -95,88 +103,125 @@ class Departure:
             self._outcome.set_result(dropped)
 
 
-@dataclass(frozen=True)
-class Wish:
-    """What the operator wants of the dataset, and which of its versions pods of this node have mounted."""
+class SpaceBudget:
+    """What one dataset takes of the cache folders: it reckons, and leaves all work on the disk to others.
 
-    config: NodeDataset
-    held: frozenset[str]
+    ``config`` and ``held`` (digests that pods of this node have mounted) are as the operator and the agent said last;
+    ``versions``: those that are open, by digest. ``wake`` is called when the dataset is asked to drop something.
+    """
 
-
-class Tenancy:
-    """``wish``: as it is at the moment."""
-
-    def __init__(self, node: NodeContext, versions: OpenVersions, stay: Stay, wish: Callable[[], Wish]) -> None:
-        self._node = node
-        self._versions = versions
-        self._stay = stay
-        self._wish = wish
-        self._departure: Departure | None = None
+    def __init__(self, config: NodeDataset, folders: CacheFolders, wake: Callable[[], None]) -> None:
+        self.config = config
+        self.held: frozenset[str] = frozenset()
+        self.versions: dict[str, CachedVersion] = {}
+        self.last_use = LastUse(folders, config.uid)
+        self._folders = folders
+        self._wake = wake
+        self._request: EvictionRequest | None = None
 
     @property
     def used_bytes(self) -> int:
         """Bytes on the disks that count against the quota."""
-        return sum(fetching.version.kept_bytes for fetching in self._versions.fetchings.values())
+        return sum(version.kept_bytes for version in self.versions.values())
 
     def room(self, disk: CacheDisk) -> Room:
-        """What the dataset may still put on this folder."""
-        reserved = sum(fetching.version.reserved_bytes for fetching in self._versions.fetchings.values())
-        return Room(self.used_bytes, self._wish().config.quota_bytes, disk.free() - reserved)
+        """Return what the dataset may still put on this folder."""
+        reserved = sum(version.reserved_bytes for version in self.versions.values())
+        return Room(self.used_bytes, self.config.quota_bytes, disk.free() - reserved)
 
     def need(self, version: CachedVersion) -> int:
-        """Bytes that the version will still take."""
-        size, quota = version.manifest.info.bytes, self._wish().config.quota_bytes
+        """Return the bytes that the version will still take."""
+        size, quota = version.manifest.info.bytes, self.config.quota_bytes
         return max(0, (size if quota is None else min(size, quota)) - version.kept_bytes)
 
+    def lacks(self, version: CachedVersion) -> int:
+        """Return the bytes that the version will still take and that its folder has no room for."""
+        return self.need(version) - self._free_for(version)
+
     def outstanding(self, disk: CacheDisk) -> int:
-        """Bytes that the dataset is still going to fetch onto this folder."""
-        config = self._wish().config
-        fetching = self._versions.fetchings.get(config.version)
-        if fetching is None or fetching.version.complete or config.paused or not config.eager or self._stay.evicted:
+        """Return the bytes that the dataset is still going to fetch onto this folder."""
+        version = self.versions.get(self.config.version)
+        if version is None or version.complete or self.config.paused or not self.config.eager or self.last_use.evicted:
             return 0
-        return self.need(fetching.version) if self._disk(fetching.version) is disk else 0
+        return self.need(version) if self.disk_of(version) is disk else 0
 
-    def may_warm(self, version: CachedVersion) -> bool:
-        """Whether it may be warmed: what was dropped waits until it is used, or drives nothing out."""
-        if not self._stay.evicted:
+    def may_warm(self, version: CachedVersion, promised: int) -> bool:
+        """Tell whether it may be warmed: what was dropped waits until it is used, or drives nothing out.
+
+        ``promised``: bytes that other datasets are still going to fetch onto the same folder.
+        """
+        if not self.last_use.evicted:
             return True
-        config, disk = self._wish().config, self._disk(version)
+        free = self._free_for(version) - promised
+        if may_return(self.need(version), free, held=bool(self.held), pinned=self.config.pinned):
+            self.last_use.allow()
+        return not self.last_use.evicted
+
+    def disk_of(self, version: CachedVersion) -> CacheDisk:
+        """Return the folder that the version lies in."""
+        return self._folders.disk_of(version.paths)
+
+    def idle_on(self, disk: CacheDisk) -> Iterator[Idle]:
+        """Yield the open versions on a folder as candidates for eviction; those in use are among them, and say so."""
+        used_at, versions = self.last_use.used_at(), dict(self.versions)
+        for digest, version in versions.items():
+            if self.disk_of(version) is not disk:
+                continue
+            shared = sum(other.shared_bytes for name, other in versions.items() if name != digest)
+            yield Idle(
+                uid=self.config.uid,
+                digest=digest,
+                size=max(0, version.kept_bytes - shared),
+                priority=self.config.priority,
+                used_at=used_at,
+                pinned=self.config.pinned,
+                busy=self._is_held(digest) or version.waiting_readers > 0,
+                current=digest == self.config.version,
+            )
+
+    async def ask_to_drop(self, digest: str, why: str) -> bool:
+        """Have a version dropped to make room, once its own dataset's work allows it; return whether it was.
+
+        It is not when a pod uses it by then.
+        """
+        self._request = request = EvictionRequest(digest, why)
+        self._wake()
+        return await request.outcome()
+
+    def take_request(self) -> EvictionRequest | None:
+        """Return the version that the dataset was asked to drop and that is not in use, for the caller to drop; else None."""
+        request, self._request = self._request, None
+        if request is None:
+            return None
+        version = self.versions.get(request.digest)
+        if version is None or version.waiting_readers or self._is_held(request.digest):
+            request.refuse()
+            return None
+        return request
+
+    def _free_for(self, version: CachedVersion) -> int:
+        disk = self.disk_of(version)
         disk.forget()
-        free = self.room(disk).free - self._node.house.promised(config.uid, version.paths)
-        if may_return(self.need(version), free, held=bool(self._wish().held), pinned=config.pinned):
-            self._stay.allow()
-        return not self._stay.evicted
+        return self.room(disk).free
 
-    async def make_room(self, version: CachedVersion) -> None:
-        """Have idle versions dropped if this one does not fit."""
-        disk = self._disk(version)
-        disk.forget()
-        short = self.need(version) - self.room(disk).free
-        if short > 0:
-            await self._node.house.make_room(self._wish().config.uid, version.paths, short)
+    def _is_held(self, digest: str) -> bool:
+        """Tell whether pods use it. What is mounted of a dataset may be read through its current version, too."""
+        return bool(self.held) if digest == self.config.version else digest in self.held
 
-    def ask_to_depart(self, digest: str, why: str) -> Departure:
-        """Another dataset needs the room: ``depart_if_asked`` decides, when this one's own work allows it."""
-        self._departure = Departure(digest, why)
-        return self._departure
 
-    async def depart_if_asked(self) -> None:
-        """Drop the version, unless a pod uses it by now."""
-        departure, self._departure = self._departure, None
-        if departure is None:
-            return
-        digest, wish = departure.digest, self._wish()
-        current, fetching = digest == wish.config.version, self._versions.fetchings.get(digest)
-        if fetching is None or fetching.waiting_readers or digest in wish.held or (current and wish.held):
-            departure.refuse()
-            return
-        if current:
-            with disk_errors("the note of why it was dropped"):
-                self._stay.drop(departure.why)
-            await self._versions.empty(digest)
-        else:
-            await self._versions.drop(digest)
-        departure.done()
+@dataclass(frozen=True)
+class VersionSpace:
+    """Where the files of one version go: what downloads ask of the disk."""
 
-    def _disk(self, version: CachedVersion) -> CacheDisk:
-        return self._node.folders.disk_of(version.paths)
+    budget: SpaceBudget
+    folders: CacheFolders
+    version: CachedVersion
+    disk: CacheDisk
+
+    def room(self) -> Room:
+        """Return what may still be put beside the version."""
+        return self.budget.room(self.disk)
+
+    def transient_folder(self) -> Path:
+        """Return where files lie that are read through and not kept."""
+        return self.folders.transient_folder(self.version.paths)

@@ -1,57 +1,51 @@
 """Makes room on a folder: asks the datasets that may go to go, and says what was dropped and why."""
 
-from collections.abc import Iterator, Mapping
+import asyncio
 
 from stoker_api.meta import format_bytes
 from stoker_api.names import Reason
 from stoker_sidecar.fetcher.core.room import Asker, Idle, victims
-from stoker_sidecar.fetcher.dataset import DatasetCache
-from stoker_sidecar.fetcher.space.folders import Folders
+from stoker_sidecar.fetcher.space.budget import SpaceBudget
+from stoker_sidecar.fetcher.space.cache_disk import CacheDisk
 from stoker_sidecar.fetcher.telemetry import Notices
-from stoker_sidecar.version.layout import VersionPaths
-from stoker_sidecar.wire.fetcher_protocol import EVICTIONS
 
 
-async def make_room(
-    datasets: Mapping[str, DatasetCache], folders: Folders, notices: Notices, uid: str, paths: VersionPaths, need: int
-) -> None:
-    """Drop idle versions beside ``paths`` so that ``need`` more bytes of the dataset ``uid`` fit; enough, or none."""
-    asker, disk = datasets[uid], folders.disk_of(paths)
-    wish = Asker(uid, asker.config.priority, bool(asker.held))
-    beside = (idle for dataset in datasets.values() for idle in _versions(dataset, folders, paths))
-    for victim in victims(need, wish, list(beside)):
-        dropped = datasets.get(victim.uid)
-        if dropped is None:
-            continue
-        why = _sentence(dropped, asker, victim)
-        if await dropped.depart(victim.digest, why):
-            disk.forget()
-            dropped.counts.add(EVICTIONS)
-            notices.tell(victim.uid, Reason.EVICTED, why)
+class Evictor:
+    """Settles between the datasets of a node who has room; of each it knows the budget alone."""
+
+    def __init__(self, notices: Notices) -> None:
+        self._notices = notices
+        self._budgets: dict[str, SpaceBudget] = {}
+        self._evicting = asyncio.Lock()  # one asker at a time, so that two do not both count on the same room
+
+    def add(self, budget: SpaceBudget) -> None:
+        """Take up a dataset."""
+        self._budgets[budget.config.uid] = budget
+
+    def remove(self, uid: str) -> None:
+        """Forget a dataset."""
+        self._budgets.pop(uid, None)
+
+    def promised(self, asker: SpaceBudget, disk: CacheDisk) -> int:
+        """Return the bytes that other datasets than the asker are still going to fetch onto a folder."""
+        return sum(budget.outstanding(disk) for budget in self._budgets.values() if budget is not asker)
+
+    async def make_room(self, asker: SpaceBudget, disk: CacheDisk, need: int) -> None:
+        """Drop idle versions on a folder so that ``need`` more bytes of the asker fit; enough, or none."""
+        async with self._evicting:
+            wanted = Asker(asker.config.uid, asker.config.priority, bool(asker.held))
+            idle = [version for budget in self._budgets.values() for version in budget.idle_on(disk)]
+            for victim in victims(need, wanted, idle):
+                dropped = self._budgets.get(victim.uid)
+                if dropped is None:
+                    continue
+                why = _sentence(dropped, asker, victim)
+                if await dropped.ask_to_drop(victim.digest, why):
+                    disk.forget()
+                    self._notices.tell(victim.uid, Reason.EVICTED, why)
 
 
-def _versions(dataset: DatasetCache, folders: Folders, beside: VersionPaths) -> Iterator[Idle]:
-    used_at, disk = dataset.stay.used_at(), folders.disk_of(beside)
-    open_versions = dict(dataset.versions.fetchings)
-    for digest, fetching in open_versions.items():
-        version, current = fetching.version, digest == dataset.config.version
-        if folders.disk_of(version.paths) is not disk:
-            continue
-        shared = sum(other.version.shared_bytes for name, other in open_versions.items() if name != digest)
-        held = bool(dataset.held) if current else digest in dataset.held
-        yield Idle(
-            uid=dataset.uid,
-            digest=digest,
-            size=max(0, version.kept_bytes - shared),
-            priority=dataset.config.priority,
-            used_at=used_at,
-            pinned=dataset.config.pinned,
-            busy=held or fetching.waiting_readers > 0,
-            current=current,
-        )
-
-
-def _sentence(dropped: DatasetCache, asker: DatasetCache, victim: Idle) -> str:
+def _sentence(dropped: SpaceBudget, asker: SpaceBudget, victim: Idle) -> str:
     of = "" if victim.current else f"version {victim.digest[:12]} of "
     cause = "which pods of this node use" if asker.held else f"which has priority {asker.config.priority}"
     back = "; it is fetched again when a pod uses it here, or when it fits beside the others" if victim.current else ""

@@ -18,14 +18,14 @@ _LEAST_ROOM = 2 * CHUNK
 
 
 @dataclass(frozen=True)
-class Place:
+class DatasetHome:
     """A folder and what of a dataset is, or will be, in it."""
 
     disk: CacheDisk
     dataset: DatasetPaths
 
 
-class Folders:
+class CacheFolders:
     """Several disks, the preferred one first. A version lies whole in one of them, since a bind mount shows one tree."""
 
     def __init__(self, disks: Sequence[CacheDisk], clock: Callable[[], float]) -> None:
@@ -70,21 +70,21 @@ class Folders:
         """Versions of a dataset in serving folders."""
         return sorted({digest for disk in self.serving for digest in disk.paths.dataset(uid).digests()})
 
-    def home(self, uid: str) -> Place:
+    def home(self, uid: str) -> DatasetHome:
         """Where what belongs to a dataset as a whole is: the serving folder that has it already, else the best."""
         for disk in self.serving:
             if (paths := disk.paths.dataset(uid)).folder.exists():
-                return Place(disk, paths)
+                return DatasetHome(disk, paths)
         return self.place(uid, 0)
 
-    def place(self, uid: str, need: int) -> Place:
+    def place(self, uid: str, need: int) -> DatasetHome:
         """Where a new version of ``need`` bytes goes."""
         rooms = [FolderRoom(str(disk.paths.root), disk.memory, disk.free(), not disk.trouble) for disk in self.disks]
         homes = {str(disk.paths.root) for disk in self.serving if any(disk.paths.dataset(uid).digests())}
         chosen = choose_folder(rooms, need, homes)
         path = chosen.path if chosen is not None else str(self.disks[0].paths.root)
         disk = next(disk for disk in self.disks if str(disk.paths.root) == path)
-        return Place(disk, disk.paths.dataset(uid))
+        return DatasetHome(disk, disk.paths.dataset(uid))
 
     def is_lost(self, paths: VersionPaths) -> bool:
         """Whether a version must start anew: it is gone, or its folder is out of service while another one is not."""

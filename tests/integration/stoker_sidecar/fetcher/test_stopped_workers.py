@@ -14,7 +14,7 @@ from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.local import LocalStore
 from stoker_sidecar.wire.credentials import AmbientCredentials, Credentials
 from stoker_sidecar.worker.pieces import Piece
-from stoker_sidecar.worker.store_handle import SourceHandle
+from stoker_sidecar.worker.store_handle import StoreHandle
 
 CONTENT = os.urandom(100_000)
 
@@ -42,6 +42,12 @@ async def _open_store(source: Source, credentials: Credentials) -> ObjectStore:
     return LocalStore(Path(source.uri.removeprefix("file://")), ["/"])
 
 
+def _children() -> set[int]:
+    """Of this process, which has none but the workers."""
+    listed = Path("/proc/self/task").glob("*/children")
+    return {int(pid) for children in listed for pid in children.read_text().split()}
+
+
 async def test_workers_that_are_all_stopped_are_replaced_together(tmp_path: Path) -> None:
     (tmp_path / "source").mkdir()
     file = tmp_path / "source" / "a"
@@ -54,28 +60,28 @@ async def test_workers_that_are_all_stopped_are_replaced_together(tmp_path: Path
         return Piece("a", etag, "", 0, size, str(tmp_path / name), "", size, 0, hashing=False)
 
     pool = WorkerPool(2, ConnectionSettings(host_folders=["/"]), clock, sleep=clock.sleep)
-    source = SourceHandle(Source(uri=f"file://{tmp_path}/source"), AmbientCredentials(), _open_store, pool)
+    handle = StoreHandle(Source(uri=f"file://{tmp_path}/source"), AmbientCredentials(), _open_store)
     await pool.open()
     try:
-        await asyncio.gather(*(source.fetch(piece(f"first{n}"), lambda size: None) for n in range(2)))
-        stopped = pool.pids
+        await asyncio.gather(*(pool.fetch(handle, piece(f"first{n}"), lambda size: None) for n in range(2)))
+        stopped = _children()
         for pid in stopped:
             os.kill(pid, signal.SIGSTOP)
-        late = asyncio.create_task(source.fetch(piece("late"), lambda size: None))
+        late = asyncio.create_task(pool.fetch(handle, piece("late"), lambda size: None))
         clock.grant(8)  # of 5 s: beyond the 30 s after which one that says nothing is killed
         async with asyncio.timeout(60):
             await late
         assert (tmp_path / "late").read_bytes() == CONTENT
-        assert not set(pool.pids) & set(stopped)
+        assert not _children() & stopped
     finally:
-        await source.aclose()
+        await handle.aclose()
         await pool.close()
 
 
 async def test_a_stopped_worker_does_not_hold_up_the_end_of_the_pool() -> None:
     pool = WorkerPool(1, ConnectionSettings(host_folders=["/"]), asyncio.get_running_loop().time)
     await pool.open()
-    (pid,) = pool.pids
+    (pid,) = _children()
     os.kill(pid, signal.SIGSTOP)
     async with asyncio.timeout(60):
         await pool.close()

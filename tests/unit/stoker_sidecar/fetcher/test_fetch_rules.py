@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker_api.nodecache import NodePhase
-from stoker_sidecar.fetcher.core.lanes import Warming, warm_slots
+from stoker_sidecar.fetcher.core.lanes import WarmShare, warm_slots
 from stoker_sidecar.fetcher.core.rates import Speed, TokenBucket, eta_seconds
 from stoker_sidecar.fetcher.core.room import Room, free_bytes
 from stoker_sidecar.fetcher.status import DatasetState, node_phase
@@ -51,10 +51,10 @@ def test_the_floor_of_a_large_disk_is_limited_in_bytes() -> None:
 
 
 @given(
-    st.dictionaries(st.text(max_size=3), st.builds(Warming, st.integers(-5, 5), st.booleans()), max_size=40),
+    st.dictionaries(st.text(max_size=3), st.builds(WarmShare, st.integers(-5, 5), st.booleans()), max_size=40),
     st.integers(1, 300),
 )
-def test_every_dataset_gets_a_slot_whatever_the_others_do(datasets: dict[str, Warming], total: int) -> None:
+def test_every_dataset_gets_a_slot_whatever_the_others_do(datasets: dict[str, WarmShare], total: int) -> None:
     slots = warm_slots(datasets, total)
     assert slots.keys() == datasets.keys()
     assert all(count >= 1 for count in slots.values())
@@ -62,15 +62,15 @@ def test_every_dataset_gets_a_slot_whatever_the_others_do(datasets: dict[str, Wa
 
 
 def test_the_highest_priority_gets_what_the_others_leave() -> None:
-    assert warm_slots({"a": Warming(5), "b": Warming(0), "c": Warming(0)}, 32) == {"a": 30, "b": 1, "c": 1}
+    assert warm_slots({"a": WarmShare(5), "b": WarmShare(0), "c": WarmShare(0)}, 32) == {"a": 30, "b": 1, "c": 1}
 
 
 def test_equal_priorities_share() -> None:
-    assert warm_slots({"a": Warming(0), "b": Warming(0)}, 32) == {"a": 16, "b": 16}
+    assert warm_slots({"a": WarmShare(0), "b": WarmShare(0)}, 32) == {"a": 16, "b": 16}
 
 
 def test_a_failing_dataset_of_high_priority_leaves_the_slots_to_the_others() -> None:
-    assert warm_slots({"a": Warming(5, failing=True), "b": Warming(0)}, 32) == {"a": 1, "b": 31}
+    assert warm_slots({"a": WarmShare(5, failing=True), "b": WarmShare(0)}, 32) == {"a": 1, "b": 31}
 
 
 @given(st.lists(st.tuples(st.floats(0, 2), st.integers(1, 5000)), min_size=1, max_size=60))

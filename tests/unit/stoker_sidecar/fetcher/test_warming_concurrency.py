@@ -4,7 +4,8 @@ import asyncio
 from pathlib import Path
 
 from stoker_sidecar.fetcher.core.concurrency import START
-from stoker_sidecar.worker.pieces import Arrived, Fetched, Origin, Piece
+from stoker_sidecar.worker.pieces import Arrived, Fetched, Piece
+from stoker_sidecar.worker.store_handle import StoreHandle
 from tests.support.cache_node import Clock, cache_node, fill
 
 LATENCY = 0.020  # seconds of the node's clock
@@ -19,7 +20,7 @@ class Distant:
         self.clock = Clock()
         self._waiting: list[asyncio.Future[Fetched]] = []
 
-    async def fetch(self, origin: Origin, piece: Piece, arrived: Arrived) -> Fetched:
+    async def fetch(self, handle: StoreHandle, piece: Piece, arrived: Arrived) -> Fetched:
         """See PieceFetcher."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Fetched] = loop.create_future()
@@ -28,7 +29,7 @@ class Distant:
             loop.call_later(IDLE, self._answer)
         return await answer
 
-    def forget(self, origin: Origin) -> None:
+    def forget(self, handle: StoreHandle) -> None:
         """See PieceFetcher."""
 
     def _answer(self) -> None:
