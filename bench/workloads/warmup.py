@@ -8,6 +8,7 @@ from pathlib import Path
 
 from bench.environment import Environment
 from bench.errors import BenchError
+from bench.first_touch import take_memory
 from bench.measure import drop_page_cache, wait_until
 from bench.node import WARM_SECONDS
 from bench.peers import s5cmd_copy, warm_s5cmd
@@ -15,7 +16,7 @@ from bench.report import Cost, Row
 from bench.scale import Corpus
 from bench.systems import S5CMD, STOKER
 
-_SETTLE_SECONDS = 4.0
+_SPARE_BYTES = 2**28  # for inodes, and for what the systems themselves need
 _Run = tuple[float, Cost]  # seconds, and what they cost
 
 
@@ -37,7 +38,7 @@ def _compare(env: Environment, corpus: Corpus, prefix: str, profile: str) -> Ite
     runs: dict[str, list[_Run]] = {system: [] for system in systems}
     with env.profile(profile) as endpoint:
         for system in env.turns(f"B6: {case}", systems):
-            runs[system].append(systems[system](env, prefix, endpoint))
+            runs[system].append(systems[system](env, corpus, prefix, endpoint))
     for system, mine in runs.items():
         costs = tuple(cost for _, cost in mine)
         rate = corpus.files / min(seconds for seconds, _ in mine)
@@ -45,24 +46,24 @@ def _compare(env: Environment, corpus: Corpus, prefix: str, profile: str) -> Ite
         yield Row("B6", case, system, "s", tuple(seconds for seconds, _ in mine), S5CMD, note, costs)
 
 
-def _peer(env: Environment, prefix: str, endpoint: str) -> _Run:
+def _peer(env: Environment, corpus: Corpus, prefix: str, endpoint: str) -> _Run:
     drop_page_cache()  # an earlier run's dirty pages are not this one's; and see _ours
     warm_s5cmd()
     target = env.scratch / "copy"
-    _let_memory_settle()
+    _take_memory(corpus)
     with env.meter() as meter:
         copy = s5cmd_copy(env.server, prefix, target, endpoint)
     shutil.rmtree(target)
     return copy.seconds, meter.of_copy(copy)
 
 
-def _ours(env: Environment, prefix: str, endpoint: str) -> _Run:
+def _ours(env: Environment, corpus: Corpus, prefix: str, endpoint: str) -> _Run:
     # ext4 without a journal passes over every inode that was deleted within the last minutes when it makes a new one, as
     # long as it has them in memory: a third of the CPU of a run that followed another one. Before the node starts: its
     # own programs are not what is read from the disk.
     drop_page_cache()
     with env.node(endpoint) as node:
-        _let_memory_settle()
+        _take_memory(corpus)
         with env.meter(node) as meter:
             start = time.monotonic()
             node.warm(node.list_source(prefix))
@@ -70,13 +71,12 @@ def _ours(env: Environment, prefix: str, endpoint: str) -> _Run:
         return seconds, meter.cost
 
 
-def _let_memory_settle() -> None:
-    """Wait, as a node's start does, so that s5cmd begins with the same memory.
+def _take_memory(corpus: Corpus) -> None:
+    """Begin each sample with memory that is the machine's own, whatever its host took back since the one before.
 
-    A virtual machine may give memory that has been free for some seconds back to its host, and to write to the page
-    cache then costs more.
+    Without it, what waits longer before it is measured pays more for the same writes: a node takes seconds to start.
     """
-    time.sleep(_SETTLE_SECONDS)
+    take_memory(corpus.total_bytes + corpus.total_bytes // 4 + _SPARE_BYTES)
 
 
 def _after_a_kill(env: Environment, corpus: Corpus, prefix: str) -> Row:

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from bench import first_touch
 from bench.__main__ import parser
 from bench.publishing import write_pages
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = sorted((DOCS / "performance").glob("*.md"))
-_ARGUMENTS = slice(3, None)  # behind `python -m bench`
+PARSERS = {"bench": parser(), "bench.first_touch": first_touch.parser()}
 
 
 def commands(page: Path) -> list[str]:
@@ -29,9 +30,9 @@ def test_a_shell_takes_every_code_span(page: Path) -> None:
     assert found
     for command in found:
         subprocess.run(["bash", "-n", "-c", command], check=True)
-        words = shlex.split(command)
-        assert words[:3] == ["python", "-m", "bench"]
-        parser().parse_args(words[_ARGUMENTS])
+        *python, program = shlex.split(command)[:3]
+        assert python == ["python", "-m"]
+        PARSERS[program].parse_args(shlex.split(command)[3:])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
