@@ -1,6 +1,7 @@
-"""A proxy before an S3 server that spoils answers on demand: refusals, resets, hangs, drips, cut, wrong and changed bodies.
+"""A proxy before an S3 server that spoils responses on demand: errors, resets, hangs, drips, cut and changed bodies.
 
-It understands GETs and HEADs one after the other on a connection, no more. Tests put their data straight into the server.
+It understands GETs and HEADs one after the other on a connection, no more. Tests put their data straight into the
+server.
 """
 
 import asyncio
@@ -29,14 +30,17 @@ class End(Enum):
 
 @dataclass(frozen=True)
 class Answer:
-    """``headers``: lower-case names; Content-Length follows from the body unless it is there."""
+    """A response of the server.
+
+    Header names are in lower case; Content-Length follows from the body unless it is among them.
+    """
 
     status: int
     headers: dict[str, str]
     body: bytes
 
     def wire(self) -> tuple[bytes, bytes]:
-        """Head and body."""
+        """Return head and body as they are sent."""
         headers = {"content-length": str(len(self.body))} | self.headers
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         return f"HTTP/1.1 {self.status} -\r\n{lines}\r\n".encode(), self.body
@@ -44,9 +48,11 @@ class Answer:
 
 @dataclass(frozen=True)
 class Fault:
-    """``instead``: the server is not asked. ``change``: of the server's answer. ``raw``: sent as it is instead of any answer.
+    """What the proxy does to a response.
 
-    ``share``: of the body is sent before ``end``. ``pause``: seconds between pieces of 16 bytes of the body.
+    ``instead`` is sent without asking the server. ``change`` is made to the server's answer. ``raw`` is sent as it is
+    instead of any answer. ``share`` of the body is sent before ``end``. ``pause``: seconds between pieces of 16 bytes
+    of the body.
     """
 
     instead: Answer | None = None
@@ -58,13 +64,13 @@ class Fault:
 
 
 def refusal(status: int, code: str = "", **headers: str) -> Fault:
-    """S3's own way to say no; header names take '_' for '-'."""
+    """Make an error response as S3 sends it; header names take '_' for '-'."""
     text = f"<Error><Code>{code}</Code><Message>injected</Message></Error>" if code else "<html>injected</html>"
     return Fault(Answer(status, {name.replace("_", "-"): value for name, value in headers.items()}, text.encode()))
 
 
 def header(name: str, value: str) -> Fault:
-    """The right answer but for one header."""
+    """Make an answer that is right but for one header."""
     return Fault(change=lambda answer: replace(answer, headers=answer.headers | {name: value}))
 
 
@@ -94,7 +100,10 @@ OTHER_ETAG = header("etag", '"00000000000000000000000000000000"')
 
 @dataclass
 class FaultProxy:
-    """``fault`` decides by the request's path and query; None: the answer passes as it is. ``asked``: the paths so far."""
+    """The proxy.
+
+    ``fault`` decides by the request's path and query; None: the answer passes as it is. ``asked``: the paths so far.
+    """
 
     upstream: tuple[str, int]
     fault: Callable[[str], Fault | None] = lambda path: None
@@ -103,7 +112,7 @@ class FaultProxy:
     _tasks: set["asyncio.Task[None] | None"] = field(default_factory=set)
 
     def inject(self, fault: Fault, times: int | None = None, only: str = "") -> None:
-        """From now on, for GETs of objects whose path contains ``only``; ``times``: for the next so many."""
+        """Spoil GETs of objects whose path contains ``only`` from now on; ``times``: just the next so many."""
         left = times
 
         def decide(path: str) -> Fault | None:
@@ -116,11 +125,11 @@ class FaultProxy:
         self.fault = decide
 
     def heal(self) -> None:
-        """No faults any more; who hangs goes on hanging."""
+        """Spoil no further responses; connections that hang go on hanging."""
         self.fault = lambda path: None
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection of a client."""
+        """Serve one connection of a client."""
         self._tasks.add(asyncio.current_task())
         try:
             with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):  # by ``close``
@@ -131,13 +140,13 @@ class FaultProxy:
             writer.close()
 
     def close(self) -> None:
-        """Ends all connections."""
+        """End all connections."""
         for task in self._tasks:
             if task is not None:
                 task.cancel()
 
     async def _answer(self, request: bytes, writer: asyncio.StreamWriter) -> bool:
-        """Whether the connection takes another request."""
+        """Answer a request; tells whether the connection takes another one."""
         path = request.split(b" ", 2)[1].decode()
         self.asked.append(path)
         fault = self.fault(path) or Fault()
@@ -182,7 +191,7 @@ async def _finish(writer: asyncio.StreamWriter, end: End) -> bool:
 
 
 async def _wait(seconds: float) -> None:
-    """The fault itself, not a wait for something: a server that is slow."""
+    """Be slow: this is the fault itself, not a wait for something."""
     if seconds:
         loop = asyncio.get_running_loop()
         turn = loop.create_future()
@@ -192,7 +201,7 @@ async def _wait(seconds: float) -> None:
 
 @asynccontextmanager
 async def fault_proxy(endpoint: str) -> AsyncIterator[FaultProxy]:
-    """One before the server at ``endpoint``, on the running event loop."""
+    """Run a proxy before the server at ``endpoint`` on this event loop."""
     parts = urlsplit(endpoint)
     assert parts.hostname is not None
     assert parts.port is not None

@@ -1,4 +1,4 @@
-"""A client of a bucket that a server on loopback makes up."""
+"""A GET client of a bucket that a server on loopback makes up."""
 
 import ssl
 
@@ -8,7 +8,7 @@ from stoker_sidecar.store.s3_get import S3Getter
 
 
 def anonymous_getter(host: str) -> S3Getter:
-    """For the bucket b at ``host``, a name and a port, over plain HTTP. To be closed."""
+    """Make a client for the bucket b at ``host``, a name and a port, over plain HTTP. The caller closes it."""
     address = BucketAddress("b", "us-east-1", f"http://{host}", "http", host, "/b/")
     return S3Getter(address, _anonymous, ConnectionSettings(), ssl.create_default_context())
 

@@ -25,19 +25,19 @@ _SESSION = aiobotocore.session.AioSession()
 
 @dataclass(frozen=True)
 class S3Server:
-    """``endpoint``: URL; ``access_log``: a line for each request."""
+    """A running server; ``endpoint`` is its URL, ``access_log`` has a line for each request."""
 
     endpoint: str
     access_log: Path
     certificate: ServerCertificate | None = None
 
     def gets(self, bucket: str) -> list[str]:
-        """Keys of the objects of a bucket that were got, in order; one for each request, answered well or not."""
+        """Return the keys of a bucket's objects that GETs asked for, in order, one for each request."""
         words = (line.split() for line in self.access_log.read_text().splitlines())
         return [word[8] for word in words if word[1] == bucket and word[7] == "s3_GetObject"]
 
     def client(self) -> Any:
-        """An administrator's aiobotocore client, an asynchronous context manager."""
+        """Make an administrator's aiobotocore client, an asynchronous context manager."""
         return _SESSION.create_client(
             "s3",
             endpoint_url=self.endpoint,
@@ -49,7 +49,10 @@ class S3Server:
 
 
 async def put_in_parts(client: Any, bucket: str, key: str, parts: Sequence[bytes], algorithm: str, kind: str) -> None:
-    """A multipart upload with checksums; all parts but the last have 5 MiB at least. ``kind``: FULL_OBJECT or COMPOSITE."""
+    """Put an object by a multipart upload with checksums.
+
+    All parts but the last have 5 MiB at least. ``kind``: FULL_OBJECT or COMPOSITE.
+    """
     at = {"Bucket": bucket, "Key": key}
     begun = await client.create_multipart_upload(**at, ChecksumAlgorithm=algorithm, ChecksumType=kind)
     at["UploadId"] = begun["UploadId"]
@@ -63,7 +66,7 @@ async def put_in_parts(client: Any, bucket: str, key: str, parts: Sequence[bytes
 
 @contextmanager
 def running_s3(folder: Path, certificate: ServerCertificate | None = None) -> Iterator[S3Server]:
-    """Start one below ``folder`` and end it; it takes virtual-host style too, below ``localhost``.
+    """Run a server below ``folder``; it takes virtual-host style too, below ``localhost``.
 
     With ``certificate`` it speaks TLS.
     """

@@ -1,4 +1,4 @@
-"""What every object store must do, whatever is behind it; test modules subclass the suite and say how to make one."""
+"""What every object store must do, whatever is behind it; test modules subclass the suite and make the store."""
 
 import hashlib
 from abc import ABC, abstractmethod
@@ -19,7 +19,7 @@ CONTENT = {
 
 
 class StoreUnderTest(ABC):
-    """A store and the power to change what is behind it."""
+    """A store, and a way to change what is behind it."""
 
     store: ObjectStore
 
@@ -33,12 +33,12 @@ class StoreUnderTest(ABC):
 
 
 async def listed(store: ObjectStore) -> dict[str, ListedObject]:
-    """path -> object."""
+    """List a store; returns its objects by path."""
     return {found.path.decode(): found async for page in store.list() for found in page}
 
 
 async def content(store: ObjectStore, path: str, offset: int, length: int, if_match: str) -> bytes:
-    """The body of one GET."""
+    """Return the body of one GET."""
     async with store.get_range(path, offset, length, if_match=if_match) as body:
         received = bytearray()
         await body.stream(received.extend)
@@ -46,14 +46,14 @@ async def content(store: ObjectStore, path: str, offset: int, length: int, if_ma
 
 
 def checksum_like(stated: Checksum, content: bytes) -> Checksum:
-    """Of this content, by the same algorithm."""
+    """Compute the checksum of a content by the algorithm of the one that was stated."""
     digest = new_digest(stated.algorithm)
     digest.update(content)
     return Checksum(stated.algorithm, digest.digest())
 
 
 class ObjectStoreContract:
-    """Subclasses provide the fixture ``subject``: a StoreUnderTest that holds nothing."""
+    """The suite; subclasses provide the fixture ``subject``, a StoreUnderTest that holds nothing."""
 
     @pytest.fixture
     async def filled(self, subject: StoreUnderTest) -> StoreUnderTest:

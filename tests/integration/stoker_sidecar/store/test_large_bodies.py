@@ -1,4 +1,4 @@
-"""Large bodies, that threads take: what a server on loopback sees of it, and what a reader and a cancelled fetch see."""
+"""Large bodies, which threads take: what a server on loopback, a reader and a cancelled fetch see of it."""
 
 import asyncio
 import os
@@ -16,8 +16,11 @@ CONTENT = os.urandom(2 * 1024 * 1024)
 _HEAD = f"HTTP/1.1 200 OK\r\nContent-Length: {len(CONTENT)}\r\n\r\n".encode()
 
 
-class Server:
-    """Answers every GET with CONTENT; what is beyond SMALL waits for ``go_on``. ``asked``: first lines of requests."""
+class PausingServer:
+    """A server that answers every GET with CONTENT, of which what is beyond SMALL waits for ``go_on``.
+
+    ``asked``: the first lines of requests.
+    """
 
     def __init__(self) -> None:
         self.address = ""
@@ -45,8 +48,8 @@ class Server:
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[Server]:
-    served = Server()
+async def server() -> AsyncIterator[PausingServer]:
+    served = PausingServer()
     listening = await asyncio.start_server(served.serve, "127.0.0.1", 0)
     host, port = listening.sockets[0].getsockname()
     served.address = f"{host}:{port}"
@@ -56,7 +59,7 @@ async def server() -> AsyncIterator[Server]:
 
 
 @pytest.fixture
-async def getter(server: Server) -> AsyncIterator[S3Getter]:
+async def getter(server: PausingServer) -> AsyncIterator[S3Getter]:
     made = anonymous_getter(server.address)
     yield made
     await made.aclose()
@@ -67,7 +70,7 @@ async def _get(getter: S3Getter, into: bytearray) -> None:
         await body.stream(into.extend)
 
 
-async def test_the_first_bytes_are_there_while_the_rest_is_on_its_way(server: Server, getter: S3Getter) -> None:
+async def test_the_first_bytes_are_there_while_the_rest_is_on_its_way(server: PausingServer, getter: S3Getter) -> None:
     server.go_on.clear()
     into = bytearray()
     getting = asyncio.create_task(_get(getter, into))
@@ -77,7 +80,9 @@ async def test_the_first_bytes_are_there_while_the_rest_is_on_its_way(server: Se
     assert into == CONTENT
 
 
-async def test_a_cancelled_get_ends_at_once_though_its_thread_waits_for_bytes(server: Server, getter: S3Getter) -> None:
+async def test_a_cancelled_get_ends_at_once_though_its_thread_waits_for_bytes(
+    server: PausingServer, getter: S3Getter
+) -> None:
     server.go_on.clear()
     into = bytearray()
     getting = asyncio.create_task(_get(getter, into))
@@ -89,13 +94,15 @@ async def test_a_cancelled_get_ends_at_once_though_its_thread_waits_for_bytes(se
     assert len(into) == SMALL
 
 
-async def test_a_connection_is_used_again(server: Server, getter: S3Getter) -> None:
+async def test_a_connection_is_used_again(server: PausingServer, getter: S3Getter) -> None:
     for _ in range(3):
         await _get(getter, bytearray())
     assert (len(server.asked), server.connections) == (3, 1)
 
 
-async def test_a_connection_that_the_server_has_closed_is_not_used_again(server: Server, getter: S3Getter) -> None:
+async def test_a_connection_that_the_server_has_closed_is_not_used_again(
+    server: PausingServer, getter: S3Getter
+) -> None:
     server.closing = True
     await _get(getter, bytearray())
     await eventually(lambda: server.closed == 1)
@@ -104,14 +111,16 @@ async def test_a_connection_that_the_server_has_closed_is_not_used_again(server:
     assert server.connections == 2
 
 
-async def test_a_getter_that_is_closed_leaves_no_connection_open(server: Server) -> None:
+async def test_a_getter_that_is_closed_leaves_no_connection_open(server: PausingServer) -> None:
     getter = anonymous_getter(server.address)
     await _get(getter, bytearray())
     await getter.aclose()
     await eventually(lambda: server.closed == 1)
 
 
-async def test_a_proxy_is_asked_when_the_environment_names_one(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_proxy_is_asked_when_the_environment_names_one(
+    server: PausingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("http_proxy", f"http://{server.address}")
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.delenv("NO_PROXY", raising=False)

@@ -227,7 +227,7 @@ _REFUSED = """<ErrorResponse><Error><Type>Sender</Type><Code>InvalidIdentityToke
 
 @asynccontextmanager
 async def _sts(asked: list[dict[str, str]], lifetime: timedelta = timedelta(hours=1)) -> AsyncIterator[str]:
-    """A token service that gives the S3 server's keys for the token "good"; its URL."""
+    """Run a token service that gives the S3 server's keys for the token "good"; yields its URL."""
 
     async def answer(request: web.Request) -> web.Response:
         form = {name: str(value) for name, value in (await request.post()).items()}

@@ -1,4 +1,4 @@
-"""Small bodies, that come on the event loop: what a server on loopback sees of it, and what its whims do."""
+"""Small bodies, which the event loop takes: what a server on loopback sees of it, and what its faults do."""
 
 import asyncio
 import socket
@@ -17,8 +17,8 @@ CONTENT = bytes(range(256)) * 8
 ANSWER = f"HTTP/1.1 200 OK\r\nContent-Length: {len(CONTENT)}\r\n\r\n".encode() + CONTENT
 
 
-class Server:
-    """Gives each request the next of ``answers``, ANSWER when there is none; an empty one ends the connection instead."""
+class ScriptedServer:
+    """A server that gives each request the next of ``answers``, or ANSWER; an empty one ends the connection instead."""
 
     def __init__(self) -> None:
         self.port = 0
@@ -44,8 +44,8 @@ class Server:
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[Server]:
-    served = Server()
+async def server() -> AsyncIterator[ScriptedServer]:
+    served = ScriptedServer()
     listening = await asyncio.start_server(served.serve, "127.0.0.1", 0)
     served.port = listening.sockets[0].getsockname()[1]
     yield served
@@ -54,7 +54,7 @@ async def server() -> AsyncIterator[Server]:
 
 
 @pytest.fixture
-async def getter(server: Server) -> AsyncIterator[S3Getter]:
+async def getter(server: ScriptedServer) -> AsyncIterator[S3Getter]:
     made = anonymous_getter(f"127.0.0.1:{server.port}")
     yield made
     await made.aclose()
@@ -67,13 +67,13 @@ async def _get(getter: S3Getter, etag: str = "") -> bytes:
     return bytes(into)
 
 
-async def test_a_connection_is_used_again(server: Server, getter: S3Getter) -> None:
+async def test_a_connection_is_used_again(server: ScriptedServer, getter: S3Getter) -> None:
     for _ in range(3):
         assert await _get(getter) == CONTENT
     assert (len(server.heads), len(server.writers)) == (3, 1)
 
 
-async def test_requests_at_once_have_a_connection_each(server: Server, getter: S3Getter) -> None:
+async def test_requests_at_once_have_a_connection_each(server: ScriptedServer, getter: S3Getter) -> None:
     server.go_on.clear()
     getting = [asyncio.create_task(_get(getter)) for _ in range(5)]
     await eventually(lambda: len(server.heads) == 5)
@@ -83,7 +83,7 @@ async def test_requests_at_once_have_a_connection_each(server: Server, getter: S
 
 
 async def test_a_connection_that_the_server_closed_meanwhile_is_not_used_again(
-    server: Server, getter: S3Getter
+    server: ScriptedServer, getter: S3Getter
 ) -> None:
     await _get(getter)
     server.writers[0].close()
@@ -91,21 +91,27 @@ async def test_a_connection_that_the_server_closed_meanwhile_is_not_used_again(
     assert len(server.writers) == 2
 
 
-async def test_a_request_that_a_used_connection_ends_on_is_made_once_more(server: Server, getter: S3Getter) -> None:
+async def test_a_request_that_a_used_connection_ends_on_is_made_once_more(
+    server: ScriptedServer, getter: S3Getter
+) -> None:
     await _get(getter)
     server.answers = [b""]
     assert await _get(getter) == CONTENT
     assert (len(server.heads), len(server.writers)) == (3, 2)
 
 
-async def test_a_new_connection_that_ends_without_an_answer_is_an_error(server: Server, getter: S3Getter) -> None:
+async def test_a_new_connection_that_ends_without_an_answer_is_an_error(
+    server: ScriptedServer, getter: S3Getter
+) -> None:
     server.answers = [b""]
     with pytest.raises(EndpointUnreachable, match="closed the connection"):
         await _get(getter)
     assert len(server.heads) == 1
 
 
-async def test_a_connection_on_which_more_came_than_was_asked_for_is_given_up(server: Server, getter: S3Getter) -> None:
+async def test_a_connection_on_which_more_came_than_was_asked_for_is_given_up(
+    server: ScriptedServer, getter: S3Getter
+) -> None:
     await _get(getter)
     server.writers[0].write(ANSWER)
     await eventually(lambda: server.closed == 1)
@@ -113,7 +119,7 @@ async def test_a_connection_on_which_more_came_than_was_asked_for_is_given_up(se
     assert len(server.writers) == 2
 
 
-async def test_a_cancelled_get_takes_its_connection_along(server: Server, getter: S3Getter) -> None:
+async def test_a_cancelled_get_takes_its_connection_along(server: ScriptedServer, getter: S3Getter) -> None:
     server.go_on.clear()
     getting = asyncio.create_task(_get(getter))
     await eventually(lambda: len(server.heads) == 1)
@@ -125,7 +131,7 @@ async def test_a_cancelled_get_takes_its_connection_along(server: Server, getter
     assert len(server.writers) == 2
 
 
-async def test_a_getter_that_is_closed_leaves_no_connection_open(server: Server) -> None:
+async def test_a_getter_that_is_closed_leaves_no_connection_open(server: ScriptedServer) -> None:
     getter = anonymous_getter(f"127.0.0.1:{server.port}")
     await _get(getter)
     await getter.aclose()
@@ -133,14 +139,16 @@ async def test_a_getter_that_is_closed_leaves_no_connection_open(server: Server)
 
 
 @pytest.mark.parametrize("etag", ['e"\r\nx-evil: "1', "e\n", "e\r"])
-async def test_a_line_break_in_an_etag_does_not_become_a_header(server: Server, getter: S3Getter, etag: str) -> None:
+async def test_a_line_break_in_an_etag_does_not_become_a_header(
+    server: ScriptedServer, getter: S3Getter, etag: str
+) -> None:
     with pytest.raises(InvalidSource, match="line break"):
         await _get(getter, etag)
     assert server.heads == []
 
 
 async def test_a_name_is_asked_for_once_for_connections_made_at_once(
-    server: Server, monkeypatch: pytest.MonkeyPatch
+    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = _resolving(monkeypatch, "127.0.0.1")
     getter = anonymous_getter(f"s3.example.com:{server.port}")
@@ -149,7 +157,9 @@ async def test_a_name_is_asked_for_once_for_connections_made_at_once(
     assert (len(asked), len(server.writers)) == (1, 5)
 
 
-async def test_a_name_that_did_not_resolve_is_asked_for_again(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_name_that_did_not_resolve_is_asked_for_again(
+    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     getter = anonymous_getter(f"s3.invalid:{server.port}")
     with pytest.raises(EndpointUnreachable):
         await _get(getter)
@@ -158,7 +168,7 @@ async def test_a_name_that_did_not_resolve_is_asked_for_again(server: Server, mo
     await getter.aclose()
 
 
-async def test_an_address_that_refuses_is_passed_over(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_address_that_refuses_is_passed_over(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     _resolving(monkeypatch, "::1", "127.0.0.1")  # nobody listens at the first
     getter = anonymous_getter(f"s3.example.com:{server.port}")
     async with asyncio.timeout(SECONDS):
@@ -167,7 +177,7 @@ async def test_an_address_that_refuses_is_passed_over(server: Server, monkeypatc
 
 
 def _resolving(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> list[object]:
-    """Every name resolves to these from now on; the names that were asked for."""
+    """Have every name resolve to these from now on; returns the names that are asked for."""
     resolve, asked = socket.getaddrinfo, list[object]()
 
     def resolved(host: Any, *arguments: Any, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""source.uri, parsed at the door."""
+"""What source.uri may name."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What is read of a page of a listing, held against botocore's own parser."""
+"""What is read of a page of a listing, compared with botocore's own parser."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""Whom all S3 clients of a process trust that bring no CA of their own."""
+"""Whom the S3 clients of a process trust when their Secret has no CA."""
 
 import os
 import shutil
