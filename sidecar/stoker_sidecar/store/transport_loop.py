@@ -1,25 +1,29 @@
 """HTTP on the event loop with little CPU for each request, so for small bodies: half of aiohttp's (docs/adr/0020)."""
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator
 from functools import partial
+from typing import Any
 from urllib.parse import urlsplit
 
 from aiohappyeyeballs import start_connection
 
 from stoker_sidecar.errors import InvalidSource
-from stoker_sidecar.store.addresses import Addresses
 from stoker_sidecar.store.base import WriteChunk, in_chunks
 from stoker_sidecar.store.connection import USER_AGENT
 from stoker_sidecar.store.error_responses import broken_off, unreachable
-from stoker_sidecar.store.http_answers import NotHttp
-from stoker_sidecar.store.http_connection import Connection
+from stoker_sidecar.store.http_connection import Connection, NotHttp
 from stoker_sidecar.store.transport import KEEP_ALIVE, Peer, Request, Response, until_the_head
 
 _PORTS = {"http": 80, "https": 443}
 # Seconds until a connection to the next address is tried beside one that does not answer (RFC 8305).
 _NEXT_ADDRESS = 0.25
+# Seconds that an answer is good for; the same as aiohttp's. Amazon's names live for 5, and each brings other addresses.
+_GOOD_FOR = 10.0
+
+AddressInfo = tuple[int, int, int, str, tuple[Any, ...]]  # as socket.getaddrinfo gives it
 
 
 class LoopTransport:
@@ -135,3 +139,29 @@ class _Response:
             raise unreachable(endpoint, error) from error
         except (NotHttp, OSError) as error:
             raise broken_off(endpoint, what) from error
+
+
+class Addresses:
+    """Of ``host`` for ``port``."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._host = host
+        self._port = port
+        self._asked: asyncio.Task[list[AddressInfo]] | None = None
+        self._until = 0.0
+
+    async def get(self) -> list[AddressInfo]:
+        """Raises OSError when the name does not resolve, to all who wait; the next one asks again."""
+        asked = self._asked
+        if asked is None or (asked.done() and asyncio.get_running_loop().time() > self._until):
+            asked = self._asked = asyncio.create_task(self._ask())
+            asked.add_done_callback(self._answered)
+        return await asyncio.shield(asked)  # who goes away leaves the others their answer
+
+    async def _ask(self) -> list[AddressInfo]:
+        loop = asyncio.get_running_loop()
+        return [*await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)]
+
+    def _answered(self, asked: "asyncio.Task[list[AddressInfo]]") -> None:
+        failed = asked.cancelled() or asked.exception() is not None
+        self._until = 0.0 if failed else asyncio.get_running_loop().time() + _GOOD_FOR

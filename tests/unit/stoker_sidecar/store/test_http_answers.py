@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker_sidecar.store.http_answers import AnswerReader, NotHttp
+from stoker_sidecar.store.http_connection import AnswerReader, NotHttp
 
 BODY = bytes(range(256)) * 3
 SIZED = (
