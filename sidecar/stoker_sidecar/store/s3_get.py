@@ -1,4 +1,4 @@
-"""GETs from S3 over plain HTTP: signed, asked, checked, refused; a quarter of the CPU that aiobotocore takes (docs/adr/0012)."""
+"""The GET client of S3 over plain HTTP, which signs and checks: a quarter of aiobotocore's CPU (docs/adr/0012)."""
 
 import ssl
 import time
@@ -21,12 +21,12 @@ from stoker_sidecar.store.core.s3_responses import (
 )
 from stoker_sidecar.store.core.sigv4 import AccessKeys, signed
 from stoker_sidecar.store.error_responses import name_of, parse_error_response, response_error
-from stoker_sidecar.store.transport import Peer, Request, Response, Transport
+from stoker_sidecar.store.transport import HttpRequest, HttpResponse, HttpTransport, Peer
 from stoker_sidecar.store.transport_loop import LoopTransport
 from stoker_sidecar.store.transport_threads import ThreadTransport
 
-# Bytes of a refusal that are read: S3's XML is below 1 KiB, a proxy's page may be anything.
-_REFUSAL_BYTES = 16 * 1024
+# Bytes of an error response that are read: S3's XML is below 1 KiB, a proxy's page may be anything.
+_ERROR_BYTES = 16 * 1024
 # Bytes of a body above which threads take less CPU than the event loop, by measurement.
 _LARGE = 512 * 1024
 
@@ -36,7 +36,7 @@ KeySource = Callable[[], Awaitable[AccessKeys | None]]  # asked before each requ
 
 
 class S3Getter:
-    """For one bucket. Opens no connection before the first request."""
+    """A client for the GETs and HEADs of one bucket. It opens no connection before the first request."""
 
     def __init__(
         self,
@@ -49,27 +49,27 @@ class S3Getter:
         self._address = address
         self._keys = keys
         peer = Peer(address, settings)
-        self._small: Transport
-        self._large: Transport
+        self._small: HttpTransport
+        self._large: HttpTransport
         if proxy_for(peer.url):
             self._small = self._large = _proxied(peer, tls)
         else:
             self._small, self._large = LoopTransport(peer, tls), ThreadTransport(peer, tls)
-        self._states_checksums = True  # until a GET is refused for asking
+        self._states_checksums = True  # until a GET fails because it asked for one
 
     @asynccontextmanager
     async def get_range(
         self, key: str, offset: int, length: int, *, if_match: str, version_id: str = "", whole: bool = False
     ) -> AsyncIterator[Body]:
-        """As ObjectStore.get_range, by the object's whole key."""
-        asked = ExpectedRange(name_of(self._bucket, key), offset, length, if_match)
+        """GET a range as ObjectStore.get_range does, by the object's whole key."""
+        expected = ExpectedRange(name_of(self._bucket, key), offset, length, if_match)
         wanted = {} if whole else {"range": f"bytes={offset}-{offset + length - 1}"}
-        response = await self._get(asked, key, version_id, wanted, stating=whole)
+        response = await self._get(expected, key, version_id, wanted, stating=whole)
         try:
             if response.status not in (200, 206):
-                raise await self._refusal(response, key)
+                raise await self._error(response, key)
             headers = response.headers
-            check_response(asked, _answered(response))
+            check_response(expected, _head(response))
             encryption = headers.get("x-amz-server-side-encryption", "")
             customer_algorithm = headers.get("x-amz-server-side-encryption-customer-algorithm", "")
             stated = stated_checksum(headers) if whole and response.status == HTTPStatus.OK else None
@@ -78,64 +78,65 @@ class S3Getter:
             response.release()  # closes the connection when the body was not read to its end
 
     async def checksum(self, key: str, *, if_match: str, version_id: str = "") -> Checksum | None:
-        """As ObjectStore.checksum, by the object's whole key."""
-        asked = ExpectedRange(name_of(self._bucket, key), 0, 0, if_match)
-        response = await self._send("HEAD", asked, key, version_id, _STATE_CHECKSUM)
+        """Ask for a checksum as ObjectStore.checksum does, by the object's whole key."""
+        expected = ExpectedRange(name_of(self._bucket, key), 0, 0, if_match)
+        response = await self._send("HEAD", expected, key, version_id, _STATE_CHECKSUM)
         try:
             if response.status != HTTPStatus.OK:
-                raise await self._refusal(response, key)
-            check_etag(asked.what, if_match, response.headers.get("etag", ""))
+                raise await self._error(response, key)
+            check_etag(expected.what, if_match, response.headers.get("etag", ""))
             return stated_checksum(response.headers)
         finally:
             response.release()
 
     async def aclose(self) -> None:
-        """Closes the connections. Idempotent."""
+        """Close the connections. Idempotent."""
         await self._small.aclose()
         await self._large.aclose()
 
     async def _get(
-        self, asked: ExpectedRange, key: str, version_id: str, headers: dict[str, str], *, stating: bool
-    ) -> Response:
+        self, expected: ExpectedRange, key: str, version_id: str, headers: dict[str, str], *, stating: bool
+    ) -> HttpResponse:
         if not (stating and self._states_checksums):
-            return await self._send("GET", asked, key, version_id, headers)
-        response = await self._send("GET", asked, key, version_id, headers | _STATE_CHECKSUM)
+            return await self._send("GET", expected, key, version_id, headers)
+        response = await self._send("GET", expected, key, version_id, headers | _STATE_CHECKSUM)
         if response.status not in (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_IMPLEMENTED):
             return response
         response.release()
-        again = await self._send("GET", asked, key, version_id, headers)
+        again = await self._send("GET", expected, key, version_id, headers)
         self._states_checksums = again.status != HTTPStatus.OK  # else it was that header that it did not take
         return again
 
     async def _send(
-        self, method: str, asked: ExpectedRange, key: str, version_id: str, headers: dict[str, str]
-    ) -> Response:
+        self, method: str, expected: ExpectedRange, key: str, version_id: str, headers: dict[str, str]
+    ) -> HttpResponse:
         address, path = self._address, self._address.path(key)
         query = f"versionId={quote(version_id, safe='~')}" if version_id else ""
-        if asked.etag:
-            headers = headers | {"if-match": f'"{asked.etag}"'}
+        if expected.etag:
+            headers = headers | {"if-match": f'"{expected.etag}"'}
         if (keys := await self._keys()) is not None:
             headers = signed(method, address.host, path, query, headers, keys, self._address.region, time.time())
         target = f"{path}?{query}" if query else path
-        # HEADs are for large files, whose connections those are; and llhttp would wait for the body that their length speaks of.
-        transport = self._large if method == "HEAD" or asked.length > _LARGE else self._small
-        return await transport.send(Request(method, target, headers, asked.length, asked.what))
+        # HEADs are for large files, so those connections are open already; and llhttp would wait for the body that
+        # their Content-Length speaks of.
+        transport = self._large if method == "HEAD" or expected.length > _LARGE else self._small
+        return await transport.send(HttpRequest(method, target, headers, expected.length, expected.what))
 
-    async def _refusal(self, response: Response, key: str) -> SourceError:
-        body = await response.read(_REFUSAL_BYTES)
+    async def _error(self, response: HttpResponse, key: str) -> SourceError:
+        body = await response.read(_ERROR_BYTES)
         region, retry_after = (response.headers.get(name, "") for name in ("x-amz-bucket-region", "retry-after"))
         return response_error(
             parse_error_response(response.status, body.decode(errors="replace"), region, retry_after), self._bucket, key
         )
 
 
-def _proxied(peer: Peer, tls: ssl.SSLContext) -> Transport:
-    """aiohttp is 9 MB that a worker without proxies does without. Blocks, while it imports."""
+def _proxied(peer: Peer, tls: ssl.SSLContext) -> HttpTransport:
+    """Import aiohttp, which blocks; a worker without proxies does without its 9 MB."""
     from stoker_sidecar.store.transport_proxied import ProxiedTransport
 
     return ProxiedTransport(peer, tls)
 
 
-def _answered(response: Response) -> ResponseHead:
+def _head(response: HttpResponse) -> ResponseHead:
     headers = response.headers
     return ResponseHead(response.status, headers.get("content-range", ""), response.length, headers.get("etag", ""))

@@ -1,4 +1,7 @@
-"""What GETs need of HTTP: a transport on the event loop for small bodies, one in threads for large ones, one for proxies."""
+"""HTTP as GETs need it.
+
+A transport on the event loop takes small bodies, one in threads large ones, one knows proxies.
+"""
 
 import ssl
 from collections.abc import Iterator, Mapping
@@ -13,14 +16,18 @@ from stoker_sidecar.store.error_responses import unreachable, untrusted
 
 # Seconds that a connection stays open unused, as aiohttp has it: S3 closes its end a little later.
 KEEP_ALIVE = 15.0
-# Bytes a second that a body must have on average beyond the read timeout, or it is given up: 64 readers that share a
-# line of 10 Mbit/s still get more each, and a chunk of 8 MiB that drips cannot hold its readers for more than 9 minutes.
+# Bytes a second that a body must bring on average beyond the read timeout, or it is given up: 64 readers that share a
+# line of 10 Mbit/s still get more each, and a chunk of 8 MiB that drips keeps its readers for 9 minutes at most.
 _SLOWEST = 16 * 1024
 
 
 @dataclass(frozen=True)
-class Request:
-    """``target``: path and query, percent-encoded; ``length``: bytes that are wanted; ``what``: s3://bucket/key, for messages."""
+class HttpRequest:
+    """A request without a body.
+
+    ``target``: path and query, percent-encoded; ``length``: bytes that are wanted; ``what``: s3://bucket/key, for
+    messages.
+    """
 
     method: str
     target: str
@@ -29,72 +36,83 @@ class Request:
     what: str
 
 
-class Response(Protocol):
-    """Its head has come; the body waits to be taken. Everything raises SourceError when the network fails."""
+class HttpResponse(Protocol):
+    """A response whose head has come, and whose body waits to be taken.
+
+    All methods raise SourceError when the network fails.
+    """
 
     @property
-    def status(self) -> int: ...
+    def status(self) -> int:
+        """The status code."""
+        ...
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Asked for by lower-case names."""
+        """Values by names in lower case."""
         ...
 
     @property
     def length(self) -> int | None:
-        """Bytes of the body, as the server says; None when it does not."""
+        """Bytes of the body, as the server says; None when it does not say."""
         ...
 
     async def read(self, most: int) -> bytes:
-        """The body up to so many bytes."""
+        """Read the body, up to so many bytes."""
         ...
 
     async def stream(self, write: WriteChunk) -> None:
-        """As ``store.base.Stream``."""
+        """Call the function with each chunk of the body; see ``store.base.Stream``."""
         ...
 
     def release(self) -> None:
-        """Has to be called. The connection stays open when the body was taken to its end."""
+        """Give the connection back; always to be called. It stays open when the body was taken to its end."""
         ...
 
 
-class Transport(Protocol):
-    """Opens no connection before the first request. Follows no redirects, and unpacks no bodies."""
+class HttpTransport(Protocol):
+    """A way to send HTTP requests to one server.
 
-    async def send(self, request: Request) -> Response:
-        """Raises SourceError when no answer comes."""
+    It opens no connection before the first request, follows no redirects and decompresses no bodies.
+    """
+
+    async def send(self, request: HttpRequest) -> HttpResponse:
+        """Send a request and wait for the head of its response. Raises SourceError when none comes."""
         ...
 
     async def aclose(self) -> None:
-        """Closes the connections. Idempotent."""
+        """Close the connections. Idempotent."""
         ...
 
 
 @dataclass(frozen=True)
 class Peer:
-    """Whom a transport speaks to, and how patiently."""
+    """The server that a transport speaks to, and how long it may take."""
 
     address: BucketAddress
     settings: ConnectionSettings
 
     @property
     def url(self) -> str:
-        """Without a path."""
+        """Scheme and host."""
         return f"{self.address.scheme}://{self.address.host}"
 
     @property
     def connect_seconds(self) -> float:
-        """For name, connections to each address and TLS together."""
+        """Seconds for name, connections to each address and TLS together."""
         return 3 * self.settings.connect_timeout
 
     def body_seconds(self, length: int) -> float:
-        """For a whole body."""
+        """Return the seconds that a whole body may take."""
         return self.settings.read_timeout + length / _SLOWEST
 
 
 @contextmanager
 def until_the_head(endpoint: str, no_answer: type[Exception]) -> Iterator[None]:
-    """What may go wrong until the head of an answer has come, as SourceErrors. ``no_answer``: raised for what is not HTTP."""
+    """Translate what may go wrong until the head of a response has come into SourceErrors.
+
+    ``no_answer``: the exception for what is not HTTP.
+    """
     try:
         yield
     except ssl.SSLError as error:

@@ -14,46 +14,46 @@ from stoker_sidecar.errors import InvalidSource
 from stoker_sidecar.store.base import WriteChunk, in_chunks
 from stoker_sidecar.store.connection import USER_AGENT
 from stoker_sidecar.store.error_responses import broken_off, unreachable
-from stoker_sidecar.store.http_connection import Connection, NotHttp
-from stoker_sidecar.store.transport import KEEP_ALIVE, Peer, Request, Response, until_the_head
+from stoker_sidecar.store.http_connection import HttpConnection, HttpProtocolError
+from stoker_sidecar.store.transport import KEEP_ALIVE, HttpRequest, HttpResponse, Peer, until_the_head
 
 _PORTS = {"http": 80, "https": 443}
 # Seconds until a connection to the next address is tried beside one that does not answer (RFC 8305).
 _NEXT_ADDRESS = 0.25
-# Seconds that an answer is good for; the same as aiohttp's. Amazon's names live for 5, and each brings other addresses.
-_GOOD_FOR = 10.0
+# Seconds that addresses are good for; the same as aiohttp's. Amazon's names live for 5, each time with other addresses.
+_ADDRESSES_GOOD_FOR = 10.0
 
 AddressInfo = tuple[int, int, int, str, tuple[Any, ...]]  # as socket.getaddrinfo gives it
 
 
 class LoopTransport:
-    """See Transport. Knows no proxies and asks with GET only."""
+    """An HttpTransport on the event loop. It knows no proxies, and sends GETs only."""
 
     def __init__(self, peer: Peer, tls: ssl.SSLContext) -> None:
         url = urlsplit(peer.url)
         self._peer = peer
         self._name = url.hostname or ""
         self._tls = tls if url.scheme == "https" else None
-        self._addresses = Addresses(self._name, url.port or _PORTS[url.scheme])
+        self._addresses = HostAddresses(self._name, url.port or _PORTS[url.scheme])
         self._standing = f"host: {peer.address.host}\r\nuser-agent: {USER_AGENT}\r\naccept-encoding: identity\r\n"
-        self._idle: dict[Connection, asyncio.TimerHandle] = {}
+        self._idle: dict[HttpConnection, asyncio.TimerHandle] = {}
         self._closed = False
 
-    async def send(self, request: Request) -> Response:
-        """See Transport."""
+    async def send(self, request: HttpRequest) -> HttpResponse:
+        """See HttpTransport."""
         head = self._head(request)
         seconds = self._peer.settings.connect_timeout + self._peer.body_seconds(request.length)
-        with until_the_head(self._peer.address.endpoint, NotHttp):
-            connection = await self._asked(head, seconds)
-        return _Response(connection, self._peer, request, partial(self._released, connection))
+        with until_the_head(self._peer.address.endpoint, HttpProtocolError):
+            connection = await self._ask_idle_or_new(head, seconds)
+        return _LoopResponse(connection, self._peer, request, partial(self._released, connection))
 
     async def aclose(self) -> None:
-        """See Transport."""
+        """See HttpTransport."""
         self._closed = True
         for connection in list(self._idle):
             self._drop(connection)
 
-    def _head(self, request: Request) -> bytes:
+    def _head(self, request: HttpRequest) -> bytes:
         lines = [f"{name}: {value}\r\n" for name, value in request.headers.items() if name != "host"]
         head = f"{request.method} {request.target} HTTP/1.1\r\n{self._standing}{''.join(lines)}\r\n"
         ends = len(lines) + 5  # with the first line, three standing ones and the empty one
@@ -61,36 +61,38 @@ class LoopTransport:
             raise InvalidSource(f"{request.what} cannot be asked for: its ETag or version has a line break in it")
         return head.encode()
 
-    async def _asked(self, head: bytes, seconds: float) -> Connection:
-        """A connection on which the head of the answer has come."""
+    async def _ask_idle_or_new(self, head: bytes, seconds: float) -> HttpConnection:
+        """Send a request on an idle or a new connection; returns it once the head of the response has come."""
         if (used := self._take()) is not None:
             try:
                 return await self._ask(used, head, seconds)
             except ConnectionError:
-                if used.answer.heard:
+                if used.response.heard:
                     raise
                 # The server closed it while it was idle, which it may at any time.
         async with asyncio.timeout(self._peer.connect_seconds):
             fresh = await self._connect()
         return await self._ask(fresh, head, seconds)
 
-    async def _ask(self, connection: Connection, head: bytes, seconds: float) -> Connection:
+    async def _ask(self, connection: HttpConnection, head: bytes, seconds: float) -> HttpConnection:
         try:
             await connection.ask(head, self._peer.settings.read_timeout, seconds)
-        except BaseException:  # cancellation too: the answer would be taken for the next one's
+        except BaseException:  # cancellation too: the response would be taken for the next one's
             connection.close()
             raise
         return connection
 
-    async def _connect(self) -> Connection:
+    async def _connect(self) -> HttpConnection:
         addresses = await self._addresses.get()
         its_socket = await start_connection(addresses, happy_eyeballs_delay=_NEXT_ADDRESS, interleave=1)
         name = self._name if self._tls is not None else None
         loop = asyncio.get_running_loop()
-        _, connection = await loop.create_connection(Connection, sock=its_socket, ssl=self._tls, server_hostname=name)
+        _, connection = await loop.create_connection(
+            HttpConnection, sock=its_socket, ssl=self._tls, server_hostname=name
+        )
         return connection
 
-    def _take(self) -> Connection | None:
+    def _take(self) -> HttpConnection | None:
         while self._idle:
             connection, timer = self._idle.popitem()  # the one that was used last
             timer.cancel()
@@ -98,26 +100,28 @@ class LoopTransport:
                 return connection
         return None
 
-    def _released(self, connection: Connection) -> None:
+    def _released(self, connection: HttpConnection) -> None:
         if not connection.usable or self._closed:
             connection.close()
             return
         connection.rest()
         self._idle[connection] = asyncio.get_running_loop().call_later(KEEP_ALIVE, self._drop, connection)
 
-    def _drop(self, connection: Connection) -> None:
+    def _drop(self, connection: HttpConnection) -> None:
         self._idle.pop(connection).cancel()
         connection.close()
 
 
-class _Response:
-    def __init__(self, connection: Connection, peer: Peer, request: Request, release: "partial[None]") -> None:
+class _LoopResponse:
+    """An HttpResponse on a connection of the event loop."""
+
+    def __init__(self, connection: HttpConnection, peer: Peer, request: HttpRequest, release: "partial[None]") -> None:
         self._connection = connection
         self._names = peer.address.endpoint, request.what
         self.release = release
-        self.status = connection.answer.status
-        self.headers = connection.answer.headers
-        self.length = connection.answer.length
+        self.status = connection.response.status
+        self.headers = connection.response.headers
+        self.length = connection.response.length
 
     async def read(self, most: int) -> bytes:
         data = b""
@@ -137,12 +141,12 @@ class _Response:
                 yield data
         except TimeoutError as error:
             raise unreachable(endpoint, error) from error
-        except (NotHttp, OSError) as error:
+        except (HttpProtocolError, OSError) as error:
             raise broken_off(endpoint, what) from error
 
 
-class Addresses:
-    """Of ``host`` for ``port``."""
+class HostAddresses:
+    """The addresses of one host, asked for once for all connections that begin within some seconds."""
 
     def __init__(self, host: str, port: int) -> None:
         self._host = host
@@ -151,12 +155,12 @@ class Addresses:
         self._until = 0.0
 
     async def get(self) -> list[AddressInfo]:
-        """Raises OSError when the name does not resolve, to all who wait; the next one asks again."""
+        """Resolve the name; when that fails, all who wait get the OSError, and the next call asks again."""
         asked = self._asked
         if asked is None or (asked.done() and asyncio.get_running_loop().time() > self._until):
             asked = self._asked = asyncio.create_task(self._ask())
             asked.add_done_callback(self._answered)
-        return await asyncio.shield(asked)  # who goes away leaves the others their answer
+        return await asyncio.shield(asked)  # one that is cancelled leaves the others their answer
 
     async def _ask(self) -> list[AddressInfo]:
         loop = asyncio.get_running_loop()
@@ -164,4 +168,4 @@ class Addresses:
 
     def _answered(self, asked: "asyncio.Task[list[AddressInfo]]") -> None:
         failed = asked.cancelled() or asked.exception() is not None
-        self._until = 0.0 if failed else asyncio.get_running_loop().time() + _GOOD_FOR
+        self._until = 0.0 if failed else asyncio.get_running_loop().time() + _ADDRESSES_GOOD_FOR

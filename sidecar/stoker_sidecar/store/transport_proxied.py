@@ -10,19 +10,20 @@ from yarl import URL
 from stoker_sidecar.store.base import WriteChunk, in_chunks
 from stoker_sidecar.store.connection import USER_AGENT, proxy_for
 from stoker_sidecar.store.error_responses import broken_off, unreachable, untrusted
-from stoker_sidecar.store.transport import Peer, Request, Response
+from stoker_sidecar.store.transport import HttpRequest, HttpResponse, Peer
 
-# Bytes of a body that wait in memory before the socket is left alone: large ranges took 15 % less CPU than with aiohttp's 64 KiB.
+# Bytes of a body that wait in memory before the socket is left alone: large ranges take 15 % less CPU than with
+# aiohttp's 64 KiB.
 _BUFFER = 256 * 1024
 
 
 class ProxiedTransport:
-    """See Transport."""
+    """An HttpTransport by aiohttp, through the proxy that the environment names."""
 
     def __init__(self, peer: Peer, tls: ssl.SSLContext) -> None:
         self._peer = peer
         self._session = aiohttp.ClientSession(
-            # No limit here: whoever asks bounds the requests in flight, and one that waits for a connection waits twice.
+            # No limit here: the fetcher bounds the requests in flight, and one that waited here too would wait twice.
             connector=aiohttp.TCPConnector(limit=0, ssl=tls),
             auto_decompress=False,  # the object's bytes as they are stored, whatever its Content-Encoding says
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -32,8 +33,8 @@ class ProxiedTransport:
             read_bufsize=_BUFFER,
         )
 
-    async def send(self, request: Request) -> Response:
-        """See Transport."""
+    async def send(self, request: HttpRequest) -> HttpResponse:
+        """See HttpTransport."""
         url = URL(self._peer.url + request.target, encoded=True)
         timeout = _timeout(self._peer, request.length)
         endpoint = self._peer.address.endpoint
@@ -41,14 +42,16 @@ class ProxiedTransport:
             response = await self._session.request(
                 request.method, url, headers=request.headers, timeout=timeout, allow_redirects=False
             )
-        return _Response(response, endpoint, request.what)
+        return _ProxiedResponse(response, endpoint, request.what)
 
     async def aclose(self) -> None:
-        """See Transport."""
+        """See HttpTransport."""
         await self._session.close()
 
 
-class _Response:
+class _ProxiedResponse:
+    """An HttpResponse of aiohttp."""
+
     def __init__(self, response: aiohttp.ClientResponse, endpoint: str, what: str) -> None:
         self._response = response
         self._names = endpoint, what

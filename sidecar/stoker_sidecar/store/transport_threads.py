@@ -1,4 +1,4 @@
-"""HTTP by http.client in threads, straight from the socket into one buffer: half of aiohttp's CPU for large bodies (docs/adr/0018)."""
+"""HTTP by http.client in threads, from the socket into one buffer: half of aiohttp's CPU for large bodies (ADR 18)."""
 
 import asyncio
 import select
@@ -14,7 +14,7 @@ from typing import TypeVar
 from stoker_sidecar.store.base import SMALL, STEP, WriteChunk
 from stoker_sidecar.store.connection import USER_AGENT
 from stoker_sidecar.store.error_responses import broken_off, unreachable
-from stoker_sidecar.store.transport import KEEP_ALIVE, Peer, Request, Response, until_the_head
+from stoker_sidecar.store.transport import KEEP_ALIVE, HttpRequest, HttpResponse, Peer, until_the_head
 from stoker_sidecar.threads import to_its_end
 
 T = TypeVar("T")
@@ -26,7 +26,7 @@ _THREADS = ThreadPoolExecutor(MOST_REQUESTS, thread_name_prefix="get")
 
 
 class ThreadTransport:
-    """See Transport. Knows no proxies."""
+    """An HttpTransport by http.client in threads. It knows no proxies."""
 
     def __init__(self, peer: Peer, tls: ssl.SSLContext) -> None:
         self._peer = peer
@@ -34,23 +34,22 @@ class ThreadTransport:
         self._idle: dict[HTTPConnection, asyncio.TimerHandle] = {}
         self._closed = False
 
-    async def send(self, request: Request) -> Response:
-        """See Transport."""
+    async def send(self, request: HttpRequest) -> HttpResponse:
+        """See HttpTransport."""
         connection = self._take()
         asking = asyncio.get_running_loop().run_in_executor(_THREADS, _ask, connection, self._peer, request)
         try:
             with until_the_head(self._peer.address.endpoint, HTTPException):
                 async with asyncio.timeout(self._peer.connect_seconds + self._peer.settings.read_timeout):
                     answer, its_socket = await asyncio.shield(asking)
-        except (
-            BaseException
-        ):  # cancellation too: a name server may keep the thread for minutes, and it writes nothing yet
+        except BaseException:
+            # Cancellation too: a name server may keep the thread for minutes, and it writes nothing yet.
             asking.add_done_callback(lambda ended: connection.close())
             raise
-        return _Response(self._peer, request, answer, its_socket, partial(self._released, connection))
+        return _ThreadResponse(self._peer, request, answer, its_socket, partial(self._released, connection))
 
     async def aclose(self) -> None:
-        """See Transport."""
+        """See HttpTransport."""
         self._closed = True
         for connection in list(self._idle):
             self._drop(connection)
@@ -78,13 +77,13 @@ class ThreadTransport:
         connection.close()
 
 
-class _Response:
-    """``release_connection``: is told whether it can be used again."""
+class _ThreadResponse:
+    """An HttpResponse of http.client; ``release_connection`` is told whether the connection can be used again."""
 
     def __init__(
         self,
         peer: Peer,
-        request: Request,
+        request: HttpRequest,
         answer: HTTPResponse,
         its_socket: socket.socket,
         release_connection: Callable[[bool], None],
@@ -124,13 +123,16 @@ class _Response:
             raise unreachable(endpoint, error) from error
 
     def _hang_up(self) -> None:
-        """A thread that waits for bytes finds the end of them."""
+        """Shut the socket down, so that a thread that waits for bytes finds the end of them."""
         with suppress(OSError):  # it has ended already
             socket.socket.shutdown(self._socket, socket.SHUT_RDWR)  # ssl's own would have the thread read undeciphered
 
 
-def _ask(connection: HTTPConnection, peer: Peer, request: Request) -> tuple[HTTPResponse, socket.socket]:
-    """In a thread. The socket is told because ``http.client`` forgets it when the server is going to close it."""
+def _ask(connection: HTTPConnection, peer: Peer, request: HttpRequest) -> tuple[HTTPResponse, socket.socket]:
+    """Send a request, in a thread; returns the response and the socket.
+
+    ``http.client`` forgets the socket when the server is going to close it.
+    """
     fresh = connection.sock is None
     if fresh:
         connection.connect()
@@ -143,7 +145,7 @@ def _ask(connection: HTTPConnection, peer: Peer, request: Request) -> tuple[HTTP
 
 
 def _take_all(answer: HTTPResponse, length: int, write: WriteChunk) -> None:
-    """In a thread. The first bytes sooner, since a reader may wait for just those."""
+    """Read a body, in a thread: the first bytes sooner, since a reader may wait for just those."""
     buffer = memoryview(bytearray(min(length, STEP)))
     size = SMALL
     while got := answer.readinto(buffer[:size]):
@@ -152,7 +154,7 @@ def _take_all(answer: HTTPResponse, length: int, write: WriteChunk) -> None:
 
 
 def _ended(its_socket: socket.socket) -> bool:
-    """Whether the server has closed an idle connection: it sends nothing else unasked."""
+    """Tell whether the server has closed an idle connection: it sends nothing else unasked."""
     poll = select.poll()
     poll.register(its_socket, select.POLLIN)
     return bool(poll.poll(0))

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -27,7 +28,7 @@ from stoker_sidecar.wire.credentials import (
 )
 from tests.support.ports import free_ports
 from tests.support.s3 import CREDENTIALS, S3Server, running_s3
-from tests.support.store_contract import ObjectStoreContract, StoreUnderTest, content, listed
+from tests.support.store_contract import ObjectContract, ObjectStoreContract, StoreUnderTest, content, listed
 
 PREFIX = "set/one"
 
@@ -56,55 +57,50 @@ async def _open(source: Source, credentials: Credentials = CREDENTIALS, sts: str
 
 
 class _S3(StoreUnderTest):
-    def __init__(self, store: ObjectStore, client: object, bucket: str) -> None:
+    def __init__(self, store: ObjectStore, client: Any, bucket: str) -> None:
         self.store = store
         self._client = client
         self._bucket = bucket
 
     async def put(self, path: str, content: bytes) -> None:
-        await self._client.put_object(Bucket=self._bucket, Key=f"{PREFIX}/{path}", Body=content)  # type: ignore[attr-defined] # made untyped by a test helper
+        await self._client.put_object(Bucket=self._bucket, Key=f"{PREFIX}/{path}", Body=content)
 
     async def delete(self, path: str) -> None:
-        await self._client.delete_object(Bucket=self._bucket, Key=f"{PREFIX}/{path}")  # type: ignore[attr-defined] # as above
+        await self._client.delete_object(Bucket=self._bucket, Key=f"{PREFIX}/{path}")
+
+
+@pytest.fixture
+async def subject(s3: S3Server, bucket: str) -> AsyncIterator[StoreUnderTest]:
+    store = await _open(Source(uri=f"s3://{bucket}/{PREFIX}", endpoint=s3.endpoint))
+    async with s3.client() as client:
+        # Names that begin like the prefix are not below it.
+        await client.put_object(Bucket=bucket, Key=f"{PREFIX}-two/x", Body=b"x")
+        yield _S3(store, client, bucket)
+    await store.aclose()
 
 
 class TestS3Store(ObjectStoreContract):
     """GETs by the lean client."""
 
-    @pytest.fixture
-    async def subject(self, s3: S3Server, bucket: str) -> AsyncIterator[StoreUnderTest]:
-        store = await _open(Source(uri=f"s3://{bucket}/{PREFIX}", endpoint=s3.endpoint))
-        async with s3.client() as client:
-            # Names that begin like the prefix are not below it.
-            await client.put_object(Bucket=bucket, Key=f"{PREFIX}-two/x", Body=b"x")
-            yield _S3(store, client, bucket)
-        await store.aclose()
 
-
-class TestS3StoreByThreads(TestS3Store):
+class TestS3StoreByThreads(ObjectContract):
     """GETs as for large bodies."""
-
-    test_a_listing_of_more_than_a_page_is_whole = None  # listings are the same in all
 
     @pytest.fixture(autouse=True)
     def threads(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("stoker_sidecar.store.s3_get._LARGE", 0)
 
 
-class TestS3StoreByProxies(TestS3Store):
+class TestS3StoreByProxies(ObjectContract):
     """GETs by the client that knows proxies, without one between."""
-
-    test_a_listing_of_more_than_a_page_is_whole = None  # as above
 
     @pytest.fixture(autouse=True)
     def proxied(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("stoker_sidecar.store.s3_get.proxy_for", lambda url: "http://proxy")
 
 
-class TestS3StoreByBoto(TestS3Store):
+class TestS3StoreByBoto(ObjectContract):
     """GETs by aiobotocore, as for directory buckets, that no test server has."""
-
-    test_a_listing_of_more_than_a_page_is_whole = None  # as above
 
     @pytest.fixture(autouse=True)
     def boto(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from stoker_sidecar.errors import ServerError
 from stoker_sidecar.store.s3_page import EVENT, listed_objects, take_contents
 from stoker_sidecar.version.objects import ListedObject
 
-SHAPE = Session().get_service_model("s3").operation_model("ListObjectsV2").output_shape
+SHAPE: Any = Session().get_service_model("s3").operation_model("ListObjectsV2").output_shape
 AMAZON = ' xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
 MOMENTS = st.datetimes(datetime(1970, 1, 2), datetime(2100, 1, 1), timezones=st.just(UTC))
 OBJECTS = st.tuples(
@@ -39,7 +39,8 @@ def _item(key: str, size: object, modified: str, etag: str) -> str:
 def _body(*items: str, encoding: str = "", space: str = AMAZON) -> bytes:
     encoding = f"<EncodingType>{encoding}</EncodingType>" if encoding else ""
     more = "<IsTruncated>true</IsTruncated><NextContinuationToken>1/a=&amp;</NextContinuationToken>"
-    return f"<?xml version='1.0'?><ListBucketResult{space}><Prefix>p/</Prefix>{encoding}{more}{''.join(items)}</ListBucketResult>".encode()
+    head = f"<?xml version='1.0'?><ListBucketResult{space}><Prefix>p/</Prefix>{encoding}{more}"
+    return f"{head}{''.join(items)}</ListBucketResult>".encode()
 
 
 def _page(body: bytes, status: int = 200) -> dict[str, Any]:

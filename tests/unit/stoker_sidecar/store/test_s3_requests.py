@@ -2,6 +2,7 @@
 
 import string
 from datetime import UTC, datetime
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -51,10 +52,10 @@ def test_a_signature_is_the_one_that_botocore_makes(
 
 
 def _botocores(source: Source, bucket: str) -> str:
-    style = {AddressingStyle.AUTO: "path" if source.endpoint else "virtual"}.get(
+    style: Any = {AddressingStyle.AUTO: "path" if source.endpoint else "virtual"}.get(
         source.addressing_style, source.addressing_style.value.lower()
     )
-    client = Session().create_client(
+    client: Any = Session().create_client(
         "s3",
         region_name=source.region,
         endpoint_url=source.endpoint,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker_sidecar.store.http_connection import AnswerReader, NotHttp
+from stoker_sidecar.store.http_connection import HttpProtocolError, ResponseReader
 
 BODY = bytes(range(256)) * 3
 SIZED = (
@@ -17,7 +17,7 @@ CHUNKED += b"\r\n0\r\n\r\n"
 INTERIM = b"HTTP/1.1 103 Early Hints\r\nETag: early\r\n\r\n"
 
 
-def _feed(reader: AnswerReader, data: bytes, cuts: list[int]) -> bytes:
+def _feed(reader: ResponseReader, data: bytes, cuts: list[int]) -> bytes:
     places = [0, *sorted(cut % len(data) for cut in cuts), len(data)]
     taken = b""
     for begin, end in pairwise(places):
@@ -29,14 +29,14 @@ def _feed(reader: AnswerReader, data: bytes, cuts: list[int]) -> bytes:
 
 @given(st.sampled_from([SIZED, CHUNKED, INTERIM + SIZED]), st.lists(st.integers(0, 10_000), max_size=20))
 def test_an_answer_is_the_same_in_whatever_pieces_it_comes(answer: bytes, cuts: list[int]) -> None:
-    reader = AnswerReader()
+    reader = ResponseReader()
     assert _feed(reader, answer, cuts) == BODY
     assert (reader.status, reader.complete, reader.reusable) == (200, True, True)
 
 
 @given(st.lists(st.sampled_from([SIZED, CHUNKED, INTERIM + SIZED]), max_size=4), st.lists(st.integers(0), max_size=5))
 def test_answers_of_one_connection_leave_each_other_alone(answers: list[bytes], cuts: list[int]) -> None:
-    reader = AnswerReader()
+    reader = ResponseReader()
     for answer in answers:
         reader.begin()
         assert _feed(reader, answer, cuts) == BODY
@@ -44,14 +44,14 @@ def test_answers_of_one_connection_leave_each_other_alone(answers: list[bytes], 
 
 
 def test_headers_are_told_as_they_came_by_lower_case_names() -> None:
-    reader = AnswerReader()
+    reader = ResponseReader()
     reader.feed(SIZED)
     assert reader.headers == {"content-length": str(len(BODY)), "etag": '"e"', "x-odd": "caf\u00e9"}
     assert reader.length == len(BODY)
 
 
 def test_a_body_without_a_length_ends_with_the_connection() -> None:
-    reader = AnswerReader()
+    reader = ResponseReader()
     reader.feed(b"HTTP/1.1 200 OK\r\n\r\nabc")
     assert not reader.complete
     reader.end()
@@ -61,10 +61,10 @@ def test_a_body_without_a_length_ends_with_the_connection() -> None:
 @pytest.mark.parametrize("whole", [SIZED, CHUNKED])
 @pytest.mark.parametrize("share", [0.0, 0.03, 0.5, 0.99])
 def test_an_answer_that_was_cut_off_is_none(whole: bytes, share: float) -> None:
-    reader = AnswerReader()
+    reader = ResponseReader()
     if part := whole[: int(len(whole) * share)]:
         reader.feed(part)
-    with pytest.raises(NotHttp, match="ended before"):
+    with pytest.raises(HttpProtocolError, match="ended before"):
         reader.end()
 
 
@@ -90,19 +90,19 @@ def test_an_answer_that_was_cut_off_is_none(whole: bytes, share: float) -> None:
     ],
 )
 def test_what_is_no_answer_is_refused(data: bytes) -> None:
-    with pytest.raises(NotHttp):
-        AnswerReader().feed(data)
+    with pytest.raises(HttpProtocolError):
+        ResponseReader().feed(data)
 
 
 def test_bytes_after_the_answer_are_refused() -> None:
-    reader = AnswerReader()
+    reader = ResponseReader()
     reader.feed(SIZED)
-    with pytest.raises(NotHttp, match="nobody asked"):
+    with pytest.raises(HttpProtocolError, match="nobody asked"):
         reader.feed(b"H")
 
 
 @pytest.mark.parametrize("head", [b"HTTP/1.1 200 OK\r\nConnection: close\r\n", b"HTTP/1.0 200 OK\r\n"])
 def test_a_connection_that_the_server_ends_is_not_used_again(head: bytes) -> None:
-    reader = AnswerReader()
+    reader = ResponseReader()
     reader.feed(head + b"Content-Length: 2\r\n\r\nab")
     assert (reader.complete, reader.reusable) == (True, False)
