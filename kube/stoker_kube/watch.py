@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -45,7 +45,7 @@ async def watch(
     give_up_on: tuple[type[KubeError], ...] = (),
     backoff: Backoff | None = None,
     sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
-) -> AsyncIterator[WatchEvent]:
+) -> AsyncGenerator[WatchEvent, None]:
     """Every object now, SYNCED, then every change, over any outage; changes may be merged but the last state is always told.
 
     Errors of ``give_up_on`` are raised (a command line wants to know of Forbidden); all others are waited out with jitter.

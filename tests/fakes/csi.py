@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from stoker_api.dataset import Source
 from stoker_api.nodecache import NodeDataset, NodeDatasetStatus
@@ -24,9 +25,9 @@ def dataset_status(**fields: object) -> NodeDatasetStatus:
     return NodeDatasetStatus.model_validate({"namespace": "vision", "name": "imagenet", "uid": UID} | fields)
 
 
-def publish_request(pod: str = "trainer-0", **fields: object) -> PublishRequest:
+def publish_request(pod: str = "trainer-0", **fields: Any) -> PublishRequest:
     """An inline volume of a pod in namespace ``vision``."""
-    values = {
+    values: dict[str, Any] = {
         "volume_id": f"csi-{pod}",
         "target": KUBELET / "pods" / pod / "mount",
         "dataset_namespace": "vision",
@@ -36,7 +37,7 @@ def publish_request(pod: str = "trainer-0", **fields: object) -> PublishRequest:
         "pod_uid": f"uid-{pod}",
         "ephemeral": True,
     }
-    return PublishRequest(**values | fields)  # type: ignore[arg-type]  # fields are the caller's, checked by the tests
+    return PublishRequest(**values | fields)
 
 
 @dataclass

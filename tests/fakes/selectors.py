@@ -15,7 +15,9 @@ def matches_labels(labels: Mapping[str, str], selector: str) -> bool:
 def matches_fields(item: Mapping[str, Any], selector: str) -> bool:
     """``metadata.name=x,status.phase!=Failed``: any dotted path, an absent field is empty."""
     for part in (part for part in selector.split(",") if part):
-        path, negative, value = re.match(r"^([^=!]+)(!)?==?(.*)$", part).groups()  # type: ignore[union-attr]  # a bad selector fails the test
+        found = re.match(r"^([^=!]+)(!)?==?(.*)$", part)
+        assert found is not None, f"no selector: {part}"
+        path, negative, value = found.groups()
         if (_field(item, path) == value) == bool(negative):
             return False
     return True

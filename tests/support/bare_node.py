@@ -24,7 +24,8 @@ from stoker_sidecar.wire.fetcher_protocol import (
     decode_reply,
     encode_request,
 )
-from tests.support.keeper import SECONDS, Keeper, wait_until
+from tests.support.keeper import SECONDS, Keeper
+from tests.support.waiting import wait_until
 
 # What a keeper needs to run the real fetcher.
 FETCHER = shlex.join([sys.executable, "-m", "stoker_sidecar.fetcher.main", "--host-folder=/"])

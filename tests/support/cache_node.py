@@ -88,7 +88,7 @@ class Subject:
     async def warm(self, listing_id: str = "1", **changes: Any) -> str:
         """List, and wait until everything is here; the digest."""
         digest = await self.list(listing_id, **changes)
-        await self.configure(**({"listingId": listing_id, "version": digest, "eager": True} | changes))
+        await self.configure(**{"listingId": listing_id, "version": digest, "eager": True, **changes})
         await self.reach(lambda s: s.phase is NodePhase.WARM and s.version == digest)
         return digest
 

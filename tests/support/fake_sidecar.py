@@ -43,8 +43,8 @@ class FakeSidecar:
         node = {"metadata": {"name": self.node, "labels": labels}}
         await self._kube.create(NODES, node)
         await self._kube.patch(NODES, self.node, {"status": {"conditions": ready}}, subresource="status")
-        meta = {"name": f"sidecar-{self.node}", "namespace": self.namespace}
-        meta |= {"labels": {"app.kubernetes.io/component": "sidecar"}}
+        labels_of_sidecars = {"app.kubernetes.io/component": "sidecar"}
+        meta = {"name": f"sidecar-{self.node}", "namespace": self.namespace, "labels": labels_of_sidecars}
         container = {"name": "sidecar", "image": "none"}
         spec: dict[str, Any] = {"nodeName": self.node, "containers": [container]}
         await self._kube.create(PODS, {"metadata": meta, "spec": spec})

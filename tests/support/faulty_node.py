@@ -13,7 +13,8 @@ from stoker_api.nodecache import NodeDataset, NodeDatasetStatus
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_sidecar.wire.credentials import AmbientCredentials
 from stoker_sidecar.wire.fetcher_protocol import Configure, Progress, Watch, decode_reply, encode_request
-from tests.support.keeper import SECONDS, UID, Keeper, wait_until
+from tests.support.keeper import SECONDS, UID, Keeper
+from tests.support.waiting import wait_until
 
 _FETCHER = [sys.executable, "-m", "stoker_sidecar.fetcher.main", "--floor-share", "0"]
 

@@ -6,28 +6,17 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from stoker_sidecar.linux import mountinfo
 from stoker_sidecar.linux.mount_calls import detach
 from tests.support.versions import VersionFolder
+from tests.support.waiting import SECONDS_OF_PROCESSES, wait_until
 
-SECONDS = 20.0
+SECONDS = SECONDS_OF_PROCESSES
 UID = "uid-1"
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = SECONDS) -> None:
-    """Look every 10 ms. Raises TimeoutError."""
-    deadline = time.monotonic() + seconds
-    tick = threading.Event()
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"waited {seconds} s in vain for {condition}")
-        tick.wait(0.01)
 
 
 def mounts_below(folder: Path) -> list[mountinfo.Mount]:

@@ -1,6 +1,6 @@
 """A publisher with the node around it in memory, for tests of what it decides."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -70,7 +70,7 @@ class Node:
         return self.mounts.layers(self.request(pod).target)
 
 
-async def refused(call: Callable[[], object]) -> VolumeError:
+async def refused(call: Callable[[], Awaitable[object]]) -> VolumeError:
     with pytest.raises(VolumeError) as caught:
-        await call()  # type: ignore[misc]  # a coroutine function
+        await call()
     return caught.value

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.support.keeper import SECONDS
+from tests.support.waiting import SECONDS_OF_PROCESSES, wait_until
 
 _READERS = 4
 
@@ -37,7 +37,11 @@ class VerifyingReaders:
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         for thread in self._threads:
-            thread.join(SECONDS)
+            thread.join(SECONDS_OF_PROCESSES)
+
+    def wait_for(self, count: int, since: int) -> None:
+        """Wait until more than ``count`` files were read since ``reads`` was ``since``. Raises TimeoutError."""
+        wait_until(lambda: self.reads > since + count)
 
     def _run(self, seed: int) -> None:
         source = random.Random(seed)

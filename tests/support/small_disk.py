@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stoker_sidecar.linux.mount_calls import detach
-from tests.support.keeper import wait_until
+from tests.support.waiting import wait_until
 
 _MIB = 1024**2
 # EXT4_IOC_SHUTDOWN: from here on every call on the file system fails with EIO, as if its disk had died.

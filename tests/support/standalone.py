@@ -14,8 +14,9 @@ from typing import Self
 
 from stoker_sidecar.linux import mountinfo
 from stoker_sidecar.local.session import households
-from tests.support.keeper import clear_mounts, mounts_below, wait_until
+from tests.support.keeper import clear_mounts, mounts_below
 from tests.support.s3 import CREDENTIALS, S3Server
+from tests.support.waiting import wait_until
 
 SECONDS = 60.0
 KEYS = {

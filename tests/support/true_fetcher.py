@@ -14,7 +14,7 @@ from pathlib import Path
 from stoker_sidecar.version.manifest import Manifest
 from stoker_sidecar.wire.fetcher_protocol import Read, ReadDone
 from tests.support.fake_fetcher import Answer, FakeFetcher
-from tests.support.keeper import wait_until
+from tests.support.waiting import wait_until
 
 
 @contextmanager

@@ -1,11 +1,24 @@
 """Wait for a condition with a deadline, instead of sleeping and hoping."""
 
 import asyncio
+import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeVar
 
 T = TypeVar("T")
 SECONDS = 10.0
+SECONDS_OF_PROCESSES = 20.0  # starting one takes a second of CPU, and the machine may be busy
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = SECONDS_OF_PROCESSES) -> None:
+    """Look every 10 ms until ``condition`` holds, in a test without an event loop. Raises TimeoutError."""
+    deadline = time.monotonic() + seconds
+    tick = threading.Event()
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"waited {seconds} s in vain for {condition}")
+        tick.wait(0.01)
 
 
 async def eventually(condition: Callable[[], bool], seconds: float = SECONDS) -> None:

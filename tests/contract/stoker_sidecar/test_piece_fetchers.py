@@ -5,6 +5,7 @@ import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from awscrt.checksums import crc64nvme
@@ -36,7 +37,7 @@ class FolderFetcher:
     folder: Path
     arrived: int = 0
 
-    def piece(self, **changes: object) -> Piece:
+    def piece(self, **changes: Any) -> Piece:
         """All of the file ``large``, without a name to get."""
         status = (self.folder / "source" / "large").stat()
         etag = f"{status.st_mtime_ns:x}-{status.st_size:x}"

@@ -1,7 +1,7 @@
 """A leading operator and scripted sidecars on a real API server."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
@@ -19,7 +19,7 @@ from stoker_operator.mirror.state import ClusterState
 from tests.support.apiserver import ApiServer
 from tests.support.fake_sidecar import FakeSidecar, settled
 from tests.support.kinds import NAMESPACES
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, eventually_async
 
 SECONDS = 30.0  # a loaded two-core machine; passes take milliseconds
 
@@ -69,7 +69,7 @@ class World:
                 return None
             return raw if condition(raw) else None
 
-        return await poll(look)
+        return await eventually_async(look, SECONDS)
 
     async def until_gone(self, kind: Kind, name: str) -> None:
         """Until there is no such object."""
@@ -81,7 +81,7 @@ class World:
                 return True
             return None
 
-        await poll(look)
+        await eventually_async(look, SECONDS)
 
     async def until_events(self, *reasons: str) -> None:
         """Until events of all these reasons were told about Datasets; they are written behind the status."""
@@ -91,20 +91,7 @@ class World:
             told = {event["reason"] for event in found if event["involvedObject"]["kind"] == "Dataset"}
             return set(reasons) <= told or None
 
-        await poll(look)
-
-
-async def poll(look: Callable[[], Awaitable[Any]]) -> Any:
-    """What ``look`` gives once it is not None. Raises TimeoutError."""
-    loop = asyncio.get_running_loop()
-    async with asyncio.timeout(SECONDS):
-        while True:
-            found = await look()
-            if found is not None:
-                return found
-            turn = loop.create_future()
-            loop.call_later(0.05, turn.set_result, None)
-            await turn
+        await eventually_async(look, SECONDS)
 
 
 @pytest.fixture

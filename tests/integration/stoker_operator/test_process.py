@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from stoker_kube.resources import LEASES
-from tests.integration.stoker_operator.conftest import poll
+from tests.integration.stoker_operator.conftest import SECONDS
 from tests.support.apiserver import ApiServer
+from tests.support.waiting import eventually_async
 
 PROGRAM = Path(sys.executable).parent / "stoker-operator"
 STOP_SECONDS = 10.0  # what the operator promises
@@ -72,7 +73,7 @@ async def until_ready(replica: Replica) -> None:
         except OSError:
             return None
 
-    await poll(look)
+    await eventually_async(look, SECONDS)
 
 
 async def until_held_by(apiserver: ApiServer, namespace: str, name: str) -> None:
@@ -82,7 +83,7 @@ async def until_held_by(apiserver: ApiServer, namespace: str, name: str) -> None
             leases = (await kube.list(LEASES, namespace)).items
             return any(lease["spec"].get("holderIdentity") == name for lease in leases) or None
 
-        await poll(look)
+        await eventually_async(look, SECONDS)
 
 
 async def test_the_standby_is_ready_and_takes_over_at_once_when_the_leader_stops(

@@ -16,9 +16,10 @@ from stoker_operator.core.catalog import CatalogEntry
 from stoker_operator.webhook.review import Result
 from stoker_operator.webhook.rotation import OwnCertificateNames, OwnCertificates, new_tls_context
 from stoker_operator.webhook.server import REQUESTS, WebhookServer
-from tests.integration.stoker_operator.conftest import poll
+from tests.integration.stoker_operator.conftest import SECONDS
 from tests.support.apiserver import ApiServer
 from tests.support.chart import of_kind, render
+from tests.support.waiting import eventually_async
 
 
 @dataclass
@@ -77,7 +78,7 @@ async def until_called(admission: Admission) -> None:
         pod = await admission.create("imagenet:/data", name=f"probe-{uuid.uuid4().hex[:8]}")
         return True if names.LABEL_MANAGED in pod["metadata"].get("labels", {}) else None
 
-    await poll(is_injected)
+    await eventually_async(is_injected, SECONDS)
 
 
 def called() -> float:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from stoker_sidecar.local.session import households
-from tests.support.keeper import wait_until
 from tests.support.readers import VerifyingReaders
 from tests.support.s3 import S3Server, running_s3
 from tests.support.standalone import Workstation
@@ -48,7 +47,7 @@ def test_no_read_fails_in_a_storm_of_kills(station: Workstation) -> None:
         for _ in range(_KILLS):
             before = readers.reads
             storm.strike()
-            wait_until(lambda before=before: readers.reads > before + 8)  # type: ignore[misc]  # bound for this round
+            readers.wait_for(8, since=before)
     assert readers.wrong == []
     assert readers.longest < _LONGEST
     assert len(storm.killed) >= 5, storm.killed

@@ -11,8 +11,9 @@ import pytest
 
 from stoker_sidecar.keeper.restarts import QUICK
 from tests.support.csi_node import Node, cold_node
-from tests.support.keeper import Keeper, mounts_below, wait_until
+from tests.support.keeper import Keeper, mounts_below
 from tests.support.versions import VersionFolder, small_files
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.root
 _PUBLISHED = 1000

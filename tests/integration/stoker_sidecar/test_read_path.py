@@ -13,7 +13,8 @@ import pytest
 
 from stoker_api.dataset import Source
 from tests.support.bare_node import FETCHER, BareNode, NodeVersion
-from tests.support.keeper import SECONDS, UID, Keeper, wait_until
+from tests.support.keeper import SECONDS, UID, Keeper
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.root
 _LARGE = 20_000_000  # more than two chunks of a partial file

@@ -16,6 +16,7 @@ from uuid import uuid4
 
 import grpc
 import pytest
+from google.protobuf.message import Message
 
 from stoker_api import names
 from stoker_kube.api import Kube, Object
@@ -96,7 +97,7 @@ class Node:
         message = csi_pb2.NodeUnpublishVolumeRequest(volume_id=f"csi-{pod}", target_path=str(self.target(pod)))
         await self._call("NodeUnpublishVolume", message, csi_pb2.NodeUnpublishVolumeResponse)
 
-    async def _call(self, method: str, message: object, answer: type) -> None:
+    async def _call(self, method: str, message: Message, answer: type[Message]) -> None:
         socket = self.folder / "kubelet" / "plugins" / names.CSI_DRIVER / "csi.sock"
         async with grpc.aio.insecure_channel(f"unix:{socket}") as channel:
             call = channel.unary_unary(

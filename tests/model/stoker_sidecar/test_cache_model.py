@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Awaitable
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -155,12 +155,12 @@ class CacheMachine(RuleBasedStateMachine):
         self.loop.close()
         shutil.rmtree(self.folder)
 
-    def _configure(self, **changes: bool) -> None:
+    def _configure(self, **changes: Any) -> None:
         self._run(self.subject.configure(listingId=str(self.listings), **self._wish(), **changes))
 
-    def _wish(self) -> dict[str, object]:
+    def _wish(self) -> dict[str, Any]:
         quota = {} if self.quota is None else {"quotaBytes": self.quota}
-        return {"version": self.current, "retain": sorted(self.versions)} | quota
+        return {"version": self.current, "retain": sorted(self.versions), **quota}
 
     def _unchanged(self) -> bool:
         now = {path: content for path, (content, _) in self.store.objects.items()}

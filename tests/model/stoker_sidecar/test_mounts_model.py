@@ -26,8 +26,9 @@ from tests.support.bare_node import FETCHER, BareNode, NodeVersion
 from tests.support.byte_reads import Got, read_fd, read_path
 from tests.support.csi_driver import node_folder
 from tests.support.dataset_model import SourceFolder, VersionModel
-from tests.support.keeper import SECONDS, Keeper, wait_until
+from tests.support.keeper import SECONDS, Keeper
 from tests.support.pod_volume import PodVolume
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.root
 FUSE, OVERLAY, NATIVE = MountMode.FUSE, MountMode.OVERLAY, MountMode.NATIVE
@@ -284,6 +285,8 @@ def node() -> Iterator[BareNode]:
     ids=["fuse", "overlay", "native", "switching"],
 )
 def test_a_mounted_version_is_what_the_model_says(node: BareNode, first: MountMode, swaps: bool, examples: int) -> None:
-    run_state_machine_as_test(
-        lambda: MountMachine(node, first, swaps=swaps), settings=settings(_FEW, max_examples=examples)
-    )
+    class Machine(MountMachine):
+        def __init__(self) -> None:
+            super().__init__(node, first, swaps=swaps)
+
+    run_state_machine_as_test(Machine, settings=settings(_FEW, max_examples=examples))

@@ -16,11 +16,13 @@ RELEASE = ReleaseRecord(
 )
 
 
-def pod(*, managed: bool = True, gated: bool = False, node: str = "", **annotations: str) -> dict[str, Any]:
+def pod(
+    annotations: dict[str, str] | None = None, *, managed: bool = True, gated: bool = False, node: str = ""
+) -> dict[str, Any]:
     labels = {names.LABEL_MANAGED: "true"} if managed else {}
     spec: dict[str, Any] = {"schedulingGates": [{"name": names.GATE_WARM}]} if gated else {}
     return {
-        "metadata": {"name": "p", "namespace": "n", "labels": labels, "annotations": annotations},
+        "metadata": {"name": "p", "namespace": "n", "labels": labels, "annotations": annotations or {}},
         "spec": spec | ({"nodeName": node} if node else {}),
         "status": {"phase": "Running" if node else "Pending"},
     }
@@ -35,23 +37,23 @@ def test_a_pod_without_the_annotation_is_none_of_stokers_business() -> None:
 
 
 def test_a_pod_that_the_webhook_never_saw_is_told_to_be_made_again() -> None:
-    assert "Delete the pod" in text(pod(managed=False, **{names.ANNOTATION_DATASETS: "a:/a"}))
+    assert "Delete the pod" in text(pod({names.ANNOTATION_DATASETS: "a:/a"}, managed=False))
 
 
 def test_a_held_pod_says_what_it_waits_for() -> None:
-    held = explain(pod(gated=True, **{names.ANNOTATION_WAITING: "node-a is 63 % warm."}), [])
+    held = explain(pod({names.ANNOTATION_WAITING: "node-a is 63 % warm."}, gated=True), [])
     assert (held.state, held.lines) == ("Held", ("It is held: node-a is 63 % warm.",))
 
 
 def test_a_running_pod_says_how_long_it_was_held_and_how_warm_its_node_was() -> None:
-    released = explain(pod(node="node-a", **{names.ANNOTATION_RELEASED: RELEASE.model_dump_json(by_alias=True)}), [])
+    released = explain(pod({names.ANNOTATION_RELEASED: RELEASE.model_dump_json(by_alias=True)}, node="node-a"), [])
     assert released.held_seconds == 65
     assert "held for 1m5s" in released.lines[0]
     assert released.lines[1] == "It landed on node-a, which was 50 % warm (512 B of 1.0 KiB) at release."
 
 
 def test_a_released_pod_without_a_node_repeats_the_schedulers_words() -> None:
-    waiting = pod(**{names.ANNOTATION_RELEASED: RELEASE.model_dump_json(by_alias=True)})
+    waiting = pod({names.ANNOTATION_RELEASED: RELEASE.model_dump_json(by_alias=True)})
     waiting["status"]["conditions"] = [
         {"type": "PodScheduled", "status": "False", "message": "0/2 nodes: Insufficient cpu"}
     ]
@@ -59,7 +61,7 @@ def test_a_released_pod_without_a_node_repeats_the_schedulers_words() -> None:
 
 
 def test_an_annotation_of_another_version_does_not_break_the_explanation() -> None:
-    assert "never held" in text(pod(node="node-a", **{names.ANNOTATION_RELEASED: "{}"}))
+    assert "never held" in text(pod({names.ANNOTATION_RELEASED: "{}"}, node="node-a"))
 
 
 def test_events_are_told_in_the_order_of_their_time() -> None:

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from stoker_kube.api import Object
 from stoker_kube.errors import Forbidden, Unavailable
 from stoker_kube.events import ATTEMPTS, PENDING_LIMIT, EventRecorder, ObjectRef
 from stoker_kube.resources import EVENTS
@@ -18,7 +19,7 @@ async def _no_wait(seconds: float) -> None:
     """The tests' clock jumps."""
 
 
-async def written(kube: FakeKube, recorder: EventRecorder) -> list[dict[str, object]]:
+async def written(kube: FakeKube, recorder: EventRecorder) -> list[Object]:
     task = asyncio.create_task(recorder.run())
     await eventually(lambda: recorder.idle)
     task.cancel()
@@ -38,7 +39,7 @@ async def test_an_event_of_a_cluster_scoped_object_lives_in_default() -> None:
     kube = FakeKube()
     recorder = EventRecorder(kube, "stoker")
     recorder.event(NODE, "Warning", "DiskFull", "No room.")
-    assert [event["metadata"]["namespace"] for event in await written(kube, recorder)] == ["default"]  # type: ignore[index]  # JSON
+    assert [event["metadata"]["namespace"] for event in await written(kube, recorder)] == ["default"]
 
 
 @pytest.mark.expected_logs("could not be written")

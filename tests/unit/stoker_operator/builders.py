@@ -1,6 +1,8 @@
 """Builders for the tests of the datasets side: short ways to say what a cluster looks like."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from stoker_api import names
@@ -31,7 +33,7 @@ def listed(dataset: Dataset, version: str = V1, size: int = SIZE) -> Dataset:
 
 def make_node(name: str, **fields: Any) -> NodeView:
     """A ready node with a sidecar."""
-    return NodeView(**({"name": name, "uid": f"uid-{name}", "sidecar_ready": True} | fields))
+    return replace(NodeView(name=name, uid=f"uid-{name}", sidecar_ready=True), **fields)
 
 
 def make_cache(
@@ -95,7 +97,11 @@ def make_view(*parts: Dataset | NodeCache | NodeView | PodView) -> ClusterView:
     )
 
 
-def decided(*parts: Dataset | NodeCache | NodeView | PodView, now: float = NOW, **wanted: frozenset[str]) -> Decision:
+def decided(
+    *parts: Dataset | NodeCache | NodeView | PodView,
+    now: float = NOW,
+    wanted: Mapping[str, frozenset[str]] = MappingProxyType({}),
+) -> Decision:
     """What is decided about these; ``wanted`` by name of the Dataset."""
     return decide_datasets(make_view(*parts), {f"vision/{name}": nodes for name, nodes in wanted.items()}, now)
 

@@ -6,6 +6,7 @@ Run by Debian's Python, which has PyTorch. Prints a digest of every decoded imag
 import hashlib
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy
 import torch
@@ -16,22 +17,22 @@ from torch.utils.data import DataLoader, Dataset
 class ImageFolder(Dataset):
     """(pixels as a tensor, class number): a folder for each class."""
 
-    def __init__(self, root):
+    def __init__(self, root: Path) -> None:
         self.classes = sorted(path.name for path in root.iterdir() if path.is_dir())
         self.samples = [
             (path, number) for number, name in enumerate(self.classes) for path in sorted((root / name).glob("*.jpg"))
         ]
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.samples)
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: int) -> tuple[Any, int]:
         path, number = self.samples[index]
         with Image.open(path) as image:
             return torch.from_numpy(numpy.asarray(image.convert("RGB")).copy()), number
 
 
-def main():
+def main() -> None:
     """Read the dataset twice."""
     torch.manual_seed(5)
     images = ImageFolder(Path(sys.argv[1]))

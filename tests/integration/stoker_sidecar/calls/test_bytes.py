@@ -4,7 +4,7 @@ import errno
 import mmap
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -37,7 +37,11 @@ def test_pread_before_the_start_is_einval(fd: int) -> None:
 
 def test_readv_and_preadv_fill_buffer_after_buffer(fd: int, truth: bytes) -> None:
     sizes = (1, 5000, 70_000)
-    for read in (lambda buffers: os.readv(fd, buffers), lambda buffers: os.preadv(fd, buffers, 0)):
+    reads: tuple[Callable[[list[bytearray]], int], ...] = (
+        lambda buffers: os.readv(fd, buffers),
+        lambda buffers: os.preadv(fd, buffers, 0),
+    )
+    for read in reads:
         buffers = [bytearray(size) for size in sizes]
         assert read(buffers) == sum(sizes)
         assert b"".join(buffers) == truth[: sum(sizes)]

@@ -10,8 +10,8 @@ import pytest
 
 from stoker_api.nodecache import NodePhase
 from tests.support.faulty_node import FaultyNode, faulty_node, random_files
-from tests.support.keeper import wait_until
 from tests.support.small_disk import SmallDisk, memory_folder, small_disk
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.root
 FILES = random_files(60, 200_000)

@@ -20,7 +20,8 @@ from stoker_sidecar.wire.fetcher_protocol import (
     decode_reply,
     encode_request,
 )
-from tests.support.keeper import Keeper, wait_until
+from tests.support.keeper import Keeper
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.root
 UID = "uid-1"

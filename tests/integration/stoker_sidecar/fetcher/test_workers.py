@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -76,12 +77,12 @@ async def test_killed_workers_cost_readers_no_error_and_no_finished_file_is_fetc
         finished: set[str] = set()
         asked = 0
         for share in (0.1, 0.3, 0.5):
-            await eventually(lambda share=share: _count(folder / "tree") > share * len(FILES), 60.0)
+            await eventually(partial(_has_more_than, folder / "tree", share * len(FILES)), 60.0)
             finished, asked = _names(folder / "tree"), len(s3.gets("bucket"))
             killed = _workers(fetcher)
             for pid in killed:
                 os.kill(pid, signal.SIGKILL)
-            await eventually(lambda killed=killed: len(set(_workers(fetcher)) - set(killed)) == len(killed), 60.0)
+            await eventually(partial(_has_others_than, fetcher, killed), 60.0)
         await fetcher.reach(lambda status: status.phase is NodePhase.WARM)
         await reading
     assert failed == []
@@ -113,5 +114,9 @@ def _names(tree: Path) -> set[str]:
     return {str(path.relative_to(tree)) for path in tree.glob("*/*")}
 
 
-def _count(tree: Path) -> int:
-    return len(_names(tree))
+def _has_more_than(tree: Path, count: float) -> bool:
+    return len(_names(tree)) > count
+
+
+def _has_others_than(fetcher: FetcherProcess, killed: list[int]) -> bool:
+    return len(set(_workers(fetcher)) - set(killed)) == len(killed)

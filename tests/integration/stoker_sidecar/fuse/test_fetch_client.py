@@ -10,7 +10,7 @@ import trio
 
 from stoker_sidecar.errors import FsError
 from stoker_sidecar.fuse.fetch_client import FetchClient
-from stoker_sidecar.wire.fetcher_protocol import Done, Failed, ReadDone, decode_request, encode_reply
+from stoker_sidecar.wire.fetcher_protocol import Done, Failed, Read, ReadDone, decode_request, encode_reply
 
 _SECONDS = 10.0
 Handler = Callable[[trio.SocketStream], Awaitable[None]]
@@ -72,7 +72,9 @@ def test_replies_find_their_requests_in_any_order(path: Path) -> None:
         while len(lines) < 3:
             lines += (await _line(stream)).splitlines()
         for line in reversed(lines):
-            await stream.send_all(_reply(line, f"parts/{decode_request(line)[1].ino}"))  # type: ignore[union-attr]  # all are reads
+            request = decode_request(line)[1]
+            assert isinstance(request, Read)
+            await stream.send_all(_reply(line, f"parts/{request.ino}"))
         await _until_hung_up(stream)
 
     got: dict[int, str] = {}

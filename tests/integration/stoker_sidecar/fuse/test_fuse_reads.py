@@ -17,8 +17,9 @@ import pytest
 from stoker_sidecar.fuse.operations import XATTR_REQUESTS
 from stoker_sidecar.wire.fetcher_protocol import Read, ReadDone
 from tests.support.fake_fetcher import FakeFetcher, fails
-from tests.support.keeper import Keeper, wait_until
+from tests.support.keeper import Keeper
 from tests.support.versions import MTIME_NS, VersionFolder
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.root
 

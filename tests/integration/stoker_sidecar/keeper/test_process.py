@@ -13,10 +13,11 @@ import pytest
 from stoker_sidecar.linux.mount_calls import detach
 from stoker_sidecar.wire.fetcher_protocol import Read, ReadDone
 from tests.support.fake_fetcher import FakeFetcher
-from tests.support.keeper import SECONDS, Keeper, mounts_below, wait_until
+from tests.support.keeper import SECONDS, Keeper, mounts_below
 from tests.support.mount_namespace import own_mounts_with
 from tests.support.readers import VerifyingReaders
 from tests.support.versions import VersionFolder, small_files
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.root
 _KILLS = 5
@@ -81,7 +82,7 @@ def test_no_read_fails_while_the_server_is_killed_again_and_again(keeper: Keeper
         for _ in range(_KILLS):
             before = readers.reads
             keeper.kill_server()
-            wait_until(lambda before=before: readers.reads > before + 20)  # type: ignore[misc]  # bound for this round
+            readers.wait_for(20, since=before)
     assert readers.wrong == []
     assert keeper.server()["restarts"] == _KILLS
 

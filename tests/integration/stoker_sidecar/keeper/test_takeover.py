@@ -11,9 +11,10 @@ import pytest
 
 from stoker_sidecar.keeper.takeover import messages as wire
 from stoker_sidecar.linux import packets
-from tests.support.keeper import SECONDS, Keeper, clear_mounts, mounts_below, wait_until
+from tests.support.keeper import SECONDS, Keeper, clear_mounts, mounts_below
 from tests.support.readers import VerifyingReaders
 from tests.support.versions import VersionFolder, small_files
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.root
 _HANDOVERS = 8
@@ -61,7 +62,7 @@ def test_no_read_fails_through_many_upgrades(node: Path, tmp_path: Path, version
             for number in range(1, _HANDOVERS + 1):
                 before = readers.reads
                 successor = keepers.enter_context(Keeper(tmp_path / str(number), node=node))
-                wait_until(lambda before=before: readers.reads > before + 4)  # type: ignore[misc]  # bound for this round
+                readers.wait_for(4, since=before)
                 assert keeper.stop() == 0
                 keeper = successor
     assert readers.wrong == []

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.keeper import wait_until
 from tests.support.ports import free_ports
 from tests.support.s3 import S3Server, running_s3
 from tests.support.standalone import SECONDS, Workstation
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.root
 FILES = {f"set/class-{number % 2}/{number:02}.bin": bytes([number]) * 20_000 for number in range(12)}

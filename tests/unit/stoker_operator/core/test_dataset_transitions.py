@@ -1,5 +1,7 @@
 """Which changes of a status are told, and which can wait."""
 
+from typing import Any
+
 from stoker_api.dataset import DatasetStatus, SkippedKeys
 from stoker_api.names import ConditionType, Reason
 from stoker_operator.core.conditions import ConditionSet
@@ -30,7 +32,7 @@ def test_a_condition_or_version_that_changes_is_urgent() -> None:
 
 
 def test_the_first_version_is_told_as_listed_and_later_ones_as_new() -> None:
-    listed = {"listed": (True, "Listed")}
+    listed: dict[str, Any] = {"listed": (True, "Listed")}
     assert told(make_status(""), make_status(V1, **listed)) == [("Normal", Reason.LISTED)]
     assert told(make_status(V1, **listed), make_status(V2, **listed)) == [("Normal", Reason.NEW_VERSION)]
 

@@ -146,8 +146,8 @@ def test_a_pod_on_its_way_keeps_its_place() -> None:
 
 
 def test_two_pods_that_may_share_two_nodes_both_get_both() -> None:
-    parts = [dataset(), node("a", slots=1), node("b", slots=1), holding("a"), holding("b")]
-    outcome = decide_releases(cluster(*parts, held("p"), held("q")), NOW)
+    nodes = [node("a", slots=1), node("b", slots=1)]
+    outcome = decide_releases(cluster(dataset(), *nodes, holding("a"), holding("b"), held("p"), held("q")), NOW)
     assert [sorted(required_names(one)) for one in outcome.releases] == [["a", "b"], ["a", "b"]]
 
 
@@ -281,7 +281,7 @@ TIMES = st.sampled_from([NOW, LATE])
 @given(clusters(), TIMES)
 def test_every_held_pod_gets_one_decision(view: ClusterView, now: float) -> None:
     outcome = decide_releases(view, now)
-    decided = [one.pod.key for one in (*outcome.holds, *outcome.releases)]
+    decided = [*(hold.pod.key for hold in outcome.holds), *(release.pod.key for release in outcome.releases)]
     assert sorted(decided) == sorted(view.pods)
 
 

@@ -29,7 +29,7 @@ from tests.unit.stoker_operator.builders import (
 
 
 def placement(*parts: Any, **wanted: frozenset[str]) -> Placement:
-    return decided(*parts, **wanted).plans["vision/imagenet"].placement
+    return decided(*parts, wanted=wanted).plans["vision/imagenet"].placement
 
 
 def test_as_many_replicas_as_asked_for_are_placed_on_selected_nodes() -> None:

@@ -29,7 +29,7 @@ from tests.unit.stoker_operator.builders import (
 
 def entry(node: str, *parts: Any, **wanted: frozenset[str]) -> NodeDataset:
     """The wish for vision/imagenet on a node, after this pass."""
-    decision = decided(*parts, **wanted)
+    decision = decided(*parts, wanted=wanted)
     written = {write.node.name: write.spec for write in decision.node_caches}
     spec = written.get(node) or decision.view.node_caches[node].spec
     return next(one for one in spec.datasets if one.name == "imagenet")

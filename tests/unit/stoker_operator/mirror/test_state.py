@@ -1,5 +1,6 @@
 """The mirror that informers feed."""
 
+from dataclasses import replace
 from typing import Any
 
 from stoker_api.nodecache import NodeCache
@@ -15,7 +16,7 @@ def cache(version: str, address: str, uid: str = "u") -> NodeCache:
 
 def sidecar(namespace: str = "stoker", **fields: Any) -> PodView:
     labels = {"app.kubernetes.io/component": "sidecar"}
-    return PodView(namespace, "s", **({"node": "a", "ready": True, "labels": labels} | fields))
+    return replace(PodView(namespace, "s", node="a", ready=True, labels=labels), **fields)
 
 
 def test_a_node_has_a_ready_sidecar_when_such_a_pod_of_our_namespace_is_ready_on_it() -> None:

@@ -39,9 +39,10 @@ class World:
         self.state.datasets.put("vision/imagenet", dataset())
         self.state.nodes.put("a", node("a"))
         sidecar = {
-            "metadata": {"namespace": "stoker", "name": "s", "labels": {"app.kubernetes.io/component": "sidecar"}}
+            "metadata": {"namespace": "stoker", "name": "s", "labels": {"app.kubernetes.io/component": "sidecar"}},
+            "spec": {"nodeName": "a"},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]},
         }
-        sidecar |= {"spec": {"nodeName": "a"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
         self.state.pods.put("stoker/s", parse_pod(sidecar))
 
     async def add_pod(self, name: str = "p", **annotations: str) -> None:

@@ -1,5 +1,7 @@
 """What a node does when objects change, vanish or come damaged: right bytes, or an error that says so."""
 
+from typing import Any
+
 import pytest
 
 from stoker_api.names import Reason
@@ -66,7 +68,13 @@ async def test_a_dataset_that_fails_does_not_touch_another(subject: Subject) -> 
     fill(subject.store, SMALL)
     digest = await subject.list()
     subject.stores["broken"].fail(InvalidCredentials("renew the Secret"), times=100_000)
-    other = {"uid": "uid-2", "name": "broken", "source": {"uri": "s3://broken"}, "listingId": "1", "priority": 9}
+    other: dict[str, Any] = {
+        "uid": "uid-2",
+        "name": "broken",
+        "source": {"uri": "s3://broken"},
+        "listingId": "1",
+        "priority": 9,
+    }
     await subject.configure(**other)
     await subject.configure(listingId="1", version=digest, eager=True)
     await subject.reach(lambda s: s.phase is NodePhase.WARM)

@@ -3,6 +3,7 @@
 import os
 from collections import Counter
 from random import Random
+from typing import Any
 
 from tests.support.cache_node import Subject, fill, inode
 from tests.support.waiting import eventually
@@ -16,7 +17,7 @@ def _at_random(count: int, folders: int = _FOLDERS) -> list[str]:
     return Random(7).sample(wanted, count)
 
 
-async def _cold(subject: Subject, **changes: int) -> str:
+async def _cold(subject: Subject, **changes: Any) -> str:
     fill(subject.store, _CONTENT)
     digest = await subject.list()
     await subject.configure(listingId="1", version=digest, **changes)

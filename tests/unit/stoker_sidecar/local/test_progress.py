@@ -26,7 +26,7 @@ def report(stage: Stage = Stage.MOUNTED, mode: MountMode = MountMode.FUSE, **fie
     return Report(stage=stage, mode=mode, row=row(**fields))
 
 
-WARM = {"phase": "Warm", "warmFiles": 4, "warmBytes": 4 * MIB}
+WARM: dict[str, Any] = {"phase": "Warm", "warmFiles": 4, "warmBytes": 4 * MIB}
 
 
 def test_a_line_has_files_bytes_speed_and_time_left() -> None:

@@ -167,7 +167,9 @@ async def test_the_server_lives_until_its_last_volume_is_gone(node: Node) -> Non
     assert (after_first, node.keeper.served) == ({(UID, DIGEST): FUSE}, {})
 
 
-async def test_a_kubelet_that_hangs_up_does_not_stop_a_mount_half_way(node: Node) -> None:
+async def test_a_kubelet_that_hangs_up_does_not_stop_a_mount_half_way(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
     node.planned(complete=False)
     serving, go_on = asyncio.Event(), asyncio.Event()
     serve = node.keeper.serve
@@ -177,7 +179,7 @@ async def test_a_kubelet_that_hangs_up_does_not_stop_a_mount_half_way(node: Node
         await go_on.wait()
         await serve(uid, digest, manifest, version_dir, mountpoint)
 
-    node.keeper.serve = slow  # type: ignore[method-assign]  # a keeper that takes its time
+    monkeypatch.setattr(node.keeper, "serve", slow)
     call = asyncio.ensure_future(node.publisher.publish(node.request()))
     await serving.wait()
     call.cancel()
@@ -187,7 +189,7 @@ async def test_a_kubelet_that_hangs_up_does_not_stop_a_mount_half_way(node: Node
     await eventually(lambda: node.stack() == [FUSE])
 
 
-async def test_a_slow_volume_does_not_hold_up_another(node: Node) -> None:
+async def test_a_slow_volume_does_not_hold_up_another(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     node.planned(complete=True)
     node.plan.add(node_dataset(name="slow", uid="u2", version=""))
     waiting, never = asyncio.Event(), asyncio.Event()
@@ -196,7 +198,7 @@ async def test_a_slow_volume_does_not_hold_up_another(node: Node) -> None:
         waiting.set()
         await never.wait()
 
-    node.plan.wait_change = wait  # type: ignore[method-assign]  # a plan that never changes
+    monkeypatch.setattr(node.plan, "wait_change", wait)
     slow = asyncio.ensure_future(node.publisher.publish(node.request("a", dataset="slow")))
     await waiting.wait()
     await node.publisher.publish(node.request("b"))
