@@ -6,12 +6,13 @@ import pytest
 
 from stoker_api.meta import Condition
 from stoker_api.names import ConditionType, Reason
+from stoker_api.times import parse_time
 from stoker_api.trainingjob import JobPhase, TrainingJob, TrainingJobStatus
 from stoker_operator.core.job_facts import JobFacts, gather, pods_by_job
 from stoker_operator.core.job_status import expires_at, roll_up_job
 from stoker_operator.core.job_transitions import job_announcements
 from stoker_operator.core.pod_demand import Unmet
-from stoker_operator.core.views import ClusterView, PodView, parse_time
+from stoker_operator.core.views import ClusterView, PodView
 from stoker_operator.core.warmth import WarmthIndex
 from tests.unit.stoker_operator.clusters import dataset, holding
 from tests.unit.stoker_operator.training import ended, job_of, released, training_job, worker

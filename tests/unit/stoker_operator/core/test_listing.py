@@ -5,7 +5,7 @@ from typing import Any
 from stoker_api import names
 from stoker_api.dataset import Dataset
 from stoker_api.nodecache import ListingResult, NodeCache, NodeError
-from stoker_operator.core.conditions import format_time
+from stoker_api.times import format_time
 from stoker_operator.core.listing import RETRY_FAILED, Listing, new_id
 from tests.unit.stoker_operator.builders import NOW, V1, V2, decided, given, make_cache, make_dataset, make_node, report
 
