@@ -38,30 +38,33 @@ class Cluster:
         self.namespace = namespace
 
     async def dataset(self, name: str) -> Dataset:
-        """Raises CliError with NOT_FOUND."""
+        """Read a Dataset. Raises CliError with NOT_FOUND."""
         return Dataset.model_validate(await self._get(DATASETS, name))
 
     async def datasets(self, everywhere: bool) -> list[Dataset]:
-        """All Datasets of the namespace, or of all namespaces."""
+        """Return all Datasets of the namespace, or of all namespaces."""
         listing = await self._client.list(DATASETS, "" if everywhere else self.namespace)
         return [Dataset.model_validate(item) for item in listing.items]
 
     async def node_caches(self) -> list[NodeCache]:
-        """Every node's cache, by name."""
+        """Return every node's cache, by name."""
         listing = await self._client.list(NODE_CACHES)
         return sorted((NodeCache.model_validate(item) for item in listing.items), key=lambda cache: cache.metadata.name)
 
     async def pod(self, name: str) -> dict[str, Any]:
-        """Raises CliError with NOT_FOUND."""
+        """Read a pod. Raises CliError with NOT_FOUND."""
         return await self._get(PODS, name)
 
     async def events(self, pod: dict[str, Any]) -> Sequence[dict[str, Any]]:
-        """Events about one pod."""
+        """Return the events about one pod."""
         selector = f"involvedObject.uid={pod['metadata']['uid']}"
         return (await self._client.list(EVENTS, self.namespace, field_selector=selector)).items
 
     async def mounts(self, pod: dict[str, Any]) -> Sequence[NodeMount]:
-        """What the pod's node says of its mounts; nothing where there is no such node, or for who may not read NodeCaches."""
+        """Return what the pod's node says of its mounts.
+
+        Nothing where there is no such node, or for who may not read NodeCaches.
+        """
         node = pod["spec"].get("nodeName")
         if not node:
             return ()
@@ -100,7 +103,7 @@ class Cluster:
 
 @asynccontextmanager
 async def connect(target: Target) -> AsyncIterator[Cluster]:
-    """A Cluster for the length of a command. Raises CliError for everything that the API server refuses."""
+    """Return a Cluster for the length of a command. Raises CliError for everything that the API server refuses."""
     try:
         async with await KubeClient.connect(target.kubeconfig, target.context) as client:
             yield Cluster(client, target.own_namespace)

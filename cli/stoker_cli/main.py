@@ -25,7 +25,7 @@ OUTPUT = click.option("-o", "--output", type=click.Choice(["table", "json"]), de
 
 
 def console() -> Console:
-    """Standard output, as wide as it is, or PIPE_WIDTH when nobody looks."""
+    """Open standard output, as wide as it is, or PIPE_WIDTH when nobody looks."""
     return Console() if sys.stdout.isatty() else Console(width=PIPE_WIDTH)
 
 
@@ -41,7 +41,7 @@ def run(work: Coroutine[None, None, None]) -> None:
 
 
 def print_json(value: object) -> None:
-    """Indented JSON on standard output."""
+    """Print indented JSON on standard output."""
     click.echo(json.dumps(value, indent=2))
 
 
@@ -62,7 +62,7 @@ def main(context: click.Context, /, kubeconfig: Path | None, kube_context: str |
 
 
 def with_namespace(target: Target, namespace: str | None) -> Target:
-    """`stoker status -n X` works as `stoker -n X status` does."""
+    """Make `stoker status -n X` work as `stoker -n X status` does."""
     return replace(target, namespace=namespace) if namespace else target
 
 
@@ -204,7 +204,7 @@ async def _why(target: Target, name: str, output: str) -> None:
 @OUTPUT
 @click.pass_obj
 def nodes(target: Target, output: str) -> None:
-    """What each node's cache holds."""
+    """Show what each node's cache holds."""
     run(_nodes(target, output))
 
 

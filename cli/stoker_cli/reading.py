@@ -18,7 +18,7 @@ _PROPAGATION = "HostToContainer"
 
 
 def sentences(pod: Object, mounts: Sequence[NodeMount]) -> tuple[str, ...]:
-    """One for each volume of the pod, and one for each container that a faster mount does not reach by itself."""
+    """Write one for each volume of the pod, and one for each container that a faster mount does not reach by itself."""
     own = [mount for mount in mounts if mount.pod_uid == pod["metadata"].get("uid")]
     return tuple(sentence for mount in own for sentence in (_how(mount), *_unreached(pod, mount)))
 
@@ -43,7 +43,7 @@ def _unreached(pod: Object, mount: NodeMount) -> Iterator[str]:
 
 
 def _shows(volume: Object, mount: NodeMount, pod: Object) -> bool:
-    """Whether the pod's volume is that mount: an inline volume of the driver, or the Dataset's claim."""
+    """Tell whether the pod's volume is that mount: an inline volume of the driver, or the Dataset's claim."""
     wanted = (mount.dataset_namespace, mount.dataset)
     own = pod["metadata"]["namespace"]
     csi = volume.get("csi") or {}

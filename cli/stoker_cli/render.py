@@ -16,7 +16,7 @@ BAR_WIDTH = 30  # columns; leaves room for the rest on an 80-column terminal
 
 
 def table(columns: Sequence[str], lines: Iterable[Sequence[str]]) -> Table:
-    """A plain table as kubectl prints them."""
+    """Return a plain table as kubectl prints them."""
     out = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         out.add_column(column, overflow="fold", no_wrap=column in ("NAME", "NODE", "PHASE"))
@@ -26,13 +26,13 @@ def table(columns: Sequence[str], lines: Iterable[Sequence[str]]) -> Table:
 
 
 def datasets(items: Sequence[Dataset]) -> RenderableType:
-    """All Datasets, a line each."""
+    """Return all Datasets, a line each."""
     columns = ("NAMESPACE", "NAME", "PHASE", "FILES", "TOTAL", "CACHED%", "NODES", "SPEED", "ETA")
     return table(columns, (rows.dataset_row(item) for item in rows.by_name(items)))
 
 
 def dataset(item: Dataset) -> RenderableType:
-    """One Dataset: a bar, its sentence, and a line for each node."""
+    """Draw one Dataset: a bar, its sentence, and a line for each node."""
     now = rows.progress(item)
     bar = Table.grid(padding=(0, 1))
     facts = f"{100 * now.share:3.0f} %  {format_bytes(now.done)} of {format_bytes(now.total)}"
@@ -45,7 +45,7 @@ def dataset(item: Dataset) -> RenderableType:
 
 
 def node_caches(caches: Sequence[NodeCache]) -> RenderableType:
-    """All nodes, a line each, and below each what it holds."""
+    """Return all nodes, a line each, and below each what it holds."""
     columns = ("NODE", "READY", "DATASETS", "USED", "CAPACITY", "FREE", "WARMING", "MOUNTS", "MODES")
     parts: list[RenderableType] = [table(columns, (rows.node_row(cache) for cache in caches))]
     held = [(cache.metadata.name, *rows.held_row(item)) for cache in caches for item in cache.status.datasets]
@@ -55,7 +55,7 @@ def node_caches(caches: Sequence[NodeCache]) -> RenderableType:
 
 
 def explanation(item: Explanation) -> RenderableType:
-    """The sentences of `why`, then the events."""
+    """Return the sentences of `why`, then the events."""
     parts: list[RenderableType] = [f"pod {item.pod}: {item.state}", *(f"  {line}" for line in item.lines)]
     if item.events:
         events = ((event["time"], event["reason"], event["message"]) for event in item.events)

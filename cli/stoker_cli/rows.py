@@ -28,19 +28,19 @@ class Progress:
 
 
 def progress(dataset: Dataset) -> Progress:
-    """Bytes warm on the nodes that should hold the dataset against what they should hold."""
+    """Return bytes warm on the nodes that should hold the dataset against what they should hold."""
     status = dataset.status
     return Progress(status.cached_bytes, status.wanted_bytes, status.bytes_per_second, status.eta)
 
 
 def settled(dataset: Dataset) -> bool:
-    """Whether nothing more is expected to happen by itself soon."""
+    """Tell whether nothing more is expected to happen by itself soon."""
     observed = dataset.status.observed_generation >= dataset.metadata.generation
     return observed and dataset.status.phase in SETTLED
 
 
 def message(dataset: Dataset) -> str:
-    """The sentence of the condition that matters most now."""
+    """Return the sentence of the condition that matters most now."""
     order = (
         (ConditionType.DELETION_BLOCKED, "True"),
         (ConditionType.ACCEPTED, "False"),
@@ -58,7 +58,7 @@ def message(dataset: Dataset) -> str:
 
 
 def progress_line(dataset: Dataset) -> str:
-    """One line for a log: phase, share, bytes, speed, ETA; or the sentence when there is nothing to count."""
+    """Write one line for a log: phase, share, bytes, speed, ETA; or the sentence when there is nothing to count."""
     now = progress(dataset)
     head = f"{dataset.key}: {dataset.status.phase or Phase.PENDING}"
     if not now.total:
@@ -68,7 +68,7 @@ def progress_line(dataset: Dataset) -> str:
 
 
 def dataset_row(dataset: Dataset) -> Sequence[str]:
-    """NAMESPACE, NAME, PHASE, FILES, TOTAL, CACHED%, NODES, SPEED, ETA."""
+    """Make a row: NAMESPACE, NAME, PHASE, FILES, TOTAL, CACHED%, NODES, SPEED, ETA."""
     status = dataset.status
     files = UNKNOWN if status.files is None else f"{status.files:,}"
     shown = (status.total, status.cached_percent, status.warm_nodes, status.speed, status.eta)
@@ -77,7 +77,7 @@ def dataset_row(dataset: Dataset) -> Sequence[str]:
 
 
 def node_detail_row(node: DatasetNode, total: int) -> Sequence[str]:
-    """NODE, PHASE, WARM, SHARE, SPEED, ETA, MODE, LAST ERROR of one node of one dataset."""
+    """Make a row: NODE, PHASE, WARM, SHARE, SPEED, ETA, MODE, LAST ERROR of one node of one dataset."""
     share = f"{100 * node.warm_bytes / total:.0f}%" if total else UNKNOWN
     speed = f"{format_bytes(node.bytes_per_second)}/s" if node.bytes_per_second else UNKNOWN
     words = (node.phase, format_bytes(node.warm_bytes), share, speed, node.eta, node.mode, node.last_error)
@@ -85,7 +85,7 @@ def node_detail_row(node: DatasetNode, total: int) -> Sequence[str]:
 
 
 def node_row(cache: NodeCache) -> Sequence[str]:
-    """NODE, READY, DATASETS, USED, CAPACITY, FREE, WARMING, MOUNTS, MODES."""
+    """Make a row: NODE, READY, DATASETS, USED, CAPACITY, FREE, WARMING, MOUNTS, MODES."""
     status = cache.status
     ready = next((c.status for c in status.conditions if c.type == ConditionType.READY), "Unknown")
     return (
@@ -102,7 +102,7 @@ def node_row(cache: NodeCache) -> Sequence[str]:
 
 
 def held_row(held: NodeDatasetStatus) -> Sequence[str]:
-    """DATASET, PHASE, WARM, SHARE, SPEED, ETA of one dataset of one node."""
+    """Make a row: DATASET, PHASE, WARM, SHARE, SPEED, ETA of one dataset of one node."""
     share = f"{100 * held.warm_bytes / held.bytes:.0f}%" if held.bytes else UNKNOWN
     speed = f"{format_bytes(held.bytes_per_second)}/s" if held.bytes_per_second else UNKNOWN
     eta = UNKNOWN if held.eta_seconds is None else format_duration(held.eta_seconds)
@@ -110,5 +110,5 @@ def held_row(held: NodeDatasetStatus) -> Sequence[str]:
 
 
 def by_name(datasets: Iterable[Dataset]) -> list[Dataset]:
-    """Sorted as kubectl sorts: by namespace, then name."""
+    """Sort as kubectl sorts: by namespace, then name."""
     return sorted(datasets, key=lambda dataset: (dataset.metadata.namespace, dataset.metadata.name))

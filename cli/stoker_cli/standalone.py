@@ -9,5 +9,5 @@ PROGRAM = "stoker_sidecar.local"
 
 
 def become(command: str, arguments: Sequence[str]) -> NoReturn:
-    """This process becomes that program: signals, terminal and exit code are its own. Raises OSError."""
+    """Turn this process into that program: signals, terminal and exit code are its own. Raises OSError."""
     os.execv(sys.executable, [sys.executable, "-m", PROGRAM, command, *arguments])

@@ -21,7 +21,7 @@ Done = Callable[[Dataset], bool]
 
 
 def warm(dataset: Dataset) -> bool:
-    """Whether every byte is where it should be, by the nodes' word and not by the policy's."""
+    """Tell whether every byte is where it should be, by the nodes' word and not by the policy's."""
     return any(
         c.type == ConditionType.WARM and c.status == "True" and c.reason == Reason.WARM
         for c in dataset.status.conditions
@@ -29,7 +29,7 @@ def warm(dataset: Dataset) -> bool:
 
 
 def refreshed(asked: datetime) -> Done:
-    """Whether a listing that began after ``asked`` is in, and what it found has settled."""
+    """Tell whether a listing that began after ``asked`` is in, and what it found has settled."""
 
     def done(dataset: Dataset) -> bool:
         listed = dataset.status.listed_at
@@ -56,7 +56,7 @@ async def until(read: Read, done: Done, console: Console, timeout: float) -> Dat
 
 @contextmanager
 def _screen(console: Console) -> Iterator[Callable[[Dataset], None]]:
-    """How progress is shown: redrawn in place on a terminal; elsewhere a line whenever it moved."""
+    """Choose how progress is shown: redrawn in place on a terminal; elsewhere a line whenever it moved."""
     if console.is_terminal:
         with Live(console=console, refresh_per_second=4) as live:
             yield lambda dataset: live.update(render.dataset(dataset))

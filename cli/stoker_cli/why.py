@@ -19,7 +19,7 @@ Object = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Explanation:
-    """``state`` is one word for scripts; ``lines`` are sentences for people."""
+    """What happened to a pod and why: ``state`` is one word for scripts, ``lines`` are sentences for people."""
 
     pod: str
     state: str  # NotManaged, Held, Released, Running, Finished
@@ -30,7 +30,7 @@ class Explanation:
     events: Sequence[Mapping[str, str]] = field(default_factory=tuple)
 
     def wire(self) -> dict[str, object]:
-        """The JSON form."""
+        """Return the JSON form."""
         return {
             "pod": self.pod,
             "state": self.state,
@@ -43,7 +43,7 @@ class Explanation:
 
 
 def explain(pod: Object, events: Sequence[Object], mounts: Sequence[NodeMount] = ()) -> Explanation:
-    """One pod (raw object), the events about it and the mounts of its node -> what happened and why."""
+    """Work out what happened and why, of one pod (raw object), the events about it and the mounts of its node."""
     metadata = pod["metadata"]
     annotations = metadata.get("annotations") or {}
     name = f"{metadata['namespace']}/{metadata['name']}"
@@ -144,5 +144,5 @@ def _event(event: Object) -> dict[str, str]:
 
 
 def dumps(explanation: Explanation) -> str:
-    """Indented JSON."""
+    """Write indented JSON."""
     return json.dumps(explanation.wire(), indent=2)

@@ -237,7 +237,7 @@ class Access(Model):
 
 
 class DatasetSpec(Model):
-    """The wish."""
+    """What its owner asks for."""
 
     source: Annotated[Source, Field(description="Where the bytes come from.")]
     cache: Annotated[Cache, Field(description="On which nodes, and how much.")] = Cache()
@@ -270,7 +270,7 @@ class DatasetNode(Model):
 
 
 class DatasetStatus(Model):
-    """The truth, as the nodes report it."""
+    """What has become of it, as the nodes report it."""
 
     phase: Phase | None = None
     observed_generation: Annotated[int, Field(json_schema_extra=_INT64)] = 0

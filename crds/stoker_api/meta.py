@@ -36,7 +36,7 @@ def parse_quantity(text: str) -> int:
 
 
 def parse_duration(text: str) -> float:
-    """Seconds of a Go-style duration such as ``1h30m``. Raises ValueError with a sentence."""
+    """Read seconds of a Go-style duration such as ``1h30m``. Raises ValueError with a sentence."""
     if re.fullmatch(DURATION_PATTERN, text.strip()) is None:
         raise ValueError(f"{text!r} is not a duration: write for example 30s, 10m or 1h30m")
     parts = re.findall(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)", text)
@@ -54,7 +54,10 @@ def _checked_duration(text: str) -> str:
 
 
 def cel_rule(rule: str, message: str, expression: str | None = None) -> dict[str, JsonValue]:
-    """An ``x-kubernetes-validations`` entry: what must hold, and what is said otherwise. ``expression``: CEL for a message with the value."""
+    """Return an ``x-kubernetes-validations`` entry: what must hold, and what is said otherwise.
+
+    ``expression``: CEL for a message with the value.
+    """
     out: dict[str, JsonValue] = {"rule": rule, "message": message}
     return out | ({"messageExpression": expression} if expression else {})
 
@@ -71,7 +74,7 @@ Name = Annotated[str, Field(pattern=DNS_SUBDOMAIN_PATTERN, min_length=1, max_len
 
 
 def format_bytes(count: float) -> str:
-    """``1536`` -> ``1.5 KiB``: for columns, events and the CLI."""
+    """Write bytes for columns, events and the CLI: ``1536`` -> ``1.5 KiB``."""
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         if abs(count) < 1024 or unit == "TiB":
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
@@ -80,7 +83,7 @@ def format_bytes(count: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """``3725`` -> ``1h2m5s``: for columns, events and the CLI."""
+    """Write seconds for columns, events and the CLI: ``3725`` -> ``1h2m5s``."""
     whole = max(0, round(seconds))
     hours, rest = divmod(whole, 3600)
     minutes, secs = divmod(rest, 60)
@@ -89,12 +92,15 @@ def format_duration(seconds: float) -> str:
 
 
 class Model(BaseModel):
-    """Base of every API type: camelCase on the wire, frozen in memory, unknown fields ignored (the API server prunes them)."""
+    """Base of every API type.
+
+    CamelCase on the wire, frozen in memory, unknown fields ignored (the API server prunes them).
+    """
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
 
     def wire(self) -> dict[str, object]:
-        """The JSON form, without unset (None) fields."""
+        """Return the JSON form, without unset (None) fields."""
         return self.model_dump(by_alias=True, exclude_none=True, mode="json")
 
 

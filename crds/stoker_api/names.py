@@ -1,4 +1,7 @@
-"""Every name that users or other components see: groups, labels, annotations, gates, CSI attributes, conditions, reasons."""
+"""Every name that users or other components see.
+
+Groups, labels, annotations, gates, CSI attributes, conditions, reasons.
+"""
 
 from enum import StrEnum
 

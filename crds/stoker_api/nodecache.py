@@ -27,7 +27,10 @@ class NodePhase(StrEnum):
 
 
 class NodeDataset(Model):
-    """One dataset that this node should serve. Absent from the list: the node cleans it from its disk once unmounted."""
+    """One dataset that this node should serve.
+
+    Absent from the list: the node cleans it from its disk once unmounted.
+    """
 
     namespace: str
     name: str
@@ -115,7 +118,10 @@ class MountPhase(StrEnum):
 
 
 class NodeMount(Model):
-    """One published volume, or one that waits for the plan. This is also how a node asks for a dataset it was not given."""
+    """One published volume, or one that waits for the plan.
+
+    This is also how a node asks for a dataset it was not given.
+    """
 
     volume_id: str
     dataset_namespace: str

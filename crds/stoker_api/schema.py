@@ -32,7 +32,7 @@ def _resolve(node: Schema, defs: dict[str, Schema]) -> Schema:
 
 
 def _without_null(node: Schema) -> Schema:
-    """An optional field is absent in Kubernetes, never null: ``anyOf: [X, null]`` is X."""
+    """Make ``anyOf: [X, null]`` X: an optional field is absent in Kubernetes, never null."""
     options = [option for option in node.get("anyOf", []) if option.get("type") != "null"]
     rest = {key: value for key, value in node.items() if key != "anyOf"}
     if node.get("x-kubernetes-int-or-string") or not options:
@@ -43,7 +43,10 @@ def _without_null(node: Schema) -> Schema:
 
 
 def _default(value: Any) -> Any:
-    """Defaults of groups become ``{}``, so that the API server fills in the fields' own; None and empty lists say nothing."""
+    """Turn the defaults of groups into ``{}``, so that the API server fills in the fields' own.
+
+    None and empty lists say nothing.
+    """
     if isinstance(value, dict):
         return {}
     return value if value not in (None, []) else None
@@ -68,7 +71,7 @@ def _structural(node: Schema, defs: dict[str, Schema]) -> Schema:
 
 
 def open_api_schema(kind: type[Resource]) -> Schema:
-    """The ``openAPIV3Schema`` of one kind."""
+    """Return the ``openAPIV3Schema`` of one kind."""
     raw = kind.model_json_schema(by_alias=True, mode="validation")
     defs = raw.get("$defs", {})
     parts = {name: _structural(raw["properties"][name], defs) for name in ("spec", "status")}
@@ -88,8 +91,11 @@ def open_api_schema(kind: type[Resource]) -> Schema:
 
 
 def _without_rules(schema: Any) -> Any:
-    """The schema with no CEL rules. A NodeCache repeats Datasets, whose rules held when they were written; in a list with
-    no bound the API server would price each rule beyond its budget and refuse the CRD."""
+    """Return the schema with no CEL rules.
+
+    A NodeCache repeats Datasets, whose rules held when they were written; in a list with no bound the API server would price
+    each rule beyond its budget and refuse the CRD.
+    """
     if isinstance(schema, dict):
         return {key: _without_rules(value) for key, value in schema.items() if key != "x-kubernetes-validations"}
     return [_without_rules(item) for item in schema] if isinstance(schema, list) else schema
@@ -101,7 +107,7 @@ def _column(column: PrinterColumn) -> Schema:
 
 
 def crd(kind: type[Resource]) -> Schema:
-    """One CustomResourceDefinition. Raises ValueError when a model has no structural form."""
+    """Make one CustomResourceDefinition. Raises ValueError when a model has no structural form."""
     schema = open_api_schema(kind)
     if not schema["required"]:
         del schema["required"]
@@ -137,12 +143,12 @@ def crd(kind: type[Resource]) -> Schema:
 
 
 def crds() -> dict[str, Schema]:
-    """File name -> CRD, for all kinds."""
+    """Make the CRDs of all kinds, by file name."""
     return {f"{kind.PLURAL}.yaml": crd(kind) for kind in KINDS}
 
 
 def render(document: Schema) -> str:
-    """The YAML text of a generated file."""
+    """Return the YAML text of a generated file."""
     return HEADER + yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=160)
 
 

@@ -5,7 +5,7 @@ from typing import Literal
 
 
 def format_time(seconds: float, precision: Literal["seconds", "milliseconds", "microseconds"] = "seconds") -> str:
-    """``1763716500.5`` -> ``2025-11-21T09:15:00Z``: from seconds since the epoch, cut to ``precision``."""
+    """Write seconds since the epoch, cut to ``precision``: ``1763716500.5`` -> ``2025-11-21T09:15:00Z``."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec=precision).replace("+00:00", "Z")
 
 

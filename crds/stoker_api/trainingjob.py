@@ -89,7 +89,7 @@ class PodTemplate(Model):
 
 
 class TrainingJobSpec(Model):
-    """The wish. The framework is fixed; workers can change while suspended."""
+    """What its owner asks for. The framework is fixed; workers can change while suspended."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -145,7 +145,7 @@ class JobNode(Model):
 
 
 class TrainingJobStatus(Model):
-    """The truth."""
+    """What has become of it, as its Job and its pods show."""
 
     phase: JobPhase | None = None
     observed_generation: Annotated[int, Field(json_schema_extra=_INT64)] = 0

@@ -1,1 +1,4 @@
-"""The one way to the Kubernetes API server: a thin asynchronous adapter over raw objects, shared by operator, sidecar and CLI."""
+"""The one way to the Kubernetes API server.
+
+A thin asynchronous adapter over raw objects, shared by operator, sidecar and CLI.
+"""

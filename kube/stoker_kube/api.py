@@ -1,4 +1,7 @@
-"""What the rest of Stoker asks of a Kubernetes API server: the interface that the real client and its in-memory twin share."""
+"""What the rest of Stoker asks of a Kubernetes API server.
+
+The interface that the real client and its in-memory twin share.
+"""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -35,23 +38,29 @@ class Kube(Protocol):
     """An API server. Every method raises ``errors.KubeError`` and nothing else."""
 
     async def get(self, kind: Kind, name: str, namespace: str = "") -> Object:
-        """One object. Raises NotFound."""
+        """Read one object. Raises NotFound."""
 
     async def list(
         self, kind: Kind, namespace: str = "", label_selector: str = "", field_selector: str = ""
     ) -> Listing:
-        """All objects that match; an empty namespace means all namespaces."""
+        """Return all objects that match; an empty namespace means all namespaces."""
 
     def pages(
         self, kind: Kind, namespace: str = "", label_selector: str = "", field_selector: str = ""
     ) -> AsyncIterator[Listing]:
-        """The same, a page at a time, so that a reader need not hold them all. Raises Expired between two pages."""
+        """Return the same, a page at a time, so that a reader need not hold them all.
+
+        Raises Expired between two pages.
+        """
 
     async def create(self, kind: Kind, body: Object, namespace: str = "") -> Object:
-        """Raises AlreadyExists. The namespace may also stand in ``body``."""
+        """Create an object. Raises AlreadyExists. The namespace may also stand in ``body``."""
 
     async def apply(self, kind: Kind, body: Object, *, field_manager: str, subresource: str = "") -> Object:
-        """Server-side apply, by force: the fields in ``body`` are ours from now on, fields that we left out are given up."""
+        """Apply on the server's side, by force.
+
+        The fields in ``body`` are ours from now on, fields that we left out are given up.
+        """
 
     async def patch(
         self,
@@ -63,15 +72,15 @@ class Kube(Protocol):
         subresource: str = "",
         content_type: PatchType = MERGE,
     ) -> Object:
-        """Merge or JSON patch; ``metadata.resourceVersion`` in a merge patch makes it conditional (Conflict)."""
+        """Send a merge or JSON patch; ``metadata.resourceVersion`` in a merge patch makes it conditional (Conflict)."""
 
     async def delete(
         self, kind: Kind, name: str, namespace: str = "", *, uid: str = "", propagation: Propagation = "Background"
     ) -> None:
-        """Raises NotFound, and Conflict when ``uid`` is given and is another object's."""
+        """Delete an object. Raises NotFound, and Conflict when ``uid`` is given and is another object's."""
 
     async def create_subresource(self, kind: Kind, name: str, namespace: str, subresource: str, body: Object) -> Object:
-        """POST to a subresource such as ``token`` or ``eviction``."""
+        """Create a subresource such as ``token`` or ``eviction``."""
 
     def stream(
         self,
@@ -81,4 +90,7 @@ class Kube(Protocol):
         label_selector: str = "",
         field_selector: str = "",
     ) -> AsyncIterator[Object]:
-        """One raw watch connection with bookmarks, until the server ends it. Use ``watch.watch``, which never ends."""
+        """Hold one raw watch connection with bookmarks, until the server ends it.
+
+        Use ``watch.watch``, which never ends.
+        """

@@ -32,7 +32,7 @@ class KubeClient:
 
     @classmethod
     async def connect(cls, kubeconfig: Path | None = None, context: str | None = None) -> Self:
-        """The cluster of ``kubeconfig``; else the one that this pod runs in; else of $KUBECONFIG or ~/.kube/config.
+        """Return the cluster of ``kubeconfig``; else the one that this pod runs in; else of $KUBECONFIG or ~/.kube/config.
 
         Nothing is sent yet. Raises ConfigError.
         """
@@ -51,11 +51,13 @@ class KubeClient:
         await self._transport.close()
 
     async def get(self, kind: Kind, name: str, namespace: str = "") -> Object:
+        """Read one object."""
         return await self._transport.call(Request("GET", kind.path(namespace, name)))
 
     async def list(
         self, kind: Kind, namespace: str = "", label_selector: str = "", field_selector: str = ""
     ) -> Listing:
+        """Read all objects that match, from the start again when the list expired."""
         while True:
             try:
                 pages = [page async for page in self.pages(kind, namespace, label_selector, field_selector)]
@@ -66,6 +68,7 @@ class KubeClient:
     async def pages(
         self, kind: Kind, namespace: str = "", label_selector: str = "", field_selector: str = ""
     ) -> AsyncIterator[Listing]:
+        """Read all objects that match, a page at a time."""
         query = _selectors(label_selector, field_selector) | {"limit": PAGE_SIZE}
         while True:
             body = await self._transport.call(Request("GET", kind.path(namespace), dict(query)))
@@ -77,10 +80,12 @@ class KubeClient:
             query["continue"] = metadata["continue"]
 
     async def create(self, kind: Kind, body: Object, namespace: str = "") -> Object:
+        """Create an object."""
         path = kind.path(namespace or namespace_of(body))
         return await self._transport.call(Request("POST", path, body=typed(kind, body)))
 
     async def apply(self, kind: Kind, body: Object, *, field_manager: str, subresource: str = "") -> Object:
+        """Apply on the server's side, by force."""
         path = kind.path(namespace_of(body), body["metadata"]["name"], subresource)
         query = {"fieldManager": field_manager, "force": "true"}
         return await self._transport.call(Request("PATCH", path, query, apply_body(typed(kind, body)), APPLY))
@@ -95,17 +100,20 @@ class KubeClient:
         subresource: str = "",
         content_type: PatchType = MERGE,
     ) -> Object:
+        """Send a merge or JSON patch."""
         path = kind.path(namespace, name, subresource)
         return await self._transport.call(Request("PATCH", path, body=body, content_type=content_type.value))
 
     async def delete(
         self, kind: Kind, name: str, namespace: str = "", *, uid: str = "", propagation: Propagation = "Background"
     ) -> None:
+        """Delete an object."""
         options: Object = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
         options |= {"preconditions": {"uid": uid}} if uid else {}
         await self._transport.call(Request("DELETE", kind.path(namespace, name), body=options))
 
     async def create_subresource(self, kind: Kind, name: str, namespace: str, subresource: str, body: Object) -> Object:
+        """Create a subresource."""
         return await self._transport.call(Request("POST", kind.path(namespace, name, subresource), body=body))
 
     async def stream(
@@ -116,6 +124,7 @@ class KubeClient:
         label_selector: str = "",
         field_selector: str = "",
     ) -> AsyncIterator[Object]:
+        """Hold one watch connection until the server ends it."""
         query = _selectors(label_selector, field_selector) | {
             "watch": "true",
             "allowWatchBookmarks": "true",
@@ -136,12 +145,12 @@ class KubeClient:
 
 
 def typed(kind: Kind, body: Mapping[str, Any]) -> Object:
-    """``body`` with its apiVersion and kind, which callers need not repeat and lists leave out."""
+    """Return ``body`` with its apiVersion and kind, which callers need not repeat and lists leave out."""
     return {"apiVersion": kind.api_version, "kind": kind.kind, **body}
 
 
 def namespace_of(body: Mapping[str, Any]) -> str:
-    """``metadata.namespace``, or empty."""
+    """Return ``metadata.namespace``, or empty."""
     return str((body.get("metadata") or {}).get("namespace") or "")
 
 

@@ -9,7 +9,7 @@ DEFAULT = "default"
 
 
 def default_namespace(kubeconfig: Path | None = None, context: str | None = None) -> str:
-    """Namespace of ``context`` (else the current one); ``default`` when nothing says otherwise."""
+    """Find the namespace of ``context`` (else the current one); ``default`` when nothing says otherwise."""
     first = os.environ.get("KUBECONFIG", "").split(os.pathsep)[0]
     path = kubeconfig or Path(first or Path.home() / ".kube" / "config")
     try:

@@ -89,7 +89,7 @@ _BY_STATUS: Mapping[int, type[KubeError]] = {
 
 
 def from_status(status: int, body: Mapping[str, Any], retry_after: float = 0.0) -> KubeError:
-    """The error of a ``metav1.Status`` body and its HTTP status."""
+    """Return the error of a ``metav1.Status`` body and its HTTP status."""
     reason = str(body.get("reason") or "Unknown")
     message = str(body.get("message") or f"The API server answered with HTTP status {status} and no message.")
     if status == _TOO_MANY_REQUESTS or status >= _FIRST_SERVER_ERROR:

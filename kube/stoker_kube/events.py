@@ -35,7 +35,7 @@ class ObjectRef:
 
     @classmethod
     def of(cls, item: Object) -> Self:
-        """Of an object with its apiVersion and kind."""
+        """Refer to an object with its apiVersion and kind."""
         meta = item["metadata"]
         names = (meta["name"], meta.get("namespace", ""), meta.get("uid", ""))
         return cls(item["apiVersion"], item["kind"], *names)
@@ -56,7 +56,10 @@ class _Key:
 
 
 class EventRecorder:
-    """``event`` queues, ``run`` writes; ``component`` is shown as the source."""
+    """Writes Kubernetes events in the background: ``event`` queues, ``run`` writes.
+
+    ``component`` is shown as the source.
+    """
 
     def __init__(
         self,

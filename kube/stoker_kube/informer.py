@@ -14,17 +14,17 @@ _log = logging.getLogger(__name__)
 
 
 def key_of(item: Object) -> str:
-    """``namespace/name``, or ``name`` for cluster-scoped kinds."""
+    """Return ``namespace/name``, or ``name`` for cluster-scoped kinds."""
     namespace = item["metadata"].get("namespace", "")
     return f"{namespace}/{item['metadata']['name']}" if namespace else str(item["metadata"]["name"])
 
 
 def _ignore(key: str, old: object, new: object) -> None:
-    """Nobody asked to be told."""
+    """Do nothing: nobody asked to be told."""
 
 
 class Informer(Generic[T]):
-    """Holds ``transform(object)`` for every object of a watch; an object whose view is None is treated as absent.
+    """A mirror of a watch: ``transform(object)`` for every object; one whose view is None is treated as absent.
 
     ``on_change(key, old, new)`` is called after the mirror changed, only when the view did. A transform that raises makes
     that one object absent, and is logged.
@@ -53,7 +53,7 @@ class Informer(Generic[T]):
         return self._synced.is_set()
 
     async def wait_synced(self) -> None:
-        """Until the first full list has been seen."""
+        """Wait until the first full list has been seen."""
         await self._synced.wait()
 
     async def run(self) -> None:

@@ -30,12 +30,15 @@ class Observed:
 
 
 def is_free(seen: Observed, identity: str, now: float) -> bool:
-    """Whether ``identity`` may take (or keep) the lease."""
+    """Tell whether ``identity`` may take (or keep) the lease."""
     return seen.holder in ("", identity) or now - seen.since > seen.duration
 
 
 class LeaderElection:
-    """One candidate. ``await acquire()``, work until ``lost`` is set, ``await release()``. All times in seconds."""
+    """One candidate for a Lease.
+
+    ``await acquire()``, work until ``lost`` is set, ``await release()``. All times in seconds.
+    """
 
     def __init__(
         self,
@@ -50,7 +53,11 @@ class LeaderElection:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
     ) -> None:
-        """``renew``: give up when renewing failed for so long; less than ``duration``, so that we stop before another starts."""
+        """Prepare to take part.
+
+        Seconds: ``renew``, after which one gives up, is less than ``duration``, so that we stop before another
+        starts.
+        """
         self._client = client
         self._namespace = namespace
         self._name = name
@@ -72,7 +79,10 @@ class LeaderElection:
         self._keeper = asyncio.create_task(self._keep(), name=f"lease-{self._name}")
 
     async def release(self) -> None:
-        """Stop renewing and hand the lease over. Does nothing when it is not ours; an unreachable server is only logged."""
+        """Stop renewing and hand the lease over.
+
+        Does nothing when it is not ours; an unreachable server is only logged.
+        """
         if self._keeper is None:
             return
         self._keeper.cancel()

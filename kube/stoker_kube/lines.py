@@ -4,13 +4,16 @@ from collections.abc import Iterator
 
 
 class LineSplitter:
-    """Feed chunks, get the whole lines; the rest waits for the next chunk. Objects may be longer than any read buffer."""
+    """Splits a stream into lines: feed chunks, get the whole lines; the rest waits for the next chunk.
+
+    Objects may be longer than any read buffer.
+    """
 
     def __init__(self) -> None:
         self._rest: list[bytes] = []
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """Lines without their end, empty ones left out."""
+        """Take bytes, and return the lines that are whole, without their end, empty ones left out."""
         *whole, rest = chunk.split(b"\n")
         for line in whole:
             joined = b"".join([*self._rest, line])

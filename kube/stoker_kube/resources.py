@@ -22,7 +22,10 @@ class Kind:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """URL path of the collection, of one object, or of its subresource. An empty namespace means all of them."""
+        """Build the URL path of the collection, of one object, or of its subresource.
+
+        An empty namespace means all of them.
+        """
         parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
         if self.namespaced and namespace:
             parts += ["namespaces", namespace]

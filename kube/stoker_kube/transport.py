@@ -46,7 +46,7 @@ class Transport:
 
     @classmethod
     async def connect(cls, kubeconfig: Path | None, context: str | None) -> Self:
-        """See ``KubeClient.connect``."""
+        """Find the server and the credentials, as ``KubeClient.connect`` says."""
         configuration = Configuration()
         configuration.connection_pool_maxsize = CONNECTIONS
         own = kubeconfig is None and context is None and "KUBERNETES_SERVICE_HOST" in os.environ
@@ -65,7 +65,7 @@ class Transport:
         await self._api.close()
 
     async def call(self, request: Request) -> Object:
-        """The JSON answer of a request that succeeded. Raises KubeError."""
+        """Return the JSON answer of a request that succeeded. Raises KubeError."""
         try:
             return await self._once(request)
         except Unauthorized:
@@ -79,7 +79,10 @@ class Transport:
 
     @asynccontextmanager
     async def open(self, request: Request) -> AsyncIterator[RESTResponse]:
-        """The answer with a good status, its body unread. Raises KubeError, also for what goes wrong while reading."""
+        """Return the answer with a good status, its body unread.
+
+        Raises KubeError, also for what goes wrong while reading.
+        """
         try:
             response = await self._send(request)
             try:

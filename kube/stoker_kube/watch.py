@@ -26,7 +26,10 @@ class EventType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
-    """``object`` is whole, except for a DELETED that was missed: then it is the metadata that was seen last."""
+    """What a watch tells.
+
+    ``object`` is whole, except for a DELETED that was missed: then it is the metadata seen last.
+    """
 
     type: EventType
     object: Object
@@ -46,7 +49,9 @@ async def watch(
     backoff: Backoff | None = None,
     sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
 ) -> AsyncGenerator[WatchEvent, None]:
-    """Every object now, SYNCED, then every change, over any outage; changes may be merged but the last state is always told.
+    """Tell of every object now, SYNCED, then every change, over any outage.
+
+    Changes may be merged, but the last state is always told.
 
     Errors of ``give_up_on`` are raised (a command line wants to know of Forbidden); all others are waited out with jitter.
     """

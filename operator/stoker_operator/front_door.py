@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class FrontDoor:
-    """Feeds ``state`` and the webhook's catalog from kopf's events; ``run`` it in the loop that reads them."""
+    """The way in for Datasets and TrainingJobs: feeds ``state`` and the webhook's catalog from kopf's events."""
 
     def __init__(self, kube: Kube, state: ClusterState) -> None:
         self._kube: Final = kube

@@ -10,10 +10,13 @@ _STOP_SECONDS = 1.0  # scrapes and probes take milliseconds
 
 
 class HealthServer:
-    """``/healthz`` answers while the event loop turns, ``/readyz`` when ``missing()`` is empty, ``/metrics`` always."""
+    """Health and metrics over HTTP.
+
+    ``/healthz`` answers while the event loop turns, ``/readyz`` when ``missing()`` is empty, ``/metrics`` always.
+    """
 
     def __init__(self, missing: Callable[[], str], host: str, port: int) -> None:
-        """``missing`` names what is not ready yet, in a sentence, or gives an empty string."""
+        """Prepare to serve; ``missing()`` names what is not ready yet, in a sentence, or gives an empty string."""
         self._missing: Final = missing
         self._host: Final = host
         self._port = port

@@ -1,4 +1,7 @@
-"""How kopf is run: in a thread with an event loop of its own, on every replica, without peering and without a trace on objects."""
+"""How kopf is run.
+
+In a thread with an event loop of its own, on every replica, without peering and without a trace on objects.
+"""
 
 import asyncio
 import logging
@@ -55,7 +58,7 @@ def login(*, settings: kopf.OperatorSettings, **_: Any) -> kopf.ConnectionInfo |
 
 
 class KopfThread:
-    """Runs kopf until it is cancelled, and starts it again whenever it ends.
+    """A runner of kopf, which starts it again whenever it ends, until it is cancelled.
 
     kopf believes that its event loop is its own: at its end it cancels every task that it finds there, and in the main thread
     it takes the process's signals. In a thread of its own it finds its own tasks and no signals.

@@ -23,7 +23,7 @@ PASS_INTERVAL = 0.25  # seconds between passes of a loop: bursts become one pass
 
 
 class Leader:
-    """Made once the Lease is ours; ``run`` until ``stop``."""
+    """The work of the replica that holds the Lease: ``run`` until ``stop``."""
 
     def __init__(
         self, kube: Kube, state: ClusterState, sidecar: SidecarIdentity, clock: Callable[[], float] = time.time
@@ -37,7 +37,10 @@ class Leader:
         self._wire_training_jobs(kube, clock)
 
     async def run(self, known: Callable[[], Awaitable[None]], stop: asyncio.Event) -> None:
-        """Act until ``stop``, from when ``known()`` says that all Datasets and TrainingJobs are. Raises what a part raises."""
+        """Act until ``stop``, from when ``known()`` says that all Datasets and TrainingJobs are.
+
+        Raises what a part raises.
+        """
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(self._events.run(), name="events")]
             running += self._informers.start(tasks)

@@ -25,8 +25,11 @@ Work = Callable[[Kube, Settings], Coroutine[Any, Any, None]]
 
 @click.group()
 def main() -> None:
-    """Stoker's operator. Settings come from the environment: POD_NAMESPACE, POD_NAME, STOKER_LOG_LEVEL, STOKER_HTTP_PORT,
-    STOKER_WEBHOOK_PORT, STOKER_WEBHOOK_CERTIFICATE_DIR, STOKER_HOST; outside a cluster the API server from KUBECONFIG."""
+    """Run Stoker's operator, or what its installation needs.
+
+    Settings come from the environment: POD_NAMESPACE, POD_NAME, STOKER_LOG_LEVEL, STOKER_HOST, STOKER_HTTP_PORT,
+    STOKER_WEBHOOK_PORT, STOKER_WEBHOOK_CERTIFICATE_DIR; outside a cluster the API server from KUBECONFIG.
+    """
 
 
 @main.command()

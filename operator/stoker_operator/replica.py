@@ -49,7 +49,7 @@ class ReplicaOptions:
 
 
 class Replica:
-    """Runs until ``stop`` is set; raises LeadershipLostError when it may no longer act."""
+    """One process of the operator: runs until ``stop``; raises LeadershipLostError when it may no longer act."""
 
     def __init__(self, kube: Kube, options: ReplicaOptions) -> None:
         self._kube: Final = kube

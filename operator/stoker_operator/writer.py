@@ -28,7 +28,7 @@ FIELD_MANAGER = "stoker-operator"
 
 
 class Writer:
-    """Writes what was decided. All methods raise stoker_kube.errors.KubeError and nothing else."""
+    """The one writer of the running operator. All methods raise stoker_kube.errors.KubeError and nothing else."""
 
     def __init__(self, kube: Kube) -> None:
         self._kube: Final = kube
@@ -118,7 +118,7 @@ class Writer:
         return await self._kube.get(kind, name, namespace)
 
     async def find(self, kind: Kind, name: str, namespace: str = "") -> Object | None:
-        """An object, or None."""
+        """Find an object, or None."""
         try:
             return await self._kube.get(kind, name, namespace)
         except NotFound:

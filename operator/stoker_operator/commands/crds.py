@@ -36,6 +36,6 @@ async def _until_established(kube: Kube, name: str) -> None:
 
 
 def is_established(crd: Object) -> bool:
-    """True when the API server serves the kind."""
+    """Tell whether the API server serves the kind."""
     conditions = (crd.get("status") or {}).get("conditions") or ()
     return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)

@@ -46,7 +46,7 @@ class Installation:
 
 
 class Uninstall:
-    """``run`` does it once; it may be repeated after it failed."""
+    """Takes everything away: ``run`` does it once; it may be repeated after it failed."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Uninstall:
         self._sleep: Final = sleep
 
     async def run(self) -> None:
-        """All steps. Raises KubeError, UninstallError."""
+        """Return all steps. Raises KubeError, UninstallError."""
         if not self._what.ignore_pods:
             await self._wait_for(self._pods_in_use, "pods still use Datasets: {}; delete them, or use --ignore-pods")
         await self._stop_operator()
@@ -137,7 +137,7 @@ class Uninstall:
         self._tell(f"deleted {kind.kind} {namespace + '/' if namespace else ''}{name}")
 
     async def _wait_for(self, left: Callable[[], Awaitable[str]], sentence: str) -> None:
-        """Until ``left()`` is empty. Raises UninstallError with what is left, put into ``sentence``."""
+        """Wait until ``left()`` is empty. Raises UninstallError with what is left, put into ``sentence``."""
         waited, told = 0.0, ""
         while rest := await left():
             if waited >= self._what.timeout:
@@ -159,7 +159,10 @@ class Uninstall:
         return ", ".join(sorted(pod["metadata"]["name"] for pod in pods.items))
 
     async def _volumes(self) -> str:
-        """Kubernetes takes a volume away a moment after its claim, and a claim after its last pod."""
+        """Name the volumes that are left.
+
+        Kubernetes takes one away a moment after its claim, and a claim after its last pod.
+        """
         volumes = (await self._kube.list(PERSISTENT_VOLUMES, label_selector=_OURS)).items
         return _some([item["metadata"]["name"] for item in volumes if is_ours(item)])
 
@@ -178,6 +181,6 @@ class Uninstall:
 
 
 def _some(found: list[str]) -> str:
-    """The first few names, then a count; empty when there are none."""
+    """Return the first few names, then a count; empty when there are none."""
     more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
     return ", ".join(sorted(found)[:NAMED]) + more

@@ -16,7 +16,7 @@ _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
 
 def parse_dataset(raw: Mapping[str, Any]) -> Dataset | InvalidDataset:
-    """The Dataset, or what is wrong with it."""
+    """Parse the Dataset, or what is wrong with it."""
     try:
         dataset = Dataset.model_validate(raw)
     except ValidationError as error:
@@ -34,7 +34,7 @@ def parse_dataset(raw: Mapping[str, Any]) -> Dataset | InvalidDataset:
 
 
 def source_problem(uri: str) -> tuple[Reason, str] | None:
-    """What is wrong with a source's URI, or None."""
+    """Return what is wrong with a source's URI, or None."""
     try:
         parts = urlsplit(uri)
     except ValueError as error:

@@ -16,7 +16,10 @@ _HIGHEST_WEIGHT = 100  # of a preferred term, set by the API
 
 
 def may_run(pod: PodView, node: NodeView) -> bool:
-    """Whether selectors, required node affinity and taints let ``pod`` on ``node``; capacity is another question."""
+    """Tell whether selectors, required node affinity and taints let ``pod`` on ``node``.
+
+    Capacity is another question.
+    """
     if not node.matches(pod.node_selector):
         return False
     terms = required_terms(pod.affinity)
@@ -27,13 +30,13 @@ def may_run(pod: PodView, node: NodeView) -> bool:
 
 
 def required_terms(affinity: Raw) -> Sequence[Raw] | None:
-    """The pod's own required node selector terms (ORed); None when it has none."""
+    """Return the pod's own required node selector terms (ORed); None when it has none."""
     required = (affinity.get(_NODE_AFFINITY) or {}).get(_REQUIRED)
     return None if required is None else required.get("nodeSelectorTerms") or ()
 
 
 def require_nodes(affinity: Raw, nodes: Iterable[NodeView]) -> dict[str, Any]:
-    """``affinity`` tightened to ``nodes``, in the one way that the API server allows for a gated pod.
+    """Tighten ``affinity`` to ``nodes``, in the one way that the API server allows for a gated pod.
 
     Without required terms of its own: one term a node, by the node's name, which the scheduler looks up at once. With
     own terms none may be added or dropped: each gets the hostnames as a further requirement.
@@ -49,7 +52,7 @@ def require_nodes(affinity: Raw, nodes: Iterable[NodeView]) -> dict[str, Any]:
 
 
 def prefer_nodes(affinity: Raw, shares: Iterable[tuple[NodeView, float]]) -> dict[str, Any]:
-    """``affinity`` with a preferred term for each node, weighted by its share (0 to 1); the pod's own terms stay."""
+    """Give ``affinity`` a preferred term for each node, weighted by its share (0 to 1); the pod's own terms stay."""
     own = (affinity.get(_NODE_AFFINITY) or {}).get(_PREFERRED) or ()
     terms = [
         {"weight": max(1, round(_HIGHEST_WEIGHT * share)), "preference": {"matchFields": [_by_name(node.name)]}}

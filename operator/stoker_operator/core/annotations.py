@@ -52,7 +52,7 @@ class PodRequest:
 
 
 def parse_request(annotations: Mapping[str, str], namespace: str) -> PodRequest | Refusal:
-    """The request in ``annotations`` of a pod of ``namespace``, or a sentence that names the piece that is wrong."""
+    """Parse the request in ``annotations`` of a pod of ``namespace``, or a sentence that names the piece that is wrong."""
     datasets = parse_datasets(annotations.get(names.ANNOTATION_DATASETS, ""), namespace)
     mode = parse_mode(annotations.get(names.ANNOTATION_SCHEDULING))
     max_wait = parse_max_wait(annotations.get(names.ANNOTATION_MAX_WAIT))
@@ -66,7 +66,7 @@ def parse_request(annotations: Mapping[str, str], namespace: str) -> PodRequest 
 
 
 def parse_datasets(text: str, namespace: str) -> tuple[DatasetRequest, ...] | Refusal:
-    """``"imagenet:/data, team-b/coco:/coco"`` -> requests; a name without namespace is one of ``namespace``."""
+    """Parse ``"imagenet:/data, team-b/coco:/coco"`` into requests; a name without namespace is one of ``namespace``."""
     if len(text) > MOST_CHARACTERS:
         return Refusal(
             f"the annotation {names.ANNOTATION_DATASETS} is {len(text)} characters long, and {MOST_CHARACTERS} are allowed: "
@@ -90,7 +90,7 @@ def parse_datasets(text: str, namespace: str) -> tuple[DatasetRequest, ...] | Re
 
 
 def parse_mode(text: str | None) -> SchedulingMode | Refusal | None:
-    """The mode that a pod asks for, None when it says nothing."""
+    """Parse the mode that a pod asks for, None when it says nothing."""
     if text is None:
         return None
     try:
@@ -101,7 +101,7 @@ def parse_mode(text: str | None) -> SchedulingMode | Refusal | None:
 
 
 def parse_max_wait(text: str | None) -> float | Refusal | None:
-    """Seconds that a pod is held at most, None when it says nothing."""
+    """Read seconds that a pod is held at most, None when it says nothing."""
     if text is None:
         return None
     try:
@@ -111,12 +111,12 @@ def parse_max_wait(text: str | None) -> float | Refusal | None:
 
 
 def format_datasets(requests: Iterable[DatasetRequest]) -> str:
-    """The annotation's value that parses to ``requests``."""
+    """Return the annotation's value that parses to ``requests``."""
     return ", ".join(f"{request.key}:{request.path}" if request.path else request.key for request in requests)
 
 
 def is_inside(path: str, folder: str) -> bool:
-    """Whether ``path`` lies below ``folder``, both normalised and absolute."""
+    """Tell whether ``path`` lies below ``folder``, both normalised and absolute."""
     return path != folder and path.startswith(folder.rstrip("/") + "/")
 
 

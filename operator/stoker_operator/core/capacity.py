@@ -27,11 +27,11 @@ class FreeCapacity:
             self.take(pod, released_nodes(pod))
 
     def fits(self, pod: PodView, node: str) -> bool:
-        """Whether the node has room for the pod now."""
+        """Tell whether the node has room for the pod now."""
         return node in self._free and self._free[node].covers(pod.requests)
 
     def fits_unbooked(self, pod: PodView, node: str) -> bool:
-        """Whether the node has room when only pods that are already bound to it count."""
+        """Tell whether the node has room when only pods that are already bound to it count."""
         return node in self._unbooked and self._unbooked[node].covers(pod.requests)
 
     def take(self, pod: PodView, nodes: Sequence[str]) -> str | None:
@@ -50,7 +50,7 @@ class FreeCapacity:
 
 
 def released_nodes(pod: PodView) -> tuple[str, ...]:
-    """The nodes that a released pod was sent to, best first; () when its annotation is missing or not ours."""
+    """Return the nodes that a released pod was sent to, best first; () when its annotation is missing or not ours."""
     try:
         return tuple(node.name for node in ReleaseRecord.model_validate_json(pod.released).nodes)
     except ValidationError:

@@ -30,12 +30,12 @@ class CatalogEntry:
         return f"{self.namespace}/{self.name}"
 
     def admits(self, namespace: str) -> bool:
-        """Whether pods of ``namespace`` may mount it: its own always may."""
+        """Tell whether pods of ``namespace`` may mount it: its own always may."""
         return namespace == self.namespace or any(fnmatchcase(namespace, one) for one in self.allowed_namespaces)
 
     @classmethod
     def of(cls, dataset: Dataset) -> "CatalogEntry":
-        """The entry of a parsed Dataset."""
+        """Return the entry of a parsed Dataset."""
         scheduling = dataset.spec.scheduling
         return cls(
             namespace=dataset.metadata.namespace,
@@ -51,7 +51,10 @@ Catalog = Mapping[str, CatalogEntry]
 
 
 def catalog_entry(dataset: Dataset | InvalidDataset) -> CatalogEntry:
-    """The entry of a Dataset. One that does not parse gives the strict defaults: its own namespace may mount it."""
+    """Return the entry of a Dataset.
+
+    One that does not parse gives the strict defaults: its own namespace may mount it.
+    """
     if isinstance(dataset, Dataset):
         return CatalogEntry.of(dataset)
     meta = dataset.metadata
@@ -59,7 +62,7 @@ def catalog_entry(dataset: Dataset | InvalidDataset) -> CatalogEntry:
 
 
 def find_entries(request: PodRequest, namespace: str, catalog: Catalog) -> tuple[CatalogEntry, ...] | Refusal:
-    """The Datasets that a pod of ``namespace`` asks for, or why one of them cannot be had."""
+    """Find the Datasets that a pod of ``namespace`` asks for, or why one of them cannot be had."""
     entries = []
     for key in request.keys:
         entry = catalog.get(key)
@@ -77,14 +80,14 @@ def find_entries(request: PodRequest, namespace: str, catalog: Catalog) -> tuple
 
 
 def effective_mode(request: PodRequest, entries: Sequence[CatalogEntry]) -> SchedulingMode:
-    """The pod's own word, else the strictest of its Datasets."""
+    """Return the pod's own word, else the strictest of its Datasets."""
     if request.mode is not None:
         return request.mode
     return max((entry.mode for entry in entries), key=_STRICTNESS.__getitem__, default=SchedulingMode.NONE)
 
 
 def effective_max_wait(request: PodRequest, entries: Sequence[CatalogEntry]) -> float:
-    """Seconds: the pod's own word, else the longest of its Datasets."""
+    """Return seconds: the pod's own word, else the longest of its Datasets."""
     if request.max_wait is not None:
         return request.max_wait
     return max((entry.max_wait for entry in entries), default=0.0)

@@ -12,17 +12,17 @@ Status = Literal["True", "False", "Unknown"]
 
 
 def find(conditions: Iterable[Condition], kind: ConditionType) -> Condition | None:
-    """The condition of that type."""
+    """Find the condition of that type."""
     return next((condition for condition in conditions if condition.type == kind), None)
 
 
 def _shortened(message: str) -> str:
-    """What the API server takes: others' words, such as an object store's, may be of any length."""
+    """Cut a message to what the API server takes: others' words, such as an object store's, may be of any length."""
     return message if len(message) <= MOST_MESSAGE else f"{message[: MOST_MESSAGE - 1]}…"
 
 
 class ConditionSet:
-    """Builds the new conditions of an object from the old ones."""
+    """The new conditions of an object in the making, from the old ones."""
 
     def __init__(self, old: Iterable[Condition], generation: int, now: float) -> None:
         self._old = {condition.type: condition for condition in old}
@@ -45,5 +45,5 @@ class ConditionSet:
         )
 
     def result(self) -> tuple[Condition, ...]:
-        """The stated conditions in the order of statement; what was not stated is gone."""
+        """Return the stated conditions in the order of statement; what was not stated is gone."""
         return tuple(self._new.values())

@@ -17,7 +17,7 @@ class SidecarIdentity:
 
 
 def rules_by_namespace(datasets: Iterable[Dataset]) -> Mapping[str, tuple[dict[str, Any], ...]]:
-    """Namespace -> RBAC rules; a namespace whose Datasets name no credentials is left out."""
+    """Make the RBAC rules of each namespace; a namespace whose Datasets name no credentials is left out."""
     secrets: dict[str, set[str]] = {}
     accounts: dict[str, set[str]] = {}
     for dataset in datasets:
@@ -47,7 +47,7 @@ def _rule(resource: str, verb: str, found: set[str]) -> dict[str, Any]:
 
 
 def role(namespace: str, rules: tuple[dict[str, Any], ...]) -> dict[str, Any]:
-    """The Role of one namespace."""
+    """Return the Role of one namespace."""
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "Role",
@@ -57,7 +57,7 @@ def role(namespace: str, rules: tuple[dict[str, Any], ...]) -> dict[str, Any]:
 
 
 def role_binding(namespace: str, sidecar: SidecarIdentity) -> dict[str, Any]:
-    """Its binding to the sidecars."""
+    """Bind it to the sidecars."""
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "RoleBinding",

@@ -26,7 +26,7 @@ class Decision:
     look_again: float | None  # seconds since the epoch
 
     def status(self, key: str, note: str, now: float) -> DatasetStatus:
-        """The status that a Dataset should have."""
+        """Return the status that a Dataset should have."""
         return roll_up_dataset(self.view, self.plans[key], self.states, self.deletions.get(key), note, now)
 
 

@@ -27,7 +27,10 @@ Verdict = tuple[bool, Reason | str, str]  # status, reason, message
 def roll_up_dataset(
     view: ClusterView, plan: DatasetPlan, states: NodeStates, deletion: Deletion | None, note: str, now: float
 ) -> DatasetStatus:
-    """The status that the Dataset should have. ``note`` is added to the Accepted message, such as a name that is taken."""
+    """Return the status that the Dataset should have.
+
+    ``note`` is added to the Accepted message, such as a name that is taken.
+    """
     facts = _Facts(view, plan, states, add_up(plan, states), deletion)
     dataset, listing, figures = plan.dataset, plan.listing, facts.figures
     answered = format_time(listing.answered_at, "milliseconds") if listing.answered_at else dataset.status.listed_at
@@ -58,7 +61,7 @@ def roll_up_dataset(
 
 
 def invalid_status(old: DatasetStatus, generation: int, sentence: str, now: float) -> DatasetStatus:
-    """The status of a Dataset that does not parse: what it was, with Accepted=False."""
+    """Return the status of a Dataset that does not parse: what it was, with Accepted=False."""
     conditions = ConditionSet(old.conditions, generation, now)
     conditions.set(ConditionType.ACCEPTED, False, Reason.INVALID_SPEC, sentence)
     rest = tuple(c for c in old.conditions if c.type not in (ConditionType.ACCEPTED, ConditionType.READY))
@@ -150,7 +153,7 @@ def _phase_unlisted(facts: _Facts) -> Phase:
 
 
 def _failed(facts: _Facts, node: str) -> bool:
-    """True when the node has given up; with a temporary error it goes on trying."""
+    """Tell whether the node has given up; with a temporary error it goes on trying."""
     report = facts.figures.targets[node].reported
     if report is None or report.phase is not NodePhase.FAILED:
         return False
@@ -176,7 +179,7 @@ def _listed(facts: _Facts) -> Verdict:
 
 
 def skipped_sentence(skipped: tuple[SkippedKeys, ...]) -> str:
-    """``; 3 keys cannot be files: 2 EmptyName (such as "a//b"), 1 TooLong (such as ...)``, or nothing."""
+    """Write ``; 3 keys cannot be files: 2 EmptyName (such as "a//b"), 1 TooLong (such as ...)``, or nothing."""
     if not skipped:
         return ""
     parts = [f"{row.count:,} {row.reason}" + (f' (such as "{row.example}")' if row.example else "") for row in skipped]
@@ -211,7 +214,7 @@ def _warm(facts: _Facts) -> Verdict:
 
 
 def _limited(facts: _Facts) -> Verdict | None:
-    """The verdict when nodes are done without having all of it."""
+    """Return the verdict when nodes are done without having all of it."""
     for name, state in facts.figures.targets.items():
         report = state.reported
         if report and report.phase is NodePhase.FULL:
@@ -250,7 +253,7 @@ def _degraded(facts: _Facts) -> Verdict:
 
 
 def _problems(facts: _Facts) -> Iterator[tuple[str, str]]:
-    """Each problem as (reason, sentence), the gravest kind first."""
+    """Return each problem as (reason, sentence), the gravest kind first."""
     plan, figures = facts.plan, facts.figures
     for name in plan.placement.nodes(Role.REPLICA, Role.USER, Role.GUEST):
         report = facts.states.get(plan.dataset.metadata.uid, name).reported

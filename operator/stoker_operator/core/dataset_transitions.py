@@ -21,7 +21,7 @@ class Announcement:
 
 
 def urgent(old: DatasetStatus, new: DatasetStatus) -> bool:
-    """True when more than figures changed, so that people and scripts may be waiting for it."""
+    """Tell whether more than figures changed, so that people and scripts may be waiting for it."""
     return _essence(old) != _essence(new)
 
 
@@ -32,7 +32,7 @@ def _essence(status: DatasetStatus) -> object:
 
 
 def dataset_announcements(old: DatasetStatus, new: DatasetStatus) -> tuple[Announcement, ...]:
-    """Events for what a person would want to be told, each once a transition."""
+    """Choose events for what a person would want to be told, each once a transition."""
     return (*_of_listing(old, new), *_of_nodes(old, new))
 
 
@@ -73,11 +73,11 @@ def _of_nodes(old: DatasetStatus, new: DatasetStatus) -> Iterator[Announcement]:
 
 
 def accepted_generation(generation: int) -> Announcement:
-    """A new spec was taken."""
+    """Announce that a new spec was taken."""
     return Announcement("Normal", Reason.ACCEPTED, f"generation {generation} is taken into account")
 
 
 def moved(old: Iterable[Condition], condition: Condition) -> bool:
-    """Whether ``condition`` says something else than the one of its type in ``old``."""
+    """Tell whether ``condition`` says something else than the one of its type in ``old``."""
     before = next((c for c in old if c.type == condition.type), None)
     return before is None or (before.status, before.reason) != (condition.status, condition.reason)

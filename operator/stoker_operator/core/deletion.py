@@ -23,7 +23,7 @@ class Deletion:
 
 
 def decide_deletion(view: ClusterView, states: NodeStates, uid: str, uses: tuple[Use, ...]) -> Deletion:
-    """Whether a deleted Dataset may go: no pod names it, and no ready node has it."""
+    """Tell whether a deleted Dataset may go: no pod names it, and no ready node has it."""
     if uses:
         return Deletion(blocked=True, message=f"in use by {pods_sentence(uses)}; it goes when they have ended")
     here = {name: held for name, held in sorted(states.of_dataset(uid).items()) if name in view.nodes}

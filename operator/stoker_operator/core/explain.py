@@ -1,4 +1,7 @@
-"""Why a pod waits or was let go: sentences with numbers, and a detail_key that changes only when a person would care."""
+"""Why a pod waits or was let go.
+
+Sentences with numbers, and a detail_key that changes only when a person would care.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,7 +37,7 @@ class WarmthRanking:
 
     @classmethod
     def of(cls, nodes: Sequence[NodeWarmth]) -> Self:
-        """Sorted once for all pods that are alike."""
+        """Rank nodes, once for all pods that are alike."""
         cold = sorted((one for one in nodes if not one.warmth.warm), key=lambda one: -one.warmth.share)
         return cls(tuple(one for one in nodes if one.warmth.warm), tuple(cold))
 
@@ -44,7 +47,10 @@ class WarmthRanking:
 
 @dataclass(frozen=True)
 class Explanation:
-    """``detail_key`` and ``coarse_key`` say when the sentence is worth writing again, and worth an event."""
+    """Why a pod waits.
+
+    ``detail_key`` and ``coarse_key`` change when the sentence is worth writing again, and worth an event.
+    """
 
     reason: Reason
     sentence: str
@@ -54,7 +60,7 @@ class Explanation:
 
 
 def waiting(demand: PodDemand, ranking: WarmthRanking, requests: Resources, now: float) -> Explanation:
-    """Why a pod is held."""
+    """Explain why a pod is held."""
     warm = ", ".join(one.node for one in ranking.warm[:_SHOWN])
     reason = Reason.NO_CAPACITY if warm else Reason.WAITING_FOR_DATA
     overdue = now >= demand.deadline
@@ -68,7 +74,7 @@ def waiting(demand: PodDemand, ranking: WarmthRanking, requests: Resources, now:
 
 
 def no_candidates(demand: PodDemand) -> Explanation:
-    """No node at all could take the pod."""
+    """Explain that no node at all could take the pod."""
     sentence = (
         f"waiting for {demand.names}: no ready node with Stoker's sidecar fits the pod's node selector, required "
         "affinity and tolerations"
@@ -77,25 +83,25 @@ def no_candidates(demand: PodDemand) -> Explanation:
 
 
 def gang(present: int, size: int) -> Explanation:
-    """Workers are missing."""
+    """Explain that workers are missing."""
     sentence = f"waiting for the gang: {present} of {size} workers exist; they are released together"
     return Explanation(Reason.WAITING_FOR_GANG, sentence, f"gang {present}/{size}", "gang")
 
 
 def unmet(reason: Reason, sentence: str) -> Explanation:
-    """Something that the user has to put right."""
+    """Explain something that the user has to put right."""
     return Explanation(reason, sentence, sentence, sentence)
 
 
 def released(demand: PodDemand, nodes: Sequence[NodeWarmth]) -> str:
-    """A pod goes to warm nodes."""
+    """Say where a pod goes that is released to warm nodes."""
     shown = ", ".join(f"{one.node} {one.warmth.percent} %" for one in nodes[:_SHOWN])
     more = f" and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else ""
     return f"warm: {demand.names}; released to {shown}{more}"
 
 
 def max_wait_passed(demand: PodDemand, nodes: Sequence[NodeWarmth]) -> str:
-    """A pod goes although nothing is warm enough."""
+    """Say why a pod goes although nothing is warm enough."""
     shown = ", ".join(_node(one) for one in nodes[:_SHOWN]) or "no node holds any of it"
     return (
         f"maxWait {format_duration(demand.max_wait)} passed before {demand.names} was warm where there is room: {shown}"
@@ -103,7 +109,7 @@ def max_wait_passed(demand: PodDemand, nodes: Sequence[NodeWarmth]) -> str:
 
 
 def describe(requests: Resources) -> str:
-    """``2 cpu, 4.0 GiB memory, 1 nvidia.com/gpu``."""
+    """Write an amount: ``2 cpu, 4.0 GiB memory, 1 nvidia.com/gpu``."""
     parts = [f"{requests.cpu_milli / 1000:g} cpu"] if requests.cpu_milli else []
     parts += [f"{format_bytes(requests.memory)} memory"] if requests.memory else []
     parts += [f"{count} {name}" for name, count in sorted(requests.extended.items()) if count]
@@ -121,7 +127,7 @@ def _progress(demand: PodDemand, ranking: WarmthRanking) -> str:
 
 
 def _paused(demand: PodDemand) -> list[str]:
-    """Data that will not come by itself, and what to do."""
+    """Name data that will not come by itself, and what to do."""
     return [
         f"warming of {dataset.key} is paused: `stoker -n {dataset.metadata.namespace} resume {dataset.metadata.name}`"
         for dataset in demand.datasets

@@ -15,7 +15,7 @@ class FeasibleNodes:
         self._known: dict[str, frozenset[str]] = {}
 
     def of(self, pod: PodView) -> frozenset[str]:
-        """Names of the nodes."""
+        """Return names of the nodes."""
         # A thousand workers of one job differ in nothing that matters here: they cost one look over the nodes.
         key = json.dumps([dict(pod.node_selector), pod.affinity, pod.tolerations], sort_keys=True)
         if key not in self._known:

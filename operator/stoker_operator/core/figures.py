@@ -12,7 +12,7 @@ from stoker_operator.core.plan import DatasetPlan
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Sizes in bytes, speeds in bytes a second, times in seconds."""
+    """The numbers of one dataset: sizes in bytes, speeds in bytes a second, times in seconds."""
 
     targets: Mapping[str, NodeState]  # nodes that count: replicas and nodes with pods
     desired: int  # targets that there should be
@@ -42,7 +42,7 @@ class Figures:
         return self.cached * 100 // self.wanted if self.wanted else 100
 
     def progress(self) -> str:
-        """``1 of 2 nodes warm, 63% (1.2 GiB of 1.9 GiB), 20.0 MiB/s, 40s left``."""
+        """Write ``1 of 2 nodes warm, 63% (1.2 GiB of 1.9 GiB), 20.0 MiB/s, 40s left``."""
         parts = [
             f"{self.done} of {self.desired} nodes warm",
             f"{self.percent or 0}% ({format_bytes(self.cached)} of {format_bytes(self.wanted)})",
@@ -55,7 +55,7 @@ class Figures:
 
 
 def add_up(plan: DatasetPlan, states: NodeStates) -> Figures:
-    """The figures of the current version; what nodes hold of other versions does not count."""
+    """Return the figures of the current version; what nodes hold of other versions does not count."""
     held = states.of_dataset(plan.dataset.metadata.uid)
     targets = {node: held.get(node, NodeState()) for node in target_nodes(plan)}
     reports = [h.reported for h in targets.values() if h.reported and h.reported.version == plan.listing.version]
@@ -77,13 +77,13 @@ def add_up(plan: DatasetPlan, states: NodeStates) -> Figures:
 
 
 def target_nodes(plan: DatasetPlan) -> tuple[str, ...]:
-    """Nodes that count in totals; with replicas 0 also those that are warm from earlier pods."""
+    """Return nodes that count in totals; with replicas 0 also those that are warm from earlier pods."""
     idle = (Role.IDLE,) if plan.placement.desired == 0 else ()
     return plan.placement.nodes(Role.REPLICA, Role.USER, *idle)
 
 
 def _extent(plan: DatasetPlan, held: Mapping[str, NodeState]) -> tuple[int | None, int | None]:
-    """Files and bytes of the current version, from whoever knows."""
+    """Find files and bytes of the current version, from whoever knows."""
     version, result, status = plan.listing.version, plan.listing.result, plan.dataset.status
     if not version:
         return None, None
@@ -101,7 +101,7 @@ def _skipped(plan: DatasetPlan) -> tuple[SkippedKeys, ...]:
 
 
 def node_rows(plan: DatasetPlan, states: NodeStates) -> tuple[DatasetNode, ...]:
-    """One row for each node that was given the dataset or still has it."""
+    """Make one row for each node that was given the dataset or still has it."""
     held = states.of_dataset(plan.dataset.metadata.uid)
     return tuple(_row(name, held.get(name, NodeState())) for name in sorted({*plan.nodes(), *held}))
 

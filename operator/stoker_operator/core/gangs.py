@@ -9,7 +9,10 @@ from stoker_operator.core.views import PodView
 
 @dataclass(frozen=True)
 class Group:
-    """Held pods that are released together. ``present``: members that exist, held or not; ``size``: members expected."""
+    """Held pods that are released together.
+
+    ``present``: members that exist, held or not; ``size``: members expected.
+    """
 
     pods: tuple[PodView, ...]
     present: int
@@ -17,7 +20,7 @@ class Group:
 
 
 def groups_of(pods: Iterable[PodView]) -> list[Group]:
-    """Groups of all held pods, oldest first.
+    """Return groups of all held pods, oldest first.
 
     Members that run or have succeeded count as present, so a pod that replaces a failed one goes by itself.
     """

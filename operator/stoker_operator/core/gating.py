@@ -28,7 +28,7 @@ _Sized = tuple[_Alike, str]  # and what the pod asks of a node
 
 @dataclass(frozen=True)
 class Hold:
-    """The pod stays. ``deadline``: when this must be looked at again, in seconds since the epoch."""
+    """The decision that a pod stays. ``deadline``: when this must be looked at again, in seconds since the epoch."""
 
     pod: PodView
     why: Explanation
@@ -37,7 +37,10 @@ class Hold:
 
 @dataclass(frozen=True)
 class Release:
-    """The pod goes. ``affinity`` is the whole new affinity, None when it stays as it is; ``nodes`` the best first."""
+    """The decision that a pod goes.
+
+    ``affinity`` is the whole new affinity, None when it stays as it is; ``nodes`` the best first.
+    """
 
     pod: PodView
     reason: Reason
@@ -56,13 +59,13 @@ class Outcome:
     wanted: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def next_deadline(self, now: float) -> float | None:
-        """Seconds until a held pod's maxWait passes; None when there is none to come."""
+        """Return seconds until a held pod's maxWait passes; None when there is none to come."""
         coming = [hold.deadline - now for hold in self.holds if hold.deadline is not None and hold.deadline > now]
         return min(coming, default=None)
 
 
 def decide_releases(view: ClusterView, now: float) -> Outcome:
-    """One pass over all held pods, oldest first. ``now`` in seconds since the epoch.
+    """Decide on all held pods, oldest first. ``now`` in seconds since the epoch.
 
     A pod is released to nodes by required affinity only when one of them is warm and has room for it, after what
     already released pods will take; gangs go whole or not at all.
@@ -94,7 +97,7 @@ class _Pass:
         return Outcome(holds, releases, self._wanted(one.pod for one in holds if one.pod.key not in self._unreadable))
 
     def _decided(self, group: Group) -> Sequence[Hold | Release]:
-        """The decisions on a group, which stays held when they cannot be made: the others' turn must come."""
+        """Return the decisions on a group, which stays held when they cannot be made: the others' turn must come."""
         try:
             return self._group(group)
         except Exception as error:  # noqa: BLE001 -- the boundary of a group
@@ -113,7 +116,7 @@ class _Pass:
         return self._to_warm_nodes(pairs) or self._overdue(pairs) or [self._hold(*pair) for pair in pairs]
 
     def _to_warm_nodes(self, pairs: Sequence[tuple[PodView, PodDemand]]) -> Sequence[Release]:
-        """All of them, or () with the books as they were."""
+        """Return all of them, or () with the books as they were."""
         booked: list[tuple[PodView, str]] = []
         releases = []
         for pod, demand in pairs:
@@ -131,7 +134,7 @@ class _Pass:
         return releases
 
     def _options(self, pod: PodView, demand: PodDemand) -> list[str]:
-        """Warm nodes where the pod fits beside what is bound there.
+        """Find warm nodes where the pod fits beside what is bound there.
 
         Pods on their way are not counted here, only in the booking: two pods that may each go to either of two nodes
         must both be given both, or the scheduler could put one where only the other may go.
@@ -143,7 +146,7 @@ class _Pass:
         return self._options_memo[key]
 
     def _readable(self, pod: PodView, demand: PodDemand) -> list[str]:
-        """Candidate nodes that hold some of the data, or are asked to, by name."""
+        """Find candidate nodes that hold some of the data, or are asked to, by name."""
         key = self._alike(pod, demand)
         if key not in self._readable_memo:
             state = set[str]().union(*(self._index.nodes(dataset) for dataset in demand.datasets))
@@ -166,7 +169,7 @@ class _Pass:
         return Release(pod, Reason.RELEASED, explain.released(demand, warmths), demand.mode, affinity, warmths)
 
     def _overdue(self, pairs: Sequence[tuple[PodView, PodDemand]]) -> Sequence[Release]:
-        """All of them, when each may go cold by now."""
+        """Return all of them, when each may go cold by now."""
         if not all(demand.mode is not SchedulingMode.REQUIRE and self._now >= demand.deadline for _, demand in pairs):
             return ()
         return [self._release_cold(pod, demand) for pod, demand in pairs]
@@ -199,7 +202,10 @@ class _Pass:
         return NodeWarmth(node, self._together(demand, node))
 
     def _wanted(self, held: Iterable[PodView]) -> Mapping[str, frozenset[str]]:
-        """Where the held pods could run next: room is booked, so that pods ask for as many nodes as they need."""
+        """Work out where the held pods could run next.
+
+        Room is booked, so that pods ask for as many nodes as they need.
+        """
         wanted: dict[str, set[str]] = defaultdict(set)
         for pod in held:
             demand = read_demand(pod, self._view.datasets)
@@ -215,7 +221,10 @@ class _Pass:
         return self._free.take(pod, ranked) or next(iter(ranked), None)
 
     def _ranked(self, pod: PodView, demand: PodDemand) -> list[str]:
-        """FeasibleNodes that all the Datasets may be on: the warmest first, then what is planned, then by name."""
+        """Rank the feasible nodes that all the Datasets may be on.
+
+        The warmest first, then what is planned, then by name.
+        """
         key = self._alike(pod, demand)
         if key not in self._ranked_memo:
             warmth = {name: self._together(demand, name) for name in key[0] if self._may_hold(demand, name)}
@@ -233,6 +242,9 @@ def _never_held(pod: PodView, demand: PodDemand) -> Release:
 
 
 def _window(options: Sequence[str], booked: str) -> list[str]:
-    """At most MOST_NODES of ``options`` with ``booked`` first; pods booked within one window get the same nodes."""
+    """Take at most MOST_NODES of ``options`` with ``booked`` first.
+
+    Pods booked within one window get the same nodes.
+    """
     start = options.index(booked) // MOST_NODES * MOST_NODES
     return [booked, *(name for name in options[start : start + MOST_NODES] if name != booked)]

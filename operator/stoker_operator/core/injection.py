@@ -19,7 +19,7 @@ _READ_ONLY_SOURCES = ("configMap", "secret", "projected", "downwardAPI")
 
 
 def decide_injection(pod: Raw, namespace: str, catalog: Catalog) -> Patch | Refusal:
-    """JSON patch (RFC 6902) for a pod of ``namespace`` that is being made; () when it already has everything.
+    """Work out the JSON patch (RFC 6902) for a pod of ``namespace`` that is being made; () when it already has everything.
 
     ``pod`` is the object of the admission request (its own metadata.namespace may still be empty); ``catalog`` maps
     ``namespace/name`` to Datasets. Applying the patch and deciding again gives ().
@@ -40,7 +40,7 @@ def decide_injection(pod: Raw, namespace: str, catalog: Catalog) -> Patch | Refu
 
 
 def inline_volume_name(key: str) -> str:
-    """Name of the volume of Dataset ``key``: readable, a DNS label, and one for each key."""
+    """Name the volume of Dataset ``key``: readable, a DNS label, and one for each key."""
     slug = key.replace("/", "-").replace(".", "-")[:40].rstrip("-")
     return f"stoker-{slug}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
 
@@ -63,7 +63,7 @@ def _unknown_container(pod: Raw, request: PodRequest) -> Refusal | None:
 
 
 def _own_volume(pod: Raw, request: DatasetRequest, namespace: str) -> Raw | None:
-    """The pod's volume that already is the Dataset: its claim, or an inline CSI volume of it."""
+    """Return the pod's volume that already is the Dataset: its claim, or an inline CSI volume of it."""
     for volume in pod.get("spec", {}).get("volumes") or ():
         if _is_claim(volume, request, namespace) or _is_inline(volume, request, namespace):
             return dict(volume)
@@ -84,7 +84,7 @@ def _is_inline(volume: Raw, request: DatasetRequest, namespace: str) -> bool:
 
 
 def _is_brought(pod: Raw, request: DatasetRequest, namespace: str) -> bool:
-    """Whether the pod mounts the Dataset by a claim of its own: then it gets no other mounts."""
+    """Tell whether the pod mounts the Dataset by a claim of its own: then it gets no other mounts."""
     volume = _own_volume(pod, request, namespace)
     if volume is None or not _is_claim(volume, request, namespace):
         return False
@@ -94,7 +94,7 @@ def _is_brought(pod: Raw, request: DatasetRequest, namespace: str) -> bool:
 
 
 def _mounted(pod: Raw, request: PodRequest, namespace: str) -> Iterator[tuple[DatasetRequest, str]]:
-    """The requests that need mounts, each with the name of its volume."""
+    """Return the requests that need mounts, each with the name of its volume."""
     for one in request.datasets:
         if one.path is not None and not _is_brought(pod, one, namespace):
             volume = _own_volume(pod, one, namespace)
@@ -181,12 +181,12 @@ def _gate_ops(pod: Raw, mode: SchedulingMode) -> Iterator[dict[str, Any]]:
 
 
 def gate_names(gates: Sequence[Raw] | None) -> tuple[str, ...]:
-    """Names of a pod's raw scheduling gates."""
+    """Return names of a pod's raw scheduling gates."""
     return tuple(str(gate.get("name", "")) for gate in gates or ())
 
 
 def remove_gate(gates: Sequence[str]) -> list[dict[str, Any]]:
-    """JSON patch that takes Stoker's gate off a pod with these gates, and fails when it is off already."""
+    """Make a JSON patch that takes Stoker's gate off a pod with these gates, and fails when it is off already."""
     gate = f"/spec/schedulingGates/{gates.index(names.GATE_WARM)}"
     return [{"op": "test", "path": f"{gate}/name", "value": names.GATE_WARM}, {"op": "remove", "path": gate}]
 
@@ -202,5 +202,5 @@ def _append(path: str, present: Sequence[Any] | None, items: Sequence[Any]) -> I
 
 
 def pointer(*tokens: str) -> str:
-    """JSON pointer (RFC 6901) of ``tokens``, escaped."""
+    """Write a JSON pointer (RFC 6901) of ``tokens``, escaped."""
     return "".join("/" + token.replace("~", "~0").replace("/", "~1") for token in tokens)

@@ -19,7 +19,10 @@ from stoker_operator.core.warmth import WarmthIndex
 
 @dataclass(frozen=True)
 class JobFacts:
-    """``data`` is the warm share where the workers are or would go, for people; ``problem`` keeps the Job from being made."""
+    """What a TrainingJob's status is made from.
+
+    ``data`` is the warm share where the workers are or would go, for people; ``problem`` keeps the Job from being made.
+    """
 
     job: Mapping[str, Any] | None
     pods: tuple[PodView, ...] = ()
@@ -37,7 +40,7 @@ class JobFacts:
         return tuple(pod for pod in self.pods if pod.gated)
 
     def count(self, field: str) -> int:
-        """``active``, ``ready``, ``succeeded`` or ``failed`` pods of the Job."""
+        """Count ``active``, ``ready``, ``succeeded`` or ``failed`` pods of the Job."""
         return int(self.status.get(field) or 0)
 
     @property
@@ -48,7 +51,7 @@ class JobFacts:
 
 
 def own_job(training: TrainingJob, view: ClusterView) -> Mapping[str, Any] | None:
-    """The Job that was made for this TrainingJob."""
+    """Return the Job that was made for this TrainingJob."""
     job = view.jobs.get(training.key)
     return job if job is not None and is_owned(job, training) else None
 
@@ -56,14 +59,14 @@ def own_job(training: TrainingJob, view: ClusterView) -> Mapping[str, Any] | Non
 def gather(
     training: TrainingJob, view: ClusterView, pods: Sequence[PodView], index: WarmthIndex, problem: Unmet | None
 ) -> JobFacts:
-    """The facts. ``pods`` are those with the TrainingJob's label, of any age."""
+    """Return the facts. ``pods`` are those with the TrainingJob's label, of any age."""
     job = own_job(training, view)
     alive = tuple(pod for pod in pods if pod.phase != "Failed" and not pod.deleting)
     return JobFacts(job, alive if job is not None else (), _data(training, view, alive, index), problem)
 
 
 def pods_by_job(view: ClusterView) -> dict[str, list[PodView]]:
-    """Pods with a TrainingJob's label, by ``namespace/name`` of the TrainingJob."""
+    """Find pods with a TrainingJob's label, by ``namespace/name`` of the TrainingJob."""
     found: dict[str, list[PodView]] = {}
     for pod in view.pods.values():
         job = pod.labels.get(names.LABEL_TRAINING_JOB)
@@ -73,7 +76,7 @@ def pods_by_job(view: ClusterView) -> dict[str, list[PodView]]:
 
 
 def nodes_at_release(pods: Sequence[PodView]) -> tuple[JobNode, ...]:
-    """Each node that has workers, and how warm it was when they were released to it."""
+    """Return each node that has workers, and how warm it was when they were released to it."""
     workers: Counter[str] = Counter()
     percent: dict[str, int] = {}
     for pod in pods:
@@ -86,7 +89,7 @@ def nodes_at_release(pods: Sequence[PodView]) -> tuple[JobNode, ...]:
 
 
 def read_release(pod: PodView) -> ReleaseRecord | None:
-    """The record on a released pod; None when there is none."""
+    """Read the record on a released pod; None when there is none."""
     try:
         return ReleaseRecord.model_validate_json(pod.released)
     except ValidationError:

@@ -14,7 +14,7 @@ _DATA_PROBLEMS = frozenset({Reason.DATASET_NOT_FOUND, Reason.ACCESS_NOT_GRANTED}
 
 
 def roll_up_job(training: TrainingJob, facts: JobFacts, now: float) -> TrainingJobStatus:
-    """The new status. ``now`` in seconds since the epoch; transition times are kept where nothing changed."""
+    """Return the new status. ``now`` in seconds since the epoch; transition times are kept where nothing changed."""
     old = training.status
     if old.phase in FINISHED and facts.job is None:
         return old  # the Job was cleaned away: what it came to stays true
@@ -40,7 +40,7 @@ def roll_up_job(training: TrainingJob, facts: JobFacts, now: float) -> TrainingJ
 
 
 def troubled_status(training: TrainingJob, sentence: str, now: float) -> TrainingJobStatus:
-    """The status of one that cannot be reconciled: what it was, with Accepted=False."""
+    """Return the status of one that cannot be reconciled: what it was, with Accepted=False."""
     conditions = ConditionSet(training.status.conditions, training.metadata.generation, now)
     conditions.set(ConditionType.ACCEPTED, False, Reason.INTERNAL_ERROR, sentence)
     rest = tuple(one for one in training.status.conditions if one.type != ConditionType.ACCEPTED)
@@ -48,7 +48,7 @@ def troubled_status(training: TrainingJob, sentence: str, now: float) -> Trainin
 
 
 def expires_at(training: TrainingJob, status: TrainingJobStatus) -> float | None:
-    """Seconds since the epoch when a finished TrainingJob's time to live is over; None when it is kept."""
+    """Return seconds since the epoch when a finished TrainingJob's time to live is over; None when it is kept."""
     ttl = training.spec.ttl_seconds_after_finished
     if ttl is None or status.phase not in FINISHED or not status.completion_time:
         return None

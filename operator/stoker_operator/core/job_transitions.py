@@ -18,7 +18,7 @@ _GOOD = frozenset({Reason.RELEASED, Reason.ON_DEMAND, Reason.READY, Reason.WAITI
 
 
 def job_announcements(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterator[Announcement]:
-    """Events for what a person would want to be told, each once a transition."""
+    """Choose events for what a person would want to be told, each once a transition."""
     for kind, bad in ((ConditionType.ACCEPTED, "False"), (ConditionType.FAILED, "True")):
         condition = find(new.conditions, kind)
         if condition and condition.status == bad and moved(old.conditions, condition):

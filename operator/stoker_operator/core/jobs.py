@@ -34,7 +34,7 @@ class Step(Enum):
 
 
 def next_step(training: TrainingJob, job: Raw | None) -> Step:
-    """``job`` is the TrainingJob's own Job as it is, None when there is none."""
+    """Decide what is to be done about ``job``, the TrainingJob's own Job as it is, None when there is none."""
     queued = QUEUE_LABEL in training.metadata.labels
     if training.status.phase in FINISHED or training.metadata.deletion_timestamp:
         return Step.NOTHING
@@ -47,25 +47,25 @@ def next_step(training: TrainingJob, job: Raw | None) -> Step:
 
 
 def job_end(job: Raw) -> Raw | None:
-    """The condition that ended the Job (type Complete or Failed), None while it lives."""
+    """Return the condition that ended the Job (type Complete or Failed), None while it lives."""
     conditions = (job.get("status") or {}).get("conditions") or ()
     return next((one for one in conditions if one["type"] in ("Complete", "Failed") and one["status"] == "True"), None)
 
 
 def is_owned(child: Raw, training: TrainingJob) -> bool:
-    """Whether an object was made for this TrainingJob, and not for an earlier one or by someone else."""
+    """Tell whether an object was made for this TrainingJob, and not for an earlier one or by someone else."""
     owners = child["metadata"].get("ownerReferences") or ()
     return any(owner["uid"] == training.metadata.uid and owner.get("controller") for owner in owners)
 
 
 def dataset_requests(training: TrainingJob) -> tuple[DatasetRequest, ...]:
-    """The Datasets of the workers, as the annotation says it."""
+    """Return the Datasets of the workers, as the annotation says it."""
     home = training.metadata.namespace
     return tuple(DatasetRequest(one.namespace or home, one.name, one.mount_path) for one in training.spec.datasets)
 
 
 def missing_dataset(training: TrainingJob, datasets: Mapping[str, Dataset]) -> Unmet | None:
-    """The first Dataset that the workers could not mount, and why: the webhook would refuse their pods."""
+    """Return the first Dataset that the workers could not mount, and why: the webhook would refuse their pods."""
     keys = tuple(request.key for request in dataset_requests(training))
     missing = find_missing(keys, training.metadata.namespace, datasets)
     leaving = next((key for key in keys if key in datasets and datasets[key].metadata.deletion_timestamp), None)
@@ -75,7 +75,7 @@ def missing_dataset(training: TrainingJob, datasets: Mapping[str, Dataset]) -> U
 
 
 def make_service(training: TrainingJob) -> dict[str, Any]:
-    """The headless Service that gives each worker a DNS name, from before it is ready."""
+    """Make the headless Service that gives each worker a DNS name, from before it is ready."""
     spec = {
         "clusterIP": "None",
         "publishNotReadyAddresses": True,
@@ -85,7 +85,7 @@ def make_service(training: TrainingJob) -> dict[str, Any]:
 
 
 def make_job(training: TrainingJob) -> dict[str, Any]:
-    """The Indexed Job, one completion a worker. The template must have passed ``template_problem``."""
+    """Make the Indexed Job, one completion a worker. The template must have passed ``template_problem``."""
     spec = _job_spec(training)
     metadata = _metadata(training) | {"annotations": {names.ANNOTATION_TEMPLATE_HASH: _hash(spec)}}
     body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata}
@@ -93,7 +93,7 @@ def make_job(training: TrainingJob) -> dict[str, Any]:
 
 
 def worker_hosts(training: TrainingJob) -> list[str]:
-    """DNS names of the workers; the cluster's domain is added by the pods' resolver."""
+    """List the DNS names of the workers; the cluster's domain is added by the pods' resolver."""
     name, namespace = training.metadata.name, training.metadata.namespace
     return [f"{name}-{index}.{name}.{namespace}.svc" for index in range(training.spec.workers)]
 

@@ -35,7 +35,7 @@ class Listing:
 
 
 def fingerprint(dataset: Dataset) -> str:
-    """Changes with anything that changes what a listing would find, or whether it can, and with `stoker refresh`.
+    """Hash what a listing depends on: it changes with anything that changes what a listing would find, or whether it can, and with `stoker refresh`.
 
     The refresh annotation counts as text, not as a time: the clock that wrote it is a laptop's.
     """
@@ -45,12 +45,12 @@ def fingerprint(dataset: Dataset) -> str:
 
 
 def new_id(dataset: Dataset, now: float) -> str:
-    """A listing id that remembers for which source and when it was asked."""
+    """Make a listing id that remembers for which source and when it was asked."""
     return f"{fingerprint(dataset)}-{int(now * 1000)}"
 
 
 def asked_at(listing_id: str) -> float:
-    """Seconds since the epoch at which this listing was asked for; 0.0 for an id of unknown form."""
+    """Return seconds since the epoch at which this listing was asked for; 0.0 for an id of unknown form."""
     _, _, millis = listing_id.partition("-")
     return int(millis) / 1000 if millis.isdecimal() else 0.0
 
@@ -83,7 +83,10 @@ def decide_listing(
 def choose_lister(
     view: ClusterView, dataset: Dataset, placement: Placement, holders: tuple[str, ...], last: str
 ) -> str:
-    """The last lister if it still can, else a node that has a version, else one that will hold it, else any; "" if none."""
+    """Return the last lister if it still can, else a node that has a version, else one that will hold it, else any.
+
+    "" if none.
+    """
     able = {name for name, node in view.nodes.items() if node.ready and node.sidecar_ready and name in view.node_caches}
     selected = [name for name in sorted(able) if view.nodes[name].matches(dataset.spec.cache.node_selector)]
     ranked = (last, *holders, *placement.nodes(Role.REPLICA), *placement.nodes(Role.USER, Role.IDLE), *selected)
@@ -105,7 +108,10 @@ def _answer(held: Mapping[str, NodeState], listing_id: str) -> ListingResult | N
 
 
 def _answered_at(dataset: Dataset, listing_id: str, result: ListingResult | None, now: float) -> float:
-    """By the operator's own clock, since nodes' clocks differ; kept in the status, so that it survives a restart."""
+    """Read when it was answered by the operator's own clock, since nodes' clocks differ.
+
+    Kept in the status, so that it survives a restart.
+    """
     known = parse_time(dataset.status.listed_at)
     if dataset.status.version and known >= asked_at(listing_id) and dataset.status.listing_id == listing_id:
         return known

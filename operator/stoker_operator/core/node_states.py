@@ -31,7 +31,7 @@ class NodeState:
         return bool(self.desired.version) and self.reported.phase in (NodePhase.WARM, NodePhase.FULL)
 
     def has_manifest(self, version: str) -> bool:
-        """True when the node can hand out this version's manifest."""
+        """Tell whether the node can hand out this version's manifest."""
         if self.reported is None or not version:
             return False
         listed = self.reported.listing.version if self.reported.listing else ""
@@ -56,11 +56,11 @@ class NodeStates:
         return cls(out)
 
     def of_dataset(self, uid: str) -> Mapping[str, NodeState]:
-        """Node -> NodeState of one dataset."""
+        """Return the states of one dataset, by node."""
         return self.by_uid.get(uid, {})
 
     def get(self, uid: str, node: str) -> NodeState:
-        """One state; an empty one when the node knows nothing of the dataset."""
+        """Return one state; an empty one when the node knows nothing of the dataset."""
         return self.of_dataset(uid).get(node, NodeState())
 
 
@@ -72,7 +72,7 @@ def _of_node(cache: NodeCache) -> Iterator[tuple[str, NodeState]]:
 
 
 def alive(node: NodeView | None, now: float) -> bool:
-    """True for a node that is ready, or stopped being so only a moment ago."""
+    """Tell whether a node is ready, or stopped being so only a moment ago."""
     if node is None:
         return False
     return node.ready or now - node.not_ready_since < NODE_GRACE

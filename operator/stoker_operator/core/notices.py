@@ -25,13 +25,13 @@ class _Written:
 
 
 class NoticeBook:
-    """Remembers what was written about each held pod. ``now`` in seconds."""
+    """A memory of what was written about each held pod. ``now`` in seconds."""
 
     def __init__(self) -> None:
         self._written: dict[str, _Written] = {}
 
     def consider(self, uid: str, annotation: str, why: Explanation, now: float) -> Notice:
-        """What to write about a pod whose annotation is ``annotation``; counts as written from then on."""
+        """Return what to write about a pod whose annotation is ``annotation``; counts as written from then on."""
         last = self._written.get(uid)
         if last is None:
             self._written[uid] = _Written(why, now)

@@ -1,4 +1,7 @@
-"""Which nodes should hold which dataset: selector, replicas, pods first, capacity, and keep what is warm where it is."""
+"""Which nodes should hold which dataset.
+
+Selector, replicas, pods first, capacity, and keep what is warm where it is.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -33,7 +36,7 @@ class Placement:
     eligible: int = 0  # nodes that match the selector and are ready
 
     def nodes(self, *roles: Role) -> tuple[str, ...]:
-        """Nodes with one of the roles, sorted."""
+        """Return nodes with one of the roles, sorted."""
         return tuple(sorted(node for node, role in self.roles.items() if role in roles))
 
 
@@ -44,7 +47,7 @@ def place(
     wanted: Mapping[str, frozenset[str]],
     now: float,
 ) -> Mapping[str, Placement]:
-    """Dataset key -> Placement. Pure; the same view gives the same answer, and acting on it changes it no further."""
+    """Place all Datasets, by key. Pure; the same view gives the same answer, and acting on it changes it no further."""
     pods = {key: pod_nodes(view, uses.get(key, ()), wanted.get(key, frozenset())) for key in view.datasets}
     order = sorted(view.datasets, key=lambda key: _turn(view.datasets[key], bool(pods[key])))
     ledger = _Ledger(view)
@@ -67,7 +70,7 @@ def place(
 
 
 def pod_nodes(view: ClusterView, uses: tuple[Use, ...], wanted: frozenset[str]) -> frozenset[str]:
-    """Nodes with a cache where pods use the dataset or wait for it."""
+    """Return nodes with a cache where pods use the dataset or wait for it."""
     found = {use.node for use in uses if use.node} | wanted
     return frozenset(name for name in found if name in view.nodes and name in view.node_caches)
 
@@ -77,7 +80,7 @@ def _turn(dataset: Dataset, used: bool) -> tuple[bool, int, float, str]:
 
 
 def size_on_node(dataset: Dataset) -> int:
-    """Bytes that a node needs to hold it, as far as the quota allows; 0 until it was listed."""
+    """Return bytes that a node needs to hold it, as far as the quota allows; 0 until it was listed."""
     size = dataset.status.bytes or 0
     quota = dataset.spec.cache.quota
     return min(size, parse_quantity(quota)) if quota else size
@@ -134,7 +137,7 @@ class _Draft:
         self._desired: Final = self._count_desired()
 
     def keep(self, ledger: _Ledger) -> None:
-        """Replicas that exist stay; then pods' nodes; what is left over and warm is idle."""
+        """Keep replicas that exist; then pods' nodes; what is left over and warm is idle."""
         current = sorted((name for name in self._held if self._may_stay(name, ledger)), key=self._keep_rank)
         for name in current[: self._desired]:
             self._give(name, Role.REPLICA, ledger)
@@ -146,7 +149,7 @@ class _Draft:
                 ledger.idle[name] = ledger.idle.get(name, 0) + self._evictable(state)
 
     def fill(self, ledger: _Ledger) -> None:
-        """New replicas, where there are too few: first on nodes that pods use anyway, then on fresh ones."""
+        """Add replicas, where there are too few: first on nodes that pods use anyway, then on fresh ones."""
         for name in sorted(self.nodes_with(Role.USER))[: self._missing()]:
             self._roles[name] = Role.REPLICA
         for _ in range(self._missing()):
@@ -182,7 +185,10 @@ class _Draft:
         return max(0, self._desired - len(self.nodes_with(Role.REPLICA)))
 
     def _may_stay(self, name: str, ledger: _Ledger) -> bool:
-        """A node that is fine keeps what it was given; a cold one may lose it to a node with room for it."""
+        """Tell whether a node keeps what it was given.
+
+        One that is fine does, a cold one may lose it to a node with room for it.
+        """
         state = self._held[name]
         if not self._holds(name):
             return False
@@ -191,14 +197,17 @@ class _Draft:
         return not any(ledger.fits(other, self._size) for other in self._fresh if other != name)
 
     def _holds(self, name: str) -> bool:
-        """True for a node that holds it already: more than a node that takes nothing new and was only asked to list."""
+        """Tell whether a node holds it already: more than a node that takes nothing new and was only asked to list."""
         state, node = self._held[name], self._selected.get(name)
         if state.desired is None or node is None or not alive(node, self._now):
             return False
         return state.desired.eager or state.warm_bytes > 0 or name in self._fresh
 
     def _worth_keeping(self, name: str, state: NodeState) -> bool:
-        """Idle data stays until the room is needed; on a node that is silent nothing can be done anyway."""
+        """Tell whether idle data stays.
+
+        Until the room is needed, and on a node that is silent, where nothing can be done anyway.
+        """
         if self.dataset.metadata.deletion_timestamp or state.desired is None or name not in self._view.nodes:
             return False
         silent = not self._view.nodes[name].ready
@@ -213,13 +222,16 @@ class _Draft:
         ledger.charge(name, 0 if role is Role.GUEST else max(0, self._size - held.warm_bytes))
 
     def _keep_rank(self, name: str) -> tuple[bool, bool, bool, bool, str]:
-        """Whole before partial, then whoever is warming already; both only ever grow, so that nothing flips."""
+        """Rank whole before partial, then whoever is warming already; both only ever grow, so that nothing flips."""
         state = self._held[name]
         eager = state.desired is not None and state.desired.eager
         return (not self._view.nodes[name].ready, not state.done, not eager, name not in self._pods, name)
 
     def _fresh_rank(self, name: str, ledger: _Ledger) -> tuple[bool, bool, int, int, str]:
-        """Nodes with room first; tainted ones late, since few pods go there; then the emptiest, then the freest."""
+        """Rank nodes with room first; tainted ones late, since few pods go there.
+
+        Then the emptiest, then the freest.
+        """
         tainted = any(taint.effect in _HARD_EFFECTS for taint in self._view.nodes[name].taints)
         fits = ledger.fits(name, self._size)
         return (not fits, tainted, ledger.datasets.get(name, 0) if fits else 0, -ledger.room.get(name, 0), name)

@@ -36,7 +36,7 @@ class DatasetPlan:
     cleaning: bool = False  # deleted and unused: every node gives it up
 
     def nodes(self) -> tuple[str, ...]:
-        """Nodes that are given the dataset: the placed ones and the one that lists."""
+        """Return nodes that are given the dataset: the placed ones and the one that lists."""
         if self.cleaning:
             return ()
         lister = {self.listing.node} if self.listing.node else set()
@@ -44,7 +44,10 @@ class DatasetPlan:
 
 
 def plan_nodes(view: ClusterView, plans: Mapping[str, DatasetPlan], states: NodeStates) -> tuple[NodeCacheWrite, ...]:
-    """The NodeCaches to write: new ones for nodes with a sidecar, and those whose spec differs; sorted by node."""
+    """Return the NodeCaches to write: new ones for nodes with a sidecar, and those whose spec differs.
+
+    Sorted by node.
+    """
     desired: dict[str, list[NodeDataset]] = {}
     for plan in plans.values():
         for node in plan.nodes():
@@ -68,7 +71,7 @@ def _canonical(spec: NodeCacheSpec) -> NodeCacheSpec:
 
 
 def _frozen_entries(view: ClusterView, cache: NodeCache | None) -> Iterator[NodeDataset]:
-    """What a node holds of a Dataset that no longer parses goes on as it is, until it is deleted: pods may be reading it."""
+    """Keep what a node holds of a Dataset that no longer parses, until that is deleted: pods may be reading it."""
     for entry in cache.spec.datasets if cache else ():
         invalid = view.invalid_datasets.get(f"{entry.namespace}/{entry.name}")
         if invalid is not None and not invalid.metadata.deletion_timestamp:
@@ -76,7 +79,7 @@ def _frozen_entries(view: ClusterView, cache: NodeCache | None) -> Iterator[Node
 
 
 def node_dataset(view: ClusterView, plan: DatasetPlan, node: str, states: NodeStates) -> NodeDataset:
-    """The wish for one dataset on one node."""
+    """Make the entry of one dataset on one node."""
     dataset, listing = plan.dataset, plan.listing
     spec, warm = dataset.spec, dataset.spec.warm
     return NodeDataset(
@@ -100,7 +103,10 @@ def node_dataset(view: ClusterView, plan: DatasetPlan, node: str, states: NodeSt
 
 
 def wants_warming(plan: DatasetPlan) -> bool:
-    """Eager: always. OnDemand: once a pod uses it or waits for it. All: after `stoker warm`, until it is deleted."""
+    """Tell whether it is fetched ahead.
+
+    Eager: always. OnDemand: once a pod uses it or waits for it. All: after `stoker warm`, until it is deleted.
+    """
     if plan.dataset.metadata.deletion_timestamp:
         return False
     if names.ANNOTATION_WARM_REQUESTED in plan.dataset.metadata.annotations:
@@ -111,7 +117,7 @@ def wants_warming(plan: DatasetPlan) -> bool:
 
 
 def _retained(plan: DatasetPlan, node: str, states: NodeStates) -> tuple[str, ...]:
-    """Versions that mounts read, and the one that the new version is being linked from."""
+    """Find the versions that mounts read, and the one that the new version is being linked from."""
     report = states.get(plan.dataset.metadata.uid, node).reported
     mounted = {use.version for use in plan.uses if use.node == node and use.on_node}
     previous = {report.version} if report else set()

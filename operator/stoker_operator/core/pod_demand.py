@@ -15,7 +15,7 @@ LONGEST_WAIT = 10 * 365 * 86400.0  # seconds; a longer one means "for ever", and
 
 @dataclass(frozen=True)
 class PodDemand:
-    """``deadline`` in seconds since the epoch, ``max_wait`` in seconds."""
+    """What a held pod waits for. ``deadline`` in seconds since the epoch, ``max_wait`` in seconds."""
 
     datasets: tuple[Dataset, ...]
     mode: SchedulingMode
@@ -37,7 +37,7 @@ class Unmet:
 
 
 def read_demand(pod: PodView, datasets: Mapping[str, Dataset]) -> PodDemand | Unmet:
-    """What ``pod`` waits for, or why that cannot be told."""
+    """Read what ``pod`` waits for, or why that cannot be told."""
     request = parse_request(_annotations(pod), pod.namespace)
     if isinstance(request, Refusal):
         return Unmet(Reason.INVALID_SPEC, request.sentence)
@@ -45,7 +45,7 @@ def read_demand(pod: PodView, datasets: Mapping[str, Dataset]) -> PodDemand | Un
 
 
 def find_missing(keys: Iterable[str], namespace: str, datasets: Mapping[str, Dataset]) -> Unmet | None:
-    """The first of the Datasets ``keys`` that pods of ``namespace`` cannot have, and why."""
+    """Find the first of the Datasets ``keys`` that pods of ``namespace`` cannot have, and why."""
     for key in keys:
         if key not in datasets:
             return Unmet(Reason.DATASET_NOT_FOUND, f"Dataset {key} does not exist: make it, or name another")

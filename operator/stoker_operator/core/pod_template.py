@@ -11,7 +11,7 @@ CONTAINER_LISTS = ("initContainers", "containers")
 
 
 def template_problem(training: TrainingJob) -> Unmet | None:
-    """The first piece that cannot be read, and how to write it; None when there is none.
+    """Return the first piece that cannot be read, and how to write it; None when there is none.
 
     The CRD lets a pod template pass as it is, and the API server checks it only when the Job is made: what is read before
     that is checked here.

@@ -10,7 +10,7 @@ HOST_TO_CONTAINER = "HostToContainer"
 
 
 def operations(pod: Mapping[str, Any], volumes: Collection[str]) -> Iterator[dict[str, Any]]:
-    """JSON patch operations for each mount of ``volumes`` (names of the pod's volumes) that does not say what it wants."""
+    """Make JSON patch operations for each mount of ``volumes`` (names of the pod's volumes) that does not say what it wants."""
     for field in CONTAINER_LISTS:
         for index, container in enumerate(pod.get("spec", {}).get(field) or ()):
             for place, mount in enumerate(container.get("volumeMounts") or ()):
@@ -20,5 +20,5 @@ def operations(pod: Mapping[str, Any], volumes: Collection[str]) -> Iterator[dic
 
 
 def _is_open(mount: Mapping[str, Any]) -> bool:
-    """The API server refuses propagation beside recursiveReadOnly."""
+    """Tell whether it takes propagation: the API server refuses that beside recursiveReadOnly."""
     return not mount.get("mountPropagation") and mount.get("recursiveReadOnly") in (None, "Disabled")

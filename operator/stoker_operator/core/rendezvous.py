@@ -17,7 +17,7 @@ _INDEX_FIELD = "metadata.annotations['batch.kubernetes.io/job-completion-index']
 
 
 def environment(framework: Framework, hosts: Sequence[str]) -> Variables:
-    """Variables for every container. ``hosts`` are the workers' DNS names, the first one's is where they meet.
+    """Return variables for every container. ``hosts`` are the workers' DNS names, the first one's is where they meet.
 
     pytorch: what torch.distributed's env:// reads with one process a worker, and PET_* for torchrun.
     tensorflow: TF_CONFIG of tf.distribute's TFConfigClusterResolver.
@@ -36,7 +36,7 @@ def environment(framework: Framework, hosts: Sequence[str]) -> Variables:
 
 
 def merge(ours: Variables, theirs: Sequence[Mapping[str, Any]]) -> Variables:
-    """``ours`` before ``theirs``, so that theirs may refer to ours; a name that they set is left to them."""
+    """Put ``ours`` before ``theirs``, so that theirs may refer to ours; a name that they set is left to them."""
     taken = {variable.get("name") for variable in theirs}
     return [one for one in ours if one["name"] not in taken] + [dict(one) for one in theirs]
 

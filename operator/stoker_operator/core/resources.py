@@ -18,19 +18,19 @@ class Resources:
     extended: Mapping[str, int] = field(default_factory=dict)
 
     def plus(self, other: "Resources") -> "Resources":
-        """The sum."""
+        """Return the sum."""
         names = {*self.extended, *other.extended}
         extended = {name: self.extended.get(name, 0) + other.extended.get(name, 0) for name in names}
         return Resources(self.cpu_milli + other.cpu_milli, self.memory + other.memory, self.pods + other.pods, extended)
 
     def minus(self, other: "Resources") -> "Resources":
-        """The difference; it may be negative where a node is overcommitted."""
+        """Return the difference; it may be negative where a node is overcommitted."""
         names = {*self.extended, *other.extended}
         extended = {name: self.extended.get(name, 0) - other.extended.get(name, 0) for name in names}
         return Resources(self.cpu_milli - other.cpu_milli, self.memory - other.memory, self.pods - other.pods, extended)
 
     def covers(self, request: "Resources") -> bool:
-        """True when a pod with this request fits. As in the scheduler, what is not asked for is not compared."""
+        """Tell whether a pod with this request fits. As in the scheduler, what is not asked for is not compared."""
         plain = (
             (self.cpu_milli, request.cpu_milli),
             (self.memory, request.memory),
@@ -41,7 +41,10 @@ class Resources:
 
 
 def parse_resources(raw: Mapping[str, Any], pods: int = 0) -> Resources:
-    """A resource list such as ``{"cpu": "2", "memory": "4Gi", "nvidia.com/gpu": 1}``; rounds up, as the scheduler does."""
+    """Parse a resource list such as ``{"cpu": "2", "memory": "4Gi", "nvidia.com/gpu": 1}``.
+
+    Rounds up, as the scheduler does.
+    """
     extended: dict[str, int] = {}
     cpu = memory = 0
     for name, text in raw.items():
@@ -58,7 +61,7 @@ def parse_resources(raw: Mapping[str, Any], pods: int = 0) -> Resources:
 
 
 def pod_requests(spec: Mapping[str, Any]) -> Resources:
-    """What a pod takes of a node: the larger of its containers together and each init container, plus overhead.
+    """Return what a pod takes of a node: the larger of its containers together and each init container, plus overhead.
 
     Restartable init containers ("sidecars") count beside the containers and beside the init containers after them,
     as in k8s.io/component-helpers/resource.PodRequests. A limit without a request counts as the request.

@@ -20,7 +20,7 @@ class Use:
 
 
 def find_uses(view: ClusterView) -> Mapping[str, tuple[Use, ...]]:
-    """Dataset key -> uses, one a pod and node, in a stable order."""
+    """Find the uses of each Dataset, by key, one a pod and node, in a stable order."""
     found: dict[str, dict[tuple[str, str], Use]] = {}
     for key, use in (*_named(view), *_mounted(view)):
         # A mount row says more than the pod's spec does, so it comes last and wins.
@@ -56,7 +56,7 @@ def _mounted(view: ClusterView) -> Iterator[tuple[str, Use]]:
 
 
 def pods_sentence(uses: tuple[Use, ...]) -> str:
-    """``3 pods: team/a on node-1, team/b``: the first five by name, then a count."""
+    """Write ``3 pods: team/a on node-1, team/b``: the first five by name, then a count."""
     named = [f"{use.namespace}/{use.pod}" + (f" on {use.node}" if use.node else "") for use in uses[:PODS_NAMED]]
     more = f" and {len(uses) - PODS_NAMED} more" if len(uses) > PODS_NAMED else ""
     return f"{len(uses)} pod{'s' if len(uses) != 1 else ''}: {', '.join(named)}{more}"

@@ -58,7 +58,10 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class PodView:
-    """What decisions know of a pod. ``labels``, ``affinity`` and the like are kept only for pods that Stoker manages."""
+    """What decisions know of a pod.
+
+    ``labels``, ``affinity`` and the like are kept only for pods that Stoker manages.
+    """
 
     namespace: str
     name: str
@@ -137,7 +140,7 @@ class ClusterView:
 
 
 def parse_node(raw: Mapping[str, Any]) -> NodeView:
-    """A view of a corev1.Node; ``sidecar_ready`` is filled in by whoever knows the pods."""
+    """Parse a view of a corev1.Node; ``sidecar_ready`` is filled in by whoever knows the pods."""
     meta, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
     condition: Mapping[str, Any] = next((c for c in status.get("conditions") or () if c["type"] == "Ready"), {})
     ready = condition.get("status") == "True"
@@ -155,7 +158,10 @@ def parse_node(raw: Mapping[str, Any]) -> NodeView:
 
 
 def parse_pod(raw: Mapping[str, Any]) -> PodView:
-    """A view of a corev1.Pod; what only Stoker's own pods need is left out of all others, to hold 100,000 of them."""
+    """Parse a view of a corev1.Pod.
+
+    What only Stoker's own pods need is left out of all others, to hold 100,000 of them.
+    """
     meta, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
     labels = meta.get("labels") or {}
     claims, volumes = _data_volumes(meta.get("namespace", ""), spec)

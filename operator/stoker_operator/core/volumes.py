@@ -14,7 +14,7 @@ ACCESS_MODES = ["ReadOnlyMany"]
 
 
 def persistent_volume_name(namespace: str, name: str) -> str:
-    """``stoker-<namespace>-<name>``, with a hash where that is too long or could be another Dataset's."""
+    """Name the volume ``stoker-<namespace>-<name>``, with a hash where that is too long or could be another Dataset's."""
     plain = f"stoker-{namespace}-{name}"
     # "a-b"/"c" and "a"/"b-c" would meet: a dash in the namespace makes the name ambiguous.
     if len(plain) <= _MAX_NAME and "-" not in namespace:
@@ -24,7 +24,10 @@ def persistent_volume_name(namespace: str, name: str) -> str:
 
 
 def labels_for(dataset: Dataset) -> dict[str, str]:
-    """Labels by which the operator finds what it made; values are hashed where a label could not hold the name."""
+    """Return labels by which the operator finds what it made.
+
+    Values are hashed where a label could not hold the name.
+    """
     return {
         names.LABEL_MANAGED_BY: names.MANAGED_BY,
         names.LABEL_DATASET: _label_value(dataset.metadata.name),
@@ -37,7 +40,7 @@ def _label_value(text: str) -> str:
 
 
 def persistent_volume(dataset: Dataset) -> dict[str, Any]:
-    """The volume, reserved for the Dataset's own claim."""
+    """Make the volume, reserved for the Dataset's own claim."""
     namespace, name = dataset.metadata.namespace, dataset.metadata.name
     return {
         "apiVersion": "v1",
@@ -63,7 +66,7 @@ def persistent_volume(dataset: Dataset) -> dict[str, Any]:
 
 
 def persistent_volume_claim(dataset: Dataset) -> dict[str, Any]:
-    """The claim, named like the Dataset and gone with it."""
+    """Make the claim, named like the Dataset and gone with it."""
     namespace, name = dataset.metadata.namespace, dataset.metadata.name
     return {
         "apiVersion": "v1",
@@ -84,7 +87,7 @@ def persistent_volume_claim(dataset: Dataset) -> dict[str, Any]:
 
 
 def owner_reference(dataset: Dataset) -> dict[str, Any]:
-    """Makes an object go with its Dataset."""
+    """Make an object go with its Dataset."""
     return {
         "apiVersion": names.API_VERSION,
         "kind": Dataset.KIND,
@@ -95,6 +98,6 @@ def owner_reference(dataset: Dataset) -> dict[str, Any]:
 
 
 def is_ours(raw: dict[str, Any]) -> bool:
-    """True for an object that Stoker made for a Dataset."""
+    """Tell whether Stoker made this object for a Dataset."""
     labels = raw["metadata"].get("labels") or {}
     return labels.get(names.LABEL_MANAGED_BY) == names.MANAGED_BY and names.LABEL_DATASET in labels

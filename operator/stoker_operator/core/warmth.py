@@ -39,7 +39,7 @@ NOTHING = Warmth()
 
 
 class WarmthIndex:
-    """Looks up warmth by Dataset and node. Lives for one pass."""
+    """The warmth of each Dataset on each node. Lives for one pass."""
 
     def __init__(self, node_caches: Mapping[str, NodeCache]) -> None:
         self._reports: dict[str, dict[str, NodeDatasetStatus]] = defaultdict(dict)
@@ -51,12 +51,12 @@ class WarmthIndex:
                 self._planned[entry.uid].add(name)
 
     def nodes(self, dataset: Dataset) -> set[str]:
-        """Nodes that hold some of the Dataset or are asked to."""
+        """Return nodes that hold some of the Dataset or are asked to."""
         uid = dataset.metadata.uid
         return {*self._reports.get(uid, ()), *self._planned.get(uid, ())}
 
     def of(self, dataset: Dataset, node: str) -> Warmth:
-        """The present version of one Dataset on one node."""
+        """Return the present version of one Dataset on one node."""
         planned = node in self._planned.get(dataset.metadata.uid, ())
         report = self._reports.get(dataset.metadata.uid, {}).get(node)
         total = dataset.status.bytes or 0
@@ -68,7 +68,7 @@ class WarmthIndex:
         return Warmth(report.warm_bytes, total or report.bytes, warm, planned, report.eta_seconds, error)
 
     def together(self, datasets: Iterable[Dataset], node: str) -> Warmth:
-        """All of ``datasets`` on one node: warm when each is; the ETA is the longest."""
+        """Return all of ``datasets`` on one node: warm when each is; the ETA is the longest."""
         parts = [self.of(dataset, node) for dataset in datasets]
         etas = [part.eta for part in parts if not part.warm]
         return Warmth(

@@ -34,7 +34,7 @@ class Informers:
         return [tasks.create_task(informer.run(), name="informer") for informer in self._all]
 
     async def wait_synced(self) -> None:
-        """Until every table is filled: before that, what is missing would look deleted."""
+        """Wait until every table is filled: before that, what is missing would look deleted."""
         for informer in self._all:
             await informer.wait_synced()
 
@@ -45,7 +45,7 @@ class Informers:
 
 
 def _trim_job(raw: Object) -> Object:
-    """A Job without the fields that only the API server's bookkeeping needs."""
+    """Return a Job without the fields that only the API server's bookkeeping needs."""
     job = {field: raw[field] for field in _JOB_FIELDS if field in raw}
     job["metadata"] = {name: value for name, value in job["metadata"].items() if name != "managedFields"}
     return job

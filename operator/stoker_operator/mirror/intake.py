@@ -27,7 +27,10 @@ PATIENCE = 10.0  # seconds in which kopf must tell of what the list has, before 
 
 
 class Seen(NamedTuple):
-    """An object as it was told of last: its UID, and its resourceVersion as the ordered number that it is (KEP-5504)."""
+    """An object as it was told of last.
+
+    Its UID, and its resourceVersion as the ordered number that it is (KEP-5504).
+    """
 
     uid: str
     version: int
@@ -48,7 +51,10 @@ class Intake:
 
     @property
     def whole(self) -> bool:
-        """Tell whether everything that existed at the start has been told of: before that, what is missing looks deleted."""
+        """Tell whether everything that existed at the start has been told of.
+
+        Before that, what is missing looks deleted.
+        """
         return self._whole.is_set()
 
     async def wait_whole(self) -> None:

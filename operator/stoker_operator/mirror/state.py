@@ -107,7 +107,10 @@ class ClusterState:
 
 
 def _is_older(new: object, known: object) -> bool:
-    """Tell a watch event that was overtaken by the answer to a write of ours: taking it would undo what we know."""
+    """Recognise a watch event that was overtaken by the answer to a write of ours.
+
+    Taking it would undo what we know.
+    """
     if not isinstance(new, Resource) or not isinstance(known, Resource) or new.metadata.uid != known.metadata.uid:
         return False
     versions = new.metadata.resource_version, known.metadata.resource_version

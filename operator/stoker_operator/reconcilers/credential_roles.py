@@ -13,7 +13,7 @@ Rules = tuple[dict[str, Any], ...]
 
 
 class CredentialRoles:
-    """Remembers what it wrote; after a start it writes each namespace with Datasets once."""
+    """The Roles of all namespaces with Datasets, each written when its rules change and once after a start."""
 
     def __init__(self, writer: Writer, sidecar: SidecarIdentity, retries: Retries) -> None:
         self._writer: Final = writer

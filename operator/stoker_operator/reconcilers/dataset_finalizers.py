@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class DatasetFinalizers:
-    """Holds every Dataset, and lets a deleted one go when no pod uses it and no node has it."""
+    """A keeper of finalizers: holds every Dataset, lets a deleted one go when no pod uses it and no node has it."""
 
     def __init__(self, writer: Writer, volumes: DatasetVolumes, retries: Retries) -> None:
         self._writer: Final = writer

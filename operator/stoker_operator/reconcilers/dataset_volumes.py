@@ -21,7 +21,7 @@ _RELEASED = ("Released", "Failed")  # phases in which a PersistentVolume never b
 
 
 class DatasetVolumes:
-    """Remembers when each Dataset was looked at last, so that a pass costs nothing for those that are fine."""
+    """The volumes and claims of all Datasets, each looked at so rarely that a pass costs nothing for those that are fine."""
 
     def __init__(self, writer: Writer, retries: Retries) -> None:
         self._writer: Final = writer
@@ -30,7 +30,7 @@ class DatasetVolumes:
         self._notes: Final[dict[str, str]] = {}  # uid -> sentence
 
     def note(self, dataset: Dataset) -> str:
-        """What is to say about the claim of this Dataset; empty when it is fine."""
+        """Return what is to say about the claim of this Dataset; empty when it is fine."""
         return self._notes.get(dataset.metadata.uid, "")
 
     async def ensure(self, datasets: Iterable[Dataset], now: float) -> None:

@@ -42,7 +42,7 @@ class _Write(NamedTuple):
 
 
 class DatasetReconciler:
-    """``reconcile`` is one pass. It gives the seconds until time alone may call for another."""
+    """Keeps nodes' plans, volumes and statuses in step with the Datasets, pass by pass (``reconcile``)."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class DatasetReconciler:
         self._written_at: Final[dict[str, float]] = {}
 
     async def reconcile(self) -> float | None:
-        """One pass. An object that cannot be written is tried again later and stops no other."""
+        """Run one pass. An object that cannot be written is tried again later and stops no other."""
         now = self._clock()
         view = self._state.snapshot()
         decision = decide_datasets(view, self._state.wanted, now)
@@ -150,7 +150,7 @@ class DatasetReconciler:
 
 
 def dataset_ref(meta: ObjectMeta) -> ObjectRef:
-    """What an event about a Dataset points to."""
+    """Return what an event about a Dataset points to."""
     return ObjectRef(names.API_VERSION, Dataset.KIND, meta.name, meta.namespace, meta.uid)
 
 

@@ -29,7 +29,10 @@ class _RefusedChild:
 
 
 class JobChildren:
-    """Writes are safe to repeat; raises only what the reconcile loop waits out."""
+    """The Service and Job of each TrainingJob.
+
+    Writes are safe to repeat; raises only what the reconcile loop waits out.
+    """
 
     def __init__(self, writer: Writer, state: ClusterState, clock: Callable[[], float]) -> None:
         self._writer: Final = writer
@@ -38,12 +41,12 @@ class JobChildren:
         self._failures: Final[dict[str, _RefusedChild]] = {}
 
     def problem(self, training: TrainingJob) -> Unmet | None:
-        """Why the last attempt failed, while that still stands."""
+        """Tell why the last attempt failed, while that still stands."""
         failure = self._failures.get(training.metadata.uid)
         return failure.problem if failure is not None else None
 
     def retry_in(self, training: TrainingJob) -> float | None:
-        """Seconds until the next attempt is due; None when none has failed."""
+        """Return seconds until the next attempt is due; None when none has failed."""
         failure = self._failures.get(training.metadata.uid)
         if failure is None:
             return None
@@ -83,7 +86,7 @@ class JobChildren:
             self._state.jobs.put(training.key, job)
 
     async def _ensure(self, kind: Kind, body: Object, training: TrainingJob) -> Object:
-        """The child, made if it was not there. Raises AlreadyExists when it is someone else's."""
+        """Return the child, made if it was not there. Raises AlreadyExists when it is someone else's."""
         meta = training.metadata
         try:
             return await self._writer.create(kind, body, meta.namespace)

@@ -19,7 +19,7 @@ LAST_RETRY = 30.0  # seconds: keeps an operator without API server quiet
 
 
 class ReconcileLoop:
-    """Runs ``reconcile`` after ``wake()``, at most once every ``interval`` seconds."""
+    """A loop that runs ``reconcile`` after ``wake()``, at most once every ``interval`` seconds."""
 
     def __init__(self, name: str, reconcile: Reconcile, interval: float) -> None:
         self._name: Final = name

@@ -28,7 +28,7 @@ _QUIET = frozenset({Reason.WAITING_FOR_DATA, Reason.WAITING_FOR_GANG, Reason.REL
 
 
 class PodGate:
-    """Reconciles held pods; ``clock`` gives seconds since the epoch."""
+    """Releases held pods, or says why they wait, pass by pass; ``clock`` gives seconds since the epoch."""
 
     def __init__(self, writer: Writer, state: ClusterState, events: EventRecorder, clock: Callable[[], float]) -> None:
         self._writer: Final = writer
@@ -39,7 +39,7 @@ class PodGate:
         self._slots: Final = asyncio.Semaphore(_PARALLEL)
 
     async def reconcile(self) -> float | None:
-        """One pass; gives the seconds after which the next is due even if nothing changes. Raises KubeError."""
+        """Run one pass; gives the seconds after which the next is due even if nothing changes. Raises KubeError."""
         now = self._clock()
         outcome = decide_releases(self._state.snapshot(), now)
         self._state.set_wanted(outcome.wanted)
@@ -102,7 +102,10 @@ class PodGate:
 
 
 def release_patch(release: Release, now: float) -> list[Object]:
-    """JSON patch that lets a pod go: gate off, affinity and record on, in one write that fails when the gate is gone."""
+    """Make a JSON patch that lets a pod go.
+
+    Gate off, affinity and record on, in one write that fails when the gate is gone.
+    """
     pod = release.pod
     operations = remove_gate(pod.gates)
     if release.affinity is not None:

@@ -24,7 +24,10 @@ class _Failure:
 
 
 class Retries:
-    """The keys that failed in the loop ``name``, and when each may be tried again. Times are seconds since the epoch."""
+    """The keys that failed in the loop ``name``, and when each may be tried again.
+
+    Times are seconds since the epoch.
+    """
 
     def __init__(self, name: str, rand: Callable[[], float] = random.random) -> None:
         self._name: Final = name
@@ -63,7 +66,7 @@ class Retries:
         self._failures.pop(key, None)
 
     def next_due(self, now: float) -> float | None:
-        """The time at which the first of the failed keys is due again; None when none is to come."""
+        """Return the time at which the first of the failed keys is due again; None when none is to come."""
         for key in [key for key, failure in self._failures.items() if failure.due < now - LAST]:
             del self._failures[key]  # nobody tries it any more
         return min((failure.due for failure in self._failures.values() if failure.due > now), default=None)

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class TrainingJobReconciler:
-    """``reconcile`` is one pass; ``clock`` gives seconds since the epoch."""
+    """Keeps TrainingJobs in step with their children, pass by pass; ``clock`` gives seconds since the epoch."""
 
     def __init__(self, writer: Writer, state: ClusterState, events: EventRecorder, clock: Callable[[], float]) -> None:
         self._writer: Final = writer
@@ -37,7 +37,7 @@ class TrainingJobReconciler:
         self._retries: Final = Retries("trainingjobs")
 
     async def reconcile(self) -> float | None:
-        """One pass; gives the seconds after which time alone calls for another."""
+        """Run one pass; gives the seconds after which time alone calls for another."""
         view = self._state.snapshot()
         self._children.forget({training.metadata.uid for training in view.training_jobs.values()})
         pods, index = pods_by_job(view), WarmthIndex(view.node_caches)

@@ -21,7 +21,7 @@ _MOST_AUTHORITIES = 2  # the present one and the one before it, for certificates
 
 @dataclass(frozen=True)
 class KeyMaterial:
-    """All PEM. ``authorities`` is a bundle, the newest first, whose key is ``authority_key``."""
+    """Certificates and keys, all PEM. ``authorities`` is a bundle, the newest first, whose key is ``authority_key``."""
 
     authorities: bytes
     authority_key: bytes
@@ -30,14 +30,14 @@ class KeyMaterial:
 
 
 def make(hosts: Sequence[str], now: datetime) -> KeyMaterial:
-    """A new authority and a certificate for ``hosts`` (DNS names or IP addresses)."""
+    """Return a new authority and a certificate for ``hosts`` (DNS names or IP addresses)."""
     authority, authority_key = _make_authority(now)
     certificate, key = _issue(authority, authority_key, hosts, now)
     return KeyMaterial(_pem(authority), _key_pem(authority_key), certificate, key)
 
 
 def renewed(material: KeyMaterial, hosts: Sequence[str], now: datetime) -> KeyMaterial:
-    """``material`` itself when nothing is due, else with a new certificate and, when that is due, a new authority.
+    """Renew what is due: ``material`` itself when nothing is, else with a new certificate and, when that is due, a new authority.
 
     The old authority stays in the bundle while it is valid. Raises CertificateError when ``material`` is unreadable.
     """

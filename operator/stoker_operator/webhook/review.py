@@ -26,7 +26,7 @@ class Result(StrEnum):
 
 
 def review(body: bytes, catalog: Catalog) -> tuple[dict[str, Any], Result]:
-    """The answer to an AdmissionReview of a Pod. Raises MalformedReviewError when ``body`` is not one."""
+    """Return the answer to an AdmissionReview of a Pod. Raises MalformedReviewError when ``body`` is not one."""
     uid, pod, namespace = _parse(body)
     decision = injection.decide_injection(pod, namespace, catalog)
     if isinstance(decision, Refusal):

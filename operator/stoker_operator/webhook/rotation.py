@@ -33,7 +33,7 @@ class CertificateSource(Protocol):
 
 
 def new_tls_context() -> ssl.SSLContext:
-    """A server context with no certificate yet; loading one later counts for the connections from then on."""
+    """Make a server context with no certificate yet; loading one later counts for the connections from then on."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context
@@ -72,7 +72,7 @@ class OwnCertificates:
         self._serving: bytes | None = None
 
     async def ensure(self) -> None:
-        """One pass: Secret, then caBundle, then the TLS context."""
+        """Run one pass: Secret, then caBundle, then the TLS context."""
         material = await self._material()
         changed = await self._publish(material.authorities)
         # The API server learns of a new caBundle a moment after it is written: until the next pass the certificate
@@ -118,7 +118,7 @@ class OwnCertificates:
             return make(self._where.hosts, self._now())
 
     async def _publish(self, authorities: bytes) -> bool:
-        """Whether the configuration's caBundle had to be changed."""
+        """Tell whether the configuration's caBundle had to be changed."""
         try:
             configuration = await self._kube.get(MUTATING_WEBHOOKS, self._where.configuration)
         except NotFound:
@@ -131,7 +131,10 @@ class OwnCertificates:
 
 
 class MountedCertificates:
-    """tls.crt and tls.key in a mounted folder that someone else (cert-manager) keeps; its injector writes the caBundle."""
+    """tls.crt and tls.key in a mounted folder that someone else (cert-manager) keeps.
+
+    Its injector writes the caBundle.
+    """
 
     def __init__(self, folder: Path, tls: ssl.SSLContext) -> None:
         self._folder: Final = folder

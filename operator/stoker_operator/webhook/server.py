@@ -25,7 +25,10 @@ CatalogSource = Callable[[], Catalog | None]
 
 
 class WebhookServer:
-    """Serves ``POST /mutate``. ``catalog()`` gives None until the Datasets are known: then pods are told to come back."""
+    """The webhook's HTTPS server, for ``POST /mutate``.
+
+    ``catalog()`` gives None until the Datasets are known: then pods are told to come back.
+    """
 
     def __init__(self, catalog: CatalogSource, tls: ssl.SSLContext, host: str, port: int) -> None:
         self._catalog: Final = catalog
