@@ -16,6 +16,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", "ignore:subprocess .* is still running:ResourceWarning")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the stories of helm after all others: the last of them uninstalls what the others use."""
+    items.sort(key=lambda item: item.path.name == "test_helm.py")
+
+
 @pytest.fixture(scope="session")
 def world() -> Iterator[World]:
     """The cluster `test` (demo's is another), taken down at the end unless STOKER_E2E_KEEP is set."""

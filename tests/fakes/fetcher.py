@@ -1,4 +1,4 @@
-"""A fetcher that only listens: keeps what it was told, and says what the test wants."""
+"""A fetcher for the tests of the agent: only listens, keeps what it was told, and says what the test wants."""
 
 import asyncio
 import contextlib
@@ -20,8 +20,8 @@ from tests.support.waiting import eventually
 GIB = 2**30
 
 
-class FakeFetcher:
-    """``answers`` overrides the reply to Configure or Remove by uid."""
+class FetcherForAgent:
+    """The agent's end of the protocol. ``answers`` overrides the reply to Configure or Remove by uid."""
 
     def __init__(self) -> None:
         self.configured: dict[str, Configure] = {}

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from stoker_sidecar.version.manifest import Manifest
 from stoker_sidecar.wire.fetcher_protocol import Read, ReadDone
-from tests.support.fake_fetcher import Answer, FakeFetcher
+from tests.fakes.read_fetcher import Answer, FetcherForReads
 from tests.support.waiting import wait_until
 
 
@@ -54,7 +54,7 @@ def main() -> None:
     for name in ("socket", "version", "truth"):
         parser.add_argument(name, type=Path)
     options = parser.parse_args()
-    with FakeFetcher(options.socket, bringing(options.version, options.truth)):
+    with FetcherForReads(options.socket, bringing(options.version, options.truth)):
         sys.stdin.read()
 
 

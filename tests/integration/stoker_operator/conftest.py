@@ -16,8 +16,8 @@ from stoker_operator.core.credentials_rbac import SidecarIdentity
 from stoker_operator.front_door import FrontDoor
 from stoker_operator.leader import Leader
 from stoker_operator.mirror.state import ClusterState
+from tests.fakes.sidecar import FakeSidecar, settled
 from tests.support.apiserver import ApiServer
-from tests.support.fake_sidecar import FakeSidecar, settled
 from tests.support.kinds import NAMESPACES
 from tests.support.waiting import eventually, eventually_async
 

@@ -9,8 +9,8 @@ from stoker_api.nodecache import NodeError
 from stoker_kube.resources import DATASETS, NODE_CACHES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, ROLES
 from stoker_operator.core.conditions import find
 from stoker_operator.core.volumes import persistent_volume_name
+from tests.fakes.sidecar import VERSION
 from tests.integration.stoker_operator.conftest import World
-from tests.support.fake_sidecar import VERSION
 
 
 def phase_is(phase: Phase) -> Any:

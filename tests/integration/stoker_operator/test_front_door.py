@@ -12,8 +12,8 @@ from stoker_kube.client import KubeClient
 from stoker_kube.resources import DATASETS, TRAINING_JOBS, Kind
 from stoker_operator.front_door import FrontDoor
 from stoker_operator.mirror.state import ClusterState
+from tests.fakes.sidecar import settled
 from tests.support.apiserver import ApiServer
-from tests.support.fake_sidecar import settled
 from tests.support.waiting import eventually
 
 SPEC: dict[str, Any] = {"source": {"uri": "s3://bucket/"}}

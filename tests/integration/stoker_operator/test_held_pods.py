@@ -7,8 +7,8 @@ import pytest
 from stoker_api import names
 from stoker_api.release import ReleaseRecord
 from stoker_kube.resources import JOBS, NODES, PODS, SERVICES, TRAINING_JOBS
+from tests.fakes.sidecar import FakeSidecar
 from tests.integration.stoker_operator.conftest import World
-from tests.support.fake_sidecar import FakeSidecar
 
 OWN_TERMS = [{"matchExpressions": [{"key": "test", "operator": "Exists"}]}]
 

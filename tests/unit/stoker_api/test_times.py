@@ -1,5 +1,7 @@
 """RFC 3339."""
 
+from typing import Literal
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,8 +17,8 @@ from stoker_api.times import format_time, parse_time
         ("microseconds", "2026-11-21T10:15:00.250000Z"),
     ],
 )
-def test_a_time_is_written_in_utc(precision: str, text: str) -> None:
-    assert format_time(1_795_256_100.25, precision) == text  # type: ignore[arg-type]
+def test_a_time_is_written_in_utc(precision: Literal["seconds", "milliseconds", "microseconds"], text: str) -> None:
+    assert format_time(1_795_256_100.25, precision) == text
 
 
 @given(st.integers(min_value=0, max_value=2**33))

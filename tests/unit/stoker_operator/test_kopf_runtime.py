@@ -10,7 +10,7 @@ import pytest
 from stoker_api import names
 from stoker_kube.backoff import Backoff
 from stoker_operator.kopf_runtime import KopfThread, make_registry, make_settings
-from tests.support.fake_sidecar import settled
+from tests.fakes.sidecar import settled
 from tests.support.waiting import eventually
 
 

@@ -20,7 +20,7 @@ from stoker_sidecar.agent.main import build
 from stoker_sidecar.agent.settings import AgentSettings
 from stoker_sidecar.wire.credentials import StaticCredentials
 from stoker_sidecar.wire.fetcher_protocol import Progress
-from tests.fakes.fetcher import GIB, FakeFetcher
+from tests.fakes.fetcher import GIB, FetcherForAgent
 from tests.fakes.kube import FakeKube
 from tests.support.ports import free_ports
 from tests.support.waiting import eventually
@@ -50,7 +50,7 @@ class Node:
     """A node with a running agent."""
 
     kube: FakeKube
-    fetcher: FakeFetcher
+    fetcher: FetcherForAgent
     folder: Path
     agent: asyncio.Task[None]
     stopping: asyncio.Event
@@ -88,7 +88,7 @@ async def running(kube: FakeKube, folder: Path) -> AsyncIterator[Node]:
     settings = AgentSettings.parse([*options, *folders])
     stopping = asyncio.Event()
     task = asyncio.create_task(build(settings, kube).run(stopping))
-    node = Node(kube, FakeFetcher(), folder, task, stopping)
+    node = Node(kube, FetcherForAgent(), folder, task, stopping)
     try:
         await node.fetcher.start(folder / "fetcher.sock")
         yield node
@@ -170,7 +170,7 @@ async def test_a_fetcher_that_comes_back_is_told_everything_again(node: Node) ->
     await node.plan(DATASET)
     await node.until(lambda: "u1" in node.fetcher.configured)
     await node.fetcher.stop()
-    again = FakeFetcher()
+    again = FetcherForAgent()
     await again.start(node.folder / "fetcher.sock")
     await node.until(lambda: "u1" in again.configured)
     await again.stop()

@@ -16,7 +16,7 @@ import pytest
 
 from stoker_sidecar.fuse.operations import XATTR_REQUESTS
 from stoker_sidecar.wire.fetcher_protocol import Read, ReadDone
-from tests.support.fake_fetcher import FakeFetcher, fails
+from tests.fakes.read_fetcher import FetcherForReads, fails
 from tests.support.keeper import Keeper
 from tests.support.versions import MTIME_NS, VersionFolder
 from tests.support.waiting import wait_until
@@ -113,7 +113,7 @@ def test_missing_bytes_come_from_the_fetcher(keeper: Keeper, files: dict[str, by
     def bring(request: Read) -> ReadDone:
         return ReadDone("parts", version.put_part(by_ino[request.ino], request.offset, request.length))
 
-    with FakeFetcher(keeper.run_dir / "fetcher.sock", bring) as fetcher:
+    with FetcherForReads(keeper.run_dir / "fetcher.sock", bring) as fetcher:
         mountpoint = keeper.serve(version)
         try:
             assert {path: (mountpoint / path).read_bytes() for path in files} == files
@@ -127,7 +127,7 @@ def test_what_the_fetcher_cannot_bring_fails_with_its_errno_and_one_line_in_the_
     keeper: Keeper, tmp_path: Path, code: int
 ) -> None:
     version = VersionFolder(tmp_path / "v", {"a/b": b"content"})
-    with FakeFetcher(keeper.run_dir / "fetcher.sock", fails(code, f"no luck with {code}")):
+    with FetcherForReads(keeper.run_dir / "fetcher.sock", fails(code, f"no luck with {code}")):
         mountpoint = keeper.serve(version)
         try:
             with pytest.raises(OSError, match=os.strerror(code)) as caught:
@@ -141,7 +141,7 @@ def test_what_the_fetcher_cannot_bring_fails_with_its_errno_and_one_line_in_the_
 def test_a_mapped_page_whose_bytes_cannot_be_had_is_sigbus_as_on_any_disk(keeper: Keeper, tmp_path: Path) -> None:
     version = VersionFolder(tmp_path / "v", {"a": b"content"})
     program = "import mmap, sys; file = open(sys.argv[1]); mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)[0]"
-    with FakeFetcher(keeper.run_dir / "fetcher.sock", fails(errno.EIO, "down")):
+    with FetcherForReads(keeper.run_dir / "fetcher.sock", fails(errno.EIO, "down")):
         mountpoint = keeper.serve(version)
         try:
             done = subprocess.run([sys.executable, "-c", program, str(mountpoint / "a")], check=False, timeout=30)
@@ -152,7 +152,7 @@ def test_a_mapped_page_whose_bytes_cannot_be_had_is_sigbus_as_on_any_disk(keeper
 
 def test_a_failed_read_can_be_repeated_when_the_source_is_back(keeper: Keeper, tmp_path: Path) -> None:
     version = VersionFolder(tmp_path / "v", {"a": b"content"})
-    with FakeFetcher(keeper.run_dir / "fetcher.sock", fails(errno.EIO, "down")) as fetcher:
+    with FetcherForReads(keeper.run_dir / "fetcher.sock", fails(errno.EIO, "down")) as fetcher:
         mountpoint = keeper.serve(version)
         try:
             with pytest.raises(OSError, match="Input/output"):
@@ -174,7 +174,7 @@ def test_a_read_waits_for_a_fetcher_that_is_not_there_yet(keeper: Keeper, tmp_pa
     with subprocess.Popen(["cat", str(mountpoint / "a")], stdout=subprocess.PIPE) as reader:
         try:
             wait_until(lambda: _waits_for_bytes(reader.pid))
-            with FakeFetcher(keeper.run_dir / "fetcher.sock", bring):
+            with FetcherForReads(keeper.run_dir / "fetcher.sock", bring):
                 assert reader.communicate(timeout=20)[0] == b"content"
         finally:
             reader.kill()

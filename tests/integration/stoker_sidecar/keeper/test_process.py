@@ -12,7 +12,7 @@ import pytest
 
 from stoker_sidecar.linux.mount_calls import detach
 from stoker_sidecar.wire.fetcher_protocol import Read, ReadDone
-from tests.support.fake_fetcher import FakeFetcher
+from tests.fakes.read_fetcher import FetcherForReads
 from tests.support.keeper import SECONDS, Keeper, mounts_below
 from tests.support.mount_namespace import own_mounts_with
 from tests.support.readers import VerifyingReaders
@@ -128,7 +128,7 @@ def test_a_read_that_waits_for_the_fetcher_outlives_its_server(keeper: Keeper, v
         return ReadDone("parts", version.put_part(path, request.offset, request.length))
 
     read: list[bytes] = []
-    with FakeFetcher(keeper.run_dir / "fetcher.sock", bring) as fetcher:
+    with FetcherForReads(keeper.run_dir / "fetcher.sock", bring) as fetcher:
         mountpoint = keeper.serve(version)
         reader = threading.Thread(target=lambda: read.append((mountpoint / path).read_bytes()))
         reader.start()

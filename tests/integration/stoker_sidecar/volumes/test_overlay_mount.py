@@ -17,7 +17,7 @@ from stoker_sidecar.fuse.operations import XATTR_REQUESTS
 from stoker_sidecar.linux import mounts, overlay
 from stoker_sidecar.volumes import metadata_layer, overlays
 from stoker_sidecar.wire.fetcher_protocol import Read, ReadDone
-from tests.support.fake_fetcher import FakeFetcher
+from tests.fakes.read_fetcher import FetcherForReads
 from tests.support.keeper import UID as KEEPER_UID
 from tests.support.keeper import Keeper, clear_mounts
 from tests.support.versions import MTIME_NS, VersionFolder
@@ -68,7 +68,7 @@ def node(keeper: Keeper, tmp_path: Path) -> Iterator[Node]:
     def bring(request: Read) -> ReadDone:
         return ReadDone("parts", version.put_part(by_ino[request.ino], request.offset, request.length))
 
-    with FakeFetcher(keeper.run_dir / "fetcher.sock", bring):
+    with FetcherForReads(keeper.run_dir / "fetcher.sock", bring):
         layers = overlay.Layers(tmp_path / "meta", version.folder / "tree", keeper.serve(version))
         metadata_layer.build(version.manifest, layers.metadata)
         seen = tmp_path / "mnt" / "overlay"

@@ -29,7 +29,7 @@ class _Connection(socketserver.StreamRequestHandler):
                 return  # the asking server was killed
 
 
-class FakeFetcher:
+class FetcherForReads:
     """A context manager. ``answer`` may be changed at any time; ``asked`` has every read request."""
 
     def __init__(self, path: Path, answer: Answer) -> None:
@@ -44,7 +44,7 @@ class FakeFetcher:
         self.asked.append(request)
         return self.answer(request)
 
-    def __enter__(self) -> "FakeFetcher":
+    def __enter__(self) -> "FetcherForReads":
         self._thread.start()
         return self
 

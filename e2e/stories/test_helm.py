@@ -1,4 +1,4 @@
-"""helm upgrade takes a changed value; helm uninstall leaves no mount, finalizer, webhook or CSIDriver (last of all stories)."""
+"""helm upgrade takes a changed value; helm uninstall leaves nothing behind (conftest.py runs it last)."""
 
 from e2e.cluster.processes import run, wait_for
 from e2e.support import manifests
