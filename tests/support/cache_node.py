@@ -20,12 +20,12 @@ from stoker_sidecar.fetcher.scrub import ScrubSettings
 from stoker_sidecar.fetcher.space.cache_disk import space_of
 from stoker_sidecar.store.base import ObjectStore
 from stoker_sidecar.store.core.backoff import Backoff
-from stoker_sidecar.store.memory import MemoryStore
 from stoker_sidecar.version.manifest import Manifest
 from stoker_sidecar.version.spans import CHUNK
 from stoker_sidecar.wire.cache_folder import FolderSpec
 from stoker_sidecar.wire.credentials import AmbientCredentials, Credentials
 from stoker_sidecar.wire.fetcher_protocol import Configure, Read, ReadDone
+from tests.fakes.object_store import MemoryStore
 from tests.support.waiting import eventually
 
 SMALL = {"train/a": b"alpha", "train/b": b"beta" * 1000, "test/c": b"gamma", "zero": b""}

@@ -1,1 +1,1 @@
-"""Object stores: one small interface, S3, a local folder, and an in-memory twin with faults."""
+"""Object stores: one small interface, S3, and a local folder."""

@@ -1,4 +1,4 @@
-"""The object store as the cache needs it; S3, local folders and the in-memory twin all pass one contract suite."""
+"""The object store as the cache needs it; S3, local folders and the tests' fake all pass one contract suite."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager

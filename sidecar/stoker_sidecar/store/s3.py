@@ -111,7 +111,7 @@ class _LazyBoto:
 
 
 def _s3_boto() -> "type[S3Boto]":
-    """Import aiobotocore, which blocks."""
+    """Return the class S3Boto; importing aiobotocore blocks."""
     from stoker_sidecar.store.s3_boto import S3Boto
 
     return S3Boto

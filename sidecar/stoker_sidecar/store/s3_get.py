@@ -131,7 +131,7 @@ class S3Getter:
 
 
 def _proxied(peer: Peer, tls: ssl.SSLContext) -> HttpTransport:
-    """Import aiohttp, which blocks; a worker without proxies does without its 9 MB."""
+    """Make the transport through proxies; importing aiohttp blocks, and takes 9 MB that other workers do without."""
     from stoker_sidecar.store.transport_proxied import ProxiedTransport
 
     return ProxiedTransport(peer, tls)

@@ -1,4 +1,4 @@
-"""The twin in memory and the local folder keep the contract; S3 does in tests/integration."""
+"""The fake in memory and the local folder keep the contract; S3 does in tests/integration."""
 
 import os
 from itertools import count
@@ -9,7 +9,7 @@ import pytest
 from stoker_sidecar.errors import AccessDenied, FolderNotFound, SourceChanged
 from stoker_sidecar.store.core.object_checksum import Checksum
 from stoker_sidecar.store.local import LocalStore
-from stoker_sidecar.store.memory import MemoryStore
+from tests.fakes.object_store import MemoryStore
 from tests.support.store_contract import ObjectStoreContract, StoreUnderTest, checksum_like, content, listed
 
 

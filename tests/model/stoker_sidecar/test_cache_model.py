@@ -15,10 +15,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from stoker_api.nodecache import NodePhase
 from stoker_sidecar.errors import ObjectGone, ServerError, SourceChanged
-from stoker_sidecar.store.memory import MemoryStore
 from stoker_sidecar.version import spans
 from stoker_sidecar.version.manifest import Manifest
 from stoker_sidecar.wire.fetcher_protocol import Read
+from tests.fakes.object_store import MemoryStore
 from tests.support.cache_node import UID, Subject, cache_node
 
 # The machine makes the source fail, and takes files and folders away, in any order.

@@ -8,7 +8,7 @@ import pytest
 
 from stoker_api.names import Reason
 from stoker_api.nodecache import NodeDatasetStatus, NodePhase
-from stoker_sidecar.store.memory import MemoryStore
+from tests.fakes.object_store import MemoryStore
 from tests.support.cache_node import Subject, cache_node, fill, inode
 from tests.support.waiting import eventually
 

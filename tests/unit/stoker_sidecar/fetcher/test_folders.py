@@ -8,10 +8,10 @@ import pytest
 from stoker_api.names import Reason
 from stoker_api.nodecache import NodePhase
 from stoker_sidecar.errors import CacheDiskFailed
-from stoker_sidecar.store.memory import MemoryStore
 from stoker_sidecar.version.spans import CHUNK
 from stoker_sidecar.wire.cache_folder import FolderSpec
 from stoker_sidecar.wire.fetcher_protocol import Read
+from tests.fakes.object_store import MemoryStore
 from tests.support.cache_node import LARGE, SMALL, UID, cache_node, content, fill, inode
 from tests.support.waiting import eventually
 

@@ -9,8 +9,8 @@ from stoker_api.nodecache import NodePhase
 from stoker_sidecar.errors import (
     AccessDenied,
 )
-from stoker_sidecar.store.memory import MemoryStore
 from stoker_sidecar.version.spans import CHUNK
+from tests.fakes.object_store import MemoryStore
 from tests.support.cache_node import DATASET, LARGE, SMALL, Subject, cache_node, fill, inode
 from tests.support.waiting import eventually
 

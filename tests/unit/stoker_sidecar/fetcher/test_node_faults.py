@@ -15,8 +15,8 @@ from stoker_sidecar.errors import (
     SourceError,
 )
 from stoker_sidecar.store.core.object_checksum import Checksum, new_digest
-from stoker_sidecar.store.memory import MemoryStore
 from stoker_sidecar.version.spans import CHUNK
+from tests.fakes.object_store import MemoryStore
 from tests.support.cache_node import LARGE, SMALL, Subject, fill, inode
 from tests.support.waiting import eventually
 

@@ -13,9 +13,9 @@ from stoker_sidecar.errors import (
     NotYetConfigured,
     ProtocolError,
 )
-from stoker_sidecar.store.memory import MemoryStore
 from stoker_sidecar.version.spans import CHUNK
 from stoker_sidecar.wire.fetcher_protocol import Read
+from tests.fakes.object_store import MemoryStore
 from tests.support.cache_node import LARGE, SMALL, UID, Subject, cache_node, fill, inode
 from tests.support.waiting import eventually
 

@@ -11,7 +11,7 @@ import pytest
 
 from stoker_api.nodecache import NodePhase
 from stoker_sidecar.fetcher import cached_version as version
-from stoker_sidecar.store.memory import MemoryStore
+from tests.fakes.object_store import MemoryStore
 from tests.support.cache_node import UID, Subject, cache_node, fill
 from tests.support.waiting import eventually
 
