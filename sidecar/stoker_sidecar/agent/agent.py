@@ -2,11 +2,12 @@
 
 import asyncio
 import logging
+import time
 from contextlib import AsyncExitStack
-from datetime import UTC, datetime
 from pathlib import Path
 
 from stoker_api.nodecache import NodeCacheStatus
+from stoker_api.times import format_time
 from stoker_kube.api import Kube
 from stoker_sidecar.agent.cache_roots import CacheRootKeeper
 from stoker_sidecar.agent.core.status import Disk, Facts, node_status, steady, steady_folders
@@ -115,7 +116,7 @@ class Agent:
             address=_host_port(self._address, self._port),
             version=self._driver.version,
             trouble=self._trouble(),
-            now=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            now=format_time(time.time()),
         )
         return node_status(facts, written.conditions if written else plan.conditions)
 

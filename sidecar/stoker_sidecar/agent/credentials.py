@@ -11,6 +11,7 @@ from stoker_api import names
 from stoker_api.dataset import Credentials as Reference
 from stoker_api.names import Reason
 from stoker_api.nodecache import NodeDataset
+from stoker_api.times import format_time
 from stoker_kube.api import Kube
 from stoker_kube.errors import Forbidden, KubeError, NotFound
 from stoker_kube.resources import SECRETS, SERVICE_ACCOUNTS
@@ -125,7 +126,7 @@ class CredentialReader:
             return _Read(source, identity.service_account_not_found(namespace, name), now)
         except Forbidden:
             return _Read(source, identity.service_account_forbidden(namespace, name), now)
-        credentials = WebIdentityCredentials(role, token, expires.isoformat().replace("+00:00", "Z"))
+        credentials = WebIdentityCredentials(role, token, format_time(expires.timestamp()))
         renew = now + identity.renew_after(self._today(), expires, TOKEN_SECONDS)
         return _Read(source, credentials, now, renew)
 

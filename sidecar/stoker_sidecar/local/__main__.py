@@ -9,7 +9,7 @@ from stoker_sidecar.local.options import MountOptions, parse
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns the exit code."""
+    """Run the command; return the exit code."""
     options = parse(sys.argv[1:] if argv is None else argv, os.environ, os.geteuid())
     try:
         # Imported late: --help and a wrong command line need none of the data path.

@@ -1,13 +1,12 @@
-"""The household's agent: has the source listed, mounts it, and tells how far it is. Started by the keeper."""
+"""The agent of one mount: has the source listed, mounts it, and tells how far it is. Started by the keeper."""
 
-import argparse
 import asyncio
 import logging
 import os
 import signal
 import sys
 from collections.abc import Sequence
-from pathlib import Path
+from typing import ClassVar
 
 from stoker_api.nodecache import NodeDatasetStatus
 from stoker_sidecar.agent.core.commands import Held
@@ -15,71 +14,82 @@ from stoker_sidecar.agent.fetcher_link import FetcherLink
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.local.messages import for_workstation
-from stoker_sidecar.local.mount_methods import Exhibit, FuseExhibit, PublishedExhibit
-from stoker_sidecar.local.mount_spec import UID, Wish
-from stoker_sidecar.local.paths import Run
+from stoker_sidecar.local.mount_methods import FuseMount, MountMethod, PublishedMount
+from stoker_sidecar.local.mount_spec import UID, MountSpec
+from stoker_sidecar.local.paths import RunPaths
 from stoker_sidecar.local.report import Report, Stage, write_report
 from stoker_sidecar.wire.credentials import AmbientCredentials
 from stoker_sidecar.wire.fetcher_protocol import LISTED_OBJECTS
 from stoker_sidecar.wire.heartbeat import Lifeline
+from stoker_sidecar.wire.settings import AbsolutePath, ProcessSettings, setting
 
 log = logging.getLogger("stoker.mount")
 
 
-class MountAgent:
-    """Serves one wish until it is told to stop; one that is started again finds the listing done and the mount there."""
+class MountAgentSettings(ProcessSettings):
+    """What the agent of one mount is told; the rest is in the run folder."""
 
-    def __init__(self, wish: Wish, run: Run, *, root: bool) -> None:
-        self._wish = wish
+    program: ClassVar[str] = "python -m stoker_sidecar.local.agent"
+    about: ClassVar[str] = "The agent of one stoker mount."
+
+    run_dir: AbsolutePath = setting("folder of sockets, spec and report")
+    lifeline_fd: int | None = setting("the line to the keeper that started this process", None)
+
+
+class MountAgent:
+    """Serves one mount until it is told to stop; one that is started again finds the listing done and the mount there."""
+
+    def __init__(self, spec: MountSpec, run: RunPaths, *, root: bool) -> None:
+        self._spec = spec
         self._run = run
         self._plan = NodePlan()
-        self._exhibit: Exhibit = (
-            PublishedExhibit(wish, run, self._plan) if root else FuseExhibit(wish, run, self._plan.changes.mark)
+        self._method: MountMethod = (
+            PublishedMount(spec, run, self._plan) if root else FuseMount(spec, run, self._plan.changes.mark)
         )
         self._link = FetcherLink(run.fetcher_socket, self._plan, self._held)
         self._stage = Stage.STARTING
         self._message = ""
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Until ``stopping`` is set; then what this process mounted is taken off. Raises VolumeError."""
-        self._plan.take_node_cache(self._wish.plan(self._wish.version))
+        """Serve the mount until ``stopping`` is set, then unmount what this process mounted. Raises VolumeError."""
+        self._plan.take_node_cache(self._spec.plan(self._spec.version))
         self._plan.take_credentials(UID, AmbientCredentials())
-        parts = (self._link.run(), self._bring_up(), self._exhibit.improve(), self._tell())
+        parts = (self._link.run(), self._bring_up(), self._method.improve(), self._tell())
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(part) for part in parts]
             await stopping.wait()
             for task in running:
                 task.cancel()
         # Not when a part failed: the next agent takes the mount over, and readers notice nothing.
-        await self._exhibit.take_off()
+        await self._method.unmount()
 
     def _held(self) -> Held:
-        return {UID: self._exhibit.held()}
+        return {UID: self._method.held()}
 
     async def _bring_up(self) -> None:
-        version = self._wish.version or await self._listed()
+        version = self._spec.version or await self._listed()
         if not version:
             return
         self._enter(Stage.MOUNTING)
-        self._plan.take_node_cache(self._wish.plan(version))
+        self._plan.take_node_cache(self._spec.plan(version))
         try:
-            await self._exhibit.show(version)
+            await self._method.mount(version)
         except SidecarError as error:
             self._enter(Stage.FAILED, error.message)
         else:
             self._enter(Stage.MOUNTED)
 
     async def _listed(self) -> str:
-        """The version that a listing found; empty when it failed."""
+        """Return the version that a listing found; empty when it failed."""
         self._enter(Stage.LISTING)
         while True:
             token = self._plan.changes.token()
             row = self._plan.status_of(UID)
             listing = row.listing if row is not None else None
-            if listing is not None and listing.id == self._wish.listing_id and listing.error is not None:
+            if listing is not None and listing.id == self._spec.listing_id and listing.error is not None:
                 self._enter(Stage.FAILED, listing.error.message)
                 return ""
-            if listing is not None and listing.id == self._wish.listing_id and listing.version:
+            if listing is not None and listing.id == self._spec.listing_id and listing.version:
                 return listing.version
             await self._plan.changes.wait(token)
 
@@ -101,7 +111,7 @@ class MountAgent:
             stage=self._stage,
             message=for_workstation(self._message),
             listed=sum(count.value for count in plan.counts if count.name == LISTED_OBJECTS),
-            mode=self._exhibit.mode,
+            mode=self._method.mode,
             row=_reworded(plan.status_of(UID)),
         )
 
@@ -114,7 +124,7 @@ def _reworded(row: NodeDatasetStatus | None) -> NodeDatasetStatus | None:
 
 
 async def serve(agent: MountAgent, lifeline: Lifeline) -> None:
-    """Until SIGTERM or SIGINT."""
+    """Run the agent until SIGTERM or SIGINT."""
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
@@ -124,16 +134,13 @@ async def serve(agent: MountAgent, lifeline: Lifeline) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns the exit code."""
-    parser = argparse.ArgumentParser(prog="stoker_sidecar.local.agent", description=__doc__)
-    parser.add_argument("--run-dir", type=Path, required=True, help="folder of sockets, wish and report")
-    parser.add_argument("--lifeline-fd", type=int, help="the line to the keeper that started this process")
-    options = parser.parse_args(argv)
+    """Run the agent; return the exit code."""
+    settings = MountAgentSettings.parse(sys.argv[1:] if argv is None else argv)
     logging.basicConfig(level="INFO", format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    lifeline = Lifeline(options.lifeline_fd)
+    lifeline = Lifeline(settings.lifeline_fd)
     lifeline.wait_to_begin()
-    run = Run(options.run_dir)
-    agent = MountAgent(Wish.model_validate_json(run.wish.read_text()), run, root=os.geteuid() == 0)
+    run = RunPaths(settings.run_dir)
+    agent = MountAgent(MountSpec.model_validate_json(run.spec.read_text()), run, root=os.geteuid() == 0)
     try:
         asyncio.run(serve(agent, lifeline))
     except (OSError, SidecarError) as error:

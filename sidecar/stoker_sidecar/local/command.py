@@ -1,30 +1,44 @@
-"""`stoker mount` and `stoker umount`: from the door to the last line."""
+"""`stoker mount` and `stoker umount`: from the preflight checks to the last line."""
 
 import os
 import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
+from stoker_api.dataset import MountMode
 from stoker_sidecar.errors import MountRefused
-from stoker_sidecar.local import progress
-from stoker_sidecar.local import session as household
-from stoker_sidecar.local.follow import LOOK_EVERY, StopSignals, follow
-from stoker_sidecar.local.mount_spec import Wish
+from stoker_sidecar.local import messages
+from stoker_sidecar.local import session as sessions
+from stoker_sidecar.local.mount_spec import MountSpec
 from stoker_sidecar.local.options import MountOptions, UmountOptions, environment_of
-from stoker_sidecar.local.paths import Home, home_of, run_of
-from stoker_sidecar.local.preflight import check_folder, check_machine, check_others, real_folder
-from stoker_sidecar.local.programs import programs_in
-from stoker_sidecar.local.session import Household
-from stoker_sidecar.local.terminal import screen
+from stoker_sidecar.local.paths import HomePaths, home_paths, run_paths
+from stoker_sidecar.local.preflight import check_folder, check_machine, check_others, check_unused, real_folder
+from stoker_sidecar.local.report import Report, Stage, read_report
+from stoker_sidecar.local.session import MountSession
+from stoker_sidecar.local.terminal import ProgressView, progress_view
 from stoker_sidecar.version.layout import read_listing
+
+_LOOK_EVERY = 0.1  # seconds: what a person takes for at once
+# Keeper and agent import for about a second; on a machine that is being overworked for many.
+_START_SECONDS = 60.0
+# A version that is whole is swapped in at once; where the kernel refuses, FUSE serves it for good.
+_SWAP_SECONDS = 5.0
+
+
+@dataclass
+class StopSignals:
+    """Whether a signal asked this command to stop; looked at between two steps."""
+
+    asked: bool = False  # SIGINT, SIGTERM or SIGHUP came
 
 
 def mount(options: MountOptions, environment: Mapping[str, str]) -> None:
-    """Return when it is mounted; in the foreground, when it is unmounted again.
+    """Mount, and return when it is mounted; in the foreground, when it is unmounted again.
 
     Raises MountRefused, MountError and OSError with a sentence; then nothing is mounted.
     """
@@ -32,22 +46,22 @@ def mount(options: MountOptions, environment: Mapping[str, str]) -> None:
     check_machine(uid)
     if options.allow_other and uid != 0:
         check_others()
-    household.clear_leftovers(options.runs)
+    sessions.clear_leftovers(options.runs)
     check_folder(folder, options.cache, uid)
-    home = home_of(options.cache, options.source)
+    home = home_paths(options.cache, options.source)
     with _stop_signals() as stop:
         lock = _lock(home)
         try:
-            house = Household(wish_of(options, home, folder), run_of(options.runs, home))
-            keeper = house.start(lock, environment_of(options, environment), with_parent=options.foreground)
+            session = MountSession(spec_of(options, home, folder), run_paths(options.runs, home))
+            keeper = session.start(lock, environment_of(options, environment), with_parent=options.foreground)
         finally:
             os.close(lock)  # the keeper has it now
-        _attend(house, keeper, options, stop)
+        _attend(session, keeper, options, stop)
 
 
-def _lock(home: Home) -> int:
+def _lock(home: HomePaths) -> int:
     try:
-        return household.lock(home)
+        return sessions.lock(home)
     except OSError as error:
         raise MountRefused(
             f"the cache folder {home.folder} cannot be written ({error.strerror}): give another by --cache"
@@ -55,27 +69,20 @@ def _lock(home: Home) -> int:
 
 
 def umount(options: UmountOptions) -> None:
-    """Return when nothing of ours is mounted there and no process is left. Raises MountRefused and MountError."""
+    """Unmount, and return when nothing of ours is mounted there and no process is left. Raises MountRefused and MountError."""
     folder = real_folder(options.folder)
-    for house in household.households(options.runs):
-        if house.wish.folder == folder:
-            if not options.force and house.pid() is not None:  # a dead mount serves no one
-                _refuse_in_use(folder)
-            return house.end()
+    for session in sessions.all_sessions(options.runs):
+        if session.spec.folder == folder:
+            if not options.force and session.pid() is not None:  # a dead mount serves no one
+                check_unused(folder)
+            return session.end()
     raise MountRefused(f"{folder} is not mounted by a stoker mount of this user")
 
 
-def _refuse_in_use(folder: Path) -> None:
-    if users := programs_in(folder):
-        raise MountRefused(
-            f"{folder} is in use by {', '.join(users)}: end that first, or take it away from under them (--force)"
-        )
-
-
-def wish_of(options: MountOptions, home: Home, folder: Path) -> Wish:
-    """What the household is told. Raises MountRefused when the version that was asked for is not in the cache."""
+def spec_of(options: MountOptions, home: HomePaths, folder: Path) -> MountSpec:
+    """Return what the mount should be, as its agent is told. Raises MountRefused when the version that was asked for is not in the cache."""
     version = _cached_version(options, home)
-    return Wish(
+    return MountSpec(
         source=options.source,
         folder=folder,
         home=home.folder,
@@ -88,8 +95,8 @@ def wish_of(options: MountOptions, home: Home, folder: Path) -> Wish:
     )
 
 
-def _cached_version(options: MountOptions, home: Home) -> str:
-    """The digest to mount without asking the source; empty: list it."""
+def _cached_version(options: MountOptions, home: HomePaths) -> str:
+    """Return the digest to mount without asking the source; empty: list it."""
     if not options.version and options.refresh:
         return ""
     here = sorted(home.dataset.digests())
@@ -104,33 +111,89 @@ def _cached_version(options: MountOptions, home: Home) -> str:
     return listing.version if listing is not None and listing.version in here else ""
 
 
-def _attend(house: Household, keeper: "subprocess.Popen[bytes]", options: MountOptions, stop: StopSignals) -> None:
+def _attend(session: MountSession, keeper: "subprocess.Popen[bytes]", options: MountOptions, stop: StopSignals) -> None:
     """Follow it, and leave it running or, in the foreground and whenever something is wrong, end it."""
     stays = False
     try:
-        with screen(as_json=options.json) as shown:
-            report = follow(house, keeper, options, stop, shown)
-            shown.say(progress.mounted(options.source.uri, str(house.wish.folder), report), report)
+        with progress_view(as_json=options.json) as view:
+            report = wait_for_mount(session, keeper, options, stop, view)
+            view.say(messages.mounted(options.source.uri, str(session.spec.folder), report), report)
         if options.foreground:
-            _wait_for_the_end(house, keeper, stop)
+            _wait_for_the_end(session, keeper, stop)
         stays = not options.foreground
     finally:
         if not stays:
-            house.end()
+            session.end()
             keeper.wait()
 
 
-def _wait_for_the_end(house: Household, keeper: "subprocess.Popen[bytes]", stop: StopSignals) -> None:
-    """Until a signal, or until `stoker umount` ended the keeper. Raises MountRefused when it ended by itself."""
+def wait_for_mount(
+    session: MountSession,
+    keeper: "subprocess.Popen[bytes]",
+    options: MountOptions,
+    stop: StopSignals,
+    view: ProgressView,
+) -> Report:
+    """Show how far the mount is until it is as far as was asked for. Raises MountRefused with the reason why it will not be."""
+    began = time.monotonic()
+    swapped_by = 0.0 if os.geteuid() != 0 else float("inf")  # a user's mount is FUSE for good
+    while True:
+        report, now = read_report(session.run.report), time.monotonic()
+        _refuse(report, options, session.home)
+        view.show(report)
+        if report.warm:
+            swapped_by = min(swapped_by, now + _SWAP_SECONDS)
+        if is_done(report, warm=options.warm, swap_over=now >= swapped_by):
+            return report
+        if stop.asked:
+            raise MountRefused("stopped, so nothing is mounted; what was fetched stays in the cache")
+        if keeper.poll() is not None or (report.stage is Stage.STARTING and now - began > _START_SECONDS):
+            raise MountRefused(
+                f"the processes that serve the mount do not come up: see {session.home.log}{_last_words(session)}"
+            )
+        time.sleep(_LOOK_EVERY)
+
+
+def is_done(report: Report, *, warm: bool, swap_over: bool) -> bool:
+    """Return whether the command may return. ``swap_over``: do not wait for a faster mount any more. Pure."""
+    if report.stage is not Stage.MOUNTED or not warm:
+        return report.stage is Stage.MOUNTED
+    return report.full or (report.warm and (report.mode is MountMode.NATIVE or swap_over))
+
+
+def _refuse(report: Report, options: MountOptions, home: HomePaths) -> None:
+    if report.stage is Stage.FAILED:
+        unlisted = report.row is not None and report.row.listing is not None and report.row.listing.error is not None
+        offline = unlisted and read_listing(home.dataset) is not None
+        hint = "; --no-refresh mounts what was listed before" if offline else ""
+        raise MountRefused(f"{report.message}{hint}")
+    if options.warm and report.stage is Stage.MOUNTED and report.stuck:
+        raise MountRefused(f"not everything can be fetched: {report.stuck} (without --warm, only those files fail)")
+
+
+def _last_words(session: MountSession) -> str:
+    """Return the log's last error, if it has one."""
+    errors: list[str] = []
+    with suppress(OSError):
+        errors = [
+            line
+            for line in session.home.log.read_text(errors="replace").splitlines()
+            if "Error" in line or "ERROR" in line
+        ]
+    return f" (last: {errors[-1].strip()})" if errors else ""
+
+
+def _wait_for_the_end(session: MountSession, keeper: "subprocess.Popen[bytes]", stop: StopSignals) -> None:
+    """Wait for a signal, or for `stoker umount` to end the keeper. Raises MountRefused when it ended by itself."""
     while not stop.asked and keeper.poll() is None:
-        time.sleep(LOOK_EVERY)
+        time.sleep(_LOOK_EVERY)
     if keeper.poll():
-        raise MountRefused(f"the keeper of the mount ended with code {keeper.returncode}: see {house.home.log}")
+        raise MountRefused(f"the keeper of the mount ended with code {keeper.returncode}: see {session.home.log}")
 
 
 @contextmanager
 def _stop_signals() -> Iterator[StopSignals]:
-    """From here on a signal is a wish, which is looked at between two steps."""
+    """Note signals while inside, in place of dying of them."""
     stop = StopSignals()
 
     def ask(_number: int, _frame: object) -> None:

@@ -6,14 +6,15 @@ from stoker_api.dataset import Source
 from stoker_api.meta import Model, ObjectMeta
 from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset
 
-# The only dataset of a household, whose folder is named after the source already.
+# The only dataset of a mount, whose folder is named after the source already.
 UID = "source"
 NAMESPACE = "mount"
 
 
-class Wish(Model):
-    """``folder``: where to mount, absolute. ``home``: what the household keeps on the disk.
+class MountSpec(Model):
+    """What one mount should be: of which source, where, and how much of it is fetched and kept.
 
+    ``folder``: where to mount, absolute. ``home``: folder of what stays on the disk.
     ``listing_id``: list the source anew under this name, unless that was done; empty: mount ``version``, which is here.
     """
 
@@ -28,7 +29,7 @@ class Wish(Model):
     allow_other: bool = False
 
     def plan(self, version: str) -> NodeCache:
-        """What an operator would ask of this node. ``version``: empty until listed; then nothing is fetched yet."""
+        """Return what an operator would ask of this node. ``version``: empty until listed; then nothing is fetched yet."""
         dataset = NodeDataset(
             namespace=NAMESPACE,
             name=self.source.uri,

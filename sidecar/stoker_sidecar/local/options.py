@@ -26,7 +26,7 @@ not signed. Exit codes: 0 good, 1 it cannot be mounted (a sentence says why, and
 
 @dataclass(frozen=True)
 class MountOptions:
-    """`stoker mount`. Bytes, and bytes a second. ``version``: digest, or its beginning; empty: what the source has now."""
+    """What `stoker mount` is asked for. Quota in bytes, bandwidth in bytes a second. ``version``: digest, or its beginning; empty: what the source has now."""
 
     source: Source
     folder: Path
@@ -46,7 +46,7 @@ class MountOptions:
 
 @dataclass(frozen=True)
 class UmountOptions:
-    """`stoker umount`. ``force``: also under programs that have files open there."""
+    """What `stoker umount` is asked for. ``force``: also under programs that have files open there."""
 
     folder: Path
     runs: Path
@@ -54,7 +54,7 @@ class UmountOptions:
 
 
 def parse(argv: Sequence[str], environment: Mapping[str, str], uid: int) -> MountOptions | UmountOptions:
-    """Exits with code 2 and a sentence on a wrong command line."""
+    """Parse the command line. Exits with code 2 and a sentence on a wrong one."""
     parser = argparse.ArgumentParser(prog="stoker")
     commands = parser.add_subparsers(required=True)
     mount = commands.add_parser(
@@ -143,7 +143,7 @@ def _mount_options(options: argparse.Namespace) -> MountOptions:
 
 
 def environment_of(options: MountOptions, environment: Mapping[str, str]) -> dict[str, str]:
-    """What the household's processes see: nothing of Stoker's own variables, and the credentials that were chosen. Pure."""
+    """Return what the mount's processes see: nothing of Stoker's own variables, and the credentials that were chosen. Pure."""
     clean = {name: value for name, value in environment.items() if not name.startswith("STOKER_")}
     if options.profile:
         clean["AWS_PROFILE"] = options.profile

@@ -16,76 +16,76 @@ from stoker_sidecar.version.layout import CachePaths, DatasetPaths
 
 
 @dataclass(frozen=True)
-class Home:
-    """What stays on the disk for one source, mounted or not."""
+class HomePaths:
+    """Paths of what stays on the disk for one source, mounted or not."""
 
     folder: Path
 
     @property
     def cache(self) -> Path:
-        """The fetcher's cache folder."""
+        """Return the fetcher's cache folder."""
         return self.folder / "cache"
 
     @property
     def dataset(self) -> DatasetPaths:
-        """The one dataset in it."""
+        """Return the paths of the one dataset in it."""
         return CachePaths(self.cache).dataset(UID)
 
     @property
     def mounts(self) -> Path:
-        """Root's FUSE and overlay mounts, which are bound to where the user wants them."""
+        """Return the folder of root's FUSE and overlay mounts, which are bound to where the user wants them."""
         return self.folder / "mnt"
 
     @property
     def metadata(self) -> Path:
-        """Root's metadata layers of overlays."""
+        """Return the folder of root's metadata layers of overlays."""
         return self.folder / "metadata"
 
     @property
     def mount_table(self) -> Path:
-        """What is mounted, for an agent that is started again."""
+        """Return the file of what is mounted, for an agent that is started again."""
         return self.folder / "mounts.json"
 
     @property
     def lock(self) -> Path:
-        """Locked while a keeper works here; holds where it mounted."""
+        """Return the file that is locked while a keeper works here; it holds where that mounted."""
         return self.folder / "lock"
 
     @property
     def log(self) -> Path:
-        """What the processes of the last mount said."""
+        """Return the file of what the processes of the last mount said."""
         return self.folder / "log"
 
 
 @dataclass(frozen=True)
-class Run:
+class RunPaths:
     """What lives as long as one mount. In a folder of short name: a socket's path has 107 bytes at most."""
 
     folder: Path
 
     @property
     def keeper_socket(self) -> Path:
-        """Where the keeper listens; see keeper/settings.py."""
+        """Return the socket where the keeper listens; see keeper/settings.py."""
         return self.folder / "keeper.sock"
 
     @property
     def fetcher_socket(self) -> Path:
-        """Where the fetcher listens."""
+        """Return the socket where the fetcher listens."""
         return self.folder / "fetcher.sock"
 
     @property
-    def wish(self) -> Path:
-        """What this mount should be."""
-        return self.folder / "wish.json"
+    def spec(self) -> Path:
+        """Return the file of what this mount should be."""
+        return self.folder / "spec.json"
 
     @property
     def report(self) -> Path:
-        """How far it is."""
+        """Return the file of how far it is."""
         return self.folder / "report.json"
 
 
 def default_cache(environment: Mapping[str, str], uid: int) -> Path:
-    """Where people expect a program's cache: root's in /var, a user's in their own folder."""
+    """Return where people expect a program's cache: root's in /var, a user's in their own folder."""
     if uid == 0:
         return Path("/var/cache/stoker")
     base = environment.get("XDG_CACHE_HOME") or str(Path(environment.get("HOME") or "~").expanduser() / ".cache")
@@ -93,24 +93,27 @@ def default_cache(environment: Mapping[str, str], uid: int) -> Path:
 
 
 def default_runs(environment: Mapping[str, str], uid: int) -> Path:
-    """The folder of all mounts of this user; gone after a reboot, as the mounts are."""
+    """Return the folder of all mounts of this user; gone after a reboot, as the mounts are."""
     if uid == 0:
         return Path("/run/stoker-mounts")
     base = environment.get("XDG_RUNTIME_DIR")
     return Path(base) / "stoker-mounts" if base else Path(tempfile.gettempdir()) / f"stoker-mounts-{uid}"
 
 
-def home_of(cache: Path, source: Source) -> Home:
-    """One folder for each source in a cache folder, so that two never share files, quota or lock. A person can read its name."""
+def home_paths(cache: Path, source: Source) -> HomePaths:
+    """Return the paths of a source: a folder each in the cache folder, so that two never share files, quota or lock.
+
+    A person can read the folder's name.
+    """
     location = parse_location(source.uri)
     plain = f"{location.bucket}/{location.prefix}" if isinstance(location, S3Location) else location.path.name
     same = [plain if isinstance(location, S3Location) else str(location.path), source.endpoint or ""]
     same += [*source.include, "but not", *source.exclude]
     digest = hashlib.sha256(json.dumps(same).encode()).hexdigest()[:10]
     readable = re.sub(r"[^A-Za-z0-9]+", "-", plain).strip("-")[:50]
-    return Home(cache / f"{readable}-{digest}".lstrip("-"))
+    return HomePaths(cache / f"{readable}-{digest}".lstrip("-"))
 
 
-def run_of(runs: Path, home: Home) -> Run:
-    """The folder of a home's mount."""
-    return Run(runs / hashlib.sha256(os.fsencode(home.folder)).hexdigest()[:12])
+def run_paths(runs: Path, home: HomePaths) -> RunPaths:
+    """Return the paths of a home's mount."""
+    return RunPaths(runs / hashlib.sha256(os.fsencode(home.folder)).hexdigest()[:12])

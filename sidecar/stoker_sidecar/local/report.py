@@ -13,7 +13,7 @@ _QUOTA = (Reason.QUOTA_EXCEEDED, Reason.QUOTA_TOO_SMALL)
 
 
 class Stage(StrEnum):
-    """In this order, but for the last."""
+    """How far a mount is: one after the other, but for the last."""
 
     STARTING = "starting"
     LISTING = "listing"
@@ -23,7 +23,10 @@ class Stage(StrEnum):
 
 
 class Report(Model):
-    """``message``: why it failed, a sentence. ``listed``: objects found so far. ``row``: the fetcher's figures."""
+    """What the agent of a mount tells: its stage and figures.
+
+    ``message``: why it failed, a sentence. ``listed``: objects found so far. ``row``: the fetcher's figures.
+    """
 
     stage: Stage = Stage.STARTING
     message: str = ""
@@ -33,12 +36,12 @@ class Report(Model):
 
     @property
     def warm(self) -> bool:
-        """Mounted, and every byte is on this disk."""
+        """Return whether it is mounted, and every byte is on this disk."""
         return self.stage is Stage.MOUNTED and self.row is not None and self.row.phase is NodePhase.WARM
 
     @property
     def full(self) -> bool:
-        """Mounted, and the quota or the disk holds no more: the rest is read through."""
+        """Return whether it is mounted, and quota or disk hold no more: the rest is read through."""
         if self.stage is not Stage.MOUNTED or self.row is None:
             return False
         error = self.row.error
@@ -46,18 +49,18 @@ class Report(Model):
 
     @property
     def stuck(self) -> str:
-        """Why files cannot be fetched, however long one waits; a sentence, empty while they may."""
+        """Return why files cannot be fetched, however long one waits: a sentence, empty while they may."""
         error = self.row.error if self.row is not None else None
         return error.message if error is not None and not error.temporary and not self.full else ""
 
 
 def write_report(path: Path, report: Report) -> None:
-    """Whole or not at all. Raises OSError."""
+    """Write the report, whole or not at all. Raises OSError."""
     replace_text(path, report.model_dump_json(by_alias=True))
 
 
 def read_report(path: Path) -> Report:
-    """The last report; STARTING before the first."""
+    """Return the last report; STARTING before the first."""
     try:
         return Report.model_validate_json(path.read_text())
     except (FileNotFoundError, ValueError):

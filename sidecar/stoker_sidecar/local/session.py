@@ -18,8 +18,8 @@ from pathlib import Path
 
 from stoker_sidecar.errors import MountRefused
 from stoker_sidecar.linux import fusermount, libc, mountinfo, mounts
-from stoker_sidecar.local.mount_spec import Wish
-from stoker_sidecar.local.paths import Home, Run
+from stoker_sidecar.local.mount_spec import MountSpec
+from stoker_sidecar.local.paths import HomePaths, RunPaths
 from stoker_sidecar.store.core.location import FolderLocation, parse_location
 
 # The keeper itself gives agent and fetcher 18 s together.
@@ -33,16 +33,16 @@ _FETCHER = ("-m", "stoker_sidecar.fetcher.main")
 
 
 @dataclass(frozen=True)
-class Household:
-    """``wish``: what it was started for, and by that where."""
+class MountSession:
+    """One mount's processes, seen from outside: a keeper and its children. ``spec``: what it was started for."""
 
-    wish: Wish
-    run: Run
+    spec: MountSpec
+    run: RunPaths
 
     @property
-    def home(self) -> Home:
-        """What it keeps on the disk."""
-        return Home(self.wish.home)
+    def home(self) -> HomePaths:
+        """Return the paths of what it keeps on the disk."""
+        return HomePaths(self.spec.home)
 
     def start(self, lock: int, environment: Mapping[str, str], *, with_parent: bool) -> "subprocess.Popen[bytes]":
         """Start the keeper, which holds ``lock`` from now on. ``with_parent``: it ends, cleanly, when this process does.
@@ -53,8 +53,8 @@ class Household:
         shutil.rmtree(run.folder, ignore_errors=True)
         run.folder.mkdir(mode=0o700, parents=True)
         home.mount_table.unlink(missing_ok=True)
-        text = self.wish.model_dump_json(by_alias=True)
-        for note in (run.wish, home.lock):
+        text = self.spec.model_dump_json(by_alias=True)
+        for note in (run.spec, home.lock):
             note.write_text(text)
         with home.log.open("wb") as log:
             return subprocess.Popen(
@@ -72,21 +72,21 @@ class Household:
     def _command(self) -> list[str]:
         home = self.home
         # A user without privileges mounts at the folder itself, and not below a folder of ours.
-        mount_root = home.mounts if os.geteuid() == 0 else self.wish.folder.parent
+        mount_root = home.mounts if os.geteuid() == 0 else self.spec.folder.parent
         command = [sys.executable, *_KEEPER, "--run-dir", str(self.run.folder), "--run-as", ""]
         command += ["--mount-root", str(mount_root), "--cache-root", str(home.cache)]
         command += ["--agent-command", shlex.join([sys.executable, *_AGENT])]
         command += ["--fetcher-command", shlex.join([sys.executable, *_FETCHER, *self._host_folder()])]
-        command += ["--allow-other", "yes"] if self.wish.allow_other else []
+        command += ["--allow-other", "yes"] if self.spec.allow_other else []
         return [*command, "--", "--run-dir", str(self.run.folder)]
 
     def _host_folder(self) -> list[str]:
         """Who mounts a folder may read it; nothing beside it is read, wherever links lead."""
-        location = parse_location(self.wish.source.uri)
+        location = parse_location(self.spec.source.uri)
         return ["--host-folder", str(location.path)] if isinstance(location, FolderLocation) else []
 
     def pid(self) -> int | None:
-        """Of its keeper; None when it does not run. The kernel says who listens."""
+        """Return the pid of its keeper, None when it does not run. The kernel says who listens."""
         with socket.socket(socket.AF_UNIX) as connection:
             try:
                 connection.connect(str(self.run.keeper_socket))
@@ -109,18 +109,18 @@ class Household:
     def clear(self) -> None:
         """Take off what a killed keeper left. Raises MountError."""
         if os.geteuid() == 0:
-            mounts.unmount_all(self.wish.folder)
+            mounts.unmount_all(self.spec.folder)
             for layer in reversed(mountinfo.below(mountinfo.read(), str(self.home.mounts))):
                 mounts.unmount_all(Path(layer.target))
         else:
-            for _ in mounts.layers(self.wish.folder):
-                fusermount.unmount(str(self.wish.folder))
+            for _ in mounts.layers(self.spec.folder):
+                fusermount.unmount(str(self.spec.folder))
         self.home.mount_table.unlink(missing_ok=True)
         shutil.rmtree(self.run.folder, ignore_errors=True)
 
 
-def lock(home: Home) -> int:
-    """A descriptor that holds the home's lock. Raises MountRefused when a keeper works there, and OSError."""
+def lock(home: HomePaths) -> int:
+    """Return a descriptor that holds the home's lock. Raises MountRefused when a keeper works there, and OSError."""
     home.folder.mkdir(parents=True, exist_ok=True, mode=0o700)  # what is cached is for those who may read the source
     descriptor = os.open(home.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -131,9 +131,9 @@ def lock(home: Home) -> int:
     return descriptor
 
 
-def _in_use(home: Home) -> str:
+def _in_use(home: HomePaths) -> str:
     try:
-        there = Wish.model_validate_json(home.lock.read_text())
+        there = MountSpec.model_validate_json(home.lock.read_text())
     except ValueError:  # it is just being started
         return f"another stoker mount is using {home.folder}: wait until it has ended"
     return (
@@ -142,8 +142,8 @@ def _in_use(home: Home) -> str:
     )
 
 
-def is_locked(home: Home) -> bool:
-    """Whether a keeper works there now."""
+def is_locked(home: HomePaths) -> bool:
+    """Return whether a keeper works there now."""
     try:
         os.close(lock(home))
     except MountRefused:
@@ -151,28 +151,28 @@ def is_locked(home: Home) -> bool:
     return False
 
 
-def households(runs: Path) -> list[Household]:
-    """All of this user, also those whose keeper was killed."""
+def all_sessions(runs: Path) -> list[MountSession]:
+    """Return all sessions of this user, also those whose keeper was killed."""
     found = []
-    for note in sorted(runs.glob("*/wish.json")):
+    for note in sorted(runs.glob("*/spec.json")):
         with suppress(OSError, ValueError):  # just being written, or just being removed
-            found.append(Household(Wish.model_validate_json(note.read_text()), Run(note.parent)))
+            found.append(MountSession(MountSpec.model_validate_json(note.read_text()), RunPaths(note.parent)))
     return found
 
 
 def clear_leftovers(runs: Path) -> None:
-    """Whatever killed keepers left mounted. Raises MountError."""
-    for household in households(runs):
+    """Unmount whatever killed keepers left mounted. Raises MountError."""
+    for session in all_sessions(runs):
         with suppress(MountRefused):  # it runs
-            held = lock(household.home)
+            held = lock(session.home)
             try:
-                household.clear()
+                session.clear()
             finally:
                 os.close(held)
 
 
 def _end_with_parent() -> None:
-    """Runs in the child."""
+    """End the child, in which this runs, when its parent ends."""
     libc.end_with_parent(signal.SIGTERM)
 
 

@@ -10,7 +10,7 @@ from typing import Protocol, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from stoker_sidecar.local import progress
+from stoker_sidecar.local import messages
 from stoker_sidecar.local.report import Report, Stage
 
 # Seconds between two lines about the same stage: a log of a long warm-up stays readable.
@@ -18,18 +18,18 @@ _LINE_EVERY = 10.0
 _EVENT_EVERY = 1.0
 
 
-class Screen(Protocol):
-    """Shows what is told; told again and again."""
+class ProgressView(Protocol):
+    """Shows a mount's progress to whoever started it."""
 
     def show(self, report: Report) -> None:
-        """How far it is now."""
+        """Show how far it is now; called again and again."""
 
     def say(self, sentence: str, report: Report) -> None:
-        """The last word."""
+        """Say the last word."""
 
 
-class Lines:
-    """``as_json``: one object a line on standard output; else plain lines on standard error."""
+class PlainOutput:
+    """A ProgressView of lines: plain ones for a log, or, ``as_json``, a JSON object each for scripts."""
 
     def __init__(self, *, as_json: bool, out: TextIO) -> None:
         self._as_json = as_json
@@ -39,8 +39,8 @@ class Lines:
         self._at = 0.0
 
     def show(self, report: Report) -> None:
-        """At once for a new stage, else now and then, and nothing twice."""
-        text = json.dumps(progress.event(report)) if self._as_json else f"stoker: {progress.line(report)}"
+        """Print a line at once for a new stage, else now and then, and nothing twice."""
+        text = json.dumps(messages.event(report)) if self._as_json else f"stoker: {messages.line(report)}"
         now = time.monotonic()
         if report.stage is self._last[0] and (text == self._last[1] or now - self._at < self._every):
             return
@@ -48,40 +48,40 @@ class Lines:
         print(text, file=self._out, flush=True)
 
     def say(self, sentence: str, report: Report) -> None:
-        """For scripts, the last event instead of the sentence."""
-        print(json.dumps(progress.event(report)) if self._as_json else sentence, file=self._out, flush=True)
+        """Print the sentence; for scripts the last event in its place."""
+        print(json.dumps(messages.event(report)) if self._as_json else sentence, file=self._out, flush=True)
 
 
-class Bar:
-    """A line that is drawn anew in place."""
+class ProgressBar:
+    """A ProgressView of one line that is drawn anew in place."""
 
     def __init__(self, drawn: Progress) -> None:
         self._drawn = drawn
         self._task = drawn.add_task("starting", total=None, figures="")
 
     def show(self, report: Report) -> None:
-        """Bytes on this disk of all, once they are known."""
+        """Draw bytes on this disk of all, once they are known."""
         row = report.row if report.stage is Stage.MOUNTED else None
         known = row is not None and row.bytes > 0
         self._drawn.update(
             self._task,
-            description=progress.words(report),
+            description=messages.words(report),
             total=row.bytes if row is not None and known else None,
             completed=row.warm_bytes if row is not None and known else 0,
-            figures=progress.line(report).partition(": ")[2],
+            figures=messages.line(report).partition(": ")[2],
         )
 
     def say(self, sentence: str, report: Report) -> None:
-        """Above the bar, where it stays."""
+        """Print the sentence above the bar, where it stays."""
         self._drawn.console.print(sentence, highlight=False, soft_wrap=True)
 
 
 @contextmanager
-def screen(*, as_json: bool) -> Iterator[Screen]:
-    """The one that fits where the output goes."""
+def progress_view(*, as_json: bool) -> Iterator[ProgressView]:
+    """Show progress, while inside, in the way that fits where the output goes."""
     if as_json or not sys.stderr.isatty():
-        yield Lines(as_json=as_json, out=sys.stdout if as_json else sys.stderr)
+        yield PlainOutput(as_json=as_json, out=sys.stdout if as_json else sys.stderr)
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[figures]}"))
     with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as drawn:
-        yield Bar(drawn)
+        yield ProgressBar(drawn)

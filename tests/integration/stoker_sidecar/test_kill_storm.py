@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from stoker_sidecar.local.session import households
+from stoker_sidecar.local.session import all_sessions
 from tests.support.readers import VerifyingReaders
 from tests.support.s3 import S3Server, running_s3
-from tests.support.standalone import Workstation
+from tests.support.stoker_mount import StokerMount
 from tests.support.storm import Storm, kind_of
 from tests.support.versions import small_files
 
@@ -25,10 +25,10 @@ QUOTA = str(sum(map(len, FILES.values())) // 3)
 
 
 @pytest.fixture
-def station(tmp_path: Path) -> Iterator[Workstation]:
+def stoker(tmp_path: Path) -> Iterator[StokerMount]:
     with running_s3(tmp_path) as server:
         asyncio.run(_fill(server))
-        with Workstation(server) as made:
+        with StokerMount(server) as made:
             yield made
 
 
@@ -39,11 +39,11 @@ async def _fill(server: S3Server) -> None:
             await client.put_object(Bucket="data", Key=f"set/{path}", Body=body)
 
 
-def test_no_read_fails_in_a_storm_of_kills(station: Workstation) -> None:
-    station.mount("--quota", QUOTA)
-    (keeper,) = {house.pid() for house in households(station.runs)}
-    storm = Storm(lambda: [pid for pid in station.processes() if pid != keeper])
-    with VerifyingReaders(station.data, FILES) as readers:
+def test_no_read_fails_in_a_storm_of_kills(stoker: StokerMount) -> None:
+    stoker.mount("--quota", QUOTA)
+    (keeper,) = {session.pid() for session in all_sessions(stoker.runs)}
+    storm = Storm(lambda: [pid for pid in stoker.processes() if pid != keeper])
+    with VerifyingReaders(stoker.data, FILES) as readers:
         for _ in range(_KILLS):
             before = readers.reads
             storm.strike()
@@ -51,22 +51,22 @@ def test_no_read_fails_in_a_storm_of_kills(station: Workstation) -> None:
     assert readers.wrong == []
     assert readers.longest < _LONGEST
     assert len(storm.killed) >= 5, storm.killed
-    station.umount()
-    assert not station.leftovers()
+    stoker.umount()
+    assert not stoker.leftovers()
 
 
-def test_missing_bytes_are_read_from_a_new_fetcher_that_no_agent_has_spoken_to(station: Workstation) -> None:
-    station.mount("--quota", QUOTA)
-    (agent,) = _pids(station, "stoker_sidecar.local.agent")
-    (fetcher,) = _pids(station, "stoker-fetcher")
+def test_missing_bytes_are_read_from_a_new_fetcher_that_no_agent_has_spoken_to(stoker: StokerMount) -> None:
+    stoker.mount("--quota", QUOTA)
+    (agent,) = _pids(stoker, "stoker_sidecar.local.agent")
+    (fetcher,) = _pids(stoker, "stoker-fetcher")
     os.kill(agent, signal.SIGSTOP)
     try:
         os.kill(fetcher, signal.SIGKILL)
-        assert {path: (station.data / path).read_bytes() for path in FILES} == FILES
+        assert {path: (stoker.data / path).read_bytes() for path in FILES} == FILES
     finally:
         os.kill(agent, signal.SIGCONT)
-    assert fetcher not in _pids(station, "stoker-fetcher")
+    assert fetcher not in _pids(stoker, "stoker-fetcher")
 
 
-def _pids(station: Workstation, kind: str) -> list[int]:
-    return [pid for pid in station.processes() if kind_of(pid) == kind]
+def _pids(stoker: StokerMount, kind: str) -> list[int]:
+    return [pid for pid in stoker.processes() if kind_of(pid) == kind]

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from stoker_api.dataset import Source
-from stoker_sidecar.local.paths import home_of, run_of
+from stoker_sidecar.local.paths import home_paths, run_paths
 
 CACHE = Path("/cache")
 
 
 def home(uri: str = "s3://bucket/set", **fields: Any) -> Path:
-    return home_of(CACHE, Source.model_validate({"uri": uri, **fields})).folder
+    return home_paths(CACHE, Source.model_validate({"uri": uri, **fields})).folder
 
 
 def test_a_person_can_tell_which_source_a_folder_is_of() -> None:
@@ -43,5 +43,5 @@ def test_a_folder_of_any_name_makes_a_plain_one() -> None:
 
 
 def test_the_sockets_have_short_paths_however_long_the_caches_is() -> None:
-    home = home_of(CACHE / ("x" * 200), Source(uri="s3://bucket"))
-    assert len(str(run_of(Path("/run/user/1000/stoker-mounts"), home).fetcher_socket)) < 108
+    home = home_paths(CACHE / ("x" * 200), Source(uri="s3://bucket"))
+    assert len(str(run_paths(Path("/run/user/1000/stoker-mounts"), home).fetcher_socket)) < 108

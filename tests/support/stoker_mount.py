@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from stoker_sidecar.linux import mountinfo
-from stoker_sidecar.local.session import households
+from stoker_sidecar.local.session import all_sessions
 from tests.support.keeper import clear_mounts, mounts_below
 from tests.support.s3 import CREDENTIALS, S3Server
 from tests.support.waiting import wait_until
@@ -29,8 +29,8 @@ KEYS = {
 }
 
 
-class Workstation:
-    """A context manager: a user's machine in one folder. ``uid``: who the user is.
+class StokerMount:
+    """`stoker mount` of one user, with cache, run folder and mount point in one folder; a context manager. ``uid``: the user's.
 
     A user other than root may read what only root may, as the tests' Python may lie in root's own folder.
     """
@@ -120,7 +120,7 @@ class Workstation:
 
     def processes(self) -> list[int]:
         """All of a keeper's session."""
-        keepers = {house.pid() for house in households(self.runs)}
+        keepers = {session.pid() for session in all_sessions(self.runs)}
         return [pid for pid in _pids() if _session(pid) in keepers]
 
     def kill(self) -> None:

@@ -7,18 +7,18 @@ import pytest
 from stoker_api.nodecache import ListingResult
 from stoker_sidecar.errors import MountRefused
 from stoker_sidecar.linux.files import replace_text
-from stoker_sidecar.local.command import wish_of
-from stoker_sidecar.local.mount_spec import Wish
+from stoker_sidecar.local.command import spec_of
+from stoker_sidecar.local.mount_spec import MountSpec
 from stoker_sidecar.local.options import MountOptions, parse
-from stoker_sidecar.local.paths import Home
+from stoker_sidecar.local.paths import HomePaths
 
 OLD, LISTED = "a1" * 32, "a2" * 32
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
+def home(tmp_path: Path) -> HomePaths:
     """Two versions were fetched once; the second was listed last."""
-    made = Home(tmp_path)
+    made = HomePaths(tmp_path)
     for digest in (OLD, LISTED):
         manifest = made.dataset.version(digest).manifest
         manifest.parent.mkdir(parents=True)
@@ -27,37 +27,37 @@ def home(tmp_path: Path) -> Home:
     return made
 
 
-def wish(home: Home, *words: str) -> Wish:
+def spec(home: HomePaths, *words: str) -> MountSpec:
     options = parse(["mount", "s3://bucket", "/data", *words], {}, 0)
     assert isinstance(options, MountOptions)
-    return wish_of(options, home, Path("/data"))
+    return spec_of(options, home, Path("/data"))
 
 
-def test_the_source_is_listed_anew_each_time(home: Home) -> None:
-    asked = [wish(home).listing_id for _ in range(2)]
+def test_the_source_is_listed_anew_each_time(home: HomePaths) -> None:
+    asked = [spec(home).listing_id for _ in range(2)]
     assert all(asked)
     assert asked[0] != asked[1]
 
 
-def test_without_refresh_the_last_list_is_mounted(home: Home) -> None:
-    assert (wish(home, "--no-refresh").version, wish(home, "--no-refresh").listing_id) == (LISTED, "")
+def test_without_refresh_the_last_list_is_mounted(home: HomePaths) -> None:
+    assert (spec(home, "--no-refresh").version, spec(home, "--no-refresh").listing_id) == (LISTED, "")
 
 
 def test_without_refresh_and_without_a_list_the_source_is_listed(tmp_path: Path) -> None:
-    assert wish(Home(tmp_path), "--no-refresh").listing_id
+    assert spec(HomePaths(tmp_path), "--no-refresh").listing_id
 
 
-def test_a_version_is_found_by_the_beginning_of_its_digest(home: Home) -> None:
-    assert wish(home, "--version", "a1").version == OLD
+def test_a_version_is_found_by_the_beginning_of_its_digest(home: HomePaths) -> None:
+    assert spec(home, "--version", "a1").version == OLD
 
 
 @pytest.mark.parametrize(("beginning", "count"), [("a", 2), ("b", 0)])
-def test_a_beginning_must_fit_one_version(home: Home, beginning: str, count: int) -> None:
+def test_a_beginning_must_fit_one_version(home: HomePaths, beginning: str, count: int) -> None:
     with pytest.raises(MountRefused, match=f"fits {count} of the versions"):
-        wish(home, "--version", beginning)
+        spec(home, "--version", beginning)
 
 
-def test_what_the_command_asks_for_reaches_the_fetcher(home: Home) -> None:
-    asked = wish(home, "--warm", "--quota", "1Ki", "--bandwidth-limit", "2Ki")
-    (dataset,) = Wish.model_validate_json(asked.model_dump_json(by_alias=True)).plan(OLD).spec.datasets
+def test_what_the_command_asks_for_reaches_the_fetcher(home: HomePaths) -> None:
+    asked = spec(home, "--warm", "--quota", "1Ki", "--bandwidth-limit", "2Ki")
+    (dataset,) = MountSpec.model_validate_json(asked.model_dump_json(by_alias=True)).plan(OLD).spec.datasets
     assert (dataset.version, dataset.eager, dataset.quota_bytes, dataset.bytes_per_second) == (OLD, True, 1024, 2048)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker_sidecar.local.programs import programs_in
+from stoker_sidecar.local.preflight import programs_in
 
 
 @pytest.fixture

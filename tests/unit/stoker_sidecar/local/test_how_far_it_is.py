@@ -8,10 +8,10 @@ import pytest
 
 from stoker_api.dataset import MountMode
 from stoker_api.nodecache import NodeDatasetStatus
-from stoker_sidecar.local import progress
-from stoker_sidecar.local.follow import is_done
+from stoker_sidecar.local import messages
+from stoker_sidecar.local.command import is_done
 from stoker_sidecar.local.report import Report, Stage
-from stoker_sidecar.local.terminal import Lines
+from stoker_sidecar.local.terminal import PlainOutput
 
 MIB = 1024 * 1024
 FAILURE = {"reason": "AccessDenied", "message": "no rights to a.bin", "temporary": False}
@@ -30,24 +30,24 @@ WARM: dict[str, Any] = {"phase": "Warm", "warmFiles": 4, "warmBytes": 4 * MIB}
 
 
 def test_a_line_has_files_bytes_speed_and_time_left() -> None:
-    line = progress.line(report(bytesPerSecond=MIB, etaSeconds=3))
+    line = messages.line(report(bytesPerSecond=MIB, etaSeconds=3))
     assert line == "fetching: 1 of 4 files, 1.0 MiB of 4.0 MiB, 1.0 MiB/s, 3s left"
 
 
 def test_what_is_wrong_for_now_is_in_the_line() -> None:
-    assert "no rights to a.bin" in progress.line(report(error=FAILURE))
+    assert "no rights to a.bin" in messages.line(report(error=FAILURE))
 
 
 def test_before_the_listing_there_are_no_figures() -> None:
-    assert progress.line(report(Stage.LISTING)) == "listing the source"
+    assert messages.line(report(Stage.LISTING)) == "listing the source"
 
 
 def test_a_listing_tells_how_many_objects_it_has_found() -> None:
-    assert progress.line(Report(stage=Stage.LISTING, listed=3000)) == "listing the source: 3000 objects so far"
+    assert messages.line(Report(stage=Stage.LISTING, listed=3000)) == "listing the source: 3000 objects so far"
 
 
 def test_a_script_gets_flat_figures() -> None:
-    event = progress.event(report(version="abc"))
+    event = messages.event(report(version="abc"))
     assert event == {
         "stage": "mounted",
         "warm": False,
@@ -64,13 +64,13 @@ def test_a_script_gets_flat_figures() -> None:
 
 
 def test_the_last_line_says_how_it_is_mounted() -> None:
-    sentence = progress.mounted("s3://b/p", "/data", report(mode=MountMode.NATIVE, **WARM))
+    sentence = messages.mounted("s3://b/p", "/data", report(mode=MountMode.NATIVE, **WARM))
     assert sentence == "s3://b/p is mounted at /data (native): 4 files, 4.0 MiB, all on this disk"
 
 
 def test_lines_tell_a_new_stage_at_once_and_the_same_one_rarely() -> None:
     out = io.StringIO()
-    lines = Lines(as_json=False, out=out)
+    lines = PlainOutput(as_json=False, out=out)
     for shown in (report(Stage.LISTING), report(Stage.LISTING), report(), report(warmFiles=2)):
         lines.show(shown)
     assert [line.partition(":")[2].split(":")[0].strip() for line in out.getvalue().splitlines()] == [
@@ -81,7 +81,7 @@ def test_lines_tell_a_new_stage_at_once_and_the_same_one_rarely() -> None:
 
 def test_scripts_get_one_object_a_line() -> None:
     out = io.StringIO()
-    Lines(as_json=True, out=out).say("a sentence", report(**WARM))
+    PlainOutput(as_json=True, out=out).say("a sentence", report(**WARM))
     assert json.loads(out.getvalue())["warm"] is True
 
 
