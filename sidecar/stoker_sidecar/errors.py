@@ -1,4 +1,4 @@
-"""The error tree of the sidecar: every failure carries a reason of the API, a sentence, and whether waiting can help."""
+"""The error tree of the sidecar: each failure has a reason of the API, a sentence, and whether waiting can help."""
 
 # ruff: noqa: N818 -- the names say what happened, as the API's reasons do; an Error suffix would add nothing
 import errno
@@ -126,7 +126,7 @@ class CorruptBody(SourceError):
 
 
 class CacheError(SidecarError):
-    """This node's cache, not the source."""
+    """Something is wrong with this node's cache, not with the source."""
 
 
 class ManifestInvalid(CacheError):
@@ -143,7 +143,7 @@ class ManifestUnavailable(CacheError):
 
 
 class NotConfigured(CacheError):
-    """A dataset or version that this node was not given: not yet, where a restarted fetcher waits for the agent's word."""
+    """A dataset or version that this node was not given; or not yet, where a restarted fetcher waits for the agent."""
 
     temporary = True
     errno = errno.EAGAIN
@@ -234,7 +234,7 @@ class MountRefused(SidecarError):
     reason = Reason.MOUNT_FAILED
 
 
-class HandoverFailed(SidecarError):
+class TakeoverFailed(SidecarError):
     """Two keepers could not agree who holds the mounts; the one that raises holds none, and starts anew."""
 
     temporary = True

@@ -1,4 +1,4 @@
-"""Runs blocking work in a thread, to its end: a cancelled task must not close the files that its thread still writes."""
+"""Runs blocking work in a thread, to its end: a cancelled task must not close files that its thread still writes."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,12 +9,15 @@ T = TypeVar("T")
 
 
 async def in_thread(work: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
-    """The result of ``work``. Cancelled, it still waits until the thread is done, then raises CancelledError."""
+    """Return the result of ``work``. Cancelled, it still waits until the thread is done, then raises CancelledError."""
     return await to_its_end(asyncio.ensure_future(asyncio.to_thread(work, *arguments, **options)))
 
 
 async def to_its_end(running: "asyncio.Future[T]", hurry: Callable[[], object] = lambda: None) -> T:
-    """The result of what runs in a thread. Cancelled, it calls ``hurry``, waits until that is done and raises CancelledError."""
+    """Return the result of what runs in a thread.
+
+    Cancelled, it calls ``hurry``, waits until the thread is done and raises CancelledError.
+    """
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:

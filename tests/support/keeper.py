@@ -161,10 +161,10 @@ class Keeper:
         (row,) = self.call(op="list")["servers"]
         return dict(row)
 
-    def nursery(self) -> int:
+    def zygote(self) -> int:
         """Pid of the process that forks servers, once it is there."""
-        wait_until(lambda: self._child("nursery") is not None)
-        pid = self._child("nursery")
+        wait_until(lambda: self._child("fuse zygote") is not None)
+        pid = self._child("fuse zygote")
         return -1 if pid is None else pid
 
     def _child(self, name: str) -> int | None:

@@ -22,7 +22,7 @@ def wait_until(condition: Callable[[], bool], seconds: float = SECONDS_OF_PROCES
 
 
 async def eventually(condition: Callable[[], bool], seconds: float = SECONDS) -> None:
-    """Let other tasks run until ``condition`` holds. Raises TimeoutError."""
+    """Let other tasks of the event loop run until ``condition`` holds. Raises TimeoutError."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     while not condition():
@@ -35,7 +35,7 @@ async def eventually(condition: Callable[[], bool], seconds: float = SECONDS) ->
 
 
 async def take(count: int, stream: AsyncIterator[T], seconds: float = SECONDS) -> list[T]:
-    """The next ``count`` items. Raises TimeoutError."""
+    """Return the next ``count`` items. Raises TimeoutError."""
     async with asyncio.timeout(seconds):
         return [await anext(stream) for _ in range(count)]
 

@@ -17,7 +17,7 @@ from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.agent.settings import AgentSettings
 from stoker_sidecar.volumes.assembly import VolumePaths, node_volumes
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
-from stoker_sidecar.wire.heartbeat import Lifeline
+from stoker_sidecar.wire.heartbeat import Heartbeat
 
 log = logging.getLogger("stoker.agent")
 _OVERLAYS_OFF = "Overlays are turned off by the chart's value sidecar.overlay."
@@ -54,15 +54,15 @@ def build(settings: AgentSettings, kube: Kube) -> Agent:
     )
 
 
-async def run(settings: AgentSettings, lifeline: Lifeline) -> None:
+async def run(settings: AgentSettings, heartbeat: Heartbeat) -> None:
     """Run the agent until SIGTERM or SIGINT. Raises ConfigError and OSError when it cannot start."""
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     async with await KubeClient.connect(settings.kubeconfig) as kube:
-        beating = asyncio.create_task(lifeline.beat_for_ever())
+        sending = asyncio.create_task(heartbeat.send_forever())
         await build(settings, kube).run(stopping)
-        beating.cancel()
+        sending.cancel()
     log.info("stopped")
 
 
@@ -70,10 +70,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the agent; return the exit code."""
     settings = AgentSettings.parse(sys.argv[1:] if argv is None else argv)
     logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    lifeline = Lifeline(settings.lifeline_fd)
-    lifeline.wait_to_begin()
+    heartbeat = Heartbeat(settings.heartbeat_fd)
+    heartbeat.wait_to_begin()
     try:
-        asyncio.run(run(settings, lifeline))
+        asyncio.run(run(settings, heartbeat))
     except (ConfigError, OSError) as error:
         log.error("the agent cannot start: %s", error)
         return 1

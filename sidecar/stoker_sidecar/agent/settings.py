@@ -42,4 +42,4 @@ class AgentSettings(ProcessSettings):
     # Well under the 2 minutes that the kubelet gives a call.
     publish_wait: float = setting("seconds that a volume waits for plan and manifest", "50")
     log_level: LogLevel = setting("one of debug, info, warning, error", "info")
-    lifeline_fd: int | None = setting("the line to the keeper that started this process", None)
+    heartbeat_fd: int | None = setting("the line to the keeper that started this process", None)

@@ -22,7 +22,7 @@ from stoker_sidecar.fetcher.scrub import ScrubSettings
 from stoker_sidecar.fetcher.server import Server
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.wire.cache_folder import FolderSpec
-from stoker_sidecar.wire.heartbeat import Lifeline
+from stoker_sidecar.wire.heartbeat import Heartbeat
 from stoker_sidecar.worker.zygote import WorkerZygote
 
 _log = logging.getLogger("stoker.fetcher")
@@ -36,11 +36,11 @@ def main(arguments: Sequence[str] | None = None, policy: PolicyFactory = KeepWha
     """Run the fetcher; return 0 after SIGTERM and 1 when no cache folder can be used."""
     options = _parser().parse_args(arguments)
     logging.basicConfig(level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    lifeline = Lifeline(options.lifeline_fd)
-    lifeline.wait_to_begin()
-    nursery = WorkerZygote([fd for fd in (options.lifeline_fd, options.memory_fd) if fd is not None])
+    heartbeat = Heartbeat(options.heartbeat_fd)
+    heartbeat.wait_to_begin()
+    zygote = WorkerZygote([fd for fd in (options.heartbeat_fd, options.memory_fd) if fd is not None])
     try:
-        asyncio.run(_run(options, _settings(options, policy), lifeline, nursery))
+        asyncio.run(_run(options, _settings(options, policy), heartbeat, zygote))
     except CacheDiskFailed as error:
         _log.error("%s", error.message)
         return 1
@@ -103,7 +103,7 @@ def _parser() -> argparse.ArgumentParser:
         "[STOKER_HOST_FOLDERS, by commas; default: none, so file:// is refused]",
     )
     parser.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"))
-    parser.add_argument("--lifeline-fd", type=int, help="the line to the keeper that started this process")
+    parser.add_argument("--heartbeat-fd", type=int, help="the line to the keeper that started this process")
     parser.add_argument("--memory-fd", type=int, help="memory that outlives this process, for what it was told")
     _add_pipeline_options(parser)
     return parser
@@ -180,23 +180,25 @@ def _settings(options: argparse.Namespace, policy: PolicyFactory) -> CacheSettin
     )
 
 
-async def _run(options: argparse.Namespace, settings: CacheSettings, lifeline: Lifeline, nursery: WorkerZygote) -> None:
+async def _run(
+    options: argparse.Namespace, settings: CacheSettings, heartbeat: Heartbeat, zygote: WorkerZygote
+) -> None:
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(_DISK_THREADS, thread_name_prefix="disk"))
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    loop.add_reader(nursery, nursery.lost)
-    pool = WorkerPool(options.workers, settings.connection, loop.time, nursery.launch)
+    loop.add_reader(zygote, zygote.lost)
+    pool = WorkerPool(options.workers, settings.connection, loop.time, zygote.launch)
     node = CacheNode(settings, NodeDependencies(fetcher=pool) if options.workers else None)
     await node.open()
     await pool.open()
     server = Server(node, options.socket, HandoffState(options.memory_fd))
     await server.start()
     _log.info("serving %s, cache in %s", options.socket, ", ".join(map(str, settings.folders)))
-    beating = asyncio.create_task(lifeline.beat_for_ever())
+    sending = asyncio.create_task(heartbeat.send_forever())
     await stop.wait()
-    beating.cancel()
+    sending.cancel()
     _log.info("stopping")
     await server.close()
     await node.close()

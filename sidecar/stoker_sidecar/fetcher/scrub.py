@@ -20,8 +20,7 @@ from stoker_sidecar.fetcher.core.rates import TokenBucket
 from stoker_sidecar.fetcher.dataset import DatasetCache
 from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.telemetry import Notices
-from stoker_sidecar.linux.direct_io import DirectReader
-from stoker_sidecar.linux.files import disk_errors
+from stoker_sidecar.linux.files import DirectReader, disk_errors
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.etag_trust import looks_like_md5
 from stoker_sidecar.version.manifest import Entry, Manifest

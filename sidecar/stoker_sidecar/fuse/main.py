@@ -21,7 +21,7 @@ from stoker_sidecar.fuse.following_manifest import FollowingManifest, locate_man
 from stoker_sidecar.fuse.operations import FuseOperations
 from stoker_sidecar.fuse.readiness import take_ready_requests
 from stoker_sidecar.linux import fuse_protocol
-from stoker_sidecar.wire.heartbeat import BEAT_SECONDS, Lifeline
+from stoker_sidecar.wire.heartbeat import HEARTBEAT_SECONDS, Heartbeat
 
 _log = logging.getLogger("stoker.fs")
 
@@ -31,7 +31,7 @@ class FuseServerSettings:
     """What the keeper tells a FUSE server on its command line: see ``--help``."""
 
     fd: int
-    lifeline_fd: int | None
+    heartbeat_fd: int | None
     resend: bool
     manifest: Path
     version_dir: Path
@@ -48,9 +48,9 @@ class FuseConnection:
     middle of answering it, the real device takes the socket's place under the same descriptor number.
     """
 
-    def __init__(self, settings: FuseServerSettings, lifeline: Lifeline) -> None:
+    def __init__(self, settings: FuseServerSettings, heartbeat: Heartbeat) -> None:
         self._settings = settings
-        self._lifeline = lifeline
+        self._heartbeat = heartbeat
         self._libfuse_end, ours = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.send(fuse_protocol.init_request())
         self._ours = ours  # open until the switch: a closed peer would be read as the end of the mount
@@ -68,7 +68,7 @@ class FuseConnection:
             os.write(device, fuse_protocol.resend())
         self._libfuse_end.detach()  # libfuse closes it
         self._ours.close()
-        self._lifeline.beat()
+        self._heartbeat.send()
 
 
 def _withdrawn(group: "BaseExceptionGroup[BaseException]") -> bool:
@@ -93,26 +93,26 @@ async def _answer(device: int) -> None:
             return
 
 
-async def _beat(lifeline: Lifeline) -> None:
+async def _send_heartbeats(heartbeat: Heartbeat) -> None:
     while True:
-        await trio.sleep(BEAT_SECONDS)
-        lifeline.beat()
+        await trio.sleep(HEARTBEAT_SECONDS)
+        heartbeat.send()
 
 
 async def serve(settings: FuseServerSettings, operations: type[FuseOperations] = FuseOperations) -> None:
     """Answer the kernel until the mount is gone. Raises ManifestInvalid, or FsError when there is no manifest."""
-    lifeline = Lifeline(settings.lifeline_fd)
+    heartbeat = Heartbeat(settings.heartbeat_fd)
     locate = partial(locate_manifest, settings.fetcher_socket, settings.uid, settings.digest)
     manifest = FollowingManifest(settings.manifest, locate)
     client = FetchClient(settings.fetcher_socket, settings.uid, settings.digest)
     fs = DatasetFs(manifest, settings.version_dir, client)
-    connection = FuseConnection(settings, lifeline)
+    connection = FuseConnection(settings, heartbeat)
     answers = operations(fs, connection.switch)
     take_ready_requests()
     pyfuse3.init(answers, connection.device, set())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(client.run)
-        nursery.start_soon(_beat, lifeline)
+        nursery.start_soon(_send_heartbeats, heartbeat)
         await _answer(settings.fd)
         nursery.cancel_scope.cancel()
     pyfuse3.close(unmount=False)
@@ -124,7 +124,7 @@ def parse(argv: Sequence[str]) -> FuseServerSettings:
     parser = argparse.ArgumentParser(prog="stoker_sidecar.fuse.main", description=__doc__)
     parser.add_argument("--fd", type=int, required=True, help="descriptor of the initialised FUSE device")
     parser.add_argument(
-        "--lifeline-fd", type=int, help="the line to the keeper: a first beat when requests are answered"
+        "--heartbeat-fd", type=int, help="the line to the keeper: a first heartbeat when requests are answered"
     )
     parser.add_argument("--resend", action="store_true", help="the kernel (6.9) can hand out unanswered requests again")
     parser.add_argument("--manifest", type=Path, required=True, help="manifest of the version")

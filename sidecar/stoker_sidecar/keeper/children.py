@@ -8,9 +8,8 @@ import subprocess
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from stoker_sidecar.keeper.restarts import PATIENT, History, Policy, after_end
-from stoker_sidecar.keeper.watchdog import Pulse
-from stoker_sidecar.linux.spawn import Spawn, Start, end, execute, with_lifeline
+from stoker_sidecar.keeper.watchdog import PATIENT, RestartHistory, RestartPolicy, Watchdog, after_end
+from stoker_sidecar.linux.spawn import Spawn, Start, end, execute, with_heartbeat
 
 _log = logging.getLogger("stoker.keeper")
 
@@ -20,7 +19,10 @@ def _now() -> float:
 
 
 class Reaper:
-    """Waits for all children in one place. Must be installed on the running loop before the first child starts."""
+    """The one place where the keeper waits for its children.
+
+    Must be installed on the running loop before the first child starts.
+    """
 
     def __init__(self) -> None:
         self._waiting: dict[int, asyncio.Future[int]] = {}
@@ -30,7 +32,7 @@ class Reaper:
         asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, self._reap)
 
     def ended(self, pid: int) -> "asyncio.Future[int]":
-        """Resolves with the exit code of ``pid`` (negative: the signal). Ask in the same step that started it."""
+        """Return the future exit code of ``pid`` (negative: the signal). To be called in the step that started it."""
         return self._waiting.setdefault(pid, asyncio.get_running_loop().create_future())
 
     def _reap(self) -> None:
@@ -45,9 +47,9 @@ class Reaper:
 
 
 class Child:
-    """One process that is kept running: started by ``prepare()``, started again with backoff until ``stop``.
+    """One process that is kept running: started as ``prepare()`` says, and again with backoff until ``stop``.
 
-    ``until`` is awaited before each start; ``on_ready`` is called at the first beat of each incarnation.
+    ``until`` is awaited before each start; ``on_ready`` is called at the first heartbeat of each incarnation.
     """
 
     def __init__(
@@ -55,7 +57,7 @@ class Child:
         name: str,
         reaper: Reaper,
         prepare: Callable[[], Start],
-        policy: Policy = PATIENT,
+        policy: RestartPolicy = PATIENT,
         *,
         spawn: Spawn = execute,
         until: Callable[[], Awaitable[None]] | None = None,
@@ -64,16 +66,16 @@ class Child:
         self.name = name
         self.pid: int | None = None
         self.last_code: int | None = None
-        self.history = History()
+        self.history = RestartHistory()
         self._reaper = reaper
         self._prepare = prepare
         self._policy = policy
         self._spawn = spawn
         self._until = until
-        self.ready = asyncio.Event()  # it has beaten once
+        self.ready = asyncio.Event()  # its first heartbeat was heard
         self._on_ready = on_ready
         self._alive_since: float | None = None
-        self._pulse: Pulse | None = None
+        self._watchdog: Watchdog | None = None
         self._may_begin = False
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -81,8 +83,8 @@ class Child:
     def begin(self) -> None:
         """Start it, and keep it running in a task; or let it begin, if it was made to wait."""
         self._may_begin = True
-        if self._pulse is not None:
-            self._pulse.line.let_begin()
+        if self._watchdog is not None:
+            self._watchdog.line.let_begin()
         self.make_ready()
 
     def make_ready(self) -> None:
@@ -120,20 +122,20 @@ class Child:
         return 0.0 if self._alive_since is None else _now() - self._alive_since
 
     async def _run_once(self) -> int | None:
-        self._pulse = Pulse(self._policy, self._is_ready, self._kill_hung)
+        self._watchdog = Watchdog(self._policy, self._is_ready, self._kill_hung)
         try:
-            self.pid = self._spawn(with_lifeline(self._prepare(), self._pulse.line.child_fd))
+            self.pid = self._spawn(with_heartbeat(self._prepare(), self._watchdog.line.child_fd))
             gone = self._reaper.ended(self.pid)
-            self._pulse.begin()
+            self._watchdog.begin()
             if self._may_begin:
-                self._pulse.line.let_begin()
+                self._watchdog.line.let_begin()
             return await gone
         except (OSError, subprocess.SubprocessError) as error:
             _log.error("%s could not be started: %s", self.name, error)
             return None
         finally:
-            self._pulse.end()
-            self.pid = self._pulse = None
+            self._watchdog.end()
+            self.pid = self._watchdog = None
 
     def _kill_hung(self) -> None:
         _log.error("%s has given no sign of life for too long: it is killed", self.name)

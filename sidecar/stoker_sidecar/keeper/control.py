@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from stoker_sidecar.errors import ServeError, SidecarError
-from stoker_sidecar.keeper.fuse_servers import FsServers, Version
+from stoker_sidecar.keeper.fuse_servers import FuseServers, ServedVersion
 from stoker_sidecar.wire import lines
 
 _log = logging.getLogger("stoker.keeper")
@@ -17,8 +17,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")  # uid and digest become
 Reply = dict[str, Any]
 
 
-def parse_version(request: dict[str, Any], mount_root: Path) -> Version:
-    """The version that a `serve` request names. Pure. Raises ServeError with the offending value."""
+def parse_version(request: dict[str, Any], mount_root: Path) -> ServedVersion:
+    """Read the version that a `serve` request names. Pure. Raises ServeError with the offending value."""
     uid, digest = parse_key(request)
     paths = {name: Path(str(request.get(name, ""))) for name in ("manifest", "version_dir", "mountpoint")}
     for name, path in paths.items():
@@ -26,11 +26,11 @@ def parse_version(request: dict[str, Any], mount_root: Path) -> Version:
             raise ServeError(f"{name} {str(path)!r} must be an absolute path without '..'")
     if mount_root not in paths["mountpoint"].parents:
         raise ServeError(f"mountpoint {paths['mountpoint']} must lie below {mount_root}")
-    return Version(uid, digest, **paths)
+    return ServedVersion(uid, digest, **paths)
 
 
 def parse_key(request: dict[str, Any]) -> tuple[str, str]:
-    """(uid, digest) of a request. Pure. Raises ServeError with the offending value."""
+    """Read (uid, digest) of a request. Pure. Raises ServeError with the offending value."""
     values = [str(request.get(name, "")) for name in ("uid", "digest")]
     for name, value in zip(("uid", "digest"), values, strict=True):
         if _NAME.fullmatch(value) is None:
@@ -47,9 +47,9 @@ def _private_socket(path: Path) -> socket.socket:
 
 
 class ControlSocket:
-    """Answers `serve`, `release` and `list` for the agent of the same pod."""
+    """The keeper's socket: answers `serve`, `release` and `list` for the agent of the same pod."""
 
-    def __init__(self, servers: FsServers, children: Callable[[], list[Reply]], mount_root: Path) -> None:
+    def __init__(self, servers: FuseServers, children: Callable[[], list[Reply]], mount_root: Path) -> None:
         self._servers = servers
         self._children = children
         self._mount_root = mount_root

@@ -11,9 +11,8 @@ from pathlib import Path
 
 from stoker_sidecar.errors import MountError, ServeError
 from stoker_sidecar.keeper.children import Child, Reaper
-from stoker_sidecar.keeper.restarts import QUICK
-from stoker_sidecar.keeper.zygote import SERVERS
-from stoker_sidecar.keeper.zygote_pair import Nurseries
+from stoker_sidecar.keeper.watchdog import QUICK
+from stoker_sidecar.keeper.zygotes import FUSE_SERVERS, ZygotePair
 from stoker_sidecar.linux.fuse_device import FuseMount, close_mount, open_mount
 from stoker_sidecar.linux.spawn import Start, end
 
@@ -23,7 +22,7 @@ _TRIES = 3  # a server that ended this often in a row will not come up by trying
 
 
 @dataclass(frozen=True)
-class Version:
+class ServedVersion:
     """One dataset version to serve: where its manifest and its bytes are, and where it is mounted."""
 
     uid: str
@@ -34,19 +33,19 @@ class Version:
 
 
 @dataclass(frozen=True)
-class ServedMount:
-    """A mount that goes from one keeper to another. ``ready``: a server of the first one answered it."""
+class MountInTransfer:
+    """A mount that goes from one keeper to another. ``ready``: a server of the predecessor answered it."""
 
-    version: Version
+    version: ServedVersion
     mount: FuseMount
     ready: bool
 
 
 @dataclass
-class Served:
-    """A mount and the server that answers it now. ``settled``: it is known whether a server comes up."""
+class FuseServer:
+    """One mount and the server process that answers it now. ``settled``: it is known whether one comes up."""
 
-    version: Version
+    version: ServedVersion
     mount: FuseMount | None
     child: Child
     settled: asyncio.Event = field(default_factory=asyncio.Event)
@@ -54,8 +53,11 @@ class Served:
     was_ready: bool = False
 
 
-class FsServers:
-    """Mounts and their servers, by (uid, digest). ``run_as``: the servers' user (None: the keeper's own)."""
+class FuseServers:
+    """All FUSE mounts of the node and their servers, by (uid, digest).
+
+    ``run_as``: the servers' user (None: the keeper's own).
+    """
 
     def __init__(
         self,
@@ -65,15 +67,15 @@ class FsServers:
         log_level: str,
         mount: Callable[[Path], FuseMount] = open_mount,
     ) -> None:
-        self.nurseries = Nurseries(SERVERS, reaper, run_as)
+        self.zygotes = ZygotePair(FUSE_SERVERS, reaper, run_as)
         self._reaper = reaper
         self._fetcher_socket = fetcher_socket
         self._run_as = run_as
         self._log_level = log_level
         self._mount = mount
-        self._served: dict[tuple[str, str], Served] = {}
+        self._served: dict[tuple[str, str], FuseServer] = {}
 
-    async def serve(self, version: Version) -> None:
+    async def serve(self, version: ServedVersion) -> None:
         """Mount ``version`` and return when a server answers; again for the same version: just wait for that.
 
         One that was moved to another folder meanwhile is answered from there.
@@ -94,15 +96,15 @@ class FsServers:
             raise _does_not_come_up(served)
 
     @staticmethod
-    def _move(served: Served, version: Version) -> None:
-        """The version lies in another cache folder now: the next server looks there, behind the same mount."""
+    def _move(served: FuseServer, version: ServedVersion) -> None:
+        """Have the next server look in another cache folder, where the version lies now, behind the same mount."""
         served.version = version
         if served.mount is not None and served.mount.can_resend:  # else its readers would be lost with the server
             end(served.child.pid, signal.SIGKILL)
 
-    def _begin(self, version: Version, mount: FuseMount) -> Served:
+    def _begin(self, version: ServedVersion, mount: FuseMount) -> FuseServer:
         name = f"fs {version.uid} {version.digest[:12]}"
-        served = Served(
+        served = FuseServer(
             version,
             mount,
             Child(
@@ -110,8 +112,8 @@ class FsServers:
                 self._reaper,
                 lambda: self._start(served),
                 QUICK,
-                spawn=self.nurseries.spawn,
-                until=self.nurseries.until_ready,
+                spawn=self.zygotes.spawn,
+                until=self.zygotes.until_ready,
                 on_ready=lambda: self._is_ready(served),
             ),
         )
@@ -120,11 +122,11 @@ class FsServers:
         return served
 
     @staticmethod
-    def _is_ready(served: Served) -> None:
+    def _is_ready(served: FuseServer) -> None:
         served.ready = served.was_ready = True
         served.settled.set()
 
-    def _start(self, served: Served) -> Start:
+    def _start(self, served: FuseServer) -> Start:
         served.ready = False
         if served.child.history.in_a_row < _TRIES:
             served.settled.clear()
@@ -136,13 +138,14 @@ class FsServers:
         arguments += ["--manifest", str(version.manifest), "--version-dir", str(version.version_dir)]
         arguments += ["--fetcher-socket", str(self._fetcher_socket), "--log-level", self._log_level]
         arguments += ["--resend"] if mount.can_resend else []
-        return self.nurseries.start(arguments, self._run_as, {"--fd": mount.fd})
+        return self.zygotes.start(arguments, self._run_as, {"--fd": mount.fd})
 
-    def _mount_to_answer(self, served: Served) -> FuseMount:
-        """The mount as it is, or a new one where the old cannot be answered any more.
+    def _mount_to_answer(self, served: FuseServer) -> FuseMount:
+        """Return the mount as it is, or a new one where the old cannot be answered any more.
 
-        That is so when the server ended well, which it does when the mount is gone; and before Linux 6.9, where the requests
-        that a dead server had taken are lost: ending the connection lets their readers fail instead of wait for ever.
+        That is so when the server ended well, which it does when the mount is gone; and before Linux 6.9, where the
+        requests that a dead server had taken are lost: ending the connection lets their readers fail instead of wait
+        for ever.
         """
         child, mount = served.child, served.mount
         if mount is not None and (child.history.restarts == 0 or (mount.can_resend and child.last_code != 0)):
@@ -169,7 +172,7 @@ class FsServers:
             await served.child.stop(grace=0)  # it has no state to save
 
     async def release_all(self) -> None:
-        """Leave no mount of ours behind."""
+        """Release all: leave no mount of ours behind."""
         for uid, digest in list(self._served):
             try:
                 await self.release(uid, digest)
@@ -180,8 +183,8 @@ class FsServers:
         """End the servers and leave their mount points as they are."""
         await asyncio.gather(*(served.child.stop(grace=0) for served in self._served.values()))
 
-    async def give_up(self) -> list[ServedMount]:
-        """End the servers and forget them; whoever gets the mounts that are returned must answer or close them.
+    async def hand_over(self) -> list[MountInTransfer]:
+        """End the servers and forget them; the caller must answer or close the mounts that are returned.
 
         Mounts that no other server could go on with (before Linux 6.9) are unmounted instead.
         """
@@ -190,7 +193,7 @@ class FsServers:
                 with suppress(MountError):
                     await self.release(served.version.uid, served.version.digest)
         rows = [
-            ServedMount(served.version, served.mount, served.ready)
+            MountInTransfer(served.version, served.mount, served.ready)
             for served in self._served.values()
             if served.mount is not None
         ]
@@ -198,8 +201,8 @@ class FsServers:
         self._served.clear()
         return rows
 
-    async def take_over(self, mounts: Iterable[ServedMount]) -> None:
-        """Answer mounts of another keeper; returns when all that it could serve are answered. Raises ServeError.
+    async def take_over(self, mounts: Iterable[MountInTransfer]) -> None:
+        """Answer mounts of the predecessor; returns when all that it could serve are answered. Raises ServeError.
 
         Versions that lay in memory of the other pod are not here: their mounts end, and the agent makes new ones.
         """
@@ -220,7 +223,7 @@ class FsServers:
         self._served.clear()
 
     def rows(self) -> list[dict[str, object]]:
-        """What `list` answers: one row a mount."""
+        """Return what `list` answers: one row a mount."""
         return [
             {
                 "uid": served.version.uid,
@@ -234,7 +237,7 @@ class FsServers:
         ]
 
 
-def _is_here(row: ServedMount) -> bool:
+def _is_here(row: MountInTransfer) -> bool:
     if row.version.manifest.exists():
         return True
     _log.warning("%s is not in this pod: the mount %s ends", row.version.manifest, row.mount.mountpoint)
@@ -243,7 +246,7 @@ def _is_here(row: ServedMount) -> bool:
     return False
 
 
-def _does_not_come_up(served: Served) -> ServeError:
+def _does_not_come_up(served: FuseServer) -> ServeError:
     version, ends = served.version, served.child.history.in_a_row
     return ServeError(
         f"the FUSE server of {version.uid} version {version.digest[:12]} does not come up (it ended {ends} times "

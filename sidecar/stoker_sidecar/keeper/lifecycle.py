@@ -1,106 +1,149 @@
-"""A keeper's time: it waits for its turn, serves the node, and gives way to a younger one, or to an elder one at its end."""
+"""The life of one keeper: it waits for the leader lock, serves the node, and hands it over to another pod's keeper."""
 
 import asyncio
+import contextlib
 import logging
 import os
+from collections.abc import AsyncIterator
 
 from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.keeper.children import Reaper
-from stoker_sidecar.keeper.probes import answering
-from stoker_sidecar.keeper.settings import Settings
-from stoker_sidecar.keeper.supervisor import Household, close_mounts
-from stoker_sidecar.keeper.takeover.handoff import Inheritance, confirm, give, inherit
-from stoker_sidecar.keeper.takeover.leader_lock import Succession
-from stoker_sidecar.keeper.takeover.listener import Door, Successor
+from stoker_sidecar.keeper.settings import KeeperSettings
+from stoker_sidecar.keeper.supervisor import Supervisor, close_mounts
+from stoker_sidecar.keeper.takeover.leader_lock import LeaderLock
 from stoker_sidecar.keeper.takeover.messages import PROTOCOL
+from stoker_sidecar.keeper.takeover.predecessor import Successor, TakeoverListener, complete_handoff, send_handoff
+from stoker_sidecar.keeper.takeover.successor import Handoff, receive_handoff
 
 _log = logging.getLogger("stoker.keeper")
+_ALIVE = "200 OK", "waiting: the sidecar of another pod serves this node\n"
+_NOT_READY = "503 Service Unavailable", "another pod's sidecar serves this node\n"
+_PROBE_SECONDS = 5.0
 
 
-class Reign:
-    """``run`` returns when ``stopping`` is set. Without a state folder there is no other keeper."""
+class KeeperLifecycle:
+    """One keeper from its start to its end: ``run`` returns when ``stopping`` is set.
 
-    def __init__(self, settings: Settings, reaper: Reaper, stopping: asyncio.Event) -> None:
+    Without a state folder there is no other keeper.
+    """
+
+    def __init__(self, settings: KeeperSettings, reaper: Reaper, stopping: asyncio.Event) -> None:
         self._settings = settings
         self._reaper = reaper
         self._stopping = stopping
-        self._succession = Succession(settings.state_dir, settings.identity) if settings.state_dir else None
+        self._lock = LeaderLock(settings.state_dir, settings.identity) if settings.state_dir else None
 
     async def run(self) -> None:
-        """Raises OSError and SidecarError when it cannot serve, and then holds nothing."""
-        household = Household(self._settings, self._reaper)
-        if self._succession is not None:
-            self._succession.enter()
-            await household.make_ready()
-        while (inheritance := await self._my_turn()) is not None:
-            while inheritance is not None:
-                inheritance = await self._serve(household, inheritance)
-                household = Household(self._settings, self._reaper)
-        await household.drop()
+        """Wait and serve, in turns. Raises OSError and SidecarError when it cannot serve, and then holds nothing."""
+        supervisor = Supervisor(self._settings, self._reaper)
+        if self._lock is not None:
+            self._lock.register()
+            await supervisor.make_ready()
+        while (handoff := await self._leadership()) is not None:
+            while handoff is not None:
+                handoff = await self._serve(supervisor, handoff)
+                supervisor = Supervisor(self._settings, self._reaper)
+        await supervisor.drop()
 
-    async def _my_turn(self) -> Inheritance | None:
-        """None: stopped before it came."""
+    async def _leadership(self) -> Handoff | None:
+        """Wait until this keeper is to serve the node; None: stopped before."""
         if self._stopping.is_set():  # not even asked: the other keeper would begin to give way
             return None
-        if self._succession is None:
-            return Inheritance()
+        if self._lock is None:
+            return Handoff()
         stopped = asyncio.create_task(self._stopping.wait())
-        mine = asyncio.create_task(inherit(self._succession))
-        async with answering(self._settings.http_port):
-            await asyncio.wait((stopped, mine), return_when=asyncio.FIRST_COMPLETED)
+        received = asyncio.create_task(receive_handoff(self._lock))
+        async with probes_answered(self._settings.http_port):
+            await asyncio.wait((stopped, received), return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
-        if mine.done() and not self._stopping.is_set():
-            return mine.result()
-        mine.cancel()
+        if received.done() and not self._stopping.is_set():
+            return received.result()
+        received.cancel()
         return None
 
-    async def _serve(self, household: Household, inheritance: Inheritance) -> Inheritance | None:
-        """Until someone else's turn, or the end. Returns what is to be served again when nobody took it."""
+    async def _serve(self, supervisor: Supervisor, handoff: Handoff) -> Handoff | None:
+        """Serve until another keeper takes over, or the end. Returns what is to be served again when nobody took it."""
         try:
-            await household.take_over(inheritance.mounts, inheritance.memory)
-            if self._succession is not None:
-                await inheritance.claim(self._succession)
-            await household.begin()
+            await supervisor.take_over(handoff.mounts, handoff.memory)
+            if self._lock is not None:
+                await handoff.complete(self._lock)
+            await supervisor.begin()
         except (OSError, SidecarError):
-            await household.drop()
+            await supervisor.drop()
             raise
-        if self._succession is None:
+        if self._lock is None:
             await self._stopping.wait()
-            await household.end()
+            await supervisor.end()
             return None
-        return await self._serve_until_asked(household, self._succession)
+        return await self._serve_until_asked(supervisor, self._lock)
 
-    async def _serve_until_asked(self, household: Household, succession: Succession) -> Inheritance | None:
-        door = Door(succession)
+    async def _serve_until_asked(self, supervisor: Supervisor, lock: LeaderLock) -> Handoff | None:
+        listener = TakeoverListener(lock)
         stopped = asyncio.create_task(self._stopping.wait())
-        await asyncio.wait((stopped, door.younger), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((stopped, listener.successor), return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
-        successor = door.younger.result() if door.younger.done() else door.heir()
+        successor = listener.successor.result() if listener.successor.done() else listener.next_waiting()
         try:
             if successor is not None:
-                return await self._give_way(household, succession, successor)
+                return await self._hand_over(supervisor, lock, successor)
             _log.info("asked to stop")
-            await household.end()
+            await supervisor.end()
         finally:
-            door.close()
-        succession.let_go()
+            listener.close()
+        lock.release()
         return None
 
-    async def _give_way(self, household: Household, succession: Succession, successor: Successor) -> Inheritance | None:
+    async def _hand_over(self, supervisor: Supervisor, lock: LeaderLock, successor: Successor) -> Handoff | None:
         _log.info("another keeper takes over: stopping agent, fetcher and FUSE servers")
-        mounts, memory = await household.give_up()
+        mounts, memory = await supervisor.hand_over()
         if successor.protocol != PROTOCOL:
             _log.warning("it speaks protocol %d, not %d: it has to mount anew", successor.protocol, PROTOCOL)
             close_mounts(mounts)
             mounts = []
-        if await give(successor.connection, mounts, memory):
+        if await send_handoff(successor.connection, mounts, memory):
             os.close(memory)
-            confirm(successor.connection, mounts, succession)
+            complete_handoff(successor.connection, mounts, lock)
             _log.info("handed %d mounts over", len(mounts))
             return None
         if self._stopping.is_set():
             os.close(memory)
             close_mounts(mounts)
-            succession.let_go()
+            lock.release()
             return None
-        return Inheritance(mounts, memory=memory)
+        return Handoff(mounts, memory=memory)
+
+
+@contextlib.asynccontextmanager
+async def probes_answered(port: int) -> AsyncIterator[None]:
+    """Answer the kubelet's probes in place of the agent while this keeper waits: alive, not ready.
+
+    A port that cannot be had is logged: the kubelet then starts the container anew, which is no harm.
+    """
+    try:
+        server = await asyncio.start_server(_answer_probe, port=port)
+    except OSError as error:
+        _log.warning("the kubelet's probes are not answered while this keeper waits: %s", error)
+        yield
+        return
+    async with server:
+        yield
+
+
+async def _answer_probe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        async with asyncio.timeout(_PROBE_SECONDS):
+            line = await reader.readline()
+            while (await reader.readline()).strip():
+                pass
+            writer.write(probe_reply(line))
+            await writer.drain()
+    except (OSError, ValueError) as error:  # TimeoutError is an OSError; ValueError: a line beyond the stream's limit
+        _log.debug("a probe was not answered: %s", error)
+    finally:
+        writer.close()
+
+
+def probe_reply(request_line: bytes) -> bytes:
+    """Return the response to one GET: healthy, never ready. Pure."""
+    status, body = _ALIVE if request_line.split()[1:2] == [b"/healthz"] else _NOT_READY
+    return f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n{body}".encode()

@@ -1,4 +1,4 @@
-"""PID 1 of the sidecar: holds the FUSE mounts and starts the agent, the fetcher and the FUSE servers again when they end."""
+"""PID 1 of the sidecar: holds the FUSE mounts, and starts agent, fetcher and FUSE servers again when they end."""
 
 import asyncio
 import logging
@@ -10,16 +10,19 @@ from pathlib import Path
 
 from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.keeper.children import Reaper
-from stoker_sidecar.keeper.lifecycle import Reign
-from stoker_sidecar.keeper.oom import end_one_process_at_a_time
-from stoker_sidecar.keeper.settings import Settings, parse
+from stoker_sidecar.keeper.lifecycle import KeeperLifecycle
+from stoker_sidecar.keeper.settings import KeeperSettings, parse
 from stoker_sidecar.linux.libc import adopt_orphans
 
 _log = logging.getLogger("stoker.keeper")
+_OWN_CGROUP = Path("/sys/fs/cgroup")  # as a container sees it, in a cgroup namespace of its own
 
 
-def _prepare_folders(settings: Settings) -> None:
-    """The sockets' folder is sticky: fetcher and servers may add a socket there, but not replace the keeper's."""
+def _prepare_folders(settings: KeeperSettings) -> None:
+    """Make the folders of sockets, mounts and caches.
+
+    That of the sockets is sticky: fetcher and servers may add a socket there, but not replace the keeper's.
+    """
     settings.run_dir.mkdir(parents=True, exist_ok=True)
     settings.run_dir.chmod(0o1770)
     settings.mount_root.mkdir(parents=True, exist_ok=True)  # perhaps someone's own, so its mode stays
@@ -30,7 +33,7 @@ def _prepare_folders(settings: Settings) -> None:
 
 
 def _prepare_cache(folder: Path, owner: int | None) -> None:
-    """A folder that cannot be made is no reason to stop: the fetcher reports it and uses the others."""
+    """Make a cache folder. One that cannot be made is no reason to stop: the fetcher reports it and uses the others."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o755)
@@ -40,8 +43,23 @@ def _prepare_cache(folder: Path, owner: int | None) -> None:
         _log.error("the cache folder %s cannot be prepared: %s", folder, error)
 
 
-async def run(settings: Settings) -> None:
-    """Until SIGTERM or SIGINT. Raises OSError and SidecarError when it cannot serve."""
+def end_one_process_at_a_time(cgroup: Path = _OWN_CGROUP) -> None:
+    """Have the kernel end one process, not the whole container with its mounts, when the container's memory is used up.
+
+    Since Kubernetes 1.28 the kubelet asks for the opposite on cgroup v2 (memory.oom.group), which would take the keeper
+    too. One by one the largest goes first: a worker, the fetcher or the agent, each of which is started again.
+    """
+    group = cgroup / "memory.oom.group"
+    if not group.exists():  # cgroup v1 knows no groups; the root, where no container is, has no such file
+        return
+    try:
+        group.write_text("0")
+    except OSError as error:
+        _log.warning("%s: out of memory ends the whole sidecar (%s)", group, error.strerror)
+
+
+async def run(settings: KeeperSettings) -> None:
+    """Serve until SIGTERM or SIGINT. Raises OSError and SidecarError when it cannot serve."""
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
@@ -50,11 +68,11 @@ async def run(settings: Settings) -> None:
     reaper = Reaper()
     reaper.install()
     adopt_orphans()
-    await Reign(settings, reaper, stopping).run()
+    await KeeperLifecycle(settings, reaper, stopping).run()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command `stoker-sidecar`. Returns the exit code."""
+    """Run the command `stoker-sidecar`; returns the exit code."""
     settings = parse(sys.argv[1:] if argv is None else argv)
     logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:

@@ -17,8 +17,8 @@ _LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What the keeper does; see ``--help``."""
+class KeeperSettings:
+    """The keeper's settings, one for each flag; see ``--help``."""
 
     run_dir: Path
     mount_root: Path
@@ -47,7 +47,7 @@ class Settings:
 def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="stoker-sidecar",
-        description="Keeps the node's agent, fetcher and FUSE servers running, and the FUSE mounts alive when one dies.",
+        description="Keeps the node's agent, fetcher and FUSE servers running, and FUSE mounts alive when one dies.",
         epilog="What follows -- is passed to the agent.",
     )
 
@@ -73,8 +73,8 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     return parser
 
 
-def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> Settings:
-    """Settings from the command line, then the environment, then defaults. Exits with a sentence on a wrong one."""
+def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> KeeperSettings:
+    """Read the command line, then the environment, then defaults. Exits with a sentence on a wrong setting."""
     parser = _parser(environment)
     options = parser.parse_args(argv)
     if options.on_exit not in ("unmount", "keep"):
@@ -92,7 +92,7 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> S
     except ValueError as error:
         parser.error(f"--cache-root: {error}")
     agent = shlex.split(options.agent_command)
-    return Settings(
+    return KeeperSettings(
         run_dir=Path(options.run_dir),
         mount_root=Path(options.mount_root),
         cache=cache,

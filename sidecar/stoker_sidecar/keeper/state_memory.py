@@ -1,4 +1,4 @@
-"""Memory that outlives each fetcher, in which it leaves what it was told for the next one; goes from keeper to keeper, too."""
+"""Keeps the memory in which each fetcher leaves what it was told for the next one, through takeovers, too."""
 
 import errno
 import logging
@@ -7,14 +7,17 @@ import os
 _log = logging.getLogger("stoker.keeper")
 
 
-class Memory:
-    """``fd``: a memory file, for fetchers to inherit; never on a disk, as credentials lie in it, and gone with its keepers."""
+class StateMemory:
+    """A memory file, ``fd``, that outlives each fetcher.
+
+    Never on a disk, as credentials lie in it, and gone with its keepers.
+    """
 
     def __init__(self) -> None:
         self.fd = os.memfd_create("stoker-fetcher")
 
     def take(self, other: int) -> None:
-        """Have what another one has, which is closed; while no fetcher uses either."""
+        """Copy what another one has, which is closed; while no fetcher uses either."""
         try:
             _copy(other, self.fd)
         except OSError as error:  # no memory left: the agent tells the fetcher again
@@ -23,14 +26,14 @@ class Memory:
             os.close(other)
 
     def close(self) -> None:
-        """Idempotent."""
+        """Close the file. Idempotent."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
 
 
 def _copy(source: int, target: int) -> None:
-    """Hole by hole, as the file is long and nearly empty."""
+    """Copy what lies between the holes, as the file is long and nearly empty."""
     end = 0
     while (start := _next_data(source, end)) is not None:
         end = os.lseek(source, start, os.SEEK_HOLE)

@@ -1,4 +1,4 @@
-"""All that runs under one keeper: agent, fetcher, FUSE servers and the socket for the agent, begun and ended in the right order."""
+"""Starts and ends all that runs under the keeper, in the right order: agent, fetcher, FUSE servers, sockets."""
 
 import asyncio
 import logging
@@ -11,12 +11,11 @@ from typing import Any
 from stoker_sidecar.errors import MountError
 from stoker_sidecar.keeper.children import Child, Reaper
 from stoker_sidecar.keeper.control import ControlSocket
-from stoker_sidecar.keeper.fuse_servers import FsServers, ServedMount
-from stoker_sidecar.keeper.restarts import PROMPT
-from stoker_sidecar.keeper.settings import Settings
-from stoker_sidecar.keeper.state_memory import Memory
-from stoker_sidecar.keeper.zygote import FETCHERS
-from stoker_sidecar.keeper.zygote_pair import Nurseries
+from stoker_sidecar.keeper.fuse_servers import FuseServers, MountInTransfer
+from stoker_sidecar.keeper.settings import KeeperSettings
+from stoker_sidecar.keeper.state_memory import StateMemory
+from stoker_sidecar.keeper.watchdog import PROMPT
+from stoker_sidecar.keeper.zygotes import FETCHERS, ZygotePair
 from stoker_sidecar.linux.fuse_device import clear_dead_mounts, close_mount, open_mount
 from stoker_sidecar.linux.spawn import Start
 
@@ -24,54 +23,57 @@ _log = logging.getLogger("stoker.keeper")
 # Together below the 30 s that a kubelet grants by default.
 _AGENT_GRACE = 12.0
 _FETCHER_GRACE = 6.0
-# Imports take a second on a quiet machine. Who is not ready by then makes the gap of a hand-over longer, no more.
+# Imports take a second on a quiet machine. What is not ready by then makes the gap of a takeover longer, no more.
 _READY_WITHIN = 15.0
 
 
-class Household:
-    """Used once: ``make_ready`` or not, ``take_over``, ``begin``, then ``end``, ``give_up`` or ``drop``."""
+class Supervisor:
+    """All processes that run under the keeper, while it serves the node once.
 
-    def __init__(self, settings: Settings, reaper: Reaper) -> None:
+    ``make_ready`` or not, ``take_over``, ``begin``, then ``end``, ``hand_over`` or ``drop``.
+    """
+
+    def __init__(self, settings: KeeperSettings, reaper: Reaper) -> None:
         self._settings = settings
         mount = partial(open_mount, allow_other=settings.allow_other)
-        self._servers = FsServers(reaper, settings.fetcher_socket, settings.run_as, settings.log_level, mount)
+        self._servers = FuseServers(reaper, settings.fetcher_socket, settings.run_as, settings.log_level, mount)
         self._listening: asyncio.Server | None = None
         options = ["--socket", str(settings.fetcher_socket)]
         options += [word for folder in settings.cache for word in ("--root", str(folder))]
         options += ["--log-level", settings.log_level]
-        self._memory = Memory()
+        self._memory = StateMemory()
         fetcher = Start([*settings.fetcher_command, *options], settings.run_as, {"--memory-fd": self._memory.fd})
         agent = Start(settings.agent_command)
         self._agent = Child("agent", reaper, lambda: agent) if settings.agent_command else None
         self._fetcher = None
-        self._nurseries = [self._servers.nurseries]
+        self._zygotes = [self._servers.zygotes]
         if settings.fetcher_command[: len(FETCHERS.program)] == FETCHERS.program:
-            forkers = Nurseries(FETCHERS, reaper, settings.run_as)
-            self._nurseries.append(forkers)
+            zygotes = ZygotePair(FETCHERS, reaper, settings.run_as)
+            self._zygotes.append(zygotes)
             self._fetcher = Child(
-                "fetcher", reaper, lambda: fetcher, PROMPT, spawn=forkers.spawn, until=forkers.until_ready
+                "fetcher", reaper, lambda: fetcher, PROMPT, spawn=zygotes.spawn, until=zygotes.until_ready
             )
         elif settings.fetcher_command:
             self._fetcher = Child("fetcher", reaper, lambda: fetcher, PROMPT)
 
     async def make_ready(self) -> None:
-        """Start what takes long to import, and let it wait: so that another keeper's readers hardly notice the change."""
+        """Start what takes long to import, and let it wait: readers of another keeper then hardly notice the change."""
         children = [child for child in (self._agent, self._fetcher) if child is not None]
-        self._begin_nurseries()
+        self._begin_zygotes()
         for child in children:
             child.make_ready()
-        waits = [child.ready.wait() for child in children] + [self._servers.nurseries.until_ready()]
+        waits = [child.ready.wait() for child in children] + [self._servers.zygotes.until_ready()]
         with suppress(TimeoutError):
             await asyncio.wait_for(asyncio.gather(*waits), _READY_WITHIN)
 
-    async def take_over(self, mounts: Sequence[ServedMount], memory: int | None) -> None:
-        """Answer the mounts of another keeper, or clear the node of dead ones. ``memory``: what its fetcher knew; it is closed.
+    async def take_over(self, mounts: Sequence[MountInTransfer], memory: int | None) -> None:
+        """Answer the mounts of the predecessor, or clear the node of dead ones.
 
-        Raises OSError and ServeError: then ``drop``.
+        ``memory``: what its fetcher knew; it is closed. Raises OSError and ServeError: then ``drop``.
         """
         if memory is not None:
             self._memory.take(memory)
-        self._begin_nurseries()
+        self._begin_zygotes()
         if mounts:  # of mounts whose descriptor we hold we must not ask whether they are dead
             await self._servers.take_over(mounts)
         else:
@@ -87,13 +89,13 @@ class Household:
         if self._fetcher is not None:
             self._fetcher.begin()
 
-    def _begin_nurseries(self) -> None:
-        for nurseries in self._nurseries:
-            nurseries.begin()
+    def _begin_zygotes(self) -> None:
+        for pair in self._zygotes:
+            pair.begin()
 
     def _rows(self) -> list[dict[str, Any]]:
-        nurseries = [child for pair in self._nurseries for child in pair.children]
-        children = (self._agent, self._fetcher, *nurseries)
+        zygotes = [child for pair in self._zygotes for child in pair.children]
+        children = (self._agent, self._fetcher, *zygotes)
         return [
             {"name": child.name, "pid": child.pid, "restarts": child.history.restarts}
             for child in children
@@ -101,21 +103,22 @@ class Household:
         ]
 
     async def end(self) -> None:
-        """The agent first, since it uses all others; readers of FUSE mounts last."""
+        """End everything: the agent first, since it uses all others; readers of FUSE mounts last."""
         await self._stop_others()
         if self._settings.unmount_on_exit:
             await self._servers.release_all()
         else:
             await self._servers.stop_all()
 
-    async def give_up(self) -> tuple[list[ServedMount], int]:
-        """End everything but the mounts, whose readers wait from here on; whoever gets them must answer or close them.
+    async def hand_over(self) -> tuple[list[MountInTransfer], int]:
+        """End everything but the mounts, whose readers wait from here on.
 
-        Also the descriptor of the fetcher's memory, which is to be closed.
+        Returns the mounts, which the caller must answer or close, and the descriptor of the fetcher's memory, which it
+        must close.
         """
         memory = os.dup(self._memory.fd)
         await self._stop_others()
-        return await self._servers.give_up(), memory
+        return await self._servers.hand_over(), memory
 
     async def drop(self) -> None:
         """End everything, and leave the mounts to the keeper that holds them as well."""
@@ -127,14 +130,14 @@ class Household:
             self._listening.close()
         if self._agent is not None:
             await self._agent.stop(_AGENT_GRACE)
-        for nurseries in self._nurseries:
-            await nurseries.stop()
+        for pair in self._zygotes:
+            await pair.stop()
         if self._fetcher is not None:
             await self._fetcher.stop(_FETCHER_GRACE)
         self._memory.close()
 
 
-def close_mounts(mounts: list[ServedMount]) -> None:
+def close_mounts(mounts: list[MountInTransfer]) -> None:
     """Unmount what nobody serves any more."""
     for row in mounts:
         with suppress(MountError):  # someone else took it away: what we want

@@ -1,28 +1,108 @@
-"""Listens to the beats of one running child, and says when it is ready and when it has been silent for too long."""
+"""Decides when a child that ended is started again, and when one whose heartbeat has stopped is hung and killed."""
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 
-from stoker_sidecar.keeper.restarts import Policy, Silence
-from stoker_sidecar.wire.heartbeat import Line
+from stoker_sidecar.wire.heartbeat import HeartbeatLine
 
+_FIRST_DELAY = 0.1
 _TICK = 1.0
 
 
-class Pulse:
-    """From ``begin`` to ``end``. ``on_ready`` is called at the first beat, ``on_silence`` at most once."""
+@dataclass(frozen=True)
+class RestartPolicy:
+    """How patient the keeper is with one kind of child.
 
-    def __init__(self, policy: Policy, on_ready: Callable[[], None], on_silence: Callable[[], None]) -> None:
-        self.line = Line()
+    A child that lived ``stable_after`` seconds has no history: its end is taken as the first, and answered at once.
+    ``longest_delay``: seconds between an end and the next start, at most; ``at_once``: so many ends in a row are
+    answered without a delay. ``silence``: seconds without a heartbeat after which a child that has sent one is killed;
+    ``first_heartbeat``: seconds that it has for its first one. None: for ever.
+    """
+
+    stable_after: float
+    longest_delay: float
+    at_once: int = 1
+    from_ready: bool = False  # life begins when the child says that it is ready, not when it is started
+    silence: int | None = None
+    first_heartbeat: int | None = None
+
+
+# The agent: a minute-long outage of the API server must not make it spin. It may be busy for seconds (a garbage
+# collection), and the kubelet's own probe waits for 60 s before it ends the whole container.
+PATIENT = RestartPolicy(stable_after=10.0, longest_delay=10.0, at_once=3, silence=30)
+# The fetcher: readers of missing bytes wait. It may be busy with a listing of millions. 10 forks of it and its workers
+# are half a second of CPU.
+PROMPT = RestartPolicy(stable_after=0.2, longest_delay=5.0, at_once=10, from_ready=True, silence=30)
+# FUSE servers: readers wait in the kernel meanwhile. One that was killed comes back at once however often it happens;
+# one that dies of its first request, which the kernel hands to the next one as well, does not take the CPU: 20 forks
+# are half a second of it. No step of theirs takes longer than a read of the disk, and to be killed costs nothing: the
+# kernel asks the next one again.
+QUICK = RestartPolicy(stable_after=0.05, longest_delay=5.0, at_once=20, from_ready=True, silence=5, first_heartbeat=20)
+
+
+@dataclass(frozen=True)
+class RestartHistory:
+    """How often a child was started again: ``restarts`` ever, ``in_a_row`` without a stable run between them."""
+
+    restarts: int = 0
+    in_a_row: int = 0
+
+
+def after_end(history: RestartHistory, lived: float, policy: RestartPolicy) -> tuple[RestartHistory, float]:
+    """Decide what follows the end of a child that lived ``lived`` seconds. Pure.
+
+    Returns its new history, and the seconds to wait before it is started again.
+    The first ends are answered at once, then after 0.1 s, doubling up to the policy's longest delay.
+    """
+    if lived >= policy.stable_after:
+        history = replace(history, in_a_row=0)
+    slow = history.in_a_row - policy.at_once
+    delay = 0.0 if slow < 0 else min(policy.longest_delay, _FIRST_DELAY * 2.0**slow)
+    return RestartHistory(history.restarts + 1, history.in_a_row + 1), delay
+
+
+@dataclass(frozen=True)
+class Silence:
+    """How long a child has sent no heartbeat, in ticks of the keeper, one a second.
+
+    Ticks and no clock: while the keeper itself is stopped, with the whole container or the machine, nothing is counted.
+    """
+
+    ticks: int = 0
+    was_heard: bool = False
+
+    def heard(self) -> "Silence":
+        """Return the silence after a heartbeat: none."""
+        return Silence(0, was_heard=True)
+
+    def tick(self) -> "Silence":
+        """Return the silence one second later."""
+        return replace(self, ticks=self.ticks + 1)
+
+    def is_hung(self, policy: RestartPolicy) -> bool:
+        """Tell whether the policy's patience is at its end."""
+        limit = policy.silence if self.was_heard else policy.first_heartbeat
+        return limit is not None and self.ticks > limit
+
+
+class Watchdog:
+    """Listens to the heartbeats of one running child, from ``begin`` to ``end``, on the event loop that runs.
+
+    ``on_ready`` is called at the first heartbeat; ``on_hung`` at most once, when the policy's patience is at its end.
+    """
+
+    def __init__(self, policy: RestartPolicy, on_ready: Callable[[], None], on_hung: Callable[[], None]) -> None:
+        self.line = HeartbeatLine()
         self._policy = policy
         self._on_ready = on_ready
-        self._on_silence = on_silence
+        self._on_hung = on_hung
         self._silence = Silence()
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:
-        """The child was started and has inherited its end."""
-        self.line.inherited()
+        """Listen: the child was started and has inherited its end of the line."""
+        self.line.close_child_end()
         loop = asyncio.get_running_loop()
         loop.add_reader(self.line.fileno(), self._heard)
         self._timer = loop.call_later(_TICK, self._tick)
@@ -31,7 +111,7 @@ class Pulse:
         if not self.line.heard():
             asyncio.get_running_loop().remove_reader(self.line.fileno())
             return
-        first = not self._silence.has_beaten
+        first = not self._silence.was_heard
         self._silence = self._silence.heard()
         if first:
             self._on_ready()
@@ -39,12 +119,12 @@ class Pulse:
     def _tick(self) -> None:
         self._silence = self._silence.tick()
         if self._silence.is_hung(self._policy):
-            self._on_silence()
+            self._on_hung()
         else:
             self._timer = asyncio.get_running_loop().call_later(_TICK, self._tick)
 
     def end(self) -> None:
-        """Listen no more."""
+        """Listen no more, and close the line."""
         if self._timer is not None:
             self._timer.cancel()
         if self.line.fileno() >= 0:

@@ -1,1 +1,1 @@
-"""The kernel: mounts, namespaces, processes and descriptors. Standard library only, knows nothing of Stoker's processes."""
+"""The kernel: mounts, namespaces, processes, descriptors. Standard library only; knows no process of Stoker."""

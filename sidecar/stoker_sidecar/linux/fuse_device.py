@@ -50,7 +50,7 @@ def close_mount(mounted: FuseMount) -> None:
 
 
 def clear_dead_mounts(root: Path) -> list[str]:
-    """Detach every FUSE mount of ours below ``root`` whose server is dead, as a killed keeper leaves them; returns targets."""
+    """Detach our FUSE mounts below ``root`` whose server is dead, as a killed keeper leaves them; returns targets."""
     ours = [mount.target for mount in mountinfo.below(mountinfo.read(), str(root)) if mount.fs_type == FS_TYPE]
     dead = [target for target in reversed(ours) if is_dead(target)]
     for target in dead:
@@ -59,7 +59,7 @@ def clear_dead_mounts(root: Path) -> list[str]:
 
 
 def is_dead(target: str) -> bool:
-    """True when ``target`` is a mount whose FUSE connection has ended. Waits while a live server is slow.
+    """Tell whether ``target`` is a mount whose FUSE connection has ended. Waits while a live server is slow.
 
     Never call it from a process that holds the mount's descriptor: killed in that wait, it could not end.
     """
@@ -102,7 +102,7 @@ def _make_folder(mountpoint: Path) -> None:
 
 
 def _remove_folder(mountpoint: Path) -> None:
-    """The mount point, and the dataset's folder above it when that was its last version."""
+    """Remove the mount point, and the dataset's folder above it when that was its last version."""
     with suppress(OSError):  # a layer below, another version, or something of a person: not ours to remove
         mountpoint.rmdir()
         mountpoint.parent.rmdir()

@@ -56,7 +56,7 @@ class Init(NamedTuple):
 
 
 def parse_init(message: bytes) -> Init:
-    """The kernel's first request. Raises ValueError when it is not an INIT of protocol 7.23 or later."""
+    """Read the kernel's first request. Raises ValueError when it is not an INIT of protocol 7.23 or later."""
     if len(message) < _IN_HEADER.size + 16:
         raise ValueError(f"the FUSE device gave {len(message)} bytes where an INIT request was due")
     _, opcode, unique, *_ = _IN_HEADER.unpack_from(message)
@@ -71,7 +71,7 @@ def parse_init(message: bytes) -> Init:
 
 
 def init_reply(init: Init) -> bytes:
-    """Our answer to the kernel: only what it offered, large reads, directory entries with their attributes."""
+    """Make our answer to the kernel: only what it offered, large reads, directory entries with their attributes."""
     flags = init.flags & _WANTED
     body = _INIT_OUT.pack(
         MAJOR,
@@ -91,11 +91,11 @@ def init_reply(init: Init) -> bytes:
 
 
 def init_request() -> bytes:
-    """The INIT that a server's libfuse is told, so that it believes it is initialised."""
+    """Make the INIT that a server's libfuse is told, so that it believes it is initialised."""
     body = _INIT_IN.pack(MAJOR, MINOR, 128 * 1024, _OFFERED & 0xFFFF_FFFF, _OFFERED >> 32)
     return _IN_HEADER.pack(_IN_HEADER.size + len(body), _OPCODE_INIT, _MADE_UP_UNIQUE, 0, 0, 0, 0, 0, 0) + body
 
 
 def resend() -> bytes:
-    """The notification with which the kernel hands out again what was read but never answered."""
+    """Make the notification with which the kernel hands out again what was read but never answered."""
     return _OUT_HEADER.pack(_OUT_HEADER.size, _NOTIFY_RESEND, 0)

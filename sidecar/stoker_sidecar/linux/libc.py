@@ -20,18 +20,18 @@ def _checked(result: int) -> int:
 
 
 def mount(source: str, target: str, fs_type: str, flags: int, data: str = "") -> None:
-    """Call mount(2)."""
+    """Mount a file system or change a mount; the arguments are those of the manual's page mount, section 2."""
     options = os.fsencode(data) or None
     _checked(_libc.mount(os.fsencode(source), os.fsencode(target), fs_type.encode(), ctypes.c_ulong(flags), options))
 
 
 def unmount(target: str, flags: int) -> None:
-    """Call umount2(2)."""
+    """Take a mount off ``target``: umount2(2)."""
     _checked(_libc.umount2(os.fsencode(target), flags))
 
 
 def enter_namespace(descriptor: int, kind: int) -> None:
-    """Call setns(2): move the calling thread into the namespace of ``descriptor``."""
+    """Move the calling thread into the namespace of ``descriptor``: setns(2)."""
     _checked(_libc.setns(descriptor, kind))
 
 
@@ -42,7 +42,7 @@ def system_call(number: int, *arguments: object) -> int:
 
 
 def sync_file_system(descriptor: int) -> None:
-    """Call syncfs(2): return when all that was written to the descriptor's file system is on the disk."""
+    """Return when all that was written to the descriptor's file system is on the disk: syncfs(2)."""
     _checked(_libc.syncfs(descriptor))
 
 

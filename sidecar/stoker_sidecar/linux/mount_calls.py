@@ -62,7 +62,7 @@ def _mount_errors(what: str, *, advice: bool = True) -> Iterator[None]:
 
 
 def mount(source: str, target: str, fs_type: str, flags: int, data: str = "") -> None:
-    """Mount a file system, or change a mount, as mount(2) does. Raises MountError."""
+    """Mount a file system or change a mount. Raises MountError."""
     with _mount_errors(f"mounting {source or fs_type} on {target}"):
         libc.mount(source, target, fs_type, flags, data)
 
@@ -76,8 +76,8 @@ def detach(target: str) -> None:
 def bind_read_only(source: str, target: str) -> None:
     """Show the folder ``source`` at ``target``: read-only, no setuid, no devices. Raises MountError.
 
-    Where something is mounted at ``target`` already, the new mount lies over it; it is never writable, not for an instant,
-    on kernels from 5.12; in two steps on older ones.
+    Where something is mounted at ``target`` already, the new mount lies over it. On kernels from 5.12 it is never
+    writable, not for an instant; older ones need two steps.
     """
     what = f"showing {source} at {target}"
     try:
@@ -107,7 +107,7 @@ def clone_read_only(source: str, what: str) -> int:
 
 
 def attach(tree: int, target: str, what: str) -> None:
-    """Show the mount of the descriptor ``tree``, which is closed, at ``target``, over what is there. Raises MountError."""
+    """Show the mount ``tree`` at ``target``, over what is there, and close its descriptor. Raises MountError."""
     try:
         with _mount_errors(what, advice=False):
             libc.system_call(_SYS_MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(target), _MOVE_MOUNT_F_EMPTY_PATH)

@@ -10,7 +10,10 @@ _OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 class Mount(NamedTuple):
-    """A mount as one process sees it, of one row. ``device`` is "major:minor", ``root`` the folder of the file system that is mounted at ``target``."""
+    """A mount as one process sees it: one row of its mountinfo.
+
+    ``device`` is "major:minor", ``root`` the folder of the file system that is mounted at ``target``.
+    """
 
     mount_id: int
     parent_id: int

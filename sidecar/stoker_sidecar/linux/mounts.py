@@ -5,12 +5,12 @@ from pathlib import Path
 
 from stoker_sidecar.errors import MountError
 from stoker_sidecar.linux import fuse_device as device
-from stoker_sidecar.linux import mountinfo, namespaces, overlay
+from stoker_sidecar.linux import mountinfo, overlay, pod_mounts
 from stoker_sidecar.linux.mount_calls import bind_read_only, detach
 from stoker_sidecar.linux.mountinfo import Mount
 
-# Swaps stack two or three, and each death of a whole sidecar in a pod's life one or two more. Beyond this, someone mounts as
-# fast as we unmount.
+# Swaps stack two or three, and each death of a whole sidecar in a pod's life one or two more. Beyond this, someone
+# mounts as fast as we unmount.
 _MOST_LAYERS = 1024
 
 
@@ -39,7 +39,7 @@ def unmount_all(target: Path) -> int:
 
 
 def layers(target: Path) -> tuple[Mount, ...]:
-    """What is mounted at exactly ``target``, bottom first. Never touches the mounts themselves, so a dead one is no matter."""
+    """Find what is mounted at exactly ``target``, bottom first; without touching the mounts, as one may be dead."""
     return mountinfo.layers(mountinfo.read(), _without_links(target))
 
 
@@ -50,11 +50,11 @@ def show_in_pod(pod_uid: str, target: Path) -> None:
     """
     rows = layers(target)
     if len(rows) > 1:
-        namespaces.show_in_pod(pod_uid, rows, target)
+        pod_mounts.show_in_pod(pod_uid, rows, target)
 
 
 def is_dead(target: Path) -> bool:
-    """Whether the top layer at ``target`` has lost the FUSE server that it needs. Waits while a live server is slow."""
+    """Tell whether the top layer at ``target`` has lost its FUSE server. Waits while a live server is slow."""
     top = layers(target)[-1:]
     if top and overlay.is_ours(top[0]):
         return overlay.is_dead(top[0])
@@ -62,12 +62,12 @@ def is_dead(target: Path) -> bool:
 
 
 def _without_links(target: Path) -> str:
-    """As the kernel writes it; the last part is the mount point itself and is not looked into, since it may be dead."""
+    """Write a path as the kernel does, without a look at the mount point itself, which may be dead."""
     return str(target.parent.resolve() / target.name)
 
 
 def _shows(source: Path, target: Path) -> bool:
-    """Whether the top of ``target`` is the same folder of the same file system."""
+    """Tell whether the top of ``target`` is the same folder of the same file system."""
     if not layers(target) or is_dead(target):
         return False
     try:

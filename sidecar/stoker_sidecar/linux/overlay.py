@@ -1,4 +1,4 @@
-"""Mounts the overlay of a version: names from its metadata layer, bytes from the cache folder, and from FUSE where they are missing."""
+"""Mounts a version's overlay: names from its metadata layer, bytes from the cache folder, or FUSE where they miss."""
 
 import errno
 import os
@@ -21,7 +21,7 @@ _SEPARATOR = ";"
 
 @dataclass(frozen=True)
 class Layers:
-    """Folders of one version: the metadata layer, the finished files, and the FUSE mount that has every file."""
+    """The folders of one version's overlay: metadata layer, finished files, and the FUSE mount that has all."""
 
     metadata: Path
     tree: Path
@@ -29,7 +29,7 @@ class Layers:
 
 
 def show(layers: Layers, mountpoint: Path) -> None:
-    """Mount at ``mountpoint``, which is made. Nothing is done when these very layers are mounted there. Raises MountError.
+    """Mount at ``mountpoint``, which is made; not when these very layers are mounted there. Raises MountError.
 
     Otherwise what is mounted there is taken off first: it has lost a layer, and pods keep what they have open.
     """
@@ -57,7 +57,7 @@ def hide(mountpoint: Path) -> None:
 
 
 def is_dead(row: Mount) -> bool:
-    """Whether an overlay of ours has lost the FUSE server below it: what is not cached yet cannot be read.
+    """Tell whether an overlay of ours has lost the FUSE server below it: what is not cached yet cannot be read.
 
     Asked of the FUSE mount, since the overlay itself answers everything but reads. Waits while a live server is slow.
     """
@@ -69,12 +69,12 @@ def is_dead(row: Mount) -> bool:
 
 
 def is_ours(row: Mount) -> bool:
-    """Whether a row of mountinfo is an overlay of ours."""
+    """Tell whether a row of mountinfo is an overlay of ours."""
     return row.fs_type == FS_TYPE and row.source.startswith(_NAME + _SEPARATOR)
 
 
 def _source(layers: Layers) -> str:
-    """What is shown as the mount's source, and tells two overlays apart: device of FUSE, identity of both folders."""
+    """Name the mount's source, which tells two overlays apart: device of FUSE, identity of both folders."""
     fuse = layers.fuse.stat().st_dev
     words = [_NAME, f"{os.major(fuse)}:{os.minor(fuse)}"]
     for folder in (layers.tree, layers.metadata):
@@ -85,7 +85,7 @@ def _source(layers: Layers) -> str:
 
 @contextmanager
 def _as_options(layers: Layers) -> Iterator[str]:
-    """The layers by descriptor: their paths may hold what separates options, and be longer than the kernel takes."""
+    """Name the layers by descriptor: their paths may hold what separates options, or be too long."""
     with ExitStack() as stack:
         names = []
         for folder in (layers.metadata, layers.tree, layers.fuse):

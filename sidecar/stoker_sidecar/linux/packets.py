@@ -19,7 +19,7 @@ def send(connection: socket.socket, packet: Packet, fds: Sequence[int] = ()) -> 
 
 
 def receive(connection: socket.socket) -> tuple[Packet, list[int]]:
-    """The next object and the descriptors that came with it, closed on exec. Raises EOFError at the end, OSError, ValueError."""
+    """Receive the next object and its descriptors, closed on exec. Raises EOFError at the end, OSError, ValueError."""
     data, fds, _, _ = socket.recv_fds(connection, _LARGEST, _MOST_FDS, socket.MSG_CMSG_CLOEXEC)
     try:
         if not data:
@@ -34,7 +34,7 @@ def receive(connection: socket.socket) -> tuple[Packet, list[int]]:
 
 
 async def receive_within(connection: socket.socket, seconds: float | None) -> tuple[Packet, list[int]]:
-    """The same from the running event loop. Raises TimeoutError as well; ``seconds`` None: waits for ever."""
+    """Receive on the running event loop. Raises TimeoutError as well; ``seconds`` None: waits for ever."""
     loop = asyncio.get_running_loop()
     readable = asyncio.Event()
     loop.add_reader(connection, readable.set)

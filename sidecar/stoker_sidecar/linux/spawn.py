@@ -22,21 +22,21 @@ class Start:
 
 
 Spawn = Callable[[Start], int]
-_LIFELINE = "--lifeline-fd"
+_HEARTBEAT = "--heartbeat-fd"
 
 
-def with_lifeline(start: Start, fd: int) -> Start:
-    """The same, with its end of the line to the keeper (see lifeline.py). Pure."""
-    return replace(start, fds={**start.fds, _LIFELINE: fd})
+def with_heartbeat(start: Start, fd: int) -> Start:
+    """Return the same, with its end of the line to the keeper (see wire/heartbeat.py). Pure."""
+    return replace(start, fds={**start.fds, _HEARTBEAT: fd})
 
 
 def with_numbers(arguments: Sequence[str], fds: Mapping[str, int]) -> list[str]:
-    """The arguments, and a flag for each descriptor. Pure."""
+    """Return the arguments, and a flag for each descriptor. Pure."""
     return [*arguments, *(word for flag, number in fds.items() for word in (flag, str(number)))]
 
 
 def execute(start: Start) -> int:
-    """Run it as a new program; its pid. Raises OSError and subprocess.SubprocessError."""
+    """Run it as a new program; returns its pid. Raises OSError and subprocess.SubprocessError."""
 
     def prepare() -> None:
         libc.end_with_parent()  # a killed keeper must not leave processes that hold mounts (outside a PID namespace)

@@ -20,7 +20,7 @@ from stoker_sidecar.local.paths import RunPaths
 from stoker_sidecar.local.report import Report, Stage, write_report
 from stoker_sidecar.wire.credentials import AmbientCredentials
 from stoker_sidecar.wire.fetcher_protocol import LISTED_OBJECTS
-from stoker_sidecar.wire.heartbeat import Lifeline
+from stoker_sidecar.wire.heartbeat import Heartbeat
 from stoker_sidecar.wire.settings import AbsolutePath, ProcessSettings, setting
 
 log = logging.getLogger("stoker.mount")
@@ -33,7 +33,7 @@ class MountAgentSettings(ProcessSettings):
     about: ClassVar[str] = "The agent of one stoker mount."
 
     run_dir: AbsolutePath = setting("folder of sockets, spec and report")
-    lifeline_fd: int | None = setting("the line to the keeper that started this process", None)
+    heartbeat_fd: int | None = setting("the line to the keeper that started this process", None)
 
 
 class MountAgent:
@@ -123,26 +123,26 @@ def _reworded(row: NodeDatasetStatus | None) -> NodeDatasetStatus | None:
     return row.model_copy(update={"error": error})
 
 
-async def serve(agent: MountAgent, lifeline: Lifeline) -> None:
+async def serve(agent: MountAgent, heartbeat: Heartbeat) -> None:
     """Run the agent until SIGTERM or SIGINT."""
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    beating = asyncio.create_task(lifeline.beat_for_ever())
+    sending = asyncio.create_task(heartbeat.send_forever())
     await agent.run(stopping)
-    beating.cancel()
+    sending.cancel()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the agent; return the exit code."""
     settings = MountAgentSettings.parse(sys.argv[1:] if argv is None else argv)
     logging.basicConfig(level="INFO", format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    lifeline = Lifeline(settings.lifeline_fd)
-    lifeline.wait_to_begin()
+    heartbeat = Heartbeat(settings.heartbeat_fd)
+    heartbeat.wait_to_begin()
     run = RunPaths(settings.run_dir)
     agent = MountAgent(MountSpec.model_validate_json(run.spec.read_text()), run, root=os.geteuid() == 0)
     try:
-        asyncio.run(serve(agent, lifeline))
+        asyncio.run(serve(agent, heartbeat))
     except (OSError, SidecarError) as error:
         log.error("%s", error)
         return 1

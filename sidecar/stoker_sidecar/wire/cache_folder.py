@@ -1,4 +1,4 @@
-"""Which cache folder a dataset version goes to, and how folders are written on command lines. Pure, standard library only."""
+"""Which cache folder a version goes to, and how folders are written on command lines. Pure, standard library only."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ _MEMORY = "memory:"
 
 @dataclass(frozen=True)
 class FolderSpec:
-    """``path``: absolute, as all processes of the sidecar name it. ``memory``: it lies in memory (tmpfs), not on a disk."""
+    """A cache folder. ``path``: absolute, as all processes name it; ``memory``: it is a tmpfs, not on a disk."""
 
     path: str
     memory: bool = False
 
     @classmethod
     def parse(cls, text: str) -> "FolderSpec":
-        """``/path``, or ``memory:/path``. Raises ValueError with a sentence."""
+        """Read ``/path``, or ``memory:/path``. Raises ValueError with a sentence."""
         path = text.strip().removeprefix(_MEMORY)
         if not path.startswith("/"):
             raise ValueError(f"{text!r} is not a cache folder: write an absolute path, or memory:/path for a tmpfs")
@@ -26,7 +26,7 @@ class FolderSpec:
 
 
 def parse_folders(text: str) -> tuple[FolderSpec, ...]:
-    """Folders by preference, separated by commas. Raises ValueError with a sentence."""
+    """Read folders by preference, separated by commas. Raises ValueError with a sentence."""
     folders = tuple(FolderSpec.parse(word) for word in text.split(",") if word.strip())
     if not folders:
         raise ValueError("no cache folder is given: write at least one absolute path")
@@ -46,11 +46,11 @@ class FolderRoom:
 
 
 def choose_folder(folders: Sequence[FolderRoom], need: int, homes: Collection[str] = ()) -> FolderRoom | None:
-    """Where ``need`` bytes of a version should go; None when no folder is in service.
+    """Choose where ``need`` bytes of a version should go; None when no folder is in service.
 
     A folder of ``homes``, which hold other versions of the dataset, comes first if all fits: unchanged files are linked
-    there. Then a memory folder, if the list begins with it; then disks, the one with most free space first; then memory. When it
-    fits nowhere, it goes where most of it does, and to memory only when no disk is in service.
+    there. Then a memory folder, if the list begins with it; then disks, the one with most free space first; then
+    memory. When it fits nowhere, it goes where most of it does, and to memory only when no disk is in service.
     """
     healthy = [folder for folder in folders if folder.healthy]
     if not healthy:

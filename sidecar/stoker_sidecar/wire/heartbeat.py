@@ -1,4 +1,4 @@
-"""The socket between the keeper and one child: the child begins when the keeper says so, and then tells that it lives."""
+"""The socket between keeper and child: the child begins when told to, and its heartbeat tells that it lives."""
 
 import asyncio
 import os
@@ -7,13 +7,13 @@ import socket
 import sys
 from contextlib import suppress
 
-# A few beats may be lost to a busy machine before anyone is patient enough to kill (see restarts.Policy).
-BEAT_SECONDS = 0.5
+# A few may be lost to a busy machine before anyone is patient enough to kill (see keeper/watchdog.py).
+HEARTBEAT_SECONDS = 0.5
 _BYTE = b"."
 
 
-class Lifeline:
-    """The child's end. ``fd`` None, for a child that no keeper started: begins at once, tells nobody."""
+class Heartbeat:
+    """The child's end of the line. ``fd`` None, for a child that no keeper started: begins at once, tells nobody."""
 
     def __init__(self, fd: int | None) -> None:
         self._socket = None if fd is None else socket.socket(fileno=fd)
@@ -22,52 +22,55 @@ class Lifeline:
         """Return when the keeper says so; to be called when all is imported. Exits when the keeper is gone."""
         if self._socket is None:
             return
-        self.beat()
-        while not select.select([self._socket], [], [], BEAT_SECONDS)[0]:
-            self.beat()
+        self.send()
+        while not select.select([self._socket], [], [], HEARTBEAT_SECONDS)[0]:
+            self.send()
         if not self._socket.recv(1):
             sys.exit(0)
 
-    def beat(self) -> None:
+    def send(self) -> None:
         """Tell that this process lives: the first time, that it is ready. Never waits."""
         if self._socket is not None:
             with suppress(OSError):  # full: a keeper that does not look needs no more of it; or it is gone
                 self._socket.send(_BYTE, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
 
-    async def beat_for_ever(self) -> None:
-        """Beat from the running asyncio loop, so that a loop that hangs is silent."""
+    async def send_forever(self) -> None:
+        """Tell it again and again from the running asyncio loop, so that a loop that hangs is silent."""
         while True:
-            self.beat()
-            await asyncio.sleep(BEAT_SECONDS)
+            self.send()
+            await asyncio.sleep(HEARTBEAT_SECONDS)
 
 
-class Line:
-    """The keeper's end, and the child's until it has inherited it. ``heard`` is asked for when ``fileno`` is readable."""
+class HeartbeatLine:
+    """The keeper's end of the line, and the child's until it has inherited it.
+
+    ``heard`` is asked for when ``fileno`` is readable.
+    """
 
     def __init__(self) -> None:
-        self._ours, self._theirs = socket.socketpair()
+        self._ours, self._child = socket.socketpair()
         self._ours.setblocking(False)
 
     @property
     def child_fd(self) -> int:
-        """For the child to inherit."""
-        return self._theirs.fileno()
+        """The child's end, for it to inherit."""
+        return self._child.fileno()
 
     def fileno(self) -> int:
-        """Readable when there is something to hear."""
+        """Return the keeper's end, which is readable when there is something to hear."""
         return self._ours.fileno()
 
-    def inherited(self) -> None:
-        """The child has its own copy: ours must go, or its end is never seen."""
-        self._theirs.close()
+    def close_child_end(self) -> None:
+        """Close the copy of what the child has inherited, or its end would never be seen."""
+        self._child.close()
 
     def let_begin(self) -> None:
-        """Say so to the child."""
+        """Tell the child to begin."""
         with suppress(OSError):  # it ended before
             self._ours.send(_BYTE)
 
     def heard(self) -> bool:
-        """True: beats; False: the child closed its end."""
+        """Read what the child sent. True: heartbeats; False: it closed its end."""
         try:
             return bool(os.read(self._ours.fileno(), 4096))
         except BlockingIOError:
@@ -76,6 +79,6 @@ class Line:
             return False
 
     def close(self) -> None:
-        """Both ends."""
+        """Close both ends."""
         self._ours.close()
-        self._theirs.close()
+        self._child.close()

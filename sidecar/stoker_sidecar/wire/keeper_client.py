@@ -12,7 +12,11 @@ REPLY_SECONDS = 25.0
 
 
 class KeeperClient:
-    """A connection a call: calls are rare (first mount and last unmount of a version), and a restarted keeper is no special case."""
+    """The keeper's socket, as the agent uses it.
+
+    A connection a call: calls are rare (first mount and last unmount of a version), and a restarted keeper is no
+    special case.
+    """
 
     def __init__(self, socket: Path, reply_seconds: float = REPLY_SECONDS) -> None:
         self._socket = socket

@@ -1,4 +1,8 @@
-"""What a nursery does: it has imported all that a kind of process needs, and forks one for each order of the keeper."""
+"""What a zygote does: it has imported all that a kind of process needs, and forks one for each order that it gets.
+
+The orders come over a SOCK_SEQPACKET socket, from the keeper or, for workers, from the fetcher; the answer is the new
+pid. A zygote has one thread and no state, so that either of two can do what is asked for, and fork the next zygote.
+"""
 
 import argparse
 import gc
@@ -11,46 +15,49 @@ from pathlib import Path
 from stoker_sidecar.linux import packets
 from stoker_sidecar.linux.libc import end_with_parent
 from stoker_sidecar.linux.spawn import with_numbers
-from stoker_sidecar.wire.heartbeat import Lifeline
+from stoker_sidecar.wire.heartbeat import Heartbeat
 
 Become = Callable[[Sequence[str]], int]  # the main function of what is forked
 
 
 @dataclass(frozen=True)
-class Task:
-    """What a new process is to be: a program with ``arguments``, or the next ``nursery``."""
+class ForkTask:
+    """What a new process is to be: a program with ``arguments``, or the next ``zygote``."""
 
     arguments: Sequence[str]
-    nursery: bool
+    zygote: bool
 
 
-def run_nursery(become: Become, name: str, argv: Sequence[str] | None) -> int:
-    """Until the keeper closes its end of the orders. Returns the exit code. Must have one thread, as forking demands.
+def run_zygote(become: Become, name: str, argv: Sequence[str] | None) -> int:
+    """Fork at each order, until the keeper closes its end of them; returns the exit code. Must have one thread.
 
-    ``name``: of the processes that it forks, 15 characters at most; else they could not be told from the nursery.
+    ``name``: of the processes that it forks, 15 characters at most; else they could not be told from the zygote.
     """
     while True:
         task = answer_orders(_orders(argv), name)
         if task is None:
             return 0
-        if not task.nursery:
+        if not task.zygote:
             os._exit(become(task.arguments))
         argv = task.arguments  # in a loop and not deeper in the stack, which would end after some hundred generations
 
 
 def _orders(argv: Sequence[str] | None) -> socket.socket:
-    """Say that this nursery is ready; where its orders come from."""
-    parser = argparse.ArgumentParser(description="A nursery: forks processes at the keeper's orders.")
+    """Tell the keeper that this zygote is ready; returns where its orders come from."""
+    parser = argparse.ArgumentParser(description="A zygote: forks processes at the keeper's orders.")
     parser.add_argument("--orders-fd", type=int, required=True, help="SOCK_SEQPACKET socket of the keeper's orders")
-    parser.add_argument("--lifeline-fd", type=int, required=True, help="the line to the keeper")
+    parser.add_argument("--heartbeat-fd", type=int, required=True, help="the line to the keeper")
     options = parser.parse_args(argv)
     gc.freeze()  # what is collected no more is not written to either: its pages stay shared with all that are forked
-    Lifeline(options.lifeline_fd).beat()
+    Heartbeat(options.heartbeat_fd).send()
     return socket.socket(fileno=options.orders_fd)
 
 
-def answer_orders(orders: socket.socket, name: str) -> Task | None:
-    """Fork a process for each order. Returns in each of them with its task; here, when whoever gives the orders is gone, with None."""
+def answer_orders(orders: socket.socket, name: str) -> ForkTask | None:
+    """Fork a process for each order.
+
+    Returns in each new process with its task; in the zygote, when whoever gives the orders is gone, with None.
+    """
     while True:
         try:
             packet, fds = packets.receive(orders)
@@ -61,19 +68,19 @@ def answer_orders(orders: socket.socket, name: str) -> Task | None:
         packets.close_all(fds)
 
 
-def order(orders: socket.socket, arguments: Sequence[str], fds: Mapping[str, int], *, nursery: bool = False) -> int:
-    """Have a process forked, or the next ``nursery``; its pid. Waits. Raises OSError, also when it takes too long."""
-    task = {"arguments": list(arguments), "flags": list(fds), "nursery": nursery}
+def order(orders: socket.socket, arguments: Sequence[str], fds: Mapping[str, int], *, zygote: bool = False) -> int:
+    """Have a process forked, or the next ``zygote``; returns its pid. Waits. Raises OSError, in time if it hangs."""
+    task = {"arguments": list(arguments), "flags": list(fds), "zygote": zygote}
     try:
         packets.send(orders, task, list(fds.values()))
         reply, _ = packets.receive(orders)
         return int(reply["pid"])
     except (EOFError, ValueError, KeyError) as error:
-        raise OSError(f"a nursery does not answer ({error})") from error
+        raise OSError(f"a zygote does not answer ({error})") from error
 
 
 def _fork() -> bool:
-    """Whether this is the new process: a grandchild, whose parent ends at once, so that whoever adopts orphans waits for it."""
+    """Fork a grandchild, whose parent ends at once, so that its adopter waits for it; True in the grandchild."""
     may_go, is_adopted = os.pipe()
     parent = os.fork()
     if parent == 0:
@@ -89,11 +96,11 @@ def _fork() -> bool:
     return False
 
 
-def _begin(orders: socket.socket, packet: packets.Packet, fds: list[int], name: str) -> Task:
-    """In the new process."""
+def _begin(orders: socket.socket, packet: packets.Packet, fds: list[int], name: str) -> ForkTask:
+    """Become the new process: bound to its parent's life, with its own name, known to who gave the order."""
     end_with_parent()
-    if not packet["nursery"]:
+    if not packet["zygote"]:
         Path("/proc/self/comm").write_text(name)
     packets.send(orders, {"pid": os.getpid()})
     orders.close()
-    return Task(with_numbers(packet["arguments"], dict(zip(packet["flags"], fds, strict=True))), packet["nursery"])
+    return ForkTask(with_numbers(packet["arguments"], dict(zip(packet["flags"], fds, strict=True))), packet["zygote"])

@@ -1,4 +1,4 @@
-"""Forks the fetcher's workers from a process that the fetcher left behind before it had threads: milliseconds, not half a second."""
+"""The zygote of the workers: what the fetcher left behind before it had threads, to fork them in milliseconds."""
 
 import logging
 import os
@@ -14,14 +14,17 @@ from stoker_sidecar.wire.zygote_orders import answer_orders, order
 from stoker_sidecar.worker import main as worker
 
 _log = logging.getLogger("stoker.fetcher")
-# Seconds for a fork, which takes 10 ms. When the disk is busy and the page cache empty it took 0.6, and to start anew takes longer.
+# Seconds for a fork, which takes 10 ms. When the disk is busy and the page cache empty it took 0.6, and to start anew
+# takes longer.
 _PATIENCE = 5.0
 
 
 class WorkerZygote:
-    """To be made while the fetcher has one thread. Its workers are children of the fetcher, and end with it.
+    """The workers' zygote, as the fetcher sees it. To be made while the fetcher has one thread.
 
-    ``unwanted``: descriptors of the fetcher that neither the nursery nor its workers need.
+    Its workers are children of the fetcher, and end with it.
+
+    ``unwanted``: descriptors of the fetcher that neither the zygote nor its workers need.
     """
 
     def __init__(self, unwanted: Sequence[int]) -> None:
@@ -35,7 +38,7 @@ class WorkerZygote:
         self._orders.settimeout(_PATIENCE)
 
     def launch(self, arguments: Sequence[str], fd: int) -> int:
-        """Start a worker with ``--fd``; its pid. Does not return when the nursery is gone or hangs: see ``lost``."""
+        """Start a worker with ``--fd``; returns its pid, or never when the zygote is gone or hangs: see ``lost``."""
         try:
             return order(self._orders, arguments, {"--fd": fd})
         except OSError as error:  # its answer may still come, and would be taken for that to the next order
@@ -43,18 +46,21 @@ class WorkerZygote:
             self.lost()
 
     def fileno(self) -> int:
-        """Readable when the nursery is gone."""
+        """Return what is readable when the zygote is gone."""
         return self._orders.fileno()
 
     def lost(self) -> NoReturn:
-        """Without it there would be no quick workers: the keeper starts the fetcher anew, which takes less than a worker's imports."""
-        _log.error("the nursery of the workers ended or hangs: the fetcher ends, to be started anew")
+        """End the fetcher, which would have no quick workers without it.
+
+        The keeper starts the fetcher anew, which takes less than a worker's imports.
+        """
+        _log.error("the workers' zygote ended or hangs: the fetcher ends, to be started anew")
         os._exit(1)
 
 
 def _serve(orders: socket.socket) -> int:
     end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the fetcher decides
-    Path("/proc/self/comm").write_text("stoker-nursery")
+    Path("/proc/self/comm").write_text("stoker-zygote")
     task = answer_orders(orders, "stoker-worker")
     return 0 if task is None else worker.main(task.arguments)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker_sidecar.keeper.restarts import QUICK
+from stoker_sidecar.keeper.watchdog import QUICK
 from tests.support.csi_node import Node, cold_node
 from tests.support.keeper import Keeper, mounts_below
 from tests.support.versions import VersionFolder, small_files
@@ -70,7 +70,7 @@ def test_a_keeper_holds_no_more_after_many_servers_and_mounts(tmp_path: Path) ->
     other = VersionFolder(tmp_path / "o", {"a": b"other"})
     with Keeper(tmp_path / "k") as keeper:
         keeper.serve(version)
-        nursery = keeper.nursery()
+        zygote = keeper.zygote()
 
         def cycle(kills: int, mounts: int) -> list[_Held]:
             for _ in range(kills):
@@ -81,7 +81,7 @@ def test_a_keeper_holds_no_more_after_many_servers_and_mounts(tmp_path: Path) ->
             for _ in range(mounts):
                 keeper.serve(other)
                 keeper.release(other)
-            return [_held(pid, keeper.run_dir.parent) for pid in (keeper.pid, nursery)]
+            return [_held(pid, keeper.run_dir.parent) for pid in (keeper.pid, zygote)]
 
         for before, after in zip(cycle(10, 5), cycle(_KILLED, _SERVED), strict=True):
             _assert_same(before, after)

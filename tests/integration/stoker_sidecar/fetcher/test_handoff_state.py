@@ -34,11 +34,11 @@ def test_missing_bytes_come_from_a_fetcher_that_took_over(tmp_path: Path) -> Non
     node, cache = tmp_path / "node", tmp_path / "cache"
     node.mkdir()
     options = ["--cache-root", str(cache)]
-    with Keeper(tmp_path / "a", fetcher=_FETCHER, node=node, options=options) as elder:
-        read = _configured(elder.run_dir / "fetcher.sock", cache, tmp_path / "source")
-        with Keeper(tmp_path / "b", fetcher=_FETCHER, node=node, options=options) as younger:
-            assert elder.stop() == 0
-            sock = younger.run_dir / "fetcher.sock"
+    with Keeper(tmp_path / "a", fetcher=_FETCHER, node=node, options=options) as older:
+        read = _configured(older.run_dir / "fetcher.sock", cache, tmp_path / "source")
+        with Keeper(tmp_path / "b", fetcher=_FETCHER, node=node, options=options) as newer:
+            assert older.stop() == 0
+            sock = newer.run_dir / "fetcher.sock"
             wait_until(sock.exists)
             assert isinstance(_ask(sock, read), ReadDone)
 

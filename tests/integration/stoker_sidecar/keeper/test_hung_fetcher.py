@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from stoker_sidecar.keeper.children import Child, Reaper
-from stoker_sidecar.keeper.restarts import PROMPT
-from stoker_sidecar.keeper.zygote import FETCHERS
+from stoker_sidecar.keeper.watchdog import PROMPT
+from stoker_sidecar.keeper.zygotes import FETCHERS
 from stoker_sidecar.linux.spawn import Start
 from tests.support.waiting import eventually
 

@@ -105,7 +105,7 @@ def test_a_server_that_hangs_is_replaced(keeper: Keeper, version: VersionFolder)
     assert keeper.server()["restarts"] == 1
 
 
-def test_without_its_nursery_a_server_comes_back_all_the_same(keeper: Keeper, version: VersionFolder) -> None:
+def test_without_its_zygote_a_server_comes_back_all_the_same(keeper: Keeper, version: VersionFolder) -> None:
     version.finish_all()
     mountpoint = keeper.serve(version)
     for pid in keeper.pids():
@@ -113,9 +113,9 @@ def test_without_its_nursery_a_server_comes_back_all_the_same(keeper: Keeper, ve
     assert (mountpoint / "d2/59").read_bytes() == version.files["d2/59"]
 
 
-def test_a_nursery_that_hangs_is_replaced(keeper: Keeper, version: VersionFolder) -> None:
+def test_a_zygote_that_hangs_is_replaced(keeper: Keeper, version: VersionFolder) -> None:
     version.finish_all()
-    os.kill(keeper.nursery(), signal.SIGSTOP)
+    os.kill(keeper.zygote(), signal.SIGSTOP)
     assert (keeper.serve(version) / "d2/59").read_bytes() == version.files["d2/59"]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker_sidecar.keeper.takeover import messages as wire
+from stoker_sidecar.keeper.takeover import messages
 from stoker_sidecar.linux import packets
 from tests.support.keeper import SECONDS, Keeper, clear_mounts, mounts_below
 from tests.support.readers import VerifyingReaders
@@ -17,7 +17,7 @@ from tests.support.versions import VersionFolder, small_files
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.root
-_HANDOVERS = 8
+_TAKEOVERS = 8
 STANDS_BY = "waiting for its end"
 
 
@@ -36,20 +36,20 @@ def version(tmp_path: Path) -> VersionFolder:
     return made
 
 
-class _Younger:
+class _TestKeeper:
     """A keeper of the test's own that asks for the mounts."""
 
-    def __init__(self, node: Path, protocol: int = wire.PROTOCOL) -> None:
+    def __init__(self, node: Path, protocol: int = messages.PROTOCOL) -> None:
         self.connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.connection.settimeout(SECONDS)
         self.connection.connect(str(node / "state" / "keeper.sock"))
-        (node / "state" / "keepers.json").write_text('["elder", "me"]')
-        packets.send(self.connection, wire.hello(wire.Hello("me", protocol)))
-        self.answer = wire.kind_of(packets.receive(self.connection)[0])
+        (node / "state" / "keepers.json").write_text('["older", "me"]')
+        packets.send(self.connection, messages.hello(messages.Hello("me", protocol)))
+        self.answer = messages.kind_of(packets.receive(self.connection)[0])
 
     def take(self) -> int:
         """Receive the offer and its mounts, and throw these away; how many there were."""
-        offer = wire.parse_offer(packets.receive(self.connection)[0])
+        offer = messages.parse_offer(packets.receive(self.connection)[0])
         for _ in range(offer.mounts):
             packets.close_all(packets.receive(self.connection)[1])
         return offer.mounts
@@ -59,7 +59,7 @@ def test_no_read_fails_through_many_upgrades(node: Path, tmp_path: Path, version
     with ExitStack() as keepers:
         keeper = keepers.enter_context(Keeper(tmp_path / "0", node=node))
         with VerifyingReaders(keeper.serve(version), version.files) as readers:
-            for number in range(1, _HANDOVERS + 1):
+            for number in range(1, _TAKEOVERS + 1):
                 before = readers.reads
                 successor = keepers.enter_context(Keeper(tmp_path / str(number), node=node))
                 readers.wait_for(4, since=before)
@@ -69,75 +69,73 @@ def test_no_read_fails_through_many_upgrades(node: Path, tmp_path: Path, version
 
 
 def test_the_mount_stays_the_same(node: Path, tmp_path: Path, version: VersionFolder) -> None:
-    with Keeper(tmp_path / "a", node=node) as elder:
-        elder.serve(version)
+    with Keeper(tmp_path / "a", node=node) as older:
+        older.serve(version)
         before = mounts_below(node)
-        with Keeper(tmp_path / "b", node=node) as younger:
-            assert elder.stop() == 0
+        with Keeper(tmp_path / "b", node=node) as newer:
+            assert older.stop() == 0
             assert mounts_below(node) == before
-            assert younger.server()["ready"]
+            assert newer.server()["ready"]
 
 
-def test_a_younger_keeper_that_dies_half_way_leaves_the_mounts_to_the_elder(
+def test_a_successor_that_dies_half_way_leaves_the_mounts_to_its_predecessor(
     node: Path, tmp_path: Path, version: VersionFolder
 ) -> None:
-    with Keeper(tmp_path / "k", node=node, identity="elder") as elder:
-        mountpoint = elder.serve(version)
-        younger = _Younger(node)
-        assert younger.take() == 1
-        younger.connection.close()
+    with Keeper(tmp_path / "k", node=node, identity="older") as older:
+        mountpoint = older.serve(version)
+        newer = _TestKeeper(node)
+        assert newer.take() == 1
+        newer.connection.close()
         assert (mountpoint / "d2/59").read_bytes() == version.files["d2/59"]
 
 
-def test_an_upgrade_that_is_rolled_back_returns_the_mounts_to_the_elder(
+def test_an_upgrade_that_is_rolled_back_returns_the_mounts_to_the_older_keeper(
     node: Path, tmp_path: Path, version: VersionFolder
 ) -> None:
-    with Keeper(tmp_path / "a", node=node) as elder:
-        mountpoint = elder.serve(version)
+    with Keeper(tmp_path / "a", node=node) as older:
+        mountpoint = older.serve(version)
         before = mounts_below(node)
-        with Keeper(tmp_path / "b", node=node) as younger:
-            wait_until(lambda: elder.logged(STANDS_BY))
-            assert younger.stop() == 0
-            wait_until(lambda: elder.serves)
+        with Keeper(tmp_path / "b", node=node) as newer:
+            wait_until(lambda: older.logged(STANDS_BY))
+            assert newer.stop() == 0
+            wait_until(lambda: older.serves)
             assert (mountpoint / "d2/59").read_bytes() == version.files["d2/59"]
             assert mounts_below(node) == before
 
 
-def test_an_elder_keeper_steps_in_when_the_younger_is_killed(
-    node: Path, tmp_path: Path, version: VersionFolder
-) -> None:
-    with Keeper(tmp_path / "a", node=node) as elder:
-        elder.serve(version)
-        with Keeper(tmp_path / "b", node=node) as younger:
-            wait_until(lambda: elder.logged(STANDS_BY))
-            younger.kill()
-            wait_until(lambda: elder.serves)
-            assert (elder.serve(version) / "d2/59").read_bytes() == version.files["d2/59"]
+def test_an_older_keeper_steps_in_when_the_newer_is_killed(node: Path, tmp_path: Path, version: VersionFolder) -> None:
+    with Keeper(tmp_path / "a", node=node) as older:
+        older.serve(version)
+        with Keeper(tmp_path / "b", node=node) as newer:
+            wait_until(lambda: older.logged(STANDS_BY))
+            newer.kill()
+            wait_until(lambda: older.serves)
+            assert (older.serve(version) / "d2/59").read_bytes() == version.files["d2/59"]
 
 
-def test_an_elder_keeper_that_starts_again_steals_nothing(node: Path, tmp_path: Path, version: VersionFolder) -> None:
-    with Keeper(tmp_path / "a", node=node, identity="elder") as elder:
-        elder.serve(version)
-        with Keeper(tmp_path / "b", node=node) as younger:
-            elder.stop()
-            again = Keeper(tmp_path / "c", node=node, identity="elder")
+def test_an_older_keeper_that_starts_again_steals_nothing(node: Path, tmp_path: Path, version: VersionFolder) -> None:
+    with Keeper(tmp_path / "a", node=node, identity="older") as older:
+        older.serve(version)
+        with Keeper(tmp_path / "b", node=node) as newer:
+            older.stop()
+            again = Keeper(tmp_path / "c", node=node, identity="older")
             again.launch()
             wait_until(lambda: again.logged(STANDS_BY))
-            assert younger.server()["ready"]
+            assert newer.server()["ready"]
             assert again.stop() == 0
 
 
 def test_keepers_of_different_protocols_hand_over_the_node_without_its_mounts(
     node: Path, tmp_path: Path, version: VersionFolder
 ) -> None:
-    with Keeper(tmp_path / "k", node=node, identity="elder") as elder:
-        elder.serve(version)
-        younger = _Younger(node, protocol=99)
-        assert younger.take() == 0
+    with Keeper(tmp_path / "k", node=node, identity="older") as older:
+        older.serve(version)
+        newer = _TestKeeper(node, protocol=99)
+        assert newer.take() == 0
         assert mounts_below(node) == []
-        packets.send(younger.connection, wire.word(wire.SERVING))
-        assert wire.kind_of(packets.receive(younger.connection)[0]) == wire.YOURS
-        younger.connection.close()
+        packets.send(newer.connection, messages.word(messages.SERVING))
+        assert messages.kind_of(packets.receive(newer.connection)[0]) == messages.YOURS
+        newer.connection.close()
 
 
 def test_the_old_agent_ends_before_the_new_one_begins(node: Path, tmp_path: Path) -> None:
@@ -158,10 +156,10 @@ def _agent(name: str, log: Path) -> str:
     """A command that behaves as an agent does: it waits until the keeper lets it begin."""
     program = (
         "import signal, sys\n"
-        "from stoker_sidecar.wire.heartbeat import Lifeline\n"
+        "from stoker_sidecar.wire.heartbeat import Heartbeat\n"
         "def say(what):\n"
         f"    with open({str(log)!r}, 'a') as log: log.write({name!r} + ' ' + what + '\\n')\n"
-        "Lifeline(int(sys.argv[sys.argv.index('--lifeline-fd') + 1])).wait_to_begin()\n"
+        "Heartbeat(int(sys.argv[sys.argv.index('--heartbeat-fd') + 1])).wait_to_begin()\n"
         "def end(*_):\n"
         "    say('ends'); sys.exit(0)\n"
         "signal.signal(signal.SIGTERM, end)\n"

@@ -1,4 +1,4 @@
-"""Two nurseries of one kind, real processes of a program that imports nothing: any one may be killed."""
+"""Two zygotes of one kind, real processes of a program that imports nothing: any one may be killed."""
 
 import os
 import signal
@@ -10,111 +10,108 @@ from pathlib import Path
 import pytest
 
 from stoker_sidecar.keeper.children import Child, Reaper
-from stoker_sidecar.keeper.zygote import Kind
-from stoker_sidecar.keeper.zygote_pair import Nurseries
+from stoker_sidecar.keeper.zygotes import ZygoteKind, ZygotePair
 from stoker_sidecar.linux.libc import adopt_orphans
 from stoker_sidecar.linux.spawn import end
 from tests.support.waiting import eventually
 
-_NURSERY = """
+_ZYGOTE = """
 import signal
-from stoker_sidecar.wire.zygote_orders import run_nursery
-run_nursery(lambda arguments: signal.pause(), "stoker-forked", None)
+from stoker_sidecar.wire.zygote_orders import run_zygote
+run_zygote(lambda arguments: signal.pause(), "stoker-forked", None)
 """
 _SLOW = "import signal; signal.pause()"
-KIND = Kind("nursery", (sys.executable, "-c", _SLOW), (sys.executable, "-c", _NURSERY))
+KIND = ZygoteKind("zygote", (sys.executable, "-c", _SLOW), (sys.executable, "-c", _ZYGOTE))
 
 
-class House:
-    """The keeper's part: two nurseries, and one process that they fork."""
+class ZygoteUser:
+    """What the keeper does with them: two zygotes, and one process that they fork."""
 
-    def __init__(self, kind: Kind = KIND) -> None:
+    def __init__(self, kind: ZygoteKind = KIND) -> None:
         reaper = Reaper()
         reaper.install()
         adopt_orphans()
-        self.nurseries = Nurseries(kind, reaper, None)
-        start = self.nurseries.start([], None, {})
-        self.forked = Child(
-            "forked", reaper, lambda: start, spawn=self.nurseries.spawn, until=self.nurseries.until_ready
-        )
+        self.zygotes = ZygotePair(kind, reaper, None)
+        start = self.zygotes.start([], None, {})
+        self.forked = Child("forked", reaper, lambda: start, spawn=self.zygotes.spawn, until=self.zygotes.until_ready)
 
     def pids(self) -> list[int | None]:
-        return [child.pid for child in self.nurseries.children]
+        return [child.pid for child in self.zygotes.children]
 
     async def kill(self, *children: Child, by: signal.Signals = signal.SIGKILL) -> None:
-        """Returns when others have taken their places."""
+        """Kill children, and return when others have taken their places."""
         before = [child.pid for child in children]
         for pid in before:
             end(pid, by)
         await eventually(lambda: all(child.pid not in (None, pid) for child, pid in zip(children, before, strict=True)))
 
     async def both_ready(self) -> None:
-        await eventually(lambda: len(self.nurseries.ready) == 2)
+        await eventually(lambda: len(self.zygotes.ready) == 2)
 
 
 @pytest.fixture
-async def house() -> AsyncIterator[House]:
-    made = House()
-    made.nurseries.begin()
+async def user() -> AsyncIterator[ZygoteUser]:
+    made = ZygoteUser()
+    made.zygotes.begin()
     made.forked.begin()
     await made.both_ready()
     await eventually(lambda: made.forked.pid is not None)
     try:
         yield made
     finally:
-        await made.nurseries.stop()
+        await made.zygotes.stop()
         await made.forked.stop(grace=0)
 
 
-async def test_all_descend_from_one_program(house: House) -> None:
-    assert len({_began_as(pid) for pid in (*house.pids(), house.forked.pid)}) == 1
+async def test_all_descend_from_one_program(user: ZygoteUser) -> None:
+    assert len({_began_as(pid) for pid in (*user.pids(), user.forked.pid)}) == 1
 
 
-async def test_a_killed_nursery_is_forked_from_the_other_one(house: House) -> None:
-    first, second = house.nurseries.children
+async def test_a_killed_zygote_is_forked_from_the_other_one(user: ZygoteUser) -> None:
+    first, second = user.zygotes.children
     program = _began_as(second.pid)
-    await house.kill(first)
+    await user.kill(first)
     assert _began_as(first.pid) == program
 
 
 @pytest.mark.parametrize("dead", [0, 1])
-async def test_either_one_forks_when_the_other_is_dead(house: House, dead: int) -> None:
-    program = _began_as(house.forked.pid)
-    await house.kill(house.nurseries.children[dead], house.forked)
-    assert _began_as(house.forked.pid) == program
+async def test_either_one_forks_when_the_other_is_dead(user: ZygoteUser, dead: int) -> None:
+    program = _began_as(user.forked.pid)
+    await user.kill(user.zygotes.children[dead], user.forked)
+    assert _began_as(user.forked.pid) == program
 
 
-async def test_the_other_one_forks_when_one_hangs(house: House) -> None:
-    program = _began_as(house.forked.pid)
-    end(house.nurseries.children[0].pid, signal.SIGSTOP)
-    await house.kill(house.forked)
-    assert _began_as(house.forked.pid) == program
+async def test_the_other_one_forks_when_one_hangs(user: ZygoteUser) -> None:
+    program = _began_as(user.forked.pid)
+    end(user.zygotes.children[0].pid, signal.SIGSTOP)
+    await user.kill(user.forked)
+    assert _began_as(user.forked.pid) == program
 
 
-async def test_when_all_are_killed_together_one_program_is_started_for_all(house: House) -> None:
-    program = _began_as(house.forked.pid)
-    await house.kill(*house.nurseries.children, house.forked)
-    (another,) = {_began_as(pid) for pid in (*house.pids(), house.forked.pid)}
+async def test_when_all_are_killed_together_one_program_is_started_for_all(user: ZygoteUser) -> None:
+    program = _began_as(user.forked.pid)
+    await user.kill(*user.zygotes.children, user.forked)
+    (another,) = {_began_as(pid) for pid in (*user.pids(), user.forked.pid)}
     assert another != program
 
 
-async def test_without_a_nursery_that_works_a_process_is_started_as_a_program() -> None:
-    house = House(replace(KIND, nursery=(sys.executable, "-c", "raise SystemExit(1)")))
-    house.nurseries.begin()
-    house.forked.begin()
+async def test_without_a_zygote_that_works_a_process_is_started_as_a_program() -> None:
+    user = ZygoteUser(replace(KIND, zygote=(sys.executable, "-c", "raise SystemExit(1)")))
+    user.zygotes.begin()
+    user.forked.begin()
     try:
-        await eventually(lambda: house.forked.pid is not None)
+        await eventually(lambda: user.forked.pid is not None)
     finally:
-        await house.nurseries.stop()
-        await house.forked.stop(grace=0)
+        await user.zygotes.stop()
+        await user.forked.stop(grace=0)
 
 
-async def test_descriptors_do_not_pile_up_over_generations(house: House) -> None:
-    before = [_descriptors(pid) for pid in house.pids()]
+async def test_descriptors_do_not_pile_up_over_generations(user: ZygoteUser) -> None:
+    before = [_descriptors(pid) for pid in user.pids()]
     for generation in range(20):
-        await house.kill(house.nurseries.children[generation % 2])
-        await house.both_ready()
-    assert [_descriptors(pid) for pid in house.pids()] == before
+        await user.kill(user.zygotes.children[generation % 2])
+        await user.both_ready()
+    assert [_descriptors(pid) for pid in user.pids()] == before
 
 
 def _began_as(pid: int | None) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stoker_api.dataset import MountMode
-from stoker_sidecar.linux import mounts, namespaces
+from stoker_sidecar.linux import mounts, pod_mounts
 from stoker_sidecar.volumes.overlays import Overlays
 from tests.fakes.csi import UID
 from tests.support.csi_driver import FILES, RunningDriver
@@ -108,7 +108,7 @@ async def test_readers_notice_nothing_of_the_swaps(node: Node) -> None:
 async def test_a_container_without_propagation_is_swapped_by_entering_its_mount_namespace(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(namespaces, "belongs_to", lambda cgroups, pod_uid: True)
+    monkeypatch.setattr(pod_mounts, "belongs_to", lambda cgroups, pod_uid: True)
     async with node.keeper(), node.agent(*MODES) as agent:
         await agent.publisher.publish(node.request)
         with container(node, "private") as pod, ExitStack() as stack:
@@ -123,13 +123,13 @@ async def test_a_container_without_propagation_is_swapped_by_entering_its_mount_
 
 
 async def test_a_container_that_propagation_reached_is_not_entered(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(namespaces, "belongs_to", lambda cgroups, pod_uid: True)
+    monkeypatch.setattr(pod_mounts, "belongs_to", lambda cgroups, pod_uid: True)
     async with node.keeper(), node.agent(*MODES) as agent:
         await agent.publisher.publish(node.request)
         with container(node):
             node.complete()
             await settle_to(agent, node, MountMode.NATIVE)
-            assert namespaces.show_in_pod("u1", mounts.layers(node.request.target), node.request.target) == []
+            assert pod_mounts.show_in_pod("u1", mounts.layers(node.request.target), node.request.target) == []
 
 
 @pytest.mark.parametrize("last", [MountMode.FUSE, MountMode.OVERLAY, MountMode.NATIVE])

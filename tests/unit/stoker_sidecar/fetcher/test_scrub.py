@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from stoker_api.names import Reason
 from stoker_api.nodecache import NodePhase
 from stoker_sidecar.fetcher.scrub import ChecksumFile, Verdict, is_due, judge
-from stoker_sidecar.linux.direct_io import DirectReader
+from stoker_sidecar.linux.files import DirectReader
 from stoker_sidecar.version.spans import CHUNK
 from stoker_sidecar.wire.fetcher_protocol import REPAIRED_FILES, SCRUBBED_BYTES
 from tests.support.cache_node import SMALL, Subject, cache_node, fill

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker_sidecar.keeper.oom import end_one_process_at_a_time
+from stoker_sidecar.keeper.main import end_one_process_at_a_time
 
 
 def test_the_container_is_not_killed_as_a_group(tmp_path: Path) -> None:

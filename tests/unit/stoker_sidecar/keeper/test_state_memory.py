@@ -4,14 +4,14 @@ import os
 
 import pytest
 
-from stoker_sidecar.keeper.state_memory import Memory
+from stoker_sidecar.keeper.state_memory import StateMemory
 
 _FAR = 1 << 30  # where the second half of what is remembered lies
 _PARTS = {0: b"first", 70_000: os.urandom(200_000), _FAR: b"second"}
 
 
 def test_all_of_it_is_taken_and_holes_stay_holes() -> None:
-    old, new = Memory(), Memory()
+    old, new = StateMemory(), StateMemory()
     for offset, data in _PARTS.items():
         os.pwrite(old.fd, data, offset)
     new.take(os.dup(old.fd))
@@ -22,7 +22,7 @@ def test_all_of_it_is_taken_and_holes_stay_holes() -> None:
 
 
 def test_what_was_taken_is_closed() -> None:
-    memory, other = Memory(), Memory()
+    memory, other = StateMemory(), StateMemory()
     memory.take(other.fd)
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(other.fd)

@@ -3,7 +3,7 @@
 import pytest
 
 from stoker_sidecar.linux import mountinfo
-from stoker_sidecar.linux.pod_mounts import Stale, belongs_to, stale_mounts
+from stoker_sidecar.linux.pod_mounts import StaleMount, belongs_to, stale_mounts
 
 UID = "12ab-34cd"
 FUSE = "100 50 0:71 / /pods/u/mount ro - fuse.stoker stoker ro"
@@ -11,7 +11,7 @@ OVERLAY = "101 100 0:72 / /pods/u/mount ro - overlay stoker;0:71;1.2;1.3 ro"
 NATIVE = "102 101 8:1 /cache/v/tree /pods/u/mount ro - ext4 /dev/sda1 rw"
 
 
-def stale(container: list[str], node: list[str]) -> list[Stale]:
+def stale(container: list[str], node: list[str]) -> list[StaleMount]:
     return stale_mounts(mountinfo.parse("\n".join(container)), mountinfo.parse("\n".join(node)))
 
 
@@ -24,21 +24,21 @@ def inside(row: str, mountpoint: str, root: str = "/") -> str:
 @pytest.mark.parametrize(
     ("container", "node", "expected"),
     [
-        ([inside(FUSE, "/data")], [FUSE, OVERLAY], [Stale("/data", "")]),
-        ([inside(FUSE, "/data")], [FUSE, OVERLAY, NATIVE], [Stale("/data", "")]),
-        ([inside(OVERLAY, "/data")], [FUSE, OVERLAY, NATIVE], [Stale("/data", "")]),
-        ([inside(NATIVE, "/data", "/cache/v/tree")], [NATIVE, FUSE], [Stale("/data", "")]),
+        ([inside(FUSE, "/data")], [FUSE, OVERLAY], [StaleMount("/data", "")]),
+        ([inside(FUSE, "/data")], [FUSE, OVERLAY, NATIVE], [StaleMount("/data", "")]),
+        ([inside(OVERLAY, "/data")], [FUSE, OVERLAY, NATIVE], [StaleMount("/data", "")]),
+        ([inside(NATIVE, "/data", "/cache/v/tree")], [NATIVE, FUSE], [StaleMount("/data", "")]),
         ([inside(FUSE, "/data"), inside(OVERLAY, "/data")], [FUSE, OVERLAY], []),
         ([inside(FUSE, "/data")], [FUSE], []),
         ([inside(FUSE, "/data")], [], []),
         (["1 0 8:1 / / rw - ext4 /dev/sda1 rw"], [NATIVE, FUSE], []),
         (["1 0 8:1 /cache/v/treetop /x rw - ext4 /dev/sda1 rw"], [NATIVE, FUSE], []),
-        ([inside(FUSE, "/data", "/train/a")], [FUSE, NATIVE], [Stale("/data", "train/a")]),
-        ([inside(FUSE, "/a"), inside(FUSE, "/b")], [FUSE, NATIVE], [Stale("/a", ""), Stale("/b", "")]),
+        ([inside(FUSE, "/data", "/train/a")], [FUSE, NATIVE], [StaleMount("/data", "train/a")]),
+        ([inside(FUSE, "/a"), inside(FUSE, "/b")], [FUSE, NATIVE], [StaleMount("/a", ""), StaleMount("/b", "")]),
     ],
 )
 def test_a_mount_is_stale_when_its_top_is_an_old_layer_of_the_volume(
-    container: list[str], node: list[str], expected: list[Stale]
+    container: list[str], node: list[str], expected: list[StaleMount]
 ) -> None:
     assert stale(container, node) == expected
 

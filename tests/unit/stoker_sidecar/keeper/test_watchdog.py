@@ -2,13 +2,13 @@
 
 from itertools import accumulate
 
-from stoker_sidecar.keeper.restarts import PATIENT, PROMPT, QUICK, History, Policy, Silence, after_end
+from stoker_sidecar.keeper.watchdog import PATIENT, PROMPT, QUICK, RestartHistory, RestartPolicy, Silence, after_end
 
-_POLICY = Policy(stable_after=30.0, longest_delay=10.0)
+_POLICY = RestartPolicy(stable_after=30.0, longest_delay=10.0)
 
 
-def _delays(lives: list[float], policy: Policy = _POLICY) -> list[float]:
-    steps = accumulate(lives, lambda step, lived: after_end(step[0], lived, policy), initial=(History(), 0.0))
+def _delays(lives: list[float], policy: RestartPolicy = _POLICY) -> list[float]:
+    steps = accumulate(lives, lambda step, lived: after_end(step[0], lived, policy), initial=(RestartHistory(), 0.0))
     return [delay for _, delay in steps][1:]
 
 
@@ -25,7 +25,7 @@ def test_a_stable_run_wipes_the_history() -> None:
 
 
 def test_all_restarts_are_counted_however_long_it_lived() -> None:
-    history = History()
+    history = RestartHistory()
     for lived in (0.0, 100.0, 0.0):
         history, _ = after_end(history, lived, _POLICY)
     assert history.restarts == 3
@@ -53,7 +53,7 @@ def _after(ticks: int, silence: Silence) -> Silence:
     return silence
 
 
-def test_a_child_that_beats_is_never_hung() -> None:
+def test_a_child_with_a_heartbeat_is_never_hung() -> None:
     assert not _after(5, _after(5, Silence()).heard()).is_hung(QUICK)
 
 
@@ -65,5 +65,5 @@ def test_a_fuse_server_that_never_gets_ready_is_hung_after_its_time_to_start() -
     assert [_after(20, Silence()).is_hung(QUICK), _after(21, Silence()).is_hung(QUICK)] == [False, True]
 
 
-def test_a_command_that_knows_no_beats_is_left_alone() -> None:
+def test_a_command_that_knows_no_heartbeats_is_left_alone() -> None:
     assert not _after(10_000, Silence()).is_hung(PATIENT)
