@@ -10,7 +10,7 @@ from stoker_sidecar.errors import TakeoverFailed
 from stoker_sidecar.keeper.lifecycle import probe_reply
 from stoker_sidecar.keeper.takeover import messages
 
-_NAMES = st.lists(st.text(min_size=1, max_size=5), unique=True, max_size=60)
+_NAMES = st.lists(st.text(min_size=1, max_size=5), unique=True, max_size=50)  # so many are remembered
 ROW = messages.MountRow("u", "d", "/m", "/v", "/p", ready=True)
 
 
