@@ -83,6 +83,14 @@ def test_the_dashboard_shows_only_metrics_that_exist() -> None:
     assert shown <= documented
 
 
+def test_the_page_on_concurrency_names_files_that_exist() -> None:
+    text = (DOCS / "CONCURRENCY.md").read_text(encoding="utf-8")
+    roots = (ROOT / "sidecar" / "stoker_sidecar", ROOT / "operator" / "stoker_operator", ROOT)
+    named = set(re.findall(r"`([\w/]+\.py)`", text))
+    assert named
+    assert not {name for name in named if not any((root / name).is_file() for root in roots)}
+
+
 def test_every_decision_is_in_the_index() -> None:
     index = (DOCS / "adr" / "README.md").read_text(encoding="utf-8")
     records = {path.name for path in (DOCS / "adr").glob("[0-9]*.md")}
