@@ -3,7 +3,7 @@
 import ssl
 
 from stoker_sidecar.store.connection import ConnectionSettings
-from stoker_sidecar.store.core.s3_address import BucketAddress
+from stoker_sidecar.store.core.s3_requests import BucketAddress
 from stoker_sidecar.store.s3_get import S3Getter
 
 

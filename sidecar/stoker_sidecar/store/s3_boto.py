@@ -17,7 +17,7 @@ from stoker_sidecar.store import s3_page
 from stoker_sidecar.store.base import Body, in_chunks
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.core.object_checksum import Checksum, stated_checksum
-from stoker_sidecar.store.core.s3_address import AMAZON
+from stoker_sidecar.store.core.s3_requests import AMAZON, AccessKeys
 from stoker_sidecar.store.core.s3_responses import (
     ExpectedRange,
     ResponseHead,
@@ -25,7 +25,6 @@ from stoker_sidecar.store.core.s3_responses import (
     check_response,
     etag_may_be_md5,
 )
-from stoker_sidecar.store.core.sigv4 import AccessKeys
 from stoker_sidecar.store.error_responses import (
     ErrorResponse,
     broken_off,

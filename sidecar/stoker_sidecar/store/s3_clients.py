@@ -17,8 +17,7 @@ from botocore.utils import parse_timestamp
 from stoker_api.dataset import Source
 from stoker_sidecar.errors import InvalidCredentials
 from stoker_sidecar.store.connection import USER_AGENT, ConnectionSettings, ca_file
-from stoker_sidecar.store.core.s3_address import uses_virtual_host
-from stoker_sidecar.store.core.sigv4 import AccessKeys
+from stoker_sidecar.store.core.s3_requests import AccessKeys, uses_virtual_host
 from stoker_sidecar.wire.credentials import (
     AmbientCredentials,
     Credentials,

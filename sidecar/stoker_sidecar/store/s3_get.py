@@ -11,7 +11,7 @@ from stoker_sidecar.errors import SourceError
 from stoker_sidecar.store.base import Body
 from stoker_sidecar.store.connection import ConnectionSettings, proxy_for
 from stoker_sidecar.store.core.object_checksum import Checksum, stated_checksum
-from stoker_sidecar.store.core.s3_address import BucketAddress
+from stoker_sidecar.store.core.s3_requests import AccessKeys, BucketAddress, signed
 from stoker_sidecar.store.core.s3_responses import (
     ExpectedRange,
     ResponseHead,
@@ -19,7 +19,6 @@ from stoker_sidecar.store.core.s3_responses import (
     check_response,
     etag_may_be_md5,
 )
-from stoker_sidecar.store.core.sigv4 import AccessKeys, signed
 from stoker_sidecar.store.error_responses import name_of, parse_error_response, response_error
 from stoker_sidecar.store.transport import HttpRequest, HttpResponse, HttpTransport, Peer
 from stoker_sidecar.store.transport_loop import LoopTransport

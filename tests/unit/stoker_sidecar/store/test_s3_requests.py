@@ -19,9 +19,8 @@ from stoker_api.dataset import AddressingStyle, Source
 from stoker_api.names import Reason
 from stoker_sidecar.errors import CorruptBody, SidecarError, SourceChanged, Throttled
 from stoker_sidecar.store.core.backoff import Backoff
-from stoker_sidecar.store.core.s3_address import bucket_address, is_directory_bucket
+from stoker_sidecar.store.core.s3_requests import AccessKeys, bucket_address, is_directory_bucket, signed
 from stoker_sidecar.store.core.s3_responses import ExpectedRange, ResponseHead, check_response, etag_may_be_md5
-from stoker_sidecar.store.core.sigv4 import AccessKeys, signed
 from stoker_sidecar.store.error_responses import ErrorResponse, parse_error_response, response_error
 
 PRINTABLE = st.text(string.ascii_letters + string.digits + "/+=", min_size=1, max_size=40)
