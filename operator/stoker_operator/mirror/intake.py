@@ -7,7 +7,7 @@ out of a list of our own: everything in it has been told of, or is about to be; 
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from stoker_kube.api import Kube, Object
@@ -47,6 +47,7 @@ class Intake:
         self._store: Final = store
         self._seen: Final[dict[str, Seen]] = {}
         self._gone: Final[dict[str, None]] = {}
+        self._untold: Final[set[tuple[str, int]]] = set()  # what kopf tells of not even after a new start
         self._whole: Final = asyncio.Event()
 
     @property
@@ -90,30 +91,38 @@ class Intake:
                 self._bury(seen.uid)
                 self._forget(key)
         behind = frozenset((key, seen.version) for key, seen in listed.items() if self._is_behind(key, seen))
+        behind -= self._untold
         if not behind:
             self._whole.set()
         return behind
 
     async def keep(self, kube: Kube, restart: Callable[[], None]) -> None:
-        """Agree again and again, until cancelled; ``restart`` kopf when it has gone deaf."""
+        """Agree again and again, until cancelled; ``restart`` kopf when it has gone deaf.
+
+        An object of which it tells not even then is left out: one that kopf cannot take must not stop all others.
+        """
         loop = asyncio.get_running_loop()
-        deaf_at, before = loop.time() + PATIENCE, frozenset[tuple[str, int]]()
+        waited_for: dict[tuple[str, int], float] = {}  # since when, by the loop's clock
+        asked: set[tuple[str, int]] = set()  # for which kopf was started again
         while True:
             try:
                 behind = await self.agree(kube)
+                waited_for = {one: waited_for.get(one, loop.time()) for one in behind}
             except KubeError as error:
                 log.warning("%s could not be listed, trying again: %s", self.kind.plural, error)
-                behind = before
-            if not behind & before:
-                deaf_at = loop.time() + PATIENCE
-            elif loop.time() > deaf_at:
-                log.warning(
-                    "kopf does not tell of %s: starting it again", ", ".join(sorted(key for key, _ in behind)[:3])
-                )
+            late = {one for one, since in waited_for.items() if loop.time() - since > PATIENCE}
+            self._leave_out(late & asked)
+            if late - asked:
+                log.warning("kopf does not tell of %s: starting it again", _some(late))
                 restart()
-                deaf_at = loop.time() + PATIENCE
-            before = behind
-            await asyncio.sleep(FIRST_AGREEMENT if behind or not self.whole else AGREEMENT)
+                asked |= late
+                waited_for = {}
+            await asyncio.sleep(FIRST_AGREEMENT if waited_for or not self.whole else AGREEMENT)
+
+    def _leave_out(self, late: set[tuple[str, int]]) -> None:
+        if late:
+            log.error("%s left out: kopf does not tell of %s, even after a new start", self.kind.plural, _some(late))
+            self._untold.update(late)
 
     def _is_behind(self, key: str, listed: Seen) -> bool:
         known = self._seen.get(key)
@@ -127,6 +136,10 @@ class Intake:
     def _forget(self, key: str) -> None:
         del self._seen[key]
         self._store(key, None)
+
+
+def _some(objects: Iterable[tuple[str, int]]) -> str:
+    return ", ".join(sorted(key for key, _ in objects)[:3])
 
 
 def seen_of(item: Object) -> Seen:

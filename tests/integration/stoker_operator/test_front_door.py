@@ -1,6 +1,7 @@
 """kopf as the front door, on a real API server."""
 
 import asyncio
+import sys
 import threading
 from collections.abc import AsyncIterator
 from typing import Any
@@ -11,6 +12,7 @@ from stoker_api import names
 from stoker_kube.client import KubeClient
 from stoker_kube.resources import DATASETS, TRAINING_JOBS, Kind
 from stoker_operator.front_door import FrontDoor
+from stoker_operator.main import RECURSION_LIMIT
 from stoker_operator.mirror.state import ClusterState
 from tests.fakes.sidecar import settled
 from tests.support.apiserver import ApiServer
@@ -84,3 +86,17 @@ async def test_kopf_runs_beside_the_tasks_and_signals_of_the_process(door: Door)
     threads = [one.name for one in threading.enumerate()]
     assert threads.count("kopf") == 1
     assert not [task for task in asyncio.all_tasks() if "kopf._" in repr(task.get_coro())]
+
+
+async def test_an_object_of_great_depth_stops_no_other(door: Door) -> None:
+    sys.setrecursionlimit(RECURSION_LIMIT)
+    deep: dict[str, Any] = {}
+    for _ in range(5000):
+        deep = {"a": deep}
+    for name, metadata in (("deep", {"x": deep}), ("plain", {})):
+        body = {
+            "metadata": {"name": name, "namespace": door.namespace},
+            "spec": {"template": TEMPLATE | {"metadata": metadata}},
+        }
+        await door.kube.create(TRAINING_JOBS, body)
+    await eventually(lambda: f"{door.namespace}/plain" in door.state.snapshot().training_jobs)

@@ -99,8 +99,21 @@ async def test_kopf_is_started_again_when_it_has_gone_deaf(monkeypatch: pytest.M
     kube, front, restarts = FakeKube(), Front(), []
     await create(kube)
     keeping = asyncio.create_task(front.intake.keep(kube, lambda: restarts.append(True)))
-    await eventually(lambda: len(restarts) > 1)
+    await eventually(lambda: bool(restarts))
     keeping.cancel()
+
+
+@pytest.mark.expected_logs("kopf does not tell of")
+async def test_what_is_not_told_even_then_is_left_out_and_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intakes, "PATIENCE", 0.01)
+    monkeypatch.setattr(intakes, "FIRST_AGREEMENT", 0.001)
+    kube, front, restarts = FakeKube(), Front(), []
+    await create(kube)
+    keeping = asyncio.create_task(front.intake.keep(kube, lambda: restarts.append(True)))
+    async with asyncio.timeout(10.0):
+        await front.intake.wait_whole()
+    keeping.cancel()
+    assert restarts == [True]
 
 
 @pytest.mark.expected_logs("could not be listed")
