@@ -1,4 +1,7 @@
-"""Benchmarks: `run` measures, `page` writes docs/PERFORMANCE.md and a page a workload, `compare` puts two runs side by side."""
+"""Benchmarks.
+
+`run` measures, `page` writes docs/PERFORMANCE.md and a page a workload, `compare` puts two runs side by side.
+"""
 
 import argparse
 import os

@@ -127,7 +127,10 @@ class Node:
         wait_until("the cache disk to be clean", lambda: not folder.exists() and not any(trash.glob("*")), WARM_SECONDS)
 
     def publish(self, volume: Volume) -> Path:
-        """Mount it for a pod as the kubelet does, as an inline volume; return where the pod sees it. Raises BenchError."""
+        """Mount it for a pod as the kubelet does, as an inline volume; return where the pod sees it.
+
+        Raises BenchError.
+        """
         pod = f"pod-{self._next()}"
         target = self._folder / "kubelet" / "pods" / pod / "volumes" / "mount"
         context = {names.CSI_POD_NAMESPACE: "bench", names.CSI_POD_NAME: pod, names.CSI_POD_UID: pod}

@@ -10,40 +10,45 @@ from bench.targets import Reason, Verdict
 _INDEX = """\
 # Performance
 
-A page for each workload has its figures, the command that measured them, the commit, the date and the machine. This measures a
-workload (as root, in minutes) and writes its page and this index:
+A page for each workload has its figures, the command that measured them, the commit, the date and the machine. This
+measures a workload (as root, in minutes) and writes its page and this index:
 
 ```sh
 python -m bench run B1 --write
 ```
 
-and this writes all pages anew from the figures that are kept beside them, after a change of the reasons in bench/reasons.toml:
+and this writes all pages anew from the figures that are kept beside them, after a change of the reasons in
+bench/reasons.toml:
 
 ```sh
 python -m bench page
 ```
 
-The pages are generated: do not edit them. Figures are medians with the least and the greatest sample, and ratios are between
-medians of one run. Figures of different pages are of different runs, and mostly of different commits.
+The pages are generated: do not edit them. Figures are medians with the least and the greatest sample, and ratios are
+between medians of one run. Figures of different pages are of different runs, and mostly of different commits.
 
 ## What stands beside what
 
-- **native** is the same tree on the cache disk by its path, with no mount of Stoker: the limit for reading. In the training
-  simulation, where the first epoch counts too, it is a plain copy.
-- **s5cmd** copies the same objects with 64 workers: the limit for fetching. It keeps no manifest, checks no checksum, and asks
-  without If-Match; Stoker's time includes all of that and the listing. Neither waits until the disk has synced.
-- **Stoker native** is what a pod gets once every byte is on the node: a read-only bind mount, with none of our processes in
-  the way.
-- **Stoker overlay** is what a pod gets while bytes are missing, where kernel and disk allow: names and cached bytes from the
-  kernel, the rest through FUSE. **Stoker FUSE** is what it gets elsewhere, and what an overlay set to Off leaves.
-- **Stoker** alone is what a node does by itself, from the first mount on; every line with *off* is a run without that mechanism.
+- **native** is the same tree on the cache disk by its path, with no mount of Stoker: the limit for reading. In the
+  training simulation, where the first epoch counts too, it is a plain copy.
+- **s5cmd** copies the same objects with 64 workers: the limit for fetching. It keeps no manifest, checks no checksum,
+  and asks without If-Match; Stoker's time includes all of that and the listing. Neither waits until the disk has
+  synced.
+- **Stoker native** is what a pod gets once every byte is on the node: a read-only bind mount, with none of our
+  processes in the way.
+- **Stoker overlay** is what a pod gets while bytes are missing, where kernel and disk allow: names and cached bytes
+  from the kernel, the rest through FUSE. **Stoker FUSE** is what it gets elsewhere, and what an overlay set to Off
+  leaves.
+- **Stoker** alone is what a node does by itself, from the first mount on; every line with *off* is a run without that
+  mechanism.
 
-The S3 server (versitygw) runs on the same cores as the clients, its data in memory; so CPU that a client saves, the server gets.
-It keeps a CRC-64/NVME of each object, as Amazon S3 does of all that were put since 2025, but in cases *with an MD5 only*.
-P0 is that server as it is, P20 with 20 ms before each request, PBW with 5 ms and a line of 200 Mbit/s. *Cost* is CPU of the
-measured processes and of the server, GETs and megabytes of bodies that the server sent, and the sum of the processes' highest RSS.
-A *dropped* page cache means that the kernel had forgotten every page, name and inode of the cache disk, not that the disk below
-has no cache of its own. Bytes are counted in every epoch and a wrong count ends the run.
+The S3 server (versitygw) runs on the same cores as the clients, its data in memory; so CPU that a client saves, the
+server gets. It keeps a CRC-64/NVME of each object, as Amazon S3 does of all that were put since 2025, but in cases
+*with an MD5 only*. P0 is that server as it is, P20 with 20 ms before each request, PBW with 5 ms and a line of 200
+Mbit/s. *Cost* is CPU of the measured processes and of the server, GETs and megabytes of bodies that the server sent,
+and the sum of the processes' highest RSS. A *dropped* page cache means that the kernel had forgotten every page, name
+and inode of the cache disk, not that the disk below has no cache of its own. Bytes are counted in every epoch and a
+wrong count ends the run.
 
 ## Workloads
 
@@ -70,8 +75,9 @@ _PAGE = """\
 """
 _PLOT = """\
 
-Each simulated GPU is a process with a loader of 4 threads that read whole images, and a fixed time for each step: 2,051 images/s
-at most. Every file system starts cold, and the page cache is dropped before every epoch, as if the dataset were larger than memory.
+Each simulated GPU is a process with a loader of 4 threads that read whole images, and a fixed time for each step: 2,051
+images/s at most. Every file system starts cold, and the page cache is dropped before every epoch, as if the dataset
+were larger than memory.
 
 ![Images a second of 1, 4 and 8 simulated GPUs in each epoch]({picture})
 """

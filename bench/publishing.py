@@ -1,4 +1,4 @@
-"""Keeps the figures of each workload beside its page in docs/performance, and writes the pages and their index from them."""
+"""Keeps the figures of each workload beside its page in docs/performance; writes the pages and the index from them."""
 
 import tomllib
 from collections.abc import Mapping

@@ -52,7 +52,10 @@ class Findings:
 
 
 class Verifiers:
-    """Processes that read below ``root`` and check every byte, as a context manager; ``findings`` says what they saw."""
+    """Processes that read below ``root`` and check every byte, as a context manager.
+
+    ``findings`` says what they saw.
+    """
 
     def __init__(self, root: Path, corpus: Corpus, readers: int) -> None:
         self._root = root

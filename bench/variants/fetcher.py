@@ -1,4 +1,7 @@
-"""The fetcher with another policy for downloads: `python -m bench.variants.fetcher POLICY`, then the fetcher's own options."""
+"""The fetcher with another policy for downloads.
+
+`python -m bench.variants.fetcher POLICY`, then the fetcher's own options.
+"""
 
 import sys
 from collections import deque

@@ -1,4 +1,7 @@
-"""A FUSE mount whose files lose their cached pages at every open: `python -m bench.variants.fuse MOUNTPOINT`, then options."""
+"""A FUSE mount whose files lose their cached pages at every open.
+
+`python -m bench.variants.fuse MOUNTPOINT`, then options.
+"""
 
 import subprocess
 import sys

@@ -26,7 +26,7 @@ _KEEP_CACHE_OFF = "Stoker FUSE, keep_cache off"
 
 
 def measure(env: Environment) -> Iterator[Row]:
-    """Yield rows for cold epochs, for warm ones with the page cache warm and dropped, and for mechanisms switched off."""
+    """Yield rows for cold epochs, warm ones with the page cache warm and dropped, and with mechanisms switched off."""
     corpus = env.scale.epochs
     with env.corpus("b1", corpus) as prefix:
         yield _copies(env, corpus, prefix)

@@ -58,9 +58,9 @@ def _peer(env: Environment, corpus: Corpus, prefix: str, endpoint: str) -> _Run:
 
 
 def _ours(env: Environment, corpus: Corpus, prefix: str, endpoint: str) -> _Run:
-    # ext4 without a journal passes over every inode that was deleted within the last minutes when it makes a new one, as
-    # long as it has them in memory: a third of the CPU of a run that followed another one. Before the node starts: its
-    # own programs are not what is read from the disk.
+    # ext4 without a journal passes over every inode that was deleted within the last minutes when it makes a new one,
+    # as long as it has them in memory: a third of the CPU of a run that followed another one. Before the node starts:
+    # its own programs are not what is read from the disk.
     drop_page_cache()
     with env.node(endpoint) as node:
         _take_memory(corpus)

@@ -19,7 +19,8 @@ from stoker_cli.cluster import Cluster, Target, connect
 from stoker_cli.errors import CliError
 from stoker_cli.why import dumps, explain
 
-# Width of what goes to a pipe: wide enough that no table row is folded, since scripts and CI logs do not scroll sideways.
+# Width of what goes to a pipe: wide enough that no table row is folded, since scripts and CI logs do not scroll
+# sideways.
 PIPE_WIDTH = 200
 OUTPUT = click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 
@@ -217,7 +218,8 @@ async def _nodes(target: Target, output: str) -> None:
             console().print(render.node_caches(caches))
         else:
             click.echo(
-                "No NodeCaches yet: is the sidecar's DaemonSet running? kubectl get pods -A -l app.kubernetes.io/name=stoker",
+                "No NodeCaches yet: is the sidecar's DaemonSet running? "
+                "kubectl get pods -A -l app.kubernetes.io/name=stoker",
                 err=True,
             )
 

@@ -37,8 +37,8 @@ def _unreached(pod: Object, mount: NodeMount) -> Iterator[str]:
             if at["name"] in volumes and at.get("mountPropagation") != _PROPAGATION:
                 yield (
                     f"Its container {container['name']!r} mounts it at {at['mountPath']} without mountPropagation: "
-                    f"{_PROPAGATION}, so there it stays on the mount that the container began with, unless the chart's value "
-                    "sidecar.hostPID is true."
+                    f"{_PROPAGATION}, so there it stays on the mount that the container began with, unless the chart's "
+                    "value sidecar.hostPID is true."
                 )
 
 

@@ -85,7 +85,8 @@ class Credentials(Model):
     secret_ref: Annotated[
         SecretReference | None,
         Field(
-            description="Static keys: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, optionally AWS_SESSION_TOKEN and ca.crt."
+            description="Static keys: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, optionally AWS_SESSION_TOKEN and "
+            "ca.crt."
         ),
     ] = None
     service_account: Annotated[

@@ -93,8 +93,8 @@ def open_api_schema(kind: type[Resource]) -> Schema:
 def _without_rules(schema: Any) -> Any:
     """Return the schema with no CEL rules.
 
-    A NodeCache repeats Datasets, whose rules held when they were written; in a list with no bound the API server would price
-    each rule beyond its budget and refuse the CRD.
+    A NodeCache repeats Datasets, whose rules held when they were written; in a list with no bound the API server would
+    price each rule beyond its budget and refuse the CRD.
     """
     if isinstance(schema, dict):
         return {key: _without_rules(value) for key, value in schema.items() if key != "x-kubernetes-validations"}

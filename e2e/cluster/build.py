@@ -85,7 +85,10 @@ class Programs:
         return self._target(program)
 
     def build(self, programs: Iterable[str] = CLUSTER_PROGRAMS) -> None:
-        """Build what is missing, one process at a time on this machine, with a line on each. Raises CommandFailedError."""
+        """Build what is missing, one process at a time on this machine, with a line on each.
+
+        Raises CommandFailedError.
+        """
         wanted = [name for name in programs if not self._target(name).exists()]
         if not wanted:
             return

@@ -5,7 +5,8 @@ from e2e.support.bucket import files
 from e2e.support.world import Home, World, node_rows
 
 AGAIN = "until [ -e /tmp/again ]; do sleep 0.2; done"
-TWICE = f"{manifests.SUM_EVERYTHING.format(path='/data')}; echo --; {AGAIN}; {manifests.SUM_EVERYTHING.format(path='/data')}"
+SUM = manifests.SUM_EVERYTHING.format(path="/data")
+TWICE = f"{SUM}; echo --; {AGAIN}; {SUM}"
 
 
 def test_a_new_version_reaches_new_pods_and_the_old_pod_keeps_its_own(world: World, home: Home) -> None:

@@ -1,4 +1,7 @@
-"""An S3 server that takes any key: versitygw's are files of a folder, so it has none of the keys that cannot be files."""
+"""An S3 server that takes any key.
+
+Versitygw's are files of a folder, so it has none of the keys that cannot be files.
+"""
 
 import subprocess
 import sys

@@ -76,7 +76,7 @@ def folder_of_programs() -> str:
 
 
 def own(name: str, nodes: int, say: Say) -> Place:
-    """Start (or find) a cluster of this name on this machine, with its S3 server, and put both images into its nodes."""
+    """Start (or find) a cluster of this name on this machine, with its S3 server; put both images into its nodes."""
     cluster = Cluster(name, say)
     cluster.up(nodes)
     cluster.s3.start()

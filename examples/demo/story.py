@@ -1,4 +1,7 @@
-"""What is told at the end: each pod, when it was held and released, where it went, how warm that was, what it read; pure."""
+"""What is told at the end: each pod, when it was held and released, where it went, how warm that was, what it read.
+
+Pure.
+"""
 
 import json
 from collections.abc import Mapping, Sequence

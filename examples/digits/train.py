@@ -1,4 +1,6 @@
-"""Trains a classifier of handwritten digits from a folder of PNG files: one folder per class, as torchvision's ImageFolder.
+"""Trains a classifier of handwritten digits from a folder of PNG files.
+
+One folder per class, as torchvision's ImageFolder.
 
 Alone, or as one of several workers (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT from the environment, as torchrun sets
 them). Knows nothing of Stoker: it reads files. Prints one JSON line at the end.

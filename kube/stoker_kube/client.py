@@ -32,7 +32,9 @@ class KubeClient:
 
     @classmethod
     async def connect(cls, kubeconfig: Path | None = None, context: str | None = None) -> Self:
-        """Return the cluster of ``kubeconfig``; else the one that this pod runs in; else of $KUBECONFIG or ~/.kube/config.
+        """Return the cluster of ``kubeconfig``; else the one that this pod runs in.
+
+        Else of $KUBECONFIG or ~/.kube/config.
 
         Nothing is sent yet. Raises ConfigError.
         """

@@ -5,8 +5,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-# What must not stand in YAML as it is (control characters), would be folded there (line breaks beyond ASCII), or is half a
-# character. Everything of the Basic Multilingual Plane beyond ASCII is escaped, which is simpler and as right.
+# What must not stand in YAML as it is (control characters), would be folded there (line breaks beyond ASCII), or is
+# half a character. Everything of the Basic Multilingual Plane beyond ASCII is escaped, which is simpler and as right.
 _TO_ESCAPE = re.compile("[\x7f-\uffff]")
 _REPLACEMENT = 0xFFFD  # what the API server itself stores in place of half a character
 

@@ -26,8 +26,8 @@ def _ignore(key: str, old: object, new: object) -> None:
 class Informer(Generic[T]):
     """A mirror of a watch: ``transform(object)`` for every object; one whose view is None is treated as absent.
 
-    ``on_change(key, old, new)`` is called after the mirror changed, only when the view did. A transform that raises makes
-    that one object absent, and is logged.
+    ``on_change(key, old, new)`` is called after the mirror changed, only when the view did. A transform that raises
+    makes that one object absent, and is logged.
     """
 
     def __init__(

@@ -20,7 +20,8 @@ _log = logging.getLogger(__name__)
 class Observed:
     """The lease as we saw it; ``since`` is our own clock's time of the first sight of this very state.
 
-    Expiry is judged by how long we have seen no change, never by the other's timestamps (client-go's rule), so clocks may differ.
+    Expiry is judged by how long we have seen no change, never by the other's timestamps (client-go's rule), so clocks
+    may differ.
     """
 
     holder: str
@@ -112,7 +113,8 @@ class LeaderElection:
     async def _attempt(self) -> bool:
         """Take or renew the lease if it is free; whether it is ours now."""
         try:
-            # Not wait_for: before Python 3.12 it loses a cancellation that comes with the answer, and release() would hang.
+            # Not wait_for: before Python 3.12 it loses a cancellation that comes with the answer, and release() would
+            # hang.
             async with asyncio.timeout(self._renew / 2):
                 return await self._try()
         except TimeoutError:

@@ -53,7 +53,8 @@ async def watch(
 
     Changes may be merged, but the last state is always told.
 
-    Errors of ``give_up_on`` are raised (a command line wants to know of Forbidden); all others are waited out with jitter.
+    Errors of ``give_up_on`` are raised (a command line wants to know of Forbidden); all others are waited out with
+    jitter.
     """
     state = _Watcher(client, kind, (namespace, label_selector, field_selector))
     wait = backoff or Backoff()

@@ -1,4 +1,7 @@
-"""A node in memory for the CSI publisher: plan, cache disk, mounts and keeper that do as told and remember what was asked."""
+"""A node in memory for the CSI publisher.
+
+Plan, cache disk, mounts and keeper that do as told and remember what was asked.
+"""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -110,7 +113,10 @@ class FakeKeeper:
 
 @dataclass
 class FakeOverlays:
-    """``begin`` asks for a layer, the test says when it is built by adding to ``ready``; ``shown`` holds what is mounted now."""
+    """``begin`` asks for a layer, the test says when it is built by adding to ``ready``.
+
+    ``shown`` holds what is mounted now.
+    """
 
     ready: set[VersionKey] = field(default_factory=set)
     begun: list[VersionKey] = field(default_factory=list)

@@ -1,8 +1,10 @@
-"""An API server in memory, behind the same interface as the real client; tests/contract/stoker_kube holds both to one behaviour.
+"""An API server in memory, behind the same interface as the real client.
 
-Kept: resourceVersions, generations, UIDs, finalizers, the status subresource, label and field selectors, patches, server-side
-apply by field manager (lists are replaced whole), watches with resume and 410. Left out: admission, defaulting, pruning,
-garbage collection by ownerReferences and controllers.
+tests/contract/stoker_kube holds both to one behaviour.
+
+Kept: resourceVersions, generations, UIDs, finalizers, the status subresource, label and field selectors, patches,
+server-side apply by field manager (lists are replaced whole), watches with resume and 410. Left out: admission,
+defaulting, pruning, garbage collection by ownerReferences and controllers.
 """
 
 import asyncio

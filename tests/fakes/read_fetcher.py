@@ -1,4 +1,7 @@
-"""A fetcher for the tests of the read side: speaks the real protocol on a real socket, and brings what it is told to."""
+"""A fetcher for the tests of the read side.
+
+Speaks the real protocol on a real socket, and brings what it is told to.
+"""
 
 import socketserver
 import threading

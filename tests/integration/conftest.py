@@ -13,9 +13,10 @@ from tests.support.apiserver import ApiServer, LocalControlPlane
 def apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     """etcd and kube-apiserver on loopback with Stoker's CRDs established; about 8 s, once a session.
 
-    Yields an ``ApiServer``: ``.kubeconfig`` (Path, administrator), ``await apiserver.client()`` (an administrator's KubeClient,
-    an asynchronous context manager), ``.kubectl(*words)``, ``.url`` and ``.token``. There are no controllers: nothing creates pods for Jobs,
-    collects garbage by ownerReferences, binds claims or finishes deleting a namespace. Tests share it, so work in ``namespace``.
+    Yields an ``ApiServer``: ``.kubeconfig`` (Path, administrator), ``await apiserver.client()`` (an administrator's
+    KubeClient, an asynchronous context manager), ``.kubectl(*words)``, ``.url`` and ``.token``. There are no
+    controllers: nothing creates pods for Jobs, collects garbage by ownerReferences, binds claims or finishes deleting a
+    namespace. Tests share it, so work in ``namespace``.
     """
     folder: Path = tmp_path_factory.mktemp("apiserver")
     with LocalControlPlane(folder) as server:

@@ -1,4 +1,7 @@
-"""The locked requirements hold every file by its hash, and what pyproject.toml asks for; `make lock` makes them anew."""
+"""The locked requirements hold every file by its hash, and what pyproject.toml asks for.
+
+`make lock` makes them anew.
+"""
 
 import re
 import tomllib

@@ -1,4 +1,7 @@
-"""The pages of figures can be made again: by commands that a shell takes, from figures that are kept with commit and date."""
+"""The pages of figures can be made again.
+
+By commands that a shell takes, from figures that are kept with commit and date.
+"""
 
 import re
 import shlex

@@ -1,4 +1,7 @@
-"""The folders at the top are source roots: a package there would shadow the standard library (operator) or split in two."""
+"""The folders at the top are source roots.
+
+A package there would shadow the standard library (operator) or split in two.
+"""
 
 import subprocess
 import sys

@@ -1,4 +1,7 @@
-"""The agent's part on a node without Kubernetes: tells the real fetcher what to hold, and the real keeper what to mount."""
+"""The agent's part on a node without Kubernetes.
+
+Tells the real fetcher what to hold, and the real keeper what to mount.
+"""
 
 import shlex
 import socket
@@ -49,7 +52,10 @@ class BareNode:
     credentials: Credentials = field(default_factory=AmbientCredentials)
 
     def list_source(self, uid: str, source: Source, listing: str = "1") -> NodeVersion:
-        """Have the source listed; again for another ``listing``. Nothing is fetched ahead, and nothing is handed out."""
+        """Have the source listed; again for another ``listing``.
+
+        Nothing is fetched ahead, and nothing is handed out.
+        """
         row = self._reach(
             self._dataset(uid, source, listing_id=listing),
             lambda row: (row.get("listing") or {}).get("id") == listing and bool(row["listing"].get("version")),

@@ -128,7 +128,8 @@ async def cache_node(
     """Open one on the cache folder ``root``, or on several ``folders``; closed at exit, the disk stays.
 
     ``capacity``: bytes that the files of each tree may take together; default what the machine has. ``scrub_interval``:
-    seconds, 0 for never. ``fetcher``: who brings pieces; default this process. ``policy``: for downloads; default the product's.
+    seconds, 0 for never. ``fetcher``: who brings pieces; default this process. ``policy``: for downloads; default the
+    product's.
     """
     found = stores if stores is not None else {"bucket": MemoryStore()}
 

@@ -75,7 +75,10 @@ class VersionModel:
             self._note(path, 0, len(content.data))
 
     def check(self, path: str, offset: int, length: int, got: Got, also: frozenset[int] = frozenset()) -> None:
-        """Raise AssertionError unless these are right bytes, whole or ended by an errno that is due. ``also``: allowed errnos."""
+        """Raise AssertionError unless these are right bytes, whole or ended by an errno that is due.
+
+        ``also``: allowed errnos.
+        """
         wanted = self.files[path].data[offset : offset + length]
         assert got.data == wanted[: len(got.data)], f"wrong bytes of {path} at {offset}"
         self._note(path, offset, len(got.data))

@@ -1,4 +1,4 @@
-"""A keeper with fetcher and FUSE server on cache folders that a test may break, reading a folder that stands for the store."""
+"""A keeper, fetcher and FUSE server on cache folders that a test may break, and a folder that stands for the store."""
 
 import random
 import shlex

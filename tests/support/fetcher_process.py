@@ -64,7 +64,9 @@ class FetcherProcess:
 
 @asynccontextmanager
 async def fetcher_process(root: Path, *options: str, memory: int | None = None) -> AsyncIterator[FetcherProcess]:
-    """Start one on the cache folder ``root``, with more command line ``options``; ended by SIGTERM, with exit code 0, unless it was killed.
+    """Start one on the cache folder ``root``, with more command line ``options``.
+
+    Ended by SIGTERM, with exit code 0, unless it was killed.
 
     ``memory``: descriptor of the memory that one fetcher leaves to the next.
     """

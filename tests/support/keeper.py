@@ -31,7 +31,10 @@ def clear_mounts(folder: Path) -> None:
 
 
 class Keeper:
-    """A context manager. ``folder`` takes sockets, mounts and log; servers run as root, since the tests' Python is root's."""
+    """A context manager.
+
+    ``folder`` takes sockets, mounts and log; servers run as root, since the tests' Python is root's.
+    """
 
     def __init__(
         self,

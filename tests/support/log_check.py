@@ -1,4 +1,7 @@
-"""Decides which log records make a test fail: warnings and errors of Stoker, or of asyncio, that the test did not announce."""
+"""Decides which log records make a test fail.
+
+Warnings and errors of Stoker, or of asyncio, that the test did not announce.
+"""
 
 import logging
 import re

@@ -30,7 +30,9 @@ KEYS = {
 
 
 class StokerMount:
-    """`stoker mount` of one user, with cache, run folder and mount point in one folder; a context manager. ``uid``: the user's.
+    """`stoker mount` of one user, with cache, run folder and mount point in one folder; a context manager.
+
+    ``uid``: the user's.
 
     A user other than root may read what only root may, as the tests' Python may lie in root's own folder.
     """

@@ -1,6 +1,7 @@
 """A fetcher as its own process that brings exactly the asked bytes from a folder which holds the truth.
 
-Its own process, since a program that faults on a mapping stands still until it is answered, and with it all its threads.
+Its own process, since a program that faults on a mapping stands still until it is answered, and with it all its
+threads.
 """
 
 import argparse

@@ -1,4 +1,7 @@
-"""What every ``Kube`` does, the real API server and the twin in memory alike; subclasses give the fixture ``kube`` and ``namespace``."""
+"""What every ``Kube`` does, the real API server and the twin in memory alike.
+
+Subclasses give the fixture ``kube`` and ``namespace``.
+"""
 
 import asyncio
 from contextlib import aclosing, asynccontextmanager

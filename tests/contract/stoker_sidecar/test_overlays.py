@@ -1,4 +1,7 @@
-"""What the publisher's tests believe of overlays, held against the real kernel: the fake and the real ones behave alike."""
+"""What the publisher's tests believe of overlays, held against the real kernel.
+
+The fake and the real ones behave alike.
+"""
 
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""Real programs read the same from a mount as from the plain folder that was uploaded: cold through FUSE, and native."""
+"""Real programs read the same from a mount as from the plain folder that was uploaded.
+
+Cold through FUSE, and native.
+"""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""A real kube-apiserver keeps the contract through the real client, and the client translates what only a server can do."""
+"""A real kube-apiserver keeps the contract through the real client, which translates what only a server can do."""
 
 import json
 from collections.abc import AsyncIterator, Mapping

@@ -119,7 +119,9 @@ async def world(apiserver: ApiServer, monkeypatch: pytest.MonkeyPatch) -> AsyncI
 
 
 def all_sockets_closed() -> bool:
-    """Whether TLS connections have said goodbye: clients' close() does not wait for that, and the loop ends with the test.
+    """Whether TLS connections have said goodbye.
+
+    Clients' close() does not wait for that, and the loop ends with the test.
 
     asyncio shows a loop's transports nowhere but in this private table.
     """

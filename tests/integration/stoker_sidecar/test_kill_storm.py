@@ -17,7 +17,8 @@ from tests.support.versions import small_files
 
 pytestmark = pytest.mark.root
 _KILLS = 24
-# Seconds of one read. On two quiet cores it is 0.5, or 3 when all are killed together (11 at a load of 20); what hangs takes 30.
+# Seconds of one read. On two quiet cores it is 0.5, or 3 when all are killed together (11 at a load of 20); what hangs
+# takes 30.
 _LONGEST = 20.0
 FILES = small_files(40)
 # A third of the bytes, so that there are reads of cached and of missing bytes at any time.

@@ -1,6 +1,9 @@
-"""A whole sidecar, as on a node: keeper, agent, fetcher and FUSE server as processes, a real API server, gRPC as the kubelet speaks it.
+"""A whole sidecar, as on a node.
 
-The test plays the operator (it writes NodeCache.spec) and the kubelet (it calls the CSI socket); the source is a folder.
+Keeper, agent, fetcher and FUSE server as processes, a real API server, gRPC as the kubelet speaks it.
+
+The test plays the operator (it writes NodeCache.spec) and the kubelet (it calls the CSI socket); the source is a
+folder.
 """
 
 import hashlib

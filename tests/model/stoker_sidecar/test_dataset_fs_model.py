@@ -1,4 +1,7 @@
-"""Random operations on the file system of a version against a plain dictionary; a fetcher that moves, drops and fails beside it."""
+"""Random operations on the file system of a version against a plain dictionary.
+
+A fetcher that moves, drops and fails beside it.
+"""
 
 import errno
 import os

@@ -1,7 +1,9 @@
-"""Random operations on a mounted version against plain dictionaries: each kind of mount, swaps, kills, and a source that changes.
+"""Random operations on a mounted version against plain dictionaries.
 
-Everything is real: keeper, fetcher and its workers, FUSE server, overlay, binds. Whatever happens, a read gives right bytes,
-or an errno that the model allows; never zeros, never a mix of two versions.
+Each kind of mount, swaps, kills, and a source that changes.
+
+Everything is real: keeper, fetcher and its workers, FUSE server, overlay, binds. Whatever happens, a read gives right
+bytes, or an errno that the model allows; never zeros, never a mix of two versions.
 """
 
 import errno
@@ -61,7 +63,10 @@ _FEW = settings(
 
 
 class MountMachine(RuleBasedStateMachine):
-    """A pod reads one version. ``first``: the mount that it is brought to; ``swaps``: whether it is ever given a better one."""
+    """A pod reads one version.
+
+    ``first``: the mount that it is brought to; ``swaps``: whether it is ever given a better one.
+    """
 
     numbers = itertools.count()
 

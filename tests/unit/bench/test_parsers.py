@@ -6,10 +6,11 @@ from bench.machine import file_system
 from bench.measure import Memory, Peak, below, parse_parent, parse_peak, parse_rollup, parse_ticks
 from bench.server import LoggedRequests, Request, parse_log, sent_bytes
 
-LOG = """\
+_CLIENT = "+0000] 127.0.0.1 AK"
+LOG = f"""\
 log starts 2026-11-21 10:35:39.848723534 +0000 UTC m=+0.024036926
-AK bench [21/November/2026:10:35:40 +0000] 127.0.0.1 AK WGDD8UHX s3_GetObject d0/f1.bin /bench/d0/f1.bin 206 - 0 3 0 0 - agent
-AK bench [21/November/2026:10:35:41 +0000] 127.0.0.1 AK GQU3P081 s3_ListObjectsV2 - /bench?list-type=2&prefix= 200 - 736 0
+AK bench [21/November/2026:10:35:40 {_CLIENT} WGDD8UHX s3_GetObject d0/f1.bin /bench/d0/f1.bin 206 - 0 3 0 0 - agent
+AK bench [21/November/2026:10:35:41 {_CLIENT} GQU3P081 s3_ListObjectsV2 - /bench?list-type=2&prefix= 200 - 736 0
 """
 
 

@@ -1,4 +1,7 @@
-"""Hugging Face datasets, from a folder that save_to_disk wrote: Arrow files that are mapped, read in order and at random."""
+"""Hugging Face datasets, from a folder that save_to_disk wrote.
+
+Arrow files that are mapped, read in order and at random.
+"""
 
 import hashlib
 import sys

@@ -1,4 +1,7 @@
-"""csi-sanity, the Container Storage Interface's own conformance suite, passes whole for what this driver is: identity and node."""
+"""csi-sanity, the Container Storage Interface's own conformance suite, passes whole for what this driver is.
+
+Identity and node.
+"""
 
 import asyncio
 import itertools
@@ -38,7 +41,10 @@ def field(number: int, value: bytes) -> bytes:
 
 
 class Provisioner:
-    """The Controller service that the suite's node tests need to make volumes; Stoker's volumes are made by the operator."""
+    """The Controller service that the suite's node tests need to make volumes.
+
+    Stoker's volumes are made by the operator.
+    """
 
     def __init__(self) -> None:
         self._numbers = itertools.count()
@@ -84,7 +90,10 @@ async def provisioner(socket: Path) -> AsyncIterator[Path]:
 
 
 async def run_suite(program: Path, folder: Path, driver: Driver, *flags: str) -> dict[str, str]:
-    """What csi-sanity says of each test that ran or was left out: "passed", or why it was skipped. Fails when it fails."""
+    """What csi-sanity says of each test that ran or was left out: "passed", or why it was skipped.
+
+    Fails when it fails.
+    """
     report = folder / "report.json"
     process = await asyncio.create_subprocess_exec(
         program,

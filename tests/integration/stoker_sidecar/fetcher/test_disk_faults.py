@@ -1,4 +1,7 @@
-"""Cache folders that fill up, die, become read-only or are deleted under real readers: right bytes or a clear errno, soon."""
+"""Cache folders that fill up, die, become read-only or are deleted under real readers.
+
+Right bytes or a clear errno, soon.
+"""
 
 import errno
 import shutil

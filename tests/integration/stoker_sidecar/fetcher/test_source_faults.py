@@ -1,4 +1,7 @@
-"""The fetcher process under a failing source: right bytes or a clear error soon, the fault told, and recovery by itself."""
+"""The fetcher process under a failing source.
+
+Right bytes or a clear error soon, the fault told, and recovery by itself.
+"""
 
 import asyncio
 import errno

@@ -1,4 +1,7 @@
-"""A keeper hands its mounts to the keeper of the next pod, and nobody who reads notices; whatever fails, one of them serves."""
+"""A keeper hands its mounts to the keeper of the next pod, and nobody who reads notices.
+
+Whatever fails, one of them serves.
+"""
 
 import shlex
 import socket

@@ -115,7 +115,10 @@ async def test_descriptors_do_not_pile_up_over_generations(user: ZygoteUser) -> 
 
 
 def _began_as(pid: int | None) -> str:
-    """Where its command line lies in memory: at random for each program that is started, and at the same place in what it forks."""
+    """Where its command line lies in memory.
+
+    At random for each program that is started, and at the same place in what it forks.
+    """
     words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return words[45]  # arg_start
 

@@ -1,4 +1,7 @@
-"""The overlay of one version on the real kernel, over a real FUSE server: what it answers itself and what it passes on."""
+"""The overlay of one version on the real kernel, over a real FUSE server.
+
+What it answers itself and what it passes on.
+"""
 
 import json
 import os

@@ -81,7 +81,10 @@ def test_it_is_enough_or_nothing_and_none_too_many(need: int, asker: Asker, vers
 def test_what_was_dropped_does_not_fit_beside_what_it_made_room_for(
     need: int, asker: Asker, versions: list[Idle]
 ) -> None:
-    """No ping-pong: the asker takes all free room and ``need`` of what the victims leave; no victim may return into the rest."""
+    """No ping-pong: the asker takes all free room and ``need`` of what the victims leave.
+
+    No victim may return into the rest.
+    """
     chosen = victims(need, asker, versions)
     left = sum(victim.size for victim in chosen) - need
     assert not any(may_return(victim.size, left, held=False, pinned=False) for victim in chosen)

@@ -65,7 +65,10 @@ def test_a_reader_of_a_tenth_has_twice_as_much_fetched_for_it_in_vain() -> None:
 
 @given(st.lists(st.integers(0, FILES - 1), max_size=400, unique=True), st.integers(0, FILES - 1))
 def test_whatever_is_read_what_is_fetched_is_bounded_by_the_misses(scattered: list[int], start: int) -> None:
-    """In any order, also when nothing of it is ever read: 1.5 times the misses when few were missed, three times at a tenth."""
+    """In any order, also when nothing of it is ever read.
+
+    1.5 times the misses when few were missed, three times at a tenth.
+    """
     version = Simulated()
     for file in [*range(start, min(start + 100, FILES)), *scattered]:
         version.read(file)

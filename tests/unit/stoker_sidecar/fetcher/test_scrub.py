@@ -1,4 +1,7 @@
-"""The scrub finds what flipped on the disk, has it fetched again, and says so; it never takes a good file for a bad one."""
+"""The scrub finds what flipped on the disk, has it fetched again, and says so.
+
+It never takes a good file for a bad one.
+"""
 
 import os
 from collections.abc import AsyncIterator

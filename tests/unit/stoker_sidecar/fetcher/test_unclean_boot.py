@@ -49,7 +49,10 @@ def _empty(path: Path) -> None:
 
 
 async def _digest(root: Path, store: MemoryStore, *, finished: bool) -> str:
-    """A version whose files are all there; not ``finished``: the power went before it was said to be whole, or synced."""
+    """A version whose files are all there; not ``finished``.
+
+    The power went before it was said to be whole, or synced.
+    """
     async with cache_node(root, {"bucket": store}) as subject:
         digest = await subject.warm()
         await eventually((subject.folder(digest) / "synced").exists)

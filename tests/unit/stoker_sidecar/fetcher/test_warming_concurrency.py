@@ -13,7 +13,10 @@ IDLE = 0.002  # seconds: all that may be asked for has been asked for
 
 
 class Distant:
-    """A PieceFetcher that answers all that it was asked for at the same moment, ``LATENCY`` later; it brings nothing."""
+    """A PieceFetcher that answers all that it was asked for at the same moment, ``LATENCY`` later.
+
+    It brings nothing.
+    """
 
     def __init__(self) -> None:
         self.most = 0

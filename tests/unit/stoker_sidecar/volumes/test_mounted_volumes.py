@@ -1,4 +1,7 @@
-"""Volumes whose mount changes under their pod: swapped to a better mode, covered when damaged, restored after a restart."""
+"""Volumes whose mount changes under their pod.
+
+Swapped to a better mode, covered when damaged, restored after a restart.
+"""
 
 from pathlib import Path
 
