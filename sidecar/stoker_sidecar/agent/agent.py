@@ -2,25 +2,25 @@
 
 import asyncio
 import logging
+import os
 import time
+from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from stoker_api.nodecache import NodeCacheStatus
+from stoker_api.nodecache import CacheFolder, NodeCacheStatus
 from stoker_api.times import format_time
 from stoker_kube.api import Kube
-from stoker_sidecar.agent.cache_roots import CacheRootKeeper
-from stoker_sidecar.agent.core.status import Disk, Facts, node_status, steady, steady_folders
+from stoker_sidecar.agent.core.status import DiskFigures, Facts, node_status, steady, steady_folders
 from stoker_sidecar.agent.credentials import CredentialReader
-from stoker_sidecar.agent.csi.registration import RegistrationService
 from stoker_sidecar.agent.csi.server import Driver, serve_driver
+from stoker_sidecar.agent.csi.services import RegistrationService
 from stoker_sidecar.agent.fetcher_link import FetcherLink
 from stoker_sidecar.agent.http import NodeHttp, serve_http
 from stoker_sidecar.agent.metrics import AgentMetrics
+from stoker_sidecar.agent.node_cache import StatusWriter, follow_node_cache
 from stoker_sidecar.agent.notices import NoticeTeller
 from stoker_sidecar.agent.plan import NodePlan
-from stoker_sidecar.agent.status_writer import StatusWriter
-from stoker_sidecar.agent.watcher import follow_node_cache
 from stoker_sidecar.volumes.assembly import NodeVolumes
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 
@@ -29,11 +29,48 @@ log = logging.getLogger(__name__)
 FETCHER_GRACE = 10.0
 
 
+class CacheRootKeeper:
+    """Makes a cache folder again that someone deleted: the fetcher, which uses it, has no right to where it lay.
+
+    ``owner_of``: a file of the fetcher's, whose owner the folder gets.
+    """
+
+    def __init__(self, plan: NodePlan, owner_of: Path) -> None:
+        self._plan = plan
+        self._owner_of = owner_of
+
+    async def run(self) -> None:
+        """Restore missing folders at every change, until cancelled.
+
+        The fetcher tries a folder that is out of service again within a minute.
+        """
+        while True:
+            token = self._plan.changes.token()
+            await asyncio.to_thread(restore_missing, self._plan.folders, self._owner_of)
+            await self._plan.changes.wait(token)
+
+
+def restore_missing(folders: Iterable[CacheFolder], owner_of: Path) -> None:
+    """Make the folders that are out of service since they are not there. Blocks."""
+    for folder in folders:
+        path = Path(folder.path)
+        if folder.healthy or path.exists():
+            continue
+        try:
+            owner = owner_of.stat()
+            path.mkdir(mode=0o755, parents=True)
+            os.chown(path, owner.st_uid, owner.st_gid)
+        except OSError as error:
+            log.warning("the cache folder %s was deleted and cannot be made again: %s", path, error)
+        else:
+            log.warning("the cache folder %s was deleted, and is made again", path)
+
+
 class Agent:
     """One node's agent: its parts, run side by side, and what it says of itself to the API server and to probes.
 
-    ``plan`` and ``folders`` are those of ``volumes`` too. ``address``: of the pod, where other nodes fetch manifests; empty: nobody
-    can. ``http_port``: of health, metrics and manifests.
+    ``plan`` and ``folders`` are those of ``volumes`` too. ``address``: of the pod, where other nodes fetch manifests;
+    empty: nobody can. ``http_port``: of health, metrics and manifests.
     """
 
     def __init__(
@@ -121,7 +158,7 @@ class Agent:
         return node_status(facts, written.conditions if written else plan.conditions)
 
     def _trouble(self) -> str:
-        """Why this node serves no datasets well, in a sentence; empty when it does."""
+        """Return why this node serves no datasets well, in a sentence; empty when it does."""
         if not self._plan.fetcher_connected and self._plan.fetcher_age() > FETCHER_GRACE:
             return (
                 "The fetcher does not answer, so nothing new reaches this node's disk; what is there is served. "
@@ -133,7 +170,10 @@ class Agent:
         return ""
 
     def _not_ready(self) -> str:
-        """For the readiness probe. A missing NodeCache is no reason: the operator makes it for ready sidecars."""
+        """Return why the readiness probe fails, or nothing.
+
+        A missing NodeCache is no reason: the operator makes it for ready sidecars.
+        """
         if not self._plan.synced:
             return "The API server has not been reached yet."
         if not self._plan.fetcher_connected:
@@ -141,8 +181,8 @@ class Agent:
         return ""
 
 
-def _disk_of(status: NodeCacheStatus) -> Disk:
-    return Disk(status.capacity_bytes, status.used_bytes, status.available_bytes)
+def _disk_of(status: NodeCacheStatus) -> DiskFigures:
+    return DiskFigures(status.capacity_bytes, status.used_bytes, status.available_bytes)
 
 
 def _host_port(address: str, port: int) -> str:

@@ -1,4 +1,4 @@
-"""Reads the Secrets and ServiceAccounts that the plan names, again and again, so that a rotated key is taken over by itself."""
+"""Reads Secrets and ServiceAccounts that the plan names, again and again: a rotated key is taken over by itself."""
 
 import asyncio
 import logging
@@ -42,7 +42,10 @@ class _Read:
 
 
 class CredentialReader:
-    """Fills ``plan.credentials``. ``clock`` counts seconds; ``today`` is the wall clock, only ever compared with a server's."""
+    """Keeps ``plan.credentials`` as Secrets and ServiceAccounts say.
+
+    ``clock`` counts seconds; ``today`` is the wall clock, only ever compared with a server's.
+    """
 
     def __init__(
         self,
@@ -58,7 +61,10 @@ class CredentialReader:
         self._read: dict[str, _Read] = {}
 
     async def run(self) -> None:
-        """Until cancelled; datasets are read side by side, so that none waits for another's slow answer."""
+        """Read what is due every few seconds, until cancelled.
+
+        Datasets are read side by side, so that none waits for another's slow answer.
+        """
         while True:
             token = self._plan.changes.token()
             await self.read_due()

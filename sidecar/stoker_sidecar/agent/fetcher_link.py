@@ -1,25 +1,116 @@
-"""Keeps the fetcher told: connects, says the whole plan again after every restart, and then only what changed."""
+"""The agent's link to the fetcher.
+
+It says the whole plan again after every restart, then what changed, and takes the fetcher's progress.
+"""
 
 import asyncio
+import itertools
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from stoker_kube.backoff import Backoff
 from stoker_sidecar.agent.core.commands import Held, commands, wanted
-from stoker_sidecar.agent.fetcher_client import FetcherClient
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.errors import FetcherUnavailable, ProtocolError
-from stoker_sidecar.wire.fetcher_protocol import Configure, Failed, Remove
+from stoker_sidecar.wire.fetcher_protocol import (
+    MAX_LINE,
+    Configure,
+    Failed,
+    Progress,
+    Remove,
+    Reply,
+    Request,
+    Watch,
+    decode_reply,
+    encode_request,
+)
 
 log = logging.getLogger(__name__)
 # Seconds after which a refused command (a dataset still in use) is tried again though nothing changed.
 TRY_AGAIN_SECONDS = 5.0
+# A fetcher that is busy listing answers Configure at once, since it only takes note; Remove deletes a tree of perhaps
+# millions of files.
+REPLY_SECONDS = 300.0
+
+
+class FetcherClient:
+    """One connection to the fetcher's unix socket: requests with their replies, and the stream of progress.
+
+    It ends with its connection; the caller connects anew and says everything again.
+    """
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._ids = itertools.count(1)
+        self._replies: dict[int, asyncio.Future[Reply]] = {}
+
+    @classmethod
+    @asynccontextmanager
+    async def connect(cls, socket: Path) -> AsyncIterator["FetcherClient"]:
+        """Connect, and close the connection in the end. Raises FetcherUnavailable when nobody listens."""
+        try:
+            reader, writer = await asyncio.open_unix_connection(str(socket), limit=MAX_LINE)
+        except OSError as error:
+            raise FetcherUnavailable(f"the fetcher cannot be reached on {socket}: {error}") from error
+        client = cls(reader, writer)
+        try:
+            yield client
+        finally:
+            client._give_up("the connection was closed")
+            writer.close()
+
+    async def request(self, request: Configure | Remove) -> Reply:
+        """Send a request and wait for its reply. Raises FetcherUnavailable."""
+        number = next(self._ids)
+        self._replies[number] = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(REPLY_SECONDS):
+                await self._send(number, request)
+                return await self._replies[number]
+        except TimeoutError as error:
+            what = f"the fetcher did not answer {type(request).__name__} within {REPLY_SECONDS:.0f} s"
+            raise FetcherUnavailable(what) from error
+        finally:
+            self._replies.pop(number, None)
+
+    async def follow(self, on_progress: Callable[[Progress], None]) -> None:
+        """Ask for progress and hand out every reply, until the connection ends.
+
+        Raises FetcherUnavailable and ProtocolError.
+        """
+        await self._send(0, Watch())
+        try:
+            while line := await self._reader.readline():
+                number, reply = decode_reply(line)
+                if isinstance(reply, Progress):
+                    on_progress(reply)
+                elif (waiting := self._replies.get(number)) is not None and not waiting.done():
+                    waiting.set_result(reply)
+        except (OSError, ValueError) as error:
+            raise FetcherUnavailable(f"the connection to the fetcher broke: {error}") from error
+        finally:
+            self._give_up("the fetcher closed the connection")
+        raise FetcherUnavailable("the fetcher closed the connection: it is being started again")
+
+    async def _send(self, number: int, request: Request) -> None:
+        try:
+            self._writer.write(encode_request(number, request))
+            await self._writer.drain()
+        except OSError as error:
+            raise FetcherUnavailable(f"the connection to the fetcher broke: {error}") from error
+
+    def _give_up(self, why: str) -> None:
+        for waiting in self._replies.values():
+            if not waiting.done():
+                waiting.set_exception(FetcherUnavailable(why))
 
 
 class FetcherLink:
-    """``held`` gives the versions that pods have mounted, by uid."""
+    """Keeps the fetcher told what the plan says. ``held`` gives the versions that pods have mounted, by uid."""
 
     def __init__(
         self,
@@ -36,7 +127,7 @@ class FetcherLink:
         self._backoff = Backoff(first=0.2, cap=5.0)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Connect again and again, until cancelled."""
         while True:
             try:
                 async with FetcherClient.connect(self._socket) as client:
@@ -47,7 +138,10 @@ class FetcherLink:
             await self._sleep(self._backoff.next())
 
     async def _converse(self, client: FetcherClient) -> None:
-        """Until the connection ends. No TaskGroup: in Python 3.11 one that fails while it is cancelled forgets the cancellation."""
+        """Follow and talk until the connection ends.
+
+        No TaskGroup: in Python 3.11 one that fails while it is cancelled forgets the cancellation.
+        """
         talk = _Conversation(client, self._plan, self._held)
         tasks = [asyncio.create_task(part) for part in (client.follow(self._plan.take_progress), talk.run())]
         self._plan.set_fetcher_connected(True)
@@ -63,7 +157,10 @@ class FetcherLink:
 
 
 class _Conversation:
-    """What was said on one connection. Commands for different datasets never wait on each other: removing one may take minutes."""
+    """What was said on one connection.
+
+    Commands for different datasets never wait on each other: removing one may take minutes.
+    """
 
     def __init__(self, client: FetcherClient, plan: NodePlan, held: Callable[[], Held]) -> None:
         self._client = client
@@ -108,7 +205,7 @@ class _Conversation:
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The first single error of a group; the others follow from it."""
+    """Return the first single error of a group; the others follow from it."""
     error = group.exceptions[0]
     return _first(error) if isinstance(error, BaseExceptionGroup) else error
 

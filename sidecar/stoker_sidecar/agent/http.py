@@ -14,7 +14,10 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class NodeHttp:
-    """``not_ready`` gives the sentence why, or an empty one; ``metrics`` the text format; ``folders`` finds the versions."""
+    """The HTTP server of a node.
+
+    ``not_ready`` gives the sentence why, or an empty one; ``metrics`` the text format; ``folders`` finds the versions.
+    """
 
     def __init__(self, folders: CacheFolders, not_ready: Callable[[], str], metrics: Callable[[], bytes]) -> None:
         self._folders = folders
@@ -22,7 +25,7 @@ class NodeHttp:
         self._metrics = metrics
 
     def application(self) -> web.Application:
-        """The routes."""
+        """Return the application with its routes."""
         app = web.Application()
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
@@ -31,7 +34,10 @@ class NodeHttp:
         return app
 
     async def _healthz(self, _: web.Request) -> web.StreamResponse:
-        """That the event loop answers. A restart of the pod would cost its FUSE mounts, so nothing less is a reason for one."""
+        """Answer that the event loop runs.
+
+        A restart of the pod would cost its FUSE mounts, so nothing less is a reason for one.
+        """
         return web.Response(text="ok\n")
 
     async def _readyz(self, _: web.Request) -> web.StreamResponse:
@@ -42,7 +48,7 @@ class NodeHttp:
         return web.Response(body=self._metrics(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
 
     async def _manifest(self, request: web.Request) -> web.StreamResponse:
-        """The SQLite file, which the reader checks against the digest."""
+        """Answer with the SQLite file, which the reader checks against the digest."""
         uid, digest = request.match_info["uid"], request.match_info["digest"]
         if not _UID.fullmatch(uid) or not _DIGEST.fullmatch(digest):
             return _no(400, f"/manifests/{uid}/{digest} is not /manifests/DATASET-UID/SHA-256")

@@ -24,7 +24,10 @@ _OVERLAYS_OFF = "Overlays are turned off by the chart's value sidecar.overlay."
 
 
 def build(settings: AgentSettings, kube: Kube) -> Agent:
-    """Build the agent that these settings describe. Blocks for some milliseconds, in which it tries an overlay mount."""
+    """Build the agent that these settings describe.
+
+    Blocks for some milliseconds, in which it tries an overlay mount.
+    """
     plan = NodePlan()
     folders = CacheFolders([Path(folder.path) for folder in settings.cache_root], plan.in_service)
     volumes = node_volumes(

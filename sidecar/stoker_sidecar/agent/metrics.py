@@ -44,7 +44,7 @@ _COUNTS: tuple[tuple[str, str, str], ...] = (
 
 
 class AgentMetrics:
-    """Counts CSI calls as they end; everything else is read from the plan when someone scrapes."""
+    """The agent's metrics: counts CSI calls as they end; everything else is read from the plan when someone scrapes."""
 
     def __init__(self, plan: NodePlan, mounts: Callable[[], Iterable[NodeMount]]) -> None:
         self._registry = CollectorRegistry()
@@ -57,12 +57,12 @@ class AgentMetrics:
         )
 
     def observe_call(self, method: str, code: str, seconds: float) -> None:
-        """A CSI call ended with the gRPC code of that name."""
+        """Count a CSI call that ended with the gRPC code of that name."""
         self._calls.labels(method, code).inc()
         self._seconds.labels(method).observe(seconds)
 
     def render(self) -> bytes:
-        """The text format of Prometheus."""
+        """Return the metrics in the text format of Prometheus."""
         return generate_latest(self._registry)
 
 

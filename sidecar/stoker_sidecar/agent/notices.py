@@ -15,7 +15,7 @@ _CALM = frozenset({Reason.EVICTED, Reason.HEALTHY})
 
 
 class NoticeTeller:
-    """Events of Datasets, and of this node's NodeCache."""
+    """Records the fetcher's notices as events of Datasets, and of this node's NodeCache."""
 
     def __init__(self, kube: Kube, node_name: str, plan: NodePlan) -> None:
         self._recorder = EventRecorder(kube, "stoker-sidecar")
@@ -24,7 +24,7 @@ class NoticeTeller:
         self._told = 0  # the highest number
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Tell at every change, until cancelled."""
         writing = asyncio.create_task(self._recorder.run())
         try:
             while True:

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from stoker_api.meta import Condition
 from stoker_api.nodecache import CacheFolder, NodeCache, NodeDataset, NodeDatasetStatus
-from stoker_sidecar.agent.core.status import Disk
+from stoker_sidecar.agent.core.status import DiskFigures
 from stoker_sidecar.errors import ProtocolError
 from stoker_sidecar.volumes.synchronization import Changes
 from stoker_sidecar.wire.credentials import Credentials
@@ -17,10 +17,12 @@ from stoker_sidecar.wire.fetcher_protocol import Count, Notice, Progress
 
 
 class NodePlan:
-    """The one place that the agent's tasks share; only the event loop touches it. ``clock`` counts seconds.
+    """What the agent knows of its node: the one place that its tasks share; only the event loop touches it.
 
-    Before the first word of the fetcher, the rows of the last written status stand, so that a restart does not make a warm
-    node look empty.
+    ``clock`` counts seconds.
+
+    Before the first word of the fetcher, the rows of the last written status stand, so that a restart does not make a
+    warm node look empty.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -35,7 +37,7 @@ class NodePlan:
         self.rows: dict[str, NodeDatasetStatus] = {}
         self.conditions: tuple[Condition, ...] = ()  # as they were written last
         self.on_disk: frozenset[str] = frozenset()
-        self.disk = Disk()
+        self.disk = DiskFigures()
         self.folders: tuple[CacheFolder, ...] = ()  # the preferred one first
         self.counts: tuple[Count, ...] = ()  # since the fetcher started
         self.notices: tuple[Notice, ...] = ()  # of the fetcher, the oldest first
@@ -46,7 +48,7 @@ class NodePlan:
     # What others tell.
 
     def take_node_cache(self, cache: NodeCache) -> None:
-        """The NodeCache was read."""
+        """Take a NodeCache that was read."""
         self.generation, self.cache_uid = cache.metadata.generation, cache.metadata.uid
         self.datasets = cache.spec.datasets
         self._by_name = {(dataset.namespace, dataset.name): dataset for dataset in self.datasets}
@@ -54,48 +56,51 @@ class NodePlan:
             self.rows = {row.uid: row for row in cache.status.datasets}
             self.on_disk = frozenset(self.rows)
             status = cache.status
-            self.disk = Disk(status.capacity_bytes, status.used_bytes, status.available_bytes)
+            self.disk = DiskFigures(status.capacity_bytes, status.used_bytes, status.available_bytes)
             self.folders = status.cache_folders
         self.conditions = self.conditions or cache.status.conditions
         self.credentials = {uid: one for uid, one in self.credentials.items() if uid in self.planned}
         self.changes.mark()
 
     def set_synced(self) -> None:
-        """The API server has said all that it knows of this node."""
+        """Note that the API server has said all that it knows of this node."""
         self.synced = True
         self.changes.mark()
 
     def lose_node_cache(self) -> None:
-        """It was deleted. What is served goes on, and nothing is cleaned: only a plan can say that a dataset is unwanted."""
+        """Note that the NodeCache was deleted.
+
+        What is served goes on, and nothing is cleaned: only a plan can say that a dataset is unwanted.
+        """
         self.generation = None
         self.changes.mark()
 
     def take_progress(self, progress: Progress) -> None:
-        """The fetcher's figures. Raises ProtocolError when they cannot be read."""
+        """Take the fetcher's figures. Raises ProtocolError when they cannot be read."""
         rows = [_row(wire) for wire in progress.datasets]
         known = {uid: row for uid, row in self.rows.items() if uid in self.planned or uid in progress.orphans}
         self.rows = known | {row.uid: row for row in rows}
         self.on_disk = frozenset(row.uid for row in rows) | frozenset(progress.orphans)
-        self.disk = Disk(progress.capacity_bytes, progress.used_bytes, progress.available_bytes)
+        self.disk = DiskFigures(progress.capacity_bytes, progress.used_bytes, progress.available_bytes)
         self.folders = tuple(_folder(wire) for wire in progress.folders)
         self.counts, self.notices = progress.counts, progress.notices
         self._from_fetcher = True
         self.changes.mark()
 
     def forget(self, uid: str) -> None:
-        """The fetcher has removed a dataset."""
+        """Note that the fetcher has removed a dataset."""
         self.rows.pop(uid, None)
         self.on_disk -= {uid}
         self.changes.mark()
 
     def take_credentials(self, uid: str, credentials: Credentials) -> None:
-        """A dataset's credentials were read."""
+        """Take a dataset's credentials that were read."""
         if self.credentials.get(uid) != credentials:
             self.credentials[uid] = credentials
             self.changes.mark()
 
     def set_fetcher_connected(self, connected: bool) -> None:
-        """The fetcher came or went."""
+        """Note that the fetcher came or went."""
         if connected != self.fetcher_connected:
             self.fetcher_connected, self._fetcher_since = connected, self._clock()
         self.changes.mark()
@@ -103,7 +108,7 @@ class NodePlan:
     # What others ask.
 
     def fetcher_age(self) -> float:
-        """Seconds since the fetcher came or went."""
+        """Return the seconds since the fetcher came or went."""
         return self._clock() - self._fetcher_since
 
     @property
@@ -117,15 +122,15 @@ class NodePlan:
         return self.on_disk - self.planned.keys()
 
     def in_service(self, root: Path) -> bool:
-        """Whether a cache folder is, as far as the fetcher has said."""
+        """Return whether a cache folder is in service, as far as the fetcher has said."""
         return all(folder.healthy for folder in self.folders if folder.path == str(root))
 
     def find(self, namespace: str, name: str) -> NodeDataset | None:
-        """The dataset's entry in the plan."""
+        """Return the dataset's entry in the plan."""
         return self._by_name.get((namespace, name))
 
     def status_of(self, uid: str) -> NodeDatasetStatus | None:
-        """The last word on a dataset."""
+        """Return the last word on a dataset."""
         return self.rows.get(uid)
 
     async def wait_change(self, deadline: float) -> None:

@@ -1,1 +1,1 @@
-"""`stoker mount`: the same processes on one machine, without Kubernetes."""
+"""What `stoker mount` runs: the same processes on one machine, without Kubernetes."""

@@ -37,7 +37,10 @@ class MountAgentSettings(ProcessSettings):
 
 
 class MountAgent:
-    """Serves one mount until it is told to stop; one that is started again finds the listing done and the mount there."""
+    """Serves one mount until it is told to stop.
+
+    One that is started again finds the listing done and the mount there.
+    """
 
     def __init__(self, spec: MountSpec, run: RunPaths, *, root: bool) -> None:
         self._spec = spec

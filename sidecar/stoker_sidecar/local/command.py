@@ -1,4 +1,4 @@
-"""`stoker mount` and `stoker umount`: from the preflight checks to the last line."""
+"""The commands `stoker mount` and `stoker umount`: from the preflight checks to the last line."""
 
 import os
 import signal
@@ -69,7 +69,10 @@ def _lock(home: HomePaths) -> int:
 
 
 def umount(options: UmountOptions) -> None:
-    """Unmount, and return when nothing of ours is mounted there and no process is left. Raises MountRefused and MountError."""
+    """Unmount, and return when nothing of ours is mounted there and no process is left.
+
+    Raises MountRefused and MountError.
+    """
     folder = real_folder(options.folder)
     for session in sessions.all_sessions(options.runs):
         if session.spec.folder == folder:
@@ -80,7 +83,10 @@ def umount(options: UmountOptions) -> None:
 
 
 def spec_of(options: MountOptions, home: HomePaths, folder: Path) -> MountSpec:
-    """Return what the mount should be, as its agent is told. Raises MountRefused when the version that was asked for is not in the cache."""
+    """Return what the mount should be, as its agent is told.
+
+    Raises MountRefused when the version that was asked for is not in the cache.
+    """
     version = _cached_version(options, home)
     return MountSpec(
         source=options.source,
@@ -104,9 +110,8 @@ def _cached_version(options: MountOptions, home: HomePaths) -> str:
         found = [digest for digest in here if digest.startswith(options.version)]
         if len(found) == 1:
             return found[0]
-        raise MountRefused(
-            f"--version {options.version!r} fits {len(found)} of the versions in the cache: {', '.join(here) or 'there are none'}"
-        )
+        there = ", ".join(here) or "there are none"
+        raise MountRefused(f"--version {options.version!r} fits {len(found)} of the versions in the cache: {there}")
     listing = read_listing(home.dataset)
     return listing.version if listing is not None and listing.version in here else ""
 
@@ -134,7 +139,10 @@ def wait_for_mount(
     stop: StopSignals,
     view: ProgressView,
 ) -> Report:
-    """Show how far the mount is until it is as far as was asked for. Raises MountRefused with the reason why it will not be."""
+    """Show how far the mount is until it is as far as was asked for.
+
+    Raises MountRefused with the reason why it will not be.
+    """
     began = time.monotonic()
     swapped_by = 0.0 if os.geteuid() != 0 else float("inf")  # a user's mount is FUSE for good
     while True:

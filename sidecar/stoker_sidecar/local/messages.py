@@ -87,7 +87,7 @@ def mounted(uri: str, folder: str, report: Report) -> str:
 
 
 def for_workstation(message: str) -> str:
-    """Put a sentence of stoker_sidecar.errors, written for clusters with Secrets, Datasets and nodes, in a workstation's words."""
+    """Put a sentence of stoker_sidecar.errors, which is written for clusters, in a workstation's words."""
     for cluster, workstation in _WORDS:
         message = message.replace(cluster, workstation)
     return message

@@ -29,7 +29,10 @@ class MountSpec(Model):
     allow_other: bool = False
 
     def plan(self, version: str) -> NodeCache:
-        """Return what an operator would ask of this node. ``version``: empty until listed; then nothing is fetched yet."""
+        """Return what an operator would ask of this node.
+
+        ``version``: empty until listed; then nothing is fetched yet.
+        """
         dataset = NodeDataset(
             namespace=NAMESPACE,
             name=self.source.uri,

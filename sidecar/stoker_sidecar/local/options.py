@@ -16,17 +16,20 @@ from stoker_sidecar.store.core.location import parse_location
 from stoker_sidecar.version.patterns import selector
 
 _EPILOG = """\
-Without --foreground the command returns when DIR is mounted (with --warm: when everything is on this disk), and the mount
-stays until `stoker umount DIR`. Ctrl-C before that unmounts. What was fetched stays in the cache folder.
+Without --foreground the command returns when DIR is mounted (with --warm: when everything is on this disk), and the
+mount stays until `stoker umount DIR`. Ctrl-C before that unmounts. What was fetched stays in the cache folder.
 
-Credentials come from where AWS programs look: the environment, ~/.aws, SSO, the machine's role; without any, requests are
-not signed. Exit codes: 0 good, 1 it cannot be mounted (a sentence says why, and nothing is), 2 wrong usage.
+Credentials come from where AWS programs look: the environment, ~/.aws, SSO, the machine's role; without any, requests
+are not signed. Exit codes: 0 good, 1 it cannot be mounted (a sentence says why, and nothing is), 2 wrong usage.
 """
 
 
 @dataclass(frozen=True)
 class MountOptions:
-    """What `stoker mount` is asked for. Quota in bytes, bandwidth in bytes a second. ``version``: digest, or its beginning; empty: what the source has now."""
+    """What `stoker mount` is asked for.
+
+    Quota in bytes, bandwidth in bytes a second. ``version``: digest, or its beginning; empty: what the source has now.
+    """
 
     source: Source
     folder: Path
@@ -60,7 +63,7 @@ def parse(argv: Sequence[str], environment: Mapping[str, str], uid: int) -> Moun
     mount = commands.add_parser(
         "mount",
         help="show a bucket as a folder",
-        description="Shows the objects below a prefix of a bucket as a folder of read-only files, fetched once and kept.",
+        description="Shows what is below a prefix of a bucket as a folder of read-only files, fetched once and kept.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -143,7 +146,10 @@ def _mount_options(options: argparse.Namespace) -> MountOptions:
 
 
 def environment_of(options: MountOptions, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what the mount's processes see: nothing of Stoker's own variables, and the credentials that were chosen. Pure."""
+    """Return what the mount's processes see: nothing of Stoker's own variables, and the credentials that were chosen.
+
+    Pure.
+    """
     clean = {name: value for name, value in environment.items() if not name.startswith("STOKER_")}
     if options.profile:
         clean["AWS_PROFILE"] = options.profile

@@ -45,7 +45,10 @@ def check_others(configuration: Path = Path("/etc/fuse.conf")) -> None:
 
 
 def real_folder(folder: Path) -> Path:
-    """Return the folder as the kernel names it; a mount point is looked into only where it is a link, as a mount may be dead."""
+    """Return the folder as the kernel names it.
+
+    A mount point is looked into only where it is a link, as a mount may be dead.
+    """
     if os.path.islink(folder):  # noqa: PTH114 -- Path.is_symlink raises where a dead mount is
         return folder.resolve()
     return folder.absolute().parent.resolve() / folder.absolute().name

@@ -1,4 +1,4 @@
-"""One mount's processes, from outside: locks its home, starts its keeper, ends it, and clears what a killed one left."""
+"""One mount's processes, from outside: locks its home, starts and ends its keeper, clears what a killed one left."""
 
 import fcntl
 import os
@@ -45,7 +45,9 @@ class MountSession:
         return HomePaths(self.spec.home)
 
     def start(self, lock: int, environment: Mapping[str, str], *, with_parent: bool) -> "subprocess.Popen[bytes]":
-        """Start the keeper, which holds ``lock`` from now on. ``with_parent``: it ends, cleanly, when this process does.
+        """Start the keeper, which holds ``lock`` from now on.
+
+        ``with_parent``: it ends, cleanly, when this process does.
 
         Raises OSError.
         """
@@ -137,8 +139,8 @@ def _in_use(home: HomePaths) -> str:
     except ValueError:  # it is just being started
         return f"another stoker mount is using {home.folder}: wait until it has ended"
     return (
-        f"{there.source.uri} is mounted at {there.folder} already: read it there, unmount it (stoker umount {there.folder}), "
-        "or give this mount a cache folder of its own (--cache)"
+        f"{there.source.uri} is mounted at {there.folder} already: read it there, "
+        f"unmount it (stoker umount {there.folder}), or give this mount a cache folder of its own (--cache)"
     )
 
 

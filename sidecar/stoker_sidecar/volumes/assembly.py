@@ -1,4 +1,4 @@
-"""Puts the parts together that mount volumes on one machine: for the agent of a node, and for `stoker mount` as root."""
+"""Assembles the parts that mount volumes on one machine: for a node's agent, and for `stoker mount` as root."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,8 +52,8 @@ def node_volumes(
     """Assemble the volumes of this machine, and try for real whether it can mount overlays.
 
     ``changes``: of the plan, and of all that is mounted. ``overlays_refused``: why overlays are not even to be tried.
-    ``keep_targets``: target folders are someone's own and stay when nothing is mounted there. ``wait_seconds``: how long a publish
-    waits for plan and manifest. Blocks for some milliseconds.
+    ``keep_targets``: target folders are someone's own and stay when nothing is mounted there. ``wait_seconds``: how
+    long a publish waits for plan and manifest. Blocks for some milliseconds.
     """
     why = overlays_refused or why_no_overlay(paths.metadata_root, paths.mount_root)
     modes = modes_of(why)

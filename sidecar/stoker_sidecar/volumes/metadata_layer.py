@@ -1,7 +1,7 @@
-"""Builds the metadata layer of a version: a tree of empty placeholders from which the kernel's overlay answers everything but reads.
+"""Builds the metadata layer of a version: empty placeholders from which the overlay answers everything but reads.
 
-A program of its own (``python -m stoker_sidecar.volumes.metadata_layer``), since a million entries must neither block the
-agent nor stay in its memory. Root alone can build it: the overlay's attributes are of the trusted namespace.
+It is a program of its own (``python -m stoker_sidecar.volumes.metadata_layer``), since a million entries must neither
+block the agent nor stay in its memory. Root alone can build it: the overlay's attributes are of the trusted namespace.
 """
 
 import argparse
@@ -23,7 +23,8 @@ _FILE_MODE = 0o444
 _BYTES_AN_ENTRY = 4096 + 256
 # Others live on that disk too: the layer may take half of what is free.
 _SHARE = 2
-# A tenth of the CPU that another process gets on a busy node: the layer must not slow down training, but training waits for it too.
+# A tenth of the CPU that another process gets on a busy node: the layer must not slow down training, but training waits
+# for it too.
 _NICE = 10
 
 
@@ -62,19 +63,23 @@ def is_draft(folder: Path) -> bool:
 
 
 def check_room(entries: int, disk: os.statvfs_result) -> None:
-    """Raises MountError when a layer of so many entries would take more than half of the disk's free inodes or bytes."""
+    """Raise MountError when a layer of so many entries would take more than half of the disk's free inodes or bytes."""
     inodes = disk.f_favail if disk.f_files else sys.maxsize  # btrfs and others that have no limit say 0 of 0
     free = disk.f_bavail * disk.f_frsize
     if entries * _SHARE > inodes or entries * _BYTES_AN_ENTRY * _SHARE > free:
         raise MountError(
             0,
-            f"a metadata layer of {entries} entries takes as many inodes and up to {entries * _BYTES_AN_ENTRY >> 20} MiB, which is "
-            f"more than half of the {inodes} inodes and {free >> 20} MiB that are free: make room or set sidecar.overlay to Off",
+            f"a metadata layer of {entries} entries takes as many inodes and up to "
+            f"{entries * _BYTES_AN_ENTRY >> 20} MiB, which is more than half of the {inodes} inodes and "
+            f"{free >> 20} MiB that are free: make room or set sidecar.overlay to Off",
         )
 
 
 def _fill(manifest: Manifest, draft: Path) -> None:
-    """One pass in canonical order; each open folder has a descriptor, so that names stay short and no path is too long."""
+    """One pass in canonical order.
+
+    Each open folder has a descriptor, so that names stay short and no path is too long.
+    """
     root = manifest.entry(ROOT_INO)
     draft.mkdir(mode=0o700)
     stack = [(os.open(draft, os.O_RDONLY | os.O_DIRECTORY), root)]
@@ -129,7 +134,7 @@ def _clear(folder: Path) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns the exit code; what went wrong is on standard error, one sentence."""
+    """Build or remove a layer; return the exit code. What went wrong is on standard error, one sentence."""
     parser = argparse.ArgumentParser(prog="stoker_sidecar.volumes.metadata_layer", description=__doc__)
     parser.add_argument("--folder", type=Path, required=True, help="where the layer is or will be")
     parser.add_argument("--manifest", type=Path, help="build it of this version; without it the layer is removed")

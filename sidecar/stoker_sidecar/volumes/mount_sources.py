@@ -1,4 +1,4 @@
-"""What the pods' targets show: a version's folder, its FUSE mount, its overlay; each lives as long as a volume needs it."""
+"""What the pods' targets show: a version's folder, FUSE mount or overlay, each for as long as a volume needs it."""
 
 import asyncio
 import logging
@@ -35,7 +35,10 @@ class FuseServers(Protocol):
 
 
 class OverlayMounts(Protocol):
-    """Metadata layers and overlay mounts of versions. ``show``, ``hide`` and ``leftovers`` block and raise MountError."""
+    """Metadata layers and overlay mounts of versions.
+
+    ``show``, ``hide`` and ``leftovers`` block and raise MountError.
+    """
 
     def is_ready(self, version: VersionKey) -> bool:
         """Return whether the metadata layer is built and usable."""
@@ -73,7 +76,9 @@ class MountSource(NamedTuple):
 
 
 class MountSources:
-    """The folders that volumes of a version show: its tree, its FUSE mount, its overlay. ``modes``: what the node can mount.
+    """The folders that volumes of a version show: its tree, its FUSE mount, its overlay.
+
+    ``modes``: what the node can mount.
 
     A version's lock (``hold``) is to be held while a source is opened and recorded, or given up, so that the last
     user's release and a new user's opening cannot cross.
@@ -108,7 +113,10 @@ class MountSources:
             self._overlays.begin(version, VersionPaths(on_disk.folder).manifest)
 
     async def open(self, version: VersionKey, folder: Path, mode: MountMode) -> MountSource:
-        """Start what ``mode`` needs, or FUSE where the overlay is refused. ``folder``: where the version lies. Raises VolumeError."""
+        """Start what ``mode`` needs, or FUSE where the overlay is refused.
+
+        ``folder``: where the version lies. Raises VolumeError.
+        """
         paths = VersionPaths(folder)
         if mode is MountMode.NATIVE:
             return MountSource(mode, paths.tree)
@@ -129,7 +137,7 @@ class MountSources:
             await self._release(version)
 
     async def clear_leftovers(self) -> None:
-        """After a start, end FUSE servers and overlays that no volume needs, and remove unfinished layers: a killed agent left them."""
+        """End what a killed agent left: FUSE servers and overlays that no volume needs, unfinished layers."""
         await self._overlays.clear_drafts()
         used = frozenset((record.uid, record.version) for record in self._table.all() if record.fuse)
         for version in await asyncio.to_thread(self._overlays.leftovers, used):

@@ -1,4 +1,4 @@
-"""Remembers the published volumes in one JSON file, replaced atomically, so that a restarted agent knows every mount."""
+"""The published volumes in one JSON file, replaced atomically, so that a restarted agent knows every mount."""
 
 import json
 import logging

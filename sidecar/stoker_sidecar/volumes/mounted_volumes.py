@@ -1,4 +1,4 @@
-"""The volumes that are mounted: mounts them, remembers them, and mounts them again when they died or a better way is possible."""
+"""The mounted volumes: mounts and remembers them, and mounts them anew when they died or a better way is possible."""
 
 import asyncio
 import logging
@@ -33,8 +33,8 @@ FindVersion = Callable[[str, str], VersionOnDisk | None]  # uid of the Dataset, 
 class MountedVolumes:
     """The mounted volumes of a machine, by target path. All methods run in one event loop.
 
-    Work on one target excludes other work on it, and goes on to its end when its caller is cancelled. ``find``: looks for a
-    version on the cache disk. ``on_change`` is called after a row changed.
+    Work on one target excludes other work on it, and goes on to its end when its caller is cancelled. ``find``: looks
+    for a version on the cache disk. ``on_change`` is called after a row changed.
     """
 
     def __init__(
@@ -88,7 +88,9 @@ class MountedVolumes:
             return None
 
     async def mount(self, request: PublishRequest, choice: Bind, is_wanted: Callable[[], bool]) -> None:
-        """Return when the volume is mounted, perhaps by another call. Raises VolumeError, and leaves nothing behind then.
+        """Return when the volume is mounted, perhaps by another call.
+
+        Raises VolumeError, and leaves nothing behind then.
 
         ``is_wanted`` is asked when nobody else works on the target any more: an unpublish may have come first.
         """
@@ -99,11 +101,17 @@ class MountedVolumes:
         await self._uninterrupted.run(self._mount_again(request))
 
     async def unmount(self, target: Path) -> None:
-        """Take off every layer, remove the target folder and the record, and end what only this volume needed. Raises VolumeError."""
+        """Take off every layer, remove the target folder and the record, and end what only this volume needed.
+
+        Raises VolumeError.
+        """
         await self._uninterrupted.run(self._unmount(target))
 
     async def reconcile(self, uid: str, digest: str) -> bool:
-        """Give every volume of a version the best mount that is possible now, also one that is dead; return whether all have it."""
+        """Give every volume of a version the best mount that is possible now, also one that is dead.
+
+        Return whether all have it.
+        """
         on_disk = await self.find(uid, digest)
         if on_disk is None:
             return True  # nothing better can be said or done; what is mounted stays
@@ -125,7 +133,10 @@ class MountedVolumes:
             await self._sources.drop_spent_layer(version, await self.find(*version))
 
     async def restore(self) -> None:
-        """After a start, forget volumes whose pods are gone, mount again what lost its mount or server, show all in the pods."""
+        """Forget volumes whose pods are gone, mount again what lost its mount or server, show all in the pods.
+
+        To be called once, after a start.
+        """
         await asyncio.gather(*(self._restore(record.request.target) for record in self._table.all()))
         await self._sources.clear_leftovers()
         self._on_change()
@@ -165,7 +176,10 @@ class MountedVolumes:
         self._on_change()
 
     async def _swap(self, target: Path, on_disk: VersionOnDisk, mode: MountMode) -> None:
-        """Bind another mount of the same version over the one that is there: new opens find it, open files keep the old one."""
+        """Bind another mount of the same version over the one that is there.
+
+        New opens find it, open files keep the old one.
+        """
         async with self._targets.hold(target):
             record = self._table.get(target)
             if record is None or is_settled(record, on_disk, mode):
@@ -200,8 +214,9 @@ class MountedVolumes:
         if on_disk is None:
             raise VolumeError(
                 VolumeCode.UNAVAILABLE,
-                f"version {record.version[:12]} of the Dataset {record.request.name} is no longer on this node's cache disk, "
-                "and a pod keeps its version for life: delete the pod, and a new one gets the current version",
+                f"version {record.version[:12]} of the Dataset {record.request.name} is no longer on this node's "
+                "cache disk, and a pod keeps its version for life: "
+                "delete the pod, and a new one gets the current version",
             )
         mode = self._sources.best((record.uid, record.version), on_disk)
         fresh, target = alone(record, on_disk, mode), record.request.target

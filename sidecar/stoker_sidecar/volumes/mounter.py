@@ -27,7 +27,7 @@ class Mounts(Protocol):
         """Return what is mounted at exactly ``target``, bottom first."""
 
     def show_in_pod(self, pod_uid: str, target: Path) -> None:
-        """Show the top layer of ``target`` in the pod's containers that still see an older one, where that is possible."""
+        """Show the top layer of ``target`` in containers of the pod that still see an older one, where possible."""
 
     def is_dead(self, target: Path) -> bool:
         """Return whether the top layer has lost the FUSE server that it needs."""
@@ -58,7 +58,10 @@ class Mounter:
             await in_thread(_remove_folder, target)
 
     async def propagate(self, target: Path, pod_uid: str) -> None:
-        """Show the top layer also in containers to which mounts do not propagate, where the node's processes can be seen."""
+        """Show the top layer also in containers to which mounts do not propagate.
+
+        It needs to see the node's processes; one that is refused is logged.
+        """
         try:
             await asyncio.to_thread(self._mounts.show_in_pod, pod_uid, target)
         except MountError as error:
@@ -95,7 +98,7 @@ async def in_thread(call: Callable[..., _R], *args: object) -> _R:
 
 
 def _remove_folder(target: Path) -> None:
-    """Remove an empty folder; what is in another one nobody but a person could have put there, so it is never deleted."""
+    """Remove an empty folder; what is in another one a person has put there, so that is refused."""
     try:
         target.rmdir()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The overlays of a node: whether they work here, their metadata layers, built by child processes, and one mount for each version."""
+"""The overlays of a node: whether they work here, their metadata layers, and one mount for each version."""
 
 import asyncio
 import logging
@@ -22,7 +22,8 @@ log = logging.getLogger(__name__)
 
 _PROGRAM = "stoker_sidecar.volumes.metadata_layer"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-# Seconds until a layer that could not be built is tried again: what lacked is mostly room, which others' layers give back.
+# Seconds until a layer that could not be built is tried again: what lacked is mostly room, which others' layers give
+# back.
 _TRY_AGAIN = 300.0
 _FUSE_DEVICE = Path("/dev/fuse")
 _PROBE = "probe"
@@ -32,8 +33,10 @@ _CONTENT = b"read through the overlay"
 class Overlays:
     """The metadata layers and overlay mounts of a node's versions.
 
-    All methods but ``show``, ``hide`` and ``leftovers`` run in one event loop; those three block and run in threads. Layers lie in ``metadata_root``/<boot id>/<uid>/<digest>: none is used after a reboot, when nobody knows what reached the
-    disk. ``on_ready`` is called when a layer was built, or may be by now. ``try_again``: seconds after a failure.
+    All methods but ``show``, ``hide`` and ``leftovers`` run in one event loop; those three block and run in threads.
+    Layers lie in ``metadata_root``/<boot id>/<uid>/<digest>: none is used after a reboot, when nobody knows what
+    reached the disk. ``on_ready`` is called when a layer was built, or may be by now. ``try_again``: seconds after a
+    failure.
     """
 
     def __init__(
@@ -67,7 +70,10 @@ class Overlays:
             self._work(version, self._remove(self._layer(version)))
 
     def distrust(self, version: VersionKey, why: str) -> None:
-        """Note that mounting it failed: ``is_ready`` says no until the agent starts again, as the kernel would say the same."""
+        """Note that mounting it failed.
+
+        ``is_ready`` says no until the agent starts again, as the kernel would say the same.
+        """
         log.warning("no overlay of dataset %s, version %s, until the agent starts again: %s", *version, why)
         self._failed[version] = why
 
@@ -94,7 +100,10 @@ class Overlays:
         overlay.hide(self._mountpoint(version))
 
     def leftovers(self, used: frozenset[VersionKey]) -> tuple[VersionKey, ...]:
-        """Return versions mounted below the mount root, but neither in ``used`` nor seen by a pod, as killed agents leave them."""
+        """Return versions mounted below the mount root, but neither in ``used`` nor seen by a pod.
+
+        Killed agents leave them.
+        """
         rows = mountinfo.read()
         here = mountinfo.below(rows, str(self._mount_root.resolve()))
         devices = defaultdict[VersionKey, set[str]](set)
@@ -174,8 +183,8 @@ def modes_of(why_no_overlay: str, fuse_device: Path = _FUSE_DEVICE) -> tuple[Mou
 def why_no_overlay(metadata_root: Path, mount_root: Path) -> str:
     """Try an overlay of one file: a layer below ``metadata_root``, a mount below ``mount_root``, a read through it.
 
-    Returns why that does not work, in a sentence; empty when it does: the kernel's version alone says too little. Nothing stays.
-    Blocks for some milliseconds.
+    Returns why that does not work, in a sentence; empty when it does: the kernel's version alone says too little.
+    Nothing stays. Blocks for some milliseconds.
     """
     try:
         metadata_root.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Publishes and unpublishes volumes: notes what the kubelet asked for, waits for plan and manifest, and has it mounted once."""
+"""Answers the kubelet's calls: notes what is asked for, waits for plan and manifest, and has it mounted once."""
 
 import time
 from collections.abc import Callable
@@ -23,7 +23,8 @@ from stoker_sidecar.volumes.mounted_volumes import MountedVolumes
 
 # A manifest can land on the disk with no word in plan or status, so a waiting call looks by itself this often.
 LOOK_AGAIN_SECONDS = 1.0
-# The kubelet asks again after at most 2 min 2 s (its volume back-off), plus the wait of a call; twice that, and the pod is gone.
+# The kubelet asks again after at most 2 min 2 s (its volume back-off), plus the wait of a call; twice that, and the pod
+# is gone.
 FORGET_SECONDS = 300.0
 
 
@@ -37,7 +38,7 @@ class Plan(Protocol):
         """Return how far this node is with it."""
 
     async def wait_change(self, deadline: float) -> None:
-        """Return when plan or status changed since the last look, or at ``deadline`` (seconds of the publisher's clock)."""
+        """Return when plan or status changed since the last look, or at ``deadline`` (by the publisher's clock)."""
 
 
 @dataclass(eq=False)

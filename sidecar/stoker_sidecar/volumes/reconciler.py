@@ -1,4 +1,4 @@
-"""Moves running pods to the best mount of their version as soon as it is possible: FUSE, overlay, native; and back if need be."""
+"""Moves running pods to the best mount of their version as soon as it is possible, and back if need be."""
 
 import time
 from collections.abc import Callable

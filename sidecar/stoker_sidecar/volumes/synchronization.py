@@ -1,4 +1,4 @@
-"""What the volumes' tasks wait for in one event loop: the next change, a key's lock, work that must not stop half way."""
+"""What tasks of one event loop wait for: the next change, a key's lock, work that must not stop half way."""
 
 import asyncio
 import logging

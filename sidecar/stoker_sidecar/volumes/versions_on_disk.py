@@ -9,19 +9,19 @@ from stoker_sidecar.volumes.core.publish import VersionOnDisk
 
 
 class CacheFolders:
-    """The cache folders of this node; a version lies in one of them. ``in_service``: what the fetcher says of a folder."""
+    """The cache folders of a node; a version lies in one of them. ``in_service``: what the fetcher says of a folder."""
 
     def __init__(self, roots: Sequence[Path], in_service: Callable[[Path], bool] = lambda root: True) -> None:
         self._roots = [CachePaths(root) for root in roots]
         self._in_service = in_service
 
     def find(self, uid: str, digest: str) -> VersionOnDisk | None:
-        """A version whose manifest is here, whole (it arrives by rename). Raises CacheError when it is damaged."""
+        """Find a version whose manifest is here, whole (it arrives by rename). Raises CacheError when it is damaged."""
         paths = self.paths(uid, digest)
         return _read(paths) if paths is not None else None
 
     def paths(self, uid: str, digest: str) -> VersionPaths | None:
-        """Where a version lies: rather in a folder that is in service, and rather where it is complete.
+        """Return where a version lies: rather in a folder that is in service, and rather where it is complete.
 
         A version that started anew elsewhere since its folder failed is found there, and is then not complete any more.
         """

@@ -1,4 +1,4 @@
-"""How a process of the sidecar reads its settings: from a flag, else from the environment, else the default (ADR 25)."""
+"""How a process reads its settings: from a flag, else from the environment, else the default (ADR 25)."""
 
 import argparse
 from collections.abc import Sequence
@@ -42,7 +42,8 @@ class Repeated:
 def setting(description: str, default: object = ..., *, variable: str | None = None) -> Any:
     """Declare a field of a ProcessSettings: what --help says of it, and its default, written as its flag would be.
 
-    Without ``default`` it must be given. ``variable``: of the environment, where it is not STOKER_ and the field's name.
+    Without ``default`` it must be given. ``variable``: of the environment, where it is not STOKER_ and the field's
+    name.
     """
     return Field(default, validation_alias=variable, description=description)
 
@@ -50,8 +51,8 @@ def setting(description: str, default: object = ..., *, variable: str | None = N
 class ProcessSettings(BaseSettings):
     """Base of the settings of one process: each field is a flag and an environment variable, and the flag wins.
 
-    The field ``http_port`` is the flag --http-port and the variable STOKER_HTTP_PORT. A field of the type bool is a flag
-    without a value. The environment is read at one place of the process: where its main calls ``parse``.
+    The field ``http_port`` is the flag --http-port and the variable STOKER_HTTP_PORT. A field of the type bool is a
+    flag without a value. The environment is read at one place of the process: where its main calls ``parse``.
     """
 
     model_config = SettingsConfigDict(
@@ -75,7 +76,7 @@ class ProcessSettings(BaseSettings):
 
     @classmethod
     def _sentence(cls, error: ValidationError) -> str:
-        """What is wrong with the first wrong field, and the two places where it may be set."""
+        """Say what is wrong with the first wrong field, and the two places where it may be set."""
         first = error.errors()[0]
         at = first["loc"][0]  # the field's name, or the variable's where it has one of its own
         name, field = next(

@@ -10,7 +10,7 @@ Held = Mapping[str, tuple[str, ...]]  # uid -> versions that pods of this node h
 
 
 def wanted(datasets: Iterable[NodeDataset], credentials: Mapping[str, Credentials], held: Held) -> dict[str, Configure]:
-    """By uid, how the fetcher should serve each dataset; one whose credentials are still being read waits."""
+    """Return, by uid, how the fetcher should serve each dataset; one whose credentials are still being read waits."""
     return {
         dataset.uid: Configure(dataset.wire(), credentials[dataset.uid], held.get(dataset.uid, ()))
         for dataset in datasets
@@ -25,7 +25,9 @@ def commands(
     on_disk: Iterable[str],
     held: Held,
 ) -> list[Configure | Remove]:
-    """Configure what is new or different; remove what is on the disk and in no plan, once no pod uses it.
+    """Return orders that configure what is new or different.
+
+    Remove what is on the disk and in no plan, once no pod uses it.
 
     ``planned``: uids of the plan, also those that ``target`` does not have yet.
     """

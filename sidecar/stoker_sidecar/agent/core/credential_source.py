@@ -1,4 +1,7 @@
-"""What a Secret or a ServiceAccount says about who the node is to an object store. Pure: objects in, credentials or a sentence out."""
+"""What a Secret or a ServiceAccount says about who the node is to an object store.
+
+Pure: objects in, credentials or a sentence out.
+"""
 
 import base64
 import binascii
@@ -11,13 +14,14 @@ from stoker_api.names import Reason
 from stoker_sidecar.wire.credentials import Credentials, StaticCredentials, UnusableCredentials
 
 REQUIRED_KEYS = (names.SECRET_ACCESS_KEY_ID, names.SECRET_SECRET_ACCESS_KEY)
-# Of a token's life; the kubelet renews projected tokens at the same share, which leaves hours of API outage at the default life.
+# Of a token's life; the kubelet renews projected tokens at the same share, which leaves hours of API outage at the
+# default life.
 RENEW_SHARE = 0.8
 _RECREATED = "it is read again every few seconds"
 
 
 def from_secret(namespace: str, name: str, secret: Mapping[str, Any]) -> Credentials:
-    """Static keys of a Secret object (its ``data`` is base64), or which keys it lacks."""
+    """Return the static keys of a Secret object (its ``data`` is base64), or which keys it lacks."""
     data = {key: _text(value) for key, value in (secret.get("data") or {}).items()}
     missing = [key for key in REQUIRED_KEYS if not data.get(key)]
     if missing:
@@ -35,15 +39,16 @@ def from_secret(namespace: str, name: str, secret: Mapping[str, Any]) -> Credent
 
 
 def secret_not_found(namespace: str, name: str) -> UnusableCredentials:
-    """There is no such Secret."""
+    """Say that there is no such Secret."""
     return UnusableCredentials(
         Reason.SECRET_NOT_FOUND,
-        f"Secret {namespace}/{name} does not exist: create it with the keys {' and '.join(REQUIRED_KEYS)}; {_RECREATED}",
+        f"Secret {namespace}/{name} does not exist: create it with the keys {' and '.join(REQUIRED_KEYS)}; "
+        f"{_RECREATED}",
     )
 
 
 def secret_forbidden(namespace: str, name: str) -> UnusableCredentials:
-    """The operator has not granted it yet, or someone removed the grant."""
+    """Say that the operator has not granted it yet, or someone removed the grant."""
     return UnusableCredentials(
         Reason.SECRET_NOT_FOUND,
         f"Secret {namespace}/{name} may not be read by the sidecars yet: the operator grants it with the Role "
@@ -52,7 +57,7 @@ def secret_forbidden(namespace: str, name: str) -> UnusableCredentials:
 
 
 def service_account_not_found(namespace: str, name: str) -> UnusableCredentials:
-    """There is no such ServiceAccount."""
+    """Say that there is no such ServiceAccount."""
     return UnusableCredentials(
         Reason.SERVICE_ACCOUNT_NOT_FOUND,
         f"ServiceAccount {namespace}/{name} does not exist: create it with the annotation "
@@ -61,7 +66,7 @@ def service_account_not_found(namespace: str, name: str) -> UnusableCredentials:
 
 
 def service_account_forbidden(namespace: str, name: str) -> UnusableCredentials:
-    """The operator has not granted it yet, or someone removed the grant."""
+    """Say that the operator has not granted it yet, or someone removed the grant."""
     return UnusableCredentials(
         Reason.SERVICE_ACCOUNT_NOT_FOUND,
         f"ServiceAccount {namespace}/{name} may not be used by the sidecars yet: the operator grants it with the Role "
@@ -70,7 +75,7 @@ def service_account_forbidden(namespace: str, name: str) -> UnusableCredentials:
 
 
 def role_arn(namespace: str, name: str, account: Mapping[str, Any]) -> str | UnusableCredentials:
-    """The role that a ServiceAccount object names, or what to write on it."""
+    """Return the role that a ServiceAccount object names, or what to write on it."""
     role = (account["metadata"].get("annotations") or {}).get(names.ANNOTATION_ROLE_ARN, "")
     return role or UnusableCredentials(
         Reason.INVALID_CREDENTIALS,
@@ -80,7 +85,9 @@ def role_arn(namespace: str, name: str, account: Mapping[str, Any]) -> str | Unu
 
 
 def renew_after(now: datetime, expires: datetime, asked: float, share: float = RENEW_SHARE) -> float:
-    """Seconds until a token should be renewed. ``expires``: by the server's clock; ``asked``: seconds that it should live.
+    """Return the seconds until a token should be renewed.
+
+    ``expires``: by the server's clock; ``asked``: seconds that it should live.
 
     ``now`` is this node's clock: what it adds to ``asked`` is its own error.
     """
@@ -88,7 +95,7 @@ def renew_after(now: datetime, expires: datetime, asked: float, share: float = R
 
 
 def _text(value: str) -> str:
-    """Decoded and without the newline that ``echo`` leaves; what is no text counts as absent."""
+    """Decode, without the newline that ``echo`` leaves; what is no text counts as absent."""
     try:
         return base64.b64decode(value, validate=True).decode().strip()
     except (binascii.Error, UnicodeDecodeError):

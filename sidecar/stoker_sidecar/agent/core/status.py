@@ -1,4 +1,7 @@
-"""What the node says of itself: the plan, the fetcher's figures and the pods' mounts become one NodeCacheStatus. Pure."""
+"""What the node says of itself: the plan, the fetcher's figures and the pods' mounts become one NodeCacheStatus.
+
+Pure.
+"""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -31,7 +34,7 @@ _FOLDER_FIGURES = {"capacity_bytes": 0, "used_bytes": 0, "available_bytes": 0}
 
 
 @dataclass(frozen=True)
-class Disk:
+class DiskFigures:
     """Bytes of the cache disk, as the fetcher measures them."""
 
     capacity: int = 0
@@ -41,49 +44,47 @@ class Disk:
 
 @dataclass(frozen=True)
 class Facts:
-    """All that a status is made of. ``rows``: the last word on each dataset, by uid; ``leftovers``: uids on the disk and in no plan;
-    ``trouble``: why the node is not ready, empty when it is; ``modes_message``: why there are no overlays; ``refused``: versions that get
-    none on a node that has them, and why; ``now``: RFC 3339."""
+    """All that a status is made of."""
 
     generation: int
     plan: tuple[NodeDataset, ...]
-    rows: Mapping[str, NodeDatasetStatus]
-    leftovers: frozenset[str]
+    rows: Mapping[str, NodeDatasetStatus]  # the last word on each dataset, by uid
+    leftovers: frozenset[str]  # uids on the disk and in no plan
     mounts: tuple[NodeMount, ...]
-    disk: Disk
+    disk: DiskFigures
     folders: tuple[CacheFolder, ...]
     modes: tuple[MountMode, ...]
-    modes_message: str
-    refused: Mapping[VersionKey, str]
+    modes_message: str  # why there are no overlays; empty where they work
+    refused: Mapping[VersionKey, str]  # versions that get no overlay on a node that has them, and why
     address: str
     version: str
-    trouble: str
-    now: str
+    trouble: str  # why the node is not ready; empty when it is
+    now: str  # RFC 3339
 
 
-def steady(now: Disk, last: Disk) -> Disk:
-    """``now``, but with the free space and size of ``last`` where they hardly moved, so that an idle node stays silent."""
+def steady(now: DiskFigures, last: DiskFigures) -> DiskFigures:
+    """Return ``now``, but with the free space and size of ``last`` where these hardly moved: idle nodes stay silent."""
     margin = _STEADY * last.capacity
     moved = abs(now.available - last.available) > margin or abs(now.capacity - last.capacity) > margin
-    return now if moved else Disk(last.capacity, now.used, last.available)
+    return now if moved else DiskFigures(last.capacity, now.used, last.available)
 
 
 def steady_folders(now: Iterable[CacheFolder], last: Iterable[CacheFolder]) -> tuple[CacheFolder, ...]:
-    """As ``steady``, for each cache folder."""
+    """Do as ``steady`` for each cache folder."""
     before = {folder.path: folder for folder in last}
     return tuple(_steady_folder(folder, before.get(folder.path, folder)) for folder in now)
 
 
 def _steady_folder(now: CacheFolder, last: CacheFolder) -> CacheFolder:
     disk = steady(
-        Disk(now.capacity_bytes, now.used_bytes, now.available_bytes),
-        Disk(last.capacity_bytes, last.used_bytes, last.available_bytes),
+        DiskFigures(now.capacity_bytes, now.used_bytes, now.available_bytes),
+        DiskFigures(last.capacity_bytes, last.used_bytes, last.available_bytes),
     )
     return now.model_copy(update={"capacity_bytes": disk.capacity, "available_bytes": disk.available})
 
 
 def node_status(facts: Facts, conditions: Iterable[Condition] = ()) -> NodeCacheStatus:
-    """The status; ``conditions`` are the ones written last, for their transition times."""
+    """Compute the status; ``conditions`` are the ones written last, for their transition times."""
     datasets = tuple(_planned(dataset, facts) for dataset in facts.plan) + tuple(_leftovers(facts))
     busy = sum(row.phase in (NodePhase.LISTING, NodePhase.WARMING) for row in datasets)
     return NodeCacheStatus(
@@ -107,12 +108,15 @@ def node_status(facts: Facts, conditions: Iterable[Condition] = ()) -> NodeCache
 
 
 def is_urgent(old: NodeCacheStatus, new: NodeCacheStatus) -> bool:
-    """Whether more than figures changed: a phase, version, error, mount or condition, which others wait for."""
+    """Return whether more than figures changed: a phase, version, error, mount or condition, which others wait for."""
     return _without_figures(old) != _without_figures(new)
 
 
 def mode_now(row: NodeDatasetStatus, modes: Collection[MountMode]) -> MountMode | None:
-    """How a pod that mounts now would read, once its metadata layer is built; None while there is nothing to mount."""
+    """Return how a pod that mounts now would read, once its metadata layer is built.
+
+    None while there is nothing to mount.
+    """
     if not row.version:
         return None
     if row.phase is NodePhase.WARM:
@@ -139,7 +143,7 @@ def _refused(facts: Facts) -> str:
 
 
 def _leftovers(facts: Facts) -> Iterable[NodeDatasetStatus]:
-    """Datasets that are being cleaned: the operator waits until their rows are gone."""
+    """Yield datasets that are being cleaned: the operator waits until their rows are gone."""
     for uid in sorted(facts.leftovers - {dataset.uid for dataset in facts.plan}):
         row = facts.rows.get(uid) or NodeDatasetStatus(namespace="", name="", uid=uid)
         yield row.model_copy(update=_FIGURES | {"phase": NodePhase.CLEANING, "mode": None, "error": None})
@@ -153,7 +157,7 @@ def _ready(facts: Facts, conditions: Iterable[Condition]) -> Condition:
 
 
 def _cache_folders(facts: Facts, conditions: Iterable[Condition]) -> Condition:
-    """A folder that failed is graver than a full one."""
+    """Judge the cache folders; one that failed is graver than a full one."""
     kind, failed = ConditionType.CACHE_FOLDERS, [folder.message for folder in facts.folders if not folder.healthy]
     if failed:
         return _condition(facts, conditions, kind, Reason.CACHE_DISK_FAILED, "; ".join(failed))
@@ -179,7 +183,7 @@ def _condition(
 
 
 def _without_figures(status: NodeCacheStatus) -> NodeCacheStatus:
-    """An error counts by its reason, since its sentence may hold figures too."""
+    """Return the status without figures; an error counts by its reason, since its sentence may hold figures too."""
     rows = tuple(
         row.model_copy(update=_FIGURES | {"error": row.error and row.error.model_copy(update={"message": ""})})
         for row in status.datasets

@@ -17,7 +17,7 @@ _SINGLE_NODE_WRITER_MODES = {_Mode.SINGLE_NODE_WRITER, _Mode.SINGLE_NODE_SINGLE_
 
 @dataclass(frozen=True)
 class UnpublishRequest:
-    """The kubelet's wish that nothing be mounted at ``target``."""
+    """The kubelet's request that nothing be mounted at ``target``."""
 
     volume_id: str
     target: Path
@@ -42,7 +42,7 @@ def _required(value: str, field: str) -> str:
 
 
 def _target(text: str, kubelet_dir: Path) -> Path:
-    """A target path that is really below the kubelet's folder: this process mounts there as root."""
+    """Check that a target path is really below the kubelet's folder: this process mounts there as root."""
     path = PurePosixPath(_required(text, "target_path"))
     if (
         "\0" in text
@@ -51,13 +51,14 @@ def _target(text: str, kubelet_dir: Path) -> Path:
         or len(path.parts) <= len(kubelet_dir.parts)
     ):
         raise _invalid(
-            f"target_path {text!r} is not below the kubelet's folder {kubelet_dir}: set kubeletDir in the chart's values"
+            f"target_path {text!r} is not below the kubelet's folder {kubelet_dir}: "
+            "set kubeletDir in the chart's values"
         )
     return Path(path)
 
 
 def parse_publish(request: csi_pb2.NodePublishVolumeRequest, kubelet_dir: Path) -> PublishRequest:
-    """A checked publish request. Raises VolumeError (INVALID_ARGUMENT) with a sentence."""
+    """Check a publish request. Raises VolumeError (INVALID_ARGUMENT) with a sentence."""
     volume_id = _required(request.volume_id, "volume_id")
     target = _target(request.target_path, kubelet_dir)
     context = request.volume_context
@@ -91,7 +92,7 @@ def _check_capability(request: csi_pb2.NodePublishVolumeRequest, ephemeral: bool
 
 
 def _mode_name(mode: int) -> str:
-    """The specification's word for a mode, or the number of one that is newer than this driver."""
+    """Return the specification's word for a mode, or the number of one that is newer than this driver."""
     return _Mode.Mode.Name(mode) if mode in _Mode.Mode.values() else str(mode)
 
 
@@ -115,12 +116,12 @@ def _dataset(context: Mapping[str, str]) -> str:
 
 
 def parse_unpublish(request: csi_pb2.NodeUnpublishVolumeRequest, kubelet_dir: Path) -> UnpublishRequest:
-    """A checked unpublish request. Raises VolumeError (INVALID_ARGUMENT) with a sentence."""
+    """Check an unpublish request. Raises VolumeError (INVALID_ARGUMENT) with a sentence."""
     volume_id = _required(request.volume_id, "volume_id")
     return UnpublishRequest(volume_id, _target(request.target_path, kubelet_dir))
 
 
 def parse_stats(request: csi_pb2.NodeGetVolumeStatsRequest) -> StatsRequest:
-    """A checked stats request; a path that nothing is published at is not its concern. Raises VolumeError."""
+    """Check a stats request; a path that nothing is published at is not its concern. Raises VolumeError."""
     volume_id = _required(request.volume_id, "volume_id")
     return StatsRequest(volume_id, Path(_required(request.volume_path, "volume_path")))

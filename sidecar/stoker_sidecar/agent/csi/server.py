@@ -9,10 +9,8 @@ from typing import Any
 import grpc
 
 from stoker_api import names
-from stoker_sidecar.agent.csi.identity import IdentityService
-from stoker_sidecar.agent.csi.node import NodeService
-from stoker_sidecar.agent.csi.registration import RegistrationService
 from stoker_sidecar.agent.csi.rpc import Observe, handler
+from stoker_sidecar.agent.csi.services import IdentityService, NodeService, RegistrationService
 from stoker_sidecar.volumes.publisher import Publisher
 
 # Calls that still run at a stop may finish a mount; the agent as a whole stops in 5 s.

@@ -1,4 +1,7 @@
-"""Decides what becomes of a volume: bind which version how, wait for what, or refuse; later, which mount it should have. Pure."""
+"""Decides what becomes of a volume: bind which version how, wait for what, or refuse.
+
+Later, which mount it should have. Pure.
+"""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
@@ -53,8 +56,8 @@ class VersionOnDisk:
 class Published:
     """A volume that is mounted, or is just being. It keeps its version for life; ``mode`` is its top layer's.
 
-    ``fuse`` and ``overlay`` say what lies in its stack, perhaps under a better layer, and so must live for files that are
-    open: the version's FUSE server, which an overlay needs too, and its overlay.
+    ``fuse`` and ``overlay`` say what lies in its stack, perhaps under a better layer, and so must live for files that
+    are open: the version's FUSE server, which an overlay needs too, and its overlay.
     """
 
     request: PublishRequest
@@ -104,11 +107,15 @@ def decide(
     status: NodeDatasetStatus | None,
     on_disk: VersionOnDisk | None,
 ) -> Bind | Wait | Refuse:
-    """Decide what becomes of a request now. ``on_disk``: the version that the plan gives to new mounts, if its manifest is here."""
+    """Decide what becomes of a request now.
+
+    ``on_disk``: the version that the plan gives to new mounts, if its manifest is here.
+    """
     if dataset is None:
         return Wait(
-            f"this node has asked the operator for the Dataset {request.name} and was not given it yet; if this stays, check "
-            f"that it exists (kubectl get dataset {request.dataset} -n {request.dataset_namespace}) and that the operator runs"
+            f"this node has asked the operator for the Dataset {request.name} and was not given it yet; if this "
+            f"stays, check that it exists (kubectl get dataset {request.dataset} -n {request.dataset_namespace}) "
+            "and that the operator runs"
         )
     if not may_mount(request.pod_namespace, dataset):
         return Refuse(VolumeCode.PERMISSION_DENIED, _denied(request, dataset))
@@ -125,8 +132,8 @@ def decide(
 def _denied(request: PublishRequest, dataset: NodeDataset) -> str:
     granted = ", ".join(dataset.allowed_namespaces) or "no other namespace"
     return (
-        f"pods of namespace {request.pod_namespace!r} may not mount the Dataset {request.name}: it allows {dataset.namespace} "
-        f"and {granted}; its owner can add the namespace to spec.access.namespaces"
+        f"pods of namespace {request.pod_namespace!r} may not mount the Dataset {request.name}: "
+        f"it allows {dataset.namespace} and {granted}; its owner can add the namespace to spec.access.namespaces"
     )
 
 
@@ -192,7 +199,10 @@ def report(record: Published, dead: bool, status: NodeDatasetStatus | None) -> V
 
 
 def wanted_mode(on_disk: VersionOnDisk, node_modes: Collection[MountMode], *, layer_ready: bool) -> MountMode:
-    """Return the best mount now, FUSE where nothing better is possible. ``layer_ready``: the version's metadata layer is built."""
+    """Return the best mount now, FUSE where nothing better is possible.
+
+    ``layer_ready``: the version's metadata layer is built.
+    """
     if on_disk.complete:
         return MountMode.NATIVE
     if MountMode.OVERLAY in node_modes and layer_ready:
@@ -206,10 +216,10 @@ def needs_layer(on_disk: VersionOnDisk, node_modes: Collection[MountMode], *, la
 
 
 def is_settled(record: Published, on_disk: VersionOnDisk, wanted: MountMode) -> bool:
-    """Return whether a volume has the wanted mount, of the folder where the version lies now, so that nothing is to be done.
+    """Return whether a volume has the wanted mount, of the folder where the version lies now.
 
-    A native mount whose version turned out damaged, or was moved to another cache folder, is not settled: what can still
-    read everything is bound over it.
+    A native mount whose version turned out damaged, or was moved to another cache folder, is not settled: what can
+    still read everything is bound over it.
     """
     return record.mode is wanted and record.folder == on_disk.folder
 
@@ -237,6 +247,9 @@ def users(records: Iterable[Published], version: VersionKey) -> tuple[Published,
 
 
 def layer_is_spent(records: Iterable[Published], version: VersionKey, on_disk: VersionOnDisk | None) -> bool:
-    """Return whether a metadata layer only takes inodes: no overlay uses it, and none will, since the version is whole or gone."""
+    """Return whether a metadata layer only takes inodes.
+
+    No overlay uses it, and none will, since the version is whole or gone.
+    """
     used = any(record.overlay for record in users(records, version))
     return not used and (on_disk is None or on_disk.complete)

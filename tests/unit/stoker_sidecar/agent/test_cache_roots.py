@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from stoker_api.nodecache import CacheFolder
-from stoker_sidecar.agent.cache_roots import restore_missing
+from stoker_sidecar.agent.agent import restore_missing
 
 
 def _owned(tmp_path: Path) -> Path:

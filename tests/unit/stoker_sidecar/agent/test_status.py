@@ -9,7 +9,7 @@ from stoker_api.dataset import MountMode, Source
 from stoker_api.names import ConditionType, Reason
 from stoker_api.nodecache import CacheFolder, NodeDataset, NodeDatasetStatus, NodeError, NodeMount, NodePhase
 from stoker_sidecar.agent.core.status import (
-    Disk,
+    DiskFigures,
     Facts,
     is_urgent,
     mode_now,
@@ -39,7 +39,7 @@ def facts(**changes: Any) -> Facts:
         rows={"u1": ROW},
         leftovers=frozenset(),
         mounts=(),
-        disk=Disk(capacity=100 * GIB, used=GIB, available=50 * GIB),
+        disk=DiskFigures(capacity=100 * GIB, used=GIB, available=50 * GIB),
         folders=(CacheFolder(path="/cache", available_bytes=50 * GIB),),
         modes=(MountMode.NATIVE, MountMode.FUSE),
         modes_message="",
@@ -140,23 +140,23 @@ def test_trouble_flips_the_ready_condition_with_its_sentence() -> None:
 
 
 def test_small_moves_of_the_free_space_are_not_told() -> None:
-    last = Disk(capacity=100 * GIB, used=GIB, available=50 * GIB)
-    assert steady(Disk(100 * GIB + 4096, GIB, 50 * GIB + 4096), last) == last
+    last = DiskFigures(capacity=100 * GIB, used=GIB, available=50 * GIB)
+    assert steady(DiskFigures(100 * GIB + 4096, GIB, 50 * GIB + 4096), last) == last
 
 
 def test_what_the_cache_uses_is_told_though_the_free_space_stays() -> None:
-    last = Disk(capacity=100 * GIB, used=GIB, available=50 * GIB)
-    assert steady(Disk(100 * GIB, GIB + 1, 50 * GIB - 1), last) == Disk(100 * GIB, GIB + 1, 50 * GIB)
+    last = DiskFigures(capacity=100 * GIB, used=GIB, available=50 * GIB)
+    assert steady(DiskFigures(100 * GIB, GIB + 1, 50 * GIB - 1), last) == DiskFigures(100 * GIB, GIB + 1, 50 * GIB)
 
 
 def test_large_moves_of_the_free_space_are_told() -> None:
-    now = Disk(capacity=100 * GIB, used=GIB, available=40 * GIB)
-    assert steady(now, Disk(capacity=100 * GIB, used=GIB, available=50 * GIB)) == now
+    now = DiskFigures(capacity=100 * GIB, used=GIB, available=40 * GIB)
+    assert steady(now, DiskFigures(capacity=100 * GIB, used=GIB, available=50 * GIB)) == now
 
 
 def test_the_first_figures_are_told() -> None:
-    now = Disk(capacity=100 * GIB, used=GIB, available=40 * GIB)
-    assert steady(now, Disk()) == now
+    now = DiskFigures(capacity=100 * GIB, used=GIB, available=40 * GIB)
+    assert steady(now, DiskFigures()) == now
 
 
 @pytest.mark.parametrize(

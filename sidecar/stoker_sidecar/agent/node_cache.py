@@ -1,4 +1,4 @@
-"""Writes NodeCache.status: at once when something happened, seldom while only figures move, never when nothing changed."""
+"""The node's NodeCache: its spec becomes the plan; its status is written when something happened, else seldom."""
 
 import asyncio
 import logging
@@ -6,12 +6,16 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from stoker_api.nodecache import NodeCacheStatus
+from pydantic import ValidationError
+
+from stoker_api.nodecache import NodeCache, NodeCacheStatus
 from stoker_kube.api import Kube
 from stoker_kube.backoff import Backoff
 from stoker_kube.errors import KubeError, NotFound
 from stoker_kube.resources import NODE_CACHES
+from stoker_kube.watch import EventType, WatchEvent, watch
 from stoker_sidecar.agent.core.status import is_urgent
+from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.volumes.synchronization import Changes
 
 log = logging.getLogger(__name__)
@@ -19,8 +23,34 @@ FIGURES_SECONDS = 2.0  # between two writes in which only figures moved: a perso
 URGENT_SECONDS = 0.2  # between any two writes: a burst of mounts becomes a few writes
 
 
+async def follow_node_cache(kube: Kube, node_name: str, plan: NodePlan) -> None:
+    """Keep the plan as the NodeCache's spec says, until cancelled.
+
+    With no NodeCache it waits: the operator makes it.
+    """
+    async for event in watch(kube, NODE_CACHES, field_selector=f"metadata.name={node_name}"):
+        if event.type is EventType.SYNCED:
+            plan.set_synced()
+        else:
+            _take(event, plan)
+
+
+def _take(event: WatchEvent, plan: NodePlan) -> None:
+    if event.type is EventType.DELETED:
+        return plan.lose_node_cache()
+    try:
+        cache = NodeCache.model_validate(event.object)
+    except ValidationError as error:
+        # An operator of another version, or a person; the last plan that could be read goes on.
+        return log.error("the plan of this node cannot be read and is left as it was: %s", error)
+    return plan.take_node_cache(cache)
+
+
 class StatusWriter:
-    """``compute(written)`` gives the status as it should be, from the one written last (None: not by this process)."""
+    """Writes NodeCache.status, and never when nothing changed.
+
+    ``compute(written)`` gives the status as it should be, from the one written last (None: not by this process).
+    """
 
     def __init__(
         self,
@@ -43,7 +73,7 @@ class StatusWriter:
         self._backoff = Backoff(first=0.5, cap=15.0)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Write the status at every change that is worth it, until cancelled."""
         while True:
             token = self._changes.token()
             wait = await self.write_if_due()
@@ -51,7 +81,7 @@ class StatusWriter:
             await self._sleep(max(0.0, self._written_at + URGENT_SECONDS - self._clock()))
 
     async def write_if_due(self) -> float | None:
-        """Write when it is time; seconds until it may be time again with no further change, None: never."""
+        """Write when it is time; return the seconds until it may be time again with no further change, None: never."""
         status = self._compute(self._written)
         if status is None:
             self._written = None  # no NodeCache: the next one must be told everything

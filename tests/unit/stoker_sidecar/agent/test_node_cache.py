@@ -5,7 +5,7 @@ import pytest
 from stoker_api.nodecache import NodeCacheStatus, NodeDatasetStatus, NodePhase
 from stoker_kube.errors import Unavailable
 from stoker_kube.resources import NODE_CACHES
-from stoker_sidecar.agent.status_writer import FIGURES_SECONDS, StatusWriter
+from stoker_sidecar.agent.node_cache import FIGURES_SECONDS, StatusWriter
 from stoker_sidecar.volumes.synchronization import Changes
 from tests.fakes.kube import FakeKube
 
