@@ -24,8 +24,8 @@ REQUEST_TIMEOUT = 30.0  # seconds; every request of kopf's is small
 EXIT_TIMEOUT = 2.0  # seconds for handlers under way at the end of the process
 GOODBYE = 0.25  # seconds in which TLS connections end after aiohttp closed them; its documentation asks for this
 STOP_TIMEOUT = 4.0  # seconds for kopf as a whole; the thread does not keep the process
-# kopf takes away a finalizer of its own name from objects that no handler of it wants to hold. Ours is our reconciler's, so
-# kopf's must be another one, which nobody ever writes.
+# kopf takes away a finalizer of its own name from objects that no handler of it wants to hold. Ours is our
+# reconciler's, so kopf's must be another one, which nobody ever writes.
 UNUSED_FINALIZER = f"{names.GROUP}/unused"
 
 
@@ -60,8 +60,8 @@ def login(*, settings: kopf.OperatorSettings, **_: Any) -> kopf.ConnectionInfo |
 class KopfThread:
     """A runner of kopf, which starts it again whenever it ends, until it is cancelled.
 
-    kopf believes that its event loop is its own: at its end it cancels every task that it finds there, and in the main thread
-    it takes the process's signals. In a thread of its own it finds its own tasks and no signals.
+    kopf believes that its event loop is its own: at its end it cancels every task that it finds there, and in the main
+    thread it takes the process's signals. In a thread of its own it finds its own tasks and no signals.
     """
 
     def __init__(self, registry: kopf.OperatorRegistry, backoff: Backoff | None = None) -> None:
@@ -131,7 +131,8 @@ class _Run:
             self.ended.set_result(reason)
 
     async def _serve(self) -> None:
-        # An asyncio flag: for one of threading's kopf would leave a waiting thread behind, which this loop then waits for.
+        # An asyncio flag: for one of threading's kopf would leave a waiting thread behind, which this loop then waits
+        # for.
         self._inside, self._flag = asyncio.get_running_loop(), asyncio.Event()
         if self._stopping.is_set():
             return

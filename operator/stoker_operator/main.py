@@ -20,8 +20,9 @@ from stoker_operator.settings import Settings, read_settings
 
 log = logging.getLogger("stoker_operator")
 
-# The API server takes objects 10,000 levels deep, and a TrainingJob's template may hold anything: with Python's limit of 1,000
-# such an object would end the watch of all others, in json.loads. Measured: 10,000 levels need less than the 8 MiB of a stack.
+# The API server takes objects 10,000 levels deep, and a TrainingJob's template may hold anything: with Python's limit
+# of 1,000 such an object would end the watch of all others, in json.loads. Measured: 10,000 levels need less than the 8
+# MiB of a stack.
 RECURSION_LIMIT = 30_000
 
 Work = Callable[[Kube, Settings], Coroutine[Any, Any, None]]

@@ -17,7 +17,7 @@ def _upper(text: Any) -> Any:
 
 
 class Settings(BaseSettings):
-    """Everything that the chart and people may set, from POD_NAMESPACE, POD_NAME and STOKER_* (the upper-cased names below)."""
+    """Everything that the chart and people may set, from POD_NAMESPACE, POD_NAME and STOKER_* (names in capitals)."""
 
     # An empty variable counts as one that is not set: that is how a chart leaves a value out.
     model_config = SettingsConfigDict(env_prefix="STOKER_", env_ignore_empty=True, frozen=True, extra="ignore")

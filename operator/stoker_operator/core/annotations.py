@@ -52,7 +52,7 @@ class PodRequest:
 
 
 def parse_request(annotations: Mapping[str, str], namespace: str) -> PodRequest | Refusal:
-    """Parse the request in ``annotations`` of a pod of ``namespace``, or a sentence that names the piece that is wrong."""
+    """Parse the request in ``annotations`` of a pod of ``namespace``, or refuse the piece that is wrong."""
     datasets = parse_datasets(annotations.get(names.ANNOTATION_DATASETS, ""), namespace)
     mode = parse_mode(annotations.get(names.ANNOTATION_SCHEDULING))
     max_wait = parse_max_wait(annotations.get(names.ANNOTATION_MAX_WAIT))
@@ -69,14 +69,14 @@ def parse_datasets(text: str, namespace: str) -> tuple[DatasetRequest, ...] | Re
     """Parse ``"imagenet:/data, team-b/coco:/coco"`` into requests; a name without namespace is one of ``namespace``."""
     if len(text) > MOST_CHARACTERS:
         return Refusal(
-            f"the annotation {names.ANNOTATION_DATASETS} is {len(text)} characters long, and {MOST_CHARACTERS} are allowed: "
-            "name fewer Datasets, or shorten their paths"
+            f"the annotation {names.ANNOTATION_DATASETS} is {len(text)} characters long, "
+            f"and {MOST_CHARACTERS} are allowed: name fewer Datasets, or shorten their paths"
         )
     pieces = list(filter(None, (part.strip() for part in text.split(","))))
     if len(pieces) > MOST_DATASETS:
         return Refusal(
-            f"the annotation {names.ANNOTATION_DATASETS} names {len(pieces)} Datasets, and {MOST_DATASETS} are allowed: "
-            "put data that is used together into one Dataset"
+            f"the annotation {names.ANNOTATION_DATASETS} names {len(pieces)} Datasets, "
+            f"and {MOST_DATASETS} are allowed: put data that is used together into one Dataset"
         )
     requests: list[DatasetRequest] = []
     for piece in pieces:

@@ -19,7 +19,7 @@ _READ_ONLY_SOURCES = ("configMap", "secret", "projected", "downwardAPI")
 
 
 def decide_injection(pod: Raw, namespace: str, catalog: Catalog) -> Patch | Refusal:
-    """Work out the JSON patch (RFC 6902) for a pod of ``namespace`` that is being made; () when it already has everything.
+    """Work out the JSON patch (RFC 6902) for a pod of ``namespace`` that is being made; () when it has everything.
 
     ``pod`` is the object of the admission request (its own metadata.namespace may still be empty); ``catalog`` maps
     ``namespace/name`` to Datasets. Applying the patch and deciding again gives ().

@@ -35,8 +35,9 @@ class Listing:
 
 
 def fingerprint(dataset: Dataset) -> str:
-    """Hash what a listing depends on: it changes with anything that changes what a listing would find, or whether it can, and with `stoker refresh`.
+    """Hash what a listing depends on.
 
+    It changes with anything that changes what a listing would find, or whether it can, and with `stoker refresh`.
     The refresh annotation counts as text, not as a time: the clock that wrote it is a laptop's.
     """
     refresh = dataset.metadata.annotations.get(names.ANNOTATION_REFRESH_REQUESTED, "")

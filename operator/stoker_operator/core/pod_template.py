@@ -13,8 +13,8 @@ CONTAINER_LISTS = ("initContainers", "containers")
 def template_problem(training: TrainingJob) -> Unmet | None:
     """Return the first piece that cannot be read, and how to write it; None when there is none.
 
-    The CRD lets a pod template pass as it is, and the API server checks it only when the Job is made: what is read before
-    that is checked here.
+    The CRD lets a pod template pass as it is, and the API server checks it only when the Job is made: what is read
+    before that is checked here.
     """
     sentence = next(_problems(training), None)
     return Unmet(Reason.INVALID_SPEC, sentence) if sentence else None
@@ -38,7 +38,8 @@ def _container_problems(field: str, containers: Any) -> Iterator[str]:
         if not isinstance(container, Mapping):
             yield f"{where}[{index}] must be a container: write for example {{name: main, image: python}}"
         elif not _is_environment(container.get("env") or ()):
-            yield f"{where}[{index}].env must be a list of names and values: write for example env: [{{name: A, value: b}}]"
+            example = "env: [{name: A, value: b}]"
+            yield f"{where}[{index}].env must be a list of names and values: write for example {example}"
 
 
 def _is_environment(variables: Any) -> bool:

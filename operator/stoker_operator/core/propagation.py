@@ -10,7 +10,7 @@ HOST_TO_CONTAINER = "HostToContainer"
 
 
 def operations(pod: Mapping[str, Any], volumes: Collection[str]) -> Iterator[dict[str, Any]]:
-    """Make JSON patch operations for each mount of ``volumes`` (names of the pod's volumes) that does not say what it wants."""
+    """Make JSON patch operations for each mount of ``volumes`` (names) that does not say what it wants."""
     for field in CONTAINER_LISTS:
         for index, container in enumerate(pod.get("spec", {}).get(field) or ()):
             for place, mount in enumerate(container.get("volumeMounts") or ()):

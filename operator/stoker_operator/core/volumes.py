@@ -14,7 +14,7 @@ ACCESS_MODES = ["ReadOnlyMany"]
 
 
 def persistent_volume_name(namespace: str, name: str) -> str:
-    """Name the volume ``stoker-<namespace>-<name>``, with a hash where that is too long or could be another Dataset's."""
+    """Name the volume ``stoker-<namespace>-<name>``, with a hash where that is too long or not unique."""
     plain = f"stoker-{namespace}-{name}"
     # "a-b"/"c" and "a"/"b-c" would meet: a dash in the namespace makes the name ambiguous.
     if len(plain) <= _MAX_NAME and "-" not in namespace:

@@ -1,8 +1,9 @@
 """What kopf tells of Datasets and TrainingJobs, put in order, and compared with the API server's list.
 
-kopf hands on each event of its watch. What it cannot say: when its first list is whole, and which objects were deleted while
-it was cut off for so long that it had to list again (it then tells of those that are there, and of no deletion). Both come
-out of a list of our own: everything in it has been told of, or is about to be; everything older that is not in it is gone.
+kopf hands on each event of its watch. What it cannot say: when its first list is whole, and which objects were deleted
+while it was cut off for so long that it had to list again (it then tells of those that are there, and of no deletion).
+Both come out of a list of our own: everything in it has been told of, or is about to be; everything older that is not
+in it is gone.
 """
 
 import asyncio
@@ -39,7 +40,8 @@ class Seen(NamedTuple):
 class Intake:
     """The objects of one kind, by key, as kopf tells of them.
 
-    ``store(key, object)`` is called for each state that is newer than the last one, and with None when the object is gone.
+    ``store(key, object)`` is called for each state that is newer than the last one, and with None when the object is
+    gone.
     """
 
     def __init__(self, kind: Kind, store: Callable[[str, Object | None], None]) -> None:

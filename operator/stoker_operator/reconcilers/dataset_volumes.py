@@ -14,14 +14,15 @@ from stoker_operator.writer import Writer
 
 log = logging.getLogger(__name__)
 
-# Seconds after which a Dataset's volume and claim are looked at again: people delete them rarely, and a look costs two GETs.
+# Seconds after which a Dataset's volume and claim are looked at again: people delete them rarely, and a look costs two
+# GETs.
 RECHECK = 300.0
 RECHECK_TAKEN = 30.0  # the same while a foreign claim has the name, which people are asked to rename
 _RELEASED = ("Released", "Failed")  # phases in which a PersistentVolume never binds again
 
 
 class DatasetVolumes:
-    """The volumes and claims of all Datasets, each looked at so rarely that a pass costs nothing for those that are fine."""
+    """The volumes and claims of all Datasets, each looked at so rarely that a pass costs nothing where all is fine."""
 
     def __init__(self, writer: Writer, retries: Retries) -> None:
         self._writer: Final = writer

@@ -79,7 +79,8 @@ class DatasetReconciler:
         return max(0.0, min(times) - now) if times else None
 
     def _cache_write(self, write: NodeCacheWrite) -> _Write:
-        # What it should say is part of the key: a plan that changed is written at once, whatever became of the last one.
+        # What it should say is part of the key: a plan that changed is written at once, whatever became of the last
+        # one.
         plan = hashlib.sha256(json.dumps(write.spec.wire(), sort_keys=True).encode()).hexdigest()[:8]
         return _Write(f"NodeCache {write.node.name} (plan {plan})", partial(self._write_node_cache, write))
 

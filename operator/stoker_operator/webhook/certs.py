@@ -37,7 +37,7 @@ def make(hosts: Sequence[str], now: datetime) -> KeyMaterial:
 
 
 def renewed(material: KeyMaterial, hosts: Sequence[str], now: datetime) -> KeyMaterial:
-    """Renew what is due: ``material`` itself when nothing is, else with a new certificate and, when that is due, a new authority.
+    """Renew what is due: the certificate, or the authority as well; ``material`` itself when nothing is.
 
     The old authority stays in the bundle while it is valid. Raises CertificateError when ``material`` is unreadable.
     """
