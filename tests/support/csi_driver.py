@@ -24,7 +24,7 @@ from stoker_sidecar.volumes.mounter import Mounter
 from stoker_sidecar.volumes.overlays import Overlays
 from stoker_sidecar.volumes.publisher import Publisher
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
-from tests.fakes.csi import UID, Clock, FakeKeeper, FakePlan, node_dataset
+from tests.fakes.volumes import UID, Clock, FakeKeeper, FakePlan, node_dataset
 
 FILES = {"train/0.png": b"zero", "train/1.png": b"one", "labels.csv": b"0,1\n"}
 

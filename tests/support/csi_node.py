@@ -11,7 +11,7 @@ from stoker_api.dataset import MountMode
 from stoker_sidecar.version.manifest import ManifestInfo
 from stoker_sidecar.volumes.core.publish import PublishRequest
 from stoker_sidecar.wire.keeper_client import KeeperClient
-from tests.fakes.csi import UID, publish_request
+from tests.fakes.volumes import UID, publish_request
 from tests.support.csi_driver import FILES, RunningDriver, node_folder, running_driver, write_version
 from tests.support.waiting import eventually
 
@@ -27,7 +27,7 @@ def running(*command: str) -> Iterator[subprocess.Popen[str]]:
 
 
 @dataclass
-class Node:
+class ColdNode:
     """A node's folder with a version whose files are here but not declared complete, so that FUSE must serve it."""
 
     folder: Path
@@ -65,13 +65,13 @@ class Node:
 
 
 @contextmanager
-def cold_node() -> Iterator[Node]:
+def cold_node() -> Iterator[ColdNode]:
     """Nothing of it stays."""
     with node_folder() as folder:
         # As a kubelet's folder is: what is mounted below it reaches the containers' mount namespaces.
         subprocess.run(["mount", "--bind", folder, folder], check=True)
         subprocess.run(["mount", "--make-rshared", folder], check=True)
-        yield Node(folder, write_version(folder / "cache", complete=False))
+        yield ColdNode(folder, write_version(folder / "cache", complete=False))
 
 
 @dataclass
@@ -85,7 +85,7 @@ class Container:
 
 
 @contextmanager
-def container(node: Node, propagation: str = "slave") -> Iterator[Container]:
+def container(node: ColdNode, propagation: str = "slave") -> Iterator[Container]:
     """``slave``: as with HostToContainer; ``private``: as a pod that brought its own volumeMount."""
     inside = node.folder / "container"
     inside.mkdir()

@@ -14,7 +14,7 @@ from stoker_sidecar.volumes.overlays import Overlays
 from stoker_sidecar.volumes.publisher import Publisher
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_sidecar.wire.keeper_client import KeeperClient
-from tests.fakes.csi import Clock, FakePlan, node_dataset, publish_request
+from tests.fakes.volumes import Clock, FakePlan, node_dataset, publish_request
 from tests.support.bare_node import BareNode, NodeVersion
 from tests.support.keeper import Keeper
 from tests.support.waiting import eventually_async

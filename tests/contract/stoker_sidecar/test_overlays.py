@@ -12,7 +12,7 @@ import pytest
 from stoker_sidecar.errors import MountError
 from stoker_sidecar.volumes.mount_sources import OverlayMounts
 from stoker_sidecar.volumes.overlays import Overlays
-from tests.fakes.csi import UID, FakeOverlays
+from tests.fakes.volumes import UID, FakeOverlays
 from tests.support.keeper import clear_mounts
 from tests.support.versions import VersionFolder
 from tests.support.waiting import eventually

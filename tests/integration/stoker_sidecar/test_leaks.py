@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stoker_sidecar.keeper.watchdog import QUICK
-from tests.support.csi_node import Node, cold_node
+from tests.support.csi_node import ColdNode, cold_node
 from tests.support.keeper import Keeper, mounts_below
 from tests.support.versions import VersionFolder, small_files
 from tests.support.waiting import wait_until
@@ -49,12 +49,12 @@ def _assert_same(before: _Held, after: _Held) -> None:
 
 
 @pytest.fixture
-def node() -> Iterator[Node]:
+def node() -> Iterator[ColdNode]:
     with cold_node() as running:
         yield running
 
 
-async def test_a_thousand_volumes_come_and_go(node: Node) -> None:
+async def test_a_thousand_volumes_come_and_go(node: ColdNode) -> None:
     node.complete()
     async with node.agent() as agent:
         for number in range(_PUBLISHED + 100):

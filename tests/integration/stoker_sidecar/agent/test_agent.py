@@ -46,7 +46,7 @@ def progress(*rows: Object, orphans: tuple[str, ...] = ()) -> Progress:
 
 
 @dataclass
-class Node:
+class RunningAgent:
     """A node with a running agent."""
 
     kube: FakeKube
@@ -82,13 +82,13 @@ class Node:
 
 
 @contextlib.asynccontextmanager
-async def running(kube: FakeKube, folder: Path) -> AsyncIterator[Node]:
+async def running(kube: FakeKube, folder: Path) -> AsyncIterator[RunningAgent]:
     folders = [f"--{name}={folder / name}" for name in ("kubelet-dir", "cache-root", "mount-root", "state-dir")]
     options = ["--node-name=node-1", "--pod-ip=127.0.0.1", f"--run-dir={folder}", f"--http-port={free_ports(1)[0]}"]
     settings = AgentSettings.parse([*options, *folders])
     stopping = asyncio.Event()
     task = asyncio.create_task(build(settings, kube).run(stopping))
-    node = Node(kube, FetcherForAgent(), folder, task, stopping)
+    node = RunningAgent(kube, FetcherForAgent(), folder, task, stopping)
     try:
         await node.fetcher.start(folder / "fetcher.sock")
         yield node
@@ -114,12 +114,12 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.fixture
-async def node(kube: FakeKube, folder: Path) -> AsyncIterator[Node]:
+async def node(kube: FakeKube, folder: Path) -> AsyncIterator[RunningAgent]:
     async with running(kube, folder) as one:
         yield one
 
 
-async def test_a_planned_dataset_reaches_the_fetcher_with_its_keys(node: Node) -> None:
+async def test_a_planned_dataset_reaches_the_fetcher_with_its_keys(node: RunningAgent) -> None:
     await node.plan(DATASET)
     await node.until(lambda: "u1" in node.fetcher.configured)
     order = node.fetcher.configured["u1"]
@@ -127,7 +127,7 @@ async def test_a_planned_dataset_reaches_the_fetcher_with_its_keys(node: Node) -
     assert order.dataset["source"]["uri"] == "s3://bucket/digits/"
 
 
-async def test_the_fetcher_s_progress_reaches_the_status(node: Node) -> None:
+async def test_the_fetcher_s_progress_reaches_the_status(node: RunningAgent) -> None:
     await node.plan(DATASET)
     node.fetcher.say(progress(row(phase=NodePhase.WARM, files=10, warm_files=10)))
     await node.until(lambda: node.row.get("phase") == "Warm")
@@ -137,7 +137,7 @@ async def test_the_fetcher_s_progress_reaches_the_status(node: Node) -> None:
     assert node.status["address"].startswith("127.0.0.1:")
 
 
-async def test_a_dataset_that_left_the_plan_is_removed_and_its_row_goes(node: Node) -> None:
+async def test_a_dataset_that_left_the_plan_is_removed_and_its_row_goes(node: RunningAgent) -> None:
     await node.plan(DATASET)
     node.fetcher.say(progress(row(phase=NodePhase.WARM)))
     await node.until(lambda: node.row.get("phase") == "Warm")
@@ -147,13 +147,13 @@ async def test_a_dataset_that_left_the_plan_is_removed_and_its_row_goes(node: No
     await node.until(lambda: not node.row)
 
 
-async def test_a_folder_that_no_plan_knows_is_removed(node: Node) -> None:
+async def test_a_folder_that_no_plan_knows_is_removed(node: RunningAgent) -> None:
     node.fetcher.say(progress(orphans=("old",)))
     await node.plan()
     await node.until(lambda: node.fetcher.removed == ["old"])
 
 
-async def test_a_lost_plan_removes_nothing(node: Node) -> None:
+async def test_a_lost_plan_removes_nothing(node: RunningAgent) -> None:
     await node.plan(DATASET)
     await node.until(lambda: "u1" in node.fetcher.configured)
     port = await port_of(node)
@@ -166,7 +166,7 @@ async def test_a_lost_plan_removes_nothing(node: Node) -> None:
     assert node.fetcher.removed == []
 
 
-async def test_a_fetcher_that_comes_back_is_told_everything_again(node: Node) -> None:
+async def test_a_fetcher_that_comes_back_is_told_everything_again(node: RunningAgent) -> None:
     await node.plan(DATASET)
     await node.until(lambda: "u1" in node.fetcher.configured)
     await node.fetcher.stop()
@@ -189,7 +189,7 @@ async def test_an_agent_that_comes_back_does_not_make_a_warm_node_look_empty(kub
         assert second.fetcher.removed == []
 
 
-async def test_an_api_server_that_comes_back_gets_the_newest_status(node: Node) -> None:
+async def test_an_api_server_that_comes_back_gets_the_newest_status(node: RunningAgent) -> None:
     await node.plan(DATASET)
     node.fetcher.say(progress(row(phase=NodePhase.WARMING, warm_files=1)))
     await node.until(lambda: node.row.get("phase") == "Warming")
@@ -200,7 +200,7 @@ async def test_an_api_server_that_comes_back_gets_the_newest_status(node: Node) 
     await node.until(lambda: node.row.get("phase") == "Warm")
 
 
-async def test_a_missing_secret_is_told_to_the_fetcher_as_a_sentence(node: Node) -> None:
+async def test_a_missing_secret_is_told_to_the_fetcher_as_a_sentence(node: RunningAgent) -> None:
     await node.kube.delete(SECRETS, "s3", "vision")
     await node.plan(DATASET)
     await node.until(lambda: "u1" in node.fetcher.configured)
@@ -208,12 +208,12 @@ async def test_a_missing_secret_is_told_to_the_fetcher_as_a_sentence(node: Node)
     assert getattr(credentials, "reason", "") == "SecretNotFound"
 
 
-async def port_of(node: Node) -> int:
+async def port_of(node: RunningAgent) -> int:
     await node.until(lambda: "address" in node.status)
     return int(node.status["address"].rsplit(":", 1)[1])
 
 
-async def test_http_serves_health_metrics_and_manifests(node: Node) -> None:
+async def test_http_serves_health_metrics_and_manifests(node: RunningAgent) -> None:
     await node.plan(DATASET)
     node.fetcher.say(progress(row(phase=NodePhase.WARMING, warm_files=3)))
     await node.until(lambda: node.row.get("phase") == "Warming")

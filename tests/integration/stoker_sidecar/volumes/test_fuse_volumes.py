@@ -8,28 +8,28 @@ import pytest
 
 from stoker_api.dataset import MountMode
 from stoker_sidecar.linux import mounts
-from tests.fakes.csi import UID
+from tests.fakes.volumes import UID
 from tests.support.csi_driver import FILES
-from tests.support.csi_node import Node, cold_node, container
+from tests.support.csi_node import ColdNode, cold_node, container
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.root
 
 
 @pytest.fixture
-def node() -> Iterator[Node]:
+def node() -> Iterator[ColdNode]:
     with cold_node() as running:
         yield running
 
 
-async def test_a_dataset_that_is_not_complete_is_read_through_fuse(node: Node) -> None:
+async def test_a_dataset_that_is_not_complete_is_read_through_fuse(node: ColdNode) -> None:
     async with node.keeper(), node.agent() as agent:
         await agent.publisher.publish(node.request)
         with container(node) as pod:
             assert await asyncio.to_thread(pod.read) == FILES
 
 
-async def test_a_promotion_reaches_a_running_container_and_its_open_files_go_on(node: Node) -> None:
+async def test_a_promotion_reaches_a_running_container_and_its_open_files_go_on(node: ColdNode) -> None:
     async with node.keeper(), node.agent() as agent:
         await agent.publisher.publish(node.request)
         with container(node) as pod, ExitStack() as files:
@@ -42,7 +42,7 @@ async def test_a_promotion_reaches_a_running_container_and_its_open_files_go_on(
             assert pod.read() == FILES
 
 
-async def test_unpublish_after_a_promotion_leaves_no_mount_and_no_server(node: Node) -> None:
+async def test_unpublish_after_a_promotion_leaves_no_mount_and_no_server(node: ColdNode) -> None:
     async with node.keeper(), node.agent() as agent:
         await agent.publisher.publish(node.request)
         node.complete()
@@ -52,7 +52,7 @@ async def test_unpublish_after_a_promotion_leaves_no_mount_and_no_server(node: N
         assert mounts.layers(node.folder / "mnt" / UID / node.info.digest) == ()
 
 
-async def test_a_restarted_agent_changes_nothing_for_the_pod(node: Node) -> None:
+async def test_a_restarted_agent_changes_nothing_for_the_pod(node: ColdNode) -> None:
     async with node.keeper():
         async with node.agent() as agent:
             await agent.publisher.publish(node.request)
@@ -64,7 +64,7 @@ async def test_a_restarted_agent_changes_nothing_for_the_pod(node: Node) -> None
 
 @pytest.mark.parametrize(("complete", "mode"), [(False, MountMode.FUSE), (True, MountMode.NATIVE)])
 async def test_after_the_whole_sidecar_was_killed_a_running_container_reads_again(
-    node: Node, complete: bool, mode: MountMode
+    node: ColdNode, complete: bool, mode: MountMode
 ) -> None:
     with ExitStack() as pods:
         async with node.keeper(), node.agent() as agent:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from stoker_sidecar.volumes.overlays import Overlays
-from tests.fakes.csi import UID
+from tests.fakes.volumes import UID
 from tests.support.versions import VersionFolder
 from tests.support.waiting import eventually
 

@@ -40,7 +40,7 @@ FILES = {
 
 
 @dataclass
-class Node:
+class MountedOverlay:
     """A version with nothing cached, served over FUSE, with its overlay at ``seen``."""
 
     keeper: Keeper
@@ -63,7 +63,7 @@ def keeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keeper]:
 
 
 @pytest.fixture
-def node(keeper: Keeper, tmp_path: Path) -> Iterator[Node]:
+def node(keeper: Keeper, tmp_path: Path) -> Iterator[MountedOverlay]:
     # The version's own name is in it, so that no two tests have the same digest.
     version = VersionFolder(tmp_path / "v:1,2", {**FILES, "test": tmp_path.name.encode()})
     by_ino = {version.ino(path): path for path in version.files}
@@ -76,16 +76,16 @@ def node(keeper: Keeper, tmp_path: Path) -> Iterator[Node]:
         metadata_layer.build(version.manifest, layers.metadata)
         seen = tmp_path / "mnt" / "overlay"
         overlay.show(layers, seen)
-        yield Node(keeper, version, layers, seen)
+        yield MountedOverlay(keeper, version, layers, seen)
         clear_mounts(tmp_path)
         keeper.release(version)
 
 
-def test_a_cold_tree_has_every_file_with_the_right_bytes(node: Node) -> None:
+def test_a_cold_tree_has_every_file_with_the_right_bytes(node: MountedOverlay) -> None:
     assert {path: (node.seen / path).read_bytes() for path in node.walk()} == node.version.files
 
 
-def test_names_and_attributes_never_reach_the_fuse_server(node: Node) -> None:
+def test_names_and_attributes_never_reach_the_fuse_server(node: MountedOverlay) -> None:
     before = node.requests()
     found = node.walk()
     assert {path: (stat.st_size, stat.st_mtime_ns, stat.st_mode, stat.st_uid) for path, stat in found.items()} == {
@@ -94,24 +94,24 @@ def test_names_and_attributes_never_reach_the_fuse_server(node: Node) -> None:
     assert node.requests() == before
 
 
-def test_folders_are_read_only_and_dated_as_their_newest_file(node: Node) -> None:
+def test_folders_are_read_only_and_dated_as_their_newest_file(node: MountedOverlay) -> None:
     for folder in (node.seen, node.seen / "twin"):
         assert (folder.stat().st_mode, folder.stat().st_mtime_ns) == (0o040555, MTIME_NS)
 
 
-def test_one_device_number_for_the_whole_tree(node: Node) -> None:
+def test_one_device_number_for_the_whole_tree(node: MountedOverlay) -> None:
     """Or tools that stay on one file system would skip the files."""
     assert {stat.st_dev for stat in node.walk().values()} == {node.seen.stat().st_dev}
 
 
-def test_a_cached_file_is_read_without_the_fuse_server(node: Node) -> None:
+def test_a_cached_file_is_read_without_the_fuse_server(node: MountedOverlay) -> None:
     node.version.finish_all()
     before = node.requests()
     assert {path: (node.seen / path).read_bytes() for path in node.version.files} == node.version.files
     assert node.requests() == before
 
 
-def test_a_file_that_is_cached_after_its_name_was_looked_up_is_found_at_its_first_open(node: Node) -> None:
+def test_a_file_that_is_cached_after_its_name_was_looked_up_is_found_at_its_first_open(node: MountedOverlay) -> None:
     assert not (node.layers.tree / "twin").exists()  # the kernel remembers that the cache lacks it
     node.walk()
     node.version.finish("twin/a")
@@ -120,36 +120,38 @@ def test_a_file_that_is_cached_after_its_name_was_looked_up_is_found_at_its_firs
     assert node.requests() == before
 
 
-def test_a_descriptor_that_was_opened_while_the_file_was_missing_reads_on_when_it_is_cached(node: Node) -> None:
+def test_a_descriptor_that_was_opened_while_the_file_was_missing_reads_on_when_it_is_cached(
+    node: MountedOverlay,
+) -> None:
     with (node.seen / "large").open("rb") as file:
         head = file.read(1000)
         node.version.finish("large")
         assert head + file.read() == node.version.files["large"]
 
 
-def test_where_a_file_comes_from_can_be_asked(node: Node) -> None:
+def test_where_a_file_comes_from_can_be_asked(node: MountedOverlay) -> None:
     assert os.getxattr(node.seen / "twin/a", "user.stoker.key") == b"twin/a"
     assert sorted(os.listxattr(node.seen / "twin/a")) == sorted(os.listxattr(node.layers.fuse / "twin/a"))
 
 
-def test_the_tree_cannot_be_written(node: Node) -> None:
+def test_the_tree_cannot_be_written(node: MountedOverlay) -> None:
     with pytest.raises(OSError, match="Read-only"):
         (node.seen / "new").touch()
 
 
-def test_readers_wait_for_a_killed_fuse_server(node: Node) -> None:
+def test_readers_wait_for_a_killed_fuse_server(node: MountedOverlay) -> None:
     (row,) = [row for row in node.keeper.call(op="list")["servers"] if row["digest"] == node.version.info.digest]
     os.kill(row["pid"], signal.SIGKILL)
     assert {path: (node.seen / path).read_bytes() for path in node.version.files} == node.version.files
 
 
-def test_showing_the_same_layers_again_adds_no_mount(node: Node) -> None:
+def test_showing_the_same_layers_again_adds_no_mount(node: MountedOverlay) -> None:
     before = mounts.layers(node.seen)
     overlay.show(node.layers, node.seen)
     assert mounts.layers(node.seen) == before
 
 
-def test_a_cache_folder_that_was_replaced_is_mounted_anew(node: Node) -> None:
+def test_a_cache_folder_that_was_replaced_is_mounted_anew(node: MountedOverlay) -> None:
     node.layers.tree.rename(node.version.folder / "old")
     node.layers.tree.mkdir()
     overlay.show(node.layers, node.seen)
@@ -159,7 +161,9 @@ def test_a_cache_folder_that_was_replaced_is_mounted_anew(node: Node) -> None:
     assert node.requests() == before
 
 
-def test_a_version_that_moved_to_another_cache_folder_is_served_from_there_behind_the_same_mount(node: Node) -> None:
+def test_a_version_that_moved_to_another_cache_folder_is_served_from_there_behind_the_same_mount(
+    node: MountedOverlay,
+) -> None:
     moved = node.version.folder.with_name("moved")
     with (node.layers.fuse / "large").open("rb", buffering=0) as opened:
         head = opened.read(1000)
@@ -175,19 +179,19 @@ def test_a_version_that_moved_to_another_cache_folder_is_served_from_there_behin
         assert head + opened.readall() == node.version.files["large"]
 
 
-def test_hiding_it_leaves_no_mount_and_no_folder(node: Node) -> None:
+def test_hiding_it_leaves_no_mount_and_no_folder(node: MountedOverlay) -> None:
     for _ in range(2):
         overlay.hide(node.seen)
     assert (mounts.layers(node.seen), node.seen.parent.exists()) == ((), False)
 
 
-def test_an_overlay_is_dead_when_its_fuse_server_is_gone_for_good(node: Node) -> None:
+def test_an_overlay_is_dead_when_its_fuse_server_is_gone_for_good(node: MountedOverlay) -> None:
     alive = mounts.is_dead(node.seen)
     node.keeper.release(node.version)
     assert (alive, mounts.is_dead(node.seen)) == (False, True)
 
 
-def test_a_layer_that_is_missing_is_named(node: Node, tmp_path: Path) -> None:
+def test_a_layer_that_is_missing_is_named(node: MountedOverlay, tmp_path: Path) -> None:
     with pytest.raises(MountError, match="nowhere"):
         overlay.show(overlay.Layers(tmp_path / "nowhere", node.layers.tree, node.layers.fuse), tmp_path / "other")
 

@@ -12,9 +12,9 @@ import pytest
 from stoker_api.dataset import MountMode
 from stoker_sidecar.linux import mounts, pod_mounts
 from stoker_sidecar.volumes.overlays import Overlays
-from tests.fakes.csi import UID
+from tests.fakes.volumes import UID
 from tests.support.csi_driver import FILES, RunningDriver
-from tests.support.csi_node import Container, Node, cold_node, container
+from tests.support.csi_node import ColdNode, Container, cold_node, container
 from tests.support.keeper import mounts_below
 from tests.support.waiting import eventually, eventually_async
 
@@ -24,7 +24,7 @@ MODES = (MountMode.NATIVE, MountMode.OVERLAY, MountMode.FUSE)
 
 
 @pytest.fixture
-def node() -> Iterator[Node]:
+def node() -> Iterator[ColdNode]:
     with cold_node() as running:
         yield running
 
@@ -34,7 +34,7 @@ def mode(agent: RunningDriver) -> MountMode | None:
     return row.mode
 
 
-async def settle_to(agent: RunningDriver, node: Node, wanted: MountMode) -> None:
+async def settle_to(agent: RunningDriver, node: ColdNode, wanted: MountMode) -> None:
     """As the reconciler does at every change."""
 
     async def look() -> bool:
@@ -65,7 +65,7 @@ class OpenThings:
 EXPECTED = (FILES["labels.csv"], FILES["train/0.png"], ["0.png", "1.png"], FILES)
 
 
-async def test_a_cold_volume_goes_from_fuse_to_overlay_to_native_under_a_running_pod(node: Node) -> None:
+async def test_a_cold_volume_goes_from_fuse_to_overlay_to_native_under_a_running_pod(node: ColdNode) -> None:
     async with node.keeper(), node.agent(*MODES) as agent:
         await agent.publisher.publish(node.request)
         assert mode(agent) is MountMode.FUSE
@@ -83,7 +83,7 @@ async def test_a_cold_volume_goes_from_fuse_to_overlay_to_native_under_a_running
             assert len(set(devices)) == 3
 
 
-async def test_readers_notice_nothing_of_the_swaps(node: Node) -> None:
+async def test_readers_notice_nothing_of_the_swaps(node: ColdNode) -> None:
     async with node.keeper(), node.agent(*MODES) as agent:
         await agent.publisher.publish(node.request)
         with container(node) as pod:
@@ -106,7 +106,7 @@ async def test_readers_notice_nothing_of_the_swaps(node: Node) -> None:
 
 
 async def test_a_container_without_propagation_is_swapped_by_entering_its_mount_namespace(
-    node: Node, monkeypatch: pytest.MonkeyPatch
+    node: ColdNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pod_mounts, "belongs_to", lambda cgroups, pod_uid: True)
     async with node.keeper(), node.agent(*MODES) as agent:
@@ -122,7 +122,9 @@ async def test_a_container_without_propagation_is_swapped_by_entering_its_mount_
                 (pod.seen / "new").touch()
 
 
-async def test_a_container_that_propagation_reached_is_not_entered(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_container_that_propagation_reached_is_not_entered(
+    node: ColdNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(pod_mounts, "belongs_to", lambda cgroups, pod_uid: True)
     async with node.keeper(), node.agent(*MODES) as agent:
         await agent.publisher.publish(node.request)
@@ -133,7 +135,7 @@ async def test_a_container_that_propagation_reached_is_not_entered(node: Node, m
 
 
 @pytest.mark.parametrize("last", [MountMode.FUSE, MountMode.OVERLAY, MountMode.NATIVE])
-async def test_unpublish_leaves_no_mount_and_no_folder(node: Node, last: MountMode) -> None:
+async def test_unpublish_leaves_no_mount_and_no_folder(node: ColdNode, last: MountMode) -> None:
     async with node.keeper(), node.agent(*MODES) as agent:
         await agent.publisher.publish(node.request)
         if last is not MountMode.FUSE:
@@ -147,7 +149,7 @@ async def test_unpublish_leaves_no_mount_and_no_folder(node: Node, last: MountMo
         assert not node.request.target.exists()
 
 
-async def test_a_new_pod_of_a_cold_version_starts_on_the_overlay_of_the_first(node: Node) -> None:
+async def test_a_new_pod_of_a_cold_version_starts_on_the_overlay_of_the_first(node: ColdNode) -> None:
     async with node.keeper(), node.agent(*MODES) as agent:
         await agent.publisher.publish(node.request)
         await settle_to(agent, node, MountMode.OVERLAY)
@@ -156,7 +158,7 @@ async def test_a_new_pod_of_a_cold_version_starts_on_the_overlay_of_the_first(no
         assert (mode(agent), len(mounts.layers(node.request.target))) == (MountMode.OVERLAY, 1)
 
 
-async def test_a_restarted_agent_leaves_an_overlay_as_it_is(node: Node) -> None:
+async def test_a_restarted_agent_leaves_an_overlay_as_it_is(node: ColdNode) -> None:
     async with node.keeper():
         async with node.agent(*MODES) as agent:
             await agent.publisher.publish(node.request)
@@ -167,7 +169,7 @@ async def test_a_restarted_agent_leaves_an_overlay_as_it_is(node: Node) -> None:
             assert (mounts_below(node.folder), mode(agent)) == (before, MountMode.OVERLAY)
 
 
-async def test_after_the_whole_sidecar_was_killed_a_pod_on_an_overlay_reads_again(node: Node) -> None:
+async def test_after_the_whole_sidecar_was_killed_a_pod_on_an_overlay_reads_again(node: ColdNode) -> None:
     missing = node.folder / "cache/datasets" / UID / "versions" / node.info.digest / "tree/labels.csv"
     with ExitStack() as pods:
         async with node.keeper(), node.agent(*MODES) as agent:
@@ -186,7 +188,7 @@ async def test_after_the_whole_sidecar_was_killed_a_pod_on_an_overlay_reads_agai
 
 
 async def test_an_overlay_on_top_of_its_dead_fuse_layer_counts_as_dead_when_the_next_keeper_has_cleaned_up(
-    node: Node,
+    node: ColdNode,
 ) -> None:
     async with node.keeper(), node.agent(*MODES) as agent:
         await agent.publisher.publish(node.request)
@@ -196,7 +198,7 @@ async def test_an_overlay_on_top_of_its_dead_fuse_layer_counts_as_dead_when_the_
         assert mounts.is_dead(node.request.target)
 
 
-async def test_what_a_killed_agent_left_is_taken_off_at_the_next_start(node: Node) -> None:
+async def test_what_a_killed_agent_left_is_taken_off_at_the_next_start(node: ColdNode) -> None:
     async with node.keeper():
         async with node.agent(*MODES) as agent:
             await agent.publisher.publish(node.request)
@@ -208,7 +210,7 @@ async def test_what_a_killed_agent_left_is_taken_off_at_the_next_start(node: Nod
             assert list((node.folder / "mnt").iterdir()) == []
 
 
-async def test_a_pod_keeps_its_mount_when_the_table_of_mounts_is_lost(node: Node) -> None:
+async def test_a_pod_keeps_its_mount_when_the_table_of_mounts_is_lost(node: ColdNode) -> None:
     async with node.keeper():
         async with node.agent(*MODES) as agent:
             await agent.publisher.publish(node.request)
@@ -220,7 +222,7 @@ async def test_a_pod_keeps_its_mount_when_the_table_of_mounts_is_lost(node: Node
             assert mounts_below(node.folder) == before
 
 
-async def test_a_version_that_turns_out_damaged_is_read_through_its_overlay_again(node: Node) -> None:
+async def test_a_version_that_turns_out_damaged_is_read_through_its_overlay_again(node: ColdNode) -> None:
     async with node.keeper(), node.agent(*MODES) as agent:
         node.complete()
         await agent.publisher.publish(node.request)
@@ -231,7 +233,7 @@ async def test_a_version_that_turns_out_damaged_is_read_through_its_overlay_agai
             assert await asyncio.to_thread(pod.read) == FILES
 
 
-async def test_a_layer_is_built_by_a_child_that_leaves_nothing_half_done(node: Node) -> None:
+async def test_a_layer_is_built_by_a_child_that_leaves_nothing_half_done(node: ColdNode) -> None:
     changed = asyncio.Event()
     overlays = Overlays(node.folder / "meta", node.folder / "mnt", changed.set)
     version = (UID, node.info.digest)
@@ -243,7 +245,7 @@ async def test_a_layer_is_built_by_a_child_that_leaves_nothing_half_done(node: N
 
 
 async def test_a_layer_that_cannot_be_built_is_said_once_and_not_tried_again(
-    node: Node, caplog: pytest.LogCaptureFixture
+    node: ColdNode, caplog: pytest.LogCaptureFixture
 ) -> None:
     changed = asyncio.Event()
     overlays = Overlays(node.folder / "meta", node.folder / "mnt", changed.set)
@@ -254,7 +256,7 @@ async def test_a_layer_that_cannot_be_built_is_said_once_and_not_tried_again(
     assert "nowhere.sqlite" in caplog.text
 
 
-async def test_drafts_and_layers_of_earlier_boots_are_deleted_at_start(node: Node) -> None:
+async def test_drafts_and_layers_of_earlier_boots_are_deleted_at_start(node: ColdNode) -> None:
     root = node.folder / "meta"
     overlays = Overlays(root, node.folder / "mnt", lambda: None)
     for left in ("earlier/u/d", f"{BOOT}/u/d.building", f"{BOOT}/u/kept"):

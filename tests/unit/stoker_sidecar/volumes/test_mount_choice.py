@@ -19,7 +19,7 @@ from stoker_sidecar.volumes.core.publish import (
     published,
     wanted_mode,
 )
-from tests.fakes.csi import DIGEST, UID, publish_request
+from tests.fakes.volumes import DIGEST, UID, publish_request
 
 NATIVE, OVERLAY, FUSE = MountMode.NATIVE, MountMode.OVERLAY, MountMode.FUSE
 COLD = VersionOnDisk(Path("/cache/v"), files=3, bytes=300, complete=False)

@@ -9,7 +9,7 @@ import pytest
 from stoker_api.dataset import MountMode
 from stoker_sidecar.volumes.core.publish import Bind, Published, published
 from stoker_sidecar.volumes.mount_table import MountTable
-from tests.fakes.csi import DIGEST, UID, FakeVersions, publish_request
+from tests.fakes.volumes import DIGEST, UID, FakeVersions, publish_request
 
 
 def record(pod: str = "trainer-0") -> Published:

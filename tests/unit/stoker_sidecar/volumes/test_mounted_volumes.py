@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from stoker_api.dataset import MountMode
-from tests.fakes.csi import DIGEST, UID, node_dataset
-from tests.support.publisher_node import FUSE, OVERLAY, TREE, VERSION, Node
+from tests.fakes.volumes import DIGEST, UID, node_dataset
+from tests.support.fake_node import FUSE, OVERLAY, TREE, VERSION, FakeNode
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Node:
-    return Node(tmp_path)
+def node(tmp_path: Path) -> FakeNode:
+    return FakeNode(tmp_path)
 
 
-async def test_a_completed_version_is_laid_over_fuse_and_the_server_stays_for_open_files(node: Node) -> None:
+async def test_a_completed_version_is_laid_over_fuse_and_the_server_stays_for_open_files(node: FakeNode) -> None:
     node.planned(complete=False)
     await node.publisher.publish(node.request())
     node.versions.add(complete=True)
@@ -26,7 +26,7 @@ async def test_a_completed_version_is_laid_over_fuse_and_the_server_stays_for_op
     assert node.publisher.rows()[0].mode is MountMode.NATIVE
 
 
-async def test_a_promotion_happens_once(node: Node) -> None:
+async def test_a_promotion_happens_once(node: FakeNode) -> None:
     node.planned(complete=False)
     await node.publisher.publish(node.request())
     node.versions.add(complete=True)
@@ -35,7 +35,7 @@ async def test_a_promotion_happens_once(node: Node) -> None:
     assert node.stack() == [FUSE, TREE]
 
 
-async def test_an_incomplete_version_is_not_promoted(node: Node) -> None:
+async def test_an_incomplete_version_is_not_promoted(node: FakeNode) -> None:
     node.planned(complete=False)
     await node.publisher.publish(node.request())
     await node.mounted.reconcile(UID, DIGEST)
@@ -43,7 +43,7 @@ async def test_an_incomplete_version_is_not_promoted(node: Node) -> None:
 
 
 @pytest.mark.expected_logs("stays on fuse")
-async def test_a_promotion_that_fails_leaves_the_pod_on_fuse(node: Node) -> None:
+async def test_a_promotion_that_fails_leaves_the_pod_on_fuse(node: FakeNode) -> None:
     node.planned(complete=False)
     await node.publisher.publish(node.request())
     node.versions.add(complete=True)
@@ -52,7 +52,7 @@ async def test_a_promotion_that_fails_leaves_the_pod_on_fuse(node: Node) -> None
     assert (node.stack(), node.publisher.rows()[0].mode) == ([FUSE], MountMode.FUSE)
 
 
-async def test_a_restarted_agent_leaves_living_mounts_alone(node: Node) -> None:
+async def test_a_restarted_agent_leaves_living_mounts_alone(node: FakeNode) -> None:
     node.planned(complete=False)
     await node.publisher.publish(node.request())
     node.restart()
@@ -60,7 +60,7 @@ async def test_a_restarted_agent_leaves_living_mounts_alone(node: Node) -> None:
     assert (node.stack(), len(node.publisher.rows())) == ([FUSE], 1)
 
 
-async def test_a_restarted_agent_shows_the_top_layer_where_the_last_one_could_not(node: Node) -> None:
+async def test_a_restarted_agent_shows_the_top_layer_where_the_last_one_could_not(node: FakeNode) -> None:
     node.planned(complete=False)
     await node.publisher.publish(node.request())
     node.restart()
@@ -68,7 +68,7 @@ async def test_a_restarted_agent_shows_the_top_layer_where_the_last_one_could_no
     assert node.mounts.followed == [node.request().pod_uid]
 
 
-async def test_a_dead_mount_is_served_anew_on_top_where_running_containers_see_it(node: Node) -> None:
+async def test_a_dead_mount_is_served_anew_on_top_where_running_containers_see_it(node: FakeNode) -> None:
     node.planned(complete=False)
     await node.publisher.publish(node.request())
     node.keeper.served.clear()
@@ -78,7 +78,7 @@ async def test_a_dead_mount_is_served_anew_on_top_where_running_containers_see_i
     assert (node.stack(), node.keeper.served) == ([FUSE, FUSE], {(UID, DIGEST): FUSE})
 
 
-async def test_a_dead_mount_of_a_version_that_is_complete_by_now_becomes_native(node: Node) -> None:
+async def test_a_dead_mount_of_a_version_that_is_complete_by_now_becomes_native(node: FakeNode) -> None:
     node.planned(complete=False)
     await node.publisher.publish(node.request())
     node.mounts.dead.add(node.request().target)
@@ -89,7 +89,7 @@ async def test_a_dead_mount_of_a_version_that_is_complete_by_now_becomes_native(
 
 
 @pytest.mark.expected_logs("mounting over the dead layer failed")
-async def test_a_dead_layer_that_cannot_be_covered_is_taken_off_first(node: Node) -> None:
+async def test_a_dead_layer_that_cannot_be_covered_is_taken_off_first(node: FakeNode) -> None:
     node.planned(complete=False)
     await node.publisher.publish(node.request())
     node.mounts.dead.add(node.request().target)
@@ -98,7 +98,7 @@ async def test_a_dead_layer_that_cannot_be_covered_is_taken_off_first(node: Node
     assert node.stack() == [FUSE]
 
 
-async def test_a_volume_whose_mount_is_missing_is_mounted_again(node: Node) -> None:
+async def test_a_volume_whose_mount_is_missing_is_mounted_again(node: FakeNode) -> None:
     node.planned(complete=True)
     await node.publisher.publish(node.request())
     node.mounts.stacks.clear()
@@ -106,7 +106,7 @@ async def test_a_volume_whose_mount_is_missing_is_mounted_again(node: Node) -> N
     assert node.stack() == [TREE]
 
 
-async def test_a_volume_whose_pod_is_gone_is_forgotten_and_its_server_ended(node: Node) -> None:
+async def test_a_volume_whose_pod_is_gone_is_forgotten_and_its_server_ended(node: FakeNode) -> None:
     node.planned(complete=False)
     await node.publisher.publish(node.request())
     node.mounts.stacks.clear()
@@ -116,7 +116,7 @@ async def test_a_volume_whose_pod_is_gone_is_forgotten_and_its_server_ended(node
 
 
 @pytest.mark.expected_logs("was not mounted again")
-async def test_one_volume_that_cannot_be_restored_does_not_keep_others_from_it(node: Node) -> None:
+async def test_one_volume_that_cannot_be_restored_does_not_keep_others_from_it(node: FakeNode) -> None:
     node.planned(complete=True)
     other = node_dataset(name="other", uid="u2")
     node.plan.add(other)
@@ -131,7 +131,7 @@ async def test_one_volume_that_cannot_be_restored_does_not_keep_others_from_it(n
 
 @pytest.mark.parametrize("complete", [True, False])
 @pytest.mark.expected_logs("was not mounted again")
-async def test_a_dead_mount_is_mounted_again_when_its_version_comes_back(node: Node, complete: bool) -> None:
+async def test_a_dead_mount_is_mounted_again_when_its_version_comes_back(node: FakeNode, complete: bool) -> None:
     node.planned(complete=False)
     await node.publisher.publish(node.request())
     node.mounts.stacks.clear()
@@ -145,7 +145,7 @@ async def test_a_dead_mount_is_mounted_again_when_its_version_comes_back(node: N
 
 
 @pytest.mark.expected_logs("mounting over the dead layer failed", "was not mounted again")
-async def test_a_dead_mount_that_is_refused_again_can_be_tried_again(node: Node) -> None:
+async def test_a_dead_mount_that_is_refused_again_can_be_tried_again(node: FakeNode) -> None:
     node.planned(complete=False)
     await node.publisher.publish(node.request())
     node.mounts.stacks.clear()
@@ -156,7 +156,7 @@ async def test_a_dead_mount_that_is_refused_again_can_be_tried_again(node: Node)
     assert (refused_again, await node.mounted.reconcile(UID, DIGEST), node.stack()) == (False, True, [FUSE])
 
 
-async def test_publishing_again_over_a_dead_mount_heals_it(node: Node) -> None:
+async def test_publishing_again_over_a_dead_mount_heals_it(node: FakeNode) -> None:
     node.planned(complete=False)
     await node.publisher.publish(node.request())
     node.mounts.dead.add(node.request().target)
@@ -164,14 +164,14 @@ async def test_publishing_again_over_a_dead_mount_heals_it(node: Node) -> None:
     assert not node.mounts.is_dead(node.request().target)
 
 
-async def test_a_cold_volume_starts_on_fuse_and_a_metadata_layer_is_asked_for(node: Node) -> None:
+async def test_a_cold_volume_starts_on_fuse_and_a_metadata_layer_is_asked_for(node: FakeNode) -> None:
     node.planned(complete=False)
     await node.publisher.publish(node.request())
     await node.mounted.reconcile(UID, DIGEST)
     assert (node.stack(), node.overlays.begun) == ([FUSE], [VERSION])
 
 
-async def test_a_volume_is_swapped_to_the_overlay_when_its_layer_is_built(node: Node) -> None:
+async def test_a_volume_is_swapped_to_the_overlay_when_its_layer_is_built(node: FakeNode) -> None:
     node.planned(complete=False)
     await node.publisher.publish(node.request())
     node.overlays.ready.add(VERSION)
@@ -179,14 +179,14 @@ async def test_a_volume_is_swapped_to_the_overlay_when_its_layer_is_built(node: 
     assert (node.stack(), node.publisher.rows()[0].mode) == ([FUSE, OVERLAY], MountMode.OVERLAY)
 
 
-async def test_a_new_volume_takes_the_overlay_at_once_when_the_layer_is_there(node: Node) -> None:
+async def test_a_new_volume_takes_the_overlay_at_once_when_the_layer_is_there(node: FakeNode) -> None:
     node.planned(complete=False)
     node.overlays.ready.add(VERSION)
     await node.publisher.publish(node.request())
     assert (node.stack(), node.keeper.served) == ([OVERLAY], {VERSION: FUSE})
 
 
-async def test_a_node_that_cannot_overlay_builds_no_layer(node: Node) -> None:
+async def test_a_node_that_cannot_overlay_builds_no_layer(node: FakeNode) -> None:
     node.modes = (MountMode.NATIVE, MountMode.FUSE)
     node.restart()
     node.planned(complete=False)
@@ -195,7 +195,7 @@ async def test_a_node_that_cannot_overlay_builds_no_layer(node: Node) -> None:
     assert node.overlays.begun == []
 
 
-async def test_an_overlay_that_is_refused_leaves_the_volume_on_fuse_for_good(node: Node) -> None:
+async def test_an_overlay_that_is_refused_leaves_the_volume_on_fuse_for_good(node: FakeNode) -> None:
     node.planned(complete=False)
     node.overlays.ready.add(VERSION)
     node.overlays.refuses = True
@@ -203,7 +203,7 @@ async def test_an_overlay_that_is_refused_leaves_the_volume_on_fuse_for_good(nod
     assert (node.stack(), node.publisher.rows()[0].mode) == ([FUSE], MountMode.FUSE)
 
 
-async def test_an_overlay_becomes_native_and_stays_mounted_for_files_that_are_open(node: Node) -> None:
+async def test_an_overlay_becomes_native_and_stays_mounted_for_files_that_are_open(node: FakeNode) -> None:
     node.planned(complete=False)
     node.overlays.ready.add(VERSION)
     await node.publisher.publish(node.request())
@@ -216,7 +216,7 @@ async def test_an_overlay_becomes_native_and_stays_mounted_for_files_that_are_op
     )
 
 
-async def test_the_overlay_and_its_server_live_until_the_last_volume_is_gone(node: Node) -> None:
+async def test_the_overlay_and_its_server_live_until_the_last_volume_is_gone(node: FakeNode) -> None:
     node.planned(complete=False)
     node.overlays.ready.add(VERSION)
     for pod in ("a", "b"):
@@ -227,7 +227,9 @@ async def test_the_overlay_and_its_server_live_until_the_last_volume_is_gone(nod
     assert (after_first, node.overlays.shown, node.keeper.served) == (([VERSION], [VERSION]), {}, {})
 
 
-async def test_a_native_volume_whose_version_turns_out_damaged_is_covered_by_what_can_still_read_it(node: Node) -> None:
+async def test_a_native_volume_whose_version_turns_out_damaged_is_covered_by_what_can_still_read_it(
+    node: FakeNode,
+) -> None:
     node.planned(complete=True)
     await node.publisher.publish(node.request())
     node.versions.add(complete=False)
@@ -235,7 +237,7 @@ async def test_a_native_volume_whose_version_turns_out_damaged_is_covered_by_wha
     assert (node.stack(), node.publisher.rows()[0].mode) == ([TREE, FUSE], MountMode.FUSE)
 
 
-async def test_a_version_that_left_the_disk_keeps_its_mounts(node: Node) -> None:
+async def test_a_version_that_left_the_disk_keeps_its_mounts(node: FakeNode) -> None:
     node.planned(complete=True)
     await node.publisher.publish(node.request())
     node.versions.versions.clear()
@@ -244,7 +246,7 @@ async def test_a_version_that_left_the_disk_keeps_its_mounts(node: Node) -> None
 
 
 @pytest.mark.expected_logs("stays on fuse")
-async def test_a_swap_that_is_refused_is_told_and_can_be_tried_again(node: Node) -> None:
+async def test_a_swap_that_is_refused_is_told_and_can_be_tried_again(node: FakeNode) -> None:
     node.planned(complete=False)
     await node.publisher.publish(node.request())
     node.versions.add(complete=True)
@@ -256,7 +258,7 @@ async def test_a_swap_that_is_refused_is_told_and_can_be_tried_again(node: Node)
 
 @pytest.mark.parametrize(("complete", "kept"), [(False, {VERSION}), (True, set())])
 async def test_a_metadata_layer_is_removed_when_nobody_uses_it_and_the_version_is_whole(
-    node: Node, complete: bool, kept: set[tuple[str, str]]
+    node: FakeNode, complete: bool, kept: set[tuple[str, str]]
 ) -> None:
     node.planned(complete=complete)
     node.overlays.ready.add(VERSION)
@@ -264,7 +266,7 @@ async def test_a_metadata_layer_is_removed_when_nobody_uses_it_and_the_version_i
     assert node.overlays.ready == kept
 
 
-async def test_a_metadata_layer_is_kept_under_an_overlay_whose_version_is_whole(node: Node) -> None:
+async def test_a_metadata_layer_is_kept_under_an_overlay_whose_version_is_whole(node: FakeNode) -> None:
     node.planned(complete=False)
     node.overlays.ready.add(VERSION)
     await node.publisher.publish(node.request())
@@ -273,14 +275,14 @@ async def test_a_metadata_layer_is_kept_under_an_overlay_whose_version_is_whole(
     assert node.overlays.ready == {VERSION}
 
 
-async def test_an_overlay_that_no_volume_needs_is_taken_off_at_start(node: Node) -> None:
+async def test_an_overlay_that_no_volume_needs_is_taken_off_at_start(node: FakeNode) -> None:
     node.overlays.shown[VERSION] = (TREE, FUSE)
     node.keeper.served[VERSION] = FUSE
     await node.mounted.restore()
     assert (node.overlays.shown, node.keeper.served) == ({}, {})
 
 
-async def test_a_dead_overlay_is_mounted_anew_over_a_server_that_answers(node: Node) -> None:
+async def test_a_dead_overlay_is_mounted_anew_over_a_server_that_answers(node: FakeNode) -> None:
     node.planned(complete=False)
     node.overlays.ready.add(VERSION)
     await node.publisher.publish(node.request())

@@ -17,7 +17,7 @@ from stoker_sidecar.volumes.core.publish import (
     published,
     report,
 )
-from tests.fakes.csi import DIGEST, UID, FakeVersions, dataset_status, node_dataset, publish_request
+from tests.fakes.volumes import DIGEST, UID, FakeVersions, dataset_status, node_dataset, publish_request
 
 ON_DISK = FakeVersions().add(complete=False)
 WHOLE = FakeVersions().add(complete=True)

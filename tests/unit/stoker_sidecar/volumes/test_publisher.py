@@ -9,49 +9,49 @@ from stoker_api.dataset import MountMode
 from stoker_api.nodecache import MountPhase
 from stoker_sidecar.errors import VolumeCode
 from stoker_sidecar.volumes.publisher import FORGET_SECONDS
-from tests.fakes.csi import DIGEST, UID, node_dataset
-from tests.support.publisher_node import FUSE, TREE, Node, refused
+from tests.fakes.volumes import DIGEST, UID, node_dataset
+from tests.support.fake_node import FUSE, TREE, FakeNode, refused
 from tests.support.waiting import eventually
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Node:
-    return Node(tmp_path)
+def node(tmp_path: Path) -> FakeNode:
+    return FakeNode(tmp_path)
 
 
-async def test_a_complete_version_is_bound_natively_with_no_server(node: Node) -> None:
+async def test_a_complete_version_is_bound_natively_with_no_server(node: FakeNode) -> None:
     node.planned(complete=True)
     await node.publisher.publish(node.request())
     assert (node.stack(), node.keeper.served) == ([TREE], {})
 
 
-async def test_an_incomplete_version_is_served_by_fuse(node: Node) -> None:
+async def test_an_incomplete_version_is_served_by_fuse(node: FakeNode) -> None:
     node.planned(complete=False)
     await node.publisher.publish(node.request())
     assert (node.stack(), node.keeper.served) == ([FUSE], {(UID, DIGEST): FUSE})
 
 
-async def test_publishing_twice_mounts_once(node: Node) -> None:
+async def test_publishing_twice_mounts_once(node: FakeNode) -> None:
     node.planned(complete=True)
     for _ in range(2):
         await node.publisher.publish(node.request())
     assert node.stack() == [TREE]
 
 
-async def test_two_calls_at_once_for_one_target_mount_once(node: Node) -> None:
+async def test_two_calls_at_once_for_one_target_mount_once(node: FakeNode) -> None:
     node.planned(complete=True)
     await asyncio.gather(*(node.publisher.publish(node.request()) for _ in range(5)))
     assert node.stack() == [TREE]
 
 
-async def test_another_dataset_at_a_target_in_use_is_refused(node: Node) -> None:
+async def test_another_dataset_at_a_target_in_use_is_refused(node: FakeNode) -> None:
     node.planned(complete=True)
     await node.publisher.publish(node.request())
     error = await refused(lambda: node.publisher.publish(node.request(dataset="other")))
     assert error.code is VolumeCode.ALREADY_EXISTS
 
 
-async def test_a_mounted_volume_keeps_its_version_when_the_plan_moves_on(node: Node) -> None:
+async def test_a_mounted_volume_keeps_its_version_when_the_plan_moves_on(node: FakeNode) -> None:
     node.planned(complete=True)
     await node.publisher.publish(node.request())
     node.plan.add(node_dataset(version="d2" * 32))
@@ -59,7 +59,7 @@ async def test_a_mounted_volume_keeps_its_version_when_the_plan_moves_on(node: N
     assert (node.stack(), node.mounted.held(UID)) == ([TREE], (DIGEST,))
 
 
-async def test_a_dataset_that_is_not_in_the_plan_is_asked_for_and_mounted_when_given(node: Node) -> None:
+async def test_a_dataset_that_is_not_in_the_plan_is_asked_for_and_mounted_when_given(node: FakeNode) -> None:
     node.versions.add(complete=True)
     seen: list[MountPhase] = []
 
@@ -72,7 +72,7 @@ async def test_a_dataset_that_is_not_in_the_plan_is_asked_for_and_mounted_when_g
     assert (seen, node.stack()) == ([MountPhase.PENDING], [TREE])
 
 
-async def test_a_wait_in_vain_ends_with_a_sentence_and_the_wish_stays(node: Node) -> None:
+async def test_a_wait_in_vain_ends_with_a_sentence_and_the_wish_stays(node: FakeNode) -> None:
     started = node.clock()
     error = await refused(lambda: node.publisher.publish(node.request()))
     assert error.code is VolumeCode.UNAVAILABLE
@@ -81,19 +81,19 @@ async def test_a_wait_in_vain_ends_with_a_sentence_and_the_wish_stays(node: Node
     assert [row.phase for row in node.publisher.rows()] == [MountPhase.PENDING]
 
 
-async def test_a_wish_is_forgotten_when_the_kubelet_does_not_come_back(node: Node) -> None:
+async def test_a_wish_is_forgotten_when_the_kubelet_does_not_come_back(node: FakeNode) -> None:
     await refused(lambda: node.publisher.publish(node.request()))
     node.clock.now += FORGET_SECONDS
     assert node.publisher.rows() == ()
 
 
-async def test_a_refusal_leaves_no_wish_behind(node: Node) -> None:
+async def test_a_refusal_leaves_no_wish_behind(node: FakeNode) -> None:
     node.planned(complete=True)
     error = await refused(lambda: node.publisher.publish(node.request(pod_namespace="stranger")))
     assert (error.code, node.publisher.rows()) == (VolumeCode.PERMISSION_DENIED, ())
 
 
-async def test_an_unpublish_during_the_wait_wins(node: Node) -> None:
+async def test_an_unpublish_during_the_wait_wins(node: FakeNode) -> None:
     node.versions.add(complete=True)
     request = node.request()
     unpublished: list[asyncio.Task[None]] = []
@@ -111,7 +111,7 @@ async def test_an_unpublish_during_the_wait_wins(node: Node) -> None:
     assert (error.code, node.stack(), node.publisher.rows()) == (VolumeCode.ABORTED, [], ())
 
 
-async def test_a_failed_mount_leaves_nothing_behind(node: Node) -> None:
+async def test_a_failed_mount_leaves_nothing_behind(node: FakeNode) -> None:
     node.planned(complete=False)
     node.mounts.refuses = True
     error = await refused(lambda: node.publisher.publish(node.request()))
@@ -120,21 +120,21 @@ async def test_a_failed_mount_leaves_nothing_behind(node: Node) -> None:
     assert (node.keeper.served, node.publisher.rows(), node.request().target.exists()) == ({}, (), False)
 
 
-async def test_a_keeper_that_refuses_is_told_to_the_kubelet(node: Node) -> None:
+async def test_a_keeper_that_refuses_is_told_to_the_kubelet(node: FakeNode) -> None:
     node.planned(complete=False)
     node.keeper.refuses = True
     error = await refused(lambda: node.publisher.publish(node.request()))
     assert "no /dev/fuse" in error.message
 
 
-async def test_a_row_tells_the_mode(node: Node) -> None:
+async def test_a_row_tells_the_mode(node: FakeNode) -> None:
     node.planned(complete=False)
     await node.publisher.publish(node.request())
     (row,) = node.publisher.rows()
     assert (row.phase, row.mode, row.version) == (MountPhase.MOUNTED, MountMode.FUSE, DIGEST)
 
 
-async def test_unpublish_takes_off_every_layer_and_the_folder(node: Node) -> None:
+async def test_unpublish_takes_off_every_layer_and_the_folder(node: FakeNode) -> None:
     node.planned(complete=False)
     await node.publisher.publish(node.request())
     node.versions.add(complete=True)
@@ -143,12 +143,12 @@ async def test_unpublish_takes_off_every_layer_and_the_folder(node: Node) -> Non
     assert (node.stack(), node.request().target.exists(), node.publisher.rows()) == ([], False, ())
 
 
-async def test_unpublishing_what_was_never_published_succeeds(node: Node) -> None:
+async def test_unpublishing_what_was_never_published_succeeds(node: FakeNode) -> None:
     await node.publisher.unpublish(node.request().target)
     assert node.publisher.rows() == ()
 
 
-async def test_unpublish_does_not_delete_a_folder_that_somebody_filled(node: Node) -> None:
+async def test_unpublish_does_not_delete_a_folder_that_somebody_filled(node: FakeNode) -> None:
     target = node.request().target
     target.mkdir(parents=True)
     (target / "precious").touch()
@@ -157,7 +157,7 @@ async def test_unpublish_does_not_delete_a_folder_that_somebody_filled(node: Nod
     assert (target / "precious").exists()
 
 
-async def test_the_server_lives_until_its_last_volume_is_gone(node: Node) -> None:
+async def test_the_server_lives_until_its_last_volume_is_gone(node: FakeNode) -> None:
     node.planned(complete=False)
     for pod in ("a", "b"):
         await node.publisher.publish(node.request(pod))
@@ -168,7 +168,7 @@ async def test_the_server_lives_until_its_last_volume_is_gone(node: Node) -> Non
 
 
 async def test_a_kubelet_that_hangs_up_does_not_stop_a_mount_half_way(
-    node: Node, monkeypatch: pytest.MonkeyPatch
+    node: FakeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node.planned(complete=False)
     serving, go_on = asyncio.Event(), asyncio.Event()
@@ -189,7 +189,7 @@ async def test_a_kubelet_that_hangs_up_does_not_stop_a_mount_half_way(
     await eventually(lambda: node.stack() == [FUSE])
 
 
-async def test_a_slow_volume_does_not_hold_up_another(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_volume_does_not_hold_up_another(node: FakeNode, monkeypatch: pytest.MonkeyPatch) -> None:
     node.planned(complete=True)
     node.plan.add(node_dataset(name="slow", uid="u2", version=""))
     waiting, never = asyncio.Event(), asyncio.Event()
@@ -206,12 +206,12 @@ async def test_a_slow_volume_does_not_hold_up_another(node: Node, monkeypatch: p
     assert node.stack("b") == [TREE]
 
 
-async def test_stats_of_an_unknown_volume_are_not_found(node: Node) -> None:
+async def test_stats_of_an_unknown_volume_are_not_found(node: FakeNode) -> None:
     error = await refused(lambda: node.publisher.report("v", Path("some/path")))
     assert error.code is VolumeCode.NOT_FOUND
 
 
-async def test_stats_tell_the_size_of_the_version(node: Node) -> None:
+async def test_stats_tell_the_size_of_the_version(node: FakeNode) -> None:
     node.planned(complete=True)
     request = node.request()
     await node.publisher.publish(request)
@@ -219,7 +219,7 @@ async def test_stats_tell_the_size_of_the_version(node: Node) -> None:
     assert (report.files, report.bytes, report.trouble) == (3, 300, "")
 
 
-async def test_every_change_of_the_rows_is_announced(node: Node) -> None:
+async def test_every_change_of_the_rows_is_announced(node: FakeNode) -> None:
     node.planned(complete=True)
     await node.publisher.publish(node.request())
     after_publish = node.changes

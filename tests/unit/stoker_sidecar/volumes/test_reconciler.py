@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from stoker_sidecar.volumes.reconciler import TRY_AGAIN_SECONDS, Reconciler
 from stoker_sidecar.volumes.synchronization import Changes
-from tests.fakes.csi import Clock
+from tests.fakes.volumes import Clock
 
 
 @dataclass

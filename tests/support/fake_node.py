@@ -14,7 +14,7 @@ from stoker_sidecar.volumes.mount_table import MountTable
 from stoker_sidecar.volumes.mounted_volumes import MountedVolumes
 from stoker_sidecar.volumes.mounter import Mounter
 from stoker_sidecar.volumes.publisher import Publisher
-from tests.fakes.csi import (
+from tests.fakes.volumes import (
     DIGEST,
     UID,
     Clock,
@@ -34,7 +34,7 @@ VERSION = (UID, DIGEST)
 
 
 @dataclass
-class Node:
+class FakeNode:
     """A publisher and all that it works with; ``restart`` makes a new agent on the same node."""
 
     folder: Path
