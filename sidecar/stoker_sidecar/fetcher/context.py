@@ -13,7 +13,7 @@ from stoker_sidecar.fetcher.download.pipeline import Pipeline
 from stoker_sidecar.fetcher.download.policy import PolicyFactory
 from stoker_sidecar.fetcher.space.cache_disk import space_of
 from stoker_sidecar.fetcher.space.eviction import Evictor
-from stoker_sidecar.fetcher.space.folders import CacheFolders
+from stoker_sidecar.fetcher.space.folders import CacheDisks
 from stoker_sidecar.fetcher.telemetry import Telemetry
 from stoker_sidecar.store.core.backoff import DATASET, Backoff
 from stoker_sidecar.store.retry import Retry
@@ -50,7 +50,7 @@ class NodeContext:
 
     outside: NodeDependencies
     open_store: OpenStore
-    folders: CacheFolders
+    folders: CacheDisks
     evictor: Evictor
     slots: WarmSlots
     downloads: DownloadSettings

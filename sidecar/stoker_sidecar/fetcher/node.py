@@ -2,10 +2,11 @@
 
 import asyncio
 import logging
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from stoker_api.names import Reason
@@ -19,7 +20,7 @@ from stoker_sidecar.fetcher.download.policy import KeepWhatCame, PolicyFactory
 from stoker_sidecar.fetcher.scrub import Scrubber, ScrubSettings
 from stoker_sidecar.fetcher.space.cache_disk import CacheDisk
 from stoker_sidecar.fetcher.space.eviction import Evictor
-from stoker_sidecar.fetcher.space.folders import CacheFolders
+from stoker_sidecar.fetcher.space.folders import CacheDisks
 from stoker_sidecar.fetcher.status import dataset_status, folder_rows
 from stoker_sidecar.fetcher.telemetry import Notices
 from stoker_sidecar.store.connection import ConnectionSettings
@@ -53,7 +54,7 @@ class CacheNode:
 
     def __init__(self, settings: CacheSettings, outside: NodeDependencies | None = None) -> None:
         self._outside = outside = outside or NodeDependencies()
-        self._folders = CacheFolders([_disk(spec, settings, outside) for spec in settings.folders], outside.clock)
+        self._folders = CacheDisks([_disk(spec, settings, outside) for spec in settings.folders], outside.clock)
         self._notices = Notices()
         self._datasets: dict[str, DatasetCache] = {}
         self._removals: set[asyncio.Task[None]] = set()

@@ -10,7 +10,7 @@ from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.fetcher.cached_version import CachedVersion, State
 from stoker_sidecar.fetcher.core.rates import eta_seconds
 from stoker_sidecar.fetcher.dataset import DatasetCache
-from stoker_sidecar.fetcher.space.folders import CacheFolders
+from stoker_sidecar.fetcher.space.folders import CacheDisks
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def dataset_status(dataset: DatasetCache, now: float) -> NodeDatasetStatus:
     return base.model_copy(update=_figures(version, speed)) if version is not None else base
 
 
-def folder_rows(folders: CacheFolders, datasets: Iterable[DatasetCache]) -> Iterator[CacheFolder]:
+def folder_rows(folders: CacheDisks, datasets: Iterable[DatasetCache]) -> Iterator[CacheFolder]:
     """The cache folders with what lies in them."""
     versions = [version for dataset in datasets for version in dataset.budget.versions.values()]
     for disk in folders.disks:

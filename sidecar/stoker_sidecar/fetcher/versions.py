@@ -12,7 +12,7 @@ from stoker_sidecar.fetcher.context import DownloadContext
 from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.manifests import fetch_manifest, install_manifest
 from stoker_sidecar.fetcher.space.budget import SpaceBudget, VersionSpace
-from stoker_sidecar.fetcher.space.folders import CacheFolders
+from stoker_sidecar.fetcher.space.folders import CacheDisks
 from stoker_sidecar.linux.files import disk_errors
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.builder import verify
@@ -23,7 +23,7 @@ from stoker_sidecar.version.manifest import ManifestInfo
 class OpenVersions:
     """Opens and closes the versions of one dataset, and keeps its budget's list of those that are open."""
 
-    def __init__(self, folders: CacheFolders, budget: SpaceBudget, context: DownloadContext) -> None:
+    def __init__(self, folders: CacheDisks, budget: SpaceBudget, context: DownloadContext) -> None:
         self._uid = budget.config.uid
         self._folders = folders
         self._budget = budget

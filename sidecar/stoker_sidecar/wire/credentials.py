@@ -1,93 +1,51 @@
 """Who a node is to an object store, as resolved by the agent and used by the fetcher."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
+
+from msgspec import Struct
 
 from stoker_api.names import Reason
 
+_SECRET = frozenset({"secret_access_key", "session_token", "ca_pem", "token"})
 
-@dataclass(frozen=True)
-class StaticCredentials:
+
+class _Identity(Struct, frozen=True, tag_field="kind", rename="camel", omit_defaults=True):
+    """What all credentials have in common: their form on the wire, and that secrets are not shown when they are printed."""
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [(name, getattr(self, name)) for name in self.__struct_fields__ if name not in _SECRET]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.__rich_repr__())})"
+
+
+class StaticCredentials(_Identity, frozen=True, tag="static"):
     """Keys from a Secret. ``ca_pem``: bundle that signs the endpoint's certificate; empty: the system's."""
 
     access_key_id: str
-    secret_access_key: str = field(repr=False)
-    session_token: str = field(default="", repr=False)
-    ca_pem: str = field(default="", repr=False)
-    kind: Literal["static"] = "static"
+    secret_access_key: str
+    session_token: str = ""
+    ca_pem: str = ""
 
 
-@dataclass(frozen=True)
-class WebIdentityCredentials:
+class WebIdentityCredentials(_Identity, frozen=True, tag="webIdentity"):
     """A ServiceAccount token that STS exchanges for keys. ``token_expires_at``: RFC 3339."""
 
     role_arn: str
-    token: str = field(repr=False)
+    token: str
     token_expires_at: str = ""
-    ca_pem: str = field(default="", repr=False)
-    kind: Literal["webIdentity"] = "webIdentity"
+    ca_pem: str = ""
 
 
-@dataclass(frozen=True)
-class AmbientCredentials:
+class AmbientCredentials(_Identity, frozen=True, tag="ambient"):
     """Whatever the node has (role, environment), else anonymous."""
 
-    kind: Literal["ambient"] = "ambient"
 
-
-@dataclass(frozen=True)
-class UnusableCredentials:
-    """The agent could not resolve them; ``reason`` and ``message`` say why."""
+class UnusableCredentials(_Identity, frozen=True, tag="error"):
+    """Credentials that the agent could not resolve; ``reason`` and ``message`` say why."""
 
     reason: Reason
     message: str
-    kind: Literal["error"] = "error"
 
 
 Credentials = StaticCredentials | WebIdentityCredentials | AmbientCredentials | UnusableCredentials
-
-
-def credentials_to_wire(credentials: Credentials) -> dict[str, str]:
-    """The JSON form, without empty fields."""
-    pairs = ((_camel(name), value) for name, value in vars(credentials).items())
-    return {name: str(value) for name, value in pairs if value}
-
-
-def credentials_from_wire(wire: Mapping[str, Any]) -> Credentials:
-    """Raises ValueError with a sentence on an unknown kind or a missing field."""
-    try:
-        return _PARSERS[wire.get("kind", "")](wire)
-    except KeyError as error:
-        raise ValueError(f"credentials of kind {wire.get('kind')!r} lack {error}: the agent must send it") from None
-
-
-def _camel(name: str) -> str:
-    head, *rest = name.split("_")
-    return head + "".join(word.capitalize() for word in rest)
-
-
-def _static(wire: Mapping[str, Any]) -> Credentials:
-    return StaticCredentials(
-        access_key_id=wire["accessKeyId"],
-        secret_access_key=wire["secretAccessKey"],
-        session_token=wire.get("sessionToken", ""),
-        ca_pem=wire.get("caPem", ""),
-    )
-
-
-def _web_identity(wire: Mapping[str, Any]) -> Credentials:
-    return WebIdentityCredentials(
-        role_arn=wire["roleArn"],
-        token=wire["token"],
-        token_expires_at=wire.get("tokenExpiresAt", ""),
-        ca_pem=wire.get("caPem", ""),
-    )
-
-
-_PARSERS: dict[str, Callable[[Mapping[str, Any]], Credentials]] = {
-    "static": _static,
-    "webIdentity": _web_identity,
-    "ambient": lambda wire: AmbientCredentials(),
-    "error": lambda wire: UnusableCredentials(Reason(wire["reason"]), wire["message"]),
-}

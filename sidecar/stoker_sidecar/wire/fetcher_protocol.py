@@ -1,16 +1,17 @@
 """The wire between agent, file-system servers and fetcher: one JSON object a line over a unix socket.
 
-A request carries ``id`` and ``op``; its reply echoes the ``id``. Only ``watch`` has many replies (progress events,
+A request carries ``id`` and ``op``; its reply echoes the ``id`` and says in ``reply`` what it is. Only ``watch`` has many replies (progress events,
 all with its ``id``). Paths in a ``ReadDone`` are absolute: a version may move to another cache folder.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from msgspec import MsgspecError, Struct
+from msgspec.json import Decoder, Encoder
+
 from stoker_sidecar.errors import ProtocolError
-from stoker_sidecar.wire import lines
-from stoker_sidecar.wire.credentials import Credentials, credentials_from_wire, credentials_to_wire
+from stoker_sidecar.wire.credentials import Credentials
 
 # A configure line holds a CA bundle (0.3 MB where it is a system's) and a manifest URL a node; 4 MiB is 10 times that.
 MAX_LINE = 4 * 1024 * 1024
@@ -18,8 +19,7 @@ MAX_LINE = 4 * 1024 * 1024
 Place = Literal["tree", "parts"]
 
 
-@dataclass(frozen=True)
-class Configure:
+class Configure(Struct, frozen=True, tag_field="op", tag="configure"):
     """Serve this dataset so. ``dataset``: NodeDataset wire. ``held``: digests mounted on this node."""
 
     dataset: Mapping[str, Any]
@@ -27,20 +27,17 @@ class Configure:
     held: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Remove:
+class Remove(Struct, frozen=True, tag_field="op", tag="remove"):
     """Delete a dataset from the disk. Refused (EBUSY) while the last ``Configure`` said that it is held."""
 
     uid: str
 
 
-@dataclass(frozen=True)
-class Watch:
+class Watch(Struct, frozen=True, tag_field="op", tag="watch"):
     """Answer with ``Progress`` at once and on change, at most once a second."""
 
 
-@dataclass(frozen=True)
-class Read:
+class Read(Struct, frozen=True, tag_field="op", tag="read"):
     """Bring these bytes onto the disk. ``offset`` and ``length`` in bytes; what lies past the end is ignored.
 
     ``doubt``: where they were said to be they are not, or cannot be read: look before answering the same again.
@@ -54,13 +51,11 @@ class Read:
     doubt: bool = False
 
 
-@dataclass(frozen=True)
-class Done:
-    """Configure and Remove: done."""
+class Done(Struct, frozen=True, tag_field="reply", tag="done"):
+    """Configure or Remove was done."""
 
 
-@dataclass(frozen=True)
-class ReadDone:
+class ReadDone(Struct, frozen=True, tag_field="reply", tag="read"):
     """The bytes are in ``file``, an absolute path.
 
     Under ``tree`` the file is whole and stays. Under ``parts`` only the bytes asked for are sure to be there; a name
@@ -72,8 +67,7 @@ class ReadDone:
     file: str
 
 
-@dataclass(frozen=True)
-class Failed:
+class Failed(Struct, frozen=True, tag_field="reply", tag="failed"):
     """``errno`` is what the reader gets; ``message`` is for the log and for people."""
 
     errno: int
@@ -90,20 +84,10 @@ DEMAND_READS = "demandReads"  # requests of file-system servers for bytes
 SCRUBBED_BYTES = "scrubbedBytes"
 REPAIRED_FILES = "repairedFiles"
 EVICTIONS = "evictions"
-COUNTS = (
-    LISTED_OBJECTS,
-    FETCHED_BYTES,
-    AHEAD_BYTES,
-    FETCH_ERRORS,
-    DEMAND_READS,
-    SCRUBBED_BYTES,
-    REPAIRED_FILES,
-    EVICTIONS,
-)
 
 
 class Count(NamedTuple):
-    """``value`` since the fetcher started; ``name``: of COUNTS."""
+    """``value`` since the fetcher started; ``name``: one of the above."""
 
     uid: str
     name: str
@@ -120,8 +104,7 @@ class Notice(NamedTuple):
     message: str
 
 
-@dataclass(frozen=True)
-class Progress:
+class Progress(Struct, frozen=True, tag_field="reply", tag="progress", rename="camel"):
     """All datasets (NodeDatasetStatus wire, without ``mode``), bytes of the cache folders, and datasets that no one configured.
 
     ``folders``: CacheFolder wire, the preferred one first. ``notices``: the last few, the oldest first.
@@ -141,98 +124,40 @@ Request = Configure | Remove | Watch | Read
 Reply = Done | ReadDone | Failed | Progress
 
 
+class _Numbered(Struct):
+    id: int
+
+
+_encode = Encoder().encode
+_number, _request, _reply = Decoder(_Numbered), Decoder(Request), Decoder(Reply)
+
+
 def encode_request(request_id: int, request: Request) -> bytes:
-    """One line with its newline."""
-    return lines.encode({"id": request_id} | _request_body(request))
+    """Write a request as one line with its newline."""
+    return _line(request_id, request)
 
 
 def decode_request(line: bytes) -> tuple[int, Request]:
-    """Raises ProtocolError on anything that is not a request."""
-    wire = _parse(line)
+    """Read a request and its number. Raises ProtocolError on anything else."""
     try:
-        return int(wire["id"]), _REQUESTS[wire["op"]](wire)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ProtocolError(f"not a request of the fetcher ({error!r}): {line[:200]!r}") from error
+        return _number.decode(line).id, _request.decode(line)
+    except MsgspecError as error:
+        raise ProtocolError(f"not a request of the fetcher ({error}): {line[:200]!r}") from error
 
 
 def encode_reply(request_id: int, reply: Reply) -> bytes:
-    """One line with its newline."""
-    return lines.encode({"id": request_id} | _reply_body(reply))
+    """Write a reply as one line with its newline."""
+    return _line(request_id, reply)
 
 
 def decode_reply(line: bytes) -> tuple[int, Reply]:
-    """Raises ProtocolError on anything that is not a reply."""
-    wire = _parse(line)
+    """Read a reply and the number of its request. Raises ProtocolError on anything else."""
     try:
-        return int(wire["id"]), _reply(wire)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ProtocolError(f"not a reply of the fetcher ({error!r}): {line[:200]!r}") from error
+        return _number.decode(line).id, _reply.decode(line)
+    except MsgspecError as error:
+        raise ProtocolError(f"not a reply of the fetcher ({error}): {line[:200]!r}") from error
 
 
-def _parse(line: bytes) -> dict[str, Any]:
-    try:
-        return lines.decode_object(line)
-    except ValueError as error:
-        raise ProtocolError(f"on the fetcher's socket {error}") from error
-
-
-def _request_body(request: Request) -> dict[str, Any]:
-    match request:
-        case Configure(dataset, credentials, held):
-            body = {"dataset": dict(dataset), "credentials": credentials_to_wire(credentials), "held": list(held)}
-            return {"op": "configure"} | body
-        case Remove(uid):
-            return {"op": "remove", "uid": uid}
-        case Watch():
-            return {"op": "watch"}
-        case Read():
-            return {"op": "read"} | vars(request)
-
-
-_REQUESTS: dict[str, Any] = {
-    "configure": lambda w: Configure(dict(w["dataset"]), credentials_from_wire(w["credentials"]), tuple(w["held"])),
-    "remove": lambda w: Remove(str(w["uid"])),
-    "watch": lambda w: Watch(),
-    "read": lambda w: Read(
-        str(w["uid"]), str(w["digest"]), int(w["ino"]), int(w["offset"]), int(w["length"]), bool(w["doubt"])
-    ),
-}
-
-
-def _reply_body(reply: Reply) -> dict[str, Any]:
-    match reply:
-        case Done():
-            return {"ok": True}
-        case ReadDone(place, file):
-            return {"ok": True, "place": place, "file": file}
-        case Failed(errno, message, reason):
-            return {"ok": False, "errno": errno, "message": message, "reason": reason}
-        case Progress():
-            return {
-                "event": "progress",
-                "datasets": [dict(dataset) for dataset in reply.datasets],
-                "usedBytes": reply.used_bytes,
-                "capacityBytes": reply.capacity_bytes,
-                "availableBytes": reply.available_bytes,
-                "orphans": list(reply.orphans),
-                "folders": [dict(folder) for folder in reply.folders],
-                "counts": reply.counts,
-                "notices": reply.notices,
-            }
-
-
-def _reply(wire: Mapping[str, Any]) -> Reply:
-    if wire.get("event") == "progress":
-        return Progress(
-            tuple(wire["datasets"]),
-            int(wire["usedBytes"]),
-            int(wire["capacityBytes"]),
-            int(wire["availableBytes"]),
-            tuple(wire["orphans"]),
-            tuple(wire["folders"]),
-            tuple(Count(*row) for row in wire["counts"]),
-            tuple(Notice(*row) for row in wire["notices"]),
-        )
-    if not wire["ok"]:
-        return Failed(int(wire["errno"]), str(wire["message"]), str(wire.get("reason", "")))
-    return ReadDone(wire["place"], str(wire["file"])) if "place" in wire else Done()
+def _line(number: int, message: Request | Reply) -> bytes:
+    # The number goes before the other fields of the object: a wrapper around each message would cost one more on either side.
+    return b'{"id":%d,%b\n' % (number, _encode(message)[1:])

@@ -18,20 +18,19 @@ from stoker_sidecar.linux.libc import end_with_parent
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.opening import open_store
 from stoker_sidecar.store.retry import Retry
-from stoker_sidecar.wire.credentials import credentials_from_wire
 from stoker_sidecar.worker.messages import (
-    ARRIVED,
-    CANCEL,
-    CLOSE,
-    DONE,
-    FAILED,
-    FETCH,
-    OPEN,
-    PING,
-    PONG,
-    Row,
-    RowStream,
-    error_to_wire,
+    BytesArrived,
+    CancelOrder,
+    CloseStoreOrder,
+    FetchOrder,
+    MessageStream,
+    OpenStoreOrder,
+    PieceDone,
+    PieceFailed,
+    Ping,
+    Pong,
+    ToWorker,
+    decode_to_worker,
 )
 from stoker_sidecar.worker.pieces import Fetched, Piece
 from stoker_sidecar.worker.store_handle import StoreHandle
@@ -42,54 +41,55 @@ _DISK_THREADS = 4
 
 
 class Worker:
-    """Does what the rows say until the socket ends."""
+    """Does what the fetcher's messages say until the socket ends."""
 
     def __init__(self, connection: ConnectionSettings) -> None:
         retry = Retry(asyncio.sleep)  # for what a store tries again by itself; pieces are tried again by the fetcher
         self._open_store = partial(open_store, settings=connection, retry=retry)
-        self._sources: dict[int, StoreHandle] = {}
+        self._stores: dict[int, StoreHandle] = {}
         self._jobs: dict[int, asyncio.Task[Fetched]] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._ended = asyncio.Event()
-        self._stream = RowStream(self._received, self._ended.set)
+        self._stream = MessageStream(decode_to_worker, self._received, self._ended.set)
 
     async def run(self, connection: socket.socket) -> None:
-        """Until the fetcher is gone."""
+        """Work until the fetcher is gone."""
         await asyncio.get_running_loop().connect_accepted_socket(lambda: self._stream, connection)
         await self._ended.wait()
 
-    def _received(self, row: Row) -> None:
-        match row:
-            case [str(verb), int(job), int(source), fields] if verb == FETCH:
-                task = asyncio.create_task(self._fetch(job, source, Piece(*fields)))
+    def _received(self, message: ToWorker) -> None:
+        match message:
+            case FetchOrder(job, store, piece):
+                task = asyncio.create_task(self._fetch(job, store, piece))
                 self._jobs[job] = task
                 task.add_done_callback(partial(self._answer, job))
-            case [str(verb), int(job)] if verb == CANCEL:
+            case CancelOrder(job):
                 if job in self._jobs:
                     self._jobs[job].cancel()
-            case [str(verb), int(number), source, credentials] if verb == OPEN:
-                parsed = Source.model_validate(source)
-                self._sources[number] = StoreHandle(parsed, credentials_from_wire(credentials), self._open_store)
-            case [str(verb), int(number)] if verb == CLOSE:
-                closing = asyncio.create_task(self._sources.pop(number).aclose())
+            case OpenStoreOrder(number, source, credentials):
+                self._stores[number] = StoreHandle(Source.model_validate(source), credentials, self._open_store)
+            case CloseStoreOrder(number):
+                closing = asyncio.create_task(self._stores.pop(number).aclose())
                 self._closing.add(closing)
                 closing.add_done_callback(self._closing.discard)
-            case [str(verb)] if verb == PING:
-                self._stream.send(PONG)
+            case Ping():
+                self._stream.send(Pong())
 
-    async def _fetch(self, job: int, source: int, piece: Piece) -> Fetched:
-        store = await self._sources[source].store()
-        return await fetch_piece(store, piece, partial(self._stream.send, ARRIVED, job))
+    async def _fetch(self, job: int, store: int, piece: Piece) -> Fetched:
+        def arrived(size: int) -> None:
+            self._stream.send(BytesArrived(job, size))
+
+        return await fetch_piece(await self._stores[store].store(), piece, arrived)
 
     def _answer(self, job: int, task: asyncio.Task[Fetched]) -> None:
-        """Called for a task that was cancelled before it began, too: each job is answered."""
+        """Answer, for a task that was cancelled before it began, too: each job is answered."""
         del self._jobs[job]
         if task.cancelled():
-            self._stream.send(FAILED, job, error_to_wire(InternalError("the fetch was cancelled")))
+            self._stream.send(PieceFailed.of(job, InternalError("the fetch was cancelled")))
         elif (error := task.exception()) is not None:
-            self._stream.send(FAILED, job, error_to_wire(error))
+            self._stream.send(PieceFailed.of(job, error))
         else:
-            self._stream.send(DONE, job, task.result())
+            self._stream.send(PieceDone(job, task.result()))
 
 
 async def _run(connection: socket.socket, settings: ConnectionSettings) -> None:
@@ -106,7 +106,7 @@ def _die_with(parent: int) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Ends with the fetcher, and by no signal that is meant for it alone. Does not return."""
+    """Run a worker, which ends with the fetcher, and by no signal that is meant for it alone. Does not return."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--fd", type=int, required=True, help="end of a socket pair")
     parser.add_argument("--parent", type=int, required=True, help="process id of the fetcher")

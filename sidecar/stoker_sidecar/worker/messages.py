@@ -1,78 +1,151 @@
-"""What fetcher and workers say to each other, as rows whose first word says what they are.
-
-Fetcher: ``open`` source number, Source, credentials; ``close`` number; ``fetch`` job, source number, Piece; ``cancel`` job; ``ping``.
-Worker: ``arrived`` job, bytes; ``done`` job, Fetched; ``failed`` job, error; ``pong``. A job is answered once, even when cancelled.
-"""
+"""What fetcher and workers say to each other: lists of messages, one list a line of JSON, so that a small file costs no system call."""
 
 import asyncio
-import json
-from collections.abc import Callable, Sequence
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any, Generic, Self, TypeVar, cast
+
+from msgspec import Struct
+from msgspec.json import Decoder, Encoder
 
 from stoker_api.names import Reason
-from stoker_sidecar import errors
-from stoker_sidecar.errors import InternalError, SidecarError
-from stoker_sidecar.wire.lines import LineBuffer, encode
+from stoker_sidecar.errors import CacheError, InternalError, SidecarError, SourceError
+from stoker_sidecar.wire.credentials import Credentials
+from stoker_sidecar.wire.lines import LineBuffer
+from stoker_sidecar.worker.pieces import Fetched, Piece
 
-OPEN, CLOSE, FETCH, CANCEL, PING = "open", "close", "fetch", "cancel", "ping"
-ARRIVED, DONE, FAILED, PONG = "arrived", "done", "failed", "pong"
-
-
-def error_to_wire(error: BaseException) -> dict[str, Any]:
-    """What is not of the sidecar's tree becomes an InternalError."""
-    known = error if isinstance(error, SidecarError) else InternalError(f"a fetch failed: {error!r}")
-    return {"kind": type(known).__name__, **vars(known)}
+# What a fetch may end with; their constructors take the same.
+_TREES: tuple[type[SidecarError], ...] = (SourceError, CacheError)
+_ERRORS: dict[str, type[SidecarError]] = {
+    kind.__name__: kind for tree in _TREES for kind in (tree, *tree.__subclasses__())
+}
 
 
-def error_from_wire(wire: dict[str, Any]) -> SidecarError:
-    """The same error; an InternalError for a kind that is not known here."""
-    fields = dict(wire)
-    kind = getattr(errors, fields.pop("kind"), InternalError)
-    error: SidecarError = kind.__new__(kind, fields["message"])
-    vars(error).update(fields, reason=Reason(fields["reason"]))
-    return error
+class OpenStoreOrder(Struct, frozen=True, array_like=True, tag="open"):
+    """From now on ``store`` stands for this source (Source wire) and identity."""
+
+    store: int
+    source: dict[str, Any]
+    credentials: Credentials
 
 
-Row = Sequence[Any]
+class CloseStoreOrder(Struct, frozen=True, array_like=True, tag="close"):
+    """The store is not needed any more."""
+
+    store: int
 
 
-class RowStream(asyncio.Protocol):
-    """``received`` gets each row; ``lost`` is called once when the other side has gone away."""
+class FetchOrder(Struct, frozen=True, array_like=True, tag="fetch"):
+    """Bring a piece. Each job is answered once by `PieceDone` or `PieceFailed`, even when cancelled."""
 
-    def __init__(self, received: Callable[[Row], None], lost: Callable[[], None]) -> None:
+    job: int
+    store: int
+    piece: Piece
+
+
+class CancelOrder(Struct, frozen=True, array_like=True, tag="cancel"):
+    """No one waits for the job any more."""
+
+    job: int
+
+
+class Ping(Struct, frozen=True, array_like=True, tag="ping"):
+    """Say something."""
+
+
+class BytesArrived(Struct, frozen=True, array_like=True, tag="arrived"):
+    """Bytes of a job have reached the disk."""
+
+    job: int
+    size: int
+
+
+class PieceDone(Struct, frozen=True, array_like=True, tag="done"):
+    """The piece is on the disk."""
+
+    job: int
+    fetched: Fetched
+
+
+class PieceFailed(Struct, frozen=True, array_like=True, tag="failed"):
+    """The job ended with an error, which `error` makes anew. ``kind``: the name of its class."""
+
+    job: int
+    kind: str
+    message: str
+    reason: Reason
+    temporary: bool
+    retry_after: float  # seconds
+
+    @classmethod
+    def of(cls, job: int, error: BaseException) -> Self:
+        """Describe an error; what is not of the sidecar's tree becomes an InternalError."""
+        known = error if isinstance(error, SidecarError) else InternalError(f"a fetch failed: {error!r}")
+        return cls(job, type(known).__name__, known.message, known.reason, known.temporary, known.retry_after)
+
+    @property
+    def error(self) -> SidecarError:
+        """The same error; an InternalError for a kind that no fetch ends with."""
+        kind = _ERRORS.get(self.kind, InternalError)
+        return kind(self.message, reason=self.reason, temporary=self.temporary, retry_after=self.retry_after)
+
+
+class Pong(Struct, frozen=True, array_like=True, tag="pong"):
+    """Said because of a ping."""
+
+
+ToWorker = OpenStoreOrder | CloseStoreOrder | FetchOrder | CancelOrder | Ping
+FromWorker = BytesArrived | PieceDone | PieceFailed | Pong
+M = TypeVar("M")
+
+_encode = Encoder().encode
+decode_to_worker = Decoder(list[ToWorker]).decode
+decode_from_worker = Decoder(list[FromWorker]).decode
+
+
+class MessageStream(asyncio.Protocol, Generic[M]):
+    """One end of the socket between fetcher and worker.
+
+    ``decode`` reads the messages of a line, and ``received`` gets each; ``lost`` is called once when the other side has gone away.
+    A line that does not parse ends the connection.
+    """
+
+    def __init__(
+        self, decode: Callable[[bytes], list[M]], received: Callable[[M], None], lost: Callable[[], None]
+    ) -> None:
+        self._decode = decode
         self._received = received
         self._lost = lost
         self._transport: asyncio.WriteTransport | None = None
-        self._rows: list[Row] = []
+        self._messages: list[ToWorker | FromWorker] = []
         self._lines = LineBuffer()
 
-    def send(self, *row: Any) -> None:
-        """Goes out with all others of this turn of the event loop; nowhere when the other side is gone."""
-        if not self._rows:
+    def send(self, message: ToWorker | FromWorker) -> None:
+        """Send a message with all others of this turn of the event loop; to nowhere when the other side is gone."""
+        if not self._messages:
             asyncio.get_running_loop().call_soon(self._flush)
-        self._rows.append(row)
+        self._messages.append(message)
 
     def close(self) -> None:
-        """Idempotent."""
+        """Close the socket. Idempotent."""
         if self._transport is not None:
             self._transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Of asyncio.Protocol."""
+        """Take over the transport, as asyncio.Protocol says."""
         self._transport = cast(asyncio.WriteTransport, transport)
 
     def data_received(self, data: bytes) -> None:
-        """Of asyncio.Protocol."""
+        """Read what has come, as asyncio.Protocol says."""
         for line in self._lines.feed(data):
-            for row in json.loads(line):
-                self._received(row)
+            for message in self._decode(line):
+                self._received(message)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Of asyncio.Protocol."""
+        """Tell that the other side is gone, as asyncio.Protocol says."""
         self._transport = None
         self._lost()
 
     def _flush(self) -> None:
-        rows, self._rows = self._rows, []
+        messages, self._messages = self._messages, []
         if self._transport is not None:
-            self._transport.write(encode(rows))
+            self._transport.write(_encode(messages) + b"\n")

@@ -14,7 +14,6 @@ from stoker_sidecar.fetcher.download.worker_process import Launch, PieceJob, Wor
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.core.backoff import Backoff
 from stoker_sidecar.worker.files import is_intact
-from stoker_sidecar.worker.messages import CANCEL
 from stoker_sidecar.worker.pieces import Arrived, Fetched, Piece
 from stoker_sidecar.worker.store_handle import StoreHandle
 
@@ -101,7 +100,7 @@ class WorkerPool:
         job.ended = asyncio.get_running_loop().create_future()
         for worker in self._workers:
             if job.number in worker.jobs:
-                worker.say(CANCEL, job.number)
+                worker.cancel(job)
                 await job.ended
                 return
 

@@ -9,22 +9,22 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.threads import in_thread
-from stoker_sidecar.wire.credentials import credentials_to_wire
 from stoker_sidecar.worker.messages import (
-    ARRIVED,
-    CLOSE,
-    DONE,
-    FAILED,
-    FETCH,
-    OPEN,
-    PING,
-    Row,
-    RowStream,
-    error_from_wire,
+    BytesArrived,
+    CancelOrder,
+    CloseStoreOrder,
+    FetchOrder,
+    FromWorker,
+    MessageStream,
+    OpenStoreOrder,
+    PieceDone,
+    PieceFailed,
+    Ping,
+    Pong,
+    decode_from_worker,
 )
 from stoker_sidecar.worker.pieces import Arrived, Fetched, Piece
 from stoker_sidecar.worker.store_handle import StoreHandle
@@ -83,7 +83,10 @@ def execute(arguments: Sequence[str], fd: int) -> int:
 
 @dataclass(eq=False)
 class WorkerProcess:
-    """``start`` first. ``ended`` is called once when the process is gone. ``heard``: when it last said something."""
+    """A worker process and the jobs that it has. ``start`` first.
+
+    ``ended`` is called once when the process is gone. ``heard``: when it last said something, by ``clock``.
+    """
 
     settings: ConnectionSettings
     ended: Callable[["WorkerProcess"], None]
@@ -95,44 +98,44 @@ class WorkerProcess:
     useful: bool = False  # it has answered a job
     _handles: dict[StoreHandle, int] = field(default_factory=dict)
     _opened: int = 0
-    _stream: RowStream = field(init=False)
+    _stream: MessageStream[FromWorker] = field(init=False)
 
     async def start(self) -> None:
-        """Raises OSError when the process cannot be made."""
+        """Start the process. Raises OSError when it cannot be made."""
         ours, theirs = socket.socketpair()
         with theirs:
             self.pid = self.launch(self._options(), theirs.fileno())  # returns after some milliseconds
-        self._stream = RowStream(self._received, lambda: self.ended(self))
+        self._stream = MessageStream(decode_from_worker, self._received, lambda: self.ended(self))
         await asyncio.get_running_loop().connect_accepted_socket(lambda: self._stream, ours)
         self.heard = self.clock()
 
     def give(self, job: PieceJob) -> None:
-        """The answer comes to ``job.answer``."""
+        """Give it a job; the answer comes to ``job.answer``."""
         if not self.jobs:
             self.heard = self.clock()
         self.jobs[job.number] = job
-        self._stream.send(FETCH, job.number, self._number(job.handle), job.piece)
+        self._stream.send(FetchOrder(job.number, self._number(job.handle), job.piece))
 
-    def say(self, verb: str, *rest: Any) -> None:
-        """A row that has no answer of its own."""
-        self._stream.send(verb, *rest)
+    def cancel(self, job: PieceJob) -> None:
+        """Tell it that no one waits for a job any more; the job is answered all the same."""
+        self._stream.send(CancelOrder(job.number))
 
     def ping(self) -> None:
         """Have it say something."""
-        self._stream.send(PING)
+        self._stream.send(Ping())
 
     def forget(self, handle: StoreHandle) -> None:
-        """It may close its connections."""
+        """Let it close its connections for a store."""
         number = self._handles.pop(handle, None)
         if number is not None:
-            self._stream.send(CLOSE, number)
+            self._stream.send(CloseStoreOrder(number))
 
     def kill(self) -> None:
-        """``ended`` follows."""
+        """Kill it; ``ended`` follows."""
         os.kill(self.pid, signal.SIGKILL)
 
     async def reap(self) -> None:
-        """After ``ended``, or to end it: returns when the process is gone."""
+        """Wait until the process is gone: after ``ended``, or to end it."""
         self._stream.close()
         await in_thread(os.waitpid, self.pid, 0)
 
@@ -144,18 +147,20 @@ class WorkerProcess:
         if handle not in self._handles:
             self._opened += 1
             self._handles[handle] = self._opened
-            self._stream.send(OPEN, self._opened, handle.source.wire(), credentials_to_wire(handle.credentials))
+            self._stream.send(OpenStoreOrder(self._opened, handle.source.wire(), handle.credentials))
         return self._handles[handle]
 
-    def _received(self, row: Row) -> None:
+    def _received(self, message: FromWorker) -> None:
         self.heard = self.clock()
-        match row:
-            case [str(verb), int(number), int(size)] if verb == ARRIVED:
-                self.jobs[number].arrived(size)
-            case [str(verb), int(number), fields] if verb == DONE:
-                self._take(number).succeed(Fetched(*fields))
-            case [str(verb), int(number), error] if verb == FAILED:
-                self._take(number).fail(error_from_wire(error))
+        match message:
+            case BytesArrived(job, size):
+                self.jobs[job].arrived(size)
+            case PieceDone(job, fetched):
+                self._take(job).succeed(fetched)
+            case PieceFailed(job):
+                self._take(job).fail(message.error)
+            case Pong():
+                pass
 
     def _take(self, number: int) -> PieceJob:
         self.useful = True

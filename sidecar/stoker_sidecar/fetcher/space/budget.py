@@ -11,7 +11,7 @@ from stoker_api.nodecache import NodeDataset
 from stoker_sidecar.fetcher.cached_version import CachedVersion
 from stoker_sidecar.fetcher.core.room import Idle, Room, may_return
 from stoker_sidecar.fetcher.space.cache_disk import CacheDisk
-from stoker_sidecar.fetcher.space.folders import CacheFolders
+from stoker_sidecar.fetcher.space.folders import CacheDisks
 from stoker_sidecar.version.layout import DatasetPaths
 
 # Seconds until the asker goes on without: the dataset may be busy with a slow disk.
@@ -24,7 +24,7 @@ class LastUse:
     ``evicted``: why it was dropped, a sentence; empty when it was not.
     """
 
-    def __init__(self, folders: CacheFolders, uid: str) -> None:
+    def __init__(self, folders: CacheDisks, uid: str) -> None:
         self._folders = folders
         self._uid = uid
         self._touch = False
@@ -110,7 +110,7 @@ class SpaceBudget:
     ``versions``: those that are open, by digest. ``wake`` is called when the dataset is asked to drop something.
     """
 
-    def __init__(self, config: NodeDataset, folders: CacheFolders, wake: Callable[[], None]) -> None:
+    def __init__(self, config: NodeDataset, folders: CacheDisks, wake: Callable[[], None]) -> None:
         self.config = config
         self.held: frozenset[str] = frozenset()
         self.versions: dict[str, CachedVersion] = {}
@@ -214,7 +214,7 @@ class VersionSpace:
     """Where the files of one version go: what downloads ask of the disk."""
 
     budget: SpaceBudget
-    folders: CacheFolders
+    folders: CacheDisks
     version: CachedVersion
     disk: CacheDisk
 

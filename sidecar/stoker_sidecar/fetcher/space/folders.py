@@ -25,7 +25,7 @@ class DatasetHome:
     dataset: DatasetPaths
 
 
-class CacheFolders:
+class CacheDisks:
     """Several disks, the preferred one first. A version lies whole in one of them, since a bind mount shows one tree."""
 
     def __init__(self, disks: Sequence[CacheDisk], clock: Callable[[], float]) -> None:

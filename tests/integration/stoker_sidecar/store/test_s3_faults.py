@@ -5,11 +5,11 @@ import gzip
 import hashlib
 import socket
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from msgspec.structs import replace
 
 from stoker_api.dataset import AddressingStyle, Source
 from stoker_sidecar.errors import (

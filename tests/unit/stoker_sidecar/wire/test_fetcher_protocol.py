@@ -9,12 +9,14 @@ from stoker_sidecar.wire.credentials import (
     StaticCredentials,
     UnusableCredentials,
     WebIdentityCredentials,
-    credentials_from_wire,
 )
 from stoker_sidecar.wire.fetcher_protocol import (
+    EVICTIONS,
     Configure,
+    Count,
     Done,
     Failed,
+    Notice,
     Progress,
     Read,
     ReadDone,
@@ -52,7 +54,7 @@ def test_a_request_arrives_as_it_was_sent(request_: Request) -> None:
         Done(),
         ReadDone("parts", "parts/7.0a0b0c0d"),
         Failed(116, "changed", "SourceChanged"),
-        Progress(({"uid": "u"},), 1, 2, 3, ("gone",)),
+        Progress(({"uid": "u"},), 1, 2, 3, ("gone",), (), (Count("u", EVICTIONS, "", 1),), (Notice(1, "u", "r", "m"),)),
     ],
 )
 def test_a_reply_arrives_as_it_was_sent(reply: Reply) -> None:
@@ -67,7 +69,7 @@ def test_what_is_no_request_is_refused(line: bytes) -> None:
         decode_request(line)
 
 
-@pytest.mark.parametrize("line", [b"{}\n", b'{"id":"x","ok":true}\n', b'{"id":1,"event":"progress"}\n'])
+@pytest.mark.parametrize("line", [b"{}\n", b'{"id":"x","reply":"done"}\n', b'{"id":1,"reply":"progress"}\n'])
 def test_what_is_no_reply_is_refused(line: bytes) -> None:
     with pytest.raises(ProtocolError):
         decode_reply(line)
@@ -79,5 +81,6 @@ def test_secrets_are_not_shown_when_credentials_are_printed() -> None:
 
 
 def test_credentials_that_lack_a_field_are_refused() -> None:
-    with pytest.raises(ValueError, match="secretAccessKey"):
-        credentials_from_wire({"kind": "static", "accessKeyId": "id"})
+    line = b'{"id":1,"op":"configure","dataset":{},"credentials":{"kind":"static","accessKeyId":"id"},"held":[]}'
+    with pytest.raises(ProtocolError, match="secretAccessKey"):
+        decode_request(line)
