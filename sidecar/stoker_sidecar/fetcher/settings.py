@@ -1,0 +1,69 @@
+"""The fetcher's settings: command line, then environment, then defaults. Read by main alone."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from pydantic import AfterValidator, BeforeValidator
+
+from stoker_sidecar.fetcher.download.worker_pool import default_workers
+from stoker_sidecar.wire.cache_folder import FolderSpec
+from stoker_sidecar.wire.settings import Bytes, LogLevel, ProcessSettings, Repeated, setting
+
+
+def _texts(given: str | Sequence[str]) -> list[str]:
+    """Several flags, or one text of the environment with commas."""
+    texts = given.split(",") if isinstance(given, str) else given
+    return [text for text in texts if text]
+
+
+def _folders(given: str | Sequence[str]) -> tuple[FolderSpec, ...]:
+    return tuple(FolderSpec.parse(text) for text in _texts(given))
+
+
+def _share(share: float) -> float:
+    if not 0 <= share < 1:
+        raise ValueError(f"{share} is not a share: write a number from 0 up to 1, such as 0.05")
+    return share
+
+
+def _count(text: str) -> int:
+    if text.lower() == "auto":
+        return default_workers()
+    if not text.isdecimal():
+        raise ValueError(f"{text!r} is not a number of processes: write 0 or more, or Auto")
+    return int(text)
+
+
+class FetcherSettings(ProcessSettings):
+    """What the fetcher is told: its cache folders and their limits, how it asks sources, and what its keeper gave it."""
+
+    program: ClassVar[str] = "python -m stoker_sidecar.fetcher.main"
+    about: ClassVar[str] = "Fetches datasets from object stores to the cache disk."
+
+    socket: Path = setting("unix socket to serve")
+    root: Annotated[tuple[FolderSpec, ...], BeforeValidator(_folders), Repeated()] = setting(
+        "cache folder; again for more, the preferred one first; memory:/path for one that lies in memory"
+    )
+    floor_share: Annotated[float, AfterValidator(_share)] = setting("share of the disk left free", "0.05")
+    floor_most: Bytes = setting("most that is left free", "10Gi")
+    read_through: Bytes = setting("disk space for files read through and not kept, per version", "256Mi")
+    scrub_days: float = setting("days between two checks of the files of a whole version; 0: never", "7")
+    scrub_rate: Bytes = setting("bytes a second that such a check reads", "50Mi")
+    read_timeout: float = setting("seconds that a source may be silent before a request is given up", "30")
+    sts_endpoint: Annotated[str | None, BeforeValidator(lambda text: text or None)] = setting(
+        "URL of STS for web identity; none: the region's", ""
+    )
+    host_folder: Annotated[tuple[str, ...], BeforeValidator(_texts), Repeated()] = setting(
+        "folder beneath which file:// sources may be read; again for more; none: file:// is refused",
+        "",
+        variable="STOKER_HOST_FOLDERS",
+    )
+    ca_bundle: str = setting("file of the CAs that are trusted; none: certifi's", "", variable="AWS_CA_BUNDLE")
+    workers: Annotated[int, BeforeValidator(_count)] = setting(
+        "processes that fetch; 0: all in this one; Auto: one a core, 4 at most", "Auto"
+    )
+    readahead: Bytes = setting("bytes on their way that no reader has asked for yet; 0: none", "64Mi")
+    log_level: LogLevel = setting("one of debug, info, warning, error", "info")
+    heartbeat_fd: int | None = setting("the line to the keeper that started this process", None)
+    memory_fd: int | None = setting("memory that outlives this process, for what it was told", None)

@@ -1,0 +1,54 @@
+"""What the fetcher is told, from its command line and its environment."""
+
+import pytest
+
+from stoker_sidecar.fetcher.download.policy import KeepWhatCame
+from stoker_sidecar.fetcher.main import cache_settings
+from stoker_sidecar.fetcher.node import CacheSettings
+from stoker_sidecar.fetcher.settings import FetcherSettings
+from stoker_sidecar.wire.cache_folder import FolderSpec
+
+NEEDED = ["--socket=/s", "--root=/a"]
+
+
+@pytest.fixture(autouse=True)
+def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_CA_BUNDLE", "STOKER_HOST_FOLDERS", "STOKER_WORKERS", "STOKER_READAHEAD", "STOKER_SCRUB_DAYS"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_the_defaults_of_the_command_line_are_those_of_the_cache() -> None:
+    settings = FetcherSettings.parse(NEEDED)
+    assert cache_settings(settings, KeepWhatCame) == CacheSettings((FolderSpec("/a"),))
+
+
+def test_folders_are_given_one_flag_each() -> None:
+    settings = FetcherSettings.parse([*NEEDED, "--root=memory:/b", "--host-folder=/data,1", "--host-folder=/more"])
+    assert settings.root == (FolderSpec("/a"), FolderSpec("/b", memory=True))
+    assert settings.host_folder == ("/data,1", "/more")
+
+
+def test_folders_of_the_environment_are_split_at_commas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STOKER_HOST_FOLDERS", "/data,/more,")
+    assert FetcherSettings.parse(NEEDED).host_folder == ("/data", "/more")
+
+
+def test_a_flag_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STOKER_WORKERS", "3")
+    assert FetcherSettings.parse(NEEDED).workers == 3
+    assert FetcherSettings.parse([*NEEDED, "--workers=0"]).workers == 0
+
+
+@pytest.mark.parametrize(
+    ("flag", "says"),
+    [
+        ("--workers=many", "write 0 or more, or Auto"),
+        ("--floor-share=1", "write a number from 0 up to 1"),
+        ("--root=relative", "--root"),
+        ("--readahead=much", "--readahead"),
+    ],
+)
+def test_a_wrong_value_is_refused_by_a_sentence(flag: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        FetcherSettings.parse([*NEEDED, flag])
+    assert says in capsys.readouterr().err
