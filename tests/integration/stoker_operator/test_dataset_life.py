@@ -143,3 +143,14 @@ async def test_a_new_version_replaces_the_old_one_while_a_mount_keeps_it(world: 
     assert newer.status.versions_in_use == (VERSION,)
     cache = await world.until(NODE_CACHES, sidecar.node, lambda raw: raw["spec"]["datasets"][0]["version"] == "b2" * 32)
     assert cache["spec"]["datasets"][0]["retain"] == [VERSION]
+
+
+async def test_characters_beyond_the_basic_plane_stop_no_dataset(world: World) -> None:
+    sidecar = await world.add_node()
+    sidecar.share = 1.0
+    await world.add_dataset("odd", source={"uri": "s3://bucket/\U0001f600/", "include": ["\U0001f600*"]})
+    await world.add_dataset("plain")
+    for name in ("odd", "plain"):
+        await world.until_dataset(phase_is(Phase.READY), name)
+    assert (await world.dataset("odd")).metadata.finalizers == (names.FINALIZER,)
+    assert not (await world.dataset("odd")).metadata.annotations
