@@ -10,17 +10,20 @@ NODES ?= 2
 help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
-# The stamp names what was installed, so that `make` installs again only when that changed.
-LOCKS := requirements/build.txt requirements/dev.txt
-$(VENV)/.installed: pyproject.toml $(LOCKS) tools/install.sh
+# The stamps name what was installed, so that `make` installs again only what changed.
+$(VENV)/.locked: requirements/build.txt requirements/dev.txt tools/install.sh
 	@tools/install.sh $(VENV)
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.locked pyproject.toml
+	@$(PY) -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
 .PHONY: install
 install: $(VENV)/.installed ## Python packages and Debian's libfuse, into .venv
 
 # Real programs that the integration tests read mounts with; the demo needs none of them.
-$(VENV)/.clients: $(VENV)/.installed requirements/clients.txt tools/install-clients.sh
+$(VENV)/.clients: $(VENV)/.locked requirements/clients.txt tools/install-clients.sh
 	@tools/install-clients.sh $(VENV)
 	@touch $@
 

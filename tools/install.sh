@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what Stoker and most of its tests need into a virtual environment.
+# Installs what Stoker and most of its tests need into a virtual environment; Stoker itself is the Makefile's.
 set -euo pipefail
 venv=$1
 tools/debian-packages.sh libfuse3-dev fuse3 pkg-config gcc libc6-dev python3-dev python3-venv
@@ -15,4 +15,3 @@ pip() { "$venv/bin/python" -m pip install -q --disable-pip-version-check "$@"; }
 # Every file by its hash, the tools that build from source too: hence they come first, and builds are not isolated.
 pip --require-hashes -r requirements/build.txt
 pip --require-hashes --no-build-isolation -r requirements/dev.txt
-pip --no-deps --no-build-isolation -e .
