@@ -47,7 +47,7 @@ def shown(kind: str, folder: Path, files: dict[str, bytes]) -> Iterator[Shown]:
         socket = keeper.run_dir / "fetcher.sock"
         stack.enter_context(true_fetcher(socket, version.folder, truth))
         mounts.bind(_source(kind, folder, version, keeper), target)
-        stack.callback(overlay.hide, folder / "overlay")
+        stack.callback(overlay.unmount, folder / "overlay")
         stack.callback(mounts.unmount_all, target)
         yield Shown(kind, target, version.files, keeper)
 
@@ -60,6 +60,6 @@ def _source(kind: str, folder: Path, version: VersionFolder, keeper: Keeper) -> 
     fuse = keeper.serve(version)
     if kind.endswith("overlay"):
         metadata_layer.build(version.manifest, folder / "metadata")
-        overlay.show(overlay.Layers(folder / "metadata", tree, fuse), folder / "overlay")
+        overlay.mount(overlay.OverlayLayers(folder / "metadata", tree, fuse), folder / "overlay")
         return folder / "overlay"
     return fuse

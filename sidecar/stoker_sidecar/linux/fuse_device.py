@@ -18,7 +18,7 @@ FS_TYPE = "fuse.stoker"
 
 @dataclass(frozen=True)
 class FuseMount:
-    """A mounted, initialised FUSE connection. Whoever holds ``fd`` keeps it alive; a server may come and go."""
+    """A mounted, initialised FUSE connection. An open ``fd`` keeps it alive; a server may come and go."""
 
     fd: int
     mountpoint: Path
@@ -42,9 +42,9 @@ def open_mount(mountpoint: Path, *, allow_other: bool = False) -> FuseMount:
 
 
 def close_mount(mounted: FuseMount) -> None:
-    """Take the mount away and end the connection: what still reads through it gets ENOTCONN. Raises MountError."""
+    """Unmount it and end the connection: what still reads through it gets ENOTCONN. Raises MountError."""
     try:
-        _take_off(mounted.mountpoint)
+        _unmount(mounted.mountpoint)
     finally:
         os.close(mounted.fd)
 
@@ -54,7 +54,7 @@ def clear_dead_mounts(root: Path) -> list[str]:
     ours = [mount.target for mount in mountinfo.below(mountinfo.read(), str(root)) if mount.fs_type == FS_TYPE]
     dead = [target for target in reversed(ours) if is_dead(target)]
     for target in dead:
-        _take_off(Path(target))
+        _unmount(Path(target))
     return dead
 
 
@@ -86,7 +86,7 @@ def _mount_as_root(mountpoint: Path) -> int:
     return fd
 
 
-def _take_off(mountpoint: Path) -> None:
+def _unmount(mountpoint: Path) -> None:
     if _is_root():
         detach(str(mountpoint))
         _remove_folder(mountpoint)

@@ -24,7 +24,7 @@ def bind(source: Path, target: Path) -> None:
 
 
 def unmount_all(target: Path) -> int:
-    """Take every layer off ``target``, dead ones too, and return how many there were. Raises MountError."""
+    """Unmount every layer of ``target``, dead ones too; returns how many there were. Raises MountError."""
     for count in range(_MOST_LAYERS):
         if not layers(target):
             return count

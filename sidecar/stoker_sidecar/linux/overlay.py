@@ -9,8 +9,8 @@ from pathlib import Path
 
 from stoker_sidecar.errors import MountError
 from stoker_sidecar.linux import fuse_device as device
-from stoker_sidecar.linux import mountinfo
-from stoker_sidecar.linux.mount_calls import MS_NODEV, MS_NOSUID, MS_RDONLY, detach, mount
+from stoker_sidecar.linux import mount_calls, mountinfo
+from stoker_sidecar.linux.mount_calls import MS_NODEV, MS_NOSUID, MS_RDONLY
 from stoker_sidecar.linux.mountinfo import Mount
 
 FS_TYPE = "overlay"
@@ -20,7 +20,7 @@ _SEPARATOR = ";"
 
 
 @dataclass(frozen=True)
-class Layers:
+class OverlayLayers:
     """The folders of one version's overlay: metadata layer, finished files, and the FUSE mount that has all."""
 
     metadata: Path
@@ -28,29 +28,29 @@ class Layers:
     fuse: Path
 
 
-def show(layers: Layers, mountpoint: Path) -> None:
+def mount(layers: OverlayLayers, mountpoint: Path) -> None:
     """Mount at ``mountpoint``, which is made; not when these very layers are mounted there. Raises MountError.
 
-    Otherwise what is mounted there is taken off first: it has lost a layer, and pods keep what they have open.
+    Otherwise what is mounted there is unmounted first: it has lost a layer, and pods keep what they have open.
     """
     try:
         source = _source(layers)
         if any(is_ours(row) and row.source == source for row in _rows(mountpoint)[-1:]):
             return
-        hide(mountpoint)
+        unmount(mountpoint)
         mountpoint.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise MountError(error.errno or 0, f"preparing the overlay {mountpoint}: {error}") from error
     with _as_options(layers) as lowerdir:
         # xino: one device number for the whole tree, or tools that stay on one file system would skip every file.
         options = f"metacopy=on,redirect_dir=follow,xino=on,lowerdir={lowerdir}"
-        mount(source, str(mountpoint), FS_TYPE, MS_RDONLY | MS_NOSUID | MS_NODEV, options)
+        mount_calls.mount(source, str(mountpoint), FS_TYPE, MS_RDONLY | MS_NOSUID | MS_NODEV, options)
 
 
-def hide(mountpoint: Path) -> None:
-    """Take the overlay off and remove its folders; nothing to do is no error. Raises MountError."""
+def unmount(mountpoint: Path) -> None:
+    """Unmount the overlay and remove its folders; nothing to do is no error. Raises MountError."""
     for _ in _rows(mountpoint):
-        detach(str(mountpoint))
+        mount_calls.detach(str(mountpoint))
     with suppress(OSError):  # another version's, or not there
         mountpoint.rmdir()
         mountpoint.parent.rmdir()
@@ -73,7 +73,7 @@ def is_ours(row: Mount) -> bool:
     return row.fs_type == FS_TYPE and row.source.startswith(_NAME + _SEPARATOR)
 
 
-def _source(layers: Layers) -> str:
+def _source(layers: OverlayLayers) -> str:
     """Name the mount's source, which tells two overlays apart: device of FUSE, identity of both folders."""
     fuse = layers.fuse.stat().st_dev
     words = [_NAME, f"{os.major(fuse)}:{os.minor(fuse)}"]
@@ -84,7 +84,7 @@ def _source(layers: Layers) -> str:
 
 
 @contextmanager
-def _as_options(layers: Layers) -> Iterator[str]:
+def _as_options(layers: OverlayLayers) -> Iterator[str]:
     """Name the layers by descriptor: their paths may hold what separates options, or be too long."""
     with ExitStack() as stack:
         names = []

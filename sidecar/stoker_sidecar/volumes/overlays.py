@@ -92,12 +92,12 @@ class Overlays:
     def show(self, version: VersionKey, tree: Path, fuse: Path) -> Path:
         """Mount the overlay over a served FUSE mount, once; return where. Raises MountError."""
         mountpoint = self._mountpoint(version)
-        overlay.show(overlay.Layers(self._layer(version), tree, fuse), mountpoint)
+        overlay.mount(overlay.OverlayLayers(self._layer(version), tree, fuse), mountpoint)
         return mountpoint
 
     def hide(self, version: VersionKey) -> None:
         """Take it off; no error when it is not there. Raises MountError."""
-        overlay.hide(self._mountpoint(version))
+        overlay.unmount(self._mountpoint(version))
 
     def leftovers(self, used: frozenset[VersionKey]) -> tuple[VersionKey, ...]:
         """Return versions mounted below the mount root, but neither in ``used`` nor seen by a pod.
@@ -200,7 +200,7 @@ def why_no_overlay(metadata_root: Path, mount_root: Path) -> str:
 
 
 def _try_overlay(below: Path, mountpoint: Path) -> None:
-    layers = overlay.Layers(below / "layer", below / "tree", below / "fuse")
+    layers = overlay.OverlayLayers(below / "layer", below / "tree", below / "fuse")
     for folder in (layers.tree, layers.fuse):
         folder.mkdir()
     (layers.fuse / _PROBE).write_bytes(_CONTENT)  # only in the last layer, as a file that is not cached
@@ -210,8 +210,8 @@ def _try_overlay(below: Path, mountpoint: Path) -> None:
         builder.finish()
     metadata_layer.build(manifest, layers.metadata)
     try:
-        overlay.show(layers, mountpoint)
+        overlay.mount(layers, mountpoint)
         if (mountpoint / _PROBE).read_bytes() != _CONTENT:
             raise MountError(0, f"a file of the lowest layer was read wrong on Linux {os.uname().release}")
     finally:
-        overlay.hide(mountpoint)
+        overlay.unmount(mountpoint)

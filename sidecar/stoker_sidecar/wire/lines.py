@@ -31,7 +31,7 @@ class LineBuffer:
 
     @property
     def waiting(self) -> int:
-        """Bytes of the line that has not ended: whoever bounds the length of lines looks here after each ``feed``."""
+        """Bytes of the line that has not ended: the length to look at after each ``feed`` where lines are bounded."""
         return len(self._rest)
 
     def feed(self, data: bytes | bytearray) -> list[bytes]:

@@ -56,7 +56,7 @@ def _orders(argv: Sequence[str] | None) -> socket.socket:
 def answer_orders(orders: socket.socket, name: str) -> ForkTask | None:
     """Fork a process for each order.
 
-    Returns in each new process with its task; in the zygote, when whoever gives the orders is gone, with None.
+    Returns in each new process with its task; in the zygote, when the other end of the orders is closed, with None.
     """
     while True:
         try:

@@ -69,8 +69,8 @@ def cold_overlay(cluster: Cluster, tmp_path: Path) -> Iterator[Show]:
         def mount(form: str) -> Path:
             version, fuse = _cold(stack, cluster, form)
             metadata_layer.build(version.paths.manifest, tmp_path / "metadata")
-            stack.callback(overlay.hide, tmp_path / "overlay")
-            overlay.show(overlay.Layers(tmp_path / "metadata", version.paths.tree, fuse), tmp_path / "overlay")
+            stack.callback(overlay.unmount, tmp_path / "overlay")
+            overlay.mount(overlay.OverlayLayers(tmp_path / "metadata", version.paths.tree, fuse), tmp_path / "overlay")
             return _bound(stack, tmp_path / "overlay", tmp_path / "target")
 
         yield mount

@@ -45,6 +45,17 @@ class ZygoteUser:
             end(pid, by)
         await eventually(lambda: all(child.pid not in (None, pid) for child, pid in zip(children, before, strict=True)))
 
+    async def descriptors(self) -> list[int]:
+        """Return how many each zygote has at rest: while it forks it has those of the new process, too."""
+        looks = [[0], [-1]]
+
+        def is_at_rest() -> bool:
+            looks.append([_descriptors(pid) for pid in self.pids()])
+            return looks[-1] == looks[-2]
+
+        await eventually(is_at_rest)
+        return looks[-1]
+
     async def both_ready(self) -> None:
         await eventually(lambda: len(self.zygotes.ready) == 2)
 
@@ -107,11 +118,11 @@ async def test_without_a_zygote_that_works_a_process_is_started_as_a_program() -
 
 
 async def test_descriptors_do_not_pile_up_over_generations(user: ZygoteUser) -> None:
-    before = [_descriptors(pid) for pid in user.pids()]
+    before = await user.descriptors()
     for generation in range(20):
         await user.kill(user.zygotes.children[generation % 2])
         await user.both_ready()
-    assert [_descriptors(pid) for pid in user.pids()] == before
+    assert await user.descriptors() == before
 
 
 def _began_as(pid: int | None) -> str:

@@ -45,7 +45,7 @@ class MountedOverlay:
 
     keeper: Keeper
     version: VersionFolder
-    layers: overlay.Layers
+    layers: overlay.OverlayLayers
     seen: Path
 
     def requests(self) -> Counter[str]:
@@ -72,10 +72,10 @@ def node(keeper: Keeper, tmp_path: Path) -> Iterator[MountedOverlay]:
         return ReadDone("parts", version.put_part(by_ino[request.ino], request.offset, request.length))
 
     with FetcherForReads(keeper.run_dir / "fetcher.sock", bring):
-        layers = overlay.Layers(tmp_path / "meta", version.folder / "tree", keeper.serve(version))
+        layers = overlay.OverlayLayers(tmp_path / "meta", version.folder / "tree", keeper.serve(version))
         metadata_layer.build(version.manifest, layers.metadata)
         seen = tmp_path / "mnt" / "overlay"
-        overlay.show(layers, seen)
+        overlay.mount(layers, seen)
         yield MountedOverlay(keeper, version, layers, seen)
         clear_mounts(tmp_path)
         keeper.release(version)
@@ -147,14 +147,14 @@ def test_readers_wait_for_a_killed_fuse_server(node: MountedOverlay) -> None:
 
 def test_showing_the_same_layers_again_adds_no_mount(node: MountedOverlay) -> None:
     before = mounts.layers(node.seen)
-    overlay.show(node.layers, node.seen)
+    overlay.mount(node.layers, node.seen)
     assert mounts.layers(node.seen) == before
 
 
 def test_a_cache_folder_that_was_replaced_is_mounted_anew(node: MountedOverlay) -> None:
     node.layers.tree.rename(node.version.folder / "old")
     node.layers.tree.mkdir()
-    overlay.show(node.layers, node.seen)
+    overlay.mount(node.layers, node.seen)
     node.version.finish("twin/b")
     before = node.requests()
     assert (len(mounts.layers(node.seen)), (node.seen / "twin/b").read_bytes()) == (1, b"same bytes")
@@ -181,7 +181,7 @@ def test_a_version_that_moved_to_another_cache_folder_is_served_from_there_behin
 
 def test_hiding_it_leaves_no_mount_and_no_folder(node: MountedOverlay) -> None:
     for _ in range(2):
-        overlay.hide(node.seen)
+        overlay.unmount(node.seen)
     assert (mounts.layers(node.seen), node.seen.parent.exists()) == ((), False)
 
 
@@ -193,7 +193,9 @@ def test_an_overlay_is_dead_when_its_fuse_server_is_gone_for_good(node: MountedO
 
 def test_a_layer_that_is_missing_is_named(node: MountedOverlay, tmp_path: Path) -> None:
     with pytest.raises(MountError, match="nowhere"):
-        overlay.show(overlay.Layers(tmp_path / "nowhere", node.layers.tree, node.layers.fuse), tmp_path / "other")
+        overlay.mount(
+            overlay.OverlayLayers(tmp_path / "nowhere", node.layers.tree, node.layers.fuse), tmp_path / "other"
+        )
 
 
 def test_this_node_can_mount_overlays_and_the_trial_leaves_nothing(tmp_path: Path) -> None:
