@@ -20,7 +20,7 @@ from stoker_sidecar.worker.files import is_intact, publish, survived
 
 
 class State(IntEnum):
-    """Of one inode; a byte each, so that a million files take a megabyte."""
+    """What is known of one inode; a byte each, so that a million files take a megabyte."""
 
     MISSING = 0
     HERE = 1
@@ -31,7 +31,10 @@ class State(IntEnum):
 
 @dataclass
 class CachedVersion:
-    """``load`` makes one. All but ``load`` and ``finish`` are quick; one event loop uses it."""
+    """A version on this disk: its manifest, the state of each file, and the files in the making.
+
+    ``load`` makes one. All but ``load`` and ``finish`` are quick; one event loop uses it.
+    """
 
     paths: VersionPaths
     manifest: Manifest
@@ -75,21 +78,21 @@ class CachedVersion:
         self.reserved_bytes += part.size if part.kept else 0
 
     def remove_part(self, part: PartFile) -> None:
-        """It is dropped or has moved into the tree. Idempotent."""
+        """Forget a part that is dropped or has moved into the tree. Idempotent."""
         if self.parts.get(part.ino) is part:
             del self.parts[part.ino]
             self.reserved_bytes -= part.size if part.kept else 0
 
     def missing(self, after: int = 0) -> int:
-        """The next inode behind ``after`` that warming should fetch; -1 when there is none."""
+        """Return the next inode behind ``after`` that warming should fetch; -1 when there is none."""
         return self.states.find(State.MISSING, after + 1)
 
     def is_missing(self, ino: int) -> bool:
-        """Whether warming should fetch it."""
+        """Tell whether warming should fetch it."""
         return self.states[ino] == State.MISSING
 
     def count(self, state: State) -> int:
-        """Inodes in this state."""
+        """Count the inodes in this state."""
         return self.states.count(state)
 
     def forget(self, state: State) -> None:
@@ -97,16 +100,17 @@ class CachedVersion:
         self.states = self.states.replace(bytes([state]), bytes([State.MISSING]))
 
     def mark_here(self, entry: Entry) -> None:
-        """The file is in the tree."""
+        """Note that the file is in the tree."""
         if self.states[entry.ino] != State.HERE:
             self.states[entry.ino] = State.HERE
             self.warm_files += 1
             self.warm_bytes += entry.size
 
     def lose(self, entry: Entry) -> None:
-        """The file is not in the tree any more, or not as it should be: it is to be fetched again. Blocks for a moment.
+        """Note that the file is not in the tree any more, or not as it should be: it is to be fetched again.
 
-        A damaged one stays until its successor takes its place by rename: whoever has it open keeps it.
+        A damaged one stays until its successor takes its place by rename: whoever has it open keeps it. Blocks for a
+        moment. Raises DiskFull or CacheDiskFailed.
         """
         if self.states[entry.ino] != State.HERE:
             return
@@ -119,14 +123,17 @@ class CachedVersion:
             self.tree_path(entry).parent.mkdir(parents=True, exist_ok=True)
 
     def suspect(self, entry: Entry) -> None:
-        """The file is damaged, but stays until its successor takes its place: it may be fetched once more."""
+        """Have a damaged file fetched once more; it stays until its successor takes its place."""
         if self.states[entry.ino] == State.HERE:
             self.states[entry.ino] = State.MISSING
             self.warm_files -= 1
             self.warm_bytes -= entry.size
 
     def take_away(self, entry: Entry) -> None:
-        """A damaged file for which no better one came: its readers must ask. Blocks for a moment."""
+        """Take away a damaged file for which no better one came: its readers must ask.
+
+        Blocks for a moment. Raises DiskFull or CacheDiskFailed.
+        """
         self.complete = False
         with disk_errors("the version"):
             self.paths.complete.unlink(missing_ok=True)
@@ -137,7 +144,10 @@ class CachedVersion:
         return self.paths.tree / self.manifest.path_of(entry)
 
     def finish(self) -> None:
-        """Every file is here: date the folders, set the marker. Blocks. ``secure`` is to follow: native mounts need not wait for it."""
+        """Date the folders and set the marker, once every file is here. Blocks. Raises DiskFull or CacheDiskFailed.
+
+        ``secure`` is to follow: native mounts need not wait for it.
+        """
         with disk_errors("the version"), closing(Manifest.open(self.paths.manifest)) as manifest:
             for path, entry in manifest.folders():
                 os.utime(os.path.join(os.fsencode(self.paths.tree), path), ns=(entry.mtime_ns, entry.mtime_ns))  # noqa: PTH118 -- bytes
@@ -160,7 +170,10 @@ class CachedVersion:
             raise
 
     def sync(self) -> None:
-        """Have all files that are in the tree by now survive a power cut. Blocks. Raises DiskFull or CacheDiskFailed."""
+        """Have all files that are in the tree by now survive a power cut.
+
+        Blocks. Raises DiskFull or CacheDiskFailed.
+        """
         with disk_errors("the version"):
             started = self.paths.folder / "syncing"
             started.touch()  # dated before, so that what arrives meanwhile counts as later
@@ -168,7 +181,7 @@ class CachedVersion:
             started.rename(self.paths.synced)
 
     def close(self) -> None:
-        """Idempotent."""
+        """Close the manifest. Idempotent."""
         self.manifest.close()
 
     def _prepare(self, donors: Sequence["CachedVersion"]) -> None:

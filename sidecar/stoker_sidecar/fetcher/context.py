@@ -1,4 +1,4 @@
-"""What the parts of the fetcher are given: the world outside, what all datasets of a node share, what all versions of a dataset share."""
+"""What the parts of the fetcher are given: clocks and stores, what datasets of a node share, what versions share."""
 
 import asyncio
 import random
@@ -36,7 +36,10 @@ class NodeDependencies:
 
 @dataclass(frozen=True)
 class DownloadSettings:
-    """What downloads are made with. ``transient_limit``: bytes of files that are read through and not kept, per version."""
+    """What downloads are made with.
+
+    ``transient_limit``: bytes of files that are read through and not kept, per version.
+    """
 
     pipeline: Pipeline
     retry: Retry

@@ -14,11 +14,11 @@ from stoker_sidecar.fetcher.cached_version import CachedVersion, State
 from stoker_sidecar.fetcher.context import DownloadContext, NodeContext
 from stoker_sidecar.fetcher.core.lanes import WarmShare
 from stoker_sidecar.fetcher.core.rates import TokenBucket
+from stoker_sidecar.fetcher.dataset_loop import DatasetLoop
 from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.download.piece_sources import StorePieceSource
 from stoker_sidecar.fetcher.download.warming import CanonicalOrder, WarmLimits, WarmPass
 from stoker_sidecar.fetcher.manifests import list_source
-from stoker_sidecar.fetcher.reconcile_loop import ReconcileLoop
 from stoker_sidecar.fetcher.space.budget import SpaceBudget
 from stoker_sidecar.fetcher.telemetry import Telemetry
 from stoker_sidecar.fetcher.versions import OpenVersions
@@ -37,11 +37,13 @@ from stoker_sidecar.wire.fetcher_protocol import (
 from stoker_sidecar.worker.store_handle import StoreHandle
 
 # Seconds until files that did not fit are tried again (other datasets may have left), and until objects that changed
-# or are gone are asked for again (someone may put them back; a new listing is what really helps); what earlier failures left is taken up at once.
+# or are gone are asked for again (someone may put them back; a new listing is what really helps); what earlier
+# failures left is taken up at once.
 _RETRY_UNKEPT = 60.0
 _RETRY_LEFT = 0.01
 _RETRY_CHANGED = 600.0
-# Seconds between two syncs while files arrive: twice what the kernel itself waits, so that it finds little left to write.
+# Seconds between two syncs while files arrive: twice what the kernel itself waits, so that it finds little left to
+# write.
 _SYNC_EVERY = 60.0
 
 
@@ -59,8 +61,8 @@ class DatasetCache:
         self._bucket: TokenBucket | None = None
         self._synced = node.outside.clock()
         name = f"dataset {config.namespace}/{config.name}"
-        self.list_loop = ReconcileLoop(f"{name}, listing", self._list_step, node.outside.backoff)
-        self.version_loop = ReconcileLoop(name, self._version_step, node.outside.backoff)
+        self.list_loop = DatasetLoop(f"{name}, listing", self._list_step, node.outside.backoff)
+        self.version_loop = DatasetLoop(name, self._version_step, node.outside.backoff)
         self._source = StorePieceSource(self._handle(config, credentials), node.outside.fetcher)
         self.budget = SpaceBudget(config, node.folders, wake=self.version_loop.poke)
         context = DownloadContext((self._source,), self.telemetry, node.downloads, changed=self.version_loop.poke)
@@ -107,7 +109,10 @@ class DatasetCache:
         self.telemetry.add(DEMAND_READS)
 
     async def look(self) -> None:
-        """Leave versions whose folder is gone or failed; they start anew in another one, or in the same when it is back."""
+        """Leave versions whose folder is gone or failed.
+
+        They start anew in another one, or in the same when it is back.
+        """
         await in_thread(self.budget.last_use.save)
         if await self.versions.leave_lost():
             if self.listing is not None and not self.versions.has(self.listing.version):
@@ -206,7 +211,7 @@ class DatasetCache:
         return delay
 
     async def _warm(self, fetching: Fetching) -> float | None:
-        """One pass; seconds until the next. Raises the error that stopped it."""
+        """Run one pass; return the seconds until the next. Raises the error that stopped it."""
         if (short := self.budget.lacks(fetching.version)) > 0:
             await self._node.evictor.make_room(self.budget, self.budget.disk_of(fetching.version), short)
         slots, outside = self._node.slots, self._node.outside
@@ -260,7 +265,7 @@ class DatasetCache:
             await in_thread(version.sync)
 
     async def _open(self, digest: str) -> Fetching:
-        """A version that is on this disk, or that this node was given and can get. Raises SidecarError."""
+        """Open a version that is on this disk, or that this node was given and can get. Raises SidecarError."""
         urls = self.config.manifest_urls if digest == self.config.version else None
         return await self.versions.open(digest, urls)
 

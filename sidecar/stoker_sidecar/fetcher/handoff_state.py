@@ -1,4 +1,7 @@
-"""What the fetcher was told last, in memory that outlives it: the next fetcher knows its datasets before the agent has come."""
+"""What the fetcher was told last, in memory that outlives it.
+
+The next fetcher knows its datasets before the agent has come.
+"""
 
 import logging
 import os

@@ -1,4 +1,7 @@
-"""The fetcher process: object stores to cache disk. Run it with `python -m stoker_sidecar.fetcher.main --socket S --root R`."""
+"""The fetcher process: object stores to cache disk.
+
+Run it with `python -m stoker_sidecar.fetcher.main --socket S --root R`.
+"""
 
 import asyncio
 import logging

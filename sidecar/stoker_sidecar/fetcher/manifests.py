@@ -31,7 +31,9 @@ async def list_source(
     destination: Destination,
     listed: Callable[[int], None],
 ) -> ListingResult:
-    """List everything, put the manifest in its version's folder, remember the result below ``paths``. Raises SidecarError.
+    """List everything, put the manifest in its version's folder, remember the result below ``paths``.
+
+    Raises SidecarError.
 
     ``listed`` is told of each page's number of objects.
     """
@@ -47,7 +49,10 @@ async def list_source(
 
 
 def install_manifest(temporary: Path, version: VersionPaths) -> None:
-    """Move a finished manifest into its version's folder; one that is there already is the same. Blocks. Raises OSError."""
+    """Move a finished manifest into its version's folder; one that is there already is the same.
+
+    Blocks. Raises OSError.
+    """
     version.folder.mkdir(parents=True, exist_ok=True)
     if version.manifest.exists():
         temporary.unlink()

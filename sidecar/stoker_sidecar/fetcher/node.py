@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class CacheSettings:
-    """The cache folders, the preferred one first; bytes and shares of their disks."""
+    """Settings of the cache: its folders, the preferred one first; bytes and shares of their disks."""
 
     folders: tuple[FolderSpec, ...]
     floor_share: float = 0.05  # of the disk left free, so that the node's own logs and images find room
@@ -100,7 +100,10 @@ class CacheNode:
         dataset.configure(config, request.credentials, frozenset(request.held))
 
     async def remove(self, uid: str) -> None:
-        """Take a dataset off the disk, known or not; when this returns it is out of sight, and deleted soon. Raises InUse."""
+        """Take a dataset off the disk, known or not; when this returns it is out of sight, and deleted soon.
+
+        Raises InUse.
+        """
         dataset = self._datasets.get(uid)
         if dataset is not None:
             delete = await dataset.remove()
@@ -115,8 +118,8 @@ class CacheNode:
     async def read(self, request: Read) -> ReadDone:
         """Bring bytes onto the disk; return where they are. Raises SidecarError.
 
-        When a folder answers with an error, or a reader does not find a version at all, all folders are looked at first, so that
-        datasets leave those that failed.
+        When a folder answers with an error, or a reader does not find a version at all, all folders are looked at
+        first, so that datasets leave those that failed.
         """
         dataset = self._datasets.get(request.uid)
         if dataset is None:
@@ -131,7 +134,10 @@ class CacheNode:
         return await dataset.read(replace(request, doubt=True))
 
     async def look_after(self) -> None:
-        """Every few seconds: look at the folders, leave those that failed and come back to those that are well; scrub what is due."""
+        """Look at the folders, leave those that failed and come back to those that are well; scrub what is due.
+
+        To be called every few seconds.
+        """
         await self.suspect()
         self._scrubber.start_due()
         for disk in self._folders.disks:
@@ -139,12 +145,8 @@ class CacheNode:
                 self._tell(disk)
                 self._troubles[disk] = disk.trouble
 
-    def announce(self) -> None:
-        """A version became whole."""
-        self.news.set()
-
     async def suspect(self) -> None:
-        """A folder answered with an error: look at all of them now, and let datasets leave those that failed.
+        """Look at all folders now, since one answered with an error, and let datasets leave those that failed.
 
         Who comes while others wait shares the next look with them.
         """
@@ -158,7 +160,7 @@ class CacheNode:
                 await dataset.look()
 
     def progress(self) -> Progress:
-        """As it is now."""
+        """Return the progress as it is now."""
         now = self._outside.clock()
         used = sum(dataset.budget.used_bytes for dataset in self._datasets.values())
         available = sum(disk.free() for disk in self._folders.disks if not disk.trouble)

@@ -32,7 +32,7 @@ _FIRST = 1 / 7
 
 
 class Verdict(Enum):
-    """Of one file."""
+    """What a scrub makes of one file."""
 
     GOOD = "good"
     DAMAGED = "damaged"
@@ -40,7 +40,10 @@ class Verdict(Enum):
 
 
 def judge(etag: str, md5: str, crc: int, noted: int | None, *, proven: bool) -> Verdict:
-    """``noted``: CRC-32 that an earlier pass took, None when there was none; ``proven``: ETags of this source are MD5s."""
+    """Judge a file that was read again.
+
+    ``noted``: CRC-32 that an earlier pass took, None when there was none; ``proven``: ETags of this source are MD5s.
+    """
     if noted is not None:
         return Verdict.GOOD if crc == noted else Verdict.DAMAGED
     if not looks_like_md5(etag) or md5 == etag:
@@ -49,7 +52,9 @@ def judge(etag: str, md5: str, crc: int, noted: int | None, *, proven: bool) -> 
 
 
 def is_due(now: float, scrubbed_at: float | None, complete_at: float, interval: float) -> bool:
-    """Seconds since 1970. ``scrubbed_at``: end of the last pass, None when there was none; ``interval``: 0 for never.
+    """Tell whether a version is due. ``scrubbed_at``: end of the last pass, None when there was none.
+
+    Seconds since 1970. ``interval``: 0 for never.
 
     A date that lies in the future was written before the clock was put back, and tells nothing.
     """
@@ -65,13 +70,13 @@ _NOTED = 1 << 32
 
 
 class ChecksumFile:
-    """8 bytes an inode; a context manager. Blocks. Raises OSError."""
+    """The file of a version's checksums, 8 bytes an inode; a context manager. Blocks. Raises OSError."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def get(self, ino: int) -> int | None:
-        """The CRC-32 that was noted; None when none was."""
+        """Return the CRC-32 that was noted; None when none was."""
         data = os.pread(self._descriptor, _RECORD.size, ino * _RECORD.size)
         value = _RECORD.unpack(data)[0] if len(data) == _RECORD.size else 0
         return value & (_NOTED - 1) if value & _NOTED else None
@@ -95,7 +100,10 @@ _PAUSE = 1.0  # seconds until a busy node is asked again whether it is idle
 
 @dataclass(frozen=True)
 class ScrubSettings:
-    """``interval``: seconds between two passes over a version, 0 for none; ``rate``: bytes a second."""
+    """How often and how fast.
+
+    ``interval``: seconds between two passes over a version, 0 for none; ``rate``: bytes a second.
+    """
 
     interval: float = 7 * 86400.0  # a week: disks scrub themselves at about this rate, and a 1 TB version takes 6 hours
     rate: int = 50 * 1024**2  # a tenth of what the slowest SSDs read, so that pods do not notice
@@ -103,7 +111,10 @@ class ScrubSettings:
 
 @dataclass
 class Scrubber:
-    """Has one version after the other read again. ``datasets``: all of the node, by uid; ``now``: seconds since 1970."""
+    """Has one version after the other read again.
+
+    ``datasets``: all of the node, by uid; ``now``: seconds since 1970.
+    """
 
     settings: ScrubSettings
     datasets: Mapping[str, DatasetCache]
@@ -159,7 +170,7 @@ class Scrubber:
 
 @dataclass
 class _ScrubPass:
-    """Over one version. ``damaged``: paths."""
+    """One pass over one version. ``damaged``: paths."""
 
     dataset: DatasetCache
     fetching: Fetching
@@ -206,7 +217,7 @@ class _ScrubPass:
         return None
 
     async def _read(self, entry: Entry, *, md5: bool) -> tuple[int, str] | None:
-        """CRC-32 and MD5 of the file; None when it is not whole or cannot be read."""
+        """Return CRC-32 and MD5 of the file; None when it is not whole or cannot be read."""
         try:
             reader = await in_thread(partial(DirectReader, self.fetching.version.tree_path(entry), md5=md5))
         except OSError:

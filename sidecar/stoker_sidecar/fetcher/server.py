@@ -32,7 +32,7 @@ _LOOK_PERIOD = 10.0  # seconds between two looks at the cache folders: a small s
 
 
 class Server:
-    """``start``, then ``close``."""
+    """The fetcher's end of its unix socket. ``start``, then ``close``."""
 
     def __init__(
         self,

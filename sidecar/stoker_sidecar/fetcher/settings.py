@@ -36,7 +36,10 @@ def _count(text: str) -> int:
 
 
 class FetcherSettings(ProcessSettings):
-    """What the fetcher is told: its cache folders and their limits, how it asks sources, and what its keeper gave it."""
+    """What the fetcher is told.
+
+    Its cache folders and their limits, how it asks sources, and what its keeper gave it.
+    """
 
     program: ClassVar[str] = "python -m stoker_sidecar.fetcher.main"
     about: ClassVar[str] = "Fetches datasets from object stores to the cache disk."

@@ -29,7 +29,7 @@ class DatasetState:
 
 
 def node_phase(state: DatasetState) -> NodePhase:
-    """First rule that holds; a source that fails does not hide that everything is here."""
+    """Apply the first rule that holds; a source that fails does not hide that everything is here."""
     if state.complete:
         return NodePhase.WARM
     if state.failed:
@@ -44,7 +44,7 @@ def node_phase(state: DatasetState) -> NodePhase:
 
 
 def dataset_status(dataset: DatasetCache, now: float) -> NodeDatasetStatus:
-    """All but ``mode``, which the agent knows. ``now``: the clock of the dataset's speed."""
+    """Describe a dataset: all but ``mode``, which the agent knows. ``now``: the clock of the dataset's speed."""
     config, version = dataset.config, dataset.current
     speed = dataset.telemetry.speed.tick(now)
     if version is not None and version.complete:
@@ -65,7 +65,7 @@ def dataset_status(dataset: DatasetCache, now: float) -> NodeDatasetStatus:
 
 
 def folder_rows(folders: CacheDisks, datasets: Iterable[DatasetCache]) -> Iterator[CacheFolder]:
-    """The cache folders with what lies in them."""
+    """Describe the cache folders with what lies in them."""
     versions = [version for dataset in datasets for version in dataset.budget.versions.values()]
     for disk in folders.disks:
         used = sum(version.kept_bytes for version in versions if folders.disk_of(version.paths) is disk)
@@ -121,7 +121,7 @@ def _listing(dataset: DatasetCache) -> ListingResult | None:
 
 
 def _trouble(dataset: DatasetCache) -> SidecarError | None:
-    """A failing listing is told in ``listing``; it is the dataset's trouble only while there is no version."""
+    """Return what fails. A listing that fails is told in ``listing``, and here only while there is no version."""
     listing = dataset.list_loop.error if not dataset.config.version else None
     return dataset.version_loop.error or dataset.warm_error or listing
 

@@ -45,7 +45,9 @@ class OpenVersions:
         return self._folders.place(self._uid, need).dataset.version(info.digest)
 
     async def open(self, digest: str, manifest_urls: tuple[str, ...] | None) -> Fetching:
-        """Open a version, fetched or taken over as far as need be; one that is open is returned as it is. Raises SidecarError.
+        """Open a version, fetched or taken over as far as need be; one that is open is returned as it is.
+
+        Raises SidecarError.
 
         ``manifest_urls``: who has its manifest; None when this node was not given it and must have it already.
         """
@@ -95,7 +97,10 @@ class OpenVersions:
         await in_thread(delete)
 
     async def empty(self, digest: str) -> None:
-        """Drop its bytes, keep its manifest: it can be read on, through the network. Raises DiskFull or CacheDiskFailed."""
+        """Drop its bytes, keep its manifest: it can be read on, through the network.
+
+        Raises DiskFull or CacheDiskFailed.
+        """
         fetching = self._take(digest)
         paths, disk = fetching.version.paths, self._folders.disk_of(fetching.version.paths)
         with disk_errors(f"version {digest[:12]}"):

@@ -10,7 +10,10 @@ _SECRET = frozenset({"secret_access_key", "session_token", "ca_pem", "token"})
 
 
 class _Identity(Struct, frozen=True, tag_field="kind", rename="camel", omit_defaults=True):
-    """What all credentials have in common: their form on the wire, and that secrets are not shown when they are printed."""
+    """What all credentials have in common.
+
+    Their form on the wire, and that secrets are not shown when they are printed.
+    """
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         return [(name, getattr(self, name)) for name in self.__struct_fields__ if name not in _SECRET]

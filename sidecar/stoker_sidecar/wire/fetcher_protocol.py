@@ -1,7 +1,8 @@
 """The wire between agent, file-system servers and fetcher: one JSON object a line over a unix socket.
 
-A request carries ``id`` and ``op``; its reply echoes the ``id`` and says in ``reply`` what it is. Only ``watch`` has many replies (progress events,
-all with its ``id``). Paths in a ``ReadDone`` are absolute: a version may move to another cache folder.
+A request carries ``id`` and ``op``; its reply echoes the ``id`` and says in ``reply`` what it is. Only ``watch`` has
+many replies (progress events, all with its ``id``). Paths in a ``ReadDone`` are absolute: a version may move to another
+cache folder.
 """
 
 from collections.abc import Mapping
@@ -105,9 +106,9 @@ class Notice(NamedTuple):
 
 
 class Progress(Struct, frozen=True, tag_field="reply", tag="progress", rename="camel"):
-    """All datasets (NodeDatasetStatus wire, without ``mode``), bytes of the cache folders, and datasets that no one configured.
+    """The state of the cache: all datasets (NodeDatasetStatus wire, without ``mode``), and bytes of the cache folders.
 
-    ``folders``: CacheFolder wire, the preferred one first. ``notices``: the last few, the oldest first.
+    ``orphans``: datasets on the disk that no one configured. ``folders``: CacheFolder wire, the preferred one first. ``notices``: the last few, the oldest first.
     """
 
     datasets: tuple[Mapping[str, Any], ...]
@@ -159,5 +160,6 @@ def decode_reply(line: bytes) -> tuple[int, Reply]:
 
 
 def _line(number: int, message: Request | Reply) -> bytes:
-    # The number goes before the other fields of the object: a wrapper around each message would cost one more on either side.
+    # The number goes before the other fields of the object: a wrapper around each message would cost one more on
+    # either side.
     return b'{"id":%d,%b\n' % (number, _encode(message)[1:])

@@ -1,4 +1,7 @@
-"""Writes bytes to the cache disk: straight to the file, checked, then renamed into the tree. Blocks: run it in threads."""
+"""Writes bytes to the cache disk: straight to the file, checked, then renamed into the tree.
+
+Blocks: run it in threads.
+"""
 
 import os
 from dataclasses import dataclass
@@ -21,16 +24,22 @@ class Dated(Protocol):
     """A file as the manifest has it: ``size`` in bytes, ``mtime_ns`` since 1970."""
 
     @property
-    def size(self) -> int: ...
+    def size(self) -> int:
+        """Bytes."""
+        ...
+
     @property
-    def mtime_ns(self) -> int: ...
+    def mtime_ns(self) -> int:
+        """Nanoseconds since 1970."""
+        ...
 
 
 @dataclass
 class FileWriter:
-    """Takes a body in order from ``offset`` of ``path``; the file is opened at the first write. ``digest``: is told of every byte.
+    """Writes a body in order from ``offset`` of ``path``; the file is opened at the first write.
 
-    ``creating``: the file is new. Else it must be there: made anew, it would show zeros where other chunks were.
+    ``digest`` is told of every byte. ``creating``: the file is new. Else it must be there: made anew, it would show zeros
+    where other chunks were.
     """
 
     path: str
@@ -48,7 +57,7 @@ class FileWriter:
             self._write_all(data)
 
     def close(self) -> None:
-        """Idempotent."""
+        """Close the file. Idempotent."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -78,7 +87,7 @@ def _name(path: str) -> str:
 
 
 def file_digest(path: Path, algorithm: str) -> bytes:
-    """Of a whole file, mostly from the page cache. Raises CacheDiskFailed."""
+    """Take the digest of a whole file, mostly from the page cache. Raises CacheDiskFailed."""
     digest, buffer = new_digest(algorithm), memoryview(bytearray(_HASH_READ))
     with disk_errors(path.name), path.open("rb", buffering=0) as file:
         while length := file.readinto(buffer):
@@ -87,7 +96,7 @@ def file_digest(path: Path, algorithm: str) -> bytes:
 
 
 def is_intact(path: str, entry: Dated) -> bool:
-    """Whether a file of the tree is whole: its size and mtime are set before it gets its name."""
+    """Tell whether a file of the tree is whole: its size and mtime are set before it gets its name."""
     try:
         found = os.stat(path)  # noqa: PTH116 -- as above
     except OSError:
@@ -96,7 +105,7 @@ def is_intact(path: str, entry: Dated) -> bool:
 
 
 def is_readable(path: Path, entry: Entry, offset: int, length: int) -> bool:
-    """Whether these bytes of a file of the tree can be read, and it is whole by its size and date."""
+    """Tell whether these bytes of a file of the tree can be read, and it is whole by its size and date."""
     if not is_intact(str(path), entry):
         return False
     try:
@@ -108,7 +117,9 @@ def is_readable(path: Path, entry: Entry, offset: int, length: int) -> bool:
 
 
 def survived(path: str, entry: Entry, synced_ns: int) -> bool:
-    """Whether a file of right size and date was whole on the disk when the power went: it came before the last sync, or its MD5 is right.
+    """Tell whether a file of right size and date was whole on the disk when the power went.
+
+    It was when it came before the last sync, or when its MD5 is right.
 
     Some file systems keep name and size of a file whose bytes never arrived; it then reads as zeros.
     """

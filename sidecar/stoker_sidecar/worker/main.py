@@ -1,4 +1,4 @@
-"""A worker process of the fetcher: GET, write, check, rename. Started by fetcher.download.worker_pool with one end of a socket pair."""
+"""A worker process of the fetcher: GET, write, check, rename. Its zygote gives it one end of a socket pair."""
 
 import argparse
 import asyncio
@@ -99,7 +99,7 @@ async def _run(connection: socket.socket, settings: ConnectionSettings) -> None:
 
 
 def _die_with(parent: int) -> None:
-    """A killed fetcher must not leave processes behind that go on writing."""
+    """Have the kernel end this process with its fetcher: none may be left behind that goes on writing."""
     end_with_parent()
     if os.getppid() != parent:
         os._exit(0)

@@ -1,4 +1,4 @@
-"""What fetcher and workers say to each other: lists of messages, one list a line of JSON, so that a small file costs no system call."""
+"""What fetcher and workers say to each other: a list of messages a line, so that a small file costs no system call."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,7 +21,7 @@ _ERRORS: dict[str, type[SidecarError]] = {
 
 
 class OpenStoreOrder(Struct, frozen=True, array_like=True, tag="open"):
-    """From now on ``store`` stands for this source (Source wire) and identity."""
+    """An order to let ``store`` stand for this source (Source wire) and identity from now on."""
 
     store: int
     source: dict[str, Any]
@@ -29,13 +29,13 @@ class OpenStoreOrder(Struct, frozen=True, array_like=True, tag="open"):
 
 
 class CloseStoreOrder(Struct, frozen=True, array_like=True, tag="close"):
-    """The store is not needed any more."""
+    """An order to close a store that is not needed any more."""
 
     store: int
 
 
 class FetchOrder(Struct, frozen=True, array_like=True, tag="fetch"):
-    """Bring a piece. Each job is answered once by `PieceDone` or `PieceFailed`, even when cancelled."""
+    """An order to bring a piece. Each job is answered once by `PieceDone` or `PieceFailed`, even when cancelled."""
 
     job: int
     store: int
@@ -43,31 +43,31 @@ class FetchOrder(Struct, frozen=True, array_like=True, tag="fetch"):
 
 
 class CancelOrder(Struct, frozen=True, array_like=True, tag="cancel"):
-    """No one waits for the job any more."""
+    """An order to leave off a job that no one waits for any more."""
 
     job: int
 
 
 class Ping(Struct, frozen=True, array_like=True, tag="ping"):
-    """Say something."""
+    """An order to say something."""
 
 
 class BytesArrived(Struct, frozen=True, array_like=True, tag="arrived"):
-    """Bytes of a job have reached the disk."""
+    """News that bytes of a job have reached the disk."""
 
     job: int
     size: int
 
 
 class PieceDone(Struct, frozen=True, array_like=True, tag="done"):
-    """The piece is on the disk."""
+    """An answer: the piece is on the disk."""
 
     job: int
     fetched: Fetched
 
 
 class PieceFailed(Struct, frozen=True, array_like=True, tag="failed"):
-    """The job ended with an error, which `error` makes anew. ``kind``: the name of its class."""
+    """An answer: the job ended with an error, which `error` makes anew. ``kind``: the name of its class."""
 
     job: int
     kind: str
@@ -90,7 +90,7 @@ class PieceFailed(Struct, frozen=True, array_like=True, tag="failed"):
 
 
 class Pong(Struct, frozen=True, array_like=True, tag="pong"):
-    """Said because of a ping."""
+    """An answer to a ping."""
 
 
 ToWorker = OpenStoreOrder | CloseStoreOrder | FetchOrder | CancelOrder | Ping
@@ -105,8 +105,8 @@ decode_from_worker = Decoder(list[FromWorker]).decode
 class MessageStream(asyncio.Protocol, Generic[M]):
     """One end of the socket between fetcher and worker.
 
-    ``decode`` reads the messages of a line, and ``received`` gets each; ``lost`` is called once when the other side has gone away.
-    A line that does not parse ends the connection.
+    ``decode`` reads the messages of a line, and ``received`` gets each; ``lost`` is called once when the other side has
+    gone away. A line that does not parse ends the connection.
     """
 
     def __init__(

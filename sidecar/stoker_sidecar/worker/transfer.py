@@ -53,7 +53,10 @@ async def _large(body: Body, file: FileWriter, piece: Piece, arrived: Arrived) -
 
 @dataclass
 class _BoundedWriter:
-    """Lets no more bytes through to the file than were asked for. ``told``: of what was written, perhaps in a thread."""
+    """Lets no more bytes through to the file than were asked for.
+
+    ``told``: of what was written, perhaps in a thread.
+    """
 
     file: FileWriter
     piece: Piece
@@ -61,7 +64,7 @@ class _BoundedWriter:
     passed: int = 0
 
     def write(self, data: bytes | memoryview) -> None:
-        """A Write. Raises CorruptBody, DiskFull, CacheDiskFailed."""
+        """Pass bytes on. Raises CorruptBody, DiskFull, CacheDiskFailed."""
         if self.passed + len(data) > self.piece.length:
             raise self._unlike("more")
         self.file.write(data)
@@ -69,7 +72,7 @@ class _BoundedWriter:
         self.told(len(data))
 
     def check_end(self) -> None:
-        """Raises CorruptBody when bytes are missing."""
+        """Check that all has come. Raises CorruptBody when bytes are missing."""
         if self.passed != self.piece.length:
             raise self._unlike(self.passed)
 
@@ -78,7 +81,7 @@ class _BoundedWriter:
 
 
 def _wanted_digest(piece: Piece, body: Body) -> Digest | None:
-    """A checksum that the server states is of these bytes for certain, and cheaper; an ETag just may be their MD5."""
+    """Choose a digest: one that the server states is of these bytes for certain; an ETag just may be their MD5."""
     if piece.length < piece.size:
         return new_digest(CRC64NVME)  # 0.03 s a GB, which spares reading the file again when it is whole
     if body.checksum is not None:
@@ -103,6 +106,6 @@ def _end(file: FileWriter, piece: Piece, body: Body | None) -> Fetched:
 
 
 def remove_quietly(path: Path) -> None:
-    """What is left of a failed attempt, as far as the disk lets go of it; the next start would clear it too."""
+    """Delete what is left of a failed attempt, as far as the disk lets go of it; the next start would clear it too."""
     with suppress(OSError):
         path.unlink()

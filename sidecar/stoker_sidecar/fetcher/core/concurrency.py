@@ -1,4 +1,6 @@
-"""How many requests to keep in flight: more as long as that brings more, fewer when the source says that it is too much.
+"""How many requests to keep in flight.
+
+More as long as that brings more, fewer when the source says that it is too much.
 
 Method: hill climbing on throughput (as TCP's slow start: doubling, then small steps), and a multiplicative step back on
 congestion. Latency needs no figure of its own: a distant source just goes on gaining from more requests for longer.
@@ -10,8 +12,9 @@ START = 16
 LEAST = 4
 # More small GETs than this gained nothing at 20 ms of latency, and each holds a connection and a megabyte at most.
 MOST = 256
-# Seconds for which a level is measured. While it doubles, short: each window below the best level is lost for a source at 100 ms,
-# and a doubling that was one too many costs little. For small steps, long enough that noise is below what a step should gain.
+# Seconds for which a level is measured. While it doubles, short: each window below the best level is lost for a
+# source at 100 ms, and a doubling that was one too many costs little. For small steps, long enough that noise is
+# below what a step should gain.
 _DOUBLE_WINDOW, _WINDOW = 0.1, 0.3
 # What a request costs beside its bytes, as bytes: a mix of small files and large chunks is then one figure of progress.
 _REQUEST_COST = 256 * 1024
@@ -25,7 +28,10 @@ _REST = 10
 
 @dataclass
 class AdaptiveLimit:
-    """``value``: requests that may be in flight. ``now`` everywhere: seconds of the caller's clock."""
+    """The number of requests that may be in flight, which adapts to what it brings.
+
+    ``value``: that number; ``now`` everywhere: seconds of the caller's clock.
+    """
 
     value: int = START
     least: int = LEAST
@@ -45,10 +51,10 @@ class AdaptiveLimit:
     _shrunk: float = float("-inf")
 
     def completed(self, size: int, now: float, *, busy: bool) -> None:
-        """A request brought ``size`` bytes. ``busy``: as many were in flight as may be.
+        """Learn from a request that brought ``size`` bytes. ``busy``: as many were in flight as may be.
 
-        Answers come many at a time, and only the first of them finds all others in flight: the limit holds requests back unless
-        as many as it allows have landed since it was last reached.
+        Answers come many at a time, and only the first of them finds all others in flight: the limit holds requests
+        back unless as many as it allows have landed since it was last reached.
         """
         self._since = now if self._since is None else self._since
         self._work += size + _REQUEST_COST
@@ -65,7 +71,7 @@ class AdaptiveLimit:
                 self._before = 0
 
     def congested(self, now: float) -> None:
-        """A request was throttled, or timed out: a step back, once for all that were in flight together."""
+        """Step back after a request was throttled or timed out, once for all that were in flight together."""
         if now - self._shrunk >= _WINDOW:
             self._shrunk = now
             self._settle(max(self.least, int(self.value * _SHRINK)))
@@ -84,7 +90,7 @@ class AdaptiveLimit:
             self.value = min(self.most, max(self.value + 1, int(self.value * self._factor)))
 
     def _not_gained(self) -> None:
-        """Of a doubling, a second window decides: short as they are, one may have met a pause of this machine or of the source."""
+        """Take the step back; a doubling only after a second window, since a short one may have met a pause."""
         if self._factor == _DOUBLE and not self._missed:
             self._missed = True
         else:

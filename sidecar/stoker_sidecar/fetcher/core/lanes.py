@@ -1,4 +1,4 @@
-"""Whose request goes next: readers that wait, then readahead, then warm-up; within bounds of requests and of bytes in flight."""
+"""Whose request goes next: readers that wait, then readahead, then warm-up; within bounds of requests and of bytes."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -12,7 +12,7 @@ _SLOTS_AGE = 0.2
 
 
 class Lane(IntEnum):
-    """Lower goes first."""
+    """The priority class of a request: lower goes first."""
 
     DEMAND = 0
     READAHEAD = 1
@@ -30,8 +30,10 @@ class QueuedRequest:
 
 @dataclass(frozen=True)
 class Bounds:
-    """``demand``: requests that readers may always have in flight. Bytes: in flight for readahead and warm-up together, and
-    waiting or in flight for readahead alone.
+    """What may be in flight at most.
+
+    ``demand``: requests that readers may always have. Bytes: in flight for readahead and warm-up together, and waiting
+    or in flight for readahead alone.
     """
 
     # As many as a node's data loaders have workers.
@@ -44,7 +46,7 @@ class Bounds:
 
 @dataclass
 class Lanes:
-    """``limit``: requests in flight in all, as far as readers leave room."""
+    """The queue of all requests of the node. ``limit``: in flight in all, as far as readers leave room."""
 
     bounds: Bounds
     limit: int
@@ -55,14 +57,14 @@ class Lanes:
     _bytes: Counter[Lane] = field(default_factory=Counter)
 
     def ask(self, request: QueuedRequest) -> None:
-        """Wait for a turn; readahead beyond its budget pushes out what waits longest of it."""
+        """Queue a request; readahead beyond its budget pushes out what waits longest of it."""
         self._waiting[request.lane][request] = None
         if request.lane is Lane.READAHEAD:
             self._cut_readahead()
         self.go()
 
     def promote(self, request: QueuedRequest, lane: Lane) -> None:
-        """Someone else wants it too: it counts for the better of both lanes."""
+        """Note that someone else wants it too: it counts for the better of both lanes."""
         if lane >= request.lane:
             return
         waiting, flying = request in self._waiting[request.lane], request in self._flying
@@ -76,12 +78,12 @@ class Lanes:
             self.ask(request)
 
     def done(self, request: QueuedRequest) -> None:
-        """It has landed, or was given up after its turn had come."""
+        """Take out a request that has landed, or was given up after it was let go."""
         self._leave(request)
         self.go()
 
     def withdraw(self, request: QueuedRequest) -> None:
-        """It was given up while it waited. Idempotent."""
+        """Take out a request that was given up while it waited. Idempotent."""
         self._waiting[request.lane].pop(request, None)
 
     def go(self) -> None:
@@ -93,12 +95,12 @@ class Lanes:
 
     @property
     def in_flight(self) -> int:
-        """Requests."""
+        """Requests in flight."""
         return len(self._flying)
 
     @property
     def busy(self) -> bool:
-        """As much is in flight as may be."""
+        """Whether as much is in flight as may be."""
         return self.in_flight >= self.limit
 
     def _next(self) -> QueuedRequest | None:
@@ -151,8 +153,8 @@ class WarmShare:
 def warm_slots(datasets: Mapping[str, WarmShare], total: int) -> dict[str, int]:
     """Share the node's warm-up requests among its datasets: uid -> requests in flight.
 
-    Highest priority shares what is left after one request for each other dataset. ``total``: what the node may have in flight.
-    Nobody gets less than one.
+    Highest priority shares what is left after one request for each other dataset. ``total``: what the node may have in
+    flight. Nobody gets less than one.
     """
     healthy = {uid: dataset.priority for uid, dataset in datasets.items() if not dataset.failing}
     first = [uid for uid, priority in healthy.items() if priority == max(healthy.values())]
@@ -162,9 +164,9 @@ def warm_slots(datasets: Mapping[str, WarmShare], total: int) -> dict[str, int]:
 
 @dataclass
 class WarmSlots:
-    """The sharing of warm-up requests that holds at the moment. ``warming``: by uid, the datasets that warm; theirs to change.
+    """The sharing of warm-up requests that holds at the moment.
 
-    ``clock``: seconds, monotonic.
+    ``warming``: by uid, the datasets that warm; theirs to change. ``clock``: seconds, monotonic.
     """
 
     clock: Callable[[], float]

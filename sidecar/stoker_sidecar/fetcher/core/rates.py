@@ -8,7 +8,10 @@ WINDOW = 10.0  # seconds: steady enough to read, quick enough to show a stall
 
 @dataclass
 class Speed:
-    """``updated``: seconds of the caller's clock at the last ``tick``."""
+    """A mean of bytes a second over about ten seconds.
+
+    ``updated``: seconds of the caller's clock at the last ``tick``.
+    """
 
     updated: float
     value: float = 0.0
@@ -17,11 +20,11 @@ class Speed:
     moved: float = 0.0  # when bytes last arrived
 
     def add(self, size: int) -> None:
-        """Bytes that arrived."""
+        """Count bytes that arrived."""
         self.pending += size
 
     def tick(self, now: float) -> float:
-        """Fold in what arrived since the last tick; the mean in bytes a second."""
+        """Fold in what arrived since the last tick; return the mean in bytes a second."""
         elapsed = now - self.updated
         if elapsed <= 0:
             return self.value
@@ -36,20 +39,23 @@ class Speed:
 
 
 def eta_seconds(left: int, speed: float) -> int | None:
-    """Seconds until ``left`` bytes are here; None when nothing moves. Half a byte a second is nothing."""
+    """Return the seconds until ``left`` bytes are here; None when nothing moves. Half a byte a second is nothing."""
     return math.ceil(left / speed) if speed >= 0.5 else None
 
 
 @dataclass
 class TokenBucket:
-    """``rate`` bytes a second; bursts of one second. ``updated``: seconds of the caller's clock."""
+    """A limit of bytes a second that may go into debt, so that a big request waits after, not before.
+
+    ``rate``: bytes a second; bursts of one second. ``updated``: seconds of the caller's clock.
+    """
 
     rate: float
     updated: float
     tokens: float = 0.0
 
     def take(self, size: int, now: float) -> float:
-        """Seconds to wait before ``size`` bytes may be asked for; they are taken at once."""
+        """Take ``size`` bytes; return the seconds to wait before they may be asked for."""
         self.tokens = min(self.rate, self.tokens + (now - self.updated) * self.rate)
         self.updated = now
         wait = max(0.0, -self.tokens / self.rate)

@@ -1,12 +1,12 @@
 """What readers will ask for next, guessed from what they asked for and did not find. Nothing here fetches.
 
-In order: the following chunks of a large file, the following small files of a folder. Windows double while the guess holds and
-start anew after a seek, so that what is fetched in vain is at most about as much as what was asked for; a budget of bytes for
-the whole node is kept by ``fetcher.core.lanes``.
+In order: the following chunks of a large file, the following small files of a folder. Windows double while the guess
+holds and start anew after a seek, so that what is fetched in vain is at most about as much as what was asked for; a
+budget of bytes for the whole node is kept by ``fetcher.core.lanes``.
 
 At random: an epoch in shuffled order jumps all over a version. Hits leave no trace here (an overlay answers them in the
-kernel), so they are reckoned from the misses: readers who take files at random find as large a share of them here as there is
-of all that they have not read yet.
+kernel), so they are reckoned from the misses: readers who take files at random find as large a share of them here as
+there is of all that they have not read yet.
 """
 
 from collections import OrderedDict
@@ -45,14 +45,17 @@ class _Trail:
 
 @dataclass
 class Readahead:
-    """``most_chunks``: the widest window of one reader of a large file; 0 turns readahead off."""
+    """The readers of the node in order, by file and by folder.
+
+    ``most_chunks``: the widest window of one reader of a large file; 0 turns readahead off.
+    """
 
     most_chunks: int
     _files: OrderedDict[int, list[_Stream]] = field(default_factory=OrderedDict)
     _folders: OrderedDict[int, _Trail] = field(default_factory=OrderedDict)
 
     def chunks(self, ino: int, asked: range, count: int) -> range:
-        """Chunks to have ready after a reader asked for ``asked`` of a file of ``count`` chunks."""
+        """Return the chunks to have ready after a reader asked for ``asked`` of a file of ``count`` chunks."""
         streams = _recall(self._files, ino, list)
         stream = next((one for one in streams if one.next - 1 <= asked.start <= one.next), None)
         if stream is None:
@@ -68,7 +71,7 @@ class Readahead:
         return range(stream.next, min(stream.next + stream.window, count))
 
     def files(self, folder: int, ino: int) -> int | None:
-        """How many of the files behind ``ino`` in its folder to fetch, when a reader asked for one that was missing.
+        """Return how many of the files behind ``ino`` in its folder to fetch, when a reader missed that one.
 
         None: its readers jump about in this folder, and ``fetcher.core.readahead`` says what else they will want.
         """
@@ -85,13 +88,13 @@ class Readahead:
         return trail.window if in_order or not known else None
 
     def fetched(self, folder: int, ino: int) -> None:
-        """Files of the folder are on their way up to ``ino``: the next miss is expected behind it."""
+        """Note that files of the folder are on their way up to ``ino``: the next miss is expected behind it."""
         if folder in self._folders:
             self._folders[folder].end = max(self._folders[folder].end, ino)
 
 
 def _recall(kept: OrderedDict[int, T], key: int, make: Callable[[], T]) -> T:
-    """The entry, made when there is none, now the last used; the one that was not used for longest goes."""
+    """Return the entry, made when there is none, now the last used; the one that was not used for longest goes."""
     if key not in kept:
         kept[key] = make()
         if len(kept) > _KEPT:
@@ -100,23 +103,26 @@ def _recall(kept: OrderedDict[int, T], key: int, make: Callable[[], T]) -> T:
     return kept[key]
 
 
-# As much is ahead as was asked for; twice as much once that is a tenth of the version, and so on: who has read a tenth at
-# random will hardly leave off. An epoch then waits for 15 % of its files (31 % without this, 19 % at twice as much always).
+# As much is ahead as was asked for; twice as much once that is a tenth of the version, and so on: who has read a
+# tenth at random will hardly leave off. An epoch then waits for 15 % of its files (31 % without this, 19 % at twice
+# as much always).
 _TRUST = 10
-# Bytes that a request counts for beside its body: else a reader of one image would have a thousand labels fetched for it.
+# Bytes that a request counts for beside its body: else a reader of one image would have a thousand labels fetched for
+# it.
 _REQUEST = 16 * 1024
 
 
 def weight(size: int, files: int = 1) -> int:
-    """What ``files`` files of ``size`` bytes in all count for."""
+    """Weigh ``files`` files of ``size`` bytes in all."""
     return size + files * _REQUEST
 
 
 @dataclass
 class Scatter:
-    """Of one version; everything is a `weight`. ``total``: all of it; ``most``: what may be on its way ahead of readers at a time.
+    """What readers at random of one version are owed ahead of them; everything is a `weight`.
 
-    ``asked``: what readers are presumed to have asked for; ``ahead``: what was fetched and no reader is presumed to have come to.
+    ``total``: all of the version; ``most``: what may be on its way ahead of readers at a time; ``asked``: what readers
+    are presumed to have asked for; ``ahead``: what was fetched and no reader is presumed to have come to.
     """
 
     total: int
@@ -126,7 +132,7 @@ class Scatter:
     on_its_way: int = 0
 
     def missed(self, size: int, missing: int) -> None:
-        """A reader asked for a file that was not here, as ``missing`` of the version is not."""
+        """Note that a reader asked for a file that was not here, as ``missing`` of the version is not."""
         met = self.ahead * min(1.0, size / max(1, missing))
         self.ahead -= met
         self.asked += size + met
@@ -138,12 +144,12 @@ class Scatter:
         return int(min(wanted - self.ahead, self.most - self.on_its_way))
 
     def started(self, size: int) -> None:
-        """A file is on its way ahead of readers."""
+        """Note that a file is on its way ahead of readers."""
         self.ahead += size
         self.on_its_way += size
 
     def landed(self, size: int, *, here: bool) -> None:
-        """It has come, or it has not."""
+        """Note that a file has come, or that it has not."""
         self.on_its_way -= size
         if not here:
             self.ahead = max(0.0, self.ahead - size)

@@ -13,20 +13,20 @@ class Room:
     free: int
 
     def within_quota(self, size: int) -> bool:
-        """Whether a file of this size fits the dataset's quota."""
+        """Tell whether a file of this size fits the dataset's quota."""
         return self.quota is None or self.used + size <= self.quota
 
     def on_disk(self, size: int) -> bool:
-        """Whether it fits the disk."""
+        """Tell whether it fits the disk."""
         return size <= self.free
 
     def admits(self, size: int) -> bool:
-        """Whether it is kept; else it is read through."""
+        """Tell whether it is kept; else it is read through."""
         return self.within_quota(size) and self.on_disk(size)
 
 
 def free_bytes(available: int, total: int, floor_share: float, floor_most: int) -> int:
-    """What new files may take of a disk: ``available`` less a floor of a share of it, ``floor_most`` at most."""
+    """Return what new files may take of a disk: ``available`` less a floor of a share of it, ``floor_most`` at most."""
     floor = min(int(total * floor_share), floor_most)
     return max(0, available - floor)
 
@@ -42,7 +42,9 @@ class Asker:
 
 @dataclass(frozen=True)
 class Idle:
-    """A version on the same folder. ``size``: bytes that dropping it frees; ``used_at``: when its dataset was last read or mounted.
+    """A version on the same folder. ``size``: bytes that dropping it frees.
+
+    ``used_at``: when its dataset was last read or mounted, in seconds since 1970.
 
     ``busy``: mounted here, or a reader waits for it. ``current``: the version that new mounts get, else an older one.
     """
@@ -58,10 +60,11 @@ class Idle:
 
 
 def victims(need: int, asker: Asker, versions: Iterable[Idle]) -> tuple[Idle, ...]:
-    """The versions to drop so that ``need`` bytes become free; nothing when that cannot be had.
+    """Choose the versions to drop so that ``need`` bytes become free; none when that cannot be had.
 
-    Older versions that nobody reads go first, then whole datasets, the least recently used first. Never one that is busy;
-    never of another dataset that is pinned or has a higher priority; one of the same only if pods here use the asker.
+    Older versions that nobody reads go first, then whole datasets, the least recently used first. Never one that is
+    busy; never of another dataset that is pinned or has a higher priority; one of the same only if pods here use the
+    asker.
     """
     candidates = sorted(
         (version for version in versions if _may_go(version, asker)),
@@ -78,7 +81,7 @@ def victims(need: int, asker: Asker, versions: Iterable[Idle]) -> tuple[Idle, ..
 
 
 def may_return(need: int, free: int, *, held: bool, pinned: bool) -> bool:
-    """Whether a dropped dataset may be warmed again: it is wanted here, or it drives nothing out."""
+    """Tell whether a dropped dataset may be warmed again: it is wanted here, or it drives nothing out."""
     return held or pinned or need <= free
 
 
@@ -93,7 +96,7 @@ def _may_go(version: Idle, asker: Asker) -> bool:
 
 
 def _without_needless(chosen: list[Idle], need: int) -> tuple[Idle, ...]:
-    """The last ones may have been so large that earlier ones can stay; the most recently used stay first."""
+    """Leave out earlier ones that the size of the last makes needless; the most recently used stay first."""
     spare = sum(one.size for one in chosen) - need
     kept: list[Idle] = []
     for version in reversed(chosen):

@@ -32,7 +32,9 @@ _READ_ATTEMPTS = 3
 
 @dataclass(eq=False)
 class Download:
-    """One piece on its way. ``ahead``: its bytes, when no reader had asked for it; ``guess``: its weight to the prefetcher.
+    """One piece on its way.
+
+    ``ahead``: its bytes, when no reader had asked for it; ``guess``: its weight to the prefetcher.
 
     ``reserved``: bytes of a small file that is to stay; ``reached``: offset up to which its bytes can be read.
     """
@@ -214,7 +216,7 @@ class Fetching:
         return ReadDone("parts", str(part.path))
 
     def _reaches(self, entry: Entry, chunk: int, end: int) -> bool:
-        """Tell whether the first bytes of a chunk are here: it is written from front to back, and they need not wait for the last."""
+        """Tell whether the first bytes of a chunk are here: it is written from front to back."""
         download = self._downloads.get((entry.ino, chunk))
         return download is not None and download.reached >= min(end, (chunk + 1) * CHUNK, entry.size)
 
@@ -248,7 +250,7 @@ class Fetching:
             self._policy.stays(key[0])
 
     def _plan_whole(self, entry: Entry, lane: Lane, download: Download) -> Action | None:
-        """Decide here and not in the task, so that what is in flight already counts when the next file asks for room."""
+        """Decide here and not in the task: what is in flight already counts when the next file asks for room."""
         kept = self.admits(entry)
         if not kept and lane is Lane.DEMAND:
             kept = self._policy.make_room(entry.size)

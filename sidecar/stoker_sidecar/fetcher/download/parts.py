@@ -24,9 +24,10 @@ _HERE = b"\x01"
 
 @dataclass
 class PartFile:
-    """``chunks``: one byte each, 1 when it is here. ``kept``: it has a map on disk and is to move into the tree.
+    """A file in the making. ``chunks``: one byte each, 1 when it is here.
 
-    ``sums``: CRC-64/NVME of chunks that this process saw arrive.
+    ``kept``: it has a map on disk and is to move into the tree. ``sums``: CRC-64/NVME of chunks that this process saw
+    arrive.
     """
 
     path: Path
@@ -49,18 +50,14 @@ class PartFile:
         return sum(chunk_span(self.size, index)[1] for index, here in enumerate(self.chunks) if here)
 
     def crc64nvme(self) -> bytes | None:
-        """Of the whole file, as it arrived; None when an earlier process saw some of it arrive."""
+        """Join the checksums of the whole file, as it arrived; None when an earlier process saw some of it arrive."""
         if len(self.sums) < len(self.chunks):
             return None
         spans = (chunk_span(self.size, chunk) for chunk in range(len(self.chunks)))
         return joined_crc64nvme((self.sums[chunk], length) for chunk, (_, length) in enumerate(spans))
 
-    def has(self, chunks: range) -> bool:
-        """Whether all of them are here."""
-        return all(self.chunks[chunk] for chunk in chunks)
-
     def mark(self, chunk: int) -> None:
-        """The chunk's bytes are written: note it, on disk too when kept. Blocks."""
+        """Note that a chunk is written, on disk too when kept. Blocks. Raises DiskFull or CacheDiskFailed."""
         if self.kept:
             with disk_errors(self.path.name):
                 descriptor = os.open(_map_of(self.path), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -77,34 +74,34 @@ class PartFile:
                 path.unlink()
 
     def forget_map(self) -> None:
-        """The file itself has moved into the tree. Blocks."""
+        """Delete the map of a file that has moved into the tree. Blocks."""
         _map_of(self.path).unlink(missing_ok=True)
 
 
 @dataclass
 class Transients:
-    """What is only read through: inode -> bytes, least recently used first; ``limit`` bytes in all."""
+    """The files that are only read through: inode -> bytes, least recently used first; ``limit`` bytes in all."""
 
     limit: int
     total: int = 0
     _held: OrderedDict[int, int] = field(default_factory=OrderedDict)
 
     def hold(self, ino: int, size: int) -> None:
-        """The file now takes ``size`` bytes, and was used now."""
+        """Note that the file takes ``size`` bytes and was used now."""
         self.total += size - self._held.pop(ino, 0)
         self._held[ino] = size
 
     def touch(self, ino: int) -> None:
-        """It was used now."""
+        """Note that it was used now."""
         if ino in self._held:
             self._held.move_to_end(ino)
 
     def release(self, ino: int) -> None:
-        """It is gone."""
+        """Forget a file that is gone."""
         self.total -= self._held.pop(ino, 0)
 
     def surplus(self, busy: Container[int]) -> list[int]:
-        """Which to drop, the least recently used first; never the last used one nor those in ``busy``."""
+        """Choose which to drop, the least recently used first; never the last used one nor those in ``busy``."""
         over, drop = self.total - self.limit, []
         for ino, size in islice(self._held.items(), len(self._held) - 1) if over > 0 else ():
             if over <= 0:
@@ -116,7 +113,7 @@ class Transients:
 
 
 def new_part(folder: Path, ino: int, size: int, *, kept: bool) -> PartFile:
-    """A part with nothing in it. Blocks for a moment. Raises DiskFull or CacheDiskFailed."""
+    """Make a part with nothing in it. Blocks for a moment. Raises DiskFull or CacheDiskFailed."""
     path = folder / f"{ino}.{token_hex(4)}"
     with disk_errors(path.name):
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
@@ -124,13 +121,16 @@ def new_part(folder: Path, ino: int, size: int, *, kept: bool) -> PartFile:
 
 
 def temporary_name(folder: str, ino: int) -> str:
-    """Where a file lies until it is verified."""
+    """Name where a file lies until it is verified."""
     # The moment tells it from leftovers of earlier attempts; to ask the kernel for chance takes a system call.
     return f"{folder}/{ino}.{time_ns():x}{_TEMPORARY_SUFFIX}"
 
 
 def kept_parts(folder: Path) -> dict[int, PartFile]:
-    """What an earlier process left that can be gone on with, by inode; the rest is deleted. ``size`` is not known yet. Blocks."""
+    """Return what an earlier process left that can be gone on with, by inode; delete the rest. Blocks.
+
+    ``size`` of each is not known yet.
+    """
     found: dict[int, PartFile] = {}
     for path in sorted(folder.iterdir()):
         if path.suffix == _MAP_SUFFIX:

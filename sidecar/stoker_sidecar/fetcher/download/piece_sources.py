@@ -22,7 +22,10 @@ class PieceSource(Protocol):
         ...
 
     async def checksum(self, piece: Piece) -> Checksum | None:
-        """Return what this source states of the whole object that the piece is of; None: nothing. Raises SourceError."""
+        """Return what this source states of the whole object that the piece is of; None: nothing.
+
+        Raises SourceError.
+        """
         ...
 
 

@@ -1,4 +1,7 @@
-"""Puts what sources send into the files of one version: small files whole, large ones chunk by chunk, and checks them."""
+"""Puts what sources send into the files of one version.
+
+Small files whole, large ones chunk by chunk, and checks them.
+"""
 
 from collections.abc import Collection
 from contextlib import suppress
@@ -23,7 +26,10 @@ from stoker_sidecar.worker.transfer import remove_quietly
 
 @dataclass
 class PieceWriter:
-    """Writes the pieces of one version to the disk, and gives whole files their names. It decides nothing about what is fetched."""
+    """Writes the pieces of one version to the disk, and gives whole files their names.
+
+    It decides nothing about what is fetched.
+    """
 
     version: CachedVersion
     space: VersionSpace
@@ -37,7 +43,10 @@ class PieceWriter:
         self.transients = Transients(self.context.settings.transient_limit)
 
     async def whole(self, entry: Entry, *, kept: bool, slot: Slot) -> None:
-        """Bring a small file: into the tree when ``kept``, else as a part that holds it for a while. Raises SidecarError."""
+        """Bring a small file: into the tree when ``kept``, else as a part that holds it for a while.
+
+        Raises SidecarError.
+        """
         # A string: a Path object for each of a million files costs as much as all else here.
         temporary = temporary_name(self._parts if kept else str(self.space.transient_folder()), entry.ino)
         try:
@@ -53,7 +62,8 @@ class PieceWriter:
     async def chunk(self, entry: Entry, chunk: int, *, admits: bool, slot: Slot, arrived: Arrived) -> None:
         """Bring a piece of a large file. Raises SidecarError.
 
-        ``admits``: it may be kept, should its part have been dropped. ``arrived``: told of bytes from the chunk's start on.
+        ``admits``: it may be kept, should its part have been dropped. ``arrived``: told of bytes from the chunk's start
+        on.
         """
         part = self.version.parts.get(entry.ino) or self.new_part(entry, kept=admits)
         if not part.chunks[chunk]:
@@ -68,7 +78,9 @@ class PieceWriter:
                 part.mark(chunk)
 
     async def settle(self, entry: Entry) -> bool:
-        """Move a part that has all of its chunks into the tree, after one has come; return whether it is only read through.
+        """Move a part that has all of its chunks into the tree, after one has come.
+
+        Return whether it is only read through.
 
         Raises CorruptBody, and then none is left.
         """
@@ -88,7 +100,10 @@ class PieceWriter:
         return part
 
     def drop_surplus(self, busy: Collection[int]) -> None:
-        """Drop what was read through and is beyond the limit; not the parts of inodes in ``busy``. Blocks for a moment."""
+        """Drop what was read through and is beyond the limit; not the parts of inodes in ``busy``.
+
+        Blocks for a moment.
+        """
         for ino in self.transients.surplus(busy):
             self.drop(self.version.parts[ino])
 
@@ -138,7 +153,7 @@ class PieceWriter:
         return self.version.paths.parts if kept else self.space.transient_folder()
 
     async def _promote(self, entry: Entry, part: PartFile) -> None:
-        """A large file is whole: check it, move it into the tree."""
+        """Check a large file that is whole, and move it into the tree."""
         part.promoting = True
         try:
             stated = await self._stated(entry)
@@ -153,7 +168,7 @@ class PieceWriter:
         self._mark_here(entry)
 
     async def _stated(self, entry: Entry) -> Checksum | None:
-        """A source that refuses to tell, or fails, must not keep a file from its place: it counts as one that states none."""
+        """Ask the sources for a checksum. One that refuses or fails counts as one that states none."""
         piece = self._piece(entry, "")
         for source in self.context.sources:
             with suppress(SourceError):
@@ -162,7 +177,7 @@ class PieceWriter:
         return None
 
     def _promote_end(self, entry: Entry, part: PartFile, stated: Checksum | None) -> None:
-        """In a thread."""
+        """Check and move it, in a thread."""
         target = self.version.tree_path(entry)
         if stated is not None:
             arrived = part.crc64nvme() if stated.algorithm == CRC64NVME else None
@@ -184,7 +199,10 @@ class PieceWriter:
         self.transients.hold(part.ino, part.bytes_here)
 
     def _judge(self, path: str, etag: str, md5: str) -> None:
-        """Perhaps in a thread; ``trust`` is replaced whole, and a lost observation is made again."""
+        """Compare a MD5 with the ETag, perhaps in a thread.
+
+        ``trust`` is replaced whole, and a lost observation is made again.
+        """
         keep, self.version.trust = self.version.trust.judge(etag, md5)
         if not keep:
             raise CorruptBody(

@@ -35,7 +35,10 @@ class Pipeline:
         return Slot(self, lane, size)
 
     def landed(self, size: int, error: BaseException | None, *, busy: bool) -> None:
-        """Learn from a request that ended what it tells about the limit. ``busy``: as much as may be was in flight until now."""
+        """Learn from a request that ended what it tells about the limit.
+
+        ``busy``: as much as may be was in flight until now.
+        """
         if error is None:
             self.limit.completed(size, self.clock(), busy=busy)
         elif isinstance(error, _CONGESTION):

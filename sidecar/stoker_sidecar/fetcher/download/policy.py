@@ -1,4 +1,7 @@
-"""What the fetcher decides about downloads beside their order: who shares one, and what makes room for a file that does not fit."""
+"""What the fetcher decides about downloads beside their order.
+
+Who shares one, and what makes room for a file that does not fit.
+"""
 
 from collections.abc import Callable
 from typing import Protocol

@@ -12,7 +12,10 @@ from stoker_sidecar.version.spans import chunk_count, is_whole
 
 
 class Guess(NamedTuple):
-    """A piece to start before anyone asks. ``weight``: what it counts for, to be said again when it has landed; 0: nothing."""
+    """A piece to start before anyone asks.
+
+    ``weight``: what it counts for, to be said again when it has landed; 0: nothing.
+    """
 
     entry: Entry
     chunk: int
@@ -21,7 +24,10 @@ class Guess(NamedTuple):
 
 @dataclass
 class Prefetcher:
-    """Follows the readers of one version. ``readahead`` is the node's; ``budget``: bytes of it that may be on their way."""
+    """Follows the readers of one version.
+
+    ``readahead`` is the node's; ``budget``: bytes of it that may be on their way.
+    """
 
     version: CachedVersion
     readahead: Readahead
@@ -50,7 +56,7 @@ class Prefetcher:
         self._scatter.landed(weight, here=here)
 
     def _following(self, entry: Entry, most: int) -> Iterator[Guess]:
-        """The next missing small files of the same folder."""
+        """Yield the next missing small files of the same folder."""
         ino = entry.ino
         for _ in range(most):
             following = self.version.manifest.entry(ino) if (ino := self.version.missing(ino)) > 0 else None
@@ -60,7 +66,7 @@ class Prefetcher:
             self.readahead.fetched(entry.parent, ino)
 
     def _scattered(self, entry: Entry, on_their_way: Container[DownloadKey]) -> Iterator[Guess]:
-        """Other missing small files of the same folder, as many as its readers' misses warrant."""
+        """Yield other missing small files of the same folder, as many as its readers' misses warrant."""
         version = self.version
         size = version.manifest.info.bytes - version.warm_bytes - version.reserved_bytes
         self._scatter.missed(weight(entry.size), weight(size, version.manifest.info.files - version.warm_files))
@@ -72,7 +78,7 @@ class Prefetcher:
                 ino = other.ino
 
     def _next(self, ino: int, folder: int, on_their_way: Container[DownloadKey]) -> Entry | None:
-        """The next small file of the folder behind ``ino`` that is missing and not on its way."""
+        """Return the next small file of the folder behind ``ino`` that is missing and not on its way."""
         while (ino := self.version.missing(ino)) > 0 and (ino, 0) in on_their_way:
             pass
         entry = self.version.manifest.entry(ino) if ino > 0 else None

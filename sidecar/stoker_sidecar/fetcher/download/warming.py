@@ -1,4 +1,7 @@
-"""One pass of warming over a version: starts fetches in the order that it is given, as many at a time as the node gives."""
+"""One pass of warming over a version.
+
+Starts fetches in the order that it is given, as many at a time as the node gives.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -16,7 +19,9 @@ from stoker_sidecar.version.spans import chunk_count, chunk_span, is_whole
 
 
 class AccessOrder(Protocol):
-    """Iterated once a pass; each file is asked for when it is about to be fetched, so that those that came meanwhile are left out.
+    """An order in which a pass of warming fetches files; iterated once a pass.
+
+    Each file is asked for when it is about to be fetched, so that those that came meanwhile are left out.
 
     An order that a training job is known to read in would be one more.
     """
@@ -51,7 +56,9 @@ _BREATH = 128
 
 @dataclass
 class WarmLimits:
-    """What holds a pass of the dataset ``uid`` back: its slots, asked before each request, and ``bucket``, None for no limit.
+    """What holds a pass of the dataset ``uid`` back.
+
+    Its slots, asked before each request, and ``bucket``, None for no limit.
 
     Once ``stop`` is set the pass leaves off soon.
     """

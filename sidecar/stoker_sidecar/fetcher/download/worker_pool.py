@@ -1,4 +1,4 @@
-"""Several worker processes as one PieceFetcher: the least busy one is asked, a dead one is replaced and its pieces go to others."""
+"""Several worker processes as one PieceFetcher: the least busy one is asked, the pieces of a dead one go to others."""
 
 import asyncio
 import itertools
@@ -24,19 +24,20 @@ _MOST_WORKERS = 4
 _LOST = 5
 # A worker that starts takes half a second; when it dies before its first answer, the next one waits.
 _RESTART = Backoff(base=0.1, cap=5.0)
-# Seconds: a worker that has jobs and says nothing, though it is asked to, is stopped or stuck. A full disk queue blocks for less.
+# Seconds: a worker that has jobs and says nothing, though it is asked to, is stopped or stuck. A full disk queue
+# blocks for less.
 _PING_EVERY = 5.0
 _SILENT = 30.0
 
 
 def default_workers() -> int:
-    """For this machine: one for each core that this process may use, 4 at most."""
+    """Return how many suit this machine: one for each core that this process may use, 4 at most."""
     return min(_MOST_WORKERS, len(os.sched_getaffinity(0)))
 
 
 @dataclass
 class WorkerPool:
-    """``open`` first, ``close`` last. ``count`` processes."""
+    """A PieceFetcher of ``count`` worker processes. ``open`` first, ``close`` last."""
 
     count: int
     settings: ConnectionSettings
@@ -57,7 +58,7 @@ class WorkerPool:
         self._spawn(self._watch())
 
     async def close(self) -> None:
-        """End them; what is in flight fails."""
+        """End the processes; what is in flight fails."""
         self._closing = True
         for task in self._tasks:
             task.cancel()
@@ -70,7 +71,7 @@ class WorkerPool:
         await asyncio.gather(*(worker.reap() for worker in workers))
 
     async def fetch(self, handle: StoreHandle, piece: Piece, arrived: Arrived) -> Fetched:
-        """See PieceFetcher."""
+        """Bring a piece: see PieceFetcher."""
         answer: asyncio.Future[Fetched] = asyncio.get_running_loop().create_future()
         job = PieceJob(next(self._numbers), handle, piece, arrived, answer, time.time_ns())
         self._give(job)
@@ -81,7 +82,7 @@ class WorkerPool:
             raise
 
     def forget(self, handle: StoreHandle) -> None:
-        """See PieceFetcher."""
+        """Have all workers forget it: see PieceFetcher."""
         for worker in self._workers:
             worker.forget(handle)
 
@@ -153,7 +154,10 @@ class WorkerPool:
             self._look_at_all(busy=any(worker.jobs for worker in self._workers))
 
     def _look_at_all(self, *, busy: bool) -> None:
-        """Also at those that have nothing to do now: the jobs of one that is killed would go to a stopped one next."""
+        """Look also at those that have nothing to do now.
+
+        The jobs of one that is killed would go to a stopped one next.
+        """
         now = self.clock()
         for worker in self._workers:
             if not busy:
@@ -171,6 +175,6 @@ class WorkerPool:
 
 
 def _is_published(job: PieceJob) -> bool:
-    """The worker died between the rename and its answer; a damaged file that is being replaced is older than the job."""
+    """Tell whether the worker died between the rename and its answer; a damaged file is older than the job."""
     piece = job.piece
     return is_intact(piece.target, piece) and Path(piece.target).stat().st_ctime_ns >= job.since_ns

@@ -34,7 +34,8 @@ from stoker_sidecar.worker.store_handle import StoreHandle
 class PieceJob:
     """A piece that a worker was asked for. ``since_ns``: when, since 1970; ``lost``: workers that died with it.
 
-    ``answer`` is cancelled with whoever waits for it; ``ended`` is for those who then wait until no worker has it any more.
+    ``answer`` is cancelled with whoever waits for it; ``ended`` is for those who then wait until no worker has it any
+    more.
     """
 
     number: int
@@ -52,13 +53,13 @@ class PieceJob:
         return self.answer.cancelled()
 
     def succeed(self, fetched: Fetched) -> None:
-        """A worker has done it."""
+        """Give the answer of the worker that has done it."""
         if not self.answer.done():
             self.answer.set_result(fetched)
         self._end()
 
     def fail(self, error: Exception) -> None:
-        """No worker does it any more."""
+        """Give up: no worker does it any more."""
         if not self.answer.done():
             self.answer.set_exception(error)
         self._end()
@@ -74,7 +75,7 @@ Launch = Callable[
 
 
 def execute(arguments: Sequence[str], fd: int) -> int:
-    """A `Launch` that starts a program of its own: half a second of imports, and memory that nobody shares."""
+    """Start a program of its own, as a `Launch`: half a second of imports, and memory that nobody shares."""
     command = [sys.executable, "-m", "stoker_sidecar.worker.main", *arguments, f"--fd={fd}"]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[fd])
     process.returncode = 0  # ``reap`` waits for it; Popen would complain that it never saw it end

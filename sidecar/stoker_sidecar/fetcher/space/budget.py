@@ -1,4 +1,7 @@
-"""What a dataset takes of the cache folders: the room that it has, what it still needs, and what it may be asked to give up."""
+"""What a dataset takes of the cache folders.
+
+The room that it has, what it still needs, and what it may be asked to give up.
+"""
 
 import asyncio
 import time
@@ -19,7 +22,9 @@ _PATIENCE = 60.0
 
 
 class LastUse:
-    """When a dataset was last used here, and whether it was dropped to make room. Both survive a restart, as files on the disk.
+    """When a dataset was last used here, and whether it was dropped to make room.
+
+    Both survive a restart, as files on the disk.
 
     ``evicted``: why it was dropped, a sentence; empty when it was not.
     """
@@ -73,7 +78,9 @@ class LastUse:
 
 @dataclass
 class EvictionRequest:
-    """A request that a dataset drop one of its versions: asked for by another, done by its own loop, so that the two never cross.
+    """A request that a dataset drop one of its versions.
+
+    Asked for by another, done by its own loop, so that the two never cross.
 
     ``why``: a sentence for people.
     """
@@ -189,7 +196,10 @@ class SpaceBudget:
         return await request.outcome()
 
     def take_request(self) -> EvictionRequest | None:
-        """Return the version that the dataset was asked to drop and that is not in use, for the caller to drop; else None."""
+        """Return the version that the dataset was asked to drop and that is not in use, for the caller to drop.
+
+        None when there is none such.
+        """
         request, self._request = self._request, None
         if request is None:
             return None

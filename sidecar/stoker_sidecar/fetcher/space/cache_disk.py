@@ -17,16 +17,16 @@ _PROBE_BYTES = 4096
 
 
 def space_of(folder: Path) -> tuple[int, int]:
-    """Bytes that its file system has left, and has in all. Raises OSError."""
+    """Return the bytes that its file system has left, and has in all. Raises OSError."""
     found = os.statvfs(folder)
     return found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
 
 
 @dataclass(eq=False)
 class CacheDisk:
-    """One cache folder. ``floor_share`` of its disk, ``floor_most`` bytes at most, is left free. ``clock``: monotonic seconds.
+    """One cache folder as a whole. ``floor_share`` of its disk, ``floor_most`` bytes at most, is left free.
 
-    ``trouble``: why it is out of service, a sentence; empty while it is in service.
+    ``clock``: monotonic seconds. ``trouble``: why it is out of service, a sentence; empty while it is in service.
     """
 
     paths: CachePaths
@@ -42,12 +42,15 @@ class CacheDisk:
     _mounted: bool = False
 
     def free(self) -> int:
-        """Bytes that files may take that are to stay: what is available, less the floor."""
+        """Return the bytes that files may take that are to stay: what is available, less the floor."""
         self._ask()
         return free_bytes(self._available, self._total, self.floor_share, self.floor_most)
 
     def available(self) -> int:
-        """Bytes that the file system has left; asked of the kernel once a second at most. 0 when it does not say."""
+        """Return the bytes that the file system has left; asked of the kernel once a second at most.
+
+        0 when it does not say.
+        """
         self._ask()
         return self._available
 

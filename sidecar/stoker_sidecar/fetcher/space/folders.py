@@ -26,7 +26,10 @@ class DatasetHome:
 
 
 class CacheDisks:
-    """Several disks, the preferred one first. A version lies whole in one of them, since a bind mount shows one tree."""
+    """The cache folders of the node, the preferred one first.
+
+    A version lies whole in one of them, since a bind mount shows one tree.
+    """
 
     def __init__(self, disks: Sequence[CacheDisk], clock: Callable[[], float]) -> None:
         self.disks = tuple(disks)
@@ -34,7 +37,10 @@ class CacheDisks:
         self._tried: dict[CacheDisk, float] = {}
 
     def open(self) -> None:
-        """Prepare each; one that cannot be used is out of service from the start. Blocks. Raises CacheDiskFailed when none can be used."""
+        """Prepare each; one that cannot be used is out of service from the start. Blocks.
+
+        Raises CacheDiskFailed when none can be used.
+        """
         for disk in self.disks:
             try:
                 disk.open()
@@ -58,27 +64,33 @@ class CacheDisks:
         return tuple(disk for disk in self.disks if not disk.trouble) or self.disks
 
     def find(self, uid: str, digest: str) -> VersionPaths | None:
-        """The version whose manifest is in a serving folder, a whole one first. Raises NotConfigured for what cannot name one."""
+        """Find the version whose manifest is in a serving folder, a whole one first.
+
+        Raises NotConfigured for what cannot name one.
+        """
         found = [paths for disk in self.serving if (paths := disk.paths.dataset(uid).version(digest)).manifest.exists()]
         return min(found, key=lambda paths: not paths.complete.exists(), default=None)
 
     def disk_of(self, paths: VersionPaths) -> CacheDisk:
-        """The folder that a version lies in."""
+        """Return the folder that a version lies in."""
         return next(disk for disk in self.disks if paths.folder.is_relative_to(disk.paths.root))
 
     def digests(self, uid: str) -> list[str]:
-        """Versions of a dataset in serving folders."""
+        """List the versions of a dataset in serving folders."""
         return sorted({digest for disk in self.serving for digest in disk.paths.dataset(uid).digests()})
 
     def home(self, uid: str) -> DatasetHome:
-        """Where what belongs to a dataset as a whole is: the serving folder that has it already, else the best."""
+        """Return where what belongs to a dataset as a whole is.
+
+        The serving folder that has it already, else the best.
+        """
         for disk in self.serving:
             if (paths := disk.paths.dataset(uid)).folder.exists():
                 return DatasetHome(disk, paths)
         return self.place(uid, 0)
 
     def place(self, uid: str, need: int) -> DatasetHome:
-        """Where a new version of ``need`` bytes goes."""
+        """Choose where a new version of ``need`` bytes goes."""
         rooms = [FolderRoom(str(disk.paths.root), disk.memory, disk.free(), not disk.trouble) for disk in self.disks]
         homes = {str(disk.paths.root) for disk in self.serving if any(disk.paths.dataset(uid).digests())}
         chosen = choose_folder(rooms, need, homes)
@@ -87,13 +99,19 @@ class CacheDisks:
         return DatasetHome(disk, disk.paths.dataset(uid))
 
     def is_lost(self, paths: VersionPaths) -> bool:
-        """Whether a version must start anew: it is gone, or its folder is out of service while another one is not."""
+        """Tell whether a version must start anew.
+
+        It is gone, or its folder is out of service while another one is not.
+        """
         if self.disk_of(paths) not in self.serving:
             return True
         return not (paths.tree.exists() and paths.manifest.exists())
 
     def transient_folder(self, paths: VersionPaths) -> Path:
-        """Where files lie that are read through: beside the version, or in memory when its disk has no room even for those."""
+        """Return where files lie that are read through.
+
+        That is beside the version, or in memory when its disk has no room even for those. Raises OSError.
+        """
         if self.disk_of(paths).available() >= _LEAST_ROOM:
             return paths.parts
         spare = (disk for disk in self.serving if disk.memory and disk.available() >= _LEAST_ROOM)
@@ -105,7 +123,7 @@ class CacheDisks:
         return folder
 
     def drop_copies(self, uid: str, paths: VersionPaths) -> None:
-        """Of a version that started anew elsewhere while a folder was out of service. Blocks."""
+        """Drop copies of a version that started anew elsewhere while a folder was out of service. Blocks."""
         for disk in self.serving:
             copy = disk.paths.dataset(uid).version(paths.folder.name)
             if copy != paths and copy.folder.exists():
@@ -125,7 +143,7 @@ class CacheDisks:
         return delete_all
 
     def orphans(self, known: Collection[str]) -> tuple[str, ...]:
-        """Datasets in serving folders that are not ``known``."""
+        """List the datasets in serving folders that are not ``known``."""
         found: set[str] = set()
         for disk in self.serving:
             with suppress(OSError):

@@ -1,4 +1,7 @@
-"""Runs one dataset's work again and again: when poked, when its time has come, and with growing waits while it fails."""
+"""Runs one dataset's work again and again.
+
+When poked, when its time has come, and with growing waits while it fails.
+"""
 
 import asyncio
 import logging
@@ -14,8 +17,10 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass
-class ReconcileLoop:
-    """Repeats ``step``, which returns the seconds until it wants to run again, None for when poked. ``name`` is for the log.
+class DatasetLoop:
+    """Repeats ``step``, which returns the seconds until it wants to run again, None for when poked.
+
+    ``name`` is for the log.
 
     ``poked`` is set while something has changed since the step began: a long step should end early.
     """
