@@ -14,7 +14,8 @@ from rich.console import Console
 from stoker_api import names
 from stoker_api.dataset import Dataset
 from stoker_api.meta import parse_duration
-from stoker_cli import render, rows, standalone, waiting
+from stoker_cli import mount as mount_program
+from stoker_cli import render, rows, waiting
 from stoker_cli.cluster import Cluster, Target, connect
 from stoker_cli.errors import CliError
 from stoker_cli.why import dumps, explain
@@ -232,14 +233,14 @@ PASSED_ON = {"ignore_unknown_options": True, "help_option_names": []}
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def mount(arguments: tuple[str, ...]) -> None:
     """Show a bucket as a folder on this machine, without Kubernetes."""
-    standalone.become("mount", arguments)
+    mount_program.become("mount", arguments)
 
 
 @main.command(context_settings=PASSED_ON, add_help_option=False)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def umount(arguments: tuple[str, ...]) -> None:
     """End a `stoker mount`."""
-    standalone.become("umount", arguments)
+    mount_program.become("umount", arguments)
 
 
 def _seconds(text: str) -> float:

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from stoker_cli.main import main
-from stoker_cli.standalone import PROGRAM
+from stoker_cli.mount import PROGRAM
 
 
 @pytest.fixture

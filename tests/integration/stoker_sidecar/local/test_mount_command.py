@@ -122,7 +122,7 @@ def test_what_a_killed_mount_left_is_cleared_by_the_next(stoker: StokerMount) ->
 
 def test_readers_do_not_notice_that_the_agent_is_killed(stoker: StokerMount) -> None:
     stoker.mount()
-    (agent,) = [pid for pid in stoker.processes() if "\0stoker_sidecar.standalone.agent\0" in command_line(pid)]
+    (agent,) = [pid for pid in stoker.processes() if "\0stoker_sidecar.local.agent\0" in command_line(pid)]
     with (stoker.data / "large.bin").open("rb") as file:
         os.kill(agent, signal.SIGKILL)
         assert file.read() == FILES["set/large.bin"]

@@ -4,14 +4,14 @@ import sys
 
 import pytest
 
-from stoker_sidecar import local as standalone
+from stoker_sidecar import local
 from stoker_sidecar.local.__main__ import main
 
 
 def test_a_missing_package_is_named_with_the_extra_that_brings_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.delattr(standalone, "command", raising=False)
+    monkeypatch.delattr(local, "command", raising=False)
     monkeypatch.setitem(sys.modules, "stoker_sidecar.local.command", None)
     assert main(["umount", "/data"]) == 1
     assert "pip install '.[mount]'" in capsys.readouterr().err
