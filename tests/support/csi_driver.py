@@ -17,7 +17,7 @@ from stoker_sidecar.linux.mount_calls import detach
 from stoker_sidecar.version.builder import ManifestBuilder
 from stoker_sidecar.version.manifest import ManifestInfo
 from stoker_sidecar.version.objects import ListedObject
-from stoker_sidecar.volumes.mount_sources import FuseServers, MountSources
+from stoker_sidecar.volumes.mount_sources import FuseServing, MountSources
 from stoker_sidecar.volumes.mount_table import MountTable
 from stoker_sidecar.volumes.mounted_volumes import MountedVolumes
 from stoker_sidecar.volumes.mounter import Mounter
@@ -98,7 +98,7 @@ class RunningDriver:
 async def running_driver(
     folder: Path,
     info: ManifestInfo,
-    keeper: FuseServers | None = None,
+    keeper: FuseServing | None = None,
     modes: Collection[MountMode] = (MountMode.NATIVE, MountMode.FUSE),
 ) -> AsyncIterator[RunningDriver]:
     """The driver of node ``node-1`` with ``vision/imagenet`` at version ``info`` in its plan."""

@@ -13,7 +13,7 @@ from stoker_sidecar.errors import MountError, ServeError
 from stoker_sidecar.keeper.children import Child, Reaper
 from stoker_sidecar.keeper.watchdog import QUICK
 from stoker_sidecar.keeper.zygotes import FUSE_SERVERS, ZygotePair
-from stoker_sidecar.linux.fuse_device import FuseMount, close_mount, open_mount
+from stoker_sidecar.linux.fuse_device import InitializedMount, close_mount, open_mount
 from stoker_sidecar.linux.spawn import Start, end
 
 _log = logging.getLogger("stoker.keeper")
@@ -37,7 +37,7 @@ class MountInTransfer:
     """A mount that goes from one keeper to another. ``ready``: a server of the predecessor answered it."""
 
     version: ServedVersion
-    mount: FuseMount
+    mount: InitializedMount
     ready: bool
 
 
@@ -46,7 +46,7 @@ class FuseServer:
     """One mount and the server process that answers it now. ``settled``: it is known whether one comes up."""
 
     version: ServedVersion
-    mount: FuseMount | None
+    mount: InitializedMount | None
     child: Child
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     ready: bool = False
@@ -65,7 +65,7 @@ class FuseServers:
         fetcher_socket: Path,
         run_as: int | None,
         log_level: str,
-        mount: Callable[[Path], FuseMount] = open_mount,
+        mount: Callable[[Path], InitializedMount] = open_mount,
     ) -> None:
         self.zygotes = ZygotePair(FUSE_SERVERS, reaper, run_as)
         self._reaper = reaper
@@ -102,7 +102,7 @@ class FuseServers:
         if served.mount is not None and served.mount.can_resend:  # else its readers would be lost with the server
             end(served.child.pid, signal.SIGKILL)
 
-    def _begin(self, version: ServedVersion, mount: FuseMount) -> FuseServer:
+    def _begin(self, version: ServedVersion, mount: InitializedMount) -> FuseServer:
         name = f"fs {version.uid} {version.digest[:12]}"
         served = FuseServer(
             version,
@@ -140,7 +140,7 @@ class FuseServers:
         arguments += ["--resend"] if mount.can_resend else []
         return self.zygotes.start(arguments, self._run_as, {"--fd": mount.fd})
 
-    def _mount_to_answer(self, served: FuseServer) -> FuseMount:
+    def _mount_to_answer(self, served: FuseServer) -> InitializedMount:
         """Return the mount as it is, or a new one where the old cannot be answered any more.
 
         That is so when the server ended well, which it does when the mount is gone; and before Linux 6.9, where the

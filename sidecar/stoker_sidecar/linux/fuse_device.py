@@ -17,7 +17,7 @@ FS_TYPE = "fuse.stoker"
 
 
 @dataclass(frozen=True)
-class FuseMount:
+class InitializedMount:
     """A mounted, initialised FUSE connection. An open ``fd`` keeps it alive; a server may come and go."""
 
     fd: int
@@ -25,7 +25,7 @@ class FuseMount:
     can_resend: bool
 
 
-def open_mount(mountpoint: Path, *, allow_other: bool = False) -> FuseMount:
+def open_mount(mountpoint: Path, *, allow_other: bool = False) -> InitializedMount:
     """Open the FUSE device, mount it read-only at ``mountpoint`` (made when absent) and answer INIT. Raises MountError.
 
     ``allow_other``: a user's mount is for all users too; root's always is.
@@ -35,13 +35,13 @@ def open_mount(mountpoint: Path, *, allow_other: bool = False) -> FuseMount:
     try:
         can_resend = _answer_init(fd)
     except (OSError, ValueError) as error:
-        close_mount(FuseMount(fd, mountpoint, can_resend=False))
+        close_mount(InitializedMount(fd, mountpoint, can_resend=False))
         raise MountError(getattr(error, "errno", None) or 0, f"starting FUSE at {mountpoint}: {error}") from error
     _raise_read_ahead(mountpoint)
-    return FuseMount(fd, mountpoint, can_resend)
+    return InitializedMount(fd, mountpoint, can_resend)
 
 
-def close_mount(mounted: FuseMount) -> None:
+def close_mount(mounted: InitializedMount) -> None:
     """Unmount it and end the connection: what still reads through it gets ENOTCONN. Raises MountError."""
     try:
         _unmount(mounted.mountpoint)

@@ -24,7 +24,7 @@ from stoker_sidecar.volumes.synchronization import KeyedLocks
 log = logging.getLogger(__name__)
 
 
-class FuseServers(Protocol):
+class FuseServing(Protocol):
     """Starts and ends FUSE servers, as the keeper does. Both calls are idempotent and raise KeeperUnavailable."""
 
     async def serve(self, uid: str, digest: str, manifest: Path, version_dir: Path, mountpoint: Path) -> None:
@@ -86,7 +86,7 @@ class MountSources:
 
     def __init__(
         self,
-        keeper: FuseServers,
+        keeper: FuseServing,
         overlays: OverlayMounts,
         table: MountTable,
         mount_root: Path,

@@ -12,7 +12,7 @@ from stoker_sidecar.keeper.fuse_servers import MountInTransfer, ServedVersion
 from stoker_sidecar.keeper.takeover import messages
 from stoker_sidecar.keeper.takeover.leader_lock import LeaderLock
 from stoker_sidecar.linux import packets
-from stoker_sidecar.linux.fuse_device import FuseMount
+from stoker_sidecar.linux.fuse_device import InitializedMount
 
 _log = logging.getLogger("stoker.keeper")
 # It stops its agent (12 s), its fetcher (6 s) and its servers before it offers the mounts.
@@ -104,4 +104,4 @@ def _mount_of(packet: packets.Packet, fds: list[int]) -> MountInTransfer:
         packets.close_all(fds)
         raise
     version = ServedVersion(row.uid, row.digest, Path(row.manifest), Path(row.version_dir), Path(row.mountpoint))
-    return MountInTransfer(version, FuseMount(fd, version.mountpoint, can_resend=True), row.ready)
+    return MountInTransfer(version, InitializedMount(fd, version.mountpoint, can_resend=True), row.ready)
