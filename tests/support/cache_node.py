@@ -19,7 +19,7 @@ from stoker_sidecar.fetcher.node import CacheNode, CacheSettings
 from stoker_sidecar.fetcher.scrub import ScrubSettings
 from stoker_sidecar.fetcher.space.cache_disk import space_of
 from stoker_sidecar.store.base import ObjectStore
-from stoker_sidecar.store.core.backoff import Backoff
+from stoker_sidecar.store.retry import FullJitter
 from stoker_sidecar.version.manifest import Manifest
 from stoker_sidecar.version.spans import CHUNK
 from stoker_sidecar.wire.cache_folder import FolderSpec
@@ -139,7 +139,12 @@ async def cache_node(
     clock = Clock()
     space = space_of if capacity is None else partial(_space_left, capacity)
     world = NodeDependencies(
-        clock, at_once, backoff=Backoff(0.001, 0.01), open_store=open_store, fetcher=fetcher or InProcess(), space=space
+        clock,
+        at_once,
+        backoff=FullJitter(0.001, 0.01),
+        open_store=open_store,
+        fetcher=fetcher or InProcess(),
+        space=space,
     )
     settings = CacheSettings(
         folders or (FolderSpec(str(root)),),

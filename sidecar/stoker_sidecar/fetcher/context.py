@@ -15,8 +15,7 @@ from stoker_sidecar.fetcher.space.cache_disk import space_of
 from stoker_sidecar.fetcher.space.eviction import Evictor
 from stoker_sidecar.fetcher.space.folders import CacheDisks
 from stoker_sidecar.fetcher.telemetry import Telemetry
-from stoker_sidecar.store.core.backoff import DATASET, Backoff
-from stoker_sidecar.store.retry import Retry
+from stoker_sidecar.store.retry import DATASET, FullJitter, Retry
 from stoker_sidecar.worker.store_handle import OpenStore
 
 
@@ -28,7 +27,7 @@ class NodeDependencies:
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
     now: Callable[[], float] = time.time
     uniform: Callable[[], float] = random.random
-    backoff: Backoff = DATASET
+    backoff: FullJitter = DATASET
     open_store: OpenStore | None = None
     fetcher: PieceFetcher = field(default_factory=InProcess)
     space: Callable[[Path], tuple[int, int]] = space_of

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from stoker_sidecar.errors import InternalError, SidecarError
-from stoker_sidecar.store.core.backoff import Backoff
+from stoker_sidecar.store.retry import FullJitter
 
 _log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ class DatasetLoop:
 
     name: str
     step: Callable[[], Awaitable[float | None]]
-    backoff: Backoff
+    backoff: FullJitter
     uniform: Callable[[], float] = random.random
     error: SidecarError | None = None
     failures: int = 0
