@@ -10,7 +10,7 @@ from stoker_api.dataset import Dataset
 from stoker_api.meta import format_bytes
 from stoker_api.nodecache import NodeCache
 from stoker_cli import rows
-from stoker_cli.why import Explanation
+from stoker_cli.why import PodExplanation
 
 BAR_WIDTH = 30  # columns; leaves room for the rest on an 80-column terminal
 
@@ -54,7 +54,7 @@ def node_caches(caches: Sequence[NodeCache]) -> RenderableType:
     return Group(*parts)
 
 
-def explanation(item: Explanation) -> RenderableType:
+def explanation(item: PodExplanation) -> RenderableType:
     """Return the sentences of `why`, then the events."""
     parts: list[RenderableType] = [f"pod {item.pod}: {item.state}", *(f"  {line}" for line in item.lines)]
     if item.events:

@@ -13,7 +13,7 @@ UNKNOWN = "-"
 
 
 @dataclass(frozen=True)
-class Progress:
+class WarmProgress:
     """How far a dataset is: ``done`` and ``total`` in bytes over all wanted nodes, ``speed`` in bytes a second."""
 
     done: int
@@ -27,10 +27,10 @@ class Progress:
         return min(1.0, self.done / self.total) if self.total else 0.0
 
 
-def progress(dataset: Dataset) -> Progress:
+def progress(dataset: Dataset) -> WarmProgress:
     """Return bytes warm on the nodes that should hold the dataset against what they should hold."""
     status = dataset.status
-    return Progress(status.cached_bytes, status.wanted_bytes, status.bytes_per_second, status.eta)
+    return WarmProgress(status.cached_bytes, status.wanted_bytes, status.bytes_per_second, status.eta)
 
 
 def settled(dataset: Dataset) -> bool:

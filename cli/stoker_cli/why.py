@@ -18,7 +18,7 @@ Object = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Explanation:
+class PodExplanation:
     """What happened to a pod and why: ``state`` is one word for scripts, ``lines`` are sentences for people."""
 
     pod: str
@@ -42,7 +42,7 @@ class Explanation:
         }
 
 
-def explain(pod: Object, events: Sequence[Object], mounts: Sequence[NodeMount] = ()) -> Explanation:
+def explain(pod: Object, events: Sequence[Object], mounts: Sequence[NodeMount] = ()) -> PodExplanation:
     """Work out what happened and why, of one pod (raw object), the events about it and the mounts of its node."""
     metadata = pod["metadata"]
     annotations = metadata.get("annotations") or {}
@@ -51,13 +51,13 @@ def explain(pod: Object, events: Sequence[Object], mounts: Sequence[NodeMount] =
     reads = reading.sentences(pod, mounts)
     if names.LABEL_MANAGED not in (metadata.get("labels") or {}):
         lines = (*_not_managed(annotations, brought=bool(reads)), *reads)
-        return Explanation(name, "NotManaged", _node(pod), lines, events=story)
+        return PodExplanation(name, "NotManaged", _node(pod), lines, events=story)
     if _held(pod):
         waiting = annotations.get(names.ANNOTATION_WAITING) or "It is held; the operator has not said why yet."
-        return Explanation(name, "Held", lines=(f"It is held: {waiting}",), events=story)
+        return PodExplanation(name, "Held", lines=(f"It is held: {waiting}",), events=story)
     release = _release(annotations)
     lines = (*_released(release), *_landed(pod, release), *reads)
-    return Explanation(name, _state(pod), _node(pod), lines, release, _held_seconds(release), story)
+    return PodExplanation(name, _state(pod), _node(pod), lines, release, _held_seconds(release), story)
 
 
 def _not_managed(annotations: Mapping[str, str], *, brought: bool) -> tuple[str, ...]:
@@ -143,6 +143,6 @@ def _event(event: Object) -> dict[str, str]:
     return {"time": _event_time(event), "reason": str(event.get("reason", "")), "message": str(message)}
 
 
-def dumps(explanation: Explanation) -> str:
+def dumps(explanation: PodExplanation) -> str:
     """Write indented JSON."""
     return json.dumps(explanation.wire(), indent=2)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, Self
 
+from stoker_api.backoff import Backoff
 from stoker_api.times import format_time
 from stoker_kube.api import Kube, Object
-from stoker_kube.backoff import Backoff
 from stoker_kube.errors import AlreadyExists, KubeError, NotFound
 from stoker_kube.resources import EVENTS
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from stoker_api.backoff import Backoff
 from stoker_kube.api import Kube, Object
-from stoker_kube.backoff import Backoff
 from stoker_kube.errors import Expired, KubeError, Unavailable, from_status
 from stoker_kube.resources import Kind
 

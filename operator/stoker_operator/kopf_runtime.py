@@ -12,7 +12,7 @@ from typing import Any, Final
 import kopf
 
 from stoker_api import names
-from stoker_kube.backoff import Backoff
+from stoker_api.backoff import Backoff
 
 log = logging.getLogger(__name__)
 

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from stoker_api.backoff import BackoffPolicy
 from stoker_api.dataset import Source
 from stoker_api.nodecache import NodeDatasetStatus, NodePhase
 from stoker_sidecar.fetcher.context import NodeDependencies
@@ -19,7 +20,6 @@ from stoker_sidecar.fetcher.node import CacheNode, CacheSettings
 from stoker_sidecar.fetcher.scrub import ScrubSettings
 from stoker_sidecar.fetcher.space.cache_disk import space_of
 from stoker_sidecar.store.base import ObjectStore
-from stoker_sidecar.store.retry import FullJitter
 from stoker_sidecar.version.manifest import Manifest
 from stoker_sidecar.version.spans import CHUNK
 from stoker_sidecar.wire.cache_folder import FolderSpec
@@ -31,6 +31,7 @@ from tests.support.waiting import eventually
 SMALL = {"train/a": b"alpha", "train/b": b"beta" * 1000, "test/c": b"gamma", "zero": b""}
 LARGE = os.urandom(CHUNK) + os.urandom(CHUNK) + b"the end"
 UID = "uid-1"
+_AT_ONCE = BackoffPolicy(0.001, 0.01)
 DATASET: dict[str, Any] = {"namespace": "vision", "name": "digits", "uid": UID, "source": {"uri": "s3://bucket/p"}}
 
 
@@ -139,12 +140,7 @@ async def cache_node(
     clock = Clock()
     space = space_of if capacity is None else partial(_space_left, capacity)
     world = NodeDependencies(
-        clock,
-        at_once,
-        backoff=FullJitter(0.001, 0.01),
-        open_store=open_store,
-        fetcher=fetcher or InProcess(),
-        space=space,
+        clock, at_once, backoff=_AT_ONCE, open_store=open_store, fetcher=fetcher or InProcess(), space=space
     )
     settings = CacheSettings(
         folders or (FolderSpec(str(root)),),

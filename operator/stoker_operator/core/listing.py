@@ -21,7 +21,7 @@ _HASH_LENGTH = 12  # hexadecimal digits: enough to tell two specs of one Dataset
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ListingState:
     """The state of listing one dataset."""
 
     id: str = ""  # "<hash of the source>-<milliseconds since the epoch when it was asked>"; empty: nobody can list
@@ -58,7 +58,7 @@ def asked_at(listing_id: str) -> float:
 
 def decide_listing(
     view: ClusterView, dataset: Dataset, placement: Placement, states: NodeStates, now: float
-) -> Listing:
+) -> ListingState:
     """Keep the listing that was asked for, or ask for another one. The NodeCaches are the truth, the status a copy."""
     held = states.of_dataset(dataset.metadata.uid)
     listing_id, node = _current(dataset, held)
@@ -74,11 +74,11 @@ def decide_listing(
     stale = not listing_id.startswith(fingerprint(dataset) + "-")
     ask = stale or lost or silent or (again is not None and again <= now)
     if not ask or dataset.metadata.deletion_timestamp:
-        return Listing(listing_id, node, result, version, answered, holders, again)
+        return ListingState(listing_id, node, result, version, answered, holders, again)
     lister = choose_lister(view, dataset, placement, holders, node)
     if not lister:
-        return Listing(listing_id, node, result, version, answered, holders, blocked=True)
-    return Listing(new_id(dataset, now), lister, version=version, holders=holders)
+        return ListingState(listing_id, node, result, version, answered, holders, blocked=True)
+    return ListingState(new_id(dataset, now), lister, version=version, holders=holders)
 
 
 def choose_lister(

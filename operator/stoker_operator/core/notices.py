@@ -10,7 +10,7 @@ LEAST_INTERVAL = 10.0
 
 
 @dataclass(frozen=True)
-class Notice:
+class HoldNotice:
     """What to write now. ``again``: seconds after which there will be more, None when not."""
 
     annotate: bool = False
@@ -30,21 +30,21 @@ class NoticeBook:
     def __init__(self) -> None:
         self._written: dict[str, _Written] = {}
 
-    def consider(self, uid: str, annotation: str, why: Explanation, now: float) -> Notice:
+    def consider(self, uid: str, annotation: str, why: Explanation, now: float) -> HoldNotice:
         """Return what to write about a pod whose annotation is ``annotation``; counts as written from then on."""
         last = self._written.get(uid)
         if last is None:
             self._written[uid] = _Written(why, now)
             # A pod that has an annotation already was announced by the operator's earlier life.
-            return Notice(annotate=annotation != why.sentence, event=not annotation)
+            return HoldNotice(annotate=annotation != why.sentence, event=not annotation)
         if last.why.detail_key == why.detail_key:
-            return Notice()
+            return HoldNotice()
         wait = LEAST_INTERVAL - (now - last.at)
         if last.why.coarse_key == why.coarse_key and wait > 0:
-            return Notice(again=wait)
+            return HoldNotice(again=wait)
         event = last.why.coarse_key != why.coarse_key
         self._written[uid] = _Written(why, now)
-        return Notice(annotate=True, event=event)
+        return HoldNotice(annotate=True, event=event)
 
     def keep_only(self, uids: Iterable[str]) -> None:
         """Forget all other pods."""

@@ -7,7 +7,7 @@ from stoker_api import names
 from stoker_api.dataset import Dataset, WarmPolicy
 from stoker_api.meta import parse_quantity
 from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset
-from stoker_operator.core.listing import Listing
+from stoker_operator.core.listing import ListingState
 from stoker_operator.core.node_states import NodeStates
 from stoker_operator.core.placement import Placement, Role
 from stoker_operator.core.usage import Use
@@ -31,7 +31,7 @@ class DatasetPlan:
 
     dataset: Dataset
     placement: Placement
-    listing: Listing
+    listing: ListingState
     uses: tuple[Use, ...]
     cleaning: bool = False  # deleted and unused: every node gives it up
 

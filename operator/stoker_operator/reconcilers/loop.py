@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from stoker_kube.backoff import Backoff
+from stoker_api.backoff import Backoff
 from stoker_kube.errors import KubeError
 from stoker_operator import metrics
 

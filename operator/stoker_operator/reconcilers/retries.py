@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
-from stoker_kube.backoff import Backoff
+from stoker_api.backoff import Backoff
 from stoker_kube.errors import KubeError
 from stoker_operator import metrics
 

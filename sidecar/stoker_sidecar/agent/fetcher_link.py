@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from stoker_kube.backoff import Backoff
+from stoker_api.backoff import Backoff
 from stoker_sidecar.agent.core.commands import Held, commands, wanted
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.errors import FetcherUnavailable, ProtocolError

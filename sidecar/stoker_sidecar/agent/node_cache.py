@@ -8,9 +8,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from stoker_api.backoff import Backoff
 from stoker_api.nodecache import NodeCache, NodeCacheStatus
 from stoker_kube.api import Kube
-from stoker_kube.backoff import Backoff
 from stoker_kube.errors import KubeError, NotFound
 from stoker_kube.resources import NODE_CACHES
 from stoker_kube.watch import EventType, WatchEvent, watch

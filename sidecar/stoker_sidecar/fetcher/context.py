@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from stoker_api.backoff import BackoffPolicy
 from stoker_sidecar.fetcher.core.lanes import WarmSlots
 from stoker_sidecar.fetcher.download.piece_sources import InProcess, PieceFetcher, PieceSource
 from stoker_sidecar.fetcher.download.pipeline import Pipeline
@@ -15,8 +16,11 @@ from stoker_sidecar.fetcher.space.cache_disk import space_of
 from stoker_sidecar.fetcher.space.eviction import Evictor
 from stoker_sidecar.fetcher.space.folders import CacheDisks
 from stoker_sidecar.fetcher.telemetry import Telemetry
-from stoker_sidecar.store.retry import DATASET, FullJitter, Retry
+from stoker_sidecar.store.retry import Retry
 from stoker_sidecar.worker.store_handle import OpenStore
+
+# A dataset whose source fails goes on by itself when the source heals, at most a minute later.
+_DATASET_BACKOFF = BackoffPolicy(base=1.0, cap=60.0)
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,7 @@ class NodeDependencies:
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
     now: Callable[[], float] = time.time
     uniform: Callable[[], float] = random.random
-    backoff: FullJitter = DATASET
+    backoff: BackoffPolicy = _DATASET_BACKOFF
     open_store: OpenStore | None = None
     fetcher: PieceFetcher = field(default_factory=InProcess)
     space: Callable[[Path], tuple[int, int]] = space_of

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from stoker_api.backoff import BackoffPolicy
 from stoker_sidecar.errors import InternalError, SidecarError
-from stoker_sidecar.store.retry import FullJitter
 
 _log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ class DatasetLoop:
 
     name: str
     step: Callable[[], Awaitable[float | None]]
-    backoff: FullJitter
+    backoff: BackoffPolicy
     uniform: Callable[[], float] = random.random
     error: SidecarError | None = None
     failures: int = 0

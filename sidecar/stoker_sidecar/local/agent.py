@@ -14,7 +14,7 @@ from stoker_sidecar.agent.fetcher_link import FetcherLink
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.local.messages import for_workstation
-from stoker_sidecar.local.mount_methods import FuseMount, MountMethod, PublishedMount
+from stoker_sidecar.local.mount_methods import MountMethod, PublishedMount, UnprivilegedMount
 from stoker_sidecar.local.mount_spec import UID, MountSpec
 from stoker_sidecar.local.paths import RunPaths
 from stoker_sidecar.local.report import Report, Stage, write_report
@@ -47,7 +47,7 @@ class MountAgent:
         self._run = run
         self._plan = NodePlan()
         self._method: MountMethod = (
-            PublishedMount(spec, run, self._plan) if root else FuseMount(spec, run, self._plan.changes.mark)
+            PublishedMount(spec, run, self._plan) if root else UnprivilegedMount(spec, run, self._plan.changes.mark)
         )
         self._link = FetcherLink(run.fetcher_socket, self._plan, self._held)
         self._stage = Stage.STARTING

@@ -68,7 +68,7 @@ class PublishedMount:
         await self._volumes.publisher.unpublish(self._request.target)
 
 
-class FuseMount:
+class UnprivilegedMount:
     """The method of a user without privileges, who cannot bind: FUSE at the folder itself, for good."""
 
     def __init__(self, spec: MountSpec, run: RunPaths, on_change: Callable[[], None]) -> None:

@@ -8,7 +8,7 @@ import kopf
 import pytest
 
 from stoker_api import names
-from stoker_kube.backoff import Backoff
+from stoker_api.backoff import Backoff
 from stoker_operator.kopf_runtime import KopfThread, make_registry, make_settings
 from tests.fakes.sidecar import settled
 from tests.support.waiting import eventually

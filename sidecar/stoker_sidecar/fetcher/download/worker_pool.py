@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from stoker_api.backoff import BackoffPolicy
 from stoker_sidecar.errors import InternalError
 from stoker_sidecar.fetcher.download.worker_process import Launch, PieceJob, WorkerProcess, execute
 from stoker_sidecar.store.connection import ConnectionSettings
-from stoker_sidecar.store.retry import FullJitter
 from stoker_sidecar.worker.files import is_intact
 from stoker_sidecar.worker.pieces import Arrived, Fetched, Piece
 from stoker_sidecar.worker.store_handle import StoreHandle
@@ -23,7 +23,7 @@ _MOST_WORKERS = 4
 # Workers that may die with a piece before the piece is taken to be what kills them.
 _LOST = 5
 # A worker that starts takes half a second; when it dies before its first answer, the next one waits.
-_RESTART = FullJitter(base=0.1, cap=5.0)
+_RESTART = BackoffPolicy(base=0.1, cap=5.0)
 # Seconds: a worker that has jobs and says nothing, though it is asked to, is stopped or stuck. A full disk queue
 # blocks for less.
 _PING_EVERY = 5.0

@@ -6,11 +6,11 @@ from stoker_api import names
 from stoker_api.dataset import Dataset
 from stoker_api.nodecache import ListingResult, NodeCache, NodeError
 from stoker_api.times import format_time
-from stoker_operator.core.listing import RETRY_FAILED, Listing, new_id
+from stoker_operator.core.listing import RETRY_FAILED, ListingState, new_id
 from tests.unit.stoker_operator.builders import NOW, V1, V2, decided, given, make_cache, make_dataset, make_node, report
 
 
-def listing(*parts: Any, now: float = NOW) -> Listing:
+def listing(*parts: Any, now: float = NOW) -> ListingState:
     return decided(*parts, now=now).plans["vision/imagenet"].listing
 
 

@@ -2,7 +2,7 @@
 
 from stoker_api.names import Reason
 from stoker_operator.core.explain import Explanation
-from stoker_operator.core.notices import Notice, NoticeBook
+from stoker_operator.core.notices import HoldNotice, NoticeBook
 
 
 def why(detail_key: str, coarse_key: str = "m") -> Explanation:
@@ -10,34 +10,34 @@ def why(detail_key: str, coarse_key: str = "m") -> Explanation:
 
 
 def test_a_pod_seen_first_gets_annotation_and_event() -> None:
-    assert NoticeBook().consider("u", "", why("a"), 0.0) == Notice(annotate=True, event=True)
+    assert NoticeBook().consider("u", "", why("a"), 0.0) == HoldNotice(annotate=True, event=True)
 
 
 def test_a_pod_announced_before_a_restart_gets_no_second_event() -> None:
-    assert NoticeBook().consider("u", "sentence b", why("a"), 0.0) == Notice(annotate=True)
+    assert NoticeBook().consider("u", "sentence b", why("a"), 0.0) == HoldNotice(annotate=True)
 
 
 def test_nothing_is_written_while_the_gist_stays() -> None:
     book = NoticeBook()
     book.consider("u", "", why("a"), 0.0)
-    assert book.consider("u", "sentence a", why("a"), 100.0) == Notice()
+    assert book.consider("u", "sentence a", why("a"), 100.0) == HoldNotice()
 
 
 def test_moving_numbers_wait_for_the_interval() -> None:
     book = NoticeBook()
     book.consider("u", "", why("a"), 0.0)
-    assert book.consider("u", "sentence a", why("b"), 4.0) == Notice(again=6.0)
-    assert book.consider("u", "sentence a", why("b"), 10.0) == Notice(annotate=True)
+    assert book.consider("u", "sentence a", why("b"), 4.0) == HoldNotice(again=6.0)
+    assert book.consider("u", "sentence a", why("b"), 10.0) == HoldNotice(annotate=True)
 
 
 def test_another_truth_is_written_at_once_with_an_event() -> None:
     book = NoticeBook()
     book.consider("u", "", why("a"), 0.0)
-    assert book.consider("u", "sentence a", why("b", "other"), 1.0) == Notice(annotate=True, event=True)
+    assert book.consider("u", "sentence a", why("b", "other"), 1.0) == HoldNotice(annotate=True, event=True)
 
 
 def test_a_pod_that_left_is_forgotten() -> None:
     book = NoticeBook()
     book.consider("u", "", why("a"), 0.0)
     book.keep_only([])
-    assert book.consider("u", "", why("a"), 1.0) == Notice(annotate=True, event=True)
+    assert book.consider("u", "", why("a"), 1.0) == HoldNotice(annotate=True, event=True)

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stoker_api.backoff import BackoffPolicy
 from stoker_api.nodecache import NodePhase
 from stoker_sidecar.fetcher.core.lanes import WarmShare, warm_slots
 from stoker_sidecar.fetcher.core.rates import Speed, TokenBucket, eta_seconds
 from stoker_sidecar.fetcher.core.room import Room, free_bytes
 from stoker_sidecar.fetcher.status import DatasetState, node_phase
-from stoker_sidecar.store.retry import FullJitter
 from stoker_sidecar.version.etag_trust import EtagTrust
 from stoker_sidecar.version.spans import CHUNK, chunk_count, chunk_span, chunks_of
 
@@ -105,11 +105,11 @@ def test_there_is_no_eta_when_nothing_moves() -> None:
 
 @given(st.integers(0, 10_000), st.floats(0, 1, exclude_max=True))
 def test_no_wait_is_longer_than_the_cap(attempt: int, uniform: float) -> None:
-    assert 0 <= FullJitter(base=1.0, cap=60.0).delay(attempt, uniform) <= 60.0
+    assert 0 <= BackoffPolicy(base=1.0, cap=60.0).delay(attempt, uniform) <= 60.0
 
 
 def test_waits_double() -> None:
-    backoff = FullJitter(base=1.0, cap=60.0)
+    backoff = BackoffPolicy(base=1.0, cap=60.0)
     assert [backoff.delay(attempt, 0.5) for attempt in range(4)] == [0.5, 1.0, 2.0, 4.0]
 
 

@@ -15,13 +15,13 @@ from botocore.session import Session
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stoker_api.backoff import BackoffPolicy
 from stoker_api.dataset import AddressingStyle, Source
 from stoker_api.names import Reason
 from stoker_sidecar.errors import CorruptBody, SidecarError, SourceChanged, Throttled
 from stoker_sidecar.store.core.s3_requests import AccessKeys, bucket_address, is_directory_bucket, signed
 from stoker_sidecar.store.core.s3_responses import ExpectedRange, ResponseHead, check_response, etag_may_be_md5
 from stoker_sidecar.store.error_responses import ErrorResponse, parse_error_response, response_error
-from stoker_sidecar.store.retry import FullJitter
 
 PRINTABLE = st.text(string.ascii_letters + string.digits + "/+=", min_size=1, max_size=40)
 EXPECTED = ExpectedRange("s3://b/k", 100, 50, "e1")
@@ -186,7 +186,7 @@ def test_a_page_of_a_proxy_is_an_error_response_too(retry_after: str) -> None:
 
 @pytest.mark.parametrize(("asked", "delay"), [(0.0, 0.1), (3.0, 3.1), (60.0, 5.1)])
 def test_a_server_that_asks_for_a_pause_gets_it_up_to_the_cap(asked: float, delay: float) -> None:
-    assert FullJitter(base=0.2, cap=5.0).delay(0, 0.5, asked) == pytest.approx(delay)
+    assert BackoffPolicy(base=0.2, cap=5.0).delay(0, 0.5, asked) == pytest.approx(delay)
 
 
 def test_an_error_carries_the_pause_that_the_server_asked_for() -> None:
