@@ -156,5 +156,5 @@ class Resource(Model):
 
     @property
     def key(self) -> str:
-        """``namespace/name``, or ``name`` for cluster-scoped kinds."""
+        """Where the object is: ``namespace/name``, or ``name`` for cluster-scoped kinds."""
         return f"{self.metadata.namespace}/{self.metadata.name}" if self.metadata.namespace else self.metadata.name

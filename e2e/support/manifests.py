@@ -11,7 +11,7 @@ SUM_EVERYTHING = "cd {path} && find . -type f | sort | xargs sha256sum"
 
 
 def merged(base: Object, extra: Object) -> Object:
-    """``extra`` over ``base``, folder by folder."""
+    """Merge ``extra`` over ``base``, level by level."""
     out = dict(base)
     for key, value in extra.items():
         out[key] = merged(out[key], value) if isinstance(value, dict) and isinstance(out.get(key), dict) else value

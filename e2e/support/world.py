@@ -111,7 +111,7 @@ class World:
         return last
 
     def events(self, name: str, namespace: str) -> list[str]:
-        """``reason: message`` of every event about an object of this name."""
+        """Return ``reason: message`` of every event about an object of this name."""
         found = self.items("events", "-n", namespace, "--field-selector", f"involvedObject.name={name}")
         return [f"{event['reason']}: {event.get('message', '')}" for event in found]
 

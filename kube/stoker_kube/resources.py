@@ -18,7 +18,7 @@ class Kind:
 
     @property
     def api_version(self) -> str:
-        """``v1`` or ``group/version``, as ``apiVersion`` has it."""
+        """The group and version, ``v1`` or ``group/version``, as ``apiVersion`` has it."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:

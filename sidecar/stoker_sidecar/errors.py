@@ -229,7 +229,10 @@ class ServeError(SidecarError):
 
 
 class MountRefused(SidecarError):
-    """`stoker mount` or `stoker umount` cannot do what was asked; the sentence is all that its user sees."""
+    """The commands `stoker mount` or `stoker umount` cannot do what was asked.
+
+    The sentence is all that its user sees.
+    """
 
     reason = Reason.MOUNT_FAILED
 

@@ -32,7 +32,7 @@ class DatasetRequest:
 
     @property
     def key(self) -> str:
-        """``namespace/name``."""
+        """The key ``namespace/name``."""
         return f"{self.namespace}/{self.name}"
 
 

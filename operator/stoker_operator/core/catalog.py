@@ -26,7 +26,7 @@ class CatalogEntry:
 
     @property
     def key(self) -> str:
-        """``namespace/name``."""
+        """The key ``namespace/name``."""
         return f"{self.namespace}/{self.name}"
 
     def admits(self, namespace: str) -> bool:

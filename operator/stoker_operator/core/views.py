@@ -91,7 +91,7 @@ class PodView:
 
     @property
     def key(self) -> str:
-        """``namespace/name``."""
+        """The key ``namespace/name``."""
         return f"{self.namespace}/{self.name}"
 
     @property

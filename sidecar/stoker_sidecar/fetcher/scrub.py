@@ -156,8 +156,8 @@ class Scrubber:
             _log.warning("a scrub of %s ended early: %s", dataset.config.name, error)
         if work.damaged:
             message = (
-                f"{len(work.damaged)} of {work.files} files of {dataset.config.namespace}/{dataset.config.name} were damaged on the "
-                f"disk and are fetched again, such as {work.damaged[0]}"
+                f"{len(work.damaged)} of {work.files} files of {dataset.config.namespace}/{dataset.config.name} "
+                f"were damaged on the disk and are fetched again, such as {work.damaged[0]}"
             )
             self.notices.tell(dataset.uid, Reason.REPAIRED, message)
             dataset.telemetry.add(REPAIRED_FILES, len(work.damaged))

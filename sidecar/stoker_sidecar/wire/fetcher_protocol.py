@@ -69,7 +69,7 @@ class ReadDone(Struct, frozen=True, tag_field="reply", tag="read"):
 
 
 class Failed(Struct, frozen=True, tag_field="reply", tag="failed"):
-    """``errno`` is what the reader gets; ``message`` is for the log and for people."""
+    """A request that failed: ``errno`` is what the reader gets; ``message`` is for the log and for people."""
 
     errno: int
     message: str
@@ -88,7 +88,7 @@ EVICTIONS = "evictions"
 
 
 class Count(NamedTuple):
-    """``value`` since the fetcher started; ``name``: one of the above."""
+    """A counter of a dataset: ``value`` since the fetcher started; ``name``: one of the above."""
 
     uid: str
     name: str
@@ -108,7 +108,8 @@ class Notice(NamedTuple):
 class Progress(Struct, frozen=True, tag_field="reply", tag="progress", rename="camel"):
     """The state of the cache: all datasets (NodeDatasetStatus wire, without ``mode``), and bytes of the cache folders.
 
-    ``orphans``: datasets on the disk that no one configured. ``folders``: CacheFolder wire, the preferred one first. ``notices``: the last few, the oldest first.
+    ``orphans``: datasets on the disk that no one configured. ``folders``: CacheFolder wire, the preferred one first.
+    ``notices``: the last few, the oldest first.
     """
 
     datasets: tuple[Mapping[str, Any], ...]

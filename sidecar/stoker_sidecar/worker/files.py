@@ -38,8 +38,8 @@ class Dated(Protocol):
 class FileWriter:
     """Writes a body in order from ``offset`` of ``path``; the file is opened at the first write.
 
-    ``digest`` is told of every byte. ``creating``: the file is new. Else it must be there: made anew, it would show zeros
-    where other chunks were.
+    ``digest`` is told of every byte. ``creating``: the file is new. Else it must be there: made anew, it would show
+    zeros where other chunks were.
     """
 
     path: str

@@ -50,6 +50,6 @@ def _sentence(dropped: SpaceBudget, asker: SpaceBudget, victim: Idle) -> str:
     cause = "which pods of this node use" if asker.held else f"which has priority {asker.config.priority}"
     back = "; it is fetched again when a pod uses it here, or when it fits beside the others" if victim.current else ""
     return (
-        f"{of}{dropped.config.namespace}/{dropped.config.name} ({format_bytes(victim.size)}) was dropped from this node to "
-        f"make room for {asker.config.namespace}/{asker.config.name}, {cause}{back}"
+        f"{of}{dropped.config.namespace}/{dropped.config.name} ({format_bytes(victim.size)}) "
+        f"was dropped from this node to make room for {asker.config.namespace}/{asker.config.name}, {cause}{back}"
     )
