@@ -1,4 +1,4 @@
-"""`make test`: every check in stages, one summary at the end, exit code 1 when anything failed.
+"""Every check in stages, as `make test` runs them: one summary at the end, exit code 1 when anything failed.
 
 ``python -m tests.run [STAGE...]`` runs only the named stages: lint unit contract model integration e2e. A run of all
 stages also measures which lines the unit tests reach, and prints the sum and the files that they reach least.
@@ -57,7 +57,7 @@ def run_lint() -> tuple[int, int, int]:
 
 
 def counts(report: Path, exit_code: int) -> tuple[int, int, int]:
-    """Passed, failed and skipped of a JUnit report; a run that died without one counts as one failure."""
+    """Count passed, failed and skipped in a JUnit report; a run that died without one counts as one failure."""
     if not report.exists():
         return 0, 1, 0
     suites = list(ElementTree.parse(report).getroot().iter("testsuite"))
@@ -92,7 +92,7 @@ def run_stage(stage: str, measured: bool) -> Result:
 
 
 def start_cluster_build() -> subprocess.Popen[bytes]:
-    """The e2e cluster's parts take minutes to compile the first time: begin at once, beside the other stages."""
+    """Begin to compile the e2e cluster's parts, beside the other stages: the first time takes minutes."""
     log = Path(tempfile.gettempdir()) / "stoker-cluster-build.log"
     print(f"building the test cluster's parts in the background (log: {log})", flush=True)
     command = [sys.executable, "-m", "e2e.cluster", "build"]

@@ -11,7 +11,7 @@ CPUSET_FILES = ("cpuset.cpus", "cpuset.mems")
 
 
 def group_name(cluster: str, node: str) -> str:
-    """The kubelet's cgroupRoot for a node: flat, so that v1's cpuset has one parent to copy from."""
+    """Return the kubelet's cgroupRoot for a node: flat, so that v1's cpuset has one parent to copy from."""
     return f"stoker-e2e.{cluster}.{node}"
 
 

@@ -183,7 +183,7 @@ class Cluster:
         }
 
     def _indices(self) -> list[int]:
-        """The numbers of the nodes, from the folders that they have."""
+        """Return the numbers of the nodes, from the folders that they have."""
         folders = self.paths.nodes.iterdir() if self.paths.nodes.exists() else ()
         return sorted(int(match[1]) for folder in folders if (match := re.fullmatch(r"node-(\d+)", folder.name)))
 

@@ -15,7 +15,7 @@ def machine_routes() -> list[IPv4Network]:
 
 
 def bridge_commands(slot: Slot) -> list[str]:
-    """The `ip` commands that make the cluster's bridge."""
+    """Return the `ip` commands that make the cluster's bridge."""
     return [
         f"link add {slot.bridge} type bridge",
         f"addr add {slot.host_address}/{slot.node_network.prefixlen} dev {slot.bridge}",
@@ -24,7 +24,7 @@ def bridge_commands(slot: Slot) -> list[str]:
 
 
 def cable_commands(slot: Slot, node: int, init: int) -> list[str]:
-    """The `ip` commands, run on the machine, that plug node `node` in (its first process is `init`)."""
+    """Return the `ip` commands, run on the machine, that plug node `node` in (its first process is `init`)."""
     return [
         f"link add {slot.veth(node)} type veth peer name eth0 address {slot.hardware_address(node)} netns {init}",
         f"link set {slot.veth(node)} master {slot.bridge} up",
@@ -33,7 +33,7 @@ def cable_commands(slot: Slot, node: int, init: int) -> list[str]:
 
 
 def inside_commands(slot: Slot, node: int, others: list[int]) -> list[str]:
-    """The `ip` commands, run inside the node, that give it its address and the way to other nodes' pods."""
+    """Return the `ip` commands, run inside the node, for its address and its routes to the other nodes' pods."""
     return [
         "link set lo up",
         f"addr add {slot.node_address(node)}/{slot.node_network.prefixlen} dev eth0",
@@ -44,7 +44,7 @@ def inside_commands(slot: Slot, node: int, others: list[int]) -> list[str]:
 
 
 def neighbour_command(slot: Slot, other: int) -> str:
-    """The `ip` command, run inside a node, that routes to the pods of node `other`."""
+    """Return the `ip` command, run inside a node, that routes to the pods of node `other`."""
     return f"route replace {slot.pod_network(other)} via {slot.node_address(other)}"
 
 

@@ -64,7 +64,7 @@ class Slot:
         return self.node_network[10 + _checked(node)]
 
     def hardware_address(self, node: int) -> str:
-        """Fixed, so that a node that joins under a number used before is found at once by all who remember it."""
+        """Return a fixed address, so that all find a node at once that joins under a number used before."""
         return f"02:e2:e0:00:{self.index:02x}:{_checked(node):02x}"
 
     def pod_network(self, node: int) -> IPv4Network:

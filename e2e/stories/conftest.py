@@ -12,7 +12,7 @@ from e2e.support.world import Home, World
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The cluster's daemons are meant to outlive the call that starts them."""
+    """Keep pytest quiet about the cluster's daemons: they are meant to outlive the call that starts them."""
     config.addinivalue_line("filterwarnings", "ignore:subprocess .* is still running:ResourceWarning")
 
 
@@ -23,7 +23,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def world() -> Iterator[World]:
-    """The cluster `test` (demo's is another), taken down at the end unless STOKER_E2E_KEEP is set."""
+    """Start the cluster `test` (the demo has another); take it down at the end unless STOKER_E2E_KEEP is set."""
     cluster = Cluster("test", print)
     made = World(cluster)
     try:
@@ -36,7 +36,7 @@ def world() -> Iterator[World]:
 
 @pytest.fixture
 def home(world: World, request: pytest.FixtureRequest) -> Iterator[Home]:
-    """A namespace named after the story."""
+    """Make a namespace named after the story."""
     # Namespaces and buckets have at most 63 characters and no underscores; stories may begin alike.
     story = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower().removeprefix("test_"))[:40].strip("-")
     name = f"{story}-{uuid4().hex[:6]}"

@@ -9,7 +9,7 @@ WAIT = "until [ -e /tmp/done ]; do sleep 0.2; done"
 
 
 def on_disk(world: World, node: str, uid: str) -> str:
-    """What the node's disk and mount table still know of the Dataset."""
+    """Return what the node's disk and mount table still know of the Dataset."""
     script = f"ls -d /var/lib/stoker/cache/datasets/{uid} 2>/dev/null; grep {uid} /proc/self/mountinfo; true"
     return run(*world.cluster.node(node).entry(), "sh", "-c", script)
 

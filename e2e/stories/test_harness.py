@@ -21,7 +21,7 @@ def twin() -> Iterator[Cluster]:
 
 
 def traces(cluster: Cluster) -> list[str]:
-    """Processes, mounts and bridges that still know of a cluster."""
+    """List the processes, mounts and folders that a cluster has left."""
     mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if f"/{cluster.name}/" in line]
     processes = [str(owned) for owned in owned_by(cluster.name)]
     folders = [str(path) for path in (cluster.paths.state, cluster.paths.data) if path.exists()]

@@ -49,7 +49,7 @@ def modes_on_node(world: World, home: Home, node: str) -> dict[str, str]:
 
 
 def seen_in_pod(world: World, home: Home, dataset: str) -> str:
-    """The file system that the container has on top there; no name of ours when it is a folder of the node's disk."""
+    """Return the type of the file system that the container has on top there; not ours for a folder of the disk."""
     rows = world.kubectl("exec", "reader", "-n", home.namespace, "--", "cat", "/proc/self/mountinfo").splitlines()
     return [row.split(" - ")[1].split()[0] for row in rows if row.split()[4] == f"/{dataset}"][-1]
 

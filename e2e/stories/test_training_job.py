@@ -74,7 +74,7 @@ def test_pytorch_workers_rendezvous_over_the_pods_network_and_learn(world: World
 
 
 def digits() -> dict[str, bytes]:
-    """The demo's PNG files."""
+    """Return the demo's PNG files: content by path."""
     with tempfile.TemporaryDirectory() as folder:
         dataset.write(Path(folder))
         return {str(path.relative_to(folder)): path.read_bytes() for path in Path(folder, "digits").rglob("*.png")}

@@ -20,7 +20,7 @@ LONGEST_GAP = 10.0
 
 
 def layers_at(world: World, node: str) -> list[str]:
-    """The node's FUSE mounts: mount number, device and place."""
+    """List the node's FUSE mounts: mount number, device and place."""
     rows = run(*world.cluster.node(node).entry(), "cat", "/proc/self/mountinfo").splitlines()
     return [" ".join(row.split()[:5]) for row in rows if "fuse.stoker" in row]
 

@@ -10,7 +10,7 @@ from e2e.support.world import SYSTEM, Home, World
 
 
 def reviews(world: World) -> float:
-    """Requests that the webhook of all replicas has answered."""
+    """Count the requests that the webhook of all replicas has answered."""
     total = 0.0
     for pod in world.system_pods("operator"):
         port = metrics_port(pod)

@@ -48,7 +48,7 @@ def test_the_api_server_refuses_values_that_make_no_sense(
 
 
 def problem(home: Home, reason: str) -> str:
-    """The sentence of the condition that carries this reason, on the Dataset `wrong`."""
+    """Wait for a condition with this reason on the Dataset `wrong`, and return its message."""
 
     def message(item: manifests.Object) -> str:
         return next(

@@ -60,6 +60,6 @@ class Bucket:
 
 
 def files(count: int, size: int, prefix: str = "", seed: int = 1) -> dict[str, bytes]:
-    """Put ``count`` objects of ``size`` random bytes in ten folders."""
+    """Make ``count`` objects of ``size`` random bytes in ten folders."""
     rng = random.Random(seed)
     return {f"{prefix}{index % 10}/{index:05d}.bin": rng.randbytes(size) for index in range(count)}

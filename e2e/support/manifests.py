@@ -11,7 +11,7 @@ SUM_EVERYTHING = "cd {path} && find . -type f | sort | xargs sha256sum"
 
 
 def merged(base: Object, extra: Object) -> Object:
-    """Merge ``extra`` over ``base``, level by level."""
+    """Merge ``extra`` over ``base``, object by object; ``base`` stays as it is."""
     out = dict(base)
     for key, value in extra.items():
         out[key] = merged(out[key], value) if isinstance(value, dict) and isinstance(out.get(key), dict) else value
@@ -29,7 +29,7 @@ def secret(namespace: str, access_key: str, secret_key: str, name: str = SECRET)
 
 
 def dataset(namespace: str, name: str, uri: str, endpoint: str, **spec: Any) -> Object:
-    """A Dataset with the usual Secret."""
+    """Make a Dataset with the usual Secret."""
     base = {
         "source": {"uri": uri, "endpoint": endpoint, "credentials": {"secretRef": {"name": SECRET}}},
     }
@@ -42,7 +42,7 @@ def dataset(namespace: str, name: str, uri: str, endpoint: str, **spec: Any) -> 
 
 
 def pod(namespace: str, name: str, datasets: str, command: str, **annotations: str) -> Object:
-    """A busybox pod with the datasets annotation; further annotations by their short names, such as max_wait."""
+    """Make a busybox pod with the datasets annotation; others by their short names, such as max_wait."""
     notes = {f"stoker.dev/{key.replace('_', '-')}": value for key, value in annotations.items()}
     if datasets:
         notes["stoker.dev/datasets"] = datasets
@@ -66,11 +66,11 @@ def pod(namespace: str, name: str, datasets: str, command: str, **annotations: s
 
 
 def reading_pod(namespace: str, name: str, dataset_name: str, **annotations: str) -> Object:
-    """A pod that prints the SHA-256 of every file of one dataset and ends."""
+    """Make a pod that prints the SHA-256 of every file of one dataset and ends."""
     return pod(namespace, name, f"{dataset_name}:/data", SUM_EVERYTHING.format(path="/data"), **annotations)
 
 
 def sums(log: str) -> dict[str, str]:
-    """What such a pod printed: relative path -> SHA-256."""
+    """Parse what such a pod printed: SHA-256 by relative path."""
     lines = (line.split("  ", 1) for line in log.splitlines())
     return {path.removeprefix("./"): digest for digest, path in lines}

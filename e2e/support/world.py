@@ -45,14 +45,14 @@ class World:
         self.helm_install()
 
     def build_image(self, tag: str, context: Path) -> Path:
-        """The docker-archive of a Dockerfile, built when something changed."""
+        """Build a Dockerfile when something changed, and return its docker-archive."""
         archive = cache_folder() / "archives" / (tag.rpartition("/")[2].replace(":", "-") + ".tar")
         archive.parent.mkdir(parents=True, exist_ok=True)
         ImageBuilder(print).build(Request(context / "Dockerfile", tag, archive, context))
         return archive
 
     def helm_install(self, *values: str) -> None:
-        """helm upgrade --install with the image of this checkout; ``values`` are further --set arguments."""
+        """Run helm upgrade --install with the image of this checkout; ``values`` are further --set arguments."""
         repository, _, tag = IMAGE.rpartition(":")
         # The tag stays the same while the code changes: the digest is what makes the pods start anew.
         marks = (
@@ -69,11 +69,11 @@ class World:
         return self.cluster.kubectl(*args, input=stdin)
 
     def apply(self, *objects: Object) -> None:
-        """kubectl apply."""
+        """Run kubectl apply on these objects."""
         self.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
 
     def refused(self, item: Object) -> str:
-        """The sentence with which the API server refuses ``item``; AssertionError when it takes it."""
+        """Return the sentence with which the API server refuses ``item``. Raises NotSeenError when it takes it."""
         try:
             self.kubectl("create", "-f", "-", stdin=json.dumps(item))
         except CommandFailedError as error:
@@ -93,7 +93,7 @@ class World:
     def wait(
         self, kind: str, name: str, namespace: str, seen: Callable[[Object], Any], seconds: float = PATIENCE
     ) -> Object:
-        """The object once ``seen`` is true of it. Raises NotSeenError with its last status and events."""
+        """Return the object once ``seen`` is true of it. Raises NotSeenError with its last status and events."""
         last: Object = {}
 
         def look() -> bool:
@@ -111,12 +111,12 @@ class World:
         return last
 
     def events(self, name: str, namespace: str) -> list[str]:
-        """Return ``reason: message`` of every event about an object of this name."""
+        """List every event about an object of this name, as ``reason: message``."""
         found = self.items("events", "-n", namespace, "--field-selector", f"involvedObject.name={name}")
         return [f"{event['reason']}: {event.get('message', '')}" for event in found]
 
     def wait_event(self, name: str, namespace: str, text: str) -> str:
-        """The first event about ``name`` that contains ``text``."""
+        """Wait for an event about ``name`` that contains ``text``, and return the first."""
         wait_for(
             f"an event of {namespace}/{name} with {text!r}",
             lambda: any(text in event for event in self.events(name, namespace)),
@@ -125,11 +125,11 @@ class World:
         return next(event for event in self.events(name, namespace) if text in event)
 
     def logs(self, pod: str, namespace: str) -> str:
-        """What a pod printed."""
+        """Return what a pod printed."""
         return self.kubectl("logs", pod, "-n", namespace)
 
     def finished(self, pod: str, namespace: str) -> Object:
-        """The pod once it ended; NotSeenError when it did not end well."""
+        """Return the pod once it ended. Raises NotSeenError when it did not end well."""
         ended = self.wait(
             "pod", pod, namespace, lambda it: it.get("status", {}).get("phase") in ("Succeeded", "Failed")
         )
@@ -147,7 +147,7 @@ class World:
         return self.items("pods", "-n", SYSTEM, "-l", f"app.kubernetes.io/component={component}")
 
     def sidecar_of(self, node: str) -> Object:
-        """The sidecar's pod of a node."""
+        """Return the sidecar's pod of a node."""
         return next(pod for pod in self.system_pods("sidecar") if pod["spec"]["nodeName"] == node)
 
 
@@ -169,7 +169,7 @@ class Home:
         self.world.apply(manifests.secret(self.namespace, server.access_key, server.secret_key))
 
     def bucket(self, suffix: str = "") -> Bucket:
-        """A bucket named after the namespace."""
+        """Return a bucket named after the namespace."""
         return Bucket(self.world.cluster.s3, self.namespace + suffix)
 
     def dataset(self, name: str, bucket: Bucket | str, prefix: str = "", **spec: Any) -> Object:
@@ -180,11 +180,11 @@ class Home:
         return item
 
     def ready(self, name: str) -> Object:
-        """The Dataset once it is Ready."""
+        """Return the Dataset once it is Ready."""
         return self.until(name, lambda it: condition(it, "Ready") == "True")
 
     def until(self, name: str, seen: Callable[[Object], Any], seconds: float = PATIENCE) -> Object:
-        """The Dataset once ``seen`` is true of it."""
+        """Return the Dataset once ``seen`` is true of it."""
         return self.world.wait("dataset", name, self.namespace, lambda it: it and seen(it), seconds)
 
     def apply_pod(self, item: Object) -> None:
@@ -192,13 +192,13 @@ class Home:
         self.world.apply(item)
 
     def read_sums(self, pod: str) -> dict[str, str]:
-        """What a reading pod printed, once it ended."""
+        """Return what a reading pod printed, once it ended."""
         self.world.finished(pod, self.namespace)
         return manifests.sums(self.world.logs(pod, self.namespace))
 
 
 def condition(item: Object, kind: str, field: str = "status") -> str:
-    """A field of a condition: status, reason or message; empty when the condition is not there."""
+    """Return a field of a condition: status, reason or message; empty when the condition is not there."""
     for entry in item.get("status", {}).get("conditions", []):
         if entry["type"] == kind:
             return str(entry.get(field, ""))

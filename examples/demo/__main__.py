@@ -32,7 +32,7 @@ def say(text: str) -> None:
 
 
 def substitutions(place: Place) -> dict[str, str]:
-    """What ${...} stands for in examples/digits/*.yaml."""
+    """Return what ${...} stands for in examples/digits/*.yaml."""
     return {
         "NAMESPACE": NAMESPACE,
         "BUCKET": BUCKET,
@@ -46,13 +46,13 @@ def substitutions(place: Place) -> dict[str, str]:
 
 
 def apply(place: Place, file: str) -> None:
-    """kubectl apply of one of the example's manifests."""
+    """Run kubectl apply on one of the example's manifests."""
     text = Template((ROOT / "examples/digits" / file).read_text(encoding="utf-8"))
     place.run("kubectl", "apply", "-f", "-", stdin=text.substitute(substitutions(place)))
 
 
 def install(place: Place) -> None:
-    """helm install, or upgrade when it is there."""
+    """Install the chart with helm, or upgrade it when it is there."""
     image = place.stoker
     values = {f"{part}.podAnnotations.image-digest": image.digest for part in ("operator", "sidecar") if image.digest}
     values |= {"image.repository": image.repository, "image.tag": image.tag, "image.pullPolicy": image.pull_policy}
@@ -62,13 +62,13 @@ def install(place: Place) -> None:
 
 
 def forget_last_run(place: Place) -> None:
-    """The Jobs of an earlier run are finished: remove them, so that this run trains again."""
+    """Remove the finished Jobs of an earlier run, so that this run trains again."""
     kinds = ("job/digits-train", "trainingjob/digits-ddp")
     place.run("kubectl", "-n", NAMESPACE, "delete", *kinds, "--ignore-not-found", "--wait")
 
 
 def fill_bucket(place: Place) -> None:
-    """The digits, as PNG files and as shards, in the bucket."""
+    """Put the digits into the bucket, as PNG files and as shards."""
     with tempfile.TemporaryDirectory() as folder:
         dataset.write(Path(folder))
         asyncio.run(upload(place.store, BUCKET, Path(folder), say))
@@ -95,7 +95,7 @@ def stories(place: Place) -> list[PodStory]:
 
 
 def up(options: argparse.Namespace) -> None:
-    """The whole story."""
+    """Tell the whole story: fill the bucket, install Stoker, train and show what happened."""
     say("a real Kubernetes" if options.cluster != EXISTING else "the cluster of the current kubeconfig")
     place = places.existing() if options.cluster == EXISTING else places.own(options.cluster, options.nodes, say)
     say("the handwritten digits go into a bucket")
@@ -118,12 +118,12 @@ def up(options: argparse.Namespace) -> None:
 
 
 def namespace() -> dict[str, object]:
-    """The demo's namespace, as a manifest."""
+    """Return the manifest of the demo's namespace."""
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
 
 
 def shell(options: argparse.Namespace) -> None:
-    """A shell in which kubectl, helm and stoker talk to the cluster."""
+    """Open a shell in which kubectl, helm and stoker talk to the cluster."""
     path = f"{places.folder_of_programs()}:{os.environ['PATH']}"
     environment = {"PATH": path}
     if options.cluster != EXISTING:

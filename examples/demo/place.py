@@ -71,7 +71,7 @@ class Place:
 
 
 def folder_of_programs() -> str:
-    """The virtual environment's bin: `stoker` and `kubectl stoker` live there."""
+    """Return the virtual environment's bin: `stoker` and `kubectl stoker` live there."""
     return str(ROOT / ".venv" / "bin")
 
 
@@ -99,7 +99,7 @@ def _store_of(server: S3Server) -> Store:
 
 
 def existing() -> Place:
-    """The cluster of the current kubeconfig. Raises DemoError, naming every setting that is missing."""
+    """Return the cluster of the current kubeconfig. Raises DemoError, naming every setting that is missing."""
     for program in ("kubectl", "helm"):
         if shutil.which(program) is None:
             raise DemoError(f"{program} is not on the PATH: install it, or run `make demo` for a cluster of its own.")

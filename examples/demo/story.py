@@ -20,7 +20,7 @@ class PodStory:
 
 
 def report_of(log: str) -> Mapping[str, Any]:
-    """The JSON line that the training script prints last. Raises ValueError when there is none."""
+    """Parse the JSON line that the training script prints last. Raises ValueError when there is none."""
     for line in reversed(log.splitlines()):
         if line.startswith("{"):
             return dict(json.loads(line))
@@ -28,7 +28,7 @@ def report_of(log: str) -> Mapping[str, Any]:
 
 
 def lines(stories: Sequence[PodStory]) -> list[str]:
-    """The closing words of the demo."""
+    """Return the closing words of the demo."""
     out: list[str] = []
     for story in stories:
         out += [f"pod {story.why['pod']}", *(f"  {line}" for line in story.why["explanation"])]

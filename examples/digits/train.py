@@ -39,7 +39,7 @@ class Digits(Dataset):
 
 
 def network():
-    """A small convolutional network: enough for 8 x 8 pixels."""
+    """Make a small convolutional network: enough for 8 x 8 pixels."""
     return nn.Sequential(
         nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
         nn.Flatten(), nn.Linear(64 * 16, 128), nn.ReLU(), nn.Linear(128, 10),

@@ -60,7 +60,7 @@ class FakeKube:
     # What tests do to the server.
 
     def fail_next(self, verb: str, kind: Kind | None, error: KubeError) -> None:
-        """The next request of that verb (and kind) raises ``error``."""
+        """Have the next request of that verb (and kind) raise ``error``."""
         self._faults.append((verb, kind, error))
 
     def refuse(self, verb: str, kind: Kind, error: KubeError) -> None:
@@ -276,7 +276,7 @@ def _selected(item: Object, namespace: str, label_selector: str, field_selector:
 
 
 def _event(change: _Change, kind: Kind, scope: tuple[str, str, str]) -> Object | None:
-    """The event as a watcher of that scope sees it: an object that enters or leaves a selector is added or deleted."""
+    """Return the event as a watcher of that scope sees it: what enters or leaves a selector is added or deleted."""
     if change.kind != kind:
         return None
     before = change.before is not None and _selected(change.before, *scope)
@@ -288,7 +288,7 @@ def _event(change: _Change, kind: Kind, scope: tuple[str, str, str]) -> Object |
 
 
 def _scoped(kind: Kind, before: Object, after: Object, subresource: str) -> Object:
-    """A write to ``status`` changes nothing else, and a write to the object leaves its status."""
+    """Limit a write to its part: one to ``status`` changes nothing else, one to the object leaves its status."""
     after["metadata"] = after["metadata"] | {
         field: before["metadata"][field] for field in ("uid", "creationTimestamp", "resourceVersion")
     }

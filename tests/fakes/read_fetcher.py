@@ -57,5 +57,5 @@ class FetcherForReads:
 
 
 def fails(code: int, message: str) -> Answer:
-    """A fetcher that cannot."""
+    """Answer every request with this failure, as a fetcher that cannot."""
     return lambda request: Failed(code, message)

@@ -8,12 +8,12 @@ _SET = re.compile(r"^(?P<key>\S+)\s+(?P<op>in|notin)\s+\((?P<values>[^)]*)\)$")
 
 
 def matches_labels(labels: Mapping[str, str], selector: str) -> bool:
-    """``a=b,c!=d,e,!f,g in (h,i)``."""
+    """Tell whether the labels match a selector such as ``a=b,c!=d,e,!f,g in (h,i)``."""
     return all(_one(labels, part) for part in re.split(r",(?![^(]*\))", selector) if part.strip())
 
 
 def matches_fields(item: Mapping[str, Any], selector: str) -> bool:
-    """``metadata.name=x,status.phase!=Failed``: any dotted path, an absent field is empty."""
+    """Tell whether an object matches ``metadata.name=x,status.phase!=Failed``; an absent field is empty."""
     for part in (part for part in selector.split(",") if part):
         found = re.match(r"^([^=!]+)(!)?==?(.*)$", part)
         assert found is not None, f"no selector: {part}"

@@ -60,7 +60,7 @@ class FakeSidecar:
                     await self.report()
 
     def mount(self, dataset: str, pod: str, version: str = VERSION) -> None:
-        """A pod of the dataset's namespace mounts it; tell with ``report``."""
+        """Mount the dataset in a pod of its namespace; tell with ``report``."""
         home, _, name = dataset.partition("/")
         self.mounts[pod] = NodeMount(
             volume_id=f"volume-{pod}",

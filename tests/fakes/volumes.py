@@ -18,7 +18,7 @@ KUBELET = Path("/kubelet")
 
 
 def node_dataset(**fields: object) -> NodeDataset:
-    """``vision/imagenet`` as the operator would plan it."""
+    """Make ``vision/imagenet`` as the operator would plan it."""
     base = {"namespace": "vision", "name": "imagenet", "uid": UID, "version": DIGEST, "source": Source(uri="s3://b/p/")}
     return NodeDataset.model_validate(base | fields)
 
@@ -29,7 +29,7 @@ def dataset_status(**fields: object) -> NodeDatasetStatus:
 
 
 def publish_request(pod: str = "trainer-0", **fields: Any) -> PublishRequest:
-    """An inline volume of a pod in namespace ``vision``."""
+    """Make the request for an inline volume of a pod in namespace ``vision``."""
     values: dict[str, Any] = {
         "volume_id": f"csi-{pod}",
         "target": KUBELET / "pods" / pod / "mount",
@@ -55,7 +55,7 @@ class Clock:
 
 @dataclass
 class FakePlan:
-    """``script``: what happens at each wait, in order; when it is used up the clock goes to the deadline."""
+    """A plan in memory with a ``script``: what happens at each wait, in order; then the clock goes to the deadline."""
 
     clock: Clock
     datasets: dict[tuple[str, str], NodeDataset] = field(default_factory=dict)
@@ -113,7 +113,7 @@ class FakeKeeper:
 
 @dataclass
 class FakeOverlays:
-    """``begin`` asks for a layer, the test says when it is built by adding to ``ready``.
+    """Overlays in memory: ``begin`` asks for a layer, the test says when it is built by adding to ``ready``.
 
     ``shown`` holds what is mounted now.
     """
@@ -156,7 +156,7 @@ class FakeOverlays:
 
 @dataclass
 class FakeMounts:
-    """``stacks``: sources by target, bottom first."""
+    """The kernel's mounts in memory, with ``stacks``: sources by target, bottom first."""
 
     stacks: dict[Path, list[Path]] = field(default_factory=dict)
     dead: set[Path] = field(default_factory=set)

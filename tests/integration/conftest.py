@@ -11,7 +11,7 @@ from tests.support.apiserver import ApiServer, LocalControlPlane
 
 @pytest.fixture(scope="session")
 def apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    """etcd and kube-apiserver on loopback with Stoker's CRDs established; about 8 s, once a session.
+    """Run etcd and kube-apiserver on loopback with Stoker's CRDs established; about 8 s, once a session.
 
     Yields an ``ApiServer``: ``.kubeconfig`` (Path, administrator), ``await apiserver.client()`` (an administrator's
     KubeClient, an asynchronous context manager), ``.kubectl(*words)``, ``.url`` and ``.token``. There are no
@@ -25,7 +25,7 @@ def apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
 
 @pytest.fixture
 def namespace(apiserver: ApiServer) -> str:
-    """A namespace of this test's own, left behind with the server."""
+    """Make a namespace of this test's own, left behind with the server."""
     name = f"test-{uuid4().hex[:10]}"
     apiserver.kubectl("create", "namespace", name)
     return name

@@ -45,7 +45,7 @@ def test_values_and_schema_name_the_same_values() -> None:
 
 
 def groups(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The objects of the schema whose properties are listed."""
+    """Walk the objects of the schema whose properties are listed."""
     yield schema
     for _, child in properties(schema):
         if "properties" in child:

@@ -24,7 +24,7 @@ UNFINISHED = re.compile(
 
 
 def headings(path: Path) -> set[str]:
-    """The headings of a Markdown file as GitHub's anchors."""
+    """Return the headings of a Markdown file as GitHub's anchors."""
     found = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found}
 

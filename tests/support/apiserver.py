@@ -29,7 +29,7 @@ class ApiServer:
     token: str = TOKEN
 
     async def client(self) -> KubeClient:
-        """A new administrator's client: ``async with await apiserver.client() as kube``."""
+        """Connect a new administrator's client: ``async with await apiserver.client() as kube``."""
         return await KubeClient.connect(self.kubeconfig)
 
     def kubectl(self, *words: str) -> str:

@@ -102,7 +102,7 @@ class BareNode:
         assert self._ask(request) == Done()
 
     def _ask(self, request: Request) -> Reply:
-        """The first reply; asked again when it is a fetcher that ends just now."""
+        """Return the first reply; ask again when it is a fetcher that ends just now."""
         replies: list[Reply] = []
 
         def look() -> bool:
@@ -127,7 +127,7 @@ class BareNode:
         return told[0]
 
     def _progress(self) -> list[dict[str, Any]]:
-        """A new watch is answered at once, an old one once a second."""
+        """Ask with a new watch, as it is answered at once and an old one once a second."""
         reply = self._ask(Watch())
         assert isinstance(reply, Progress)
         return [dict(row) for row in reply.datasets]

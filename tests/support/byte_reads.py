@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Got(NamedTuple):
-    """``data``: what was read before the end, or before ``errno`` (0: none)."""
+    """What a read got: ``data`` before the end, or before ``errno`` (0: none)."""
 
     data: bytes
     errno: int = 0
@@ -28,7 +28,7 @@ def read_path(path: Path, offset: int, length: int, *, cold: bool = False, mappe
 
 
 def read_fd(fd: int, offset: int, length: int, *, cold: bool = False, mapped: bool = False) -> Got:
-    """``cold``: past the kernel's page cache; ``mapped``: by a memory map, whose errors are EFAULT here."""
+    """Read all of a range. ``cold``: past the page cache; ``mapped``: by a memory map, whose errors are EFAULT here."""
     if cold:
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
     return _read_mapped(fd, offset, length) if mapped else _read(fd, offset, length)
@@ -46,7 +46,7 @@ def _read(fd: int, offset: int, length: int) -> Got:
 
 
 def _read_mapped(fd: int, offset: int, length: int) -> Got:
-    """The kernel copies out of the map: where a program would get SIGBUS, it answers EFAULT."""
+    """Have the kernel copy out of the map: where a program would get SIGBUS, it answers EFAULT."""
     try:
         size = os.fstat(fd).st_size
     except OSError as error:

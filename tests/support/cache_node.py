@@ -52,7 +52,7 @@ class Clock:
 
 @dataclass
 class Subject:
-    """``stores``: one for each bucket name."""
+    """A CacheNode as tests drive it, with its clock and its ``stores``: one for each bucket name."""
 
     node: CacheNode
     root: Path
@@ -73,7 +73,7 @@ class Subject:
         return next(status for status in statuses if status.uid == uid)
 
     async def reach(self, condition: Callable[[NodeDatasetStatus], bool], uid: str = UID) -> NodeDatasetStatus:
-        """The status once the condition holds."""
+        """Return the status once the condition holds."""
         await eventually(lambda: condition(self.status(uid)))
         return self.status(uid)
 
@@ -102,7 +102,7 @@ class Subject:
         return sum(path.read_bytes().count(1) for path in (self.folder(digest) / "parts").glob("*.map"))
 
     def tree(self, digest: str) -> dict[str, bytes]:
-        """path -> content of what lies in the version's tree."""
+        """Return what lies in the version's tree: content by path."""
         tree = self.folder(digest) / "tree"
         return {str(path.relative_to(tree)): path.read_bytes() for path in tree.rglob("*") if path.is_file()}
 
@@ -178,7 +178,7 @@ def fill(store: MemoryStore, content: dict[str, bytes]) -> None:
 
 
 def inode(subject: Subject, digest: str, path: str) -> int:
-    """The inode of a path of a version."""
+    """Return the inode of a path of a version."""
     manifest = Manifest.open(subject.folder(digest) / "manifest.sqlite")
     entry = manifest.find(path)
     manifest.close()

@@ -26,7 +26,7 @@ def images(folder: Path) -> None:
 
 
 def shards(folder: Path) -> None:
-    """tar files of images with their classes, as webdataset wants them."""
+    """Write tar files of images with their classes, as webdataset wants them."""
     folder.mkdir()
     for shard in range(3):
         with tarfile.open(folder / f"shard-{shard}.tar", "w") as archive:
@@ -36,7 +36,7 @@ def shards(folder: Path) -> None:
 
 
 def arrow(folder: Path) -> None:
-    """What ``save_to_disk`` writes, in three files."""
+    """Write a dataset as ``save_to_disk`` does, in three files."""
     noise = random.Random(2)
     rows = [{"id": n, "text": noise.randbytes(200).hex(), "tokens": list(range(n % 40))} for n in range(4000)]
     datasets.Dataset.from_list(rows).save_to_disk(folder, num_shards=3)
@@ -62,7 +62,7 @@ def arrays(folder: Path) -> None:
 
 
 def fio(folder: Path) -> None:
-    """An image of blocks that carry their own checksum and position."""
+    """Write an image of blocks that carry their own checksum and position."""
     folder.mkdir()
     image = f"--filename={folder / 'image'}"
     subprocess.run(["fio", *FIO_VERIFY, "--rw=write", "--do_verify=0", image], check=True, stdout=subprocess.DEVNULL)

@@ -31,7 +31,7 @@ FILES = {"train/0.png": b"zero", "train/1.png": b"one", "labels.csv": b"0,1\n"}
 
 @contextmanager
 def node_folder() -> Iterator[Path]:
-    """A folder with a short name, since a unix socket's path has at most 107 bytes; nothing stays mounted below it."""
+    """Make a folder with a short name, for unix sockets of at most 107 bytes; nothing stays mounted below it."""
     with tempfile.TemporaryDirectory(prefix="csi") as name:
         try:
             yield Path(name)
@@ -42,7 +42,7 @@ def node_folder() -> Iterator[Path]:
 
 
 def write_version(cache: Path, files: Mapping[str, bytes] = FILES, *, complete: bool = True) -> ManifestInfo:
-    """A version on the cache disk, as the fetcher leaves it."""
+    """Write a version onto the cache disk, as the fetcher leaves it."""
     draft = cache / "draft.sqlite"
     cache.mkdir(parents=True, exist_ok=True)
     with ManifestBuilder(draft) as builder:
@@ -101,7 +101,7 @@ async def running_driver(
     keeper: FuseServing | None = None,
     modes: Collection[MountMode] = (MountMode.NATIVE, MountMode.FUSE),
 ) -> AsyncIterator[RunningDriver]:
-    """The driver of node ``node-1`` with ``vision/imagenet`` at version ``info`` in its plan."""
+    """Run the driver of node ``node-1`` with ``vision/imagenet`` at version ``info`` in its plan."""
     clock = Clock()
     plan = FakePlan(clock)
     plan.add(node_dataset(version=info.digest))

@@ -18,7 +18,7 @@ from tests.support.waiting import eventually
 
 @contextmanager
 def running(*command: str) -> Iterator[subprocess.Popen[str]]:
-    """A child process that is killed at the end."""
+    """Run a child process that is killed at the end."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield process
@@ -46,7 +46,7 @@ class ColdNode:
 
     @asynccontextmanager
     async def keeper(self) -> AsyncIterator[None]:
-        """The keeper, with no agent and no fetcher; killed at the end, and its servers with it."""
+        """Run the keeper, with no agent and no fetcher; killed at the end, and its servers with it."""
         roots = [f"--{name}-root={self.folder / folder}" for name, folder in (("mount", "mnt"), ("cache", "cache"))]
         options = [f"--run-dir={self.folder / 'run'}", *roots, "--run-as=", "--agent-command=", "--fetcher-command="]
         self.keeper_socket.unlink(missing_ok=True)
@@ -56,7 +56,7 @@ class ColdNode:
 
     @asynccontextmanager
     async def agent(self, *modes: MountMode) -> AsyncIterator[RunningDriver]:
-        """The driver, with what it remembers of earlier ones on this node. ``modes``: what the node can mount."""
+        """Run the driver, with what earlier ones of this node left. ``modes``: what the node can mount."""
         keeper = KeeperClient(self.keeper_socket)
         async with running_driver(
             self.folder, self.info, keeper, modes or (MountMode.NATIVE, MountMode.FUSE)
@@ -86,7 +86,7 @@ class Container:
 
 @contextmanager
 def container(node: ColdNode, propagation: str = "slave") -> Iterator[Container]:
-    """``slave``: as with HostToContainer; ``private``: as a pod that brought its own volumeMount."""
+    """Run a container. ``slave``: as with HostToContainer; ``private``: as a pod with a volumeMount of its own."""
     inside = node.folder / "container"
     inside.mkdir()
     script = 'mount --rbind "$0" "$1" && echo ready && exec sleep 600'

@@ -10,7 +10,7 @@ from tests.support.byte_reads import Got
 
 
 class Object(NamedTuple):
-    """``mtime_ns`` tells two contents apart for the source's ETag."""
+    """An object's content and date; ``mtime_ns`` tells two contents apart for the source's ETag."""
 
     data: bytes
     mtime_ns: int
@@ -47,7 +47,7 @@ class SourceFolder:
 
 
 class VersionModel:
-    """``files``: the version, whatever becomes of the source. Bytes that a reader got stay on this node's disk."""
+    """A version whose ``files`` stay, whatever becomes of the source. Bytes that a reader got stay on this disk."""
 
     def __init__(self, source: SourceFolder) -> None:
         self._source = source
@@ -70,7 +70,7 @@ class VersionModel:
         return [path for path, content in self.files.items() if self._source.objects.get(path) != content]
 
     def all_is_here(self) -> None:
-        """The version was warmed."""
+        """Note that the version was warmed."""
         for path, content in self.files.items():
             self._note(path, 0, len(content.data))
 

@@ -49,7 +49,7 @@ class Directory:
                 return name
 
     def tell(self) -> int:
-        """The position behind the last name."""
+        """Return the position behind the last name."""
         return int(_libc.telldir(self._stream))
 
     def seek(self, position: int) -> None:

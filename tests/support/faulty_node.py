@@ -20,13 +20,13 @@ _FETCHER = [sys.executable, "-m", "stoker_sidecar.fetcher.main", "--floor-share"
 
 
 def random_files(count: int, size: int) -> dict[str, bytes]:
-    """path -> content, in a few folders."""
+    """Make files in a few folders: random content by path."""
     seed = random.Random(count)
     return {f"class{n % 3}/{n}.png": seed.randbytes(size) for n in range(count)}
 
 
 class FaultyNode:
-    """``files``: what every reader must see."""
+    """A node whose parts a test can break, with ``files``: what every reader must see."""
 
     def __init__(self, folder: Path, keeper: Keeper, roots: list[Path], files: dict[str, bytes]) -> None:
         self.files = files
@@ -65,7 +65,7 @@ class FaultyNode:
         wait_until(lambda: condition(self.status()), seconds)
 
     def list(self) -> str:
-        """The digest."""
+        """Have the source listed, and return the digest."""
         self.configure()
         self.reach(lambda status: status.listing is not None and bool(status.listing.version))
         listing = self.status().listing

@@ -19,7 +19,7 @@ Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 @dataclass
 class FetcherProcess:
-    """``ask`` for one reply; ``progress`` is the last that was told."""
+    """A running fetcher: ``ask`` for one reply; ``progress`` is the last that was told."""
 
     process: asyncio.subprocess.Process
     reader: asyncio.StreamReader
@@ -29,7 +29,7 @@ class FetcherProcess:
     _waiting: dict[int, "asyncio.Future[Reply]"] = field(default_factory=dict)
 
     async def ask(self, request: Request) -> Reply:
-        """The reply."""
+        """Send a request and return the reply."""
         number = next(self._ids)
         reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._waiting[number] = reply
@@ -37,7 +37,7 @@ class FetcherProcess:
         return await reply
 
     async def reach(self, condition: Callable[[NodeDatasetStatus], bool], seconds: float = 60.0) -> NodeDatasetStatus:
-        """The status of the only dataset once the condition holds."""
+        """Return the status of the only dataset once the condition holds."""
         await eventually(lambda: bool(self.progress.datasets) and condition(self.status), seconds)
         return self.status
 

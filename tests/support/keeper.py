@@ -20,7 +20,7 @@ UID = "uid-1"
 
 
 def mounts_below(folder: Path) -> list[mountinfo.Mount]:
-    """What is mounted at or under ``folder`` now."""
+    """List what is mounted at or under ``folder`` now."""
     return list(mountinfo.below(mountinfo.read(), str(folder)))
 
 
@@ -47,7 +47,7 @@ class Keeper:
         identity: str = "",
         within: Sequence[str] = (),
     ) -> None:
-        """``node``: the folder that keepers of several pods of one node share, each known as ``identity``.
+        """Describe a keeper. ``node``: the folder that keepers of several pods of one node share, each an ``identity``.
 
         ``within``: a command that runs the one that follows it.
         """
@@ -160,7 +160,7 @@ class Keeper:
         return self.call(op="release", uid=UID, digest=version.info.digest)
 
     def server(self) -> dict[str, Any]:
-        """The row of the one server."""
+        """Return the row of the one server."""
         (row,) = self.call(op="list")["servers"]
         return dict(row)
 
@@ -174,14 +174,14 @@ class Keeper:
         return next((row["pid"] for row in self.call(op="list")["children"] if row["name"] == name), None)
 
     def kill_server(self) -> None:
-        """kill -9 of the one FUSE server; returns when another answers."""
+        """Kill the one FUSE server with SIGKILL, and return when another answers."""
         before = self.server()
         os.kill(before["pid"], signal.SIGKILL)
         wait_until(lambda: self.server()["restarts"] > before["restarts"] and self.server()["ready"])
 
 
 def _runs(pid: int) -> bool:
-    """A zombie does not: it holds nothing, and waits for a parent that may take its time."""
+    """Tell whether a process runs; a zombie does not: it holds nothing, and its parent may take its time."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):

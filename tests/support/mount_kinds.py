@@ -53,7 +53,7 @@ def shown(kind: str, folder: Path, files: dict[str, bytes]) -> Iterator[Shown]:
 
 
 def _source(kind: str, folder: Path, version: VersionFolder, keeper: Keeper) -> Path:
-    """The folder that pods are shown."""
+    """Mount the version in this way, and return the folder that pods are shown."""
     tree = version.folder / "tree"
     if kind == "native":
         return tree

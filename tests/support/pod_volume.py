@@ -43,7 +43,7 @@ class PodVolume:
         self._runner.run(self._publisher.publish(publish_request(target=self.target)))
 
     def unpublish(self) -> None:
-        """The pod is gone."""
+        """Unpublish the volume, as when the pod is gone."""
         self._runner.run(self._publisher.unpublish(self.target))
         assert mounts.layers(self.target) == ()
 
@@ -58,7 +58,7 @@ class PodVolume:
         self._runner.run(eventually_async(look))
 
     def restart_agent(self) -> None:
-        """The agent was killed: another one finds what it left."""
+        """Start another agent, as after a kill: it finds what the last one left."""
         self._start_agent()
         self._runner.run(self._mounted.restore())
 

@@ -20,7 +20,7 @@ class VerifyingReaders:
     """
 
     def __init__(self, mountpoint: Path, files: Mapping[str, bytes]) -> None:
-        """``files``: what must be there, by path."""
+        """Make readers of a mount that must show ``files``, by path."""
         self.reads = 0
         self.wrong: list[str] = []
         self.longest = 0.0

@@ -79,7 +79,7 @@ def small_disk(folder: Path, megabytes: int = 64) -> Iterator[SmallDisk]:
 
 @contextmanager
 def memory_folder(folder: Path, megabytes: int = 64) -> Iterator[Path]:
-    """A tmpfs below ``folder``; gone at exit."""
+    """Mount a tmpfs below ``folder``; gone at exit."""
     path = folder / "memory"
     path.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(path)], check=True)

@@ -30,11 +30,10 @@ KEYS = {
 
 
 class StokerMount:
-    """`stoker mount` of one user, with cache, run folder and mount point in one folder; a context manager.
+    """The command `stoker mount` of one user, with cache, run folder and mount point in one folder.
 
-    ``uid``: the user's.
-
-    A user other than root may read what only root may, as the tests' Python may lie in root's own folder.
+    A context manager. ``uid``: the user's. A user other than root may read what only root may, as the tests' Python may
+    lie in root's own folder.
     """
 
     def __init__(self, server: S3Server, uid: int = 0, **environment: str) -> None:
@@ -68,12 +67,12 @@ class StokerMount:
         shutil.rmtree(self.folder)
 
     def command(self, *words: str) -> list[str]:
-        """`stoker WORDS` with this machine's folders."""
+        """Return the command line of `stoker WORDS` with this machine's folders."""
         folders = ["--run-dir", str(self.runs)] + (["--cache", str(self.cache)] if words[0] == "mount" else [])
         return self.as_user(sys.executable, "-c", "from stoker_cli.main import main; main()", *words, *folders)
 
     def as_user(self, *command: str) -> list[str]:
-        """The command line by which this machine's user runs ``command``."""
+        """Return the command line by which this machine's user runs ``command``."""
         user = ["--reuid", str(self._uid), "--regid", str(self._uid), "--clear-groups"]
         reading = ["--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search"]
         return ["setpriv", *user, *reading, *command] if self._uid else [*command]
@@ -92,7 +91,7 @@ class StokerMount:
         return done.stdout + done.stderr
 
     def umount(self) -> None:
-        """Raises RuntimeError."""
+        """Unmount the data. Raises RuntimeError with the log."""
         done = self.run("umount", str(self.data))
         if done.returncode:
             raise RuntimeError(done.stderr + self.log())
@@ -126,7 +125,7 @@ class StokerMount:
         return [pid for pid in _pids() if _session(pid) in keepers]
 
     def kill(self) -> None:
-        """kill -9 of every process behind the mounts."""
+        """Kill every process behind the mounts with SIGKILL."""
         processes = self.processes()
         for pid in processes:
             with suppress(ProcessLookupError):  # it ended with its parent

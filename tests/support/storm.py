@@ -14,7 +14,7 @@ _EVERYTHING = "everything"
 
 
 class Storm:
-    """``processes``: pids of all that may be killed now. ``killed``: how often which kind was."""
+    """A storm of kills among ``processes``, the pids of all that may be killed now. ``killed``: how often by kind."""
 
     def __init__(self, processes: Callable[[], Sequence[int]], seed: int = 1) -> None:
         self.killed: Counter[str] = Counter()
@@ -41,7 +41,7 @@ class Storm:
 
 
 def kind_of(pid: int) -> str:
-    """What the process is: its name, or the module that it runs; empty when it is gone."""
+    """Return what the process is: its name, or the module that it runs; empty when it is gone."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
         name = Path(f"/proc/{pid}/comm").read_text().strip()

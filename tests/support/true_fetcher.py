@@ -32,7 +32,7 @@ def true_fetcher(socket: Path, version: Path, truth: Path) -> Iterator[None]:
 
 
 def bringing(version: Path, truth: Path) -> Answer:
-    """The answer to a read: the bytes are put into a partial file, and no others."""
+    """Answer a read by putting its bytes into a partial file, and no others."""
     manifest = Manifest.open(version / "manifest.sqlite")
 
     def bring(request: Read) -> ReadDone:

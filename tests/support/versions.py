@@ -44,7 +44,7 @@ class VersionFolder:
         temporary.rename(final)
 
     def finish_all(self) -> None:
-        """The state in which a dataset is warm."""
+        """Put every file of the version in place, as in a warm dataset."""
         for path in self.files:
             self.finish(path)
 

@@ -45,7 +45,7 @@ class KubeContract:
 
     @pytest.fixture
     async def cache(self, kube: Kube) -> Object:
-        """A NodeCache with one dataset, cluster-scoped and with a status subresource."""
+        """Create a NodeCache with one dataset: a kind that is cluster-scoped and has a status subresource."""
         body = {"metadata": {"name": f"node-{uuid4().hex[:8]}"}, "spec": {"datasets": [DATASET]}}
         return await kube.create(NODE_CACHES, body)
 

@@ -45,7 +45,7 @@ class FolderFetcher:
         return Piece("large", etag, "", 0, size, into, "", size, MTIME, hashing=False)._replace(**changes)
 
     async def fetch(self, piece: Piece) -> Fetched:
-        """Counts what arrives."""
+        """Fetch the piece, and count the bytes that arrive."""
 
         def arrived(size: int) -> None:
             self.arrived += size

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @pytest.fixture(scope="module")
 def cache_disk() -> Iterator[Path]:
-    """A short name: those of unix sockets end at 107 characters."""
+    """Make a folder with a short name: paths of unix sockets end at 107 characters."""
     with tempfile.TemporaryDirectory(prefix="skt") as name:
         yield Path(name)
 

@@ -85,7 +85,7 @@ class Api:
 
 @contextmanager
 def applied(server: ApiServer, folder: Path) -> Iterator[None]:
-    """The chart's rights and policies, without what needs nodes."""
+    """Apply the chart's rights and policies, without what needs nodes."""
     documents = [one for one in of_kind(render({}), *RBAC, *POLICIES) if not is_hook(one)]
     file = folder / "rights.yaml"
     file.write_text(yaml.safe_dump_all(documents))
@@ -97,7 +97,7 @@ def applied(server: ApiServer, folder: Path) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def api(apiserver: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    """The API server with the chart's rights, once both policies work."""
+    """Give the API server the chart's rights, and wait until both policies work."""
     with applied(apiserver, tmp_path_factory.mktemp("rights")):
         api = Api(apiserver)
         apiserver.kubectl("create", "namespace", "policy-probe")

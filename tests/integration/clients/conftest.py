@@ -24,14 +24,14 @@ _UPLOADS = 8  # at a time; the client keeps ten connections
 
 @dataclass(frozen=True)
 class Cluster:
-    """``truth``: a folder of folders, one for each format; the bucket of the same name has the same."""
+    """A store with ``truth``, a folder of one folder per format, each also in the bucket of its name; and a node."""
 
     truth: Path
     s3: S3Server
     node: BareNode
 
     def listed(self, form: str) -> NodeVersion:
-        """A new Dataset over the bucket, with nothing of it on the node."""
+        """List the bucket as a new Dataset, with nothing of it on the node."""
         return self.node.list_source(uuid4().hex, Source(uri=f"s3://{form}", endpoint=self.s3.endpoint))
 
 
@@ -63,7 +63,7 @@ def cold_fuse(cluster: Cluster, tmp_path: Path) -> Iterator[Show]:
 
 @pytest.fixture
 def cold_overlay(cluster: Cluster, tmp_path: Path) -> Iterator[Show]:
-    """An overlay: names from the kernel, bytes through FUSE."""
+    """Show versions in an overlay: names from the kernel, bytes through FUSE."""
     with ExitStack() as stack:
 
         def mount(form: str) -> Path:
@@ -78,7 +78,7 @@ def cold_overlay(cluster: Cluster, tmp_path: Path) -> Iterator[Show]:
 
 @pytest.fixture(scope="session")
 def native(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Show]:
-    """The files of a version that is whole; one for all tests, since reading changes nothing of it."""
+    """Show the files of a version that is whole; one for all tests, since reading changes nothing of it."""
     folder = tmp_path_factory.mktemp("native")
     with ExitStack() as stack:
 
@@ -92,7 +92,7 @@ def native(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 def _cold(stack: ExitStack, cluster: Cluster, form: str) -> tuple[NodeVersion, Path]:
-    """A version of which no byte was read yet, and where FUSE shows it."""
+    """Return a version of which no byte was read yet, and where FUSE shows it."""
     version = cluster.listed(form)
     cluster.node.hand_out(version)
     assert not [path for path in version.paths.tree.rglob("*") if path.is_file()]
@@ -108,7 +108,7 @@ def _bound(stack: ExitStack, source: Path, target: Path) -> Path:
 
 
 async def _upload(s3: S3Server, buckets: Iterable[str], files: Iterable[tuple[str, str, bytes]]) -> None:
-    """``files``: bucket, key, content."""
+    """Make the buckets and upload ``files``: bucket, key, content."""
     rest = iter(files)
     async with s3.client() as client:
         for bucket in buckets:

@@ -46,7 +46,7 @@ _FIO = {
 
 
 def _run(words: Sequence[str], folder: Path, home: Path) -> str:
-    """What it prints."""
+    """Run a program in the folder and return what it prints."""
     environment = os.environ | _OFFLINE | {"HOME": str(home), "HF_HOME": str(home)}
     done = subprocess.run(
         words, cwd=folder, env=environment, capture_output=True, text=True, timeout=_SECONDS, check=False
@@ -57,7 +57,7 @@ def _run(words: Sequence[str], folder: Path, home: Path) -> str:
 
 @cache
 def _truth(words: tuple[str, ...], folder: Path) -> str:
-    """What the program prints of the plain folder."""
+    """Return what the program prints of the plain folder."""
     return _run(words, folder, folder.parent)
 
 

@@ -78,7 +78,7 @@ async def test_a_server_that_is_down_is_unavailable_and_named(apiserver: ApiServ
 
 
 def exec_kubeconfig(apiserver: ApiServer, folder: Path, credential: Path) -> Path:
-    """A kubeconfig whose token comes from a program, as cloud providers write them."""
+    """Write a kubeconfig whose token comes from a program, as cloud providers write them."""
     config = yaml.safe_load(apiserver.kubeconfig.read_text())
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "cat", "args": [str(credential)]}
     config["users"][0]["user"] = {"exec": plugin | {"interactiveMode": "Never"}}

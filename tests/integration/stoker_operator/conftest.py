@@ -35,7 +35,7 @@ class World:
     tasks: list[asyncio.Task[Any]] = field(default_factory=list)
 
     async def add_node(self) -> FakeSidecar:
-        """A node with this test's label and a sidecar that answers."""
+        """Add a node with this test's label and a sidecar that answers."""
         sidecar = FakeSidecar(self.kube, f"node-{uuid4().hex[:8]}", self.namespace)
         await sidecar.join(test=self.label)
         self.tasks.append(asyncio.create_task(sidecar.run()))
@@ -43,23 +43,23 @@ class World:
         return sidecar
 
     async def add_dataset(self, name: str = "digits", **spec: Any) -> None:
-        """A Dataset that only this test's nodes may hold."""
+        """Create a Dataset that only this test's nodes may hold."""
         cache = {"nodeSelector": {"test": self.label}} | spec.pop("cache", {})
         body = {"source": {"uri": "s3://bucket/"}, "cache": cache} | spec
         await self.kube.create(DATASETS, {"metadata": {"name": name, "namespace": self.namespace}, "spec": body})
 
     async def dataset(self, name: str = "digits") -> Dataset:
-        """The Dataset as it is."""
+        """Return the Dataset as it is."""
         return Dataset.model_validate(await self.kube.get(DATASETS, name, self.namespace))
 
     async def until_dataset(self, condition: Callable[[Dataset], bool], name: str = "digits") -> Dataset:
-        """The Dataset once the condition holds. Raises TimeoutError with what it was last."""
+        """Return the Dataset once the condition holds. Raises TimeoutError with what it was last."""
         return Dataset.model_validate(
             await self.until(DATASETS, name, lambda raw: condition(Dataset.model_validate(raw)))
         )
 
     async def until(self, kind: Kind, name: str, condition: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """The object once the condition holds."""
+        """Return the object once the condition holds. Raises TimeoutError with what it was last."""
         namespace = self.namespace if kind.namespaced else ""
 
         async def look() -> dict[str, Any] | None:
@@ -96,7 +96,7 @@ class World:
 
 @pytest.fixture
 async def world(apiserver: ApiServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
-    """A namespace with the operator leading; it ends with the test."""
+    """Make a namespace with the operator leading; it ends with the test."""
     monkeypatch.setenv("KUBECONFIG", str(apiserver.kubeconfig))
     namespace = f"test-{uuid4().hex[:8]}"
     async with await apiserver.client() as kube:

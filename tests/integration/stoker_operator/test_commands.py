@@ -31,7 +31,7 @@ async def command(apiserver: ApiServer, *words: str, **environment: str) -> tupl
 
 
 async def install(kube: KubeClient, namespace: str) -> None:
-    """What an operator leaves behind: a finalizer, a claim. Other tests' NodeCaches have no sidecar to clean them."""
+    """Make what an operator leaves: a finalizer, a claim. Delete other tests' NodeCaches: no sidecar cleans them."""
     for cache in (await kube.list(NODE_CACHES)).items:
         await kube.delete(NODE_CACHES, cache["metadata"]["name"])
     meta = {"name": "imagenet", "namespace": namespace, "finalizers": [names.FINALIZER]}

@@ -14,7 +14,7 @@ OWN_TERMS = [{"matchExpressions": [{"key": "test", "operator": "Exists"}]}]
 
 
 async def add_roomy_node(world: World) -> FakeSidecar:
-    """A node with room for pods."""
+    """Add a node with room for pods."""
     sidecar = await world.add_node()
     status = {"status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}}
     await world.kube.patch(NODES, sidecar.node, status, subresource="status")
@@ -24,7 +24,7 @@ async def add_roomy_node(world: World) -> FakeSidecar:
 
 
 async def add_held_pod(world: World, affinity: Any = None, **annotations: str) -> None:
-    """A pod as the webhook leaves it."""
+    """Create a pod as the webhook leaves it."""
     metadata = {
         "name": "pod",
         "namespace": world.namespace,
@@ -142,7 +142,7 @@ async def test_a_finished_training_job_is_deleted_when_its_time_is_over(world: W
 
 
 def finished_status() -> dict[str, Any]:
-    """What the Job controller, which is not here, writes at the end."""
+    """Return what the Job controller, which is not here, writes at the end."""
     now = "2026-11-21T10:00:00Z"
     kinds = ("SuccessCriteriaMet", "Complete")
     conditions = [{"type": kind, "status": "True", "lastTransitionTime": now} for kind in kinds]

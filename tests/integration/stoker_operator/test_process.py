@@ -47,7 +47,7 @@ Start = Callable[[str], Awaitable[Replica]]
 
 @pytest.fixture
 async def start(apiserver: ApiServer, namespace: str, unused_tcp_port_factory: Any) -> AsyncIterator[Start]:
-    """Starts replicas in one namespace; what still runs is killed at the end."""
+    """Start replicas in one namespace; what still runs is killed at the end."""
     started: list[Replica] = []
 
     async def one(name: str) -> Replica:

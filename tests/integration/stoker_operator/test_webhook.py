@@ -61,7 +61,7 @@ async def admission(apiserver: ApiServer, namespace: str) -> AsyncIterator[Admis
 
 
 def configuration(name: str, namespace: str, port: int) -> dict[str, Any]:
-    """The chart's, with an address that reaches the test, and for the test's namespace alone."""
+    """Return the chart's configuration, with an address that reaches the test, and for the test's namespace alone."""
     (body,) = of_kind(render({}), "MutatingWebhookConfiguration")
     body["metadata"] = {"name": name}
     for webhook in body["webhooks"]:
@@ -72,7 +72,7 @@ def configuration(name: str, namespace: str, port: int) -> dict[str, Any]:
 
 
 async def until_called(admission: Admission) -> None:
-    """The API server takes a new configuration into use a moment after it was made: ask until it does."""
+    """Ask until the API server has taken a new configuration into use, a moment after it was made."""
 
     async def is_injected() -> bool | None:
         pod = await admission.create("imagenet:/data", name=f"probe-{uuid.uuid4().hex[:8]}")

@@ -47,7 +47,7 @@ def node(keeper: Keeper) -> BareNode:
 
 @pytest.fixture
 def version(node: BareNode, source: dict[str, bytes], tmp_path: Path) -> NodeVersion:
-    """The source, listed; nothing of it is on the node."""
+    """List the source; nothing of it is on the node."""
     return node.list_source(UID, Source(uri=f"file://{tmp_path / 'source'}"))
 
 

@@ -59,7 +59,7 @@ class Node:
         return dict((await self.kube.get(NODE_CACHES, self.name)).get("status", {}))
 
     async def until(self, condition: Callable[[Object], bool]) -> Object:
-        """The status of the dataset once it fulfils ``condition``."""
+        """Return the status of the dataset once it fulfils ``condition``."""
 
         async def look() -> Object | None:
             rows = (await self.status()).get("datasets", [])

@@ -31,7 +31,7 @@ OFFSETS = st.sampled_from([0, 50, spans.CHUNK - 1, spans.CHUNK, 2 * spans.CHUNK,
 
 
 class CacheMachine(RuleBasedStateMachine):
-    """``versions``: digest -> path -> content at the time of the listing. ``retain`` keeps them all."""
+    """A node's cache against ``versions``: digest -> path -> content when listed. ``retain`` keeps them all."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -115,7 +115,7 @@ class CacheMachine(RuleBasedStateMachine):
 
     @rule()
     def scrub(self) -> None:
-        """A pass over what is there begins; deleted files are found by it too."""
+        """Begin a pass over what is there; deleted files are found by it too."""
         self._run(self.subject.node.look_after())
 
     @rule()

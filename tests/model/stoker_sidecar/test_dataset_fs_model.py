@@ -27,7 +27,7 @@ _CONTENT = st.binary(max_size=50).flatmap(lambda seed: st.integers(0, 400).map(l
 
 
 def _without_clashes(files: dict[str, bytes]) -> dict[str, bytes]:
-    """A name cannot be a file and a folder; the manifest's own rule for that is tested elsewhere."""
+    """Drop names that would be a file and a folder; the manifest's own rule for that is tested elsewhere."""
     return {path: data for path, data in files.items() if not any(other.startswith(path + "/") for other in files)}
 
 
@@ -54,7 +54,7 @@ class _Fetcher:
 
 
 class DatasetFsMachine(RuleBasedStateMachine):
-    """``files`` is the model: whatever happens on disk, a read gives its bytes or fails with the fetcher's errno."""
+    """A mount against ``files``: whatever happens on disk, a read gives their bytes or the fetcher's errno."""
 
     @initialize(files=_TREES, descriptors=st.integers(1, 3))
     def begin(self, files: dict[str, bytes], descriptors: int) -> None:

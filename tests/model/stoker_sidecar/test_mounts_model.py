@@ -198,7 +198,7 @@ class MountMachine(RuleBasedStateMachine):
         return next((int(row["pid"] or 0) for row in rows if row["name"] == "fetcher"), None) or None
 
     def _lose_the_whole_sidecar(self, path: str) -> None:
-        """Reads end with an error until the next sidecar mounts anew."""
+        """Kill the whole sidecar: reads end with an error until the next one mounts anew."""
         self.node.keeper.kill()
         got = read_path(self.volume.target / path, 0, 3 * CHUNK, cold=True)
         self.model.check(path, 0, 3 * CHUNK, got, _DEAD if self.volume.mode is not NATIVE else frozenset())
@@ -254,7 +254,7 @@ class MountMachine(RuleBasedStateMachine):
 
     @rule()
     def next_pod(self) -> None:
-        """It gets the version that the source has now."""
+        """Start the next pod: it gets the version that the source has now."""
         self._end_of_the_pod()
         for path in {"large", "empty"} - self.source.objects.keys():  # something must be there
             self.source.write(path, FILES[path])

@@ -1,4 +1,4 @@
-"""`stoker mount` becomes the sidecar's program for one machine."""
+"""How `stoker mount` becomes the sidecar's program for one machine."""
 
 import os
 import subprocess

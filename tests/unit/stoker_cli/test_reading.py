@@ -1,4 +1,4 @@
-"""`stoker why` says how a pod reads each Dataset, and which container a faster mount does not reach."""
+"""How `stoker why` tells the way a pod reads each Dataset, and which container a faster mount does not reach."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""`stoker why` tells the truth of a pod in sentences with numbers."""
+"""How `stoker why` tells the truth of a pod in sentences with numbers."""
 
 from typing import Any
 

@@ -16,7 +16,7 @@ NODE = ObjectRef("v1", "Node", "node-1")
 
 
 async def _no_wait(seconds: float) -> None:
-    """The tests' clock jumps."""
+    """Return at once: the tests' clock jumps."""
 
 
 async def written(kube: FakeKube, recorder: EventRecorder) -> list[Object]:

@@ -18,7 +18,7 @@ ROOM = 10**6  # bytes free on the usual node
 
 
 def make_dataset(name: str = "imagenet", *, status: Mapping[str, Any] | None = None, **meta: Any) -> Dataset:
-    """A Dataset of namespace vision; ``spec`` parts are given as cache=, warm=, refresh=, source=, access=."""
+    """Make a Dataset of namespace vision; parts of ``spec`` are given as cache=, warm=, refresh=, source=, access=."""
     spec = {part: meta.pop(part) for part in ("cache", "warm", "refresh", "source", "access") if part in meta}
     spec.setdefault("source", {"uri": "s3://bucket/"})
     metadata = {"namespace": "vision", "name": name, "uid": f"uid-{name}", "generation": 1} | meta
@@ -26,13 +26,13 @@ def make_dataset(name: str = "imagenet", *, status: Mapping[str, Any] | None = N
 
 
 def listed(dataset: Dataset, version: str = V1, size: int = SIZE) -> Dataset:
-    """The same Dataset, as it is after a listing was taken over."""
+    """Return the same Dataset, as it is after a listing was taken over."""
     status = dataset.status.model_copy(update={"version": version, "bytes": size, "files": 10})
     return dataset.model_copy(update={"status": status})
 
 
 def make_node(name: str, **fields: Any) -> NodeView:
-    """A ready node with a sidecar."""
+    """Make a ready node with a sidecar."""
     return replace(NodeView(name=name, uid=f"uid-{name}", sidecar_ready=True), **fields)
 
 
@@ -42,7 +42,7 @@ def make_cache(
     room: int = ROOM,
     mounts: tuple[Mapping[str, Any], ...] = (),
 ) -> NodeCache:
-    """A NodeCache with what it was given and what it reports."""
+    """Make a NodeCache with what it was given and what it reports."""
     given = [entry.wire() for entry, _ in rows if entry]
     reports = [report.wire() for _, report in rows if report]
     status = {"availableBytes": room, "address": f"{name}:8081", "datasets": reports, "mounts": list(mounts)}
@@ -50,7 +50,7 @@ def make_cache(
 
 
 def given(dataset: Dataset, **fields: Any) -> NodeDataset:
-    """An entry of a NodeCache's spec."""
+    """Make an entry of a NodeCache's spec."""
     base: dict[str, Any] = {
         "namespace": dataset.metadata.namespace,
         "name": dataset.metadata.name,
@@ -63,7 +63,7 @@ def given(dataset: Dataset, **fields: Any) -> NodeDataset:
 
 
 def report(dataset: Dataset, warm: int = SIZE, **fields: Any) -> NodeDatasetStatus:
-    """A row of a NodeCache's status, with ``warm`` of SIZE bytes on disk."""
+    """Make a row of a NodeCache's status, with ``warm`` of SIZE bytes on disk."""
     base: dict[str, Any] = {
         "namespace": dataset.metadata.namespace,
         "name": dataset.metadata.name,
@@ -78,14 +78,14 @@ def report(dataset: Dataset, warm: int = SIZE, **fields: Any) -> NodeDatasetStat
 
 
 def mount(dataset: Dataset, pod: str = "trainer", version: str = V1, phase: str = "Mounted") -> dict[str, Any]:
-    """A row of a NodeCache's mounts, as on the wire."""
+    """Make a row of a NodeCache's mounts, as on the wire."""
     home, name = dataset.metadata.namespace, dataset.metadata.name
     row = {"volumeId": f"volume-{pod}", "datasetNamespace": home, "dataset": name, "version": version}
     return row | {"podNamespace": home, "pod": pod, "phase": phase}
 
 
 def make_view(*parts: Dataset | NodeCache | NodeView | PodView) -> ClusterView:
-    """A view of these; nodes without a NodeCache get an empty one."""
+    """Make a view of these; nodes without a NodeCache get an empty one."""
     nodes = {one.name: one for one in parts if isinstance(one, NodeView)}
     caches = {name: make_cache(name) for name in nodes}
     caches |= {one.key: one for one in parts if isinstance(one, NodeCache)}
@@ -102,7 +102,7 @@ def decided(
     now: float = NOW,
     wanted: Mapping[str, frozenset[str]] = MappingProxyType({}),
 ) -> Decision:
-    """What is decided about these; ``wanted`` by name of the Dataset."""
+    """Return what is decided about these; ``wanted`` by name of the Dataset."""
     return decide_datasets(make_view(*parts), {f"vision/{name}": nodes for name, nodes in wanted.items()}, now)
 
 

@@ -13,7 +13,7 @@ VERSION = "d" * 64
 
 
 def dataset(name: str = "imagenet", *, listed: bool = True, size: int = 2 * GIB, **spec: Any) -> Dataset:
-    """A Dataset of namespace vision whose uid is its name."""
+    """Make a Dataset of namespace vision whose uid is its name."""
     status = {"version": VERSION, "bytes": size} if listed else {}
     metadata = {"namespace": "vision", "name": name, "uid": name}
     return Dataset.model_validate(
@@ -22,7 +22,7 @@ def dataset(name: str = "imagenet", *, listed: bool = True, size: int = 2 * GIB,
 
 
 def holding(node: str, share: float = 1.0, name: str = "imagenet", **report: Any) -> NodeCache:
-    """A NodeCache that holds a share of one Dataset."""
+    """Make a NodeCache that holds a share of one Dataset."""
     phase = "Warm" if share == 1.0 else "Warming"
     row = {"namespace": "vision", "name": name, "uid": name, "phase": phase, "version": VERSION}
     row |= {"bytes": 2 * GIB, "warmBytes": int(share * 2 * GIB)} | report
@@ -30,13 +30,13 @@ def holding(node: str, share: float = 1.0, name: str = "imagenet", **report: Any
 
 
 def node(name: str, slots: int = 4, **fields: Any) -> NodeView:
-    """A node with room for ``slots`` pods of one core."""
+    """Make a node with room for ``slots`` pods of one core."""
     allocatable = Resources(cpu_milli=1000 * slots, pods=110)
     return NodeView(name, allocatable=allocatable, sidecar_ready=True, **fields)
 
 
 def held(name: str = "pod", **fields: Any) -> PodView:
-    """A held pod of one core that wants vision/imagenet, made at second 1000."""
+    """Make a held pod of one core that wants vision/imagenet, created at second 1000."""
     defaults: dict[str, Any] = {
         "requests": Resources(cpu_milli=1000, pods=1),
         "gates": (names.GATE_WARM,),
@@ -48,7 +48,7 @@ def held(name: str = "pod", **fields: Any) -> PodView:
 
 
 def cluster(*parts: Dataset | NodeCache | NodeView | PodView) -> ClusterView:
-    """A view of these objects."""
+    """Make a view of these objects."""
     return ClusterView(
         datasets={one.key: one for one in parts if isinstance(one, Dataset)},
         node_caches={one.key: one for one in parts if isinstance(one, NodeCache)},

@@ -10,7 +10,7 @@ from stoker_operator.settings import read_settings
 
 @pytest.fixture(autouse=True)
 def chart(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The environment that the chart writes."""
+    """Set the environment that the chart writes."""
     monkeypatch.setenv("POD_NAMESPACE", "stoker")
     monkeypatch.setenv("POD_NAME", "operator-1")
 

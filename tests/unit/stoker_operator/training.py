@@ -34,18 +34,18 @@ def job_of(training: TrainingJob, *, suspend: bool | None = None, **status: Any)
 
 
 def ended(kind: str, **fields: str) -> dict[str, Any]:
-    """A condition that ends a Job."""
+    """Make a condition that ends a Job."""
     return {"type": kind, "status": "True", "lastTransitionTime": "2026-11-21T10:00:00Z"} | fields
 
 
 def worker(index: int, **fields: Any) -> PodView:
-    """A held worker of the TrainingJob."""
+    """Make a held worker of the TrainingJob."""
     labels = {names.LABEL_TRAINING_JOB: "ddp"}
     return held(f"ddp-{index}", **({"labels": labels, "gang": "tj-uid", "gang_size": 2} | fields))
 
 
 def released(index: int, node: str = "a", *, share: float = 1.0, reason: str = "Released", **fields: Any) -> PodView:
-    """A worker that was let go and is on its node."""
+    """Make a worker that was released and is on its node."""
     record = ReleaseRecord(
         reason=reason,
         message="why",

@@ -108,7 +108,7 @@ async def kube() -> FakeKube:
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A short path: names of unix sockets end at 107 characters."""
+    """Make a folder with a short path: names of unix sockets end at 107 characters."""
     with tempfile.TemporaryDirectory(prefix="sk") as short:
         yield Path(short)
 

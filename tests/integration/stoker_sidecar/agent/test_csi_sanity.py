@@ -84,15 +84,15 @@ async def claim_controller(_self: IdentityService, _request: Message) -> csi_pb2
 
 @asynccontextmanager
 async def provisioner(socket: Path) -> AsyncIterator[Path]:
-    """A Controller service on a socket of its own."""
+    """Serve a Controller service on a socket of its own."""
     async with serve(socket, [Provisioner().handler()]):
         yield socket
 
 
 async def run_suite(program: Path, folder: Path, driver: Driver, *flags: str) -> dict[str, str]:
-    """What csi-sanity says of each test that ran or was left out: "passed", or why it was skipped.
+    """Run csi-sanity; return for each test that ran or was left out "passed", or why it was skipped.
 
-    Fails when it fails.
+    Fails when the suite fails.
     """
     report = folder / "report.json"
     process = await asyncio.create_subprocess_exec(
@@ -121,7 +121,7 @@ def outcomes(report: Any) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def sanity() -> Path:
-    """The suite's program, from the harness's cache; built when it is not there."""
+    """Return the suite's program, from the harness's cache; built when it is not there."""
     return Programs().path("csi-sanity")
 
 

@@ -25,7 +25,7 @@ def _files() -> dict[str, bytes]:
 
 @pytest.fixture(scope="session", params=KINDS)
 def mounted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
-    """The version in one kind of mount."""
+    """Show the version in one kind of mount."""
     with shown(request.param, tmp_path_factory.mktemp(request.param), _files()) as version:
         yield version
 
@@ -38,7 +38,7 @@ def truth(mounted: Shown) -> bytes:
 
 @pytest.fixture
 def fd(mounted: Shown) -> Iterator[int]:
-    """The large file, opened to read, with none of its pages in memory."""
+    """Open the large file to read, with none of its pages in memory."""
     opened = os.open(mounted.path / "data/large.bin", os.O_RDONLY)
     os.posix_fadvise(opened, 0, 0, os.POSIX_FADV_DONTNEED)
     yield opened

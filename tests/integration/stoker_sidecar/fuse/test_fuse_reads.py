@@ -44,7 +44,7 @@ def keeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keeper]:
 
 @pytest.fixture(scope="module")
 def mounted(keeper: Keeper, files: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A version whose files are all on disk, mounted."""
+    """Mount a version whose files are all on disk."""
     version = VersionFolder(tmp_path_factory.mktemp("warm") / "v", files)
     version.finish_all()
     return keeper.serve(version)
@@ -182,6 +182,6 @@ def test_a_read_waits_for_a_fetcher_that_is_not_there_yet(keeper: Keeper, tmp_pa
 
 
 def _waits_for_bytes(pid: int) -> bool:
-    """The kernel's names of the places where a reader sleeps: for FUSE's answer, or for the page that it fills."""
+    """Tell by its kernel stack whether a reader sleeps, for FUSE's answer or for the page that it fills."""
     stack = Path(f"/proc/{pid}/stack").read_text()
     return "fuse" in stack or "folio_wait" in stack

@@ -36,7 +36,7 @@ def version(tmp_path: Path) -> VersionFolder:
 
 @pytest.fixture
 def small_memory() -> Iterator[Path]:
-    """A memory cgroup in which hardly anything can be allocated."""
+    """Make a memory cgroup in which hardly anything can be allocated."""
     root = Path("/sys/fs/cgroup/memory")
     if not root.is_dir():
         root = Path("/sys/fs/cgroup")
@@ -55,7 +55,7 @@ def small_memory() -> Iterator[Path]:
 
 
 def _child(name: str, log: Path) -> str:
-    """A command that writes its name to ``log`` when it starts and when SIGTERM ends it."""
+    """Return a command that writes its name to ``log`` when it starts and when SIGTERM ends it."""
     program = (
         "import signal, sys\n"
         "def say(what):\n"

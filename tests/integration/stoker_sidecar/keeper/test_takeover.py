@@ -156,7 +156,7 @@ def test_the_socket_of_the_keepers_is_their_users_alone(node: Path, tmp_path: Pa
 
 
 def _agent(name: str, log: Path) -> str:
-    """A command that behaves as an agent does: it waits until the keeper lets it begin."""
+    """Return a command that behaves as an agent does: it waits until the keeper lets it begin."""
     program = (
         "import signal, sys\n"
         "from stoker_sidecar.wire.heartbeat import Heartbeat\n"

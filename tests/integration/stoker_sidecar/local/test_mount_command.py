@@ -1,4 +1,4 @@
-"""`stoker mount` on a real kernel, of a real S3 server: what a researcher at a workstation sees."""
+"""What a researcher at a workstation sees of `stoker mount`: on a real kernel, of a real S3 server."""
 
 import asyncio
 import json

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.root
 
 @pytest.fixture
 def pod(tmp_path: Path) -> Iterator[Path]:
-    """A shared mount, as a kubelet's folder is; with a target folder in it."""
+    """Make a shared mount, as a kubelet's folder is, with a target folder in it."""
     folder = tmp_path / "pods"
     folder.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(folder)], check=True)

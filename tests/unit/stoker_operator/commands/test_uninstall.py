@@ -61,7 +61,7 @@ class World:
         await self.kube.create(PODS, {"metadata": meta, "spec": {"schedulingGates": gates, "containers": []}})
 
     async def on_wait(self, _seconds: float) -> None:
-        """The second that is waited: the sidecar has cleaned its disk by then."""
+        """Count the second that is waited: the sidecar has cleaned its disk by then."""
         self.waits += 1
         await self.kube.patch(NODE_CACHES, "a", {"status": {"datasets": []}}, subresource="status")
 

@@ -50,7 +50,7 @@ def holder(name: str, dataset: Dataset, warm: int = SIZE, **fields: Any) -> Node
 
 
 def answering(name: str, dataset: Dataset, **answer: Any) -> NodeCache:
-    """A node that answered the listing with this."""
+    """Make a node that answered the listing with this."""
     entry = given(dataset, listing_id=new_id(dataset, NOW))
     return make_cache(name, (entry, report(dataset, 0, listing=ListingResult(id=entry.listing_id, **answer))))
 

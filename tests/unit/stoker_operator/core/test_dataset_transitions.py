@@ -10,7 +10,7 @@ from tests.unit.stoker_operator.builders import NOW, V1, V2
 
 
 def make_status(version: str = V1, speed: int = 0, **conditions: tuple[bool, str]) -> DatasetStatus:
-    """A status with conditions given as warm=(True, "Warm")."""
+    """Make a status with conditions given as warm=(True, "Warm")."""
     out = ConditionSet((), 1, NOW)
     for kind, (status, reason) in conditions.items():
         out.set(ConditionType[kind.upper()], status, reason, f"{kind} because {reason}")

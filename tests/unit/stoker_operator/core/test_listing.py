@@ -15,14 +15,14 @@ def listing(*parts: Any, now: float = NOW) -> ListingState:
 
 
 def asked(dataset: Dataset, node: str, result: ListingResult | None = None, when: float = NOW, **row: Any) -> NodeCache:
-    """A node that was asked to list at ``when``, and perhaps answered."""
+    """Make a node that was asked to list at ``when``, and perhaps answered."""
     entry = given(dataset, listing_id=new_id(dataset, when))
     answer = result.model_copy(update={"id": entry.listing_id}) if result else None
     return make_cache(node, (entry, report(dataset, listing=answer, **row)))
 
 
 def taken_over(dataset: Dataset, node: str = "a", when: float = NOW, version: str = V1) -> Dataset:
-    """The Dataset after the answer to the listing asked at ``when`` came a second later."""
+    """Return the Dataset after the answer to the listing asked at ``when`` came a second later."""
     status = {
         "listing_id": new_id(dataset, when),
         "listing_node": node,

@@ -213,7 +213,7 @@ def test_acting_on_decisions_comes_to_rest(view: ClusterView) -> None:
 
 
 def _acted_on(view: ClusterView, now: float) -> tuple[ClusterView, tuple[NodeCacheWrite, ...]]:
-    """The view after the decision was written, while the nodes have not reacted yet."""
+    """Return the view after the decision was written, while the nodes have not reacted yet, and the writes."""
     writes = decide_datasets(view, {}, now).node_caches
     caches = dict(view.node_caches)
     caches |= {one.node.name: caches[one.node.name].model_copy(update={"spec": one.spec}) for one in writes}

@@ -28,7 +28,7 @@ from tests.unit.stoker_operator.builders import (
 
 
 def entry(node: str, *parts: Any, **wanted: frozenset[str]) -> NodeDataset:
-    """The wish for vision/imagenet on a node, after this pass."""
+    """Return what a node is to hold of vision/imagenet after this pass."""
     decision = decided(*parts, wanted=wanted)
     written = {write.node.name: write.spec for write in decision.node_caches}
     spec = written.get(node) or decision.view.node_caches[node].spec

@@ -62,7 +62,7 @@ class World:
         await self.see(name)
 
     async def see(self, name: str = "imagenet") -> None:
-        """The mirror learns what the API server has."""
+        """Bring the mirror to what the API server has."""
         found = {one["metadata"]["name"]: one for one in self.kube.objects(DATASETS)}
         parsed = parse_dataset(found[name]) if name in found else None
         self.state.datasets.put(f"vision/{name}", parsed if isinstance(parsed, Dataset) else None)
@@ -83,7 +83,7 @@ class World:
         return NodeCache.model_validate(await self.kube.get(NODE_CACHES, name))
 
     async def report(self, warm: int, node: str = "a") -> None:
-        """The sidecar answers what it was given, with so many of 1000 bytes warm."""
+        """Answer what the sidecar was given, with so many of 1000 bytes warm."""
         cache, dataset = await self.cache(node), await self.dataset()
         entry = cache.spec.datasets[0]
         answer = {"id": entry.listing_id, "version": V1, "files": 10, "bytes": 1000}

@@ -19,7 +19,7 @@ def authorities(material: KeyMaterial) -> list[x509.Certificate]:
 
 
 def handshake(trusted: bytes, served: KeyMaterial, host: str) -> None:
-    """A TLS handshake in memory. Raises ssl.SSLError when the client does not trust the server."""
+    """Make a TLS handshake in memory. Raises ssl.SSLError when the client does not trust the server."""
     tls = new_tls_context()
     load_certificate(tls, served.certificate, served.key)
     client_context = ssl.create_default_context(cadata=trusted.decode())

@@ -124,7 +124,7 @@ async def test_an_unreadable_secret_is_made_anew(kube: FakeKube, replica: Replic
 
 
 def write_pair(folder: Path) -> int:
-    """A new tls.crt and tls.key; gives the certificate's serial number."""
+    """Write a new tls.crt and tls.key, and return the certificate's serial number."""
     material = make(WHERE.hosts, datetime.now(UTC))
     (folder / "tls.crt").write_bytes(material.certificate)
     (folder / "tls.key").write_bytes(material.key)

@@ -22,7 +22,7 @@ def capability(mode: int = MODE.SINGLE_NODE_WRITER) -> csi_pb2.VolumeCapability:
 
 
 def inline(**fields: object) -> csi_pb2.NodePublishVolumeRequest:
-    """What the kubelet sends for an inline volume."""
+    """Make the request that the kubelet sends for an inline volume."""
     context = {
         "dataset": "imagenet",
         names.CSI_POD_NAMESPACE: "vision",

@@ -13,7 +13,7 @@ SMALL = 100 * 1024
 
 
 def _drive(rate: Callable[[int], float], seconds: float, size: int = SMALL) -> AdaptiveLimit:
-    """``rate``: requests a second that the source completes with so many in flight."""
+    """Drive a limit with a source that completes ``rate`` requests a second with so many in flight."""
     limit, now = AdaptiveLimit(), 0.0
     while now < seconds:
         now += 1.0 / rate(limit.value)

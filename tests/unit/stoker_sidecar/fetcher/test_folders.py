@@ -30,13 +30,13 @@ def _mend(root: Path) -> None:
 
 
 def _with_spare(folder: Path) -> tuple[Path, tuple[FolderSpec, ...]]:
-    """A disk, and memory that is used when the disk cannot be."""
+    """Specify a disk, and memory that is used when the disk cannot be."""
     spare = folder / "spare"
     return spare, (FolderSpec(str(folder / "first")), FolderSpec(str(spare), memory=True))
 
 
 def _trees(root: Path) -> dict[str, bytes]:
-    """path -> content of all whole files below a cache folder."""
+    """Return all whole files below a cache folder: content by path."""
     files = (path for path in root.glob("datasets/*/versions/*/tree/**/*") if path.is_file())
     return {str(path).partition("/tree/")[2]: path.read_bytes() for path in files}
 

@@ -106,7 +106,7 @@ async def subject(tmp_path: Path) -> AsyncIterator[Subject]:
 
 
 async def _scrub(subject: Subject) -> None:
-    """A whole pass."""
+    """Run a whole pass and wait until all of it was read."""
     size, before = sum(map(len, FILES.values())), _count(subject, SCRUBBED_BYTES)
     await subject.node.look_after()
     (version,) = subject.root.glob("datasets/*/versions/*")

@@ -49,9 +49,9 @@ def _empty(path: Path) -> None:
 
 
 async def _digest(root: Path, store: MemoryStore, *, finished: bool) -> str:
-    """A version whose files are all there; not ``finished``.
+    """Leave a version whose files are all there, and return its digest.
 
-    The power went before it was said to be whole, or synced.
+    Unless it is ``finished``, the power went before it was said to be whole, or synced.
     """
     async with cache_node(root, {"bucket": store}) as subject:
         digest = await subject.warm()
@@ -64,7 +64,7 @@ async def _digest(root: Path, store: MemoryStore, *, finished: bool) -> str:
 
 @asynccontextmanager
 async def _again(root: Path, store: MemoryStore, digest: str) -> AsyncIterator[Subject]:
-    """The next fetcher, once it is warm."""
+    """Open the next fetcher, and yield it once it is warm."""
     async with cache_node(root, {"bucket": store}) as subject:
         await subject.configure(version=digest, eager=True)
         await subject.reach(lambda s: s.phase is NodePhase.WARM)

@@ -1,4 +1,4 @@
-"""`stoker mount` of an installation without the extra `mount` says what to install."""
+"""What `stoker mount` tells the user to install where the extra `mount` is missing."""
 
 import sys
 

@@ -33,7 +33,7 @@ def _open(folder: Path) -> Manifest:
 
 
 def _tree(manifest: Manifest, ino: int = ROOT_INO) -> dict[str, bool]:
-    """path -> whether it is a folder, found through children()."""
+    """Return by path whether it is a folder, found through children()."""
     found: dict[str, bool] = {}
     for entry in manifest.children(ino):
         found[manifest.path(entry.ino)] = entry.is_dir

@@ -12,9 +12,9 @@ GIB = 1 << 30
 
 
 def disk(*, free_bytes: int, free_inodes: int, inodes: int = 10**9) -> os.statvfs_result:
-    """The fields in the order of statvfs.
+    """Make a statvfs result of a disk with so much room.
 
-    Block sizes, blocks, free, available, inodes, free, available, flags, name.
+    Fields: block sizes, blocks, free, available, inodes, free, available, flags, name.
     """
     blocks = free_bytes // 4096
     return os.statvfs_result((4096, 4096, 10**9, blocks, blocks, inodes, free_inodes, free_inodes, 0, 255))

@@ -9,7 +9,7 @@ from tests.fakes.volumes import Clock
 
 @dataclass
 class FakeVolumes:
-    """``stubborn`` versions do not get the mount that they should have."""
+    """Volumes in memory, of which ``stubborn`` versions do not get the mount that they should have."""
 
     mounted: frozenset[tuple[str, str]] = frozenset({("u", "a"), ("u", "b")})
     stubborn: set[tuple[str, str]] = field(default_factory=set)
