@@ -51,7 +51,7 @@ class Clock:
 
 
 @dataclass
-class Subject:
+class CacheNodeUnderTest:
     """A CacheNode as tests drive it, with its clock and its ``stores``: one for each bucket name."""
 
     node: CacheNode
@@ -116,7 +116,7 @@ class Subject:
 
 
 @asynccontextmanager
-async def cache_node(
+async def open_cache_node(
     root: Path,
     stores: dict[str, MemoryStore] | None = None,
     transient: int = 2**28,
@@ -125,7 +125,7 @@ async def cache_node(
     scrub_interval: float = 0.0,
     fetcher: PieceFetcher | None = None,
     policy: PolicyFactory = KeepWhatCame,
-) -> AsyncIterator[Subject]:
+) -> AsyncIterator[CacheNodeUnderTest]:
     """Open one on the cache folder ``root``, or on several ``folders``; closed at exit, the disk stays.
 
     ``capacity``: bytes that the files of each tree may take together; default what the machine has. ``scrub_interval``:
@@ -152,7 +152,7 @@ async def cache_node(
     node = CacheNode(settings, world)
     await node.open()
     try:
-        yield Subject(node, root, clock, found)
+        yield CacheNodeUnderTest(node, root, clock, found)
     finally:
         await node.close()
 
@@ -177,9 +177,9 @@ def fill(store: MemoryStore, content: dict[str, bytes]) -> None:
         store.put(path, data, mtime_ns=1_700_000_000_000_000_000)
 
 
-def inode(subject: Subject, digest: str, path: str) -> int:
+def inode(cache_node: CacheNodeUnderTest, digest: str, path: str) -> int:
     """Return the inode of a path of a version."""
-    manifest = Manifest.open(subject.folder(digest) / "manifest.sqlite")
+    manifest = Manifest.open(cache_node.folder(digest) / "manifest.sqlite")
     entry = manifest.find(path)
     manifest.close()
     assert entry is not None

@@ -15,7 +15,7 @@ from stoker_sidecar.volumes.publisher import Publisher
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_sidecar.wire.keeper_client import KeeperClient
 from tests.fakes.volumes import Clock, FakePlan, node_dataset, publish_request
-from tests.support.bare_node import BareNode, NodeVersion
+from tests.support.agentless_node import AgentlessNode, NodeVersion
 from tests.support.keeper import Keeper
 from tests.support.waiting import eventually_async
 
@@ -23,7 +23,7 @@ from tests.support.waiting import eventually_async
 class PodVolume:
     """One pod's volume, and the agent's part of its node. ``modes``: what the node can mount. ``close`` when done."""
 
-    def __init__(self, node: BareNode, modes: Collection[MountMode]) -> None:
+    def __init__(self, node: AgentlessNode, modes: Collection[MountMode]) -> None:
         self._node = node
         self._modes = modes
         self._runner = asyncio.Runner()

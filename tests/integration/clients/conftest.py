@@ -13,7 +13,7 @@ import pytest
 from stoker_api.dataset import Source
 from stoker_sidecar.linux import mounts, overlay
 from stoker_sidecar.volumes import metadata_layer
-from tests.support.bare_node import FETCHER, BareNode, NodeVersion
+from tests.support.agentless_node import FETCHER, AgentlessNode, NodeVersion
 from tests.support.client_data import FORMATS
 from tests.support.keeper import Keeper
 from tests.support.s3 import CREDENTIALS, S3Server, running_s3
@@ -28,7 +28,7 @@ class Cluster:
 
     truth: Path
     s3: S3Server
-    node: BareNode
+    node: AgentlessNode
 
     def listed(self, form: str) -> NodeVersion:
         """List the bucket as a new Dataset, with nothing of it on the node."""
@@ -44,7 +44,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with running_s3(tmp_path_factory.mktemp("s3")) as s3:
         asyncio.run(_upload(s3, FORMATS, _files(truth)))
         with Keeper(tmp_path_factory.mktemp("node") / "k", fetcher=FETCHER) as keeper:
-            yield Cluster(truth, s3, BareNode(keeper, CREDENTIALS))
+            yield Cluster(truth, s3, AgentlessNode(keeper, CREDENTIALS))
 
 
 @pytest.fixture(params=["cold_fuse", "cold_overlay", "native"])

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from stoker_api.dataset import Source
-from tests.support.bare_node import FETCHER, BareNode, NodeVersion
+from tests.support.agentless_node import FETCHER, AgentlessNode, NodeVersion
 from tests.support.keeper import SECONDS, UID, Keeper
 from tests.support.waiting import wait_until
 
@@ -41,18 +41,18 @@ def keeper(tmp_path: Path) -> Iterator[Keeper]:
 
 
 @pytest.fixture
-def node(keeper: Keeper) -> BareNode:
-    return BareNode(keeper)
+def node(keeper: Keeper) -> AgentlessNode:
+    return AgentlessNode(keeper)
 
 
 @pytest.fixture
-def version(node: BareNode, source: dict[str, bytes], tmp_path: Path) -> NodeVersion:
+def version(node: AgentlessNode, source: dict[str, bytes], tmp_path: Path) -> NodeVersion:
     """List the source; nothing of it is on the node."""
     return node.list_source(UID, Source(uri=f"file://{tmp_path / 'source'}"))
 
 
 def test_a_cold_version_is_readable_at_once_and_right(
-    node: BareNode, version: NodeVersion, source: dict[str, bytes]
+    node: AgentlessNode, version: NodeVersion, source: dict[str, bytes]
 ) -> None:
     node.hand_out(version)
     mountpoint = node.mount(version)
@@ -60,7 +60,7 @@ def test_a_cold_version_is_readable_at_once_and_right(
 
 
 def test_no_read_fails_while_the_fetcher_is_killed(
-    keeper: Keeper, node: BareNode, version: NodeVersion, source: dict[str, bytes]
+    keeper: Keeper, node: AgentlessNode, version: NodeVersion, source: dict[str, bytes]
 ) -> None:
     node.hand_out(version)
     mountpoint = node.mount(version)
@@ -79,7 +79,7 @@ def _fetcher(keeper: Keeper) -> dict[str, Any]:
 
 
 def test_a_source_that_changed_after_the_listing_is_estale(
-    node: BareNode, version: NodeVersion, source: dict[str, bytes], tmp_path: Path
+    node: AgentlessNode, version: NodeVersion, source: dict[str, bytes], tmp_path: Path
 ) -> None:
     node.hand_out(version)
     mountpoint = node.mount(version)

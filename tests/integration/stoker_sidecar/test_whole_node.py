@@ -38,7 +38,7 @@ MODE = csi_pb2.VolumeCapability.AccessMode.SINGLE_NODE_WRITER
 
 
 @dataclass
-class Node:
+class SidecarNode:
     """A node whose sidecar runs."""
 
     name: str
@@ -131,7 +131,7 @@ def folder() -> Iterator[Path]:
 
 
 @asynccontextmanager
-async def running(apiserver: ApiServer, folder: Path) -> AsyncIterator[Node]:
+async def running(apiserver: ApiServer, folder: Path) -> AsyncIterator[SidecarNode]:
     python = shlex.quote(sys.executable)
     name = f"node-{uuid4().hex[:8]}"
     source = folder / "source"
@@ -146,11 +146,11 @@ async def running(apiserver: ApiServer, folder: Path) -> AsyncIterator[Node]:
     )
     async with await apiserver.client() as kube:
         with keeper:
-            yield Node(name, kube, keeper, folder, source)
+            yield SidecarNode(name, kube, keeper, folder, source)
 
 
 @pytest.fixture
-async def node(apiserver: ApiServer, folder: Path) -> AsyncIterator[Node]:
+async def node(apiserver: ApiServer, folder: Path) -> AsyncIterator[SidecarNode]:
     async with running(apiserver, folder) as one:
         yield one
 
@@ -169,7 +169,7 @@ def hashes(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-async def test_a_dataset_is_listed_warmed_mounted_natively_and_cleaned(node: Node) -> None:
+async def test_a_dataset_is_listed_warmed_mounted_natively_and_cleaned(node: SidecarNode) -> None:
     await node.warm()
     row = await node.until(lambda row: row["warmFiles"] == len(FILES))
     assert row["warmBytes"] == sum(map(len, FILES.values()))
@@ -186,7 +186,7 @@ async def test_a_dataset_is_listed_warmed_mounted_natively_and_cleaned(node: Nod
     assert not list((node.folder / "k" / "cache" / "datasets").iterdir())
 
 
-async def test_a_cold_dataset_is_read_through_and_its_pod_ends_native(node: Node) -> None:
+async def test_a_cold_dataset_is_read_through_and_its_pod_ends_native(node: SidecarNode) -> None:
     digest = await node.listed()
     await node.plan(node.dataset(listingId="one", version=digest))
     seen = await node.publish("pod-1")
@@ -197,7 +197,7 @@ async def test_a_cold_dataset_is_read_through_and_its_pod_ends_native(node: Node
     assert hashes(seen) == hashes(node.source)
 
 
-async def mode_of(node: Node, pod: str) -> str:
+async def mode_of(node: SidecarNode, pod: str) -> str:
     async def look() -> str | None:
         rows = (await node.status()).get("mounts", [])
         return next((row["mode"] for row in rows if row["pod"] == pod and row.get("mode")), None)
@@ -205,14 +205,16 @@ async def mode_of(node: Node, pod: str) -> str:
     return await eventually_async(look, SECONDS)
 
 
-async def mode_becomes(node: Node, wanted: str) -> None:
+async def mode_becomes(node: SidecarNode, wanted: str) -> None:
     async def look() -> bool:
         return await mode_of(node, "pod-1") == wanted
 
     assert await eventually_async(look, SECONDS)
 
 
-async def test_another_node_takes_the_manifest_from_the_one_that_listed(node: Node, apiserver: ApiServer) -> None:
+async def test_another_node_takes_the_manifest_from_the_one_that_listed(
+    node: SidecarNode, apiserver: ApiServer
+) -> None:
     digest = await node.warm()
     url = f"http://{(await node.status())['address']}/manifests/u1/{digest}"
     source = {"uri": f"file://{node.source}"}
@@ -223,7 +225,7 @@ async def test_another_node_takes_the_manifest_from_the_one_that_listed(node: No
             assert hashes(await other.publish("pod-2")) == hashes(node.source)
 
 
-async def test_a_killed_fetcher_comes_back_and_goes_on(node: Node) -> None:
+async def test_a_killed_fetcher_comes_back_and_goes_on(node: SidecarNode) -> None:
     digest = await node.listed()
     fetcher = next(row for row in node.keeper.call(op="list")["children"] if row["name"] == "fetcher")
     os.kill(fetcher["pid"], signal.SIGKILL)
@@ -232,7 +234,7 @@ async def test_a_killed_fetcher_comes_back_and_goes_on(node: Node) -> None:
     assert (await node.status())["conditions"][0]["status"] == "True"
 
 
-async def test_a_killed_agent_comes_back_with_its_plan_and_its_mounts(node: Node) -> None:
+async def test_a_killed_agent_comes_back_with_its_plan_and_its_mounts(node: SidecarNode) -> None:
     await node.warm()
     seen = await node.publish("pod-1")
     agent = next(row for row in node.keeper.call(op="list")["children"] if row["name"] == "agent")
@@ -244,14 +246,14 @@ async def test_a_killed_agent_comes_back_with_its_plan_and_its_mounts(node: Node
     assert not mounts_below(again)
 
 
-async def test_a_stopped_sidecar_leaves_nothing_running(node: Node) -> None:
+async def test_a_stopped_sidecar_leaves_nothing_running(node: SidecarNode) -> None:
     await node.warm()
     pids = node.keeper.pids()
     assert node.keeper.stop() == 0
     assert not any(map(runs, pids))
 
 
-async def test_the_agent_stays_small(node: Node) -> None:
+async def test_the_agent_stays_small(node: SidecarNode) -> None:
     await node.warm()
     await node.publish("pod-1")
     agent = next(row for row in node.keeper.call(op="list")["children"] if row["name"] == "agent")

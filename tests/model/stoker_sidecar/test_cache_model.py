@@ -19,7 +19,7 @@ from stoker_sidecar.version import spans
 from stoker_sidecar.version.manifest import Manifest
 from stoker_sidecar.wire.fetcher_protocol import Read
 from tests.fakes.object_store import MemoryStore
-from tests.support.cache_node import UID, Subject, cache_node
+from tests.support.cache_node import UID, CacheNodeUnderTest, open_cache_node
 
 # The machine makes the source fail, and takes files and folders away, in any order.
 pytestmark = pytest.mark.expected_logs("the model says so", "CacheDiskFailed", "damaged on the disk")
@@ -47,9 +47,9 @@ class CacheMachine(RuleBasedStateMachine):
 
     @initialize()
     def open(self) -> None:
-        self.subject: Subject = self._run(
+        self.cache_node: CacheNodeUnderTest = self._run(
             self.stack.enter_async_context(
-                cache_node(self.folder, {"bucket": self.store}, 3 * spans.CHUNK, scrub_interval=1e-6)
+                open_cache_node(self.folder, {"bucket": self.store}, 3 * spans.CHUNK, scrub_interval=1e-6)
             )
         )
         self.put("a", 100)
@@ -73,10 +73,10 @@ class CacheMachine(RuleBasedStateMachine):
     def list(self) -> None:
         self.listings += 1
         now = {path: content for path, (content, _) in self.store.objects.items()}
-        self.current = self._run(self.subject.list(str(self.listings), **self._wish()))
+        self.current = self._run(self.cache_node.list(str(self.listings), **self._wish()))
         self.versions[self.current] = now
         self._configure()
-        self._run(self.subject.reach(lambda status: status.version == self.current and status.files > 0))
+        self._run(self.cache_node.reach(lambda status: status.version == self.current and status.files > 0))
 
     @rule(quota=st.sampled_from([None, 10, spans.CHUNK + 50, 10 * spans.CHUNK]), eager=st.booleans())
     def wish(self, quota: int | None, eager: bool) -> None:
@@ -96,7 +96,7 @@ class CacheMachine(RuleBasedStateMachine):
             return
         ino = self._ino(digest, path)
         try:
-            found = self._run(self.subject.read(digest, ino, offset, length))
+            found = self._run(self.cache_node.read(digest, ino, offset, length))
         except (SourceChanged, ObjectGone):
             assert self.store.objects.get(path, (None, 0))[0] != content
         except ServerError:
@@ -106,25 +106,25 @@ class CacheMachine(RuleBasedStateMachine):
 
     @rule(path=PATHS)
     def someone_deletes_a_file(self, path: str) -> None:
-        (self.subject.folder(self.current) / "tree" / path).unlink(missing_ok=True)
+        (self.cache_node.folder(self.current) / "tree" / path).unlink(missing_ok=True)
 
     @rule()
     def someone_deletes_all_files(self) -> None:
-        shutil.rmtree(self.subject.folder(self.current) / "tree", ignore_errors=True)
-        self._run(self.subject.node.look_after())
+        shutil.rmtree(self.cache_node.folder(self.current) / "tree", ignore_errors=True)
+        self._run(self.cache_node.node.look_after())
 
     @rule()
     def scrub(self) -> None:
         """Begin a pass over what is there; deleted files are found by it too."""
-        self._run(self.subject.node.look_after())
+        self._run(self.cache_node.node.look_after())
 
     @rule()
     def restart(self) -> None:
         self._run(self.stack.aclose())
         self.stack = AsyncExitStack()
-        self.subject = self._run(
+        self.cache_node = self._run(
             self.stack.enter_async_context(
-                cache_node(self.folder, {"bucket": self.store}, 3 * spans.CHUNK, scrub_interval=1e-6)
+                open_cache_node(self.folder, {"bucket": self.store}, 3 * spans.CHUNK, scrub_interval=1e-6)
             )
         )
         self._configure()
@@ -136,18 +136,18 @@ class CacheMachine(RuleBasedStateMachine):
         self._configure(eager=True)
         for path in self.versions[self.current]:  # whoever misses a deleted file says so
             self.read_now(self.current, path)
-        self._run(self.subject.reach(lambda status: status.phase is NodePhase.WARM))
-        assert self.subject.tree(self.current) == self.versions[self.current]
+        self._run(self.cache_node.reach(lambda status: status.phase is NodePhase.WARM))
+        assert self.cache_node.tree(self.current) == self.versions[self.current]
 
     def read_now(self, digest: str, path: str) -> None:
         with suppress(ServerError):
             ino = self._ino(digest, path)
-            self._run(self.subject.node.read(Read(UID, digest, ino, 0, 1, doubt=True)))
+            self._run(self.cache_node.node.read(Read(UID, digest, ino, 0, 1, doubt=True)))
 
     @invariant()
     def trees_hold_only_right_files(self) -> None:
         for digest, content in self.versions.items():
-            assert self.subject.tree(digest).items() <= content.items()
+            assert self.cache_node.tree(digest).items() <= content.items()
 
     def teardown(self) -> None:
         self._run(self.stack.aclose())
@@ -156,7 +156,7 @@ class CacheMachine(RuleBasedStateMachine):
         shutil.rmtree(self.folder)
 
     def _configure(self, **changes: Any) -> None:
-        self._run(self.subject.configure(listingId=str(self.listings), **self._wish(), **changes))
+        self._run(self.cache_node.configure(listingId=str(self.listings), **self._wish(), **changes))
 
     def _wish(self) -> dict[str, Any]:
         quota = {} if self.quota is None else {"quotaBytes": self.quota}
@@ -167,7 +167,7 @@ class CacheMachine(RuleBasedStateMachine):
         return self.versions.get(self.current) == now
 
     def _ino(self, digest: str, path: str) -> int:
-        manifest = Manifest.open(self.subject.folder(digest) / "manifest.sqlite")
+        manifest = Manifest.open(self.cache_node.folder(digest) / "manifest.sqlite")
         entry = manifest.find(path)
         manifest.close()
         assert entry is not None

@@ -24,7 +24,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from stoker_api.dataset import MountMode, Source
 from stoker_sidecar.version.spans import CHUNK
-from tests.support.bare_node import FETCHER, BareNode, NodeVersion
+from tests.support.agentless_node import FETCHER, AgentlessNode, NodeVersion
 from tests.support.byte_reads import Got, read_fd, read_path
 from tests.support.csi_driver import node_folder
 from tests.support.dataset_model import SourceFolder, VersionModel
@@ -70,7 +70,7 @@ class MountMachine(RuleBasedStateMachine):
 
     numbers = itertools.count()
 
-    def __init__(self, node: BareNode, first: MountMode, *, swaps: bool) -> None:
+    def __init__(self, node: AgentlessNode, first: MountMode, *, swaps: bool) -> None:
         super().__init__()
         self.node = node
         self.first = first
@@ -279,9 +279,9 @@ class MountMachine(RuleBasedStateMachine):
 
 
 @pytest.fixture(scope="module")
-def node() -> Iterator[BareNode]:
+def node() -> Iterator[AgentlessNode]:
     with node_folder() as folder, Keeper(folder / "k", fetcher=FETCHER) as keeper:
-        yield BareNode(keeper)
+        yield AgentlessNode(keeper)
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,9 @@ def node() -> Iterator[BareNode]:
     [(FUSE, False, 3), (OVERLAY, False, 4), (NATIVE, False, 3), (FUSE, True, 9)],
     ids=["fuse", "overlay", "native", "switching"],
 )
-def test_a_mounted_version_is_what_the_model_says(node: BareNode, first: MountMode, swaps: bool, examples: int) -> None:
+def test_a_mounted_version_is_what_the_model_says(
+    node: AgentlessNode, first: MountMode, swaps: bool, examples: int
+) -> None:
     class Machine(MountMachine):
         def __init__(self) -> None:
             super().__init__(node, first, swaps=swaps)

@@ -8,10 +8,10 @@ import pytest
 
 from bench.errors import UsageError
 from bench.variants.fetcher import DRIVE_OUT_OLDEST, EACH_FOR_ITSELF, POLICIES, main
-from tests.support.cache_node import Subject, cache_node, fill, inode
+from tests.support.cache_node import CacheNodeUnderTest, fill, inode, open_cache_node
 
 
-async def listed(node: Subject, files: int) -> str:
+async def listed(node: CacheNodeUnderTest, files: int) -> str:
     """List a dataset of files of 100 bytes; return its digest."""
     fill(node.store, {f"f{number}": os.urandom(100) for number in range(files)})
     digest = await node.list()
@@ -20,7 +20,7 @@ async def listed(node: Subject, files: int) -> str:
 
 
 async def test_each_asker_downloads_for_itself(tmp_path: Path) -> None:
-    async with cache_node(tmp_path, policy=POLICIES[EACH_FOR_ITSELF]) as node:
+    async with open_cache_node(tmp_path, policy=POLICIES[EACH_FOR_ITSELF]) as node:
         digest = await listed(node, 1)
         ino = inode(node, digest, "f0")
         await asyncio.gather(*(node.read(digest, ino, 0, 100) for _ in range(2)))
@@ -28,7 +28,7 @@ async def test_each_asker_downloads_for_itself(tmp_path: Path) -> None:
 
 
 async def test_the_file_that_came_first_makes_room(tmp_path: Path) -> None:
-    async with cache_node(tmp_path, policy=POLICIES[DRIVE_OUT_OLDEST]) as node:
+    async with open_cache_node(tmp_path, policy=POLICIES[DRIVE_OUT_OLDEST]) as node:
         digest = await listed(node, 3)
         for name in ("f0", "f1", "f2"):
             await node.read(digest, inode(node, digest, name), 0, 100)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cache_node import Subject, cache_node
+from tests.support.cache_node import CacheNodeUnderTest, open_cache_node
 
 
 @pytest.fixture
-async def subject(tmp_path: Path) -> AsyncIterator[Subject]:
-    async with cache_node(tmp_path / "cache") as found:
+async def cache_node(tmp_path: Path) -> AsyncIterator[CacheNodeUnderTest]:
+    async with open_cache_node(tmp_path / "cache") as found:
         yield found

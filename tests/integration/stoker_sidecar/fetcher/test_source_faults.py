@@ -71,7 +71,7 @@ async def proxy(s3: S3Server) -> AsyncIterator[FaultProxy]:
         yield running
 
 
-class Node:
+class ListedDataset:
     """One fetcher and one dataset that it has listed."""
 
     def __init__(self, fetcher: FetcherProcess, root: Path, dataset: dict[str, Any]) -> None:
@@ -131,11 +131,11 @@ class Node:
 
 
 @pytest.fixture
-async def node(proxy: FaultProxy, bucket: str, tmp_path: Path) -> AsyncIterator[Node]:
+async def node(proxy: FaultProxy, bucket: str, tmp_path: Path) -> AsyncIterator[ListedDataset]:
     source = {"uri": f"s3://{bucket}", "endpoint": proxy.endpoint}
     dataset = {"namespace": "n", "name": "set", "uid": UID, "source": source, "listingId": "1"}
     async with fetcher_process(tmp_path / "cache", "--read-timeout", "0.5") as fetcher:
-        node = Node(fetcher, tmp_path / "cache", dataset)
+        node = ListedDataset(fetcher, tmp_path / "cache", dataset)
         await node.list_once()
         yield node
 
@@ -151,7 +151,7 @@ async def node(proxy: FaultProxy, bucket: str, tmp_path: Path) -> AsyncIterator[
     ],
 )
 async def test_a_source_that_fails_is_told_refused_to_readers_and_got_over(
-    node: Node, proxy: FaultProxy, fault: Fault, reason: Reason, says: str
+    node: ListedDataset, proxy: FaultProxy, fault: Fault, reason: Reason, says: str
 ) -> None:
     proxy.inject(fault)
     await node.warm()
@@ -167,7 +167,7 @@ async def test_a_source_that_fails_is_told_refused_to_readers_and_got_over(
 
 @pytest.mark.parametrize(("only", "algorithm"), [("d/", "crc32"), ("large", "crc64nvme")])
 async def test_bits_that_flip_on_the_way_never_reach_the_tree(
-    node: Node, proxy: FaultProxy, only: str, algorithm: str
+    node: ListedDataset, proxy: FaultProxy, only: str, algorithm: str
 ) -> None:
     proxy.inject(FLIPPED, only=only)
     await node.warm()
@@ -187,7 +187,7 @@ async def test_bits_that_flip_on_the_way_never_reach_the_tree(
     ],
 )
 async def test_what_no_retry_heals_is_refused_at_once_until_it_is_back(
-    node: Node, proxy: FaultProxy, fault: Fault, code: int, reason: Reason
+    node: ListedDataset, proxy: FaultProxy, fault: Fault, code: int, reason: Reason
 ) -> None:
     await node.mount()
     proxy.inject(fault, only="d/f02")
@@ -199,7 +199,7 @@ async def test_what_no_retry_heals_is_refused_at_once_until_it_is_back(
     assert await node.read("d/f02") == FILES["d/f02"]
 
 
-async def test_one_spoilt_object_does_not_hold_up_the_others(node: Node, proxy: FaultProxy) -> None:
+async def test_one_spoilt_object_does_not_hold_up_the_others(node: ListedDataset, proxy: FaultProxy) -> None:
     proxy.inject(refusal(500, "InternalError"), only="f02")
     await node.warm()
     await node.told(Reason.SERVER_ERROR)
@@ -209,7 +209,7 @@ async def test_one_spoilt_object_does_not_hold_up_the_others(node: Node, proxy: 
     assert node.on_disk() == FILES
 
 
-async def test_a_fault_of_a_moment_is_not_seen_by_a_reader(node: Node, proxy: FaultProxy) -> None:
+async def test_a_fault_of_a_moment_is_not_seen_by_a_reader(node: ListedDataset, proxy: FaultProxy) -> None:
     await node.mount()
     faults = (refusal(503, "SlowDown"), refusal(500), RESET, RESET_IN_BODY, CUT, GARBAGE, FLIPPED)
     for fault, path in zip(faults, FILES, strict=False):

@@ -9,7 +9,7 @@ import pytest
 from stoker_api.names import Reason
 from stoker_api.nodecache import NodeDatasetStatus, NodePhase
 from tests.fakes.object_store import MemoryStore
-from tests.support.cache_node import Subject, cache_node, fill, inode
+from tests.support.cache_node import CacheNodeUnderTest, fill, inode, open_cache_node
 from tests.support.waiting import eventually
 
 SIZE = 1000  # bytes of each dataset
@@ -21,35 +21,37 @@ def _bytes_of(uid: str) -> dict[str, bytes]:
 
 
 @pytest.fixture
-async def subject(tmp_path: Path) -> AsyncIterator[Subject]:
+async def cache_node(tmp_path: Path) -> AsyncIterator[CacheNodeUnderTest]:
     stores = {uid: MemoryStore() for uid in ("uid-1", "uid-2")}
     for uid, store in stores.items():
         fill(store, _bytes_of(uid))
-    async with cache_node(tmp_path, stores, capacity=CAPACITY) as made:
+    async with open_cache_node(tmp_path, stores, capacity=CAPACITY) as made:
         yield made
 
 
-async def _configure(subject: Subject, uid: str, **changes: Any) -> None:
-    await subject.configure(**({"uid": uid, "name": uid, "source": {"uri": f"s3://{uid}"}, "listingId": "1"} | changes))
+async def _configure(cache_node: CacheNodeUnderTest, uid: str, **changes: Any) -> None:
+    await cache_node.configure(
+        **({"uid": uid, "name": uid, "source": {"uri": f"s3://{uid}"}, "listingId": "1"} | changes)
+    )
 
 
-async def _list(subject: Subject, uid: str) -> str:
-    await _configure(subject, uid)
-    status = await subject.reach(lambda s: s.listing is not None, uid)
+async def _list(cache_node: CacheNodeUnderTest, uid: str) -> str:
+    await _configure(cache_node, uid)
+    status = await cache_node.reach(lambda s: s.listing is not None, uid)
     assert status.listing is not None
     return status.listing.version
 
 
-async def _ask(subject: Subject, uid: str, digest: str, **changes: Any) -> None:
+async def _ask(cache_node: CacheNodeUnderTest, uid: str, digest: str, **changes: Any) -> None:
     """Have it warmed, by a node that looks anew at how much room it has."""
-    subject.clock.ahead += 2
-    await _configure(subject, uid, **({"version": digest, "eager": True} | changes))
+    cache_node.clock.ahead += 2
+    await _configure(cache_node, uid, **({"version": digest, "eager": True} | changes))
 
 
-async def _warm(subject: Subject, uid: str, **changes: Any) -> str:
-    digest = await _list(subject, uid)
-    await _ask(subject, uid, digest, **changes)
-    await subject.reach(lambda s: s.phase is NodePhase.WARM, uid)
+async def _warm(cache_node: CacheNodeUnderTest, uid: str, **changes: Any) -> str:
+    digest = await _list(cache_node, uid)
+    await _ask(cache_node, uid, digest, **changes)
+    await cache_node.reach(lambda s: s.phase is NodePhase.WARM, uid)
     return digest
 
 
@@ -57,93 +59,95 @@ def _evicted(status: NodeDatasetStatus) -> bool:
     return status.error is not None and status.error.reason == Reason.EVICTED
 
 
-async def test_an_idle_dataset_makes_room_for_one_that_a_pod_uses(subject: Subject) -> None:
-    await _warm(subject, "uid-1")
-    digest = await _list(subject, "uid-2")
-    await _ask(subject, "uid-2", digest, held=(digest,))
-    await subject.reach(lambda s: s.phase is NodePhase.WARM, "uid-2")
-    status = await subject.reach(lambda s: _evicted(s) and s.phase is NodePhase.IDLE, "uid-1")
+async def test_an_idle_dataset_makes_room_for_one_that_a_pod_uses(cache_node: CacheNodeUnderTest) -> None:
+    await _warm(cache_node, "uid-1")
+    digest = await _list(cache_node, "uid-2")
+    await _ask(cache_node, "uid-2", digest, held=(digest,))
+    await cache_node.reach(lambda s: s.phase is NodePhase.WARM, "uid-2")
+    status = await cache_node.reach(lambda s: _evicted(s) and s.phase is NodePhase.IDLE, "uid-1")
     assert status.warm_bytes == 0
 
 
-async def test_what_was_dropped_and_why_is_told_once(subject: Subject) -> None:
-    await _warm(subject, "uid-1")
-    digest = await _list(subject, "uid-2")
-    await _ask(subject, "uid-2", digest, held=(digest,))
-    await subject.reach(lambda s: s.phase is NodePhase.WARM, "uid-2")
-    (notice,) = subject.node.progress().notices
+async def test_what_was_dropped_and_why_is_told_once(cache_node: CacheNodeUnderTest) -> None:
+    await _warm(cache_node, "uid-1")
+    digest = await _list(cache_node, "uid-2")
+    await _ask(cache_node, "uid-2", digest, held=(digest,))
+    await cache_node.reach(lambda s: s.phase is NodePhase.WARM, "uid-2")
+    (notice,) = cache_node.node.progress().notices
     assert (notice.uid, notice.reason) == ("uid-1", Reason.EVICTED)
     assert "uid-1" in notice.message
     assert "uid-2" in notice.message
 
 
-async def test_a_dataset_of_higher_priority_drives_out_a_lower_one(subject: Subject) -> None:
-    await _warm(subject, "uid-1")
-    await _warm(subject, "uid-2", priority=5)
-    assert _evicted(subject.status("uid-1"))
+async def test_a_dataset_of_higher_priority_drives_out_a_lower_one(cache_node: CacheNodeUnderTest) -> None:
+    await _warm(cache_node, "uid-1")
+    await _warm(cache_node, "uid-2", priority=5)
+    assert _evicted(cache_node.status("uid-1"))
 
 
 @pytest.mark.parametrize("protection", [{"pinned": True}, {"priority": 1}])
-async def test_a_protected_dataset_stays(subject: Subject, protection: dict[str, Any]) -> None:
-    await _warm(subject, "uid-1", **protection)
-    digest = await _list(subject, "uid-2")
-    await _ask(subject, "uid-2", digest, held=(digest,))
-    await subject.reach(lambda s: s.phase is NodePhase.FULL, "uid-2")
-    assert subject.status("uid-1").phase is NodePhase.WARM
+async def test_a_protected_dataset_stays(cache_node: CacheNodeUnderTest, protection: dict[str, Any]) -> None:
+    await _warm(cache_node, "uid-1", **protection)
+    digest = await _list(cache_node, "uid-2")
+    await _ask(cache_node, "uid-2", digest, held=(digest,))
+    await cache_node.reach(lambda s: s.phase is NodePhase.FULL, "uid-2")
+    assert cache_node.status("uid-1").phase is NodePhase.WARM
 
 
-async def test_a_dataset_that_a_pod_uses_stays(subject: Subject) -> None:
-    first = await _warm(subject, "uid-1")
-    await _ask(subject, "uid-1", first, held=(first,))
-    await _list(subject, "uid-2")
-    await _ask(subject, "uid-2", await _list(subject, "uid-2"), priority=9)
-    await subject.reach(lambda s: s.phase is NodePhase.FULL, "uid-2")
-    assert subject.status("uid-1").phase is NodePhase.WARM
+async def test_a_dataset_that_a_pod_uses_stays(cache_node: CacheNodeUnderTest) -> None:
+    first = await _warm(cache_node, "uid-1")
+    await _ask(cache_node, "uid-1", first, held=(first,))
+    await _list(cache_node, "uid-2")
+    await _ask(cache_node, "uid-2", await _list(cache_node, "uid-2"), priority=9)
+    await cache_node.reach(lambda s: s.phase is NodePhase.FULL, "uid-2")
+    assert cache_node.status("uid-1").phase is NodePhase.WARM
 
 
-async def test_two_idle_datasets_of_one_priority_never_drive_each_other_out(subject: Subject) -> None:
-    await _warm(subject, "uid-1")
-    await _ask(subject, "uid-2", await _list(subject, "uid-2"))
-    await subject.reach(lambda s: s.phase is NodePhase.FULL, "uid-2")
-    assert subject.status("uid-1").phase is NodePhase.WARM
+async def test_two_idle_datasets_of_one_priority_never_drive_each_other_out(cache_node: CacheNodeUnderTest) -> None:
+    await _warm(cache_node, "uid-1")
+    await _ask(cache_node, "uid-2", await _list(cache_node, "uid-2"))
+    await cache_node.reach(lambda s: s.phase is NodePhase.FULL, "uid-2")
+    assert cache_node.status("uid-1").phase is NodePhase.WARM
 
 
-async def test_a_dropped_dataset_is_still_read(subject: Subject) -> None:
-    first = await _warm(subject, "uid-1")
-    await _warm(subject, "uid-2", priority=5)
-    ino = inode(subject, first, "f3")
-    assert await subject.read(first, ino, 0, 5) == b"11111"
+async def test_a_dropped_dataset_is_still_read(cache_node: CacheNodeUnderTest) -> None:
+    first = await _warm(cache_node, "uid-1")
+    await _warm(cache_node, "uid-2", priority=5)
+    ino = inode(cache_node, first, "f3")
+    assert await cache_node.read(first, ino, 0, 5) == b"11111"
 
 
 async def test_a_dropped_dataset_stays_away_over_a_restart(tmp_path: Path) -> None:
     stores = {uid: MemoryStore() for uid in ("uid-1", "uid-2")}
     for uid, store in stores.items():
         fill(store, _bytes_of(uid))
-    async with cache_node(tmp_path, stores, capacity=CAPACITY) as subject:
-        first = await _warm(subject, "uid-1")
-        await _warm(subject, "uid-2", priority=5)
-    async with cache_node(tmp_path, stores, capacity=CAPACITY) as subject:
-        await _ask(subject, "uid-1", first)
-        status = await subject.reach(lambda s: s.files > 0, "uid-1")
+    async with open_cache_node(tmp_path, stores, capacity=CAPACITY) as cache_node:
+        first = await _warm(cache_node, "uid-1")
+        await _warm(cache_node, "uid-2", priority=5)
+    async with open_cache_node(tmp_path, stores, capacity=CAPACITY) as cache_node:
+        await _ask(cache_node, "uid-1", first)
+        status = await cache_node.reach(lambda s: s.files > 0, "uid-1")
     assert _evicted(status)
 
 
-async def test_a_dropped_dataset_comes_back_when_it_fits(subject: Subject) -> None:
-    first = await _warm(subject, "uid-1")
-    await _warm(subject, "uid-2", priority=5)
-    await subject.node.remove("uid-2")
-    await eventually(lambda: not list((subject.root / "trash").iterdir()))
-    await _ask(subject, "uid-1", first, generation=2)
-    status = await subject.reach(lambda s: s.phase is NodePhase.WARM, "uid-1")
+async def test_a_dropped_dataset_comes_back_when_it_fits(cache_node: CacheNodeUnderTest) -> None:
+    first = await _warm(cache_node, "uid-1")
+    await _warm(cache_node, "uid-2", priority=5)
+    await cache_node.node.remove("uid-2")
+    await eventually(lambda: not list((cache_node.root / "trash").iterdir()))
+    await _ask(cache_node, "uid-1", first, generation=2)
+    status = await cache_node.reach(lambda s: s.phase is NodePhase.WARM, "uid-1")
     assert status.error is None
 
 
-async def test_a_dropped_dataset_that_a_pod_uses_drives_out_the_other_when_that_is_idle(subject: Subject) -> None:
-    first = await _warm(subject, "uid-1")
-    digest = await _list(subject, "uid-2")
-    await _ask(subject, "uid-2", digest, held=(digest,))
-    await subject.reach(lambda s: s.phase is NodePhase.WARM, "uid-2")
-    await _ask(subject, "uid-2", digest)
-    await _ask(subject, "uid-1", first, held=(first,))
-    await subject.reach(lambda s: s.phase is NodePhase.WARM, "uid-1")
-    assert _evicted(subject.status("uid-2"))
+async def test_a_dropped_dataset_that_a_pod_uses_drives_out_the_other_when_that_is_idle(
+    cache_node: CacheNodeUnderTest,
+) -> None:
+    first = await _warm(cache_node, "uid-1")
+    digest = await _list(cache_node, "uid-2")
+    await _ask(cache_node, "uid-2", digest, held=(digest,))
+    await cache_node.reach(lambda s: s.phase is NodePhase.WARM, "uid-2")
+    await _ask(cache_node, "uid-2", digest)
+    await _ask(cache_node, "uid-1", first, held=(first,))
+    await cache_node.reach(lambda s: s.phase is NodePhase.WARM, "uid-1")
+    assert _evicted(cache_node.status("uid-2"))

@@ -17,57 +17,57 @@ from stoker_sidecar.errors import (
 from stoker_sidecar.store.core.object_checksum import Checksum, new_digest
 from stoker_sidecar.version.spans import CHUNK
 from tests.fakes.object_store import MemoryStore
-from tests.support.cache_node import LARGE, SMALL, Subject, fill, inode
+from tests.support.cache_node import LARGE, SMALL, CacheNodeUnderTest, fill, inode
 from tests.support.waiting import eventually
 
 
-async def test_a_changed_object_is_an_error_and_never_a_mix(subject: Subject) -> None:
-    fill(subject.store, {"large": LARGE, "other": b"fine"})
-    digest = await subject.list()
-    ino = inode(subject, digest, "large")
-    await subject.read(digest, ino, 0, 10)
-    await eventually(lambda: len(subject.store.gets) == 2)
-    subject.store.put("large", LARGE[::-1])
+async def test_a_changed_object_is_an_error_and_never_a_mix(cache_node: CacheNodeUnderTest) -> None:
+    fill(cache_node.store, {"large": LARGE, "other": b"fine"})
+    digest = await cache_node.list()
+    ino = inode(cache_node, digest, "large")
+    await cache_node.read(digest, ino, 0, 10)
+    await eventually(lambda: len(cache_node.store.gets) == 2)
+    cache_node.store.put("large", LARGE[::-1])
     with pytest.raises(SourceChanged):
-        await subject.read(digest, ino, 2 * CHUNK, 5)
-    assert await subject.read(digest, ino, 0, 10) == LARGE[:10]
+        await cache_node.read(digest, ino, 2 * CHUNK, 5)
+    assert await cache_node.read(digest, ino, 0, 10) == LARGE[:10]
 
 
-async def test_warming_goes_past_a_changed_object_and_says_so(subject: Subject) -> None:
-    fill(subject.store, SMALL)
-    digest = await subject.list()
-    subject.store.put("train/a", b"other")
-    await subject.configure(listingId="1", version=digest, eager=True)
-    status = await subject.reach(lambda s: s.phase is NodePhase.FAILED and s.warm_files == 3)
+async def test_warming_goes_past_a_changed_object_and_says_so(cache_node: CacheNodeUnderTest) -> None:
+    fill(cache_node.store, SMALL)
+    digest = await cache_node.list()
+    cache_node.store.put("train/a", b"other")
+    await cache_node.configure(listingId="1", version=digest, eager=True)
+    status = await cache_node.reach(lambda s: s.phase is NodePhase.FAILED and s.warm_files == 3)
     assert status.error is not None
     assert (status.error.reason, status.error.temporary) == (Reason.SOURCE_CHANGED, False)
     assert "train/a" in status.error.message
 
 
-async def test_a_deleted_object_is_gone_for_its_reader(subject: Subject) -> None:
-    fill(subject.store, SMALL)
-    digest = await subject.list()
-    subject.store.delete("train/a")
+async def test_a_deleted_object_is_gone_for_its_reader(cache_node: CacheNodeUnderTest) -> None:
+    fill(cache_node.store, SMALL)
+    digest = await cache_node.list()
+    cache_node.store.delete("train/a")
     with pytest.raises(ObjectGone):
-        await subject.read(digest, inode(subject, digest, "train/a"), 0, 5)
+        await cache_node.read(digest, inode(cache_node, digest, "train/a"), 0, 5)
 
 
 @pytest.mark.expected_logs("the server failed")
-async def test_warming_goes_on_by_itself_when_the_source_heals(subject: Subject) -> None:
-    fill(subject.store, {f"f{index:03}": b"x" * index for index in range(1, 100)})
-    digest = await subject.list()
-    subject.store.fail(ServerError("the server failed"), times=300)
-    await subject.configure(listingId="1", version=digest, eager=True)
-    status = await subject.reach(lambda s: s.phase is NodePhase.WARM)
+async def test_warming_goes_on_by_itself_when_the_source_heals(cache_node: CacheNodeUnderTest) -> None:
+    fill(cache_node.store, {f"f{index:03}": b"x" * index for index in range(1, 100)})
+    digest = await cache_node.list()
+    cache_node.store.fail(ServerError("the server failed"), times=300)
+    await cache_node.configure(listingId="1", version=digest, eager=True)
+    status = await cache_node.reach(lambda s: s.phase is NodePhase.WARM)
     assert status.error is None
 
 
 @pytest.mark.expected_logs("renew the Secret")
-async def test_a_dataset_that_fails_does_not_touch_another(subject: Subject) -> None:
-    subject.stores["broken"] = MemoryStore({"f": (b"x", 0)})
-    fill(subject.store, SMALL)
-    digest = await subject.list()
-    subject.stores["broken"].fail(InvalidCredentials("renew the Secret"), times=100_000)
+async def test_a_dataset_that_fails_does_not_touch_another(cache_node: CacheNodeUnderTest) -> None:
+    cache_node.stores["broken"] = MemoryStore({"f": (b"x", 0)})
+    fill(cache_node.store, SMALL)
+    digest = await cache_node.list()
+    cache_node.stores["broken"].fail(InvalidCredentials("renew the Secret"), times=100_000)
     other: dict[str, Any] = {
         "uid": "uid-2",
         "name": "broken",
@@ -75,46 +75,46 @@ async def test_a_dataset_that_fails_does_not_touch_another(subject: Subject) -> 
         "listingId": "1",
         "priority": 9,
     }
-    await subject.configure(**other)
-    await subject.configure(listingId="1", version=digest, eager=True)
-    await subject.reach(lambda s: s.phase is NodePhase.WARM)
-    status = await subject.reach(lambda s: s.error is not None, uid="uid-2")
+    await cache_node.configure(**other)
+    await cache_node.configure(listingId="1", version=digest, eager=True)
+    await cache_node.reach(lambda s: s.phase is NodePhase.WARM)
+    status = await cache_node.reach(lambda s: s.error is not None, uid="uid-2")
     assert status.error is not None
     assert status.error.reason == Reason.INVALID_CREDENTIALS
 
 
-async def test_a_spoilt_body_is_never_kept(subject: Subject) -> None:
-    fill(subject.store, {f"f{index}": b"content %d" % index for index in range(20)})
-    digest = await subject.list()
+async def test_a_spoilt_body_is_never_kept(cache_node: CacheNodeUnderTest) -> None:
+    fill(cache_node.store, {f"f{index}": b"content %d" % index for index in range(20)})
+    digest = await cache_node.list()
     attempts: dict[str, int] = {}
 
     def spoil_first(path: str, data: bytes) -> bytes:
         attempts[path] = attempts.get(path, 0) + 1
         return data[:-1] + b"!" if attempts[path] == 1 and path != "f0" else data
 
-    subject.store.mangle = spoil_first
-    await subject.configure(listingId="1", version=digest, eager=True)
-    await subject.reach(lambda s: s.phase is NodePhase.WARM)
-    assert subject.tree(digest) == {f"f{index}": b"content %d" % index for index in range(20)}
+    cache_node.store.mangle = spoil_first
+    await cache_node.configure(listingId="1", version=digest, eager=True)
+    await cache_node.reach(lambda s: s.phase is NodePhase.WARM)
+    assert cache_node.tree(digest) == {f"f{index}": b"content %d" % index for index in range(20)}
 
 
 @pytest.mark.parametrize("change", [lambda data: data[:-1], lambda data: data + b"!"])
 @pytest.mark.expected_logs("CorruptBody")
-async def test_a_short_or_long_body_is_never_kept(subject: Subject, change: object) -> None:
-    fill(subject.store, {"large": LARGE, "small": b"small"})
-    digest = await subject.list()
+async def test_a_short_or_long_body_is_never_kept(cache_node: CacheNodeUnderTest, change: object) -> None:
+    fill(cache_node.store, {"large": LARGE, "small": b"small"})
+    digest = await cache_node.list()
     assert callable(change)
-    subject.store.mangle = lambda path, data: change(data)
-    await subject.configure(listingId="1", version=digest, eager=True)
-    status = await subject.reach(lambda s: s.error is not None)
+    cache_node.store.mangle = lambda path, data: change(data)
+    await cache_node.configure(listingId="1", version=digest, eager=True)
+    status = await cache_node.reach(lambda s: s.error is not None)
     assert status.error is not None
-    assert (status.error.reason, subject.tree(digest)) == (Reason.CORRUPT_BODY, {})
+    assert (status.error.reason, cache_node.tree(digest)) == (Reason.CORRUPT_BODY, {})
 
 
 @pytest.mark.expected_logs("CorruptBody")
-async def test_a_spoilt_large_file_is_fetched_anew(subject: Subject) -> None:
-    fill(subject.store, {"large": LARGE, "a": b"proof that ETags are MD5s"})
-    digest = await subject.list()
+async def test_a_spoilt_large_file_is_fetched_anew(cache_node: CacheNodeUnderTest) -> None:
+    fill(cache_node.store, {"large": LARGE, "a": b"proof that ETags are MD5s"})
+    digest = await cache_node.list()
     spoilt: list[str] = []
 
     def spoil_once(path: str, data: bytes) -> bytes:
@@ -123,11 +123,11 @@ async def test_a_spoilt_large_file_is_fetched_anew(subject: Subject) -> None:
             return b"!" + data[1:]
         return data
 
-    subject.store.mangle = spoil_once
-    await subject.read(digest, inode(subject, digest, "a"), 0, 1)
-    await subject.configure(listingId="1", version=digest, eager=True)
-    await subject.reach(lambda s: s.phase is NodePhase.WARM)
-    assert subject.tree(digest)["large"] == LARGE
+    cache_node.store.mangle = spoil_once
+    await cache_node.read(digest, inode(cache_node, digest, "a"), 0, 1)
+    await cache_node.configure(listingId="1", version=digest, eager=True)
+    await cache_node.reach(lambda s: s.phase is NodePhase.WARM)
+    assert cache_node.tree(digest)["large"] == LARGE
 
 
 def _crc(content: bytes) -> Checksum:
@@ -143,10 +143,10 @@ def _opaque(content: bytes) -> str:
 
 @pytest.mark.parametrize("name", ["large", "small"])
 @pytest.mark.expected_logs("CorruptBody")
-async def test_a_checksum_that_the_source_states_finds_spoilt_bodies(subject: Subject, name: str) -> None:
+async def test_a_checksum_that_the_source_states_finds_spoilt_bodies(cache_node: CacheNodeUnderTest, name: str) -> None:
     files = {"large": LARGE, "small": b"small"}
-    fill(subject.store, files)
-    subject.store.etag, subject.store.states = _opaque, _crc
+    fill(cache_node.store, files)
+    cache_node.store.etag, cache_node.store.states = _opaque, _crc
     spoilt: list[str] = []
 
     def spoil_once(path: str, data: bytes) -> bytes:
@@ -155,39 +155,39 @@ async def test_a_checksum_that_the_source_states_finds_spoilt_bodies(subject: Su
             return b"!" + data[1:]
         return data
 
-    subject.store.mangle = spoil_once
-    digest = await subject.warm()
-    assert (subject.tree(digest), spoilt) == (files, [name])
+    cache_node.store.mangle = spoil_once
+    digest = await cache_node.warm()
+    assert (cache_node.tree(digest), spoilt) == (files, [name])
 
 
-async def test_where_checksums_are_stated_no_md5_is_asked_for(subject: Subject) -> None:
-    fill(subject.store, {"large": LARGE, "small": b"small"})
-    subject.store.etag = lambda content: "0" * 32  # looks like an MD5, and is none
-    subject.store.states = _crc
-    await subject.warm()
-    assert len([get for get in subject.store.gets if get.path == "small"]) == 1
+async def test_where_checksums_are_stated_no_md5_is_asked_for(cache_node: CacheNodeUnderTest) -> None:
+    fill(cache_node.store, {"large": LARGE, "small": b"small"})
+    cache_node.store.etag = lambda content: "0" * 32  # looks like an MD5, and is none
+    cache_node.store.states = _crc
+    await cache_node.warm()
+    assert len([get for get in cache_node.store.gets if get.path == "small"]) == 1
 
 
 @pytest.mark.expected_logs("CorruptBody")
-async def test_what_is_never_as_its_source_states_it_is_never_kept(subject: Subject) -> None:
-    fill(subject.store, {"large": LARGE, "small": b"small"})
-    subject.store.states = lambda content: Checksum("crc64nvme", bytes(8))
-    digest = await subject.list()
-    await subject.configure(listingId="1", version=digest, eager=True)
-    status = await subject.reach(lambda s: s.error is not None)
+async def test_what_is_never_as_its_source_states_it_is_never_kept(cache_node: CacheNodeUnderTest) -> None:
+    fill(cache_node.store, {"large": LARGE, "small": b"small"})
+    cache_node.store.states = lambda content: Checksum("crc64nvme", bytes(8))
+    digest = await cache_node.list()
+    await cache_node.configure(listingId="1", version=digest, eager=True)
+    status = await cache_node.reach(lambda s: s.error is not None)
     assert status.error is not None
-    assert (status.error.reason, subject.tree(digest)) == (Reason.CORRUPT_BODY, {})
+    assert (status.error.reason, cache_node.tree(digest)) == (Reason.CORRUPT_BODY, {})
 
 
 @pytest.mark.parametrize("error", [AccessDenied("grant it"), ServerError("failed")])
 async def test_a_source_that_does_not_tell_its_checksum_keeps_no_file_away(
-    subject: Subject, error: SourceError
+    cache_node: CacheNodeUnderTest, error: SourceError
 ) -> None:
-    fill(subject.store, {"large": LARGE})
+    fill(cache_node.store, {"large": LARGE})
 
     def refuse(content: bytes) -> Checksum:
         raise error
 
-    subject.store.states = refuse
-    digest = await subject.warm()
-    assert subject.tree(digest) == {"large": LARGE}
+    cache_node.store.states = refuse
+    digest = await cache_node.warm()
+    assert cache_node.tree(digest) == {"large": LARGE}

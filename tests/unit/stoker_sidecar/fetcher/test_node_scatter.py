@@ -5,7 +5,7 @@ from collections import Counter
 from random import Random
 from typing import Any
 
-from tests.support.cache_node import Subject, fill, inode
+from tests.support.cache_node import CacheNodeUnderTest, fill, inode
 from tests.support.waiting import eventually
 
 _FOLDERS, _FILES, _SIZE = 4, 25, 100
@@ -17,48 +17,52 @@ def _at_random(count: int, folders: int = _FOLDERS) -> list[str]:
     return Random(7).sample(wanted, count)
 
 
-async def _cold(subject: Subject, **changes: Any) -> str:
-    fill(subject.store, _CONTENT)
-    digest = await subject.list()
-    await subject.configure(listingId="1", version=digest, **changes)
+async def _cold(cache_node: CacheNodeUnderTest, **changes: Any) -> str:
+    fill(cache_node.store, _CONTENT)
+    digest = await cache_node.list()
+    await cache_node.configure(listingId="1", version=digest, **changes)
     return digest
 
 
-async def _read(subject: Subject, digest: str, paths: list[str]) -> int:
+async def _read(cache_node: CacheNodeUnderTest, digest: str, paths: list[str]) -> int:
     """Files that were missing when they were read."""
     misses = 0
     for path in paths:
-        misses += not (subject.folder(digest) / "tree" / path).exists()
-        assert await subject.read(digest, inode(subject, digest, path), 0, _SIZE) == _CONTENT[path]
-        await eventually(lambda: len(subject.store.gets) == _landed(subject))
+        misses += not (cache_node.folder(digest) / "tree" / path).exists()
+        assert await cache_node.read(digest, inode(cache_node, digest, path), 0, _SIZE) == _CONTENT[path]
+        await eventually(lambda: len(cache_node.store.gets) == _landed(cache_node))
     return misses
 
 
-def _landed(subject: Subject) -> int:
-    return subject.status().warm_files
+def _landed(cache_node: CacheNodeUnderTest) -> int:
+    return cache_node.status().warm_files
 
 
-async def test_an_epoch_in_random_order_finds_most_files_here_and_fetches_each_once(subject: Subject) -> None:
-    digest = await _cold(subject)
-    misses = await _read(subject, digest, _at_random(len(_CONTENT)))
+async def test_an_epoch_in_random_order_finds_most_files_here_and_fetches_each_once(
+    cache_node: CacheNodeUnderTest,
+) -> None:
+    digest = await _cold(cache_node)
+    misses = await _read(cache_node, digest, _at_random(len(_CONTENT)))
     assert misses < len(_CONTENT) / 2
-    assert set(Counter(get.path for get in subject.store.gets).values()) == {1}
+    assert set(Counter(get.path for get in cache_node.store.gets).values()) == {1}
 
 
-async def test_a_pod_that_reads_a_few_files_has_no_more_fetched_for_it_than_it_read(subject: Subject) -> None:
-    digest = await _cold(subject)
-    await _read(subject, digest, _at_random(10))
-    assert len(subject.store.gets) <= 20
+async def test_a_pod_that_reads_a_few_files_has_no_more_fetched_for_it_than_it_read(
+    cache_node: CacheNodeUnderTest,
+) -> None:
+    digest = await _cold(cache_node)
+    await _read(cache_node, digest, _at_random(10))
+    assert len(cache_node.store.gets) <= 20
 
 
-async def test_folders_that_no_one_reads_are_left_alone(subject: Subject) -> None:
-    digest = await _cold(subject)
-    await _read(subject, digest, _at_random(_FILES, folders=2))
-    assert {get.path[0] for get in subject.store.gets} == {"0", "1"}
+async def test_folders_that_no_one_reads_are_left_alone(cache_node: CacheNodeUnderTest) -> None:
+    digest = await _cold(cache_node)
+    await _read(cache_node, digest, _at_random(_FILES, folders=2))
+    assert {get.path[0] for get in cache_node.store.gets} == {"0", "1"}
 
 
-async def test_a_quota_holds_for_what_is_fetched_ahead(subject: Subject) -> None:
-    digest = await _cold(subject, quotaBytes=30 * _SIZE)
+async def test_a_quota_holds_for_what_is_fetched_ahead(cache_node: CacheNodeUnderTest) -> None:
+    digest = await _cold(cache_node, quotaBytes=30 * _SIZE)
     for path in _at_random(len(_CONTENT)):
-        await subject.read(digest, inode(subject, digest, path), 0, _SIZE)
-    assert subject.status().warm_files == 30
+        await cache_node.read(digest, inode(cache_node, digest, path), 0, _SIZE)
+    assert cache_node.status().warm_files == 30

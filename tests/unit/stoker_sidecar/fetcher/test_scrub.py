@@ -17,7 +17,7 @@ from stoker_sidecar.fetcher.scrub import ChecksumFile, Verdict, is_due, judge
 from stoker_sidecar.linux.files import DirectReader
 from stoker_sidecar.version.spans import CHUNK
 from stoker_sidecar.wire.fetcher_protocol import REPAIRED_FILES, SCRUBBED_BYTES
-from tests.support.cache_node import SMALL, Subject, cache_node, fill
+from tests.support.cache_node import SMALL, CacheNodeUnderTest, fill, open_cache_node
 from tests.support.waiting import eventually
 
 MD5 = "0cc175b9c0f1b6a831c399e269772661"
@@ -93,109 +93,115 @@ def _flip(path: Path) -> None:
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-def _count(subject: Subject, name: str) -> int:
-    return sum(count.value for count in subject.node.progress().counts if count.name == name)
+def _count(cache_node: CacheNodeUnderTest, name: str) -> int:
+    return sum(count.value for count in cache_node.node.progress().counts if count.name == name)
 
 
 @pytest.fixture
-async def subject(tmp_path: Path) -> AsyncIterator[Subject]:
+async def cache_node(tmp_path: Path) -> AsyncIterator[CacheNodeUnderTest]:
     """One that scrubs at every look."""
-    async with cache_node(tmp_path, scrub_interval=1e-6) as made:
+    async with open_cache_node(tmp_path, scrub_interval=1e-6) as made:
         fill(made.store, FILES)
         yield made
 
 
-async def _scrub(subject: Subject) -> None:
+async def _scrub(cache_node: CacheNodeUnderTest) -> None:
     """Run a whole pass and wait until all of it was read."""
-    size, before = sum(map(len, FILES.values())), _count(subject, SCRUBBED_BYTES)
-    await subject.node.look_after()
-    (version,) = subject.root.glob("datasets/*/versions/*")
+    size, before = sum(map(len, FILES.values())), _count(cache_node, SCRUBBED_BYTES)
+    await cache_node.node.look_after()
+    (version,) = cache_node.root.glob("datasets/*/versions/*")
     marker = version / "scrubbed"
     dated = marker.stat().st_mtime_ns if marker.exists() else 0
     await eventually(lambda: marker.exists() and marker.stat().st_mtime_ns > dated)
-    assert _count(subject, SCRUBBED_BYTES) - before == size
+    assert _count(cache_node, SCRUBBED_BYTES) - before == size
 
 
-async def test_sound_files_are_left_alone(subject: Subject) -> None:
-    await subject.warm()
-    asked = len(subject.store.gets)
-    await _scrub(subject)
-    await _scrub(subject)
-    assert (len(subject.store.gets), subject.node.progress().notices) == (asked, ())
+async def test_sound_files_are_left_alone(cache_node: CacheNodeUnderTest) -> None:
+    await cache_node.warm()
+    asked = len(cache_node.store.gets)
+    await _scrub(cache_node)
+    await _scrub(cache_node)
+    assert (len(cache_node.store.gets), cache_node.node.progress().notices) == (asked, ())
 
 
 @pytest.mark.parametrize("path", ["train/b", "large"])
 @pytest.mark.expected_logs("damaged on the disk")
-async def test_a_flipped_bit_is_found_in_the_first_pass_where_etags_are_md5s(subject: Subject, path: str) -> None:
-    digest = await subject.warm()
-    _flip(subject.folder(digest) / "tree" / path)
-    await _scrub(subject)
-    assert subject.tree(digest) == FILES
+async def test_a_flipped_bit_is_found_in_the_first_pass_where_etags_are_md5s(
+    cache_node: CacheNodeUnderTest, path: str
+) -> None:
+    digest = await cache_node.warm()
+    _flip(cache_node.folder(digest) / "tree" / path)
+    await _scrub(cache_node)
+    assert cache_node.tree(digest) == FILES
 
 
 @pytest.mark.expected_logs("damaged on the disk")
-async def test_a_flipped_bit_is_found_where_etags_say_nothing_once_its_checksum_was_taken(subject: Subject) -> None:
-    subject.store.etag = lambda data: f"{len(data):032x}-2"
-    digest = await subject.warm()
-    await _scrub(subject)
-    _flip(subject.folder(digest) / "tree" / "train/b")
-    await _scrub(subject)
-    assert subject.tree(digest) == FILES
+async def test_a_flipped_bit_is_found_where_etags_say_nothing_once_its_checksum_was_taken(
+    cache_node: CacheNodeUnderTest,
+) -> None:
+    cache_node.store.etag = lambda data: f"{len(data):032x}-2"
+    digest = await cache_node.warm()
+    await _scrub(cache_node)
+    _flip(cache_node.folder(digest) / "tree" / "train/b")
+    await _scrub(cache_node)
+    assert cache_node.tree(digest) == FILES
 
 
 @pytest.mark.expected_logs("damaged on the disk")
-async def test_a_repair_is_said_and_counted(subject: Subject) -> None:
-    digest = await subject.warm()
-    _flip(subject.folder(digest) / "tree" / "train/b")
-    await _scrub(subject)
-    await eventually(lambda: bool(subject.node.progress().notices))
-    (notice,) = subject.node.progress().notices
+async def test_a_repair_is_said_and_counted(cache_node: CacheNodeUnderTest) -> None:
+    digest = await cache_node.warm()
+    _flip(cache_node.folder(digest) / "tree" / "train/b")
+    await _scrub(cache_node)
+    await eventually(lambda: bool(cache_node.node.progress().notices))
+    (notice,) = cache_node.node.progress().notices
     assert notice.reason == Reason.REPAIRED
     assert "train/b" in notice.message
-    assert _count(subject, REPAIRED_FILES) == 1
+    assert _count(cache_node, REPAIRED_FILES) == 1
 
 
 @pytest.mark.expected_logs("damaged on the disk")
-async def test_the_version_stays_whole_for_its_readers_while_a_file_is_replaced(subject: Subject) -> None:
-    digest = await subject.warm()
-    _flip(subject.folder(digest) / "tree" / "train/b")
-    await _scrub(subject)
-    assert (subject.folder(digest) / "complete").exists()
-    assert subject.status().phase is NodePhase.WARM
+async def test_the_version_stays_whole_for_its_readers_while_a_file_is_replaced(cache_node: CacheNodeUnderTest) -> None:
+    digest = await cache_node.warm()
+    _flip(cache_node.folder(digest) / "tree" / "train/b")
+    await _scrub(cache_node)
+    assert (cache_node.folder(digest) / "complete").exists()
+    assert cache_node.status().phase is NodePhase.WARM
 
 
 @pytest.mark.expected_logs("damaged on the disk")
-async def test_a_version_that_lacks_a_file_is_not_whole_while_it_is_fetched_again(subject: Subject) -> None:
-    digest = await subject.warm()
-    (subject.folder(digest) / "tree" / "train/b").unlink()
+async def test_a_version_that_lacks_a_file_is_not_whole_while_it_is_fetched_again(
+    cache_node: CacheNodeUnderTest,
+) -> None:
+    digest = await cache_node.warm()
+    (cache_node.folder(digest) / "tree" / "train/b").unlink()
     whole: list[bool] = []
 
     def asked(path: str, data: bytes) -> bytes:
-        whole.append((subject.folder(digest) / "complete").exists())
+        whole.append((cache_node.folder(digest) / "complete").exists())
         return data
 
-    subject.store.mangle = asked
-    await subject.node.look_after()
-    await eventually((subject.folder(digest) / "tree" / "train/b").exists)
+    cache_node.store.mangle = asked
+    await cache_node.node.look_after()
+    await eventually((cache_node.folder(digest) / "tree" / "train/b").exists)
     assert whole == [False]
 
 
 @pytest.mark.expected_logs("damaged on the disk")
-async def test_an_open_file_goes_on_with_what_it_had(subject: Subject) -> None:
-    digest = await subject.warm()
-    path = subject.folder(digest) / "tree" / "train/b"
+async def test_an_open_file_goes_on_with_what_it_had(cache_node: CacheNodeUnderTest) -> None:
+    digest = await cache_node.warm()
+    path = cache_node.folder(digest) / "tree" / "train/b"
     _flip(path)
     with path.open("rb") as file:
-        await _scrub(subject)
+        await _scrub(cache_node)
         assert len(file.read()) == len(FILES["train/b"])
 
 
 @pytest.mark.expected_logs("damaged on the disk")
-async def test_a_damaged_file_that_the_source_has_no_more_is_taken_away(subject: Subject) -> None:
-    digest = await subject.warm()
-    _flip(subject.folder(digest) / "tree" / "train/b")
-    subject.store.delete("train/b")
-    await _scrub(subject)
-    await subject.reach(lambda s: s.phase is NodePhase.FAILED)
-    assert not (subject.folder(digest) / "tree" / "train/b").exists()
-    assert not (subject.folder(digest) / "complete").exists()
+async def test_a_damaged_file_that_the_source_has_no_more_is_taken_away(cache_node: CacheNodeUnderTest) -> None:
+    digest = await cache_node.warm()
+    _flip(cache_node.folder(digest) / "tree" / "train/b")
+    cache_node.store.delete("train/b")
+    await _scrub(cache_node)
+    await cache_node.reach(lambda s: s.phase is NodePhase.FAILED)
+    assert not (cache_node.folder(digest) / "tree" / "train/b").exists()
+    assert not (cache_node.folder(digest) / "complete").exists()

@@ -12,7 +12,7 @@ import pytest
 from stoker_api.nodecache import NodePhase
 from stoker_sidecar.fetcher import cached_version as version
 from tests.fakes.object_store import MemoryStore
-from tests.support.cache_node import UID, Subject, cache_node, fill
+from tests.support.cache_node import UID, CacheNodeUnderTest, fill, open_cache_node
 from tests.support.waiting import eventually
 
 FILES = {f"f{index}": b"content %d" % index * 100 for index in range(5)}
@@ -53,22 +53,22 @@ async def _digest(root: Path, store: MemoryStore, *, finished: bool) -> str:
 
     Unless it is ``finished``, the power went before it was said to be whole, or synced.
     """
-    async with cache_node(root, {"bucket": store}) as subject:
-        digest = await subject.warm()
-        await eventually((subject.folder(digest) / "synced").exists)
+    async with open_cache_node(root, {"bucket": store}) as cache_node:
+        digest = await cache_node.warm()
+        await eventually((cache_node.folder(digest) / "synced").exists)
         if not finished:
             for marker in ("complete", "synced"):
-                (subject.folder(digest) / marker).unlink()
+                (cache_node.folder(digest) / marker).unlink()
     return digest
 
 
 @asynccontextmanager
-async def _again(root: Path, store: MemoryStore, digest: str) -> AsyncIterator[Subject]:
+async def _again(root: Path, store: MemoryStore, digest: str) -> AsyncIterator[CacheNodeUnderTest]:
     """Open the next fetcher, and yield it once it is warm."""
-    async with cache_node(root, {"bucket": store}) as subject:
-        await subject.configure(version=digest, eager=True)
-        await subject.reach(lambda s: s.phase is NodePhase.WARM)
-        yield subject
+    async with open_cache_node(root, {"bucket": store}) as cache_node:
+        await cache_node.configure(version=digest, eager=True)
+        await cache_node.reach(lambda s: s.phase is NodePhase.WARM)
+        yield cache_node
 
 
 async def test_a_restart_of_the_sidecar_looks_at_no_file(tmp_path: Path, store: MemoryStore) -> None:
@@ -84,8 +84,8 @@ async def test_a_whole_version_survives_a_reboot_without_fetching(tmp_path: Path
     digest = await _digest(tmp_path, store, finished=True)
     _reboot(tmp_path)
     asked = len(store.gets)
-    async with _again(tmp_path, store, digest) as subject:
-        assert (len(store.gets), subject.tree(digest)) == (asked, FILES)
+    async with _again(tmp_path, store, digest) as cache_node:
+        assert (len(store.gets), cache_node.tree(digest)) == (asked, FILES)
 
 
 @pytest.mark.parametrize("damage", [_truncate, _empty, Path.unlink])
@@ -96,9 +96,9 @@ async def test_a_file_that_lost_bytes_in_a_reboot_is_fetched_again(
     damage(tmp_path / "datasets" / UID / "versions" / digest / "tree" / "f2")
     _reboot(tmp_path)
     asked = len(store.gets)
-    async with _again(tmp_path, store, digest) as subject:
+    async with _again(tmp_path, store, digest) as cache_node:
         assert [get.path for get in store.gets[asked:]] == ["f2"]
-        assert subject.tree(digest) == FILES
+        assert cache_node.tree(digest) == FILES
 
 
 async def test_a_file_of_zeros_that_was_not_synced_is_found_out_by_its_md5(tmp_path: Path, store: MemoryStore) -> None:
@@ -106,9 +106,9 @@ async def test_a_file_of_zeros_that_was_not_synced_is_found_out_by_its_md5(tmp_p
     _zero(tmp_path / "datasets" / UID / "versions" / digest / "tree" / "f2")
     _reboot(tmp_path)
     asked = len(store.gets)
-    async with _again(tmp_path, store, digest) as subject:
+    async with _again(tmp_path, store, digest) as cache_node:
         assert [get.path for get in store.gets[asked:]] == ["f2"]
-        assert subject.tree(digest) == FILES
+        assert cache_node.tree(digest) == FILES
 
 
 async def test_what_was_not_synced_and_cannot_be_proved_is_fetched_again(tmp_path: Path, store: MemoryStore) -> None:
@@ -132,9 +132,9 @@ async def test_a_version_need_not_be_synced_to_be_whole(
 ) -> None:
     release = Event()
     monkeypatch.setattr(version, "sync_file_system", lambda folder: release.wait(20))
-    async with cache_node(tmp_path, {"bucket": store}) as subject:
-        digest = await subject.warm()
-        assert not (subject.folder(digest) / "synced").exists()
+    async with open_cache_node(tmp_path, {"bucket": store}) as cache_node:
+        digest = await cache_node.warm()
+        assert not (cache_node.folder(digest) / "synced").exists()
         release.set()
 
 
@@ -150,10 +150,10 @@ async def test_a_version_whose_sync_fails_is_whole_no_more_until_one_succeeds(
             raise OSError(EIO, "input/output error")
 
     monkeypatch.setattr(version, "sync_file_system", fail_once)
-    async with cache_node(tmp_path, {"bucket": store}) as subject:
-        digest = await subject.warm()
-        await eventually((subject.folder(digest) / "synced").exists)
-        await subject.reach(lambda s: s.phase is NodePhase.WARM)
+    async with open_cache_node(tmp_path, {"bucket": store}) as cache_node:
+        digest = await cache_node.warm()
+        await eventually((cache_node.folder(digest) / "synced").exists)
+        await cache_node.reach(lambda s: s.phase is NodePhase.WARM)
     assert whole_at_sync[:2] == [True, False]
 
 
@@ -165,6 +165,6 @@ async def test_who_was_killed_between_marker_and_sync_is_not_believed_unseen(
     (folder / "synced").unlink()
     (folder / "tree" / "f2").unlink()
     asked = len(store.gets)
-    async with _again(tmp_path, store, digest) as subject:
+    async with _again(tmp_path, store, digest) as cache_node:
         assert [get.path for get in store.gets[asked:]] == ["f2"]
-        await eventually((subject.folder(digest) / "synced").exists)
+        await eventually((cache_node.folder(digest) / "synced").exists)

@@ -6,7 +6,7 @@ from pathlib import Path
 from stoker_sidecar.fetcher.core.concurrency import START
 from stoker_sidecar.worker.pieces import Arrived, Fetched, Piece
 from stoker_sidecar.worker.store_handle import StoreHandle
-from tests.support.cache_node import Clock, cache_node, fill
+from tests.support.cache_node import Clock, fill, open_cache_node
 
 LATENCY = 0.020  # seconds of the node's clock
 IDLE = 0.002  # seconds: all that may be asked for has been asked for
@@ -45,8 +45,8 @@ class Distant:
 
 async def test_a_warm_up_from_a_distant_source_comes_to_have_more_in_flight(tmp_path: Path) -> None:
     distant = Distant()
-    async with cache_node(tmp_path, fetcher=distant) as subject:
-        distant.clock = subject.clock
-        fill(subject.store, {f"{number:04}": b"x" for number in range(1500)})
-        await subject.warm()
+    async with open_cache_node(tmp_path, fetcher=distant) as cache_node:
+        distant.clock = cache_node.clock
+        fill(cache_node.store, {f"{number:04}": b"x" for number in range(1500)})
+        await cache_node.warm()
     assert distant.most >= 4 * START

@@ -45,7 +45,7 @@ class NodeVersion:
 
 
 @dataclass(frozen=True)
-class BareNode:
+class AgentlessNode:
     """A node whose keeper was started with ``FETCHER``."""
 
     keeper: Keeper
