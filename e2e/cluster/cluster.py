@@ -125,7 +125,7 @@ class Cluster:
         return {"KUBECONFIG": str(self.kubeconfig), "PATH": path, **helm}
 
     def is_healthy(self) -> bool:
-        """Whether every part of the control plane runs and every node is Ready."""
+        """Tell whether every part of the control plane runs and every node is Ready."""
         if SlotRegistry(self.paths.slots).find(self.name) is None or not self.kubeconfig.exists():
             return False
         running = {owned.component for owned in owned_by(self.name)}

@@ -73,7 +73,7 @@ class ImageStore:
             (self._folder / name).write_bytes(content)
 
     def holds(self, archive: Path) -> bool:
-        """Whether this very file is kept already."""
+        """Tell whether this very file is kept already."""
         kept = self._place(archive)
         return kept.exists() and kept.samefile(archive)
 

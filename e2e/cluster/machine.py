@@ -50,7 +50,7 @@ def install(packages: dict[str, str]) -> list[str]:
 
 @contextmanager
 def _no_service_starts() -> Iterator[None]:
-    """Debian asks this policy before it starts a package's service; ours says no, unless the machine has its own."""
+    """Keep Debian from starting a package's service by a policy that says no, unless the machine has its own."""
     if POLICY.exists():
         yield
         return

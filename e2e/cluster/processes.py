@@ -94,7 +94,7 @@ def kill(pids: list[int], seconds: float = 20.0) -> None:
 
 
 def _alive(pid: int) -> bool:
-    """Whether `pid` runs; a zombie of ours is collected and counts as gone."""
+    """Tell whether `pid` runs; a zombie of ours is collected and counts as gone."""
     with contextlib.suppress(ChildProcessError):  # not our child: its own parent collects it
         os.waitpid(pid, os.WNOHANG)
     try:
@@ -131,7 +131,7 @@ def wait_for(
 
 
 def answers(url: str, *, refusal_counts: bool = False) -> bool:
-    """Whether an HTTP server answers at `url` with success, or at all when `refusal_counts`."""
+    """Tell whether an HTTP server answers at `url` with success, or at all when `refusal_counts`."""
     try:
         urllib.request.urlopen(url, timeout=1).close()
     except urllib.error.HTTPError:

@@ -21,7 +21,7 @@ def started(home: Home) -> str:
 
 
 def finished_files(world: World, node: str, uid: str) -> dict[str, str]:
-    """Path -> inode and change time of every finished file on the node's disk: a file fetched again has others."""
+    """Return inode and change time of every finished file on the node's disk, by path: one fetched again has others."""
     script = f"cd /var/lib/stoker/cache/datasets/{uid}/versions/*/tree && find . -type f -printf '%p %i %C@\\n'"
     lines = run(*world.cluster.node(node).entry(), "sh", "-c", script).splitlines()
     return {path: identity for path, _, identity in (line.partition(" ") for line in lines)}

@@ -26,7 +26,7 @@ def defaults_afterwards(world: World) -> Iterator[None]:
 
 
 def reader(namespace: str) -> manifests.Object:
-    """Not annotated, so the webhook never sees it, and its volumeMounts ask for no propagation."""
+    """Make a pod without annotations: the webhook never sees it, and its volumeMounts ask for no propagation."""
     pod = manifests.pod(namespace, "reader", "", READ)
     names = ("early", "late")
     csi = {
@@ -43,7 +43,7 @@ def cold_dataset(home: Home, bucket: Bucket, name: str) -> None:
 
 
 def modes_on_node(world: World, home: Home, node: str) -> dict[str, str]:
-    """How the node says that each Dataset of the namespace is mounted."""
+    """Return how the node says that each Dataset of the namespace is mounted."""
     mounts = world.get("nodecache", node)["status"].get("mounts", [])
     return {row["dataset"]: row["mode"] for row in mounts if row["podNamespace"] == home.namespace}
 
@@ -59,7 +59,7 @@ def is_native(world: World, home: Home, dataset: str) -> bool:
 
 
 def mounts_of(world: World, node: str, marks: Iterable[str]) -> list[str]:
-    """Mounts of the node that know one of the UIDs."""
+    """List the node's mounts that know one of the UIDs."""
     rows = run(*world.cluster.node(node).entry(), "cat", "/proc/self/mountinfo").splitlines()
     return [row for row in rows if any(mark in row for mark in marks)]
 
@@ -111,7 +111,7 @@ LARGE = 2 * 2**20
 
 
 def holds(used: list[int]) -> bool:
-    """Whether the memory folder holds ten small files, and a disk ten large ones."""
+    """Tell whether the memory folder holds ten small files, and a disk ten large ones."""
     memory, *disks = used
     return 10 * SIZE <= memory < 10 * LARGE <= max(disks)
 

@@ -54,7 +54,7 @@ class Bucket:
             del self.objects[key]
 
     def sums(self, prefix: str = "") -> dict[str, str]:
-        """Relative path -> SHA-256, of every object below ``prefix``."""
+        """Return the SHA-256 of every object below ``prefix``, by relative path."""
         below = {key.removeprefix(prefix): body for key, body in self.objects.items() if key.startswith(prefix)}
         return {path: hashlib.sha256(body).hexdigest() for path, body in below.items()}
 

@@ -19,7 +19,7 @@ def merged(base: Object, extra: Object) -> Object:
 
 
 def secret(namespace: str, access_key: str, secret_key: str, name: str = SECRET) -> Object:
-    """Keys of the object store."""
+    """Make the Secret with the keys of the object store."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",

@@ -36,7 +36,7 @@ class World:
     image_digest: str = ""
 
     def prepare(self) -> None:
-        """Cluster, S3 server, image, chart."""
+        """Prepare cluster, S3 server, image and chart."""
         self.cluster.up(2)
         self.cluster.s3.start()
         archive = self.build_image(IMAGE, ROOT)
@@ -65,7 +65,7 @@ class World:
         self.cluster.helm(*command, "--timeout", f"{PATIENCE:.0f}s")
 
     def kubectl(self, *args: str, stdin: str | None = None) -> str:
-        """Output of kubectl. Raises CommandFailedError with what kubectl said."""
+        """Return the output of kubectl. Raises CommandFailedError with what kubectl said."""
         return self.cluster.kubectl(*args, input=stdin)
 
     def apply(self, *objects: Object) -> None:
@@ -81,13 +81,13 @@ class World:
         raise NotSeenError(f"{item['kind']} {item['metadata']['name']} was accepted")
 
     def get(self, kind: str, name: str, namespace: str = "") -> Object:
-        """One object; empty when it is not there."""
+        """Return one object; empty when it is not there."""
         scope = ("-n", namespace) if namespace else ()
         text = self.cluster.kubectl("get", kind, name, *scope, "-o", "json", "--ignore-not-found")
         return dict(json.loads(text)) if text.strip() else {}
 
     def items(self, kind: str, *args: str) -> list[Object]:
-        """Objects of a kind."""
+        """List the objects of a kind."""
         return list(json.loads(self.kubectl("get", kind, *args, "-o", "json"))["items"])
 
     def wait(
@@ -138,12 +138,12 @@ class World:
         return ended
 
     def stoker(self, *args: str) -> str:
-        """Output of the CLI of this checkout. Raises CommandFailedError."""
+        """Return the output of the CLI of this checkout. Raises CommandFailedError."""
         environment = {**os.environ, **self.cluster.environment()}
         return run(ROOT / ".venv/bin/stoker", *args, env=environment)
 
     def system_pods(self, component: str) -> list[Object]:
-        """Stoker's own pods: operator or sidecar."""
+        """List Stoker's own pods: operator or sidecar."""
         return self.items("pods", "-n", SYSTEM, "-l", f"app.kubernetes.io/component={component}")
 
     def sidecar_of(self, node: str) -> Object:
@@ -163,7 +163,7 @@ class Home:
     namespace: str
 
     def prepare(self) -> None:
-        """Namespace and Secret."""
+        """Make the namespace and its Secret."""
         self.world.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}})
         server = self.world.cluster.s3
         self.world.apply(manifests.secret(self.namespace, server.access_key, server.secret_key))
@@ -206,5 +206,5 @@ def condition(item: Object, kind: str, field: str = "status") -> str:
 
 
 def node_rows(item: Object) -> dict[str, Object]:
-    """status.nodes of a Dataset by the node's name."""
+    """Return status.nodes of a Dataset by the node's name."""
     return {row["name"]: row for row in item.get("status", {}).get("nodes", [])}

@@ -27,7 +27,7 @@ START = time.monotonic()
 
 
 def say(text: str) -> None:
-    """One step of the story, with the time since the beginning."""
+    """Print one step of the story, with the time since the beginning."""
     print(f"\033[1m[{time.monotonic() - START:5.0f}s]\033[0m {text}", flush=True)
 
 
@@ -82,7 +82,7 @@ def finish(place: Place) -> None:
 
 
 def stories(place: Place) -> list[PodStory]:
-    """Every training pod's own story."""
+    """Return every training pod's own story."""
     names = place.run("kubectl", "-n", NAMESPACE, "get", "pods", "-l", "stoker.dev/managed", "-o", "name").split()
     pods = sorted(name.removeprefix("pod/") for name in names)
     return [
@@ -138,7 +138,7 @@ def shell(options: argparse.Namespace) -> None:
 
 
 def down(options: argparse.Namespace) -> None:
-    """Every trace of the demo."""
+    """Remove every trace of the demo."""
     if options.cluster != EXISTING:
         Cluster(options.cluster, say).down()
     else:
@@ -154,7 +154,7 @@ def down(options: argparse.Namespace) -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    """up, shell, down."""
+    """Make the parser of the commands up, shell and down."""
     top = argparse.ArgumentParser(prog="python -m examples.demo", description=__doc__)
     commands = top.add_subparsers(required=True, metavar="CMD")
     for name, function in (("up", up), ("shell", shell), ("down", down)):

@@ -57,7 +57,7 @@ def read_everything(root):
 
 
 def train(model, loader, sampler, epochs):
-    """Plain cross-entropy with Adam."""
+    """Train with plain cross-entropy and Adam."""
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
     for epoch in range(epochs):
         if sampler:

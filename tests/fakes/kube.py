@@ -64,7 +64,7 @@ class FakeKube:
         self._faults.append((verb, kind, error))
 
     def refuse(self, verb: str, kind: Kind, error: KubeError) -> None:
-        """Every request of that verb and kind raises ``error`` from now on."""
+        """Have every request of that verb and kind raise ``error`` from now on."""
         self._refused[(verb, kind)] = error
 
     def break_connections(self) -> None:
@@ -79,7 +79,7 @@ class FakeKube:
         self.break_connections()
 
     def objects(self, kind: Kind) -> list[Object]:
-        """All of a kind, with no request counted."""
+        """Return all objects of a kind, with no request counted."""
         return [copy.deepcopy(item) for _, item in sorted(self._objects.get(kind, {}).items())]
 
     # The interface.
@@ -312,7 +312,7 @@ def _same(before: Object, after: Object) -> bool:
 
 
 def _merge(target: Object, patch: Object) -> None:
-    """RFC 7386."""
+    """Merge a patch into the target, as RFC 7386 says."""
     for field, value in patch.items():
         if value is None:
             target.pop(field, None)

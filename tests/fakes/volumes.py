@@ -24,7 +24,7 @@ def node_dataset(**fields: object) -> NodeDataset:
 
 
 def dataset_status(**fields: object) -> NodeDatasetStatus:
-    """How far the node is with it."""
+    """Make a status that says how far the node is with it."""
     return NodeDatasetStatus.model_validate({"namespace": "vision", "name": "imagenet", "uid": UID} | fields)
 
 

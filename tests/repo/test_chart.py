@@ -20,14 +20,14 @@ TEMPLATES = sorted(path for path in (CHART / "templates").rglob("*") if path.is_
 
 
 def properties(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every value that the schema knows, with its path."""
+    """Walk every value that the schema knows, with its path."""
     for name, child in schema.get("properties", {}).items():
         yield f"{path}{name}", child
         yield from properties(child, f"{path}{name}.")
 
 
 def default_paths(values: dict[str, Any], path: str = "") -> Iterator[str]:
-    """Every value of values.yaml; what is inside free-form objects belongs to Kubernetes."""
+    """Walk every value of values.yaml; what is inside free-form objects belongs to Kubernetes."""
     known = dict(properties(SCHEMA))
     for name, child in values.items():
         yield f"{path}{name}"

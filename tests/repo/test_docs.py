@@ -30,7 +30,7 @@ def headings(path: Path) -> set[str]:
 
 
 def tracked() -> list[Path]:
-    """Text files that git knows."""
+    """List the text files that git knows."""
     names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
     skip = {".sum", ".png", ".pyi", ".svg"}
     return [path for name in names.split("\0") if name and (path := ROOT / name).suffix not in skip and path.is_file()]

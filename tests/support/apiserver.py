@@ -141,6 +141,6 @@ def _ready(server: ApiServer) -> bool:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Killed: its data is thrown away, and a polite stop of an API server takes ten seconds."""
+    """Kill a process: its data is thrown away, and a polite stop of an API server takes ten seconds."""
     process.kill()
     process.wait()

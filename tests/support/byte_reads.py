@@ -16,7 +16,7 @@ class Got(NamedTuple):
 
 
 def read_path(path: Path, offset: int, length: int, *, cold: bool = False, mapped: bool = False) -> Got:
-    """Through a descriptor of its own. See ``read_fd``."""
+    """Read through a descriptor of its own. See ``read_fd``."""
     try:
         fd = os.open(path, os.O_RDONLY)
     except OSError as error:

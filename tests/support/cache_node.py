@@ -36,7 +36,7 @@ DATASET: dict[str, Any] = {"namespace": "vision", "name": "digits", "uid": UID, 
 
 
 async def at_once(seconds: float) -> None:
-    """Sleeps that take no time but let others run."""
+    """Sleep for no time, but let others run."""
     await asyncio.sleep(0)
 
 
@@ -68,7 +68,7 @@ class CacheNodeUnderTest:
         await self.node.configure(Configure(DATASET | changes, AmbientCredentials(), held))
 
     def status(self, uid: str = UID) -> NodeDatasetStatus:
-        """As the agent sees it."""
+        """Return the Dataset's status as the agent sees it."""
         statuses = (NodeDatasetStatus.model_validate(dataset) for dataset in self.node.progress().datasets)
         return next(status for status in statuses if status.uid == uid)
 
@@ -94,11 +94,11 @@ class CacheNodeUnderTest:
         return digest
 
     def folder(self, digest: str) -> Path:
-        """Of a version."""
+        """Return the folder of a version."""
         return self.root / "datasets" / UID / "versions" / digest
 
     def chunks_here(self, digest: str) -> int:
-        """Chunks of large files that are not whole yet."""
+        """Count the chunks that are here of large files that are not whole yet."""
         return sum(path.read_bytes().count(1) for path in (self.folder(digest) / "parts").glob("*.map"))
 
     def tree(self, digest: str) -> dict[str, bytes]:
@@ -107,7 +107,7 @@ class CacheNodeUnderTest:
         return {str(path.relative_to(tree)): path.read_bytes() for path in tree.rglob("*") if path.is_file()}
 
     async def read(self, digest: str, ino: int, offset: int, length: int) -> bytes:
-        """As a file-system server does: ask, then pread; ask again with doubt when there is nothing to be read."""
+        """Read as a file-system server does: ask, then pread; ask again with doubt when there is nothing to be read."""
         try:
             found = content(await self.node.read(Read(UID, digest, ino, offset, length)))
         except FileNotFoundError:
@@ -167,7 +167,7 @@ def _space_left(capacity: int, root: Path) -> tuple[int, int]:
 
 
 def content(answer: ReadDone) -> bytes:
-    """Of the file that the fetcher names."""
+    """Return the content of the file that the fetcher names."""
     return Path(answer.file).read_bytes()
 
 

@@ -18,7 +18,7 @@ FIO_VERIFY = ("--name=image", "--bs=64k", "--size=24m", "--verify=crc32c", "--ve
 
 
 def images(folder: Path) -> None:
-    """JPEG files, a folder for each class."""
+    """Write JPEG files, a folder for each class."""
     for number in range(240):
         path = folder / f"class {number % 6}" / f"{number}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -43,7 +43,7 @@ def arrow(folder: Path) -> None:
 
 
 def parquet(folder: Path) -> None:
-    """Three files of several row groups."""
+    """Write three Parquet files of several row groups."""
     folder.mkdir()
     noise = numpy.random.default_rng(3)
     for part in range(3):
@@ -53,7 +53,7 @@ def parquet(folder: Path) -> None:
 
 
 def arrays(folder: Path) -> None:
-    """Arrays of NumPy, with and without a header, and an archive."""
+    """Write arrays of NumPy, with and without a header, and an archive."""
     folder.mkdir()
     noise = numpy.random.default_rng(4)
     numpy.save(folder / "array.npy", noise.standard_normal((1000, 700)))
@@ -69,7 +69,7 @@ def fio(folder: Path) -> None:
 
 
 def tree(folder: Path) -> None:
-    """Files of many sizes under names that tools stumble over."""
+    """Write files of many sizes under names that tools stumble over."""
     noise = random.Random(6)
     names = [
         " leading",

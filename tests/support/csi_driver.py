@@ -81,7 +81,7 @@ class RunningDriver:
         return self.driver.kubelet_dir / "pods"
 
     async def call(self, method: str, request: Message, answer: type[Message]) -> Message:
-        """One call as the kubelet makes it: ``method`` is ``service/name``. Raises grpc.aio.AioRpcError."""
+        """Make one call as the kubelet does: ``method`` is ``service/name``. Raises grpc.aio.AioRpcError."""
         registering = method.startswith("pluginregistration")
         socket = self.driver.registration_socket if registering else self.driver.csi_socket
         async with grpc.aio.insecure_channel(f"unix:{socket}") as channel:

@@ -66,7 +66,7 @@ class ColdNode:
 
 @contextmanager
 def cold_node() -> Iterator[ColdNode]:
-    """Nothing of it stays."""
+    """Make a node of which nothing stays."""
     with node_folder() as folder:
         # As a kubelet's folder is: what is mounted below it reaches the containers' mount namespaces.
         subprocess.run(["mount", "--bind", folder, folder], check=True)

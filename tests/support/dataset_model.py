@@ -28,12 +28,12 @@ class SourceFolder:
             self.write(path, data)
 
     def write(self, path: str, data: bytes) -> None:
-        """Later than anything before."""
+        """Write an object with a date later than anything before."""
         self._clock += 1
         self.put(path, Object(data, self._clock))
 
     def put(self, path: str, content: Object) -> None:
-        """Exactly so."""
+        """Write an object with exactly this content and date."""
         file = self.folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content.data)
@@ -41,7 +41,7 @@ class SourceFolder:
         self.objects[path] = content
 
     def delete(self, path: str) -> None:
-        """No error when it is not there."""
+        """Delete an object; no error when it is not there."""
         (self.folder / path).unlink(missing_ok=True)
         self.objects.pop(path, None)
 
@@ -60,13 +60,13 @@ class VersionModel:
         return {"" if str(parent) == "." else str(parent) for path in self.files for parent in Path(path).parents}
 
     def children(self, folder: str) -> list[str]:
-        """Sorted names."""
+        """Return the sorted names in a folder."""
         prefix = f"{folder}/" if folder else ""
         below = (path.removeprefix(prefix) for path in self.files if path.startswith(prefix))
         return sorted({path.split("/")[0] for path in below})
 
     def spoilt(self) -> list[str]:
-        """Paths that the source does not have any more as they were."""
+        """Return the paths that the source does not have any more as they were."""
         return [path for path, content in self.files.items() if self._source.objects.get(path) != content]
 
     def all_is_here(self) -> None:
@@ -90,7 +90,7 @@ class VersionModel:
             assert len(got.data) == len(wanted), f"{path} ends early"
 
     def _refusals(self, path: str, offset: int, length: int) -> frozenset[int]:
-        """Errnos of bytes that the source cannot give any more. A map's reader is told EFAULT instead."""
+        """Return the errnos of bytes that the source cannot give any more. A map's reader is told EFAULT instead."""
         content = self.files[path]
         now = self._source.objects.get(path)
         missing = set(chunks_of(offset, length, len(content.data))) - self._here[path]

@@ -61,5 +61,5 @@ class Directory:
         _libc.rewinddir(self._stream)
 
     def close(self) -> None:
-        """closedir(3)."""
+        """Close the stream with closedir(3)."""
         _libc.closedir(self._stream)

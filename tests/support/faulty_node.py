@@ -49,7 +49,7 @@ class FaultyNode:
             lines.readline()
 
     def progress(self) -> Progress:
-        """As it is now."""
+        """Ask for the progress as it is now."""
         with self._connect() as connection, connection.makefile("rb") as lines:
             connection.sendall(encode_request(1, Watch()))
             reply = decode_reply(lines.readline())[1]
@@ -57,7 +57,7 @@ class FaultyNode:
         return reply
 
     def status(self) -> NodeDatasetStatus:
-        """Of the dataset."""
+        """Return the status of the dataset."""
         return NodeDatasetStatus.model_validate(self.progress().datasets[0])
 
     def reach(self, condition: Callable[[NodeDatasetStatus], bool], seconds: float = 2 * SECONDS) -> None:
@@ -74,7 +74,7 @@ class FaultyNode:
         return listing.version
 
     def mount(self, digest: str) -> Path:
-        """Through FUSE; where."""
+        """Mount the version with FUSE, and return where."""
         wait_until(lambda: self._folders.paths(UID, digest) is not None)
         paths = self._folders.paths(UID, digest)
         assert paths is not None
@@ -95,7 +95,7 @@ class FaultyNode:
 
 @contextmanager
 def faulty_node(folder: Path, folders: str, files: dict[str, bytes]) -> Iterator[FaultyNode]:
-    """On these cache ``folders``, as the keeper's --cache-root takes them."""
+    """Run a node on these cache ``folders``, as the keeper's --cache-root takes them."""
     options = ["--cache-root", folders]
     with Keeper(folder / "k", fetcher=shlex.join([*_FETCHER, "--host-folder", str(folder)]), options=options) as keeper:
         roots = [Path(word.removeprefix("memory:")) for word in folders.split(",")]

@@ -47,7 +47,7 @@ class FetcherProcess:
         return NodeDatasetStatus.model_validate(self.progress.datasets[0])
 
     async def kill(self) -> None:
-        """As the kernel does."""
+        """Kill the process, as the kernel does when memory runs out."""
         self.process.kill()
         await self.process.wait()
 
@@ -92,7 +92,7 @@ async def fetcher_process(root: Path, *options: str, memory: int | None = None) 
 
 
 async def _connected(socket: Path) -> Connection | None:
-    """None while the fetcher does not listen yet; its socket is there a moment before."""
+    """Connect; None while the fetcher does not listen yet, as its socket is there a moment before."""
     try:
         return await asyncio.open_unix_connection(socket, limit=MAX_LINE)
     except (FileNotFoundError, ConnectionRefusedError):

@@ -25,7 +25,7 @@ def mounts_below(folder: Path) -> list[mountinfo.Mount]:
 
 
 def clear_mounts(folder: Path) -> None:
-    """Whatever a failed test left."""
+    """Unmount whatever a failed test left."""
     for mount in reversed(mounts_below(folder)):
         detach(mount.target)
 
@@ -87,7 +87,7 @@ class Keeper:
         return self._answers()
 
     def logged(self, text: str) -> bool:
-        """Whether it has said so."""
+        """Tell whether its log has this text."""
         return text in self.log.read_text()
 
     def _answers(self) -> bool:
@@ -106,14 +106,14 @@ class Keeper:
         return self.process.pid
 
     def stop(self) -> int:
-        """As the kubelet stops it; the exit code."""
+        """Stop it as the kubelet does, and return the exit code."""
         if self.process is None:
             raise RuntimeError("the keeper does not run")
         self.process.terminate()
         return self.process.wait(SECONDS)
 
     def kill(self) -> None:
-        """As the OOM killer does; waits until its children are gone as well, since they hold the mounts."""
+        """Kill it as the OOM killer does; wait until its children are gone as well, since they hold the mounts."""
         if self.process is None:
             return
         children = self.pids() if self.process.poll() is None and self._answers() else []
@@ -123,12 +123,12 @@ class Keeper:
         self.process = None
 
     def pids(self) -> list[int]:
-        """Of all its children."""
+        """Return the pids of all its children."""
         reply = self.call(op="list")
         return [row["pid"] for row in reply["servers"] + reply["children"] if row["pid"] is not None]
 
     def call(self, **request: Any) -> dict[str, Any]:
-        """One request on the keeper's socket."""
+        """Send one request on the keeper's socket and return the reply."""
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(SECONDS + 10)  # the keeper's own deadline for a server comes first
             connection.connect(str(self.run_dir / "keeper.sock"))
@@ -137,7 +137,7 @@ class Keeper:
         return reply
 
     def mountpoint(self, version: VersionFolder) -> Path:
-        """Where ``serve`` mounts it."""
+        """Return where ``serve`` mounts it."""
         return self.mount_root / UID / version.info.digest
 
     def serve(self, version: VersionFolder) -> Path:
@@ -165,7 +165,7 @@ class Keeper:
         return dict(row)
 
     def zygote(self) -> int:
-        """Pid of the process that forks servers, once it is there."""
+        """Return the pid of the process that forks servers, once it is there."""
         wait_until(lambda: self._child("fuse zygote") is not None)
         pid = self._child("fuse zygote")
         return -1 if pid is None else pid

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 
 def free_ports(count: int) -> list[int]:
-    """Loopback ports that were free a moment ago, all different."""
+    """Find loopback ports that were free a moment ago, all different."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for one in sockets:

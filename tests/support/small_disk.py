@@ -26,11 +26,11 @@ class SmallDisk:
     image: Path
 
     def mount(self) -> None:
-        """As it was; after ``kill`` with what had been synced."""
+        """Mount the disk as it was; after ``kill`` with what had been synced."""
         subprocess.run(["mount", "-o", "loop", str(self.image), str(self.path)], check=True)
 
     def make_read_only(self, *, really: bool = True) -> None:
-        """As the kernel does after an error. ``really`` False: and back.
+        """Make it read-only, as the kernel does after an error. ``really`` False: and back.
 
         The kernel would not wait; mount(2) does not do it as long as a file is open for writing. Raises TimeoutError.
         """
@@ -38,7 +38,7 @@ class SmallDisk:
         wait_until(lambda: subprocess.run(command, check=False).returncode == 0)
 
     def kill(self) -> None:
-        """Every later call on it fails with EIO."""
+        """Have every later call on it fail with EIO."""
         descriptor = os.open(self.path, os.O_RDONLY)
         try:
             fcntl.ioctl(descriptor, _SHUTDOWN, struct.pack("I", _WITHOUT_JOURNAL))
@@ -64,7 +64,7 @@ def _writes(descriptor: int, data: bytes) -> bool:
 
 @contextmanager
 def small_disk(folder: Path, megabytes: int = 64) -> Iterator[SmallDisk]:
-    """One below ``folder``, mounted; gone at exit."""
+    """Make a small disk below ``folder`` and mount it; gone at exit."""
     disk = SmallDisk(folder / "disk", folder / "disk.img")
     disk.path.mkdir()
     with disk.image.open("wb") as image:

@@ -78,7 +78,7 @@ class StokerMount:
         return ["setpriv", *user, *reading, *command] if self._uid else [*command]
 
     def run(self, *words: str) -> "subprocess.CompletedProcess[str]":
-        """To its end."""
+        """Run `stoker WORDS` to its end."""
         return subprocess.run(
             self.command(*words), env=self._environment, capture_output=True, text=True, timeout=SECONDS, check=False
         )
@@ -97,22 +97,22 @@ class StokerMount:
             raise RuntimeError(done.stderr + self.log())
 
     def start(self, *words: str) -> "subprocess.Popen[str]":
-        """In the background; killed at the end."""
+        """Start `stoker WORDS` in the background; killed at the end."""
         process = subprocess.Popen(self.command(*words), env=self._environment, stderr=subprocess.PIPE, text=True)
         self._started.append(process)
         return process
 
     def log(self) -> str:
-        """Of the processes behind the mounts."""
+        """Return the log of the processes behind the mounts."""
         return "".join(path.read_text() for path in self.cache.glob("*/log"))
 
     def mode(self) -> str:
-        """Type of the file system that one sees at ``data``; empty: nothing is mounted."""
+        """Return the type of the file system that one sees at ``data``; empty: nothing is mounted."""
         layers = mountinfo.layers(mountinfo.read(), str(self.data))
         return layers[-1].fs_type if layers else ""
 
     def leftovers(self) -> list[str]:
-        """Mounts, processes and sockets of this machine."""
+        """List mounts, processes and sockets of this machine that are still there."""
         return [
             *(mount.target for mount in mounts_below(self.folder)),
             *map(str, self.processes()),
@@ -120,7 +120,7 @@ class StokerMount:
         ]
 
     def processes(self) -> list[int]:
-        """All of a keeper's session."""
+        """List all processes of the keepers' sessions."""
         keepers = {session.pid() for session in all_sessions(self.runs)}
         return [pid for pid in _pids() if _session(pid) in keepers]
 
@@ -138,7 +138,7 @@ def _pids() -> list[int]:
 
 
 def _session(pid: int) -> int | None:
-    """None when it has ended, also when no one has waited for it yet."""
+    """Return the process's session; None when it has ended, also when no one has waited for it yet."""
     try:
         state, _, _, session = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:4]
     except (FileNotFoundError, ProcessLookupError):

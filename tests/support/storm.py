@@ -23,7 +23,7 @@ class Storm:
         self._count = 0
 
     def strike(self) -> None:
-        """One kill -9: of a kind chosen at random, or of all."""
+        """Kill with SIGKILL: one process of a kind chosen at random, or all."""
         self._count += 1
         kinds: dict[str, list[int]] = {}
         for pid in self._processes():

@@ -13,7 +13,7 @@ MTIME_NS = 1_700_000_000_123_456_789
 
 
 def small_files(count: int = 60) -> dict[str, bytes]:
-    """Random bytes, from 1 to 4000 times the count, in three folders; the same in every run."""
+    """Make random bytes, from 1 to 4000 times the count, in three folders; the same in every run."""
     source = random.Random(3)
     return {f"d{n % 3}/{n}": source.randbytes(1 + n * 4000) for n in range(count)}
 
@@ -62,11 +62,11 @@ class VersionFolder:
         return name
 
     def drop(self, path: str) -> None:
-        """As if it had never been fetched."""
+        """Drop a file, as if it had never been fetched."""
         (self.folder / "tree" / path).unlink(missing_ok=True)
 
     def ino(self, path: str) -> int:
-        """Inode of a path. Raises KeyError."""
+        """Return the inode of a path. Raises KeyError."""
         manifest = Manifest.open(self.manifest)
         try:
             entry = manifest.find(path)

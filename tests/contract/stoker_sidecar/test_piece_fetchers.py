@@ -38,7 +38,7 @@ class FolderFetcher:
     arrived: int = 0
 
     def piece(self, **changes: Any) -> Piece:
-        """All of the file ``large``, without a name to get."""
+        """Make a piece that is all of the file ``large``, without a name to get."""
         status = (self.folder / "source" / "large").stat()
         etag = f"{status.st_mtime_ns:x}-{status.st_size:x}"
         into, size = str(self.folder / "into"), len(CONTENT)

@@ -113,7 +113,7 @@ def api(apiserver: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 @pytest.fixture
 def node_caches(apiserver: ApiServer, tmp_path: Path) -> list[str]:
-    """Two NodeCaches."""
+    """Create two NodeCaches."""
     wanted = ["rights-a", "rights-b"]
     objects = [
         {"apiVersion": names.API_VERSION, "kind": "NodeCache", "metadata": {"name": name}, "spec": {}}

@@ -37,7 +37,7 @@ class Cluster:
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Datasets in every format, uploaded; keeper and fetcher run."""
+    """Upload datasets in every format, and run keeper and fetcher."""
     truth = tmp_path_factory.mktemp("truth")
     for name, fill in FORMATS.items():
         fill(truth / name)
@@ -49,14 +49,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(params=["cold_fuse", "cold_overlay", "native"])
 def show(request: pytest.FixtureRequest) -> Show:
-    """Mounts a format as a pod would see it: with every byte still in the bucket, or with all of them on the disk."""
+    """Mount a format as a pod would see it: with every byte still in the bucket, or with all of them on the disk."""
     mount: Show = request.getfixturevalue(request.param)
     return mount
 
 
 @pytest.fixture
 def cold_fuse(cluster: Cluster, tmp_path: Path) -> Iterator[Show]:
-    """FUSE alone."""
+    """Show versions by FUSE alone."""
     with ExitStack() as stack:
         yield lambda form: _bound(stack, _cold(stack, cluster, form)[1], tmp_path / "target")
 

@@ -72,7 +72,7 @@ class World:
         return await eventually_async(look, SECONDS)
 
     async def until_gone(self, kind: Kind, name: str) -> None:
-        """Until there is no such object."""
+        """Wait until there is no such object."""
 
         async def look() -> bool | None:
             try:
@@ -84,7 +84,7 @@ class World:
         await eventually_async(look, SECONDS)
 
     async def until_events(self, *reasons: str) -> None:
-        """Until events of all these reasons were told about Datasets; they are written behind the status."""
+        """Wait until events of all these reasons were told about Datasets; they are written behind the status."""
 
         async def look() -> bool | None:
             found = (await self.kube.list(EVENTS, self.namespace)).items
@@ -119,7 +119,7 @@ async def world(apiserver: ApiServer, monkeypatch: pytest.MonkeyPatch) -> AsyncI
 
 
 def all_sockets_closed() -> bool:
-    """Whether TLS connections have said goodbye.
+    """Tell whether TLS connections have said goodbye.
 
     Clients' close() does not wait for that, and the loop ends with the test.
 

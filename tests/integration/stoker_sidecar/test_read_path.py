@@ -22,7 +22,7 @@ _LARGE = 20_000_000  # more than two chunks of a partial file
 
 @pytest.fixture
 def source(tmp_path: Path) -> dict[str, bytes]:
-    """Files in a folder that stands for the object store."""
+    """Write files into a folder that stands for the object store."""
     seed = random.Random(5)
     files = {f"class {n % 3}/{n}.png": seed.randbytes(n * 500) for n in range(30)} | {
         "large.bin": seed.randbytes(_LARGE)

@@ -85,7 +85,7 @@ class SidecarNode:
         return self.folder / "kubelet" / "pods" / pod / "mount"
 
     async def publish(self, pod: str) -> Path:
-        """As the kubelet does for an inline volume; where the pod sees it."""
+        """Publish as the kubelet does for an inline volume, and return where the pod sees it."""
         who = {names.CSI_POD_NAMESPACE: "vision", names.CSI_POD_NAME: pod, names.CSI_POD_UID: pod}
         message = csi_pb2.NodePublishVolumeRequest(
             volume_id=f"csi-{pod}",

@@ -80,7 +80,7 @@ class DatasetFsMachine(RuleBasedStateMachine):
         assert got in (self.files[path][offset : offset + length], self.fetcher.failure)
 
     def _read(self, path: str, offset: int, length: int) -> bytes | int:
-        """Bytes, or the errno."""
+        """Read, and return the bytes or the errno."""
         try:
             return trio.run(self.fs.read, self.inodes[path], offset, length)
         except FsError as error:
@@ -121,7 +121,7 @@ class DatasetFsMachine(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        """Another server: inodes, and so handles, must be the same."""
+        """Start another server: inodes, and so handles, must be the same."""
         before = [entry.ino for entry in self.fs.readdir(ROOT_INO, 0)]
         self.fs.close()
         self.fs = self._open()

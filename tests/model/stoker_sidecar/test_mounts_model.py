@@ -170,7 +170,7 @@ class MountMachine(RuleBasedStateMachine):
             self._kill_under_a_reader(victims, self._path(pick))
 
     def _kill_under_a_reader(self, victims: str, path: str) -> None:
-        """Readers wait, and get what they would have got."""
+        """Kill processes under a reader: it waits, and gets what it would have got."""
         got: list[Got] = []
         reader = threading.Thread(
             target=lambda: got.append(read_path(self.volume.target / path, 0, 3 * CHUNK, cold=True)), daemon=True
@@ -208,7 +208,7 @@ class MountMachine(RuleBasedStateMachine):
         self.volume.restart_agent()
 
     def _leans_on_us(self, fd: int) -> bool:
-        """Not a file of the cache disk."""
+        """Tell whether an open file depends on Stoker's processes: it is not a file of the cache disk."""
         return os.fstat(fd).st_dev != self.version.paths.manifest.stat().st_dev
 
     @rule()
@@ -219,7 +219,7 @@ class MountMachine(RuleBasedStateMachine):
 
     @rule(pick=_PICK, delete=st.booleans())
     def change_an_object(self, pick: int, delete: bool) -> None:
-        """Of the same size, so that only its ETag gives it away."""
+        """Change an object into one of the same size, so that only its ETag gives it away."""
         path = self._path(pick)
         if delete:
             self.source.delete(path)

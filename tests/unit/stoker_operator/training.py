@@ -13,7 +13,7 @@ from tests.unit.stoker_operator.clusters import held
 def training_job(
     *, status: dict[str, Any] | None = None, labels: dict[str, str] | None = None, **spec: Any
 ) -> TrainingJob:
-    """TrainingJob vision/ddp with two workers and one Dataset."""
+    """Make the TrainingJob vision/ddp with two workers and one Dataset."""
     defaults: dict[str, Any] = {
         "framework": "pytorch",
         "workers": 2,
@@ -25,7 +25,7 @@ def training_job(
 
 
 def job_of(training: TrainingJob, *, suspend: bool | None = None, **status: Any) -> dict[str, Any]:
-    """Its Job as the API server has it."""
+    """Make its Job as the API server has it."""
     job = make_job(training)
     job["metadata"]["uid"] = "job-uid"
     if suspend is not None:

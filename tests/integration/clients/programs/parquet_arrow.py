@@ -11,7 +11,7 @@ import pyarrow.parquet
 
 
 def digest(table: pyarrow.Table) -> str:
-    """Of all values."""
+    """Return the digest of all values."""
     return hashlib.sha256(repr(table.to_pydict()).encode()).hexdigest()
 
 

@@ -36,7 +36,7 @@ CONTEXT = {
 
 
 def field(number: int, value: bytes) -> bytes:
-    """One length-delimited field on the wire of protocol buffers (shorter than 128 bytes)."""
+    """Encode one length-delimited field on the wire of protocol buffers (shorter than 128 bytes)."""
     return bytes([number << 3 | 2, len(value)]) + value
 
 
@@ -50,7 +50,7 @@ class Provisioner:
         self._numbers = itertools.count()
 
     def handler(self) -> "grpc.GenericRpcHandler[Any, Any]":
-        """CreateVolume, DeleteVolume and no capability, on raw messages: the driver's stubs have no controller."""
+        """Answer CreateVolume, DeleteVolume and no capability, on raw messages: our stubs have no controller."""
         answers = {"CreateVolume": self._create, "DeleteVolume": self._empty, "ControllerGetCapabilities": self._empty}
         methods = {name: grpc.unary_unary_rpc_method_handler(answer) for name, answer in answers.items()}
         return grpc.method_handlers_generic_handler("csi.v1.Controller", methods)
@@ -77,7 +77,7 @@ ABSENT = {
 
 
 async def claim_controller(_self: IdentityService, _request: Message) -> csi_pb2.GetPluginCapabilitiesResponse:
-    """Identity's answer of a driver that has a controller."""
+    """Answer for Identity as a driver does that has a controller."""
     service = csi_pb2.PluginCapability.Service(type=csi_pb2.PluginCapability.Service.CONTROLLER_SERVICE)
     return csi_pb2.GetPluginCapabilitiesResponse(capabilities=[csi_pb2.PluginCapability(service=service)])
 

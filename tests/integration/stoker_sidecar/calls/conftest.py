@@ -32,7 +32,7 @@ def mounted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture
 def truth(mounted: Shown) -> bytes:
-    """Content of the large file."""
+    """Return the content of the large file."""
     return mounted.files["data/large.bin"]
 
 

@@ -128,6 +128,6 @@ def test_asking_for_the_layout_on_disk_answers_or_says_that_it_cannot(fd: int) -
 
 
 def _stat(mounted: Shown, path: str, template: str) -> str:
-    """stat(1), which uses statx(2): Python's own does not."""
+    """Run stat(1), which uses statx(2): Python's own does not."""
     words = ["stat", "-c", template, str(Path(mounted.path) / path)]
     return subprocess.run(words, capture_output=True, check=True, text=True).stdout.strip()

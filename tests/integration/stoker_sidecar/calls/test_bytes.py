@@ -177,7 +177,7 @@ def _content(fd: int) -> bytes:
 
 
 def _segments(fd: int, size: int) -> Iterator[tuple[int, int]]:
-    """(start, end) of what lseek says is data."""
+    """Walk what lseek says is data: (start, end) of each."""
     end = 0
     while end < size:
         try:

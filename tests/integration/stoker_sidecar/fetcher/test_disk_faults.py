@@ -36,14 +36,14 @@ def memory(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def alone(tmp_path: Path, disk: SmallDisk) -> Iterator[FaultyNode]:
-    """With one folder, on the disk."""
+    """Run a node with one folder, on the disk."""
     with faulty_node(tmp_path, str(disk.path), FILES) as made:
         yield made
 
 
 @pytest.fixture
 def spared(tmp_path: Path, disk: SmallDisk, memory: Path) -> Iterator[FaultyNode]:
-    """With a folder in memory beside it."""
+    """Run a node with a folder in memory beside the one on the disk."""
     with faulty_node(tmp_path, f"{disk.path},memory:{memory}", FILES) as made:
         yield made
 

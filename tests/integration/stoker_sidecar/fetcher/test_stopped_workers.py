@@ -43,7 +43,7 @@ async def _open_store(source: Source, credentials: Credentials) -> ObjectStore:
 
 
 def _children() -> set[int]:
-    """Of this process, which has none but the workers."""
+    """Return the children of this process, which has none but the workers."""
     listed = Path("/proc/self/task").glob("*/children")
     return {int(pid) for children in listed for pid in children.read_text().split()}
 

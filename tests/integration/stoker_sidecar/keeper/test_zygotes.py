@@ -126,7 +126,7 @@ async def test_descriptors_do_not_pile_up_over_generations(user: ZygoteUser) -> 
 
 
 def _began_as(pid: int | None) -> str:
-    """Where its command line lies in memory.
+    """Return where the process's command line lies in memory.
 
     At random for each program that is started, and at the same place in what it forks.
     """

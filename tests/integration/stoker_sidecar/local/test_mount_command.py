@@ -43,7 +43,7 @@ def stoker(server: S3Server) -> Iterator[StokerMount]:
 
 @pytest.fixture
 def fuse_for_all() -> Iterator[None]:
-    """As distributions have the device."""
+    """Give all users the FUSE device, as distributions do."""
     device = Path("/dev/fuse")
     before = device.stat().st_mode
     device.chmod(0o666)
@@ -60,7 +60,7 @@ def wanted() -> dict[str, bytes]:
 
 
 def command_line(pid: int) -> str:
-    """Its words, each with a NUL behind it."""
+    """Return the words of the process's command line, each with a NUL behind it."""
     return Path(f"/proc/{pid}/cmdline").read_text()
 
 

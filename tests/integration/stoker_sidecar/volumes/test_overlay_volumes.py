@@ -35,7 +35,7 @@ def mode(agent: RunningDriver) -> MountMode | None:
 
 
 async def settle_to(agent: RunningDriver, node: ColdNode, wanted: MountMode) -> None:
-    """As the reconciler does at every change."""
+    """Reconcile, as the agent does at every change, until the mode is the one that is wanted."""
 
     async def look() -> bool:
         await agent.mounted.reconcile(UID, node.info.digest)

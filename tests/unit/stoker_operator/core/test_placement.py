@@ -198,7 +198,7 @@ def _was_not_given(view: ClusterView, name: str, dataset: Dataset) -> bool:
 
 
 def _is_good(view: ClusterView, name: str, dataset: Dataset) -> bool:
-    """Ready, selected, and with warm data of the dataset."""
+    """Tell whether a node is ready, selected, and has warm data of the dataset."""
     node = view.nodes[name]
     selected = dataset.spec.cache.node_selector.items() <= dict(node.labels).items()
     return node.ready and selected and _warm(view, name, dataset) > 0

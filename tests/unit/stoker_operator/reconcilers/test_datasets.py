@@ -70,7 +70,7 @@ class World:
         self.state.invalid_datasets.put(f"vision/{name}", invalid)
 
     async def run(self, passes: int = 1) -> None:
-        """So many passes, each with the Datasets as they are."""
+        """Make so many passes, each with the Datasets as they are."""
         for _ in range(passes):
             for name in [one["metadata"]["name"] for one in self.kube.objects(DATASETS)]:
                 await self.see(name)

@@ -10,7 +10,7 @@ DOWN = Unavailable(503, "Down", "down")
 
 
 async def attempt(retries: Retries, key: str, now: float, error: Exception | None = None) -> bool:
-    """Whether it was tried."""
+    """Let ``retries`` attempt it, and tell whether it was tried."""
     tried = []
 
     async def act() -> None:

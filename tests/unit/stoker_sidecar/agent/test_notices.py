@@ -19,7 +19,7 @@ DIGITS = NodeDataset(namespace="vision", name="digits", uid="u1", source=Source(
 
 
 async def _told(*progress: Progress) -> list[tuple[str, str, str, str]]:
-    """(namespace, type, reason, message) of the events that come of it, said one after the other."""
+    """Return (namespace, type, reason, message) of the events that come of it, said one after the other."""
     kube, plan = FakeKube(), NodePlan()
     plan.take_node_cache(NodeCache(metadata=ObjectMeta(name="n1", uid="c1"), spec=NodeCacheSpec(datasets=(DIGITS,))))
     teller = NoticeTeller(kube, "n1", plan)

@@ -131,9 +131,8 @@ async def test_a_restart_fetches_no_finished_file_again(tmp_path: Path) -> None:
         for path in ("train/a", "train/b"):
             await cache_node.read(digest, inode(cache_node, digest, path), 0, 10)
         await cache_node.read(digest, inode(cache_node, digest, "large"), CHUNK, 10)
-        await eventually(
-            lambda: cache_node.chunks_here(digest) == 1
-        )  # the reader was answered when its first bytes were
+        # The reader was answered when its first bytes were here.
+        await eventually(lambda: cache_node.chunks_here(digest) == 1)
     before = len(store.gets)
     async with open_cache_node(tmp_path, {"bucket": store}) as cache_node:
         await cache_node.warm()

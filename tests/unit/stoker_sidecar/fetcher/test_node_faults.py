@@ -137,7 +137,7 @@ def _crc(content: bytes) -> Checksum:
 
 
 def _opaque(content: bytes) -> str:
-    """As the ETag of what was put in parts: it says nothing about the bytes."""
+    """Make an ETag like that of what was put in parts: it says nothing about the bytes."""
     return f"{len(content):032x}-2"
 
 

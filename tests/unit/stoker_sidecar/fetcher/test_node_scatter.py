@@ -25,7 +25,7 @@ async def _cold(cache_node: CacheNodeUnderTest, **changes: Any) -> str:
 
 
 async def _read(cache_node: CacheNodeUnderTest, digest: str, paths: list[str]) -> int:
-    """Files that were missing when they were read."""
+    """Read the files, and count those that were missing then."""
     misses = 0
     for path in paths:
         misses += not (cache_node.folder(digest) / "tree" / path).exists()

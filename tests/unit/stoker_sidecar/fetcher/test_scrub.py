@@ -83,7 +83,7 @@ def test_a_file_is_read_whole_past_the_page_cache(tmp_path: Path, size: int) -> 
 
 
 def _flip(path: Path) -> None:
-    """One bit, behind everyone's back: size and date stay."""
+    """Flip one bit, behind everyone's back: size and date stay."""
     before = path.stat()
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
@@ -99,7 +99,7 @@ def _count(cache_node: CacheNodeUnderTest, name: str) -> int:
 
 @pytest.fixture
 async def cache_node(tmp_path: Path) -> AsyncIterator[CacheNodeUnderTest]:
-    """One that scrubs at every look."""
+    """Open a node that scrubs at every look."""
     async with open_cache_node(tmp_path, scrub_interval=1e-6) as made:
         fill(made.store, FILES)
         yield made

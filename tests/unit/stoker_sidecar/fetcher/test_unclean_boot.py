@@ -30,7 +30,7 @@ def _reboot(root: Path) -> None:
 
 
 def _zero(path: Path) -> None:
-    """Size and date stay, as on a file system that lost the bytes."""
+    """Overwrite the file with zeros; size and date stay, as on a file system that lost the bytes."""
     date = path.stat().st_mtime_ns
     path.chmod(0o644)
     path.write_bytes(bytes(path.stat().st_size))

@@ -25,7 +25,7 @@ def manifest(tmp_path: Path, moved: VersionFolder) -> FollowingManifest:
 
 
 def _die(manifest: FollowingManifest) -> None:
-    """Every question fails from now on, as on a disk that died."""
+    """Have every question fail from now on, as on a disk that died."""
     manifest._manifest.close()
 
 

@@ -10,7 +10,7 @@ from stoker_sidecar.fuse.open_files import Descriptors
 
 @pytest.fixture
 def opened(tmp_path: Path) -> list[int]:
-    """Descriptors that ``opener`` made, in order."""
+    """Return the descriptors that ``opener`` made, in order."""
     return []
 
 

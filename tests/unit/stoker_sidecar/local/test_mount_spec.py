@@ -17,7 +17,7 @@ OLD, LISTED = "a1" * 32, "a2" * 32
 
 @pytest.fixture
 def home(tmp_path: Path) -> HomePaths:
-    """Two versions were fetched once; the second was listed last."""
+    """Make a home with two versions that were fetched once; the second was listed last."""
     made = HomePaths(tmp_path)
     for digest in (OLD, LISTED):
         manifest = made.dataset.version(digest).manifest
