@@ -32,7 +32,8 @@ from tests.support.keeper import SECONDS, Keeper
 from tests.support.pod_volume import PodVolume
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.root
+# Processes are killed at random here: what the node says of that, at whatever moment, is not judged.
+pytestmark = [pytest.mark.root, pytest.mark.expected_logs("")]
 FUSE, OVERLAY, NATIVE = MountMode.FUSE, MountMode.OVERLAY, MountMode.NATIVE
 # Around a page, around the kernel's readahead, and two whole chunks with a bit of a third.
 _SIZES = {
