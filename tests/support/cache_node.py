@@ -14,6 +14,7 @@ from stoker_api.backoff import BackoffPolicy
 from stoker_api.dataset import Source
 from stoker_api.nodecache import NodeDatasetStatus, NodePhase
 from stoker_sidecar.fetcher.context import NodeDependencies
+from stoker_sidecar.fetcher.download.parts import CHUNK
 from stoker_sidecar.fetcher.download.piece_sources import InProcess, PieceFetcher
 from stoker_sidecar.fetcher.download.policy import KeepWhatCame, PolicyFactory
 from stoker_sidecar.fetcher.node import CacheNode, CacheSettings
@@ -21,7 +22,6 @@ from stoker_sidecar.fetcher.scrub import ScrubSettings
 from stoker_sidecar.fetcher.space.cache_disk import space_of
 from stoker_sidecar.store.base import ObjectStore
 from stoker_sidecar.version.manifest import Manifest
-from stoker_sidecar.version.spans import CHUNK
 from stoker_sidecar.wire.cache_folder import FolderSpec
 from stoker_sidecar.wire.credentials import AmbientCredentials, Credentials
 from stoker_sidecar.wire.fetcher_protocol import Configure, Read, ReadDone

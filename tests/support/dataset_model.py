@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from stoker_sidecar.version.spans import chunks_of
+from stoker_sidecar.fetcher.download.parts import chunks_of
 from tests.support.byte_reads import Got
 
 

@@ -10,12 +10,11 @@ from shutil import copyfile
 from typing import Self
 
 from stoker_sidecar.errors import CacheError
-from stoker_sidecar.fetcher.download.parts import PartFile, kept_parts, temporary_name
+from stoker_sidecar.fetcher.download.parts import PartFile, chunk_count, kept_parts, temporary_name
 from stoker_sidecar.linux.files import disk_errors, sync_file_system
-from stoker_sidecar.version.etag_trust import EtagTrust
+from stoker_sidecar.store.core.object_checksum import EtagTrust
 from stoker_sidecar.version.layout import VersionPaths
 from stoker_sidecar.version.manifest import Entry, Manifest
-from stoker_sidecar.version.spans import chunk_count
 from stoker_sidecar.worker.files import is_intact, publish, survived
 
 

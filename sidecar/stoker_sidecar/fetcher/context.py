@@ -12,12 +12,12 @@ from stoker_sidecar.fetcher.core.lanes import WarmSlots
 from stoker_sidecar.fetcher.download.piece_sources import InProcess, PieceFetcher, PieceSource
 from stoker_sidecar.fetcher.download.pipeline import Pipeline
 from stoker_sidecar.fetcher.download.policy import PolicyFactory
+from stoker_sidecar.fetcher.space.budget import Evictor
 from stoker_sidecar.fetcher.space.cache_disk import space_of
-from stoker_sidecar.fetcher.space.eviction import Evictor
 from stoker_sidecar.fetcher.space.folders import CacheDisks
 from stoker_sidecar.fetcher.telemetry import Telemetry
+from stoker_sidecar.store.opening import OpenStore
 from stoker_sidecar.store.retry import Retry
-from stoker_sidecar.worker.store_handle import OpenStore
 
 # A dataset whose source fails goes on by itself when the source heals, at most a minute later.
 _DATASET_BACKOFF = BackoffPolicy(base=1.0, cap=60.0)

@@ -23,6 +23,7 @@ from stoker_sidecar.fetcher.space.budget import SpaceBudget
 from stoker_sidecar.fetcher.telemetry import Telemetry
 from stoker_sidecar.fetcher.versions import OpenVersions
 from stoker_sidecar.linux.files import disk_errors
+from stoker_sidecar.store.opening import StoreHandle
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.layout import read_listing
 from stoker_sidecar.version.manifest import ROOT_INO
@@ -34,7 +35,6 @@ from stoker_sidecar.wire.fetcher_protocol import (
     Read,
     ReadDone,
 )
-from stoker_sidecar.worker.store_handle import StoreHandle
 
 # Seconds until files that did not fit are tried again (other datasets may have left), and until objects that changed
 # or are gone are asked for again (someone may put them back; a new listing is what really helps); what earlier

@@ -18,7 +18,7 @@ from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.builder import ManifestBuilder, verify
 from stoker_sidecar.version.layout import DatasetPaths, VersionPaths
 from stoker_sidecar.version.manifest import ManifestInfo
-from stoker_sidecar.version.patterns import selector
+from stoker_sidecar.version.objects import selector
 
 Destination = Callable[[ManifestInfo], VersionPaths]  # which folder a version goes to, now that its size is known
 

@@ -18,8 +18,8 @@ from stoker_sidecar.fetcher.dataset import DatasetCache
 from stoker_sidecar.fetcher.download.pipeline import Pipeline
 from stoker_sidecar.fetcher.download.policy import KeepWhatCame, PolicyFactory
 from stoker_sidecar.fetcher.scrub import Scrubber, ScrubSettings
+from stoker_sidecar.fetcher.space.budget import Evictor
 from stoker_sidecar.fetcher.space.cache_disk import CacheDisk
-from stoker_sidecar.fetcher.space.eviction import Evictor
 from stoker_sidecar.fetcher.space.folders import CacheDisks
 from stoker_sidecar.fetcher.status import dataset_status, folder_rows
 from stoker_sidecar.fetcher.telemetry import Notices

@@ -21,8 +21,8 @@ from stoker_sidecar.fetcher.dataset import DatasetCache
 from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.telemetry import Notices
 from stoker_sidecar.linux.files import DirectReader, disk_errors
+from stoker_sidecar.store.core.object_checksum import looks_like_md5
 from stoker_sidecar.threads import in_thread
-from stoker_sidecar.version.etag_trust import looks_like_md5
 from stoker_sidecar.version.manifest import Entry, Manifest
 from stoker_sidecar.wire.fetcher_protocol import REPAIRED_FILES, SCRUBBED_BYTES
 

@@ -13,7 +13,7 @@ from stoker_sidecar.errors import InvalidSource
 from stoker_sidecar.local.messages import for_workstation
 from stoker_sidecar.local.paths import default_cache, default_runs
 from stoker_sidecar.store.core.location import parse_location
-from stoker_sidecar.version.patterns import selector
+from stoker_sidecar.version.objects import selector
 
 _EPILOG = """\
 Without --foreground the command returns when DIR is mounted (with --warm: when everything is on this disk), and the

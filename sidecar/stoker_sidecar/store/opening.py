@@ -1,4 +1,7 @@
-"""The factory of object stores."""
+"""Opens object stores: at once, or when first needed and anew after a failure."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
 
 from stoker_api.dataset import Source
 from stoker_sidecar.store.base import ObjectStore
@@ -10,6 +13,8 @@ from stoker_sidecar.store.s3 import S3Store
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.wire.credentials import Credentials
 
+OpenStore = Callable[[Source, Credentials], Awaitable[ObjectStore]]
+
 
 async def open_store(
     source: Source, credentials: Credentials, settings: ConnectionSettings, retry: Retry
@@ -19,3 +24,35 @@ async def open_store(
     if isinstance(location, S3Location):
         return await S3Store.connect(source, location, credentials, settings, retry)
     return LocalStore(location.path, await in_thread(allowed_roots, location.path, settings.host_folders))
+
+
+class StoreHandle:
+    """The store of one source for one identity. After a failure it is opened anew when it is asked for again."""
+
+    def __init__(self, source: Source, credentials: Credentials, open_store: OpenStore) -> None:
+        self.source = source
+        self.credentials = credentials
+        self._open_store = open_store
+        self._store: ObjectStore | None = None
+        self._lock = asyncio.Lock()
+
+    def serves(self, source: Source, credentials: Credentials) -> bool:
+        """Tell whether this is exactly this source and identity (patterns aside: they only matter to listings)."""
+        return (_place(source), credentials) == (_place(self.source), self.credentials)
+
+    async def store(self) -> ObjectStore:
+        """Return the store, opened now if need be. Raises SourceError when it cannot be opened."""
+        if self._store is None:
+            async with self._lock:
+                if self._store is None:
+                    self._store = await self._open_store(self.source, self.credentials)
+        return self._store
+
+    async def aclose(self) -> None:
+        """Close the store. Idempotent."""
+        if self._store is not None:
+            await self._store.aclose()
+
+
+def _place(source: Source) -> tuple[object, ...]:
+    return source.uri, source.endpoint, source.region, source.addressing_style

@@ -10,8 +10,7 @@ from typing import Protocol
 
 from stoker_sidecar.errors import CacheDiskFailed
 from stoker_sidecar.linux.files import disk_errors
-from stoker_sidecar.store.core.object_checksum import Digest, new_digest
-from stoker_sidecar.version.etag_trust import looks_like_md5
+from stoker_sidecar.store.core.object_checksum import Digest, looks_like_md5, new_digest
 from stoker_sidecar.version.manifest import Entry
 
 _FILE_MODE = 0o444

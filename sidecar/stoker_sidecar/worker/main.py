@@ -16,7 +16,7 @@ from stoker_api.dataset import Source
 from stoker_sidecar.errors import InternalError
 from stoker_sidecar.linux.libc import end_with_parent
 from stoker_sidecar.store.connection import ConnectionSettings
-from stoker_sidecar.store.opening import open_store
+from stoker_sidecar.store.opening import StoreHandle, open_store
 from stoker_sidecar.store.retry import Retry
 from stoker_sidecar.worker.messages import (
     BytesArrived,
@@ -32,9 +32,7 @@ from stoker_sidecar.worker.messages import (
     ToWorker,
     decode_to_worker,
 )
-from stoker_sidecar.worker.pieces import Fetched, Piece
-from stoker_sidecar.worker.store_handle import StoreHandle
-from stoker_sidecar.worker.transfer import fetch_piece
+from stoker_sidecar.worker.transfer import Fetched, Piece, fetch_piece
 
 # Threads for work on the disk; those that large bodies come by are the store's own (docs/adr/0018).
 _DISK_THREADS = 4

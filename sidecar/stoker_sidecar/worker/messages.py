@@ -11,7 +11,7 @@ from stoker_api.names import Reason
 from stoker_sidecar.errors import CacheError, InternalError, SidecarError, SourceError
 from stoker_sidecar.wire.credentials import Credentials
 from stoker_sidecar.wire.lines import LineBuffer
-from stoker_sidecar.worker.pieces import Fetched, Piece
+from stoker_sidecar.worker.transfer import Fetched, Piece
 
 # What a fetch may end with; their constructors take the same.
 _TREES: tuple[type[SidecarError], ...] = (SourceError, CacheError)

@@ -1,17 +1,52 @@
-"""Moves one piece of one object from the store to the disk, and refuses what is short, long or spoilt."""
+"""Moves a piece of an object from the store to the disk, and refuses what is short, long or spoilt."""
 
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from stoker_sidecar.errors import CorruptBody
 from stoker_sidecar.store.base import SMALL, Body, ObjectStore
 from stoker_sidecar.store.core.object_checksum import CRC64NVME, Digest, check, new_digest
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.worker.files import FileWriter, publish
-from stoker_sidecar.worker.pieces import Arrived, Fetched, Piece
+
+Arrived = Callable[[int], None]  # is told of bytes as they reach the disk
+
+
+class Piece(NamedTuple):
+    """Bytes [offset, offset + length) of an object, written to the same place of the file ``into``.
+
+    ``target``: the file is whole with this piece, and gets this name, ``size`` checked and ``mtime_ns`` set; empty: it
+    stays where it is. ``hashing``: the body's MD5 is wanted, unless the source states a checksum, and when it is not
+    the ETag the file does not get its name.
+    """
+
+    key: str  # path below the source's folder
+    etag: str
+    version_id: str
+    offset: int
+    length: int
+    into: str
+    target: str
+    size: int
+    mtime_ns: int
+    hashing: bool
+
+
+class Fetched(NamedTuple):
+    """What is known of a piece that is on the disk. ``published``: and has its name.
+
+    ``md5``: hexadecimal; empty when it was not taken. ``crc64nvme``: hexadecimal, of a piece that is not the whole
+    file; empty for one that is.
+    """
+
+    published: bool
+    md5: str
+    etag_may_be_md5: bool
+    crc64nvme: str = ""
 
 
 async def fetch_piece(store: ObjectStore, piece: Piece, arrived: Arrived) -> Fetched:

@@ -17,9 +17,9 @@ from stoker_sidecar.fetcher.download.worker_pool import WorkerPool
 from stoker_sidecar.store.base import ObjectStore
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.local import LocalStore
+from stoker_sidecar.store.opening import StoreHandle
 from stoker_sidecar.wire.credentials import AmbientCredentials, Credentials
-from stoker_sidecar.worker.pieces import Fetched, Piece
-from stoker_sidecar.worker.store_handle import StoreHandle
+from stoker_sidecar.worker.transfer import Fetched, Piece
 
 CONTENT = os.urandom(3 * 1024 * 1024)
 MTIME = 1_700_000_000_123_456_789

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from stoker_api.nodecache import NodePhase
 from stoker_sidecar.errors import ObjectGone, ServerError, SourceChanged
-from stoker_sidecar.version import spans
+from stoker_sidecar.fetcher.download.parts import CHUNK
 from stoker_sidecar.version.manifest import Manifest
 from stoker_sidecar.wire.fetcher_protocol import Read
 from tests.fakes.object_store import MemoryStore
@@ -27,8 +27,8 @@ pytestmark = pytest.mark.expected_logs("dataset vision/digits", "the model says 
 T = TypeVar("T")
 PATHS = st.sampled_from(["a", "d/b", "d/e/c"])
 # Below, at and above one and two chunks of the largest size that is still quick to make.
-SIZES = st.sampled_from([0, 1, 100, spans.CHUNK, spans.CHUNK + 1, 2 * spans.CHUNK + 5])
-OFFSETS = st.sampled_from([0, 50, spans.CHUNK - 1, spans.CHUNK, 2 * spans.CHUNK, 3 * spans.CHUNK])
+SIZES = st.sampled_from([0, 1, 100, CHUNK, CHUNK + 1, 2 * CHUNK + 5])
+OFFSETS = st.sampled_from([0, 50, CHUNK - 1, CHUNK, 2 * CHUNK, 3 * CHUNK])
 
 
 class CacheMachine(RuleBasedStateMachine):
@@ -50,7 +50,7 @@ class CacheMachine(RuleBasedStateMachine):
     def open(self) -> None:
         self.cache_node: CacheNodeUnderTest = self._run(
             self.stack.enter_async_context(
-                open_cache_node(self.folder, {"bucket": self.store}, 3 * spans.CHUNK, scrub_interval=1e-6)
+                open_cache_node(self.folder, {"bucket": self.store}, 3 * CHUNK, scrub_interval=1e-6)
             )
         )
         self.put("a", 100)
@@ -79,7 +79,7 @@ class CacheMachine(RuleBasedStateMachine):
         self._configure()
         self._run(self.cache_node.reach(lambda status: status.version == self.current and status.files > 0))
 
-    @rule(quota=st.sampled_from([None, 10, spans.CHUNK + 50, 10 * spans.CHUNK]), eager=st.booleans())
+    @rule(quota=st.sampled_from([None, 10, CHUNK + 50, 10 * CHUNK]), eager=st.booleans())
     def wish(self, quota: int | None, eager: bool) -> None:
         self.quota = quota
         self._configure(eager=eager)
@@ -87,7 +87,7 @@ class CacheMachine(RuleBasedStateMachine):
     @rule(
         path=PATHS,
         offset=OFFSETS,
-        length=st.sampled_from([1, 4096, spans.CHUNK + 7]),
+        length=st.sampled_from([1, 4096, CHUNK + 7]),
         data=st.data(),
     )
     def read(self, path: str, offset: int, length: int, data: st.DataObject) -> None:
@@ -125,7 +125,7 @@ class CacheMachine(RuleBasedStateMachine):
         self.stack = AsyncExitStack()
         self.cache_node = self._run(
             self.stack.enter_async_context(
-                open_cache_node(self.folder, {"bucket": self.store}, 3 * spans.CHUNK, scrub_interval=1e-6)
+                open_cache_node(self.folder, {"bucket": self.store}, 3 * CHUNK, scrub_interval=1e-6)
             )
         )
         self._configure()

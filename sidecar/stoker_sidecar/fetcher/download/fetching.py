@@ -14,15 +14,13 @@ from stoker_sidecar.errors import CacheDiskFailed, NotConfigured, NotWanted, Not
 from stoker_sidecar.fetcher.cached_version import CachedVersion, State
 from stoker_sidecar.fetcher.context import DownloadContext
 from stoker_sidecar.fetcher.core.lanes import Lane
-from stoker_sidecar.fetcher.download.parts import PartFile
+from stoker_sidecar.fetcher.download.parts import CHUNK, PartFile, chunk_count, chunk_span, chunks_of, is_whole
 from stoker_sidecar.fetcher.download.piece_writer import PieceWriter
 from stoker_sidecar.fetcher.download.pipeline import Slot
-from stoker_sidecar.fetcher.download.policy import DownloadKey, DownloadPolicy
-from stoker_sidecar.fetcher.download.prefetcher import Prefetcher
+from stoker_sidecar.fetcher.download.policy import DownloadKey, DownloadPolicy, Prefetcher
 from stoker_sidecar.fetcher.space.budget import VersionSpace
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.manifest import Entry
-from stoker_sidecar.version.spans import CHUNK, chunk_count, chunk_span, chunks_of, is_whole
 from stoker_sidecar.wire.fetcher_protocol import ReadDone
 from stoker_sidecar.worker.files import is_readable
 

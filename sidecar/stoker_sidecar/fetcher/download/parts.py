@@ -1,4 +1,4 @@
-"""Files in the making: large ones that fill chunk by chunk, and those that are only read through.
+"""Files in the making: large ones that fill chunk by chunk, and those that are only read through. Bytes everywhere.
 
 Names in ``parts`` are never used twice: whoever has one open sees bytes that only grow, never another file's.
 """
@@ -15,11 +15,34 @@ from time import time_ns
 
 from stoker_sidecar.linux.files import disk_errors
 from stoker_sidecar.store.core.object_checksum import joined_crc64nvme
-from stoker_sidecar.version.spans import chunk_count, chunk_span
 
+# A GET of 8 MiB runs at nearly the speed of a long one, and a random read waits for 8 MiB at most.
+CHUNK = 8 * 1024 * 1024
 _MAP_SUFFIX = ".map"
 _TEMPORARY_SUFFIX = ".tmp"
 _HERE = b"\x01"
+
+
+def is_whole(size: int) -> bool:
+    """Tell whether a file of this size is fetched in one piece."""
+    return size <= CHUNK
+
+
+def chunk_count(size: int) -> int:
+    """Count the chunks of a file; an empty one has none."""
+    return -(-size // CHUNK)
+
+
+def chunk_span(size: int, chunk: int) -> tuple[int, int]:
+    """Return offset and length of a chunk."""
+    offset = chunk * CHUNK
+    return offset, min(CHUNK, size - offset)
+
+
+def chunks_of(offset: int, length: int, size: int) -> range:
+    """Return the chunks that hold [offset, offset + length), cut at the file's end."""
+    end = min(offset + length, size)
+    return range(offset // CHUNK, -(-end // CHUNK)) if offset < end else range(0)
 
 
 @dataclass

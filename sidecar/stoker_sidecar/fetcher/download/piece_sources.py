@@ -3,9 +3,8 @@
 from typing import Protocol
 
 from stoker_sidecar.store.core.object_checksum import Checksum
-from stoker_sidecar.worker.pieces import Arrived, Fetched, Piece
-from stoker_sidecar.worker.store_handle import StoreHandle
-from stoker_sidecar.worker.transfer import fetch_piece
+from stoker_sidecar.store.opening import StoreHandle
+from stoker_sidecar.worker.transfer import Arrived, Fetched, Piece, fetch_piece
 
 
 class PieceSource(Protocol):

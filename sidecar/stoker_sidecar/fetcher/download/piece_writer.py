@@ -12,16 +12,14 @@ from pathlib import Path
 from stoker_sidecar.errors import CacheDiskFailed, CorruptBody, InternalError, SourceError
 from stoker_sidecar.fetcher.cached_version import CachedVersion
 from stoker_sidecar.fetcher.context import DownloadContext
-from stoker_sidecar.fetcher.download.parts import PartFile, Transients, new_part, temporary_name
+from stoker_sidecar.fetcher.download.parts import PartFile, Transients, chunk_span, new_part, temporary_name
 from stoker_sidecar.fetcher.download.pipeline import Slot
 from stoker_sidecar.fetcher.space.budget import VersionSpace
 from stoker_sidecar.store.core.object_checksum import CRC64NVME, Checksum, check
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.manifest import Entry
-from stoker_sidecar.version.spans import chunk_span
 from stoker_sidecar.worker.files import file_digest, publish
-from stoker_sidecar.worker.pieces import Arrived, Fetched, Piece
-from stoker_sidecar.worker.transfer import remove_quietly
+from stoker_sidecar.worker.transfer import Arrived, Fetched, Piece, remove_quietly
 
 
 @dataclass

@@ -9,7 +9,7 @@ from stoker_sidecar.errors import EndpointUnreachable, NotWanted, ServerError, T
 from stoker_sidecar.fetcher.core.concurrency import AdaptiveLimit
 from stoker_sidecar.fetcher.core.lanes import Bounds, Lane, Lanes, QueuedRequest
 from stoker_sidecar.fetcher.core.readahead import Readahead
-from stoker_sidecar.version.spans import CHUNK
+from stoker_sidecar.fetcher.download.parts import CHUNK
 
 # What a source says when it, or the way to it, has too much to do.
 _CONGESTION = (Throttled, ServerError, EndpointUnreachable)

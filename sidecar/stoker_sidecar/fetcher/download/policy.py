@@ -1,13 +1,17 @@
-"""What the fetcher decides about downloads beside their order.
+"""What is decided about the downloads of one version, beside their order.
 
-Who shares one, and what makes room for a file that does not fit.
+What is fetched ahead of readers, who shares a download, and what makes room for a file that does not fit.
 """
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Container, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
 
 from stoker_sidecar.fetcher.cached_version import CachedVersion
+from stoker_sidecar.fetcher.core.readahead import Readahead, Scatter, weight
+from stoker_sidecar.fetcher.download.parts import chunk_count, is_whole
 from stoker_sidecar.fetcher.space.budget import VersionSpace
+from stoker_sidecar.version.manifest import Entry
 
 # Inode and number of the chunk: whoever asks for a piece under the same key shares its download.
 DownloadKey = tuple[int, int]
@@ -45,3 +49,77 @@ class KeepWhatCame:
 
     def stays(self, ino: int) -> None:
         """Take no note."""
+
+
+class Guess(NamedTuple):
+    """A piece to start before anyone asks.
+
+    ``weight``: what it counts for, to be said again when it has landed; 0: nothing.
+    """
+
+    entry: Entry
+    chunk: int
+    weight: int = 0
+
+
+@dataclass
+class Prefetcher:
+    """Follows the readers of one version.
+
+    ``readahead`` is the node's; ``budget``: bytes of it that may be on their way.
+    """
+
+    version: CachedVersion
+    readahead: Readahead
+    budget: int
+    _scatter: Scatter = field(init=False)
+
+    def __post_init__(self) -> None:
+        info = self.version.manifest.info
+        self._scatter = Scatter(weight(info.bytes, info.files), self.budget // 2)
+
+    def missed(self, entry: Entry, chunks: range, on_their_way: Container[DownloadKey]) -> Iterator[Guess]:
+        """Yield what to start after a reader asked for these pieces of a file that was not whole here.
+
+        Each is to be started before the next one is asked for; a weighted one that may not stay ends the iteration.
+        """
+        if not is_whole(entry.size):
+            for chunk in self.readahead.chunks(entry.ino, chunks, chunk_count(entry.size)):
+                yield Guess(entry, chunk)
+        elif (most := self.readahead.files(entry.parent, entry.ino)) is not None:
+            yield from self._following(entry, most)
+        else:
+            yield from self._scattered(entry, on_their_way)
+
+    def landed(self, weight: int, *, here: bool) -> None:
+        """Take note of the end of a weighted guess, and whether it came."""
+        self._scatter.landed(weight, here=here)
+
+    def _following(self, entry: Entry, most: int) -> Iterator[Guess]:
+        """Yield the next missing small files of the same folder."""
+        ino = entry.ino
+        for _ in range(most):
+            following = self.version.manifest.entry(ino) if (ino := self.version.missing(ino)) > 0 else None
+            if following is None or following.parent != entry.parent or not is_whole(following.size):
+                return
+            yield Guess(following, 0)
+            self.readahead.fetched(entry.parent, ino)
+
+    def _scattered(self, entry: Entry, on_their_way: Container[DownloadKey]) -> Iterator[Guess]:
+        """Yield other missing small files of the same folder, as many as its readers' misses warrant."""
+        version = self.version
+        size = version.manifest.info.bytes - version.warm_bytes - version.reserved_bytes
+        self._scatter.missed(weight(entry.size), weight(size, version.manifest.info.files - version.warm_files))
+        for before in (entry.ino, entry.parent):  # behind it, then from the folder's start: inodes are depth first
+            ino = before
+            while (other := self._next(ino, entry.parent, on_their_way)) and weight(other.size) <= self._scatter.room:
+                yield Guess(other, 0, weight(other.size))
+                self._scatter.started(weight(other.size))
+                ino = other.ino
+
+    def _next(self, ino: int, folder: int, on_their_way: Container[DownloadKey]) -> Entry | None:
+        """Return the next small file of the folder behind ``ino`` that is missing and not on its way."""
+        while (ino := self.version.missing(ino)) > 0 and (ino, 0) in on_their_way:
+            pass
+        entry = self.version.manifest.entry(ino) if ino > 0 else None
+        return entry if entry is not None and entry.parent == folder and is_whole(entry.size) else None

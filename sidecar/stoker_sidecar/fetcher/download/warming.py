@@ -14,8 +14,8 @@ from stoker_sidecar.fetcher.cached_version import CachedVersion, State
 from stoker_sidecar.fetcher.core.lanes import Lane, WarmShare, WarmSlots
 from stoker_sidecar.fetcher.core.rates import TokenBucket
 from stoker_sidecar.fetcher.download.fetching import Fetching
+from stoker_sidecar.fetcher.download.parts import chunk_count, chunk_span, is_whole
 from stoker_sidecar.version.manifest import Entry
-from stoker_sidecar.version.spans import chunk_count, chunk_span, is_whole
 
 
 class AccessOrder(Protocol):

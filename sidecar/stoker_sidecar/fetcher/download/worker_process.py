@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 
 from stoker_sidecar.store.connection import ConnectionSettings
+from stoker_sidecar.store.opening import StoreHandle
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.worker.messages import (
     BytesArrived,
@@ -26,8 +27,7 @@ from stoker_sidecar.worker.messages import (
     Pong,
     decode_from_worker,
 )
-from stoker_sidecar.worker.pieces import Arrived, Fetched, Piece
-from stoker_sidecar.worker.store_handle import StoreHandle
+from stoker_sidecar.worker.transfer import Arrived, Fetched, Piece
 
 
 @dataclass(eq=False)

@@ -1,7 +1,4 @@
-"""What a dataset takes of the cache folders.
-
-The room that it has, what it still needs, and what it may be asked to give up.
-"""
+"""Shares the room of the cache folders between datasets: what each takes and still needs, and who gives way to whom."""
 
 import asyncio
 import time
@@ -10,11 +7,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from stoker_api.meta import format_bytes
+from stoker_api.names import Reason
 from stoker_api.nodecache import NodeDataset
 from stoker_sidecar.fetcher.cached_version import CachedVersion
-from stoker_sidecar.fetcher.core.room import Idle, Room, may_return
+from stoker_sidecar.fetcher.core.room import Asker, Idle, Room, may_return, victims
 from stoker_sidecar.fetcher.space.cache_disk import CacheDisk
 from stoker_sidecar.fetcher.space.folders import CacheDisks
+from stoker_sidecar.fetcher.telemetry import Notices
 from stoker_sidecar.version.layout import DatasetPaths
 
 # Seconds until the asker goes on without: the dataset may be busy with a slow disk.
@@ -235,3 +235,48 @@ class VersionSpace:
     def transient_folder(self) -> Path:
         """Return where files lie that are read through and not kept."""
         return self.folders.transient_folder(self.version.paths)
+
+
+class Evictor:
+    """Settles between the datasets of a node who has room; of each it knows the budget alone."""
+
+    def __init__(self, notices: Notices) -> None:
+        self._notices = notices
+        self._budgets: dict[str, SpaceBudget] = {}
+        self._evicting = asyncio.Lock()  # one asker at a time, so that two do not both count on the same room
+
+    def add(self, budget: SpaceBudget) -> None:
+        """Take up a dataset."""
+        self._budgets[budget.config.uid] = budget
+
+    def remove(self, uid: str) -> None:
+        """Forget a dataset."""
+        self._budgets.pop(uid, None)
+
+    def promised(self, asker: SpaceBudget, disk: CacheDisk) -> int:
+        """Return the bytes that other datasets than the asker are still going to fetch onto a folder."""
+        return sum(budget.outstanding(disk) for budget in self._budgets.values() if budget is not asker)
+
+    async def make_room(self, asker: SpaceBudget, disk: CacheDisk, need: int) -> None:
+        """Drop idle versions on a folder so that ``need`` more bytes of the asker fit; enough, or none."""
+        async with self._evicting:
+            wanted = Asker(asker.config.uid, asker.config.priority, bool(asker.held))
+            idle = [version for budget in self._budgets.values() for version in budget.idle_on(disk)]
+            for victim in victims(need, wanted, idle):
+                dropped = self._budgets.get(victim.uid)
+                if dropped is None:
+                    continue
+                why = _sentence(dropped, asker, victim)
+                if await dropped.ask_to_drop(victim.digest, why):
+                    disk.forget()
+                    self._notices.tell(victim.uid, Reason.EVICTED, why)
+
+
+def _sentence(dropped: SpaceBudget, asker: SpaceBudget, victim: Idle) -> str:
+    of = "" if victim.current else f"version {victim.digest[:12]} of "
+    cause = "which pods of this node use" if asker.held else f"which has priority {asker.config.priority}"
+    back = "; it is fetched again when a pod uses it here, or when it fits beside the others" if victim.current else ""
+    return (
+        f"{of}{dropped.config.namespace}/{dropped.config.name} ({format_bytes(victim.size)}) "
+        f"was dropped from this node to make room for {asker.config.namespace}/{asker.config.name}, {cause}{back}"
+    )

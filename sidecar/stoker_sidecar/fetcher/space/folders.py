@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stoker_sidecar.errors import CacheDiskFailed
+from stoker_sidecar.fetcher.download.parts import CHUNK
 from stoker_sidecar.fetcher.space.cache_disk import CacheDisk
 from stoker_sidecar.version.layout import DatasetPaths, VersionPaths
-from stoker_sidecar.version.spans import CHUNK
 from stoker_sidecar.wire.cache_folder import FolderRoom, choose_folder
 
 # Seconds: a folder that is out of service is tried again this often; one in service is looked at on every call.

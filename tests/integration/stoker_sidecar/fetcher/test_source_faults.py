@@ -14,8 +14,8 @@ import pytest
 
 from stoker_api.names import Reason
 from stoker_api.nodecache import NodeDatasetStatus, NodePhase
+from stoker_sidecar.fetcher.download.parts import CHUNK
 from stoker_sidecar.version.manifest import Manifest
-from stoker_sidecar.version.spans import CHUNK
 from stoker_sidecar.wire.fetcher_protocol import Configure, Done, Failed, Read, ReadDone
 from tests.support.fault_proxy import (
     CUT,

@@ -1,4 +1,4 @@
-"""The small decisions of the fetcher: chunks, quota, slots, limits, speed, waits, phases."""
+"""The small decisions of the fetcher: quota, slots, limits, speed, waits, phases."""
 
 import pytest
 from hypothesis import given
@@ -10,26 +10,6 @@ from stoker_sidecar.fetcher.core.lanes import WarmShare, warm_slots
 from stoker_sidecar.fetcher.core.rates import Speed, TokenBucket, eta_seconds
 from stoker_sidecar.fetcher.core.room import Room, free_bytes
 from stoker_sidecar.fetcher.status import DatasetState, node_phase
-from stoker_sidecar.version.etag_trust import EtagTrust
-from stoker_sidecar.version.spans import CHUNK, chunk_count, chunk_span, chunks_of
-
-
-@given(st.integers(1, 5 * CHUNK))
-def test_the_chunks_of_a_file_follow_each_other_and_end_with_it(size: int) -> None:
-    spans = [chunk_span(size, chunk) for chunk in range(chunk_count(size))]
-    assert [offset for offset, _ in spans] == [sum(length for _, length in spans[:i]) for i in range(len(spans))]
-    assert sum(length for _, length in spans) == size
-
-
-@given(st.integers(0, 5 * CHUNK), st.integers(0, 3 * CHUNK), st.integers(1, 5 * CHUNK))
-def test_the_chunks_of_a_read_cover_it_and_touch_it(offset: int, length: int, size: int) -> None:
-    chunks = chunks_of(offset, length, size)
-    end = min(offset + length, size)
-    if offset >= end:
-        assert not chunks
-    else:
-        assert chunks.start * CHUNK <= offset < (chunks.start + 1) * CHUNK
-        assert (chunks.stop - 1) * CHUNK < end <= chunks.stop * CHUNK
 
 
 @pytest.mark.parametrize(
@@ -111,38 +91,6 @@ def test_no_wait_is_longer_than_the_cap(attempt: int, uniform: float) -> None:
 def test_waits_double() -> None:
     backoff = BackoffPolicy(base=1.0, cap=60.0)
     assert [backoff.delay(attempt, 0.5) for attempt in range(4)] == [0.5, 1.0, 2.0, 4.0]
-
-
-def test_one_match_proves_that_etags_are_md5s() -> None:
-    keep, trust = EtagTrust(objects=10).judge("a" * 32, "a" * 32)
-    assert keep
-    assert trust.judge("b" * 32, "c" * 32)[0] is False
-
-
-def test_objects_that_differ_twice_alike_show_that_etags_are_no_md5s() -> None:
-    trust, kept = EtagTrust(objects=10), []
-    for etag in ("1", "1", "2", "2", "3", "3"):
-        keep, trust = trust.judge(etag, f"md5 of {etag}")
-        kept.append(keep)
-    assert kept == [False, False, False, False, False, True]
-    assert not trust.worth_hashing("a" * 32)
-
-
-def test_a_body_that_differs_each_time_is_spoilt() -> None:
-    trust = EtagTrust(objects=1)
-    for attempt in range(10):
-        keep, trust = trust.judge("e", f"md5 {attempt}")
-        assert not keep
-
-
-def test_a_source_of_one_object_with_another_etag_is_believed_the_second_time() -> None:
-    _, trust = EtagTrust(objects=1).judge("e", "m")
-    assert trust.judge("e", "m")[0]
-
-
-@pytest.mark.parametrize(("etag", "worth"), [("0" * 32, True), ("0" * 32 + "-3", False), ("", False)])
-def test_only_a_plain_md5_is_worth_hashing(etag: str, worth: bool) -> None:
-    assert EtagTrust(objects=3).worth_hashing(etag) is worth
 
 
 _WARMING = {

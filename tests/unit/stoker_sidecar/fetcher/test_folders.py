@@ -8,7 +8,7 @@ import pytest
 from stoker_api.names import Reason
 from stoker_api.nodecache import NodePhase
 from stoker_sidecar.errors import CacheDiskFailed
-from stoker_sidecar.version.spans import CHUNK
+from stoker_sidecar.fetcher.download.parts import CHUNK
 from stoker_sidecar.wire.cache_folder import FolderSpec
 from stoker_sidecar.wire.fetcher_protocol import Read
 from tests.fakes.object_store import MemoryStore

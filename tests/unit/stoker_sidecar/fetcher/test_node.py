@@ -9,7 +9,7 @@ from stoker_api.nodecache import NodePhase
 from stoker_sidecar.errors import (
     AccessDenied,
 )
-from stoker_sidecar.version.spans import CHUNK
+from stoker_sidecar.fetcher.download.parts import CHUNK
 from tests.fakes.object_store import MemoryStore
 from tests.support.cache_node import DATASET, LARGE, SMALL, CacheNodeUnderTest, fill, inode, open_cache_node
 from tests.support.waiting import eventually

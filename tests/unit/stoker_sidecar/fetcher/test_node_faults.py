@@ -14,8 +14,8 @@ from stoker_sidecar.errors import (
     SourceChanged,
     SourceError,
 )
+from stoker_sidecar.fetcher.download.parts import CHUNK
 from stoker_sidecar.store.core.object_checksum import Checksum, new_digest
-from stoker_sidecar.version.spans import CHUNK
 from tests.fakes.object_store import MemoryStore
 from tests.support.cache_node import LARGE, SMALL, CacheNodeUnderTest, fill, inode
 from tests.support.waiting import eventually

@@ -13,7 +13,7 @@ from stoker_sidecar.errors import (
     NotYetConfigured,
     ProtocolError,
 )
-from stoker_sidecar.version.spans import CHUNK
+from stoker_sidecar.fetcher.download.parts import CHUNK
 from stoker_sidecar.wire.fetcher_protocol import Read
 from tests.fakes.object_store import MemoryStore
 from tests.support.cache_node import LARGE, SMALL, UID, CacheNodeUnderTest, fill, inode, open_cache_node

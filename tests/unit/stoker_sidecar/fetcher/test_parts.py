@@ -1,11 +1,12 @@
-"""Files in the making, and what is known of them."""
+"""Files in the making, the chunks that they come in, and what is known of them."""
 
 from pathlib import Path
 
 from awscrt.checksums import crc64nvme
+from hypothesis import given
+from hypothesis import strategies as st
 
-from stoker_sidecar.fetcher.download.parts import PartFile
-from stoker_sidecar.version.spans import CHUNK
+from stoker_sidecar.fetcher.download.parts import CHUNK, PartFile, chunk_count, chunk_span, chunks_of
 
 CONTENT = b"ab" * (CHUNK // 2) + b"rest"
 
@@ -24,3 +25,21 @@ def test_the_checksum_of_a_file_follows_from_its_chunks_in_whatever_order_they_c
 
 def test_a_chunk_that_an_earlier_process_fetched_leaves_it_unknown() -> None:
     assert _part(1).crc64nvme() is None
+
+
+@given(st.integers(1, 5 * CHUNK))
+def test_the_chunks_of_a_file_follow_each_other_and_end_with_it(size: int) -> None:
+    spans = [chunk_span(size, chunk) for chunk in range(chunk_count(size))]
+    assert [offset for offset, _ in spans] == [sum(length for _, length in spans[:i]) for i in range(len(spans))]
+    assert sum(length for _, length in spans) == size
+
+
+@given(st.integers(0, 5 * CHUNK), st.integers(0, 3 * CHUNK), st.integers(1, 5 * CHUNK))
+def test_the_chunks_of_a_read_cover_it_and_touch_it(offset: int, length: int, size: int) -> None:
+    chunks = chunks_of(offset, length, size)
+    end = min(offset + length, size)
+    if offset >= end:
+        assert not chunks
+    else:
+        assert chunks.start * CHUNK <= offset < (chunks.start + 1) * CHUNK
+        assert (chunks.stop - 1) * CHUNK < end <= chunks.stop * CHUNK

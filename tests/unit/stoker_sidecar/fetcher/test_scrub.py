@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from stoker_api.names import Reason
 from stoker_api.nodecache import NodePhase
+from stoker_sidecar.fetcher.download.parts import CHUNK
 from stoker_sidecar.fetcher.scrub import ChecksumFile, Verdict, is_due, judge
 from stoker_sidecar.linux.files import DirectReader
-from stoker_sidecar.version.spans import CHUNK
 from stoker_sidecar.wire.fetcher_protocol import REPAIRED_FILES, SCRUBBED_BYTES
 from tests.support.cache_node import SMALL, CacheNodeUnderTest, fill, open_cache_node
 from tests.support.waiting import eventually

@@ -1,4 +1,4 @@
-"""S3's checksums of whole objects: which of them count, and that ours are the same."""
+"""What a server states of an object's bytes: which checksums count, that ours are the same, when an ETag is an MD5."""
 
 import hashlib
 from base64 import b64encode
@@ -11,6 +11,7 @@ from stoker_sidecar.errors import CorruptBody
 from stoker_sidecar.store.core.object_checksum import (
     CRC64NVME,
     Checksum,
+    EtagTrust,
     check,
     joined_crc64nvme,
     new_digest,
@@ -89,3 +90,35 @@ def test_a_difference_is_told_with_both_values() -> None:
 def test_an_algorithm_that_no_one_knows_is_refused() -> None:
     with pytest.raises(ValueError, match="xyz"):
         new_digest("xyz")
+
+
+def test_one_match_proves_that_etags_are_md5s() -> None:
+    keep, trust = EtagTrust(objects=10).judge("a" * 32, "a" * 32)
+    assert keep
+    assert trust.judge("b" * 32, "c" * 32)[0] is False
+
+
+def test_objects_that_differ_twice_alike_show_that_etags_are_no_md5s() -> None:
+    trust, kept = EtagTrust(objects=10), []
+    for etag in ("1", "1", "2", "2", "3", "3"):
+        keep, trust = trust.judge(etag, f"md5 of {etag}")
+        kept.append(keep)
+    assert kept == [False, False, False, False, False, True]
+    assert not trust.worth_hashing("a" * 32)
+
+
+def test_a_body_that_differs_each_time_is_spoilt() -> None:
+    trust = EtagTrust(objects=1)
+    for attempt in range(10):
+        keep, trust = trust.judge("e", f"md5 {attempt}")
+        assert not keep
+
+
+def test_a_source_of_one_object_with_another_etag_is_believed_the_second_time() -> None:
+    _, trust = EtagTrust(objects=1).judge("e", "m")
+    assert trust.judge("e", "m")[0]
+
+
+@pytest.mark.parametrize(("etag", "worth"), [("0" * 32, True), ("0" * 32 + "-3", False), ("", False)])
+def test_only_a_plain_md5_is_worth_hashing(etag: str, worth: bool) -> None:
+    assert EtagTrust(objects=3).worth_hashing(etag) is worth

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from stoker_sidecar.errors import EmptySource, ManifestInvalid, NoMatch
 from stoker_sidecar.version.builder import ManifestBuilder, verify
 from stoker_sidecar.version.manifest import ROOT_INO, Manifest, ManifestInfo, Skipped
-from stoker_sidecar.version.objects import ListedObject
-from stoker_sidecar.version.patterns import selector
+from stoker_sidecar.version.objects import ListedObject, selector
 
 _SEGMENT = st.text("ab-.0/", min_size=1, max_size=3).filter(lambda s: "/" not in s and s not in (".", ".."))
 _PATHS = st.lists(st.lists(_SEGMENT, min_size=1, max_size=3).map("/".join), min_size=1, max_size=25, unique=True)
