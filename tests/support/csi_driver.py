@@ -11,7 +11,7 @@ import grpc
 from google.protobuf.message import Message
 
 from stoker_api.dataset import MountMode
-from stoker_sidecar.agent.csi.server import Driver, serve_driver
+from stoker_sidecar.agent.csi.driver import Driver, serve_driver
 from stoker_sidecar.linux import mountinfo, mounts
 from stoker_sidecar.linux.mount_calls import detach
 from stoker_sidecar.version.builder import ManifestBuilder

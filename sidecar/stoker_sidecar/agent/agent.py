@@ -13,15 +13,13 @@ from stoker_api.times import format_time
 from stoker_kube.api import Kube
 from stoker_sidecar.agent.core.status import DiskFigures, Facts, node_status, steady, steady_folders
 from stoker_sidecar.agent.credentials import CredentialReader
-from stoker_sidecar.agent.csi.server import Driver, serve_driver
-from stoker_sidecar.agent.csi.services import RegistrationService
+from stoker_sidecar.agent.csi.driver import Driver, RegistrationService, serve_driver
 from stoker_sidecar.agent.fetcher_link import FetcherLink
 from stoker_sidecar.agent.http import NodeHttp, serve_http
 from stoker_sidecar.agent.metrics import AgentMetrics
-from stoker_sidecar.agent.node_cache import StatusWriter, follow_node_cache
-from stoker_sidecar.agent.notices import NoticeTeller
+from stoker_sidecar.agent.node_cache import NoticeTeller, StatusWriter, follow_node_cache
 from stoker_sidecar.agent.plan import NodePlan
-from stoker_sidecar.volumes.assembly import NodeVolumes
+from stoker_sidecar.volumes.node_volumes import NodeVolumes
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 
 log = logging.getLogger(__name__)

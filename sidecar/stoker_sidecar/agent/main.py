@@ -12,10 +12,10 @@ from stoker_kube.api import Kube
 from stoker_kube.client import KubeClient
 from stoker_kube.errors import ConfigError
 from stoker_sidecar.agent.agent import Agent
-from stoker_sidecar.agent.csi.server import Driver
+from stoker_sidecar.agent.csi.driver import Driver
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.agent.settings import AgentSettings
-from stoker_sidecar.volumes.assembly import VolumePaths, node_volumes
+from stoker_sidecar.volumes.node_volumes import VolumePaths, node_volumes
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_sidecar.wire.heartbeat import Heartbeat
 

@@ -1,26 +1,30 @@
-"""The node's NodeCache: its spec becomes the plan; its status is written when something happened, else seldom."""
+"""The node's word with the API server: its NodeCache's spec becomes the plan; status and events say what happened."""
 
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
 from stoker_api.backoff import Backoff
+from stoker_api.names import API_VERSION, Reason
 from stoker_api.nodecache import NodeCache, NodeCacheStatus
 from stoker_kube.api import Kube
 from stoker_kube.errors import KubeError, NotFound
+from stoker_kube.events import EventRecorder, ObjectRef
 from stoker_kube.resources import NODE_CACHES
 from stoker_kube.watch import EventType, WatchEvent, watch
 from stoker_sidecar.agent.core.status import is_urgent
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.volumes.synchronization import Changes
+from stoker_sidecar.wire.fetcher_protocol import Notice
 
 log = logging.getLogger(__name__)
 FIGURES_SECONDS = 2.0  # between two writes in which only figures moved: a person's progress bar, times a thousand nodes
 URGENT_SECONDS = 0.2  # between any two writes: a burst of mounts becomes a few writes
+_CALM = frozenset({Reason.EVICTED, Reason.HEALTHY})  # reasons of events that are no warnings
 
 
 async def follow_node_cache(kube: Kube, node_name: str, plan: NodePlan) -> None:
@@ -47,7 +51,7 @@ def _take(event: WatchEvent, plan: NodePlan) -> None:
 
 
 class StatusWriter:
-    """Writes NodeCache.status, and never when nothing changed.
+    """Writes NodeCache.status when something happened, seldom when only figures moved, never when nothing changed.
 
     ``compute(written)`` gives the status as it should be, from the one written last (None: not by this process).
     """
@@ -102,3 +106,46 @@ class StatusWriter:
         self._written, self._written_at = status, self._clock()
         self._backoff.reset()
         return None
+
+
+class NoticeTeller:
+    """Makes Kubernetes events of what the fetcher wants people to be told once: evictions, repairs, folders that fail.
+
+    They are events of Datasets, or of this node's NodeCache.
+    """
+
+    def __init__(self, kube: Kube, node_name: str, plan: NodePlan) -> None:
+        self._recorder = EventRecorder(kube, "stoker-sidecar")
+        self._node_name = node_name
+        self._plan = plan
+        self._told = 0  # the highest number
+
+    async def run(self) -> None:
+        """Tell at every change, until cancelled."""
+        writing = asyncio.create_task(self._recorder.run())
+        try:
+            while True:
+                token = self._plan.changes.token()
+                self.tell_new()
+                await self._plan.changes.wait(token)
+        finally:
+            writing.cancel()
+
+    def tell_new(self) -> None:
+        """Queue an event for each notice that is new."""
+        if self._plan.generation is None:
+            return
+        for notice in _after(self._told, self._plan.notices):
+            kind: Literal["Normal", "Warning"] = "Normal" if notice.reason in _CALM else "Warning"
+            self._recorder.event(self._about(notice), kind, notice.reason, f"{self._node_name}: {notice.message}")
+            self._told = notice.number
+
+    def _about(self, notice: Notice) -> ObjectRef:
+        row = self._plan.planned.get(notice.uid) or self._plan.status_of(notice.uid)
+        if row is None:
+            return ObjectRef(API_VERSION, NodeCache.KIND, self._node_name, uid=self._plan.cache_uid)
+        return ObjectRef(API_VERSION, "Dataset", row.name, row.namespace, row.uid)
+
+
+def _after(number: int, notices: Iterable[Notice]) -> Iterator[Notice]:
+    return (notice for notice in notices if notice.number > number)

@@ -13,11 +13,9 @@ from stoker_sidecar.agent.core.commands import Held
 from stoker_sidecar.agent.fetcher_link import FetcherLink
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.errors import SidecarError
-from stoker_sidecar.local.messages import for_workstation
 from stoker_sidecar.local.mount_methods import MountMethod, PublishedMount, UnprivilegedMount
-from stoker_sidecar.local.mount_spec import UID, MountSpec
-from stoker_sidecar.local.paths import RunPaths
-from stoker_sidecar.local.report import Report, Stage, write_report
+from stoker_sidecar.local.mount_spec import UID, MountSpec, RunPaths
+from stoker_sidecar.local.report import Report, Stage, for_workstation, write_report
 from stoker_sidecar.wire.credentials import AmbientCredentials
 from stoker_sidecar.wire.fetcher_protocol import LISTED_OBJECTS
 from stoker_sidecar.wire.heartbeat import Heartbeat

@@ -12,13 +12,11 @@ from uuid import uuid4
 
 from stoker_api.dataset import MountMode
 from stoker_sidecar.errors import MountRefused
-from stoker_sidecar.local import messages
 from stoker_sidecar.local import session as sessions
-from stoker_sidecar.local.mount_spec import MountSpec
+from stoker_sidecar.local.mount_spec import HomePaths, MountSpec, home_paths, run_paths
 from stoker_sidecar.local.options import MountOptions, UmountOptions, environment_of
-from stoker_sidecar.local.paths import HomePaths, home_paths, run_paths
 from stoker_sidecar.local.preflight import check_folder, check_machine, check_others, check_unused, real_folder
-from stoker_sidecar.local.report import Report, Stage, read_report
+from stoker_sidecar.local.report import Report, Stage, mounted_line, read_report
 from stoker_sidecar.local.session import MountSession
 from stoker_sidecar.local.terminal import ProgressView, progress_view
 from stoker_sidecar.version.layout import read_listing
@@ -122,7 +120,7 @@ def _attend(session: MountSession, keeper: "subprocess.Popen[bytes]", options: M
     try:
         with progress_view(as_json=options.json) as view:
             report = wait_for_mount(session, keeper, options, stop, view)
-            view.say(messages.mounted(options.source.uri, str(session.spec.folder), report), report)
+            view.say(mounted_line(options.source.uri, str(session.spec.folder), report), report)
         if options.foreground:
             _wait_for_the_end(session, keeper, stop)
         stays = not options.foreground

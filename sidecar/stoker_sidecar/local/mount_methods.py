@@ -7,11 +7,10 @@ from typing import Protocol
 from stoker_api.dataset import MountMode
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.errors import MountError
-from stoker_sidecar.local.mount_spec import NAMESPACE, UID, MountSpec
-from stoker_sidecar.local.paths import HomePaths, RunPaths
+from stoker_sidecar.local.mount_spec import NAMESPACE, UID, HomePaths, MountSpec, RunPaths
 from stoker_sidecar.version.layout import VersionPaths
-from stoker_sidecar.volumes.assembly import VolumePaths, node_volumes
 from stoker_sidecar.volumes.core.publish import PublishRequest
+from stoker_sidecar.volumes.node_volumes import VolumePaths, node_volumes
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_sidecar.wire.keeper_client import KeeperClient
 

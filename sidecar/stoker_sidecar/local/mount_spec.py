@@ -1,10 +1,19 @@
-"""What one mount should be, as the command line said it: handed as a file from the command to the agent. Pure."""
+"""One mount as the command hands it to its agent: what it should be, and where its cache, sockets and notes lie."""
 
+import hashlib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from stoker_api.dataset import Source
 from stoker_api.meta import Model, ObjectMeta
 from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset
+from stoker_sidecar.store.core.location import S3Location, parse_location
+from stoker_sidecar.version.layout import CachePaths, DatasetPaths
 
 # The only dataset of a mount, whose folder is named after the source already.
 UID = "source"
@@ -45,3 +54,107 @@ class MountSpec(Model):
             quota_bytes=self.quota_bytes,
         )
         return NodeCache(metadata=ObjectMeta(name="here", generation=1), spec=NodeCacheSpec(datasets=(dataset,)))
+
+
+@dataclass(frozen=True)
+class HomePaths:
+    """Paths of what stays on the disk for one source, mounted or not."""
+
+    folder: Path
+
+    @property
+    def cache(self) -> Path:
+        """Return the fetcher's cache folder."""
+        return self.folder / "cache"
+
+    @property
+    def dataset(self) -> DatasetPaths:
+        """Return the paths of the one dataset in it."""
+        return CachePaths(self.cache).dataset(UID)
+
+    @property
+    def mounts(self) -> Path:
+        """Return the folder of root's FUSE and overlay mounts, which are bound to where the user wants them."""
+        return self.folder / "mnt"
+
+    @property
+    def metadata(self) -> Path:
+        """Return the folder of root's metadata layers of overlays."""
+        return self.folder / "metadata"
+
+    @property
+    def mount_table(self) -> Path:
+        """Return the file of what is mounted, for an agent that is started again."""
+        return self.folder / "mounts.json"
+
+    @property
+    def lock(self) -> Path:
+        """Return the file that is locked while a keeper works here; it holds where that mounted."""
+        return self.folder / "lock"
+
+    @property
+    def log(self) -> Path:
+        """Return the file of what the processes of the last mount said."""
+        return self.folder / "log"
+
+
+@dataclass(frozen=True)
+class RunPaths:
+    """What lives as long as one mount. In a folder of short name: a socket's path has 107 bytes at most."""
+
+    folder: Path
+
+    @property
+    def keeper_socket(self) -> Path:
+        """Return the socket where the keeper listens; see keeper/settings.py."""
+        return self.folder / "keeper.sock"
+
+    @property
+    def fetcher_socket(self) -> Path:
+        """Return the socket where the fetcher listens."""
+        return self.folder / "fetcher.sock"
+
+    @property
+    def spec(self) -> Path:
+        """Return the file of what this mount should be."""
+        return self.folder / "spec.json"
+
+    @property
+    def report(self) -> Path:
+        """Return the file of how far it is."""
+        return self.folder / "report.json"
+
+
+def default_cache(environment: Mapping[str, str], uid: int) -> Path:
+    """Return where people expect a program's cache: root's in /var, a user's in their own folder."""
+    if uid == 0:
+        return Path("/var/cache/stoker")
+    base = environment.get("XDG_CACHE_HOME") or str(Path(environment.get("HOME") or "~").expanduser() / ".cache")
+    return Path(base) / "stoker"
+
+
+def default_runs(environment: Mapping[str, str], uid: int) -> Path:
+    """Return the folder of all mounts of this user; gone after a reboot, as the mounts are."""
+    if uid == 0:
+        return Path("/run/stoker-mounts")
+    base = environment.get("XDG_RUNTIME_DIR")
+    return Path(base) / "stoker-mounts" if base else Path(tempfile.gettempdir()) / f"stoker-mounts-{uid}"
+
+
+def home_paths(cache: Path, source: Source) -> HomePaths:
+    """Return the paths of a source: a folder each in the cache folder, so that two never share files, quota or lock.
+
+    A person can read the folder's name.
+    """
+    location = parse_location(source.uri)
+    plain = f"{location.bucket}/{location.prefix}" if isinstance(location, S3Location) else location.path.name
+    same = [plain if isinstance(location, S3Location) else str(location.path), source.endpoint or ""]
+    same += [*source.include, "but not", *source.exclude]
+    digest = hashlib.sha256(json.dumps(same).encode()).hexdigest()[:10]
+    readable = re.sub(r"[^A-Za-z0-9]+", "-", plain).strip("-")[:50]
+    return HomePaths(cache / f"{readable}-{digest}".lstrip("-"))
+
+
+def run_paths(runs: Path, home: HomePaths) -> RunPaths:
+    """Return the paths of a home's mount."""
+    return RunPaths(runs / hashlib.sha256(os.fsencode(home.folder)).hexdigest()[:12])

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from stoker_api.dataset import Source
 from stoker_api.meta import parse_quantity
 from stoker_sidecar.errors import InvalidSource
-from stoker_sidecar.local.messages import for_workstation
-from stoker_sidecar.local.paths import default_cache, default_runs
+from stoker_sidecar.local.mount_spec import default_cache, default_runs
+from stoker_sidecar.local.report import for_workstation
 from stoker_sidecar.store.core.location import parse_location
 from stoker_sidecar.version.objects import selector
 

@@ -18,8 +18,7 @@ from pathlib import Path
 
 from stoker_sidecar.errors import MountRefused
 from stoker_sidecar.linux import fusermount, libc, mountinfo, mounts
-from stoker_sidecar.local.mount_spec import MountSpec
-from stoker_sidecar.local.paths import HomePaths, RunPaths
+from stoker_sidecar.local.mount_spec import HomePaths, MountSpec, RunPaths
 from stoker_sidecar.store.core.location import FolderLocation, parse_location
 
 # The keeper itself gives agent and fetcher 18 s together.

@@ -10,8 +10,7 @@ from typing import Protocol, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from stoker_sidecar.local import messages
-from stoker_sidecar.local.report import Report, Stage
+from stoker_sidecar.local.report import Report, Stage, progress_event, progress_line, stage_words
 
 # Seconds between two lines about the same stage: a log of a long warm-up stays readable.
 _LINE_EVERY = 10.0
@@ -40,7 +39,7 @@ class PlainOutput:
 
     def show(self, report: Report) -> None:
         """Print a line at once for a new stage, else now and then, and nothing twice."""
-        text = json.dumps(messages.event(report)) if self._as_json else f"stoker: {messages.line(report)}"
+        text = json.dumps(progress_event(report)) if self._as_json else f"stoker: {progress_line(report)}"
         now = time.monotonic()
         if report.stage is self._last[0] and (text == self._last[1] or now - self._at < self._every):
             return
@@ -49,7 +48,7 @@ class PlainOutput:
 
     def say(self, sentence: str, report: Report) -> None:
         """Print the sentence; for scripts the last event in its place."""
-        print(json.dumps(messages.event(report)) if self._as_json else sentence, file=self._out, flush=True)
+        print(json.dumps(progress_event(report)) if self._as_json else sentence, file=self._out, flush=True)
 
 
 class ProgressBar:
@@ -65,10 +64,10 @@ class ProgressBar:
         known = row is not None and row.bytes > 0
         self._drawn.update(
             self._task,
-            description=messages.words(report),
+            description=stage_words(report),
             total=row.bytes if row is not None and known else None,
             completed=row.warm_bytes if row is not None and known else 0,
-            figures=messages.line(report).partition(": ")[2],
+            figures=progress_line(report).partition(": ")[2],
         )
 
     def say(self, sentence: str, report: Report) -> None:

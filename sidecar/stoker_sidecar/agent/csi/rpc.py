@@ -1,10 +1,12 @@
-"""Turns plain async methods into gRPC handlers: one place for logging, counting and error codes."""
+"""Serves plain async methods by gRPC on a unix socket: one place for logging, counting and error codes."""
 
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -17,6 +19,8 @@ log = logging.getLogger(__name__)
 # (method, gRPC code name, seconds) of every call that ended.
 Observe = Callable[[str, str, float], None]
 
+# Calls that still run at a stop may finish a mount; the agent as a whole stops in 5 s.
+STOP_SECONDS = 2.0
 _STATUS = {code: grpc.StatusCode[code.value] for code in VolumeCode}
 # The kubelet and its probes ask these every few seconds and nobody wants to read it.
 _QUIET = frozenset({"Probe", "GetPluginInfo", "NodeGetCapabilities", "NodeGetVolumeStats"})
@@ -35,6 +39,21 @@ def handler(service: str, methods: Mapping[str, Method], observe: Observe) -> "g
     return grpc.method_handlers_generic_handler(
         service, {name: _method_handler(name, method, observe) for name, method in methods.items()}
     )
+
+
+@asynccontextmanager
+async def serve(socket: Path, handlers: Sequence["grpc.GenericRpcHandler[Any, Any]"]) -> AsyncIterator[None]:
+    """Serve handlers on a unix socket while inside; a socket that a killed agent left behind is replaced."""
+    _make_room(socket)
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers(tuple(handlers))
+    server.add_insecure_port(f"unix:{socket}")
+    await server.start()
+    try:
+        yield
+    finally:
+        await server.stop(STOP_SECONDS)
+        _make_room(socket)
 
 
 def _method_handler(name: str, method: Method, observe: Observe) -> "grpc.RpcMethodHandler[Any, Any]":
@@ -70,3 +89,8 @@ def _finish(name: str, request: Message, code: str, seconds: float, observe: Obs
     level = logging.DEBUG if name in _QUIET and code == "OK" else logging.INFO if code == "OK" else logging.WARNING
     volume = getattr(request, "volume_id", "")
     log.log(level, "%s volume=%s %s in %.3f s%s", name, volume, code, seconds, f": {trouble}" if trouble else "")
+
+
+def _make_room(socket: Path) -> None:
+    socket.parent.mkdir(parents=True, exist_ok=True)
+    socket.unlink(missing_ok=True)

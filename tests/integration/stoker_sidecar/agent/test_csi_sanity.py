@@ -18,9 +18,9 @@ from google.protobuf.message import Message
 
 from e2e.cluster.build import Programs
 from stoker_api import names
+from stoker_sidecar.agent.csi.driver import Driver, IdentityService
 from stoker_sidecar.agent.csi.pb import csi_pb2
-from stoker_sidecar.agent.csi.server import Driver, serve
-from stoker_sidecar.agent.csi.services import IdentityService
+from stoker_sidecar.agent.csi.rpc import serve
 from tests.support.csi_driver import node_folder, running_driver, write_version
 
 pytestmark = pytest.mark.root

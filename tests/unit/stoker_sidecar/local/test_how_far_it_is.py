@@ -8,9 +8,8 @@ import pytest
 
 from stoker_api.dataset import MountMode
 from stoker_api.nodecache import NodeDatasetStatus
-from stoker_sidecar.local import messages
 from stoker_sidecar.local.command import is_done
-from stoker_sidecar.local.report import Report, Stage
+from stoker_sidecar.local.report import Report, Stage, mounted_line, progress_event, progress_line
 from stoker_sidecar.local.terminal import PlainOutput
 
 MIB = 1024 * 1024
@@ -30,24 +29,24 @@ WARM: dict[str, Any] = {"phase": "Warm", "warmFiles": 4, "warmBytes": 4 * MIB}
 
 
 def test_a_line_has_files_bytes_speed_and_time_left() -> None:
-    line = messages.line(report(bytesPerSecond=MIB, etaSeconds=3))
+    line = progress_line(report(bytesPerSecond=MIB, etaSeconds=3))
     assert line == "fetching: 1 of 4 files, 1.0 MiB of 4.0 MiB, 1.0 MiB/s, 3s left"
 
 
 def test_what_is_wrong_for_now_is_in_the_line() -> None:
-    assert "no rights to a.bin" in messages.line(report(error=FAILURE))
+    assert "no rights to a.bin" in progress_line(report(error=FAILURE))
 
 
 def test_before_the_listing_there_are_no_figures() -> None:
-    assert messages.line(report(Stage.LISTING)) == "listing the source"
+    assert progress_line(report(Stage.LISTING)) == "listing the source"
 
 
 def test_a_listing_tells_how_many_objects_it_has_found() -> None:
-    assert messages.line(Report(stage=Stage.LISTING, listed=3000)) == "listing the source: 3000 objects so far"
+    assert progress_line(Report(stage=Stage.LISTING, listed=3000)) == "listing the source: 3000 objects so far"
 
 
 def test_a_script_gets_flat_figures() -> None:
-    event = messages.event(report(version="abc"))
+    event = progress_event(report(version="abc"))
     assert event == {
         "stage": "mounted",
         "warm": False,
@@ -64,7 +63,7 @@ def test_a_script_gets_flat_figures() -> None:
 
 
 def test_the_last_line_says_how_it_is_mounted() -> None:
-    sentence = messages.mounted("s3://b/p", "/data", report(mode=MountMode.NATIVE, **WARM))
+    sentence = mounted_line("s3://b/p", "/data", report(mode=MountMode.NATIVE, **WARM))
     assert sentence == "s3://b/p is mounted at /data (native): 4 files, 4.0 MiB, all on this disk"
 
 

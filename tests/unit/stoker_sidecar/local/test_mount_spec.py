@@ -8,9 +8,8 @@ from stoker_api.nodecache import ListingResult
 from stoker_sidecar.errors import MountRefused
 from stoker_sidecar.linux.files import replace_text
 from stoker_sidecar.local.command import spec_of
-from stoker_sidecar.local.mount_spec import MountSpec
+from stoker_sidecar.local.mount_spec import HomePaths, MountSpec
 from stoker_sidecar.local.options import MountOptions, parse
-from stoker_sidecar.local.paths import HomePaths
 
 OLD, LISTED = "a1" * 32, "a2" * 32
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from stoker_api.dataset import Source
-from stoker_sidecar.local.paths import home_paths, run_paths
+from stoker_sidecar.local.mount_spec import home_paths, run_paths
 
 CACHE = Path("/cache")
 

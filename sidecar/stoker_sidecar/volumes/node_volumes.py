@@ -1,20 +1,26 @@
-"""Assembles the parts that mount volumes on one machine: for a node's agent, and for `stoker mount` as root."""
+"""The volumes of one machine, for a node's agent or `stoker mount` as root: their parts put together and kept at it."""
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from stoker_api.dataset import MountMode
 from stoker_sidecar.linux import mounts
+from stoker_sidecar.volumes.core.publish import VersionKey
 from stoker_sidecar.volumes.mount_sources import MountSources
 from stoker_sidecar.volumes.mount_table import MountTable
 from stoker_sidecar.volumes.mounted_volumes import MountedVolumes
 from stoker_sidecar.volumes.mounter import Mounter
 from stoker_sidecar.volumes.overlays import Overlays, modes_of, why_no_overlay
 from stoker_sidecar.volumes.publisher import Plan, Publisher
-from stoker_sidecar.volumes.reconciler import Reconciler
 from stoker_sidecar.volumes.synchronization import Changes
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_sidecar.wire.keeper_client import KeeperClient
+
+# A swap that the system refused is tried again, but not on every change.
+TRY_AGAIN_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -25,6 +31,53 @@ class VolumePaths:
     mount_root: Path  # folder of the FUSE and overlay mounts
     metadata_root: Path  # folder of the overlays' metadata layers, root's alone: an inode for each file
     keeper_socket: Path
+
+
+class Reconcilable(Protocol):
+    """What is reconciled: the mounted volumes of a machine, of which this needs three methods."""
+
+    def versions(self) -> frozenset[VersionKey]:
+        """Return the versions that are mounted."""
+
+    async def reconcile(self, uid: str, digest: str) -> bool:
+        """Give every volume of a version the best mount that is possible now; return whether all have it."""
+
+    async def collect_layers(self) -> None:
+        """Remove what no mount needs."""
+
+
+class Reconciler:
+    """Moves running pods to the best mount of their version as soon as it is possible, and back if need be.
+
+    It looks at every mounted version whenever something changed: the fetcher's word, the plan, a layer that was built.
+
+    ``clock`` counts seconds.
+    """
+
+    def __init__(self, changes: Changes, volumes: Reconcilable, clock: Callable[[], float] = time.monotonic) -> None:
+        self._changes = changes
+        self._volumes = volumes
+        self._clock = clock
+        self._refused: dict[VersionKey, float] = {}
+
+    async def run(self) -> None:
+        """Reconcile at every change, until cancelled."""
+        while True:
+            token = self._changes.token()
+            await self.reconcile_all()
+            await self._changes.wait(token, TRY_AGAIN_SECONDS if self._refused else None)
+
+    async def reconcile_all(self) -> None:
+        """Reconcile each mounted version once, but not what was refused a moment ago."""
+        mounted = self._volumes.versions()
+        self._refused = {version: when for version, when in self._refused.items() if version in mounted}
+        for version in mounted:
+            if self._clock() - self._refused.get(version, float("-inf")) < TRY_AGAIN_SECONDS:
+                continue
+            self._refused.pop(version, None)
+            if not await self._volumes.reconcile(*version):
+                self._refused[version] = self._clock()
+        await self._volumes.collect_layers()
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import pytest
 
 from stoker_sidecar.errors import SourceError
-from stoker_sidecar.local.messages import for_workstation
+from stoker_sidecar.local.report import for_workstation
 from stoker_sidecar.store.error_responses import ErrorResponse, response_error, unreachable, untrusted
 
 ENDPOINT = "https://s3.here"

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from stoker_sidecar.volumes.reconciler import TRY_AGAIN_SECONDS, Reconciler
+from stoker_sidecar.volumes.node_volumes import TRY_AGAIN_SECONDS, Reconciler
 from stoker_sidecar.volumes.synchronization import Changes
 from tests.fakes.volumes import Clock
 

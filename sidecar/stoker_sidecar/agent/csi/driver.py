@@ -1,7 +1,9 @@
-"""The driver's gRPC services: CSI's Identity and Node, and the registration by which the kubelet finds it."""
+"""The CSI driver: the services Identity and Node on one unix socket, and on another how the kubelet finds that."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from google.protobuf.wrappers_pb2 import BoolValue
@@ -9,7 +11,7 @@ from google.protobuf.wrappers_pb2 import BoolValue
 from stoker_api import names
 from stoker_sidecar.agent.csi.pb import csi_pb2, registration_pb2
 from stoker_sidecar.agent.csi.request import parse_publish, parse_stats, parse_unpublish
-from stoker_sidecar.agent.csi.rpc import Method
+from stoker_sidecar.agent.csi.rpc import Method, Observe, handler, serve
 from stoker_sidecar.volumes.publisher import Publisher
 
 log = logging.getLogger(__name__)
@@ -18,6 +20,25 @@ _Rpc = csi_pb2.NodeServiceCapability.RPC
 _CAPABILITIES = (_Rpc.GET_VOLUME_STATS, _Rpc.VOLUME_CONDITION)
 # The major version of CSI, which the kubelet wants written out as a full version.
 _CSI_VERSIONS = ["1.0.0"]
+
+
+@dataclass(frozen=True)
+class Driver:
+    """Who the driver is and where. ``kubelet_dir`` as the kubelet itself names it, e.g. /var/lib/kubelet."""
+
+    node_name: str
+    version: str
+    kubelet_dir: Path
+
+    @property
+    def csi_socket(self) -> Path:
+        """Where the kubelet calls."""
+        return self.kubelet_dir / "plugins" / names.CSI_DRIVER / "csi.sock"
+
+    @property
+    def registration_socket(self) -> Path:
+        """Where the kubelet finds the driver."""
+        return self.kubelet_dir / "plugins_registry" / f"{names.CSI_DRIVER}-reg.sock"
 
 
 class IdentityService:
@@ -138,3 +159,16 @@ class RegistrationService:
                 "the kubelet did not register the driver: %s; pods cannot mount datasets here until it does", self.error
             )
         return registration_pb2.RegistrationStatusResponse()
+
+
+@asynccontextmanager
+async def serve_driver(
+    driver: Driver, publisher: Publisher, is_ready: Callable[[], bool], observe: Observe
+) -> AsyncIterator[RegistrationService]:
+    """Serve both sockets while inside. Registration opens last, since the kubelet calls the other one at once."""
+    identity = handler("csi.v1.Identity", IdentityService(driver.version, is_ready).methods(), observe)
+    node = handler("csi.v1.Node", NodeService(driver.node_name, driver.kubelet_dir, publisher).methods(), observe)
+    registration = RegistrationService(driver.csi_socket)
+    registrar = handler("pluginregistration.Registration", registration.methods(), observe)
+    async with serve(driver.csi_socket, [identity, node]), serve(driver.registration_socket, [registrar]):
+        yield registration
