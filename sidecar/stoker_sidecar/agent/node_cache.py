@@ -1,4 +1,4 @@
-"""The node's word with the API server: its NodeCache's spec becomes the plan; status and events say what happened."""
+"""The node's NodeCache: its spec becomes the plan; its status and events say what happened on the node."""
 
 import asyncio
 import logging

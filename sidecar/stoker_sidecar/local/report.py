@@ -1,4 +1,4 @@
-"""How far a mount is: the agent's report to the command that started it, and the words of it for people and scripts."""
+"""How far a mount is: what its agent reports to the command that started it, in words for people and scripts."""
 
 from enum import StrEnum
 from pathlib import Path

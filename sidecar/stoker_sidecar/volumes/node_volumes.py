@@ -1,4 +1,4 @@
-"""The volumes of one machine, for a node's agent or `stoker mount` as root: their parts put together and kept at it."""
+"""Assembles the volumes of one machine, for a node's agent or `stoker mount`, and keeps each on its best mount."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The CSI driver: the services Identity and Node on one unix socket, and on another how the kubelet finds that."""
+"""The CSI driver: its services Identity and Node on one socket, its registration with the kubelet on another."""
 
 import logging
 from collections.abc import AsyncIterator, Callable

@@ -1,16 +1,19 @@
-"""Which version `stoker mount` asks for: the source's, the last list's, or one by its digest."""
+"""What `stoker mount` asks for, above all which version; and the folders in which it keeps that."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from stoker_api.dataset import Source
 from stoker_api.nodecache import ListingResult
 from stoker_sidecar.errors import MountRefused
 from stoker_sidecar.linux.files import replace_text
 from stoker_sidecar.local.command import spec_of
-from stoker_sidecar.local.mount_spec import HomePaths, MountSpec
+from stoker_sidecar.local.mount_spec import HomePaths, MountSpec, home_paths, run_paths
 from stoker_sidecar.local.options import MountOptions, parse
 
+CACHE = Path("/cache")
 OLD, LISTED = "a1" * 32, "a2" * 32
 
 
@@ -60,3 +63,39 @@ def test_what_the_command_asks_for_reaches_the_fetcher(home: HomePaths) -> None:
     asked = spec(home, "--warm", "--quota", "1Ki", "--bandwidth-limit", "2Ki")
     (dataset,) = MountSpec.model_validate_json(asked.model_dump_json(by_alias=True)).plan(OLD).spec.datasets
     assert (dataset.version, dataset.eager, dataset.quota_bytes, dataset.bytes_per_second) == (OLD, True, 1024, 2048)
+
+
+def home_of(uri: str = "s3://bucket/set", **fields: Any) -> Path:
+    return home_paths(CACHE, Source.model_validate({"uri": uri, **fields})).folder
+
+
+def test_a_person_can_tell_which_source_a_folder_is_of() -> None:
+    assert home_of("s3://bucket/images/train/").name.startswith("bucket-images-train-")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"uri": "s3://bucket/set2"},
+        {"endpoint": "http://other:9000"},
+        {"include": ["a/**"]},
+        {"exclude": ["a/**"]},
+        {"uri": "file:///bucket/set"},
+    ],
+)
+def test_what_shows_other_files_has_another_folder(other: dict[str, Any]) -> None:
+    assert home_of(**other) != home_of()
+
+
+@pytest.mark.parametrize("same", [{"uri": "s3://bucket/set/"}, {"region": "eu-west-1"}])
+def test_what_shows_the_same_files_shares_them(same: dict[str, Any]) -> None:
+    assert home_of(**same) == home_of()
+
+
+def test_a_folder_of_any_name_makes_a_plain_one() -> None:
+    assert "/" not in home_of("file:///data/%20a%20b").name
+
+
+def test_the_sockets_have_short_paths_however_long_the_caches_is() -> None:
+    home = home_paths(CACHE / ("x" * 200), Source(uri="s3://bucket"))
+    assert len(str(run_paths(Path("/run/user/1000/stoker-mounts"), home).fetcher_socket)) < 108
