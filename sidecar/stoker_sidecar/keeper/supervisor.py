@@ -1,6 +1,7 @@
-"""Starts and ends all that runs under the keeper, in the right order: agent, fetcher, FUSE servers, sockets."""
+"""Starts and ends all that runs under the keeper, in the right order, and keeps what the fetcher knows meanwhile."""
 
 import asyncio
+import errno
 import logging
 import os
 from collections.abc import Sequence
@@ -13,7 +14,6 @@ from stoker_sidecar.keeper.children import Child, Reaper
 from stoker_sidecar.keeper.control import ControlSocket
 from stoker_sidecar.keeper.fuse_servers import FuseServers, MountInTransfer
 from stoker_sidecar.keeper.settings import KeeperSettings
-from stoker_sidecar.keeper.state_memory import StateMemory
 from stoker_sidecar.keeper.watchdog import PROMPT
 from stoker_sidecar.keeper.zygotes import FETCHERS, ZygotePair
 from stoker_sidecar.linux.fuse_device import clear_dead_mounts, close_mount, open_mount
@@ -25,6 +25,31 @@ _AGENT_GRACE = 12.0
 _FETCHER_GRACE = 6.0
 # Imports take a second on a quiet machine. What is not ready by then makes the gap of a takeover longer, no more.
 _READY_WITHIN = 15.0
+
+
+class StateMemory:
+    """A memory file, ``fd``, in which each fetcher leaves what it was told for the next one, through takeovers, too.
+
+    Never on a disk, as credentials lie in it, and gone with its keepers.
+    """
+
+    def __init__(self) -> None:
+        self.fd = os.memfd_create("stoker-fetcher")
+
+    def take(self, other: int) -> None:
+        """Copy what another one has, which is closed; while no fetcher uses either."""
+        try:
+            _copy(other, self.fd)
+        except OSError as error:  # no memory left: the agent tells the fetcher again
+            _log.warning("what the last fetcher knew is not taken over: %s", error)
+        finally:
+            os.close(other)
+
+    def close(self) -> None:
+        """Close the file. Idempotent."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
 
 
 class Supervisor:
@@ -142,3 +167,21 @@ def close_mounts(mounts: list[MountInTransfer]) -> None:
     for row in mounts:
         with suppress(MountError):  # someone else took it away: what we want
             close_mount(row.mount)
+
+
+def _copy(source: int, target: int) -> None:
+    """Copy what lies between the holes, as the file is long and nearly empty."""
+    end = 0
+    while (start := _next_data(source, end)) is not None:
+        end = os.lseek(source, start, os.SEEK_HOLE)
+        while start < end:
+            start += os.pwrite(target, os.pread(source, end - start, start), start)
+
+
+def _next_data(fd: int, offset: int) -> int | None:
+    try:
+        return os.lseek(fd, offset, os.SEEK_DATA)
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            raise
+        return None  # nothing but a hole to the end

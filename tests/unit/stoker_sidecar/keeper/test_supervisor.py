@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from stoker_sidecar.keeper.state_memory import StateMemory
+from stoker_sidecar.keeper.supervisor import StateMemory
 
 _FAR = 1 << 30  # where the second half of what is remembered lies
 _PARTS = {0: b"first", 70_000: os.urandom(200_000), _FAR: b"second"}
