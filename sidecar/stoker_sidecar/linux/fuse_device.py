@@ -1,19 +1,27 @@
-"""Makes a FUSE mount by hand and keeps its descriptor, so that the mount outlives any server."""
+"""Makes a FUSE mount, by hand or through fusermount3, and keeps its descriptor: the mount outlives any server."""
 
 import errno
 import os
+import shutil
+import socket
+import subprocess
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from stoker_sidecar.errors import MountError
 from stoker_sidecar.linux import fuse_protocol as fuse_wire
-from stoker_sidecar.linux import fusermount, mountinfo
+from stoker_sidecar.linux import mountinfo
 from stoker_sidecar.linux.mount_calls import MS_NOATIME, MS_NODEV, MS_NOSUID, MS_RDONLY, detach, mount
 
 # One large sequential read went from 0.5 to 1.08 GB/s with it (docs: data path).
 _READ_AHEAD_KIB = 16 * 1024
 FS_TYPE = "fuse.stoker"
+# libfuse's setuid helper, which mounts and unmounts for users without privileges.
+FUSERMOUNT = "fusermount3"
+# The helper makes two system calls; on a machine out of memory even that may take long.
+_HELPER_SECONDS = 10.0
+_USER_OPTIONS = "ro,nosuid,nodev,noatime,default_permissions,fsname=stoker,subtype=stoker"
 
 
 @dataclass(frozen=True)
@@ -31,7 +39,7 @@ def open_mount(mountpoint: Path, *, allow_other: bool = False) -> InitializedMou
     ``allow_other``: a user's mount is for all users too; root's always is.
     """
     _make_folder(mountpoint)
-    fd = _mount_as_root(mountpoint) if _is_root() else fusermount.mount(str(mountpoint), allow_other=allow_other)
+    fd = _mount_as_root(mountpoint) if _is_root() else _mount_as_user(str(mountpoint), allow_other=allow_other)
     try:
         can_resend = _answer_init(fd)
     except (OSError, ValueError) as error:
@@ -70,6 +78,11 @@ def is_dead(target: str) -> bool:
     return False
 
 
+def unmount_as_user(mountpoint: str) -> None:
+    """Take the top mount off a user's own folder; it ends when its last user does. Raises MountError."""
+    _run_fusermount(f"unmounting {mountpoint}", ["-u", "-z", "--", mountpoint], dict(os.environ))
+
+
 def _is_root() -> bool:
     return os.geteuid() == 0
 
@@ -86,12 +99,57 @@ def _mount_as_root(mountpoint: Path) -> int:
     return fd
 
 
+def _mount_as_user(mountpoint: str, *, allow_other: bool) -> int:
+    """Mount at a user's own folder; the descriptor of the FUSE connection, not initialised. Raises MountError.
+
+    ``allow_other``: for all users, where /etc/fuse.conf lets users do so.
+
+    The helper opens the device, mounts, and passes the descriptor over the socket that its environment names.
+    """
+    options = _USER_OPTIONS + (",allow_other" if allow_other else "")
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        environment = {**os.environ, "_FUSE_COMMFD": str(theirs.fileno())}
+        _run_fusermount(f"mounting at {mountpoint}", ["-o", options, "--", mountpoint], environment, theirs.fileno())
+        ours.setblocking(False)  # the helper has ended: what it sent is here
+        try:
+            _, descriptors, _, _ = socket.recv_fds(ours, 1, 1)
+        except BlockingIOError:
+            descriptors = []
+    if not descriptors:
+        raise MountError(
+            errno.EPROTO, f"{FUSERMOUNT} mounted {mountpoint} and gave no descriptor: update Debian's fuse3"
+        )
+    os.set_inheritable(descriptors[0], False)
+    return descriptors[0]
+
+
+def _run_fusermount(what: str, arguments: list[str], environment: dict[str, str], *keep: int) -> None:
+    program = shutil.which(FUSERMOUNT)
+    if program is None:
+        raise MountError(errno.ENOENT, f"{what}: there is no {FUSERMOUNT}: install the package fuse3")
+    try:
+        ran = subprocess.run(
+            [program, *arguments],
+            env=environment,
+            pass_fds=keep,
+            capture_output=True,
+            timeout=_HELPER_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise MountError(getattr(error, "errno", None) or errno.ETIMEDOUT, f"{what}: {error}") from error
+    if ran.returncode != 0:
+        said = ran.stderr.decode(errors="replace").strip() or f"{FUSERMOUNT} ended with code {ran.returncode}"
+        raise MountError(errno.EPERM, f"{what}: {said}")
+
+
 def _unmount(mountpoint: Path) -> None:
     if _is_root():
         detach(str(mountpoint))
         _remove_folder(mountpoint)
     else:  # a folder of that user's own, who cannot bind a mount from elsewhere to it
-        fusermount.unmount(str(mountpoint))
+        unmount_as_user(str(mountpoint))
 
 
 def _make_folder(mountpoint: Path) -> None:

@@ -9,7 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from stoker_sidecar.errors import MountRefused
-from stoker_sidecar.linux import fusermount, mounts
+from stoker_sidecar.linux import mounts
+from stoker_sidecar.linux.fuse_device import FUSERMOUNT
 
 _DEVICE = Path("/dev/fuse")
 # What the base installation lacks.
@@ -31,8 +32,8 @@ def check_machine(uid: int) -> None:
         )
     if uid != 0 and not os.access(_DEVICE, os.R_OK | os.W_OK):
         raise MountRefused(f"this user may not open {_DEVICE}: chmod 666 {_DEVICE} as root, as distributions have it")
-    if uid != 0 and shutil.which(fusermount.HELPER) is None:
-        raise MountRefused(f"there is no {fusermount.HELPER}, by which users mount: install the package fuse3")
+    if uid != 0 and shutil.which(FUSERMOUNT) is None:
+        raise MountRefused(f"there is no {FUSERMOUNT}, by which users mount: install the package fuse3")
 
 
 def check_others(configuration: Path = Path("/etc/fuse.conf")) -> None:

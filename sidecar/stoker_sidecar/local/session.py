@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stoker_sidecar.errors import MountRefused
-from stoker_sidecar.linux import fusermount, libc, mountinfo, mounts
+from stoker_sidecar.linux import libc, mountinfo, mounts
+from stoker_sidecar.linux.fuse_device import unmount_as_user
 from stoker_sidecar.local.mount_spec import HomePaths, MountSpec, RunPaths
 from stoker_sidecar.store.core.location import FolderLocation, parse_location
 
@@ -115,7 +116,7 @@ class MountSession:
                 mounts.unmount_all(Path(layer.target))
         else:
             for _ in mounts.layers(self.spec.folder):
-                fusermount.unmount(str(self.spec.folder))
+                unmount_as_user(str(self.spec.folder))
         self.home.mount_table.unlink(missing_ok=True)
         shutil.rmtree(self.run.folder, ignore_errors=True)
 
