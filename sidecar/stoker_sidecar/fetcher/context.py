@@ -16,8 +16,8 @@ from stoker_sidecar.fetcher.space.budget import Evictor
 from stoker_sidecar.fetcher.space.cache_disk import space_of
 from stoker_sidecar.fetcher.space.folders import CacheDisks
 from stoker_sidecar.fetcher.telemetry import Telemetry
+from stoker_sidecar.store.base import Retry
 from stoker_sidecar.store.opening import OpenStore
-from stoker_sidecar.store.retry import Retry
 
 # A dataset whose source fails goes on by itself when the source heals, at most a minute later.
 _DATASET_BACKOFF = BackoffPolicy(base=1.0, cap=60.0)

@@ -23,9 +23,9 @@ from stoker_sidecar.fetcher.space.cache_disk import CacheDisk
 from stoker_sidecar.fetcher.space.folders import CacheDisks
 from stoker_sidecar.fetcher.status import dataset_status, folder_rows
 from stoker_sidecar.fetcher.telemetry import Notices
+from stoker_sidecar.store.base import Retry
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.opening import open_store
-from stoker_sidecar.store.retry import Retry
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.layout import CachePaths, check_uid
 from stoker_sidecar.version.manifest import ROOT_INO

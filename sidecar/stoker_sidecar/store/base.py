@@ -1,19 +1,30 @@
-"""The object store as the cache needs it; S3, local folders and the tests' fake all pass one contract suite."""
+"""The object store as the cache needs it, and how what failed there for a moment is tried again.
 
+S3, local folders and the tests' fake all pass one contract suite.
+"""
+
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeVar
 
+from stoker_api.backoff import BackoffPolicy
+from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.store.core.object_checksum import Checksum
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.objects import ListedObject
+
+T = TypeVar("T")
 
 # Bytes of a body up to which it is written on the event loop: that takes 50 us, a hop into a thread and back 100.
 SMALL = 256 * 1024
 # Bytes that are collected before a thread writes them: 32 bodies at a time hold 32 MiB at most.
 STEP = 1024 * 1024
+# The source may hiccup for a moment, and a reader waits meanwhile.
+_REQUEST = BackoffPolicy(base=0.2, cap=5.0)
+_ATTEMPTS = 4
 
 # Takes the chunks of a body in order. It may block, raises SidecarErrors, and keeps nothing of what it is given.
 WriteChunk = Callable[[bytes | memoryview], None]
@@ -65,6 +76,31 @@ class ObjectStore(Protocol):
     async def aclose(self) -> None:
         """Close the connections. Idempotent."""
         ...
+
+
+@dataclass(frozen=True)
+class Retry:
+    """Tries an action again while its error is temporary, with growing waits.
+
+    ``sleep`` waits that many seconds (asyncio's, or a test's).
+    """
+
+    sleep: Callable[[float], Awaitable[object]]
+    uniform: Callable[[], float] = random.random
+    backoff: BackoffPolicy = _REQUEST
+    attempts: int = _ATTEMPTS
+
+    async def __call__(self, action: Callable[[], Awaitable[T]]) -> T:
+        """Return the result of ``action``; raise its last error when all attempts failed or a retry cannot help."""
+        for attempt in range(self.attempts - 1):
+            try:
+                return await action()
+            except SidecarError as error:
+                if not error.temporary:
+                    raise
+                wait = self.backoff.delay(attempt, self.uniform(), error.retry_after)
+            await self.sleep(wait)
+        return await action()
 
 
 def in_chunks(chunks: AsyncIterator[bytes]) -> Stream:

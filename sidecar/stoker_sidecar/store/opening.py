@@ -4,11 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from stoker_api.dataset import Source
-from stoker_sidecar.store.base import ObjectStore
+from stoker_sidecar.store.base import ObjectStore, Retry
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.core.location import S3Location, parse_location
 from stoker_sidecar.store.local import LocalStore, allowed_roots
-from stoker_sidecar.store.retry import Retry
 from stoker_sidecar.store.s3 import S3Store
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.wire.credentials import Credentials

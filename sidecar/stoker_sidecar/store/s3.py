@@ -7,12 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from stoker_api.dataset import Source
-from stoker_sidecar.store.base import Body
+from stoker_sidecar.store.base import Body, Retry
 from stoker_sidecar.store.connection import ConnectionSettings, tls_context
 from stoker_sidecar.store.core.location import S3Location
 from stoker_sidecar.store.core.object_checksum import Checksum
 from stoker_sidecar.store.core.s3_requests import AccessKeys, bucket_address, is_directory_bucket
-from stoker_sidecar.store.retry import Retry
 from stoker_sidecar.store.s3_get import KeySource, S3Getter
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.objects import ListedObject

@@ -73,7 +73,7 @@ async def open_client(
 def _config(source: Source, identity: Identity, settings: ConnectionSettings) -> AioConfig:
     options: dict[str, Any] = {
         "user_agent": USER_AGENT,
-        # No retries here: stoker_sidecar.store.retry does them where they can help.
+        # No retries here: the Retry of stoker_sidecar.store.base does them where they can help.
         "retries": {"total_max_attempts": 1},
         "connect_timeout": settings.connect_timeout,
         "read_timeout": settings.read_timeout,

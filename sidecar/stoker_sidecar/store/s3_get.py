@@ -18,8 +18,10 @@ from stoker_sidecar.store.core.s3_responses import (
     check_etag,
     check_response,
     etag_may_be_md5,
+    name_of,
+    parse_error_response,
+    response_error,
 )
-from stoker_sidecar.store.error_responses import name_of, parse_error_response, response_error
 from stoker_sidecar.store.transport import HttpRequest, HttpResponse, HttpTransport, Peer
 from stoker_sidecar.store.transport_loop import LoopTransport
 from stoker_sidecar.store.transport_threads import ThreadTransport

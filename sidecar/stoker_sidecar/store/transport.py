@@ -12,7 +12,7 @@ from typing import Protocol
 from stoker_sidecar.store.base import WriteChunk
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.core.s3_requests import BucketAddress
-from stoker_sidecar.store.error_responses import unreachable, untrusted
+from stoker_sidecar.store.core.s3_responses import unreachable, untrusted
 
 # Seconds that a connection stays open unused, as aiohttp has it: S3 closes its end a little later.
 KEEP_ALIVE = 15.0

@@ -13,7 +13,7 @@ from aiohappyeyeballs import start_connection
 from stoker_sidecar.errors import InvalidSource
 from stoker_sidecar.store.base import WriteChunk, in_chunks
 from stoker_sidecar.store.connection import USER_AGENT
-from stoker_sidecar.store.error_responses import broken_off, unreachable
+from stoker_sidecar.store.core.s3_responses import broken_off, unreachable
 from stoker_sidecar.store.http_connection import HttpConnection, HttpProtocolError
 from stoker_sidecar.store.transport import KEEP_ALIVE, HttpRequest, HttpResponse, Peer, until_the_head
 

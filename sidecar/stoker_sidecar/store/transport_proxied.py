@@ -9,7 +9,7 @@ from yarl import URL
 
 from stoker_sidecar.store.base import WriteChunk, in_chunks
 from stoker_sidecar.store.connection import USER_AGENT, proxy_for
-from stoker_sidecar.store.error_responses import broken_off, unreachable, untrusted
+from stoker_sidecar.store.core.s3_responses import broken_off, unreachable, untrusted
 from stoker_sidecar.store.transport import HttpRequest, HttpResponse, Peer
 
 # Bytes of a body that wait in memory before the socket is left alone: large ranges take 15 % less CPU than with

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from stoker_sidecar.store.base import SMALL, STEP, WriteChunk
 from stoker_sidecar.store.connection import USER_AGENT
-from stoker_sidecar.store.error_responses import broken_off, unreachable
+from stoker_sidecar.store.core.s3_responses import broken_off, unreachable
 from stoker_sidecar.store.transport import KEEP_ALIVE, HttpRequest, HttpResponse, Peer, until_the_head
 from stoker_sidecar.threads import to_its_end
 

@@ -15,9 +15,9 @@ from functools import partial
 from stoker_api.dataset import Source
 from stoker_sidecar.errors import InternalError
 from stoker_sidecar.linux.libc import end_with_parent
+from stoker_sidecar.store.base import Retry
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.opening import StoreHandle, open_store
-from stoker_sidecar.store.retry import Retry
 from stoker_sidecar.worker.messages import (
     BytesArrived,
     CancelOrder,

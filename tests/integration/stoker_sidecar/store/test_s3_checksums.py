@@ -9,11 +9,10 @@ import pytest
 
 from stoker_api.dataset import Source
 from stoker_sidecar.errors import CorruptBody, ObjectGone, SourceChanged
-from stoker_sidecar.store.base import ObjectStore
+from stoker_sidecar.store.base import ObjectStore, Retry
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.core.object_checksum import Checksum, new_digest
 from stoker_sidecar.store.opening import open_store
-from stoker_sidecar.store.retry import Retry
 from tests.support.fault_proxy import FLIPPED, FaultProxy, fault_proxy, refusal
 from tests.support.s3 import CREDENTIALS, S3Server, put_in_parts, running_s3
 

@@ -24,10 +24,9 @@ from stoker_sidecar.errors import (
     SourceError,
     Throttled,
 )
-from stoker_sidecar.store.base import ObjectStore
+from stoker_sidecar.store.base import ObjectStore, Retry
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.opening import open_store
-from stoker_sidecar.store.retry import Retry
 from stoker_sidecar.wire.credentials import Credentials
 from tests.support.certificates import server_certificate
 from tests.support.fault_proxy import (

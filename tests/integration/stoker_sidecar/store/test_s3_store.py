@@ -15,10 +15,9 @@ from msgspec.structs import replace
 from stoker_api.dataset import AddressingStyle, Source
 from stoker_api.names import Reason
 from stoker_sidecar.errors import EndpointUnreachable, InvalidCredentials, ObjectGone, SourceError
-from stoker_sidecar.store.base import ObjectStore
+from stoker_sidecar.store.base import ObjectStore, Retry
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.opening import open_store
-from stoker_sidecar.store.retry import Retry
 from stoker_sidecar.wire.credentials import (
     AmbientCredentials,
     Credentials,

@@ -4,7 +4,7 @@ import pytest
 
 from stoker_sidecar.errors import SourceError
 from stoker_sidecar.local.report import for_workstation
-from stoker_sidecar.store.error_responses import ErrorResponse, response_error, unreachable, untrusted
+from stoker_sidecar.store.core.s3_responses import ErrorResponse, response_error, unreachable, untrusted
 
 ENDPOINT = "https://s3.here"
 CODES = (

@@ -7,11 +7,10 @@ import pytest
 
 from stoker_api.dataset import Source
 from stoker_sidecar.errors import AccessDenied
-from stoker_sidecar.store.base import ObjectStore
+from stoker_sidecar.store.base import ObjectStore, Retry
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.local import lies_beneath
 from stoker_sidecar.store.opening import open_store
-from stoker_sidecar.store.retry import Retry
 from stoker_sidecar.wire.credentials import AmbientCredentials
 
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker_sidecar.errors import ServerError
-from stoker_sidecar.store.s3_page import EVENT, listed_objects, take_contents
+from stoker_sidecar.store.s3_boto import PAGE_EVENT, listed_objects, take_contents
 from stoker_sidecar.version.objects import ListedObject
 
 SHAPE: Any = Session().get_service_model("s3").operation_model("ListObjectsV2").output_shape
@@ -113,7 +113,7 @@ def test_objects_are_taken_out_before_botocore_looks_whether_the_page_is_an_erro
     looked: list[bytes] = []
     monkeypatch.setattr("botocore.handlers._looks_like_special_case_error", lambda status, body: looked.append(body))
     client = Session().create_client("s3", region_name="eu-west-1", config=Config(signature_version=UNSIGNED))
-    client.meta.events.register(EVENT, take_contents)
+    client.meta.events.register(PAGE_EVENT, take_contents)
     model = client.meta.service_model.operation_model("ListObjectsV2")
     response = {"status_code": 200, "headers": {}, "body": _body(_item("a", 1, "2026-11-21T12:00:00Z", "e"))}
     client.meta.events.emit(
