@@ -11,6 +11,7 @@ import os
 import shlex
 import signal
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -141,7 +142,7 @@ async def running(apiserver: ApiServer, folder: Path) -> AsyncIterator[SidecarNo
     keeper = Keeper(
         folder / "k",
         agent=f"{python} -m stoker_sidecar.agent.main",
-        fetcher=f"{python} -m stoker_sidecar.fetcher.main --host-folder {shlex.quote(str(source))}",
+        fetcher=f"{python} -m stoker_sidecar.fetcher.main --host-folder {shlex.quote(tempfile.gettempdir())}",
         options=agent_arguments(name, folder, apiserver.kubeconfig),
     )
     async with await apiserver.client() as kube:
