@@ -90,14 +90,22 @@ class LeaderElection:
         await asyncio.gather(self._keeper, return_exceptions=True)
         if self.lost.is_set() or self._seen is None:
             return
-        body = {
-            "metadata": {"resourceVersion": self._seen.version},
-            "spec": {"holderIdentity": "", "renewTime": _now()},
-        }
         try:
-            await self._client.patch(LEASES, self._name, body, self._namespace)
-        except KubeError as error:
-            _log.warning("The lease could not be handed over and will run out by itself: %s", error.message)
+            async with asyncio.timeout(self._renew / 2):
+                await self._hand_over(self._seen)
+        except (KubeError, TimeoutError) as error:
+            _log.warning("The lease could not be handed over and will run out by itself: %s", error or "no answer")
+
+    async def _hand_over(self, seen: Observed) -> None:
+        while seen.holder == self.identity:
+            body = {
+                "metadata": {"resourceVersion": seen.version},
+                "spec": {"holderIdentity": "", "renewTime": _now()},
+            }
+            try:
+                seen = self._see(await self._client.patch(LEASES, self._name, body, self._namespace))
+            except Conflict:  # the renewal that was cancelled on its way was carried out after all
+                seen = self._see(await self._client.get(LEASES, self._name, self._namespace))
 
     async def _keep(self) -> None:
         renewed = self._clock()

@@ -1,9 +1,11 @@
 """Who may lead, and when a leader must stop."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
+from stoker_kube.api import Object
 from stoker_kube.errors import Unavailable
 from stoker_kube.lease import LeaderElection, Observed, is_free
 from stoker_kube.resources import LEASES
@@ -77,6 +79,38 @@ async def test_a_release_during_an_outage_does_not_raise() -> None:
     await leader.acquire()
     kube.outage = OUTAGE
     await leader.release()
+
+
+class AnswersAreLost(FakeKube):
+    """An API server that carries out each patch, while its answer is still on the way when the caller gives up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patched = asyncio.Event()
+        self.answers_lost = False
+
+    async def patch(self, *args: Any, **kwargs: Any) -> Object:
+        answer = await super().patch(*args, **kwargs)
+        if self.answers_lost:
+            self.patched.set()
+            await asyncio.Event().wait()
+        return answer
+
+
+async def test_it_is_handed_over_though_the_answer_to_the_last_renewal_was_lost() -> None:
+    async def turn(_: float) -> None:
+        await asyncio.sleep(0)
+
+    kube = AnswersAreLost()
+    election = LeaderElection(kube, "stoker", "operator", "one", sleep=turn)
+    await election.acquire()
+    kube.answers_lost = True
+    await kube.patched.wait()
+    releasing = asyncio.create_task(election.release())
+    await asyncio.sleep(0)
+    kube.answers_lost = False
+    await releasing
+    assert (await kube.get(LEASES, "operator", "stoker"))["spec"]["holderIdentity"] == ""
 
 
 @pytest.mark.parametrize("turns", range(12))
