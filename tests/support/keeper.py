@@ -12,6 +12,7 @@ from typing import Any
 
 from stoker_sidecar.linux import mountinfo
 from stoker_sidecar.linux.mount_calls import detach
+from tests.support.processes import is_running
 from tests.support.versions import VersionFolder
 from tests.support.waiting import SECONDS_OF_PROCESSES, wait_until
 
@@ -119,7 +120,7 @@ class Keeper:
         children = self.pids() if self.process.poll() is None and self._answers() else []
         self.process.kill()
         self.process.wait()
-        wait_until(lambda: not any(_runs(pid) for pid in children))
+        wait_until(lambda: not any(is_running(pid) for pid in children))
         self.process = None
 
     def pids(self) -> list[int]:
@@ -178,11 +179,3 @@ class Keeper:
         before = self.server()
         os.kill(before["pid"], signal.SIGKILL)
         wait_until(lambda: self.server()["restarts"] > before["restarts"] and self.server()["ready"])
-
-
-def _runs(pid: int) -> bool:
-    """Tell whether a process runs; a zombie does not: it holds nothing, and its parent may take its time."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False

@@ -30,6 +30,7 @@ from tests.support.apiserver import ApiServer
 from tests.support.csi_driver import node_folder
 from tests.support.keeper import Keeper, mounts_below
 from tests.support.ports import free_ports
+from tests.support.processes import is_running
 from tests.support.waiting import eventually_async
 
 pytestmark = pytest.mark.root
@@ -156,10 +157,6 @@ async def node(apiserver: ApiServer, folder: Path) -> AsyncIterator[SidecarNode]
         yield one
 
 
-def runs(pid: int) -> bool:
-    return Path(f"/proc/{pid}").exists()
-
-
 def resident_megabytes(pid: int) -> float:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
@@ -251,7 +248,7 @@ async def test_a_stopped_sidecar_leaves_nothing_running(node: SidecarNode) -> No
     await node.warm()
     pids = node.keeper.pids()
     assert node.keeper.stop() == 0
-    assert not any(map(runs, pids))
+    assert not any(map(is_running, pids))
 
 
 async def test_the_agent_stays_small(node: SidecarNode) -> None:

@@ -14,6 +14,7 @@ from stoker_api.nodecache import NodePhase
 from stoker_sidecar.version.manifest import Manifest
 from stoker_sidecar.wire.fetcher_protocol import Configure, Done, Read, ReadDone
 from tests.support.fetcher_process import FetcherProcess, fetcher_process
+from tests.support.processes import is_running
 from tests.support.s3 import CREDENTIALS, S3Server, running_s3
 from tests.support.storm import kind_of
 from tests.support.waiting import eventually
@@ -96,18 +97,11 @@ async def test_workers_end_with_a_killed_fetcher(tmp_path: Path) -> None:
         workers = _workers(fetcher)
         assert workers
         await fetcher.kill()
-        await eventually(lambda: not any(map(_lives, workers)))
+        await eventually(lambda: not any(map(is_running, workers)))
 
 
 def _content(reply: ReadDone) -> bytes:
     return Path(reply.file).read_bytes()
-
-
-def _lives(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def _names(tree: Path) -> set[str]:

@@ -11,8 +11,8 @@ import pytest
 
 from stoker_sidecar.keeper.children import Child, Reaper
 from stoker_sidecar.keeper.zygotes import ZygoteKind, ZygotePair
-from stoker_sidecar.linux.libc import adopt_orphans
 from stoker_sidecar.linux.spawn import end
+from tests.support.processes import adopting_orphans
 from tests.support.waiting import eventually
 
 _ZYGOTE = """
@@ -30,7 +30,6 @@ class ZygoteUser:
     def __init__(self, kind: ZygoteKind = KIND) -> None:
         reaper = Reaper()
         reaper.install()
-        adopt_orphans()
         self.zygotes = ZygotePair(kind, reaper, None)
         start = self.zygotes.start([], None, {})
         self.forked = Child("forked", reaper, lambda: start, spawn=self.zygotes.spawn, until=self.zygotes.until_ready)
@@ -62,16 +61,17 @@ class ZygoteUser:
 
 @pytest.fixture
 async def user() -> AsyncIterator[ZygoteUser]:
-    made = ZygoteUser()
-    made.zygotes.begin()
-    made.forked.begin()
-    await made.both_ready()
-    await eventually(lambda: made.forked.pid is not None)
-    try:
-        yield made
-    finally:
-        await made.zygotes.stop()
-        await made.forked.stop(grace=0)
+    with adopting_orphans():
+        made = ZygoteUser()
+        made.zygotes.begin()
+        made.forked.begin()
+        await made.both_ready()
+        await eventually(lambda: made.forked.pid is not None)
+        try:
+            yield made
+        finally:
+            await made.zygotes.stop()
+            await made.forked.stop(grace=0)
 
 
 async def test_all_descend_from_one_program(user: ZygoteUser) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.ports import free_ports
+from tests.support.processes import is_running
 from tests.support.s3 import S3Server, running_s3
 from tests.support.stoker_mount import SECONDS, StokerMount
 from tests.support.waiting import wait_until
@@ -106,7 +107,7 @@ def test_a_foreground_mount_ends_with_its_command_however_that_ends(stoker: Stok
     wait_until(lambda: bool(stoker.mode()), SECONDS)
     keepers = stoker.processes()
     process.kill()
-    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in keepers), SECONDS)
+    wait_until(lambda: not any(is_running(pid) for pid in keepers), SECONDS)
     assert not stoker.mode()
 
 
