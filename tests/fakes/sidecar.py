@@ -59,17 +59,17 @@ class FakeSidecar:
                 if old is None or old.spec != self.cache.spec:
                     await self.report()
 
-    def mount(self, dataset: str, pod: str, version: str = VERSION) -> None:
-        """Mount the dataset in a pod of its namespace; tell with ``report``."""
+    def mount(self, dataset: str, pod: str, *, phase: MountPhase = MountPhase.MOUNTED, pod_namespace: str = "") -> None:
+        """Mount the dataset in a pod, of its namespace unless another is named; tell with ``report``."""
         home, _, name = dataset.partition("/")
         self.mounts[pod] = NodeMount(
             volume_id=f"volume-{pod}",
             dataset_namespace=home,
             dataset=name,
-            version=version,
-            pod_namespace=home,
+            version=VERSION if phase is MountPhase.MOUNTED else "",
+            pod_namespace=pod_namespace or home,
             pod=pod,
-            phase=MountPhase.MOUNTED,
+            phase=phase,
         )
 
     async def report(self) -> None:

@@ -1,8 +1,11 @@
-"""Who uses which dataset: the mounts that nodes report, and unfinished pods that name it."""
+"""Who uses which dataset: the mounts that nodes report, and unfinished pods that name it and may have it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
+from stoker_api.nodecache import MountPhase, NodeMount
+from stoker_operator.core.catalog import CatalogEntry, catalog_entry
 from stoker_operator.core.views import ClusterView, PodView
 
 PODS_NAMED = 5  # pods that a sentence names before it only counts
@@ -20,20 +23,49 @@ class Use:
 
 
 def find_uses(view: ClusterView) -> Mapping[str, tuple[Use, ...]]:
-    """Find the uses of each Dataset, by key, one a pod and node, in a stable order."""
+    """Find the uses of each Dataset, by key, one a pod and node, in a stable order.
+
+    Anyone may write any Dataset's name into a pod, so a pod that names one counts only where that admits the pod's
+    namespace. What is mounted counts until it is unmounted, also after a grant was taken back.
+    """
+    access = _Access(view)
     found: dict[str, dict[tuple[str, str], Use]] = {}
-    for key, use in (*_named(view), *_mounted(view)):
+    for key, use in (*_named(view, access), *_mounted(view, access)):
         # A mount row says more than the pod's spec does, so it comes last and wins.
         found.setdefault(key, {})[(use.namespace, use.pod)] = use
     return {key: tuple(uses[pod] for pod in sorted(uses)) for key, uses in found.items()}
 
 
-def _named(view: ClusterView) -> Iterator[tuple[str, Use]]:
+class _Access:
+    """Who may mount what, asked once for each Dataset and namespace."""
+
+    def __init__(self, view: ClusterView) -> None:
+        self._view: Final = view
+        self._entries: Final[dict[str, CatalogEntry | None]] = {}
+        self._known: Final[dict[tuple[str, str], bool]] = {}
+
+    def granted(self, key: str, namespace: str) -> bool:
+        """Tell whether pods of ``namespace`` may mount the Dataset ``key``; False when there is no such Dataset."""
+        pair = (key, namespace)
+        if pair not in self._known:
+            entry = self._entry(key)
+            self._known[pair] = entry is not None and entry.admits(namespace)
+        return self._known[pair]
+
+    def _entry(self, key: str) -> CatalogEntry | None:
+        if key not in self._entries:
+            dataset = self._view.datasets.get(key) or self._view.invalid_datasets.get(key)
+            self._entries[key] = None if dataset is None else catalog_entry(dataset)
+        return self._entries[key]
+
+
+def _named(view: ClusterView, access: _Access) -> Iterator[tuple[str, Use]]:
     for pod in view.pods.values():
         if pod.finished or not (pod.volumes or pod.claims):
             continue
         for key in _keys_of(pod, view):
-            yield key, Use(pod.namespace, pod.name, pod.node)
+            if access.granted(key, pod.namespace):
+                yield key, Use(pod.namespace, pod.name, pod.node)
 
 
 def _keys_of(pod: PodView, view: ClusterView) -> Iterator[str]:
@@ -44,15 +76,23 @@ def _keys_of(pod: PodView, view: ClusterView) -> Iterator[str]:
             yield key
 
 
-def _mounted(view: ClusterView) -> Iterator[tuple[str, Use]]:
+def _mounted(view: ClusterView, access: _Access) -> Iterator[tuple[str, Use]]:
     for name, cache in view.node_caches.items():
         node = view.nodes.get(name)
         for row in cache.status.mounts:
             pod_exists = f"{row.pod_namespace}/{row.pod}" in view.pods
             # A node that stopped answering cannot take back its rows: then the pod's existence decides.
-            if pod_exists or (node is not None and node.ready):
-                use = Use(row.pod_namespace, row.pod, name, row.version, on_node=True)
-                yield f"{row.dataset_namespace}/{row.dataset}", use
+            if (pod_exists or (node is not None and node.ready)) and _may_count(row, access):
+                yield _key_of(row), Use(row.pod_namespace, row.pod, name, row.version, on_node=True)
+
+
+def _may_count(row: NodeMount, access: _Access) -> bool:
+    # A pending row is a question of a node that may know nothing of the Dataset, nor who may have it.
+    return row.phase is MountPhase.MOUNTED or access.granted(_key_of(row), row.pod_namespace)
+
+
+def _key_of(row: NodeMount) -> str:
+    return f"{row.dataset_namespace}/{row.dataset}"
 
 
 def pods_sentence(uses: tuple[Use, ...]) -> str:

@@ -8,10 +8,11 @@ from uuid import uuid4
 
 import pytest
 
+from stoker_api import names
 from stoker_api.dataset import Dataset
 from stoker_kube.client import KubeClient
 from stoker_kube.errors import NotFound
-from stoker_kube.resources import DATASETS, EVENTS, SERVICE_ACCOUNTS, Kind
+from stoker_kube.resources import DATASETS, EVENTS, PODS, SERVICE_ACCOUNTS, Kind
 from stoker_operator.core.credentials_rbac import SidecarIdentity
 from stoker_operator.front_door import FrontDoor
 from stoker_operator.leader import Leader
@@ -47,6 +48,16 @@ class World:
         cache = {"nodeSelector": {"test": self.label}} | spec.pop("cache", {})
         body = {"source": {"uri": "s3://bucket/"}, "cache": cache} | spec
         await self.kube.create(DATASETS, {"metadata": {"name": name, "namespace": self.namespace}, "spec": body})
+
+    async def add_raw_mount(self, stranger: str, node: str, dataset: str) -> None:
+        """Put a pod of another namespace on a node that names a Dataset by an inline volume, past the webhook."""
+        namespace = f"{self.namespace}-{stranger}"
+        await self.kube.create(NAMESPACES, {"metadata": {"name": namespace}})
+        home, _, name = dataset.partition("/")
+        attributes = {names.CSI_ATTRIBUTE_DATASET: name, names.CSI_ATTRIBUTE_DATASET_NAMESPACE: home}
+        volume = {"name": "data", "csi": {"driver": names.CSI_DRIVER, "volumeAttributes": attributes}}
+        spec = {"nodeName": node, "containers": [{"name": "main", "image": "none"}], "volumes": [volume]}
+        await self.kube.create(PODS, {"metadata": {"name": stranger, "namespace": namespace}, "spec": spec})
 
     async def dataset(self, name: str = "digits") -> Dataset:
         """Return the Dataset as it is."""

@@ -5,7 +5,7 @@ from typing import Any
 from stoker_api import names
 from stoker_api.dataset import Dataset, Phase
 from stoker_api.names import ConditionType, Reason
-from stoker_api.nodecache import NodeError
+from stoker_api.nodecache import MountPhase, NodeError
 from stoker_kube.resources import DATASETS, NODE_CACHES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, ROLES
 from stoker_operator.core.conditions import find
 from stoker_operator.core.volumes import persistent_volume_name
@@ -115,6 +115,23 @@ async def test_deletion_waits_for_pods_then_for_disks_then_leaves_nothing(world:
     ):
         left = await world.until(kind, name, bool)
         assert left["metadata"]["deletionTimestamp"]
+
+
+async def test_a_stranger_that_names_a_dataset_neither_warms_it_nor_keeps_it_from_being_deleted(world: World) -> None:
+    sidecar = await world.add_node()
+    sidecar.share = 1.0
+    await world.add_dataset(cache={"replicas": 0}, warm={"policy": "OnDemand"})
+    await world.until_dataset(lambda d: d.status.version == VERSION)
+    await world.add_raw_mount("stranger", sidecar.node, f"{world.namespace}/digits")
+    sidecar.mount(f"{world.namespace}/digits", "waiting", phase=MountPhase.PENDING, pod_namespace="stranger")
+    await sidecar.report()
+    # Another Dataset makes the operator pass over everything several times.
+    await world.add_dataset("other")
+    await world.until_dataset(phase_is(Phase.READY), "other")
+    cache = await world.kube.get(NODE_CACHES, sidecar.node)
+    assert not any(entry.get("eager") for entry in cache["spec"]["datasets"] if entry["name"] == "digits")
+    await world.kube.delete(DATASETS, "digits", world.namespace)
+    await world.until_gone(DATASETS, "digits")
 
 
 async def test_a_listing_that_fails_for_good_is_told_with_its_sentence(world: World) -> None:

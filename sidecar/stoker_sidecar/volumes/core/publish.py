@@ -114,11 +114,12 @@ def decide(
     if dataset is None:
         return Wait(
             f"this node has asked the operator for the Dataset {request.name} and was not given it yet; if this "
-            f"stays, check that it exists (kubectl get dataset {request.dataset} -n {request.dataset_namespace}) "
-            "and that the operator runs"
+            f"stays, check that it exists (kubectl get dataset {request.dataset} -n {request.dataset_namespace}), "
+            f"that it admits pods of namespace {request.pod_namespace} (its spec.access.namespaces), and that the "
+            "operator runs"
         )
     if not may_mount(request.pod_namespace, dataset):
-        return Refuse(VolumeCode.PERMISSION_DENIED, _denied(request, dataset))
+        return Refuse(VolumeCode.PERMISSION_DENIED, _denied(request))
     if not dataset.version:
         return Wait(f"the Dataset {request.name} has no version to mount yet: {_why_unlisted(status)}")
     if on_disk is None:
@@ -129,11 +130,11 @@ def decide(
     return Bind(dataset.uid, dataset.version, on_disk)
 
 
-def _denied(request: PublishRequest, dataset: NodeDataset) -> str:
-    granted = ", ".join(dataset.allowed_namespaces) or "no other namespace"
+def _denied(request: PublishRequest) -> str:
+    # Whom else it admits is no business of a pod that it does not.
     return (
-        f"pods of namespace {request.pod_namespace!r} may not mount the Dataset {request.name}: "
-        f"it allows {dataset.namespace} and {granted}; its owner can add the namespace to spec.access.namespaces"
+        f"the Dataset {request.name} does not admit pods of namespace {request.pod_namespace}: "
+        f'its owner can add "{request.pod_namespace}" to its spec.access.namespaces'
     )
 
 

@@ -33,9 +33,26 @@ def test_a_pod_that_names_it_holds_it_until_the_pod_has_ended() -> None:
     by_claim = PodView("vision", "p", claims=("imagenet",))
     by_volume = PodView("other", "q", volumes=("vision/imagenet",))
     ended = PodView("vision", "r", volumes=("vision/imagenet",), phase="Succeeded")
-    assert users(make_view(DELETED, by_claim, by_volume, ended)) == ["other/q", "vision/p"]
+    shared = listed(make_dataset(deletion_timestamp="2026-11-21T10:00:00Z", access={"namespaces": ["oth*"]}))
+    assert users(make_view(shared, by_claim, by_volume, ended)) == ["other/q", "vision/p"]
     assert deletion(by_claim).blocked
     assert deletion(ended).done
+
+
+def test_a_pod_that_names_what_it_may_not_mount_holds_nothing() -> None:
+    stranger = PodView("evil", "q", volumes=("vision/imagenet",))
+    assert users(make_view(DELETED, stranger)) == []
+    assert deletion(stranger).done
+
+
+def test_the_mount_of_a_stranger_that_waits_on_a_node_holds_nothing() -> None:
+    asked = make_cache("a", mounts=(mount(DELETED, version="", phase="Pending") | {"podNamespace": "evil"},))
+    assert deletion(make_node("a"), asked).done
+
+
+def test_what_is_mounted_holds_it_although_the_grant_was_taken_back() -> None:
+    used = make_cache("a", ROW, mounts=(mount(DELETED) | {"podNamespace": "other"},))
+    assert deletion(make_node("a"), used).blocked
 
 
 def test_a_claim_of_that_name_in_another_namespace_does_not_hold_it() -> None:

@@ -9,7 +9,7 @@ from stoker_api.meta import ObjectMeta
 from stoker_api.nodecache import NodeDataset
 from stoker_operator.core.dataset_decision import decide_datasets
 from stoker_operator.core.plan import NodeCacheWrite
-from stoker_operator.core.views import ClusterView, InvalidDataset
+from stoker_operator.core.views import ClusterView, InvalidDataset, PodView
 from tests.unit.stoker_operator.builders import (
     NOW,
     V1,
@@ -103,6 +103,17 @@ def test_the_warm_policy_says_when_bytes_are_fetched(policy: str, requested: boo
 def test_a_held_pod_makes_an_on_demand_dataset_warm_where_the_pod_could_go() -> None:
     dataset = listed(make_dataset(warm={"policy": "OnDemand"}, cache={"replicas": 0}))
     assert entry("b", dataset, make_node("a"), make_node("b"), imagenet=frozenset({"b"})).eager
+
+
+def test_a_pod_of_a_namespace_that_is_not_admitted_warms_no_node() -> None:
+    dataset = listed(make_dataset(warm={"policy": "OnDemand"}, cache={"replicas": 0}))
+    stranger = PodView("evil", "loot", node="a", volumes=(dataset.key,))
+    asked = make_cache(
+        "a", mounts=(mount(dataset, pod="loot", version="", phase="Pending") | {"podNamespace": "evil"},)
+    )
+    decision = decided(dataset, make_node("a"), asked, stranger)
+    assert decision.plans[dataset.key].placement.roles == {}
+    assert not any(entry.eager for write in decision.node_caches for entry in write.spec.datasets)
 
 
 def test_limits_and_switches_reach_the_node() -> None:
