@@ -23,7 +23,8 @@ from stoker_api.nodecache import NodeDataset
 from stoker_sidecar.agent.csi.pb import csi_pb2
 from stoker_sidecar.fuse.operations import XATTR_REQUESTS
 from stoker_sidecar.linux import mountinfo
-from stoker_sidecar.version.layout import CachePaths, VersionPaths, read_listing
+from stoker_sidecar.version.layout import CachePaths, VersionPaths
+from stoker_sidecar.version.listing import read_listing
 
 _SECRET = "keys"
 _START_SECONDS = 60.0

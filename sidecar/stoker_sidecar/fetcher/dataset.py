@@ -25,7 +25,7 @@ from stoker_sidecar.fetcher.versions import OpenVersions
 from stoker_sidecar.linux.files import disk_errors
 from stoker_sidecar.store.opening import StoreHandle
 from stoker_sidecar.threads import in_thread
-from stoker_sidecar.version.layout import read_listing
+from stoker_sidecar.version.listing import read_listing
 from stoker_sidecar.version.manifest import ROOT_INO
 from stoker_sidecar.wire.credentials import Credentials
 from stoker_sidecar.wire.fetcher_protocol import (

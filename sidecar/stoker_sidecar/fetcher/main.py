@@ -79,7 +79,7 @@ async def _run(settings: FetcherSettings, policy: PolicyFactory, heartbeat: Hear
     server = Server(node, settings.socket, HandoffState(settings.memory_fd))
     await server.start()
     _log.info("serving %s, cache in %s", settings.socket, ", ".join(map(str, cache.folders)))
-    sending = asyncio.create_task(heartbeat.send_forever())
+    sending = asyncio.create_task(heartbeat.send_forever(asyncio.sleep))
     await stop.wait()
     sending.cancel()
     _log.info("stopping")

@@ -1,6 +1,5 @@
 """JSON objects with descriptors over a SOCK_SEQPACKET unix socket: one object a packet."""
 
-import asyncio
 import json
 import os
 import socket
@@ -31,18 +30,6 @@ def receive(connection: socket.socket) -> tuple[Packet, list[int]]:
         close_all(fds)
         raise
     return packet, list(fds)
-
-
-async def receive_within(connection: socket.socket, seconds: float | None) -> tuple[Packet, list[int]]:
-    """Receive on the running event loop. Raises TimeoutError as well; ``seconds`` None: waits for ever."""
-    loop = asyncio.get_running_loop()
-    readable = asyncio.Event()
-    loop.add_reader(connection, readable.set)
-    try:
-        await asyncio.wait_for(readable.wait(), seconds)
-    finally:
-        loop.remove_reader(connection)
-    return receive(connection)
 
 
 def close_all(fds: Sequence[int]) -> None:

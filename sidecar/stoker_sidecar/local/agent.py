@@ -129,7 +129,7 @@ async def serve(agent: MountAgent, heartbeat: Heartbeat) -> None:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    sending = asyncio.create_task(heartbeat.send_forever())
+    sending = asyncio.create_task(heartbeat.send_forever(asyncio.sleep))
     await agent.run(stopping)
     sending.cancel()
 

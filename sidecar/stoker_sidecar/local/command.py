@@ -19,7 +19,7 @@ from stoker_sidecar.local.preflight import check_folder, check_machine, check_ot
 from stoker_sidecar.local.report import Report, Stage, mounted_line, read_report
 from stoker_sidecar.local.session import MountSession
 from stoker_sidecar.local.terminal import ProgressView, progress_view
-from stoker_sidecar.version.layout import read_listing
+from stoker_sidecar.version.listing import read_listing
 
 _LOOK_EVERY = 0.1  # seconds: what a person takes for at once
 # Keeper and agent import for about a second; on a machine that is being overworked for many.

@@ -1,11 +1,10 @@
-"""Where things lie on the cache disk, and the listing that lies there."""
+"""Where things lie on the cache disk."""
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from stoker_api.nodecache import ListingResult
 from stoker_sidecar.errors import NotConfigured
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -133,11 +132,3 @@ def _checked(name: str, what: str) -> str:
     if not _NAME.fullmatch(name):
         raise NotConfigured(f"{name!r} cannot name a {what}: it would not be a plain folder name")
     return name
-
-
-def read_listing(paths: DatasetPaths) -> ListingResult | None:
-    """Read the last listing that this node made; None when there is none or it cannot be read."""
-    try:
-        return ListingResult.model_validate_json(paths.listing.read_text())
-    except (OSError, ValueError):
-        return None

@@ -1,10 +1,10 @@
 """The socket between keeper and child: the child begins when told to, and its heartbeat tells that it lives."""
 
-import asyncio
 import os
 import select
 import socket
 import sys
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 # A few may be lost to a busy machine before anyone is patient enough to kill (see keeper/watchdog.py).
@@ -34,11 +34,11 @@ class Heartbeat:
             with suppress(OSError):  # full: a keeper that does not look needs no more of it; or it is gone
                 self._socket.send(_BYTE, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
 
-    async def send_forever(self) -> None:
-        """Tell it again and again from the running asyncio loop, so that a loop that hangs is silent."""
+    async def send_forever(self, sleep: Callable[[float], Awaitable[None]]) -> None:
+        """Tell it again and again from the running event loop, whose ``sleep`` it is: a loop that hangs is silent."""
         while True:
             self.send()
-            await asyncio.sleep(HEARTBEAT_SECONDS)
+            await sleep(HEARTBEAT_SECONDS)
 
 
 class HeartbeatLine:

@@ -11,6 +11,7 @@ from stoker_sidecar.errors import TakeoverFailed
 from stoker_sidecar.keeper.fuse_servers import MountInTransfer
 from stoker_sidecar.keeper.takeover import messages
 from stoker_sidecar.keeper.takeover.leader_lock import LeaderLock
+from stoker_sidecar.keeper.takeover.receiving import receive_within
 from stoker_sidecar.linux import packets
 
 _log = logging.getLogger("stoker.keeper")
@@ -53,7 +54,7 @@ class TakeoverListener:
     async def _admit(self, connection: socket.socket) -> None:
         connection.settimeout(messages.ANSWER_SECONDS)  # of sending: a packet finds room, or the other one hangs
         try:
-            packet, _ = await packets.receive_within(connection, messages.ANSWER_SECONDS)
+            packet, _ = await receive_within(connection, messages.ANSWER_SECONDS)
             hello = messages.parse_hello(packet)
             goes_first = self._lock.gives_way_to(hello.identity) and not self.successor.done()
             packets.send(connection, messages.word(messages.COMING if goes_first else messages.WAIT))
@@ -96,7 +97,7 @@ async def send_handoff(successor: socket.socket, mounts: Sequence[MountInTransfe
         packets.send(successor, messages.offer(messages.Offer(len(mounts))), [memory])
         for row in mounts:
             packets.send(successor, messages.mount(_row_of(row)), [row.mount.fd])
-        reply, _ = await packets.receive_within(successor, _SERVING)
+        reply, _ = await receive_within(successor, _SERVING)
     except (OSError, EOFError, ValueError) as error:
         _log.error("the successor did not take this node's mounts over: %s", error or "it was too slow")
         _tell(successor, messages.MINE)

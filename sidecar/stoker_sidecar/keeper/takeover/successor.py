@@ -11,6 +11,7 @@ from stoker_sidecar.errors import TakeoverFailed
 from stoker_sidecar.keeper.fuse_servers import MountInTransfer, ServedVersion
 from stoker_sidecar.keeper.takeover import messages
 from stoker_sidecar.keeper.takeover.leader_lock import LeaderLock
+from stoker_sidecar.keeper.takeover.receiving import receive_within
 from stoker_sidecar.linux import packets
 from stoker_sidecar.linux.fuse_device import InitializedMount
 
@@ -42,7 +43,7 @@ class Handoff:
         with self.predecessor:
             try:
                 packets.send(self.predecessor, messages.word(messages.SERVING))
-                reply, fds = await packets.receive_within(self.predecessor, messages.ANSWER_SECONDS)
+                reply, fds = await receive_within(self.predecessor, messages.ANSWER_SECONDS)
             except (EOFError, ConnectionError):  # it died, so they are ours
                 await lock.acquire()
                 return
@@ -80,16 +81,16 @@ async def receive_handoff(lock: LeaderLock) -> Handoff:
 
 async def _ask(connection: socket.socket, identity: str) -> Handoff:
     packets.send(connection, messages.hello(messages.Hello(identity)))
-    packet, _ = await packets.receive_within(connection, messages.ANSWER_SECONDS)
+    packet, _ = await receive_within(connection, messages.ANSWER_SECONDS)
     if messages.kind_of(packet) == messages.WAIT:
         _log.info("a newer keeper holds this node's mounts: waiting for its end")
-        packet, _ = await packets.receive_within(connection, None)
-    packet, memory = await packets.receive_within(connection, _STOPPING)
+        packet, _ = await receive_within(connection, None)
+    packet, memory = await receive_within(connection, _STOPPING)
     mounts: list[MountInTransfer] = []
     try:
         offer = messages.parse_offer(packet)
         while len(mounts) < offer.mounts:
-            mounts.append(_mount_of(*await packets.receive_within(connection, messages.ANSWER_SECONDS)))
+            mounts.append(_mount_of(*await receive_within(connection, messages.ANSWER_SECONDS)))
     except (OSError, EOFError, ValueError, TakeoverFailed):
         packets.close_all([*memory, *(row.mount.fd for row in mounts)])
         raise

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stoker_sidecar.version.layout import CachePaths, read_listing
+from stoker_sidecar.version.layout import CachePaths
+from stoker_sidecar.version.listing import read_listing
 from stoker_sidecar.version.manifest import Manifest
 from stoker_sidecar.wire.credentials import AmbientCredentials
 from stoker_sidecar.wire.fetcher_protocol import (
