@@ -71,6 +71,7 @@ class ConditionType(StrEnum):
     READY = "Ready"
     DEGRADED = "Degraded"
     DELETION_BLOCKED = "DeletionBlocked"
+    RECONCILED = "Reconciled"  # Dataset: False while something that the operator writes for it is not taken
     CACHE_FOLDERS = "CacheFolders"  # NodeCache: whether all its cache folders are in service and have room
     DATA_READY = "DataReady"  # TrainingJob: its pods were released onto nodes with data
     RUNNING = "Running"  # TrainingJob
@@ -126,6 +127,8 @@ class Reason(StrEnum):
     NODE_NOT_READY = "NodeNotReady"
     MANIFEST_UNAVAILABLE = "ManifestUnavailable"
     INTERNAL_ERROR = "InternalError"
+    WRITE_FAILED = "WriteFailed"  # the API server, or a policy in it, does not take what the operator writes
+    RECONCILED = "Reconciled"
     # Deletion.
     IN_USE = "InUse"
     CLEANING = "Cleaning"

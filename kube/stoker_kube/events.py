@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import logging
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,6 +20,9 @@ EventLevel = Literal["Normal", "Warning"]
 MESSAGE_LIMIT = 1024  # bytes; the API server refuses longer ones
 CLUSTER_NAMESPACE = "default"  # where events about cluster-scoped objects live, by the API server's own rule
 PENDING_LIMIT = 1000  # events; beyond it the oldest are dropped: an API server that is down must not cost memory
+SECONDS = 5.0  # for one attempt
+AT_ONCE = 16  # objects of which events are being written
+AT_ONCE_EACH = 4  # of them in one namespace
 ATTEMPTS = 5  # of one event, over about 15 seconds of outage: an event is not worth more
 
 
@@ -49,6 +52,11 @@ class _Key:
     message: str
 
     @property
+    def namespace(self) -> str:
+        """Where the event lives."""
+        return self.ref.namespace or CLUSTER_NAMESPACE
+
+    @property
     def name(self) -> str:
         """The same for the same event, whichever replica tells it: so repeats meet in one object."""
         digest = hashlib.sha256(repr(self).encode()).hexdigest()[:16]
@@ -75,7 +83,7 @@ class EventRecorder:
         self._sleep = sleep
         self._pending: OrderedDict[_Key, int] = OrderedDict()  # with how often it happened since it was last written
         self._wake = asyncio.Event()
-        self._writing = False
+        self._busy: set[ObjectRef] = set()  # objects of which an event is being written
 
     def event(self, ref: ObjectRef, type: EventLevel, reason: str, message: str) -> None:
         """Queue one event; never waits and never raises."""
@@ -90,24 +98,43 @@ class EventRecorder:
     @property
     def idle(self) -> bool:
         """Whether everything is written."""
-        return not self._pending and not self._writing
+        return not self._pending and not self._busy
 
     async def run(self) -> None:
-        """Write until cancelled."""
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            while self._pending:
-                key, count = self._pending.popitem(last=False)
-                self._writing = True
-                await self._write(key, count)
-                self._writing = False
+        """Write until cancelled: one event of an object at a time, a few objects of a namespace at once.
+
+        So an object or a namespace whose events are not taken, or not answered, delays no other's.
+        """
+        async with asyncio.TaskGroup() as writers:
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                while (key := self._next()) is not None:
+                    self._busy.add(key.ref)
+                    writers.create_task(self._write_one(key, self._pending.pop(key)))
+
+    def _next(self) -> _Key | None:
+        if len(self._busy) >= AT_ONCE:
+            return None
+        full = {name for name, count in Counter(ref.namespace for ref in self._busy).items() if count >= AT_ONCE_EACH}
+        free = (key for key in self._pending if key.ref not in self._busy and key.ref.namespace not in full)
+        return next(free, None)
+
+    async def _write_one(self, key: _Key, count: int) -> None:
+        try:
+            await self._write(key, count)
+        finally:
+            self._busy.discard(key.ref)
+            self._wake.set()
 
     async def _write(self, key: _Key, count: int) -> None:
         backoff = Backoff(first=1.0)
         for _ in range(ATTEMPTS):
             try:
-                return await self._create_or_count(key, count)
+                async with asyncio.timeout(SECONDS):
+                    return await self._create_or_count(key, count)
+            except TimeoutError:
+                await self._sleep(backoff.next())
             except KubeError as error:
                 if not error.temporary:
                     return _log.warning("Event %s of %s was refused: %s", key.reason, key.ref.name, error.message)
@@ -115,7 +142,7 @@ class EventRecorder:
         return _log.warning("Event %s of %s could not be written: %s", key.reason, key.ref.name, key.message)
 
     async def _create_or_count(self, key: _Key, count: int) -> None:
-        namespace = key.ref.namespace or CLUSTER_NAMESPACE
+        namespace = key.namespace
         now = format_time(self._clock().timestamp())
         try:
             await self._client.create(EVENTS, self._body(key, count, now), namespace)
@@ -133,7 +160,7 @@ class EventRecorder:
         involved |= {"namespace": ref.namespace} if ref.namespace else {}
         involved |= {"uid": ref.uid} if ref.uid else {}
         return {
-            "metadata": {"name": key.name, "namespace": ref.namespace or CLUSTER_NAMESPACE},
+            "metadata": {"name": key.name, "namespace": key.namespace},
             "involvedObject": involved,
             "type": key.type,
             "reason": key.reason,

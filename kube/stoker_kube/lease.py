@@ -74,10 +74,12 @@ class LeaderElection:
 
     async def acquire(self) -> None:
         """Wait until the lease is ours; from then on it is renewed in the background until ``lost`` or ``release``."""
-        while not await self._attempt():
+        began = self._clock()
+        while not await self._attempt(self._renew):
             await self._sleep(self._retry * (1 + 0.2 * random.random()))
+            began = self._clock()
         _log.info("%s holds the lease %s/%s and leads", self.identity, self._namespace, self._name)
-        self._keeper = asyncio.create_task(self._keep(), name=f"lease-{self._name}")
+        self._keeper = asyncio.create_task(self._keep(began), name=f"lease-{self._name}")
 
     async def release(self) -> None:
         """Stop renewing and hand the lease over.
@@ -107,23 +109,25 @@ class LeaderElection:
             except Conflict:  # the renewal that was cancelled on its way was carried out after all
                 seen = self._see(await self._client.get(LEASES, self._name, self._namespace))
 
-    async def _keep(self) -> None:
-        renewed = self._clock()
-        while self._clock() - renewed < self._renew:
-            await self._sleep(self._retry)
-            if await self._attempt():
-                renewed = self._clock()
+    async def _keep(self, began: float) -> None:
+        # Counted from before the request that renewed: the others count from when the server carried it out, later.
+        deadline = began + self._renew
+        while (left := deadline - self._clock()) > 0:
+            await self._sleep(min(self._retry, left))
+            began = self._clock()
+            if await self._attempt(deadline - began):
+                deadline = began + self._renew
             elif self._seen is not None and self._seen.holder not in ("", self.identity):
                 break
         _log.error("%s lost the lease %s/%s", self.identity, self._namespace, self._name)
         self.lost.set()
 
-    async def _attempt(self) -> bool:
-        """Take or renew the lease if it is free; whether it is ours now."""
+    async def _attempt(self, seconds: float) -> bool:
+        """Take or renew the lease if it is free, in that time; whether it is ours now."""
         try:
             # Not wait_for: before Python 3.12 it loses a cancellation that comes with the answer, and release() would
             # hang.
-            async with asyncio.timeout(self._renew / 2):
+            async with asyncio.timeout(min(seconds, self._renew / 2)):
                 return await self._try()
         except TimeoutError:
             _log.warning("The lease %s/%s was not answered in time", self._namespace, self._name)

@@ -5,13 +5,12 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
-from stoker_api.dataset import Dataset
 from stoker_api.trainingjob import TrainingJob
 from stoker_kube.api import Kube, Object
 from stoker_kube.resources import DATASETS, TRAINING_JOBS, Kind
+from stoker_operator import metrics
 from stoker_operator.core.acceptance import parse_dataset
 from stoker_operator.core.catalog import Catalog, CatalogEntry, catalog_entry
-from stoker_operator.core.views import InvalidDataset
 from stoker_operator.handlers.watched import WatchedKinds
 from stoker_operator.kopf_runtime import KopfThread, make_registry
 from stoker_operator.mirror.intake import Intake
@@ -64,23 +63,25 @@ class FrontDoor:
         return deliver
 
     def _store_dataset(self, key: str, item: Object | None) -> None:
-        view = _read(parse_dataset, key, item)
-        self._state.datasets.put(key, view if isinstance(view, Dataset) else None)
-        self._state.invalid_datasets.put(key, view if isinstance(view, InvalidDataset) else None)
-        if view is None:
+        if item is None:
+            self._state.datasets.put(key, None)
             self._entries.pop(key, None)
-        else:
+        elif (view := _read(parse_dataset, key, item)) is not None:
+            self._state.datasets.put(key, view)
             self._entries[key] = catalog_entry(view)
 
     def _store_training_job(self, key: str, item: Object | None) -> None:
-        self._state.training_jobs.put(key, _read(TrainingJob.model_validate, key, item))
+        if item is None:
+            self._state.training_jobs.put(key, None)
+        elif (view := _read(TrainingJob.model_validate, key, item)) is not None:
+            self._state.training_jobs.put(key, view)
 
 
-def _read(parse: Callable[[Object], T], key: str, item: Object | None) -> T | None:
-    if item is None:
-        return None
+def _read(parse: Callable[[Object], T], key: str, item: Object) -> T | None:
+    """Read an object; None when it cannot be read. It stays as it was last known, since it was not deleted."""
     try:
         return parse(item)
     except Exception as error:  # noqa: BLE001 -- the boundary of an object: it must not end the loop of all
-        log.error("%s %s cannot be read and is left out: %r", item.get("kind", "Object"), key, error)
+        metrics.UNREADABLE.labels(str(item.get("kind", "Object"))).inc()
+        log.error("%s %s cannot be read and is left as it was: %r", item.get("kind", "Object"), key, error)
         return None

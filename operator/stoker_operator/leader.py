@@ -13,7 +13,7 @@ from stoker_operator.core.views import PodView
 from stoker_operator.mirror.informers import Informers
 from stoker_operator.mirror.state import ClusterState, Listener, MirrorTable
 from stoker_operator.reconcilers.datasets import DatasetReconciler
-from stoker_operator.reconcilers.loop import Reconcile, ReconcileLoop
+from stoker_operator.reconcilers.loop import LevelTriggered, ReconcileLoop
 from stoker_operator.reconcilers.pod_gate import PodGate
 from stoker_operator.reconcilers.training_jobs import TrainingJobReconciler
 from stoker_operator.waiting import done_before
@@ -57,24 +57,24 @@ class Leader:
     def _wire_datasets(self, kube: Kube, sidecar: SidecarIdentity, clock: Callable[[], float]) -> None:
         state = self._state
         reconciler = DatasetReconciler(state, Writer(kube), self._events, sidecar, clock)
-        loop = self._loop("datasets", reconciler.reconcile)
-        _wake_on(loop, state.datasets, state.invalid_datasets, state.node_caches, state.nodes)
+        loop = self._loop("datasets", reconciler)
+        _wake_on(loop, state.datasets, state.node_caches, state.nodes)
         state.pods.listen(_on_pods(loop, lambda pod: pod.uses_data or pod.sidecar))
         state.listen_wanted(loop.wake)
 
     def _wire_pods(self, kube: Kube, clock: Callable[[], float]) -> None:
         state = self._state
-        loop = self._loop("pods", PodGate(Writer(kube), state, self._events, clock).reconcile)
+        loop = self._loop("pods", PodGate(Writer(kube), state, self._events, clock))
         _wake_on(loop, state.pods, state.datasets, state.node_caches, state.nodes)
 
     def _wire_training_jobs(self, kube: Kube, clock: Callable[[], float]) -> None:
         state = self._state
-        loop = self._loop("trainingjobs", TrainingJobReconciler(Writer(kube), state, self._events, clock).reconcile)
+        loop = self._loop("trainingjobs", TrainingJobReconciler(Writer(kube), state, self._events, clock))
         _wake_on(loop, state.training_jobs, state.jobs, state.datasets, state.node_caches)
         state.pods.listen(_on_pods(loop, lambda pod: names.LABEL_TRAINING_JOB in pod.labels))
 
-    def _loop(self, name: str, reconcile: Reconcile) -> ReconcileLoop:
-        loop = ReconcileLoop(name, reconcile, PASS_INTERVAL)
+    def _loop(self, name: str, reconciler: LevelTriggered) -> ReconcileLoop:
+        loop = ReconcileLoop(name, reconciler, PASS_INTERVAL)
         self._loops.append(loop)
         return loop
 

@@ -20,6 +20,7 @@ from stoker_operator.health import HealthServer
 from stoker_operator.leader import Leader
 from stoker_operator.mirror.state import ClusterState
 from stoker_operator.waiting import done_before
+from stoker_operator.webhook.late_datasets import LateDatasets
 from stoker_operator.webhook.rotation import (
     CertificateSource,
     MountedCertificates,
@@ -59,7 +60,11 @@ class Replica:
         self._state: Final = ClusterState(options.namespace)
         self._front_door: Final = FrontDoor(kube, self._state)
         self._webhook: Final = WebhookServer(
-            lambda: self._front_door.catalog, self._tls, options.host, options.webhook_port
+            lambda: self._front_door.catalog,
+            LateDatasets(kube).find,
+            self._tls,
+            options.host,
+            options.webhook_port,
         )
         self._health: Final = HealthServer(self._missing, options.host, options.http_port)
         self._certified = False

@@ -20,8 +20,10 @@ from stoker_kube.resources import (
     Kind,
 )
 from stoker_operator import metrics
+from stoker_operator.core.acceptance import parse_dataset
 from stoker_operator.core.credentials_rbac import SidecarIdentity, role, role_binding
 from stoker_operator.core.plan import NodeCacheWrite
+from stoker_operator.core.views import InvalidDataset
 from stoker_operator.core.volumes import persistent_volume, persistent_volume_claim
 
 FIELD_MANAGER = "stoker-operator"
@@ -43,7 +45,7 @@ class Writer:
         _count(NODE_CACHES, "apply")
         return NodeCache.model_validate(raw)
 
-    async def dataset_status(self, key: str, uid: str, status: DatasetStatus) -> Dataset | None:
+    async def dataset_status(self, key: str, uid: str, status: DatasetStatus) -> Dataset | InvalidDataset | None:
         """Replace a Dataset's status. None when the Dataset is gone; Conflict when another one has its name."""
         namespace, _, name = key.partition("/")
         body: Object = {"metadata": {"namespace": namespace, "name": name, "uid": uid}, "status": status.wire()}
@@ -52,13 +54,14 @@ class Writer:
         except NotFound:
             return None
         _count(DATASETS, "apply")
-        return Dataset.model_validate(raw)
+        return parse_dataset(raw)
 
-    async def dataset_finalizers(self, meta: ObjectMeta, finalizers: tuple[str, ...]) -> None:
+    async def dataset_finalizers(self, meta: ObjectMeta, finalizers: tuple[str, ...]) -> Dataset | InvalidDataset:
         """Replace a Dataset's finalizers. Conflict when it is not as ``meta`` says any more."""
         body: Object = {"metadata": {"resourceVersion": meta.resource_version, "finalizers": list(finalizers)}}
-        await self._kube.patch(DATASETS, meta.name, body, meta.namespace)
+        raw = await self._kube.patch(DATASETS, meta.name, body, meta.namespace)
         _count(DATASETS, "patch")
+        return parse_dataset(raw)
 
     async def training_job_status(self, training: TrainingJob, status: TrainingJobStatus) -> TrainingJob:
         """Replace a TrainingJob's status. Raises NotFound, and Conflict when another one has its name."""

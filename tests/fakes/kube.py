@@ -119,7 +119,7 @@ class FakeKube:
         name, namespace = body["metadata"]["name"], namespace_of(body)
         key = (namespace, name)
         owned = (kind, key, field_manager, subresource)
-        if key not in self._objects.get(kind, {}):
+        if key not in self._objects.get(kind, {}) and not subresource:
             item = self._insert(kind, typed(kind, copy.deepcopy(body)))
             self._applied[owned] = copy.deepcopy(body)
             return copy.deepcopy(item)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from stoker_api import names
@@ -174,7 +174,8 @@ class Uninstall:
 
     async def _view(self) -> ClusterView:
         caches = [NodeCache.model_validate(raw) for raw in (await self._kube.list(NODE_CACHES)).items]
-        nodes = [parse_node(raw) for raw in (await self._kube.list(NODES)).items]
+        # The sidecars count as there: this asks once, and one that restarts just now must not look like one that left.
+        nodes = [replace(parse_node(raw), sidecar_ready=True) for raw in (await self._kube.list(NODES)).items]
         return ClusterView(
             node_caches={cache.metadata.name: cache for cache in caches}, nodes={node.name: node for node in nodes}
         )

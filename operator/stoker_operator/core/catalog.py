@@ -50,6 +50,13 @@ class CatalogEntry:
 Catalog = Mapping[str, CatalogEntry]
 
 
+@dataclass(frozen=True)
+class UnknownDataset(Refusal):
+    """The refusal of a Dataset that is not in the catalog; the API server may know it by now."""
+
+    key: str
+
+
 def catalog_entry(dataset: Dataset | InvalidDataset) -> CatalogEntry:
     """Return the entry of a Dataset.
 
@@ -67,7 +74,7 @@ def find_entries(request: PodRequest, namespace: str, catalog: Catalog) -> tuple
     for key in request.keys:
         entry = catalog.get(key)
         if entry is None:
-            return Refusal(_unknown_sentence(key, namespace, catalog))
+            return UnknownDataset(_unknown_sentence(key, namespace, catalog), key)
         if not entry.admits(namespace):
             return Refusal(
                 f"Dataset {key} does not admit pods of namespace {namespace}: "

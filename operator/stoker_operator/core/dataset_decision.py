@@ -1,15 +1,17 @@
 """One pass over a snapshot: everything that is decided about all Datasets, in one value."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from stoker_api.dataset import DatasetStatus
-from stoker_operator.core.dataset_status import roll_up_dataset
+from stoker_api.dataset import Dataset, DatasetStatus
+from stoker_operator.core.dataset_status import StatusNotes, roll_up_dataset
 from stoker_operator.core.deletion import Deletion, decide_deletion
 from stoker_operator.core.listing import decide_listing
 from stoker_operator.core.node_states import NodeStates
 from stoker_operator.core.placement import Placement, place
 from stoker_operator.core.plan import DatasetPlan, NodeCacheWrite, plan_nodes
+from stoker_operator.core.spoiled import Spoiled
 from stoker_operator.core.usage import Use, find_uses
 from stoker_operator.core.views import ClusterView
 
@@ -24,28 +26,45 @@ class Decision:
     deletions: Mapping[str, Deletion]
     node_caches: tuple[NodeCacheWrite, ...]
     look_again: float | None  # seconds since the epoch
+    spoiled: Spoiled  # Datasets for which something could not be worked out, with the sentence
 
-    def status(self, key: str, note: str, now: float) -> DatasetStatus:
-        """Return the status that a Dataset should have."""
-        return roll_up_dataset(self.view, self.plans[key], self.states, self.deletions.get(key), note, now)
+    def status(self, key: str, note: str, troubles: Sequence[str], now: float) -> DatasetStatus:
+        """Return the status that a Dataset should have; ``troubles`` is what could not be written for it."""
+        plan, deletion = self.plans[key], self.deletions.get(key)
+        return roll_up_dataset(self.view, plan, self.states, deletion, StatusNotes(note, tuple(troubles)), now)
 
 
-def decide_datasets(view: ClusterView, wanted: Mapping[str, frozenset[str]], now: float) -> Decision:
-    """Decide everything about Datasets. Pure."""
+def decide_datasets(
+    view: ClusterView,
+    wanted: Mapping[str, frozenset[str]],
+    now: float,
+    may_be_given: Callable[[Dataset], bool] = lambda _: True,
+) -> Decision:
+    """Decide everything about Datasets. Pure, and what fails for one Dataset is left out for it alone.
+
+    ``may_be_given(dataset)``: False while nodes must not be told anything new of it.
+    """
     states = NodeStates.of(view.node_caches)
     uses = find_uses(view)
-    placements = place(view, states, uses, wanted, now)
-    plans = {key: _plan(view, key, placements[key], uses.get(key, ()), states, now) for key in sorted(view.datasets)}
+    spoiled = Spoiled()
+    placements = place(view, states, uses, wanted, now, spoiled)
+    plans = {
+        key: plan
+        for key in sorted(placements)
+        if (plan := spoiled.attempt(key, partial(_plan, view, key, placements[key], uses.get(key, ()), states, now)))
+    }
     metas = {key: one.metadata for key, one in view.datasets.items()}
     metas |= {key: one.metadata for key, one in view.invalid_datasets.items()}
     deletions = {
-        key: decide_deletion(view, states, meta.uid, uses.get(key, ()))
+        key: deletion
         for key, meta in metas.items()
         if meta.deletion_timestamp
+        and (deletion := spoiled.attempt(key, partial(decide_deletion, view, states, meta.uid, uses.get(key, ()))))
     }
     times = [plan.listing.look_again for plan in plans.values() if plan.listing.look_again is not None]
-    writes = plan_nodes(view, plans, states)
-    return Decision(view, states, plans, deletions, writes, min(times, default=None))
+    held_back = {key for key, dataset in view.datasets.items() if not may_be_given(dataset)}
+    writes = plan_nodes(view, plans, states, spoiled, held_back)
+    return Decision(view, states, plans, deletions, writes, min(times, default=None), spoiled)
 
 
 def _plan(

@@ -1,6 +1,6 @@
 """NodeCache reports -> the status of a Dataset: conditions, phase, columns."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,7 +9,7 @@ from stoker_api.meta import Condition, format_bytes, format_duration
 from stoker_api.names import ConditionType, Reason
 from stoker_api.nodecache import NodeError, NodePhase
 from stoker_api.times import format_time
-from stoker_operator.core.conditions import ConditionSet
+from stoker_operator.core.conditions import ConditionSet, find
 from stoker_operator.core.deletion import Deletion
 from stoker_operator.core.figures import Figures, add_up, node_rows
 from stoker_operator.core.node_states import NodeStates
@@ -24,20 +24,25 @@ _QUOTA_REASONS = frozenset({Reason.QUOTA_EXCEEDED, Reason.QUOTA_TOO_SMALL, Reaso
 Verdict = tuple[bool, Reason | str, str]  # status, reason, message
 
 
-def roll_up_dataset(
-    view: ClusterView, plan: DatasetPlan, states: NodeStates, deletion: Deletion | None, note: str, now: float
-) -> DatasetStatus:
-    """Return the status that the Dataset should have.
+@dataclass(frozen=True, slots=True)
+class StatusNotes:
+    """What the operator itself has to say: ``accepted`` goes with that condition, ``troubles`` could not be written."""
 
-    ``note`` is added to the Accepted message, such as a name that is taken.
-    """
+    accepted: str = ""
+    troubles: tuple[str, ...] = ()
+
+
+def roll_up_dataset(
+    view: ClusterView, plan: DatasetPlan, states: NodeStates, deletion: Deletion | None, notes: StatusNotes, now: float
+) -> DatasetStatus:
+    """Return the status that the Dataset should have."""
     facts = _Facts(view, plan, states, add_up(plan, states), deletion)
     dataset, listing, figures = plan.dataset, plan.listing, facts.figures
     answered = format_time(listing.answered_at, "milliseconds") if listing.answered_at else dataset.status.listed_at
     return DatasetStatus(
         phase=_phase(facts),
         observed_generation=dataset.metadata.generation,
-        conditions=_conditions(facts, note, now),
+        conditions=_conditions(facts, notes, now),
         version=listing.version,
         version_short=listing.version[:_SHORT],
         versions_in_use=tuple(sorted({use.version for use in plan.uses} - {"", listing.version})),
@@ -67,6 +72,15 @@ def invalid_status(old: DatasetStatus, generation: int, sentence: str, now: floa
     rest = tuple(c for c in old.conditions if c.type not in (ConditionType.ACCEPTED, ConditionType.READY))
     conditions.set(ConditionType.READY, False, Reason.INVALID_SPEC, sentence)
     update = {"phase": Phase.FAILED, "conditions": conditions.result() + rest, "observed_generation": generation}
+    return old.model_copy(update=update)
+
+
+def troubled_status(old: DatasetStatus, generation: int, sentence: str, now: float) -> DatasetStatus:
+    """Return the status of a Dataset whose own cannot be worked out, or is not taken: what it was, and why."""
+    conditions = ConditionSet(old.conditions, generation, now)
+    conditions.set(ConditionType.RECONCILED, False, Reason.WRITE_FAILED, sentence)
+    rest = tuple(c for c in old.conditions if c.type != ConditionType.RECONCILED)
+    update = {"phase": old.phase or Phase.PENDING, "conditions": rest + conditions.result()}
     return old.model_copy(update=update)
 
 
@@ -114,12 +128,11 @@ class _Facts:
         return _degraded(self)
 
 
-def _conditions(facts: _Facts, note: str, now: float) -> tuple[Condition, ...]:
+def _conditions(facts: _Facts, notes: StatusNotes, now: float) -> tuple[Condition, ...]:
     dataset = facts.plan.dataset
     out = ConditionSet(dataset.status.conditions, dataset.metadata.generation, now)
-    out.set(
-        ConditionType.ACCEPTED, True, Reason.ACCEPTED, f"the spec is valid; {note}" if note else "the spec is valid"
-    )
+    accepted = f"the spec is valid; {notes.accepted}" if notes.accepted else "the spec is valid"
+    out.set(ConditionType.ACCEPTED, True, Reason.ACCEPTED, accepted)
     out.set(ConditionType.LISTED, *facts.listed)
     out.set(ConditionType.WARM, *facts.warm)
     out.set(ConditionType.READY, *facts.ready)
@@ -127,7 +140,21 @@ def _conditions(facts: _Facts, note: str, now: float) -> tuple[Condition, ...]:
     if facts.deletion:
         reason = Reason.IN_USE if facts.deletion.blocked else Reason.CLEANING
         out.set(ConditionType.DELETION_BLOCKED, facts.deletion.blocked, reason, facts.deletion.message)
+    _set_reconciled(out, dataset.status, notes.troubles)
     return out.result()
+
+
+def _set_reconciled(out: ConditionSet, old: DatasetStatus, troubles: Sequence[str]) -> None:
+    """Say what could not be written; that all is well only where it was not before."""
+    if troubles:
+        out.set(ConditionType.RECONCILED, False, Reason.WRITE_FAILED, _listed_first(troubles))
+    elif find(old.conditions, ConditionType.RECONCILED):
+        out.set(ConditionType.RECONCILED, True, Reason.RECONCILED, "all that the operator writes for it is taken")
+
+
+def _listed_first(sentences: Sequence[str]) -> str:
+    more = f"; and {len(sentences) - PROBLEMS_NAMED} more problems" if len(sentences) > PROBLEMS_NAMED else ""
+    return "; ".join(sentences[:PROBLEMS_NAMED]) + more
 
 
 def _phase(facts: _Facts) -> Phase:
@@ -247,9 +274,7 @@ def _degraded(facts: _Facts) -> Verdict:
     problems = list(_problems(facts))
     if not problems:
         return False, Reason.HEALTHY, "no problem is known"
-    texts = [message for _, message in problems[:PROBLEMS_NAMED]]
-    more = f"; and {len(problems) - PROBLEMS_NAMED} more problems" if len(problems) > PROBLEMS_NAMED else ""
-    return True, problems[0][0], "; ".join(texts) + more
+    return True, problems[0][0], _listed_first([message for _, message in problems])
 
 
 def _problems(facts: _Facts) -> Iterator[tuple[str, str]]:

@@ -66,6 +66,10 @@ def _of_nodes(old: DatasetStatus, new: DatasetStatus) -> Iterator[Announcement]:
             yield Announcement("Warning", degraded.reason, degraded.message)
         elif find(old.conditions, ConditionType.DEGRADED):
             yield Announcement("Normal", Reason.HEALTHY, degraded.message)
+    reconciled = find(new.conditions, ConditionType.RECONCILED)
+    if reconciled and moved(old.conditions, reconciled):
+        level: Literal["Normal", "Warning"] = "Warning" if reconciled.status == "False" else "Normal"
+        yield Announcement(level, reconciled.reason, reconciled.message)
     blocked = find(new.conditions, ConditionType.DELETION_BLOCKED)
     if blocked and moved(old.conditions, blocked):
         kind: Literal["Normal", "Warning"] = "Warning" if blocked.status == "True" else "Normal"

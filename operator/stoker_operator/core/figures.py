@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from stoker_api.dataset import DatasetNode, SkippedKeys
 from stoker_api.meta import format_bytes, format_duration
+from stoker_operator.core.int64 import clamp
 from stoker_operator.core.node_states import NodeState, NodeStates
 from stoker_operator.core.placement import Role
 from stoker_operator.core.plan import DatasetPlan
@@ -32,7 +33,7 @@ class Figures:
     @property
     def wanted(self) -> int:
         """Bytes that all desired targets would hold together."""
-        return (self.size or 0) * self.desired
+        return clamp((self.size or 0) * self.desired)
 
     @property
     def percent(self) -> int | None:
@@ -69,8 +70,8 @@ def add_up(plan: DatasetPlan, states: NodeStates) -> Figures:
         ),
         files=files,
         size=size,
-        cached=sum(report.warm_bytes for report in reports),
-        speed=sum(report.bytes_per_second for report in reports),
+        cached=clamp(sum(report.warm_bytes for report in reports)),
+        speed=clamp(sum(report.bytes_per_second for report in reports)),
         eta=max(etas) if etas else None,
         skipped=_skipped(plan),
     )

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from stoker_api.dataset import SchedulingMode
@@ -14,6 +15,7 @@ from stoker_operator.core.explain import Explanation, NodeWarmth, WarmthRanking
 from stoker_operator.core.feasible_nodes import FeasibleNodes
 from stoker_operator.core.gangs import Group, groups_of
 from stoker_operator.core.pod_demand import PodDemand, Unmet, read_demand
+from stoker_operator.core.spoiled import Spoiled
 from stoker_operator.core.views import ClusterView, PodView
 from stoker_operator.core.warmth import Warmth, WarmthIndex
 
@@ -108,7 +110,7 @@ class _Pass:
     def _group(self, group: Group) -> Sequence[Hold | Release]:
         if group.present < group.size:
             return [Hold(pod, explain.gang(group.present, group.size)) for pod in group.pods]
-        demands = {pod.key: read_demand(pod, self._view.datasets) for pod in group.pods}
+        demands = {pod.key: read_demand(pod, self._view) for pod in group.pods}
         unmet = next((demand for demand in demands.values() if isinstance(demand, Unmet)), None)
         if unmet is not None:
             return [Hold(pod, explain.unmet(unmet.reason, unmet.sentence)) for pod in group.pods]
@@ -207,13 +209,19 @@ class _Pass:
         Room is booked, so that pods ask for as many nodes as they need.
         """
         wanted: dict[str, set[str]] = defaultdict(set)
+        spoiled = Spoiled()
         for pod in held:
-            demand = read_demand(pod, self._view.datasets)
-            node = self._best_node(pod, demand) if isinstance(demand, PodDemand) else None
-            if node is not None and isinstance(demand, PodDemand):
-                for dataset in demand.datasets:
-                    wanted[dataset.key].add(node)
+            for key, node in spoiled.attempt(pod.key, partial(self._next_stop, pod)) or ():
+                wanted[key].add(node)
         return {key: frozenset(nodes) for key, nodes in wanted.items()}
+
+    def _next_stop(self, pod: PodView) -> list[tuple[str, str]]:
+        """Return the keys of the pod's Datasets, each with the node where it should be."""
+        demand = read_demand(pod, self._view)
+        node = self._best_node(pod, demand) if isinstance(demand, PodDemand) else None
+        if node is None or not isinstance(demand, PodDemand):
+            return []
+        return [(dataset.key, node) for dataset in demand.datasets]
 
     def _best_node(self, pod: PodView, demand: PodDemand) -> str | None:
         ranked = self._ranked(pod, demand)

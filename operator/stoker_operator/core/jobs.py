@@ -7,13 +7,13 @@ from enum import Enum, auto
 from typing import Any
 
 from stoker_api import names
-from stoker_api.dataset import Dataset
 from stoker_api.names import Reason
 from stoker_api.trainingjob import JobPhase, TrainingJob
 from stoker_operator.core.annotations import DatasetRequest, format_datasets
 from stoker_operator.core.pod_demand import Unmet, find_missing
 from stoker_operator.core.pod_template import CONTAINER_LISTS, template_problem
 from stoker_operator.core.rendezvous import environment, merge
+from stoker_operator.core.views import ClusterView
 
 Raw = Mapping[str, Any]
 
@@ -64,11 +64,12 @@ def dataset_requests(training: TrainingJob) -> tuple[DatasetRequest, ...]:
     return tuple(DatasetRequest(one.namespace or home, one.name, one.mount_path) for one in training.spec.datasets)
 
 
-def missing_dataset(training: TrainingJob, datasets: Mapping[str, Dataset]) -> Unmet | None:
+def missing_dataset(training: TrainingJob, view: ClusterView) -> Unmet | None:
     """Return the first Dataset that the workers could not mount, and why: the webhook would refuse their pods."""
     keys = tuple(request.key for request in dataset_requests(training))
-    missing = find_missing(keys, training.metadata.namespace, datasets)
-    leaving = next((key for key in keys if key in datasets and datasets[key].metadata.deletion_timestamp), None)
+    missing = find_missing(keys, training.metadata.namespace, view)
+    known = {key: view.datasets[key] for key in keys if key in view.datasets}
+    leaving = next((key for key, dataset in known.items() if dataset.metadata.deletion_timestamp), None)
     if missing is None and leaving is not None:
         return Unmet(Reason.DATASET_NOT_FOUND, f"Dataset {leaving} is being deleted: make it anew, or name another")
     return missing

@@ -6,12 +6,14 @@ Selector, replicas, pods first, capacity, and keep what is warm where it is.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import Final
 
 from stoker_api.dataset import Dataset
 from stoker_api.meta import parse_quantity
 from stoker_api.times import parse_time
 from stoker_operator.core.node_states import NodeState, NodeStates, alive
+from stoker_operator.core.spoiled import Spoiled
 from stoker_operator.core.usage import Use
 from stoker_operator.core.views import ClusterView
 
@@ -46,27 +48,30 @@ def place(
     uses: Mapping[str, tuple[Use, ...]],
     wanted: Mapping[str, frozenset[str]],
     now: float,
+    spoiled: Spoiled,
 ) -> Mapping[str, Placement]:
-    """Place all Datasets, by key. Pure; the same view gives the same answer, and acting on it changes it no further."""
-    pods = {key: pod_nodes(view, uses.get(key, ()), wanted.get(key, frozenset())) for key in view.datasets}
-    order = sorted(view.datasets, key=lambda key: _turn(view.datasets[key], bool(pods[key])))
+    """Place all Datasets, by key. Pure; the same view gives the same answer, and acting on it changes it no further.
+
+    One that cannot be placed is left out, and noted in ``spoiled``.
+    """
+    selections = _Selections(view)
+    turns: list[tuple[_Turn, _Draft]] = []
+
+    def draft(dataset: Dataset) -> None:
+        pods = pod_nodes(view, uses.get(dataset.key, ()), wanted.get(dataset.key, frozenset()))
+        held, selection = states.of_dataset(dataset.metadata.uid), selections.of(dataset)
+        turns.append((_turn(dataset, bool(pods)), _Draft(view, dataset, held, pods, selection, now)))
+
+    for key, dataset in view.datasets.items():
+        spoiled.attempt(key, partial(draft, dataset))
+    drafts = [one for _, one in sorted(turns, key=lambda pair: pair[0])]
     ledger = _Ledger(view)
-    selections: dict[tuple[tuple[str, str], ...], _Selection] = {}  # thousands of Datasets share a few selectors
-    drafts = []
-    for dataset in (view.datasets[key] for key in order):
-        key = tuple(sorted(dataset.spec.cache.node_selector.items()))
-        if key not in selections:
-            selections[key] = _Selection(view, dataset.spec.cache.node_selector)
-        held = states.of_dataset(dataset.metadata.uid)
-        drafts.append(_Draft(view, dataset, held, pods[dataset.key], selections[key], now))
-    for draft in drafts:
-        draft.keep(ledger)
-    for draft in drafts:
-        draft.fill(ledger)
     # Last in line gives up its idle data first.
-    for draft in reversed(drafts):
-        draft.drop_idle(ledger)
-    return {draft.dataset.key: draft.result() for draft in drafts}
+    for step, order in ((_Draft.keep, drafts), (_Draft.fill, drafts), (_Draft.drop_idle, reversed(drafts))):
+        for one in order:
+            if one.dataset.key not in spoiled:
+                spoiled.attempt(one.dataset.key, partial(step, one, ledger))
+    return {one.dataset.key: one.result() for one in drafts if one.dataset.key not in spoiled}
 
 
 def pod_nodes(view: ClusterView, uses: tuple[Use, ...], wanted: frozenset[str]) -> frozenset[str]:
@@ -75,7 +80,10 @@ def pod_nodes(view: ClusterView, uses: tuple[Use, ...], wanted: frozenset[str]) 
     return frozenset(name for name in found if name in view.nodes and name in view.node_caches)
 
 
-def _turn(dataset: Dataset, used: bool) -> tuple[bool, int, float, str]:
+_Turn = tuple[bool, int, float, str]
+
+
+def _turn(dataset: Dataset, used: bool) -> _Turn:
     return (not used, -dataset.spec.warm.priority, parse_time(dataset.metadata.creation_timestamp), dataset.key)
 
 
@@ -110,6 +118,21 @@ class _Selection:
         with_cache = [node for node in self.nodes.values() if node.ready and node.name in view.node_caches]
         self.eligible: Final = len(with_cache)
         self.fresh: Final = tuple(node.name for node in with_cache if node.schedulable and node.sidecar_ready)
+
+
+class _Selections:
+    """The selections of one view: thousands of Datasets share a few selectors."""
+
+    def __init__(self, view: ClusterView) -> None:
+        self._view: Final = view
+        self._known: Final[dict[tuple[tuple[str, str], ...], _Selection]] = {}
+
+    def of(self, dataset: Dataset) -> _Selection:
+        """Return the nodes that the Dataset may be on."""
+        key = tuple(sorted(dataset.spec.cache.node_selector.items()))
+        if key not in self._known:
+            self._known[key] = _Selection(self._view, dataset.spec.cache.node_selector)
+        return self._known[key]
 
 
 class _Draft:

@@ -1,15 +1,18 @@
 """What every NodeCache should say, and which of them differ from that."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from stoker_api import names
 from stoker_api.dataset import Dataset, WarmPolicy
 from stoker_api.meta import parse_quantity
-from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset
+from stoker_api.nodecache import NodeCacheSpec, NodeDataset
+from stoker_operator.core.int64 import clamp
 from stoker_operator.core.listing import ListingState
 from stoker_operator.core.node_states import NodeStates
 from stoker_operator.core.placement import Placement, Role
+from stoker_operator.core.spoiled import Spoiled
 from stoker_operator.core.usage import Use
 from stoker_operator.core.views import ClusterView, NodeView
 
@@ -43,24 +46,48 @@ class DatasetPlan:
         return tuple(sorted(lister | self.placement.roles.keys()))
 
 
-def plan_nodes(view: ClusterView, plans: Mapping[str, DatasetPlan], states: NodeStates) -> tuple[NodeCacheWrite, ...]:
+def plan_nodes(
+    view: ClusterView,
+    plans: Mapping[str, DatasetPlan],
+    states: NodeStates,
+    spoiled: Spoiled,
+    held_back: Collection[str] = (),
+) -> tuple[NodeCacheWrite, ...]:
     """Return the NodeCaches to write: new ones for nodes with a sidecar, and those whose spec differs.
 
-    Sorted by node.
+    Sorted by node. What nodes have of the Datasets in ``spoiled`` and ``held_back`` stays as it is.
     """
     desired: dict[str, list[NodeDataset]] = {}
-    for plan in plans.values():
-        for node in plan.nodes():
-            desired.setdefault(node, []).append(node_dataset(view, plan, node, states))
-    return tuple(_writes(view, desired))
+    for key, plan in plans.items():
+        entries = None if key in held_back else spoiled.attempt(key, partial(_entries, view, plan, states))
+        for node, entry in entries or ():
+            desired.setdefault(node, []).append(entry)
+    return tuple(_writes(view, desired, _frozen(view, {*spoiled, *held_back})))
 
 
-def _writes(view: ClusterView, desired: Mapping[str, list[NodeDataset]]) -> Iterator[NodeCacheWrite]:
+def _frozen(view: ClusterView, keys: Collection[str]) -> frozenset[str]:
+    """Return UIDs of Datasets of which nodes keep what they have.
+
+    Besides those of ``keys`` the ones that no longer parse, until they are deleted: pods may be reading them.
+    """
+    planned = {view.datasets[key].metadata.uid for key in keys if key in view.datasets}
+    invalid = (one.metadata for one in view.invalid_datasets.values())
+    return frozenset(planned | {meta.uid for meta in invalid if not meta.deletion_timestamp})
+
+
+def _entries(view: ClusterView, plan: DatasetPlan, states: NodeStates) -> list[tuple[str, NodeDataset]]:
+    return [(node, node_dataset(view, plan, node, states)) for node in plan.nodes()]
+
+
+def _writes(
+    view: ClusterView, desired: Mapping[str, list[NodeDataset]], frozen: frozenset[str]
+) -> Iterator[NodeCacheWrite]:
     for name, node in sorted(view.nodes.items()):
         cache = view.node_caches.get(name)
         if cache is None and not node.sidecar_ready:
             continue
-        entries = (*desired.get(name, ()), *_frozen_entries(view, cache))
+        kept = (entry for entry in (cache.spec.datasets if cache else ()) if entry.uid in frozen)
+        entries = (*desired.get(name, ()), *kept)
         spec = NodeCacheSpec(datasets=tuple(sorted(entries, key=lambda entry: entry.uid)))
         if cache is None or _canonical(cache.spec) != spec:
             yield NodeCacheWrite(node, spec, create=cache is None)
@@ -68,14 +95,6 @@ def _writes(view: ClusterView, desired: Mapping[str, list[NodeDataset]]) -> Iter
 
 def _canonical(spec: NodeCacheSpec) -> NodeCacheSpec:
     return NodeCacheSpec(datasets=tuple(sorted(spec.datasets, key=lambda entry: entry.uid)))
-
-
-def _frozen_entries(view: ClusterView, cache: NodeCache | None) -> Iterator[NodeDataset]:
-    """Keep what a node holds of a Dataset that no longer parses, until that is deleted: pods may be reading it."""
-    for entry in cache.spec.datasets if cache else ():
-        invalid = view.invalid_datasets.get(f"{entry.namespace}/{entry.name}")
-        if invalid is not None and not invalid.metadata.deletion_timestamp:
-            yield entry
 
 
 def node_dataset(view: ClusterView, plan: DatasetPlan, node: str, states: NodeStates) -> NodeDataset:
@@ -95,8 +114,8 @@ def node_dataset(view: ClusterView, plan: DatasetPlan, node: str, states: NodeSt
         eager=plan.placement.roles.get(node) in (Role.REPLICA, Role.USER) and wants_warming(plan),
         priority=warm.priority,
         paused=warm.paused,
-        bytes_per_second=parse_quantity(warm.bandwidth_limit) if warm.bandwidth_limit else None,
-        quota_bytes=parse_quantity(spec.cache.quota) if spec.cache.quota else None,
+        bytes_per_second=clamp(parse_quantity(warm.bandwidth_limit)) if warm.bandwidth_limit else None,
+        quota_bytes=clamp(parse_quantity(spec.cache.quota)) if spec.cache.quota else None,
         pinned=spec.cache.pinned,
         allowed_namespaces=spec.access.namespaces,
     )

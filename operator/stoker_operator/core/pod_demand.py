@@ -8,7 +8,7 @@ from stoker_api.dataset import Dataset, SchedulingMode
 from stoker_api.names import Reason
 from stoker_operator.core.annotations import PodRequest, Refusal, parse_request
 from stoker_operator.core.catalog import CatalogEntry, effective_max_wait, effective_mode
-from stoker_operator.core.views import PodView
+from stoker_operator.core.views import ClusterView, PodView
 
 LONGEST_WAIT = 10 * 365 * 86400.0  # seconds; a longer one means "for ever", and a calendar could not show its end
 
@@ -36,20 +36,23 @@ class Unmet:
     sentence: str
 
 
-def read_demand(pod: PodView, datasets: Mapping[str, Dataset]) -> PodDemand | Unmet:
+def read_demand(pod: PodView, view: ClusterView) -> PodDemand | Unmet:
     """Read what ``pod`` waits for, or why that cannot be told."""
     request = parse_request(_annotations(pod), pod.namespace)
     if isinstance(request, Refusal):
         return Unmet(Reason.INVALID_SPEC, request.sentence)
-    return find_missing(request.keys, pod.namespace, datasets) or _demand(pod, request, datasets)
+    return find_missing(request.keys, pod.namespace, view) or _demand(pod, request, view.datasets)
 
 
-def find_missing(keys: Iterable[str], namespace: str, datasets: Mapping[str, Dataset]) -> Unmet | None:
+def find_missing(keys: Iterable[str], namespace: str, view: ClusterView) -> Unmet | None:
     """Find the first of the Datasets ``keys`` that pods of ``namespace`` cannot have, and why."""
     for key in keys:
-        if key not in datasets:
+        if key in view.invalid_datasets and key.startswith(f"{namespace}/"):
+            # To others it does not exist: whom it admits cannot be told, and its sentence is not theirs to read.
+            return Unmet(Reason.INVALID_SPEC, f"Dataset {key} is not valid: {view.invalid_datasets[key].sentence}")
+        if key not in view.datasets:
             return Unmet(Reason.DATASET_NOT_FOUND, f"Dataset {key} does not exist: make it, or name another")
-        if not CatalogEntry.of(datasets[key]).admits(namespace):
+        if not CatalogEntry.of(view.datasets[key]).admits(namespace):
             return Unmet(
                 Reason.ACCESS_NOT_GRANTED,
                 f"Dataset {key} does not admit pods of namespace {namespace}: "

@@ -81,8 +81,9 @@ def _mounted(view: ClusterView, access: _Access) -> Iterator[tuple[str, Use]]:
         node = view.nodes.get(name)
         for row in cache.status.mounts:
             pod_exists = f"{row.pod_namespace}/{row.pod}" in view.pods
-            # A node that stopped answering cannot take back its rows: then the pod's existence decides.
-            if (pod_exists or (node is not None and node.ready)) and _may_count(row, access):
+            # A node that stopped answering or lost its sidecar cannot take back its rows: the pod's existence decides.
+            answers = node is not None and node.ready and node.sidecar_ready
+            if (pod_exists or answers) and _may_count(row, access):
                 yield _key_of(row), Use(row.pod_namespace, row.pod, name, row.version, on_node=True)
 
 

@@ -16,6 +16,7 @@ from stoker_operator.core.resources import Resources, parse_resources, pod_reque
 COMPONENT_LABEL = "app.kubernetes.io/component"
 SIDECAR_COMPONENT = "sidecar"
 NOTHING = Resources()
+_MOST_DIGITS = 18
 _FINISHED = frozenset({"Succeeded", "Failed"})
 
 
@@ -88,6 +89,8 @@ class PodView:
     owner: Owner | None = None
     claims: tuple[str, ...] = ()  # PersistentVolumeClaims that it names
     volumes: tuple[str, ...] = ()  # datasets ("namespace/name") of its inline CSI volumes
+    # The resourceVersion, 0 when unknown: it tells old from new, and a pod whose view is the same has not changed.
+    version: int = field(default=0, compare=False)
 
     @property
     def key(self) -> str:
@@ -178,6 +181,7 @@ def parse_pod(raw: Mapping[str, Any]) -> PodView:
         labels={COMPONENT_LABEL: labels[COMPONENT_LABEL]} if COMPONENT_LABEL in labels else {},
         claims=claims,
         volumes=volumes,
+        version=_number(meta.get("resourceVersion", "")),
     )
     return _with_details(base, meta, spec) if _concerns_us(meta, spec) else base
 
@@ -198,7 +202,7 @@ def _with_details(base: PodView, meta: Mapping[str, Any], spec: Mapping[str, Any
         scheduling=annotations.get(names.ANNOTATION_SCHEDULING, ""),
         max_wait=annotations.get(names.ANNOTATION_MAX_WAIT, ""),
         gang=labels.get(names.LABEL_GANG, ""),
-        gang_size=int(size) if size.isdecimal() else 0,
+        gang_size=_number(size),
         node_selector=dict(spec.get("nodeSelector") or {}),
         affinity=spec.get("affinity") or {},
         tolerations=tuple(spec.get("tolerations") or ()),
@@ -207,6 +211,11 @@ def _with_details(base: PodView, meta: Mapping[str, Any], spec: Mapping[str, Any
         released=annotations.get(names.ANNOTATION_RELEASED, ""),
         owner=_owner(meta),
     )
+
+
+def _number(text: str) -> int:
+    """Read a number of at most 18 digits, as int64 has; 0 for anything else: it may be anyone's text."""
+    return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else 0
 
 
 def _owner(meta: Mapping[str, Any]) -> Owner | None:

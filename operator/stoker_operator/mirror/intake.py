@@ -9,12 +9,13 @@ in it is gone.
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 from stoker_kube.api import Kube, Object
 from stoker_kube.errors import KubeError
 from stoker_kube.informer import key_of
 from stoker_kube.resources import Kind
+from stoker_operator.mirror.identity import Seen, seen_of, version_of
 
 log = logging.getLogger(__name__)
 
@@ -25,16 +26,6 @@ REMEMBERED = (
 AGREEMENT = 300.0  # seconds between two comparisons with the list: how long a missed deletion may stay unknown
 FIRST_AGREEMENT = 0.5  # seconds between two while the first is awaited
 PATIENCE = 10.0  # seconds in which kopf must tell of what the list has, before it counts as deaf
-
-
-class Seen(NamedTuple):
-    """An object as it was told of last.
-
-    Its UID, and its resourceVersion as the ordered number that it is (KEP-5504).
-    """
-
-    uid: str
-    version: int
 
 
 class Intake:
@@ -142,14 +133,3 @@ class Intake:
 
 def _some(objects: Iterable[tuple[str, int]]) -> str:
     return ", ".join(sorted(key for key, _ in objects)[:3])
-
-
-def seen_of(item: Object) -> Seen:
-    """Read UID and resourceVersion of an object."""
-    meta = item["metadata"]
-    return Seen(str(meta.get("uid", "")), version_of(str(meta.get("resourceVersion", ""))))
-
-
-def version_of(text: str) -> int:
-    """Read a resourceVersion as the number that it is; 0 when it is none."""
-    return int(text) if text.isdecimal() else 0

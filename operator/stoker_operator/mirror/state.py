@@ -1,4 +1,4 @@
-"""The mirror of the cluster: a table for each kind, which kopf and informers feed and reconcilers read."""
+"""The mirror of the cluster: a table for each kind, which kopf, informers and answers of writes feed."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -6,56 +6,88 @@ from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
 
 from stoker_api.dataset import Dataset
-from stoker_api.meta import Resource
 from stoker_api.nodecache import NodeCache
 from stoker_api.trainingjob import TrainingJob
 from stoker_operator.core.views import ClusterView, InvalidDataset, NodeView, PodView
+from stoker_operator.mirror.identity import identity_of
 
 T = TypeVar("T")
 Listener = Callable[[T | None, T | None], None]  # the view before and the view now; None: there was or is none
 
+REMEMBERED = 10_000  # UIDs of deleted objects: answers come within seconds, and few kinds lose so many in that time
+
 
 class MirrorTable(Generic[T]):
-    """The latest known views of one kind, by key. Only the event loop's thread may touch it."""
+    """The latest known views of one kind, by key. Only the event loop's thread may touch it.
+
+    Two sources tell of an object, a watch and the answers to our own writes, and neither waits for the other. The
+    newest state counts (``resourceVersion``), and what was deleted stays deleted: its UID is remembered.
+    """
 
     def __init__(self) -> None:
         self._rows: Final[dict[str, T]] = {}
+        self._gone: Final[dict[str, None]] = {}
         self._listeners: Final[list[Listener[T]]] = []
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    def get(self, key: str) -> T | None:
+        """Return what is known of one object."""
+        return self._rows.get(key)
 
     def listen(self, listener: Listener[T]) -> None:
         """Call ``listener(old, new)`` after each change; it must not block or raise."""
         self._listeners.append(listener)
 
     def put(self, key: str, view: T | None) -> None:
-        """Store a view, or forget it (None), and tell the listeners when that changed something."""
+        """Store a view unless it was overtaken, or take what is there for deleted (None); tell who listens."""
         old = self._rows.get(key)
-        if old == view or _is_older(view, old):
+        before, now = identity_of(old), identity_of(view)
+        if view is not None and (now.uid in self._gone or now.is_older_than(before)):
             return
-        if view is None:
-            del self._rows[key]
-        else:
-            self._rows[key] = view
-        for listener in self._listeners:
-            listener(old, view)
+        if old is not None and before.uid != now.uid:
+            self._bury(before.uid)
+        self._replace(key, old, view)
 
-    def feed(self, key: str, _old: T | None, new: T | None) -> None:
-        """Take a change from an informer."""
-        self.put(key, new)
+    def feed(self, key: str, old: T | None, new: T | None) -> None:
+        """Take a change from an informer, which knew ``old``."""
+        if new is None:
+            self.forget(key, identity_of(old).uid)
+        else:
+            self.put(key, new)
+
+    def forget(self, key: str, uid: str) -> None:
+        """Take the object of that UID for deleted; another one of its name, if one is known already, stays."""
+        self._bury(uid)
+        if identity_of(self._rows.get(key)).uid == uid:
+            self._replace(key, self._rows.get(key), None)
 
     def snapshot(self) -> Mapping[str, T]:
         """Copy what is known now."""
         return MappingProxyType(dict(self._rows))
+
+    def _replace(self, key: str, old: T | None, view: T | None) -> None:
+        if view is None:
+            self._rows.pop(key, None)
+        else:
+            self._rows[key] = view
+        if old != view:
+            for listener in self._listeners:
+                listener(old, view)
+
+    def _bury(self, uid: str) -> None:
+        if uid:
+            self._gone[uid] = None
+        while len(self._gone) > REMEMBERED:
+            del self._gone[next(iter(self._gone))]
 
 
 class ClusterState:
     """All tables, and the gating's request to the placement. Single-threaded, as its tables are."""
 
     def __init__(self, own_namespace: str) -> None:
-        self.datasets: Final[MirrorTable[Dataset]] = MirrorTable()
-        self.invalid_datasets: Final[MirrorTable[InvalidDataset]] = MirrorTable()
+        self.datasets: Final[MirrorTable[Dataset | InvalidDataset]] = MirrorTable()
         self.node_caches: Final[MirrorTable[NodeCache]] = MirrorTable()
         self.nodes: Final[MirrorTable[NodeView]] = MirrorTable()
         self.pods: Final[MirrorTable[PodView]] = MirrorTable()
@@ -95,24 +127,13 @@ class ClusterState:
             if pod.sidecar and pod.ready and not pod.deleting and pod.namespace == self._own_namespace
         }
         nodes = {name: replace(node, sidecar_ready=name in ready) for name, node in self.nodes.snapshot().items()}
+        datasets = self.datasets.snapshot()
         return ClusterView(
-            datasets=self.datasets.snapshot(),
-            invalid_datasets=self.invalid_datasets.snapshot(),
+            datasets={key: one for key, one in datasets.items() if isinstance(one, Dataset)},
+            invalid_datasets={key: one for key, one in datasets.items() if isinstance(one, InvalidDataset)},
             node_caches=self.node_caches.snapshot(),
             nodes=MappingProxyType(nodes),
             pods=pods,
             training_jobs=self.training_jobs.snapshot(),
             jobs=self.jobs.snapshot(),
         )
-
-
-def _is_older(new: object, known: object) -> bool:
-    """Recognise a watch event that was overtaken by the answer to a write of ours.
-
-    Taking it would undo what we know.
-    """
-    if not isinstance(new, Resource) or not isinstance(known, Resource) or new.metadata.uid != known.metadata.uid:
-        return False
-    versions = new.metadata.resource_version, known.metadata.resource_version
-    # Resource versions of one kind are ordered integers (KEP-5504, Kubernetes 1.35; true of etcd ever since).
-    return all(version.isdecimal() for version in versions) and int(versions[0]) < int(versions[1])

@@ -1,44 +1,25 @@
-"""The level-triggered pass over all Datasets: look at the mirror, decide_datasets, write the differences."""
+"""The level-triggered pass over all Datasets: look at the mirror, decide, hand in what is to be written, by object."""
 
-import asyncio
-import hashlib
-import json
-import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
-from stoker_api import names
-from stoker_api.dataset import Dataset, DatasetStatus, Phase
-from stoker_api.meta import ObjectMeta
-from stoker_kube.errors import Conflict
-from stoker_kube.events import EventRecorder, ObjectRef
+from stoker_api.dataset import Dataset, Phase
+from stoker_kube.events import EventRecorder
 from stoker_operator import metrics
 from stoker_operator.core.credentials_rbac import SidecarIdentity
 from stoker_operator.core.dataset_decision import Decision, decide_datasets
-from stoker_operator.core.dataset_status import invalid_status
-from stoker_operator.core.dataset_transitions import dataset_announcements, urgent
-from stoker_operator.core.plan import NodeCacheWrite
-from stoker_operator.core.views import ClusterView, InvalidDataset
+from stoker_operator.core.views import ClusterView
 from stoker_operator.mirror.state import ClusterState
-from stoker_operator.reconcilers.credential_roles import CredentialRoles
-from stoker_operator.reconcilers.dataset_finalizers import DatasetFinalizers
-from stoker_operator.reconcilers.dataset_volumes import DatasetVolumes
-from stoker_operator.reconcilers.retries import Retries
+from stoker_operator.reconcilers.credential_roles import CredentialRoles, role_key
+from stoker_operator.reconcilers.dataset_finalizers import DELETION, DatasetFinalizers, deletion_key, hold_key
+from stoker_operator.reconcilers.dataset_statuses import DatasetStatuses
+from stoker_operator.reconcilers.dataset_volumes import DatasetVolumes, volume_key
+from stoker_operator.reconcilers.keyed_work import KeyedWork
+from stoker_operator.reconcilers.node_cache_plans import NodeCachePlans, node_cache_key
+from stoker_operator.reconcilers.turns import KeyedAction
 from stoker_operator.writer import Writer
-
-log = logging.getLogger(__name__)
-
-FIGURES_EVERY = 2.0  # seconds between writes of a Dataset's status when only figures moved: what an eye can follow
-PARALLEL_WRITES = 8  # requests under way at once: fills a round trip of a few ms without crowding the API server
-
-
-class _Write(NamedTuple):
-    """One write of a pass. ``key`` names its object, for the back-off and the log."""
-
-    key: str
-    act: Callable[[], Awaitable[None]]
 
 
 class DatasetReconciler:
@@ -53,106 +34,52 @@ class DatasetReconciler:
         clock: Callable[[], float],
     ) -> None:
         self._state: Final = state
-        self._writer: Final = writer
-        self._events: Final = events
-        self._retries: Final = Retries("datasets")
-        self._volumes: Final = DatasetVolumes(writer, self._retries)
-        self._roles: Final = CredentialRoles(writer, sidecar, self._retries)
-        self._finalizers: Final = DatasetFinalizers(writer, self._volumes, self._retries)
         self._clock: Final = clock
-        self._written_at: Final[dict[str, float]] = {}
+        self.work: Final = KeyedWork("datasets", clock, events)
+        self._volumes: Final = DatasetVolumes(writer, clock, self.work.wake)
+        self._roles: Final = CredentialRoles(writer, sidecar, self.work.wake)
+        self._finalizers: Final = DatasetFinalizers(writer, state, self._volumes)
+        self._plans: Final = NodeCachePlans(writer, state, clock, self.work.wake)
+        self._statuses: Final = DatasetStatuses(writer, state, events, clock)
 
     async def reconcile(self) -> float | None:
-        """Run one pass. An object that cannot be written is tried again later and stops no other."""
+        """Run one pass; gives the seconds after which time alone calls for another. Waits for no write."""
         now = self._clock()
         view = self._state.snapshot()
-        decision = decide_datasets(view, self._state.wanted, now)
-        _measure(view, self._state.sizes())
-        await self._finalizers.hold(view, now)
         # Rights first: a node that is told of a Dataset asks for its Secret at once.
-        await self._roles.ensure(tuple(view.datasets.values()), now)
-        await self._all(map(self._cache_write, decision.node_caches), now)
-        await self._volumes.ensure(view.datasets.values(), now)
-        due = await self._write_statuses(decision, now)
-        await self._finalizers.let_go(view, decision, now)
-        times = [time for time in (decision.look_again, due, self._retries.next_due(now)) if time is not None]
-        return max(0.0, min(times) - now) if times else None
+        roles = list(self._roles.actions(view.datasets))
+        decision = decide_datasets(view, self._state.wanted, now, self._may_be_given)
+        _measure(view, self._state.sizes())
+        self._plans.keep_only(view.nodes)
+        due = self.work.take((*roles, *self._actions(decision, now)))
+        times = [time - now for time in (decision.look_again, self._statuses.due) if time is not None]
+        times += [seconds for seconds in (due, self._volumes.due(now)) if seconds is not None]
+        return max(0.0, min(times)) if times else None
 
-    def _cache_write(self, write: NodeCacheWrite) -> _Write:
-        # What it should say is part of the key: a plan that changed is written at once, whatever became of the last
-        # one.
-        plan = hashlib.sha256(json.dumps(write.spec.wire(), sort_keys=True).encode()).hexdigest()[:8]
-        return _Write(f"NodeCache {write.node.name} (plan {plan})", partial(self._write_node_cache, write))
+    def _actions(self, decision: Decision, now: float) -> Iterator[KeyedAction]:
+        finalizers = list(self._finalizers.actions(decision))
+        # No last word on those that go now: it would change them, and the finalizer comes off what is as it was.
+        going = {action.key for action in finalizers if action.step == DELETION} - self.work.waiting()
+        yield from finalizers
+        yield from self._plans.actions(decision.node_caches)
+        yield from self._volumes.actions(decision.view.datasets.values(), now)
+        staying = [key for key in decision.view.datasets if deletion_key(key) not in going]
+        yield from self._statuses.actions(decision, staying, self._volumes.note, partial(self._troubles, decision))
 
-    async def _write_node_cache(self, write: NodeCacheWrite) -> None:
-        cache = await self._writer.node_cache(write)
-        self._state.node_caches.put(cache.key, cache)
+    def _may_be_given(self, dataset: Dataset) -> bool:
+        """Tell whether nodes may be told of it: its Role is written, or cannot be, which is not worth waiting for."""
+        return self._roles.is_written(dataset) or bool(self.work.trouble(role_key(dataset.metadata.namespace)))
 
-    async def _write_statuses(self, decision: Decision, now: float) -> float | None:
-        """Write the statuses that differ; gives the time at which the earliest postponed one is due."""
-        postponed: list[float] = []
-        writes = [
-            _Write(f"status of Dataset {key}", partial(self._write_status, decision, key, now, postponed))
-            for key in decision.plans
-        ]
-        writes += [
-            _Write(f"status of Dataset {key}", partial(self._write_invalid, key, invalid, now))
-            for key, invalid in decision.view.invalid_datasets.items()
-            if not invalid.metadata.deletion_timestamp
-        ]
-        await self._all(writes, now)
-        return min(postponed, default=None)
-
-    async def _write_status(self, decision: Decision, key: str, now: float, postponed: list[float]) -> None:
-        dataset = decision.plans[key].dataset
-        status = decision.status(key, self._volumes.note(dataset), now)
-        if status == dataset.status:
-            return
-        due = self._due(key, dataset.status, status, now)
-        if due > now:
-            postponed.append(due)
-        else:
-            await self._replace_status(dataset, status, now)
-
-    def _due(self, key: str, old: DatasetStatus, new: DatasetStatus, now: float) -> float:
-        return now if urgent(old, new) else self._written_at.get(key, 0.0) + FIGURES_EVERY
-
-    async def _replace_status(self, dataset: Dataset, status: DatasetStatus, now: float) -> None:
-        try:
-            written = await self._writer.dataset_status(dataset.key, dataset.metadata.uid, status)
-        except Conflict:
-            log.info("Dataset %s was deleted and made anew: the next pass sees the new one", dataset.key)
-            return
-        self._written_at[dataset.key] = now
-        if written is None:
-            return
-        self._state.datasets.put(dataset.key, written)
-        self._announce(dataset_ref(written.metadata), dataset.status, status)
-
-    async def _write_invalid(self, key: str, invalid: InvalidDataset, now: float) -> None:
-        status = invalid_status(invalid.status, invalid.metadata.generation, invalid.sentence, now)
-        if status != invalid.status:
-            await self._writer.dataset_status(key, invalid.metadata.uid, status)
-            self._announce(dataset_ref(invalid.metadata), invalid.status, status)
-
-    async def _all(self, writes: Iterable[_Write], now: float) -> None:
-        """Run all writes, a few at once; one that fails stops no other."""
-        slots = asyncio.Semaphore(PARALLEL_WRITES)
-
-        async def one(write: _Write) -> None:
-            async with slots:
-                await self._retries.attempt(write.key, now, write.act)
-
-        await asyncio.gather(*map(one, writes))
-
-    def _announce(self, ref: ObjectRef, old: DatasetStatus, new: DatasetStatus) -> None:
-        for one in dataset_announcements(old, new):
-            self._events.event(ref, one.type, one.reason, one.message)
-
-
-def dataset_ref(meta: ObjectMeta) -> ObjectRef:
-    """Return what an event about a Dataset points to."""
-    return ObjectRef(names.API_VERSION, Dataset.KIND, meta.name, meta.namespace, meta.uid)
+    def _troubles(self, decision: Decision, key: str) -> tuple[str, ...]:
+        """Say what could not be written for a Dataset, each in a sentence."""
+        plan = decision.plans[key]
+        meta, nodes = plan.dataset.metadata, plan.nodes()
+        keys = [hold_key(key), volume_key(key), deletion_key(key), *map(node_cache_key, nodes)]
+        if plan.dataset.spec.source.credentials:
+            keys.append(role_key(meta.namespace))
+        failed = (f"{one}: {sentence}" for one in keys if (sentence := self.work.trouble(one)))
+        spoiled = (decision.spoiled[key],) if key in decision.spoiled else ()
+        return (*spoiled, *failed, *self._plans.troubles(meta.uid, nodes))
 
 
 def _measure(view: ClusterView, sizes: Mapping[str, int]) -> None:

@@ -2,38 +2,54 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, Protocol
 
 from stoker_api.backoff import Backoff
 from stoker_kube.errors import KubeError
 from stoker_operator import metrics
+from stoker_operator.reconcilers.keyed_work import KeyedWork
 
 log = logging.getLogger(__name__)
 
-# A pass gives the seconds after which it wants to run again even if nothing changes, or None.
-Reconcile = Callable[[], Awaitable[float | None]]
+
+class LevelTriggered(Protocol):
+    """What a loop runs: passes that decide and wait for nothing, and the work that they hand in."""
+
+    @property
+    def work(self) -> KeyedWork:
+        """The work, which calls for a pass when something came of it."""
+
+    async def reconcile(self) -> float | None:
+        """Run one pass; gives the seconds after which it wants to run again even if nothing changes, or None."""
+
 
 FIRST_RETRY = 0.5  # seconds: a conflict or a short API outage is over by then
 LAST_RETRY = 30.0  # seconds: keeps an operator without API server quiet
 
 
 class ReconcileLoop:
-    """A loop that runs ``reconcile`` after ``wake()``, at most once every ``interval`` seconds."""
+    """A loop that makes passes after ``wake()``, at most one every ``interval`` seconds."""
 
-    def __init__(self, name: str, reconcile: Reconcile, interval: float) -> None:
+    def __init__(self, name: str, reconciler: LevelTriggered, interval: float) -> None:
         self._name: Final = name
-        self._reconcile: Final = reconcile
+        self._reconciler: Final = reconciler
         self._interval: Final = interval
         self._awake: Final = asyncio.Event()
         self._awake.set()
+        reconciler.work.listen(self.wake)
 
     def wake(self) -> None:
         """Ask for a pass soon. Cheap, never blocks."""
         self._awake.set()
 
     async def run(self) -> None:
-        """Loop until cancelled."""
+        """Loop until cancelled; what is under way then is cut off."""
+        try:
+            await self._passes()
+        finally:
+            await self._reconciler.work.close()
+
+    async def _passes(self) -> None:
         backoff = Backoff(FIRST_RETRY, LAST_RETRY)
         while True:
             self._awake.clear()
@@ -53,7 +69,7 @@ class ReconcileLoop:
 
     async def _timed_pass(self) -> float | None:
         with metrics.RECONCILE_SECONDS.labels(self._name).time():
-            return await self._reconcile()
+            return await self._reconciler.reconcile()
 
     async def _wait(self, seconds: float | None) -> None:
         try:

@@ -1,8 +1,10 @@
 """Held pods: a level-triggered pass that releases those that may go and writes on the others why they wait."""
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from functools import partial
+from types import MappingProxyType
 from typing import Final
 
 from stoker_api import names
@@ -10,20 +12,21 @@ from stoker_api.names import Reason
 from stoker_api.release import ReleaseNode, ReleaseRecord
 from stoker_api.times import format_time
 from stoker_kube.api import Object
-from stoker_kube.errors import Conflict, KubeError, NotFound
+from stoker_kube.errors import Conflict, NotFound
 from stoker_kube.events import EventLevel, EventRecorder, ObjectRef
 from stoker_kube.resources import PODS
 from stoker_operator.core.gating import Hold, Release, decide_releases
 from stoker_operator.core.injection import pointer, remove_gate
 from stoker_operator.core.notices import NoticeBook
-from stoker_operator.core.views import PodView, parse_pod
+from stoker_operator.core.views import ClusterView, PodView, parse_pod
 from stoker_operator.mirror.state import ClusterState
+from stoker_operator.reconcilers.keyed_work import KeyedWork
+from stoker_operator.reconcilers.turns import Act, KeyedAction
 from stoker_operator.writer import Writer
 
 log = logging.getLogger(__name__)
 
-_PARALLEL = 8  # patches under way: a gang of hundreds goes in seconds, and the API server has room for others
-_RETRY = 5.0  # seconds until a release that the API server refused is tried again
+_RELEASE = "release"  # the step, and the beginning of its keys
 _QUIET = frozenset({Reason.WAITING_FOR_DATA, Reason.WAITING_FOR_GANG, Reason.RELEASED})
 
 
@@ -36,69 +39,100 @@ class PodGate:
         self._events: Final = events
         self._clock: Final = clock
         self._notices: Final = NoticeBook()
-        self._slots: Final = asyncio.Semaphore(_PARALLEL)
+        self._going: Final[dict[str, PodView]] = {}  # pods whose release is under way, as they will be after it
+        self.work: Final = KeyedWork("pods", clock, events)
 
     async def reconcile(self) -> float | None:
-        """Run one pass; gives the seconds after which the next is due even if nothing changes. Raises KubeError."""
+        """Run one pass; gives the seconds after which time alone calls for another. Waits for no write."""
         now = self._clock()
-        outcome = decide_releases(self._state.snapshot(), now)
+        view = self._state.snapshot()
+        refused = {pod.key: key for key in self.work.waiting() if (pod := _find(view, key)) is not None}
+        outcome = decide_releases(self._seen(view, refused.keys()), now)
         self._state.set_wanted(outcome.wanted)
         self._notices.keep_only(hold.pod.uid for hold in outcome.holds)
-        writes: list[Awaitable[float | None]] = [self._release(one, now) for one in outcome.releases]
-        writes += [self._hold(one, now) for one in outcome.holds]
-        again = [outcome.next_deadline(now), *await self._all(writes)]
+        releases = (self._action(_RELEASE, one.pod, partial(self._release, one)) for one in outcome.releases)
+        holds = (self._action("reason", one.pod, partial(self._hold, one)) for one in outcome.holds)
+        again = (outcome.next_deadline(now), self.work.take((*releases, *holds), keep=refused.values()))
         return min((seconds for seconds in again if seconds is not None), default=None)
 
-    async def _all(self, writes: Sequence[Awaitable[float | None]]) -> list[float | None]:
-        results = await asyncio.gather(*writes, return_exceptions=True)
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
-        return [result for result in results if not isinstance(result, BaseException)]
+    def _seen(self, view: ClusterView, refused: Collection[str]) -> ClusterView:
+        """Return the view with releases under way as done, lest their room be given away a second time.
 
-    async def _release(self, release: Release, now: float) -> float | None:
-        pod = release.pod
+        Without the pods that could not be released a moment ago: they must not keep the room from others.
+        """
+        under_way = {key: pod for key, pod in self._going.items() if _is_there(view, pod)}
+        if not refused and not under_way:
+            return view
+        pods = {key: pod for key, pod in view.pods.items() if key not in refused}
+        return replace(view, pods=MappingProxyType(pods | under_way))
+
+    def _action(self, step: str, pod: PodView, act: Act) -> KeyedAction:
+        return KeyedAction(f"{step} of pod {pod.key}", step, pod.namespace, act, pod.uid, _ref(pod))
+
+    async def _release(self, release: Release) -> None:
+        pod, patch = release.pod, release_patch(release, self._clock())
+        self._going[pod.key] = released_view(release, self._clock())
         try:
-            await self._patch(pod, release_patch(release, now))
-        except (NotFound, Conflict):
-            return None  # it is gone, or changed: the watch brings what there is to know
-        except KubeError as error:
-            if error.temporary:
-                raise
-            log.warning("pod %s could not be released, trying again: %s", pod.key, error)
-            return _RETRY
-        log.info("released pod %s: %s", pod.key, release.sentence)
-        self._tell(pod, release.reason, release.sentence)
-        return None
+            released = await self._patch(pod, patch)
+        finally:
+            del self._going[pod.key]
+        if released:
+            log.info("released pod %s: %s", pod.key, release.sentence)
+            self._tell(pod, release.reason, release.sentence)
 
-    async def _hold(self, hold: Hold, now: float) -> float | None:
-        notice = self._notices.consider(hold.pod.uid, hold.pod.waiting, hold.why, now)
+    async def _hold(self, hold: Hold) -> float | None:
+        pod, why = hold.pod, hold.why
+        notice = self._notices.consider(pod.uid, pod.waiting, why, self._clock())
         if notice.event:
-            self._tell(hold.pod, Reason.MAX_WAIT_PASSED if hold.why.overdue else hold.why.reason, hold.why.sentence)
+            self._tell(pod, Reason.MAX_WAIT_PASSED if why.overdue else why.reason, why.sentence)
         if notice.annotate:
-            body = {"metadata": {"annotations": {names.ANNOTATION_WAITING: hold.why.sentence}}}
-            try:
-                await self._patch(hold.pod, body)
-            except (NotFound, Conflict) as error:
-                log.debug("pod %s changed while its reason was written: %s", hold.pod.key, error)
-            except KubeError as error:
-                if error.temporary:
-                    raise
-                log.warning("the reason why pod %s waits could not be written: %s", hold.pod.key, error)
+            await self._patch(pod, {"metadata": {"annotations": {names.ANNOTATION_WAITING: why.sentence}}})
         return notice.again
 
-    async def _patch(self, pod: PodView, body: Object | list[Object]) -> None:
-        async with self._slots:
+    async def _patch(self, pod: PodView, body: Object | list[Object]) -> bool:
+        """Write onto a pod; False when it is gone or changed meanwhile, of which the watch tells."""
+        try:
             if isinstance(body, list):
                 written = await self._writer.edit(PODS, pod.name, pod.namespace, body)
             else:
                 written = await self._writer.merge(PODS, pod.name, pod.namespace, body)
-        # The next pass must not decide_releases on what was true before this write.
+        except NotFound:
+            self._state.pods.forget(pod.key, pod.uid)
+            return False
+        except Conflict as error:
+            log.debug("pod %s changed while it was written: %s", pod.key, error)
+            return False
+        # The next pass must not decide on what was true before this write.
         self._state.pods.put(pod.key, parse_pod(written))
+        return True
 
     def _tell(self, pod: PodView, reason: Reason, message: str) -> None:
         level: EventLevel = "Normal" if reason in _QUIET else "Warning"
-        self._events.event(ObjectRef("v1", "Pod", pod.name, pod.namespace, pod.uid), level, reason.value, message)
+        self._events.event(_ref(pod), level, reason.value, message)
+
+
+def _find(view: ClusterView, key: str) -> PodView | None:
+    """Find the held pod whose release ``key`` names."""
+    step, _, pod = key.partition(" of pod ")
+    found = view.pods.get(pod)
+    return found if step == _RELEASE and found is not None and found.gated else None
+
+
+def _is_there(view: ClusterView, pod: PodView) -> bool:
+    known = view.pods.get(pod.key)
+    return known is not None and known.uid == pod.uid
+
+
+def _ref(pod: PodView) -> ObjectRef:
+    return ObjectRef("v1", "Pod", pod.name, pod.namespace, pod.uid)
+
+
+def released_view(release: Release, now: float) -> PodView:
+    """Return the pod as it will be once it is released."""
+    pod = release.pod
+    gates = tuple(gate for gate in pod.gates if gate != names.GATE_WARM)
+    affinity = pod.affinity if release.affinity is None else release.affinity
+    return replace(pod, gates=gates, affinity=affinity, released=_record(release, now), waiting="")
 
 
 def release_patch(release: Release, now: float) -> list[Object]:
@@ -107,7 +141,8 @@ def release_patch(release: Release, now: float) -> list[Object]:
     Gate off, affinity and record on, in one write that fails when the gate is gone.
     """
     pod = release.pod
-    operations = remove_gate(pod.gates)
+    operations: list[Object] = [{"op": "test", "path": "/metadata/uid", "value": pod.uid}] if pod.uid else []
+    operations += remove_gate(pod.gates)
     if release.affinity is not None:
         operations.append({"op": "add", "path": "/spec/affinity", "value": dict(release.affinity)})
     released = pointer("metadata", "annotations", names.ANNOTATION_RELEASED)

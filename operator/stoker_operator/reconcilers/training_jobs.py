@@ -19,7 +19,8 @@ from stoker_operator.core.views import ClusterView, PodView
 from stoker_operator.core.warmth import WarmthIndex
 from stoker_operator.mirror.state import ClusterState
 from stoker_operator.reconcilers.job_children import JobChildren
-from stoker_operator.reconcilers.retries import Retries
+from stoker_operator.reconcilers.keyed_work import KeyedWork
+from stoker_operator.reconcilers.turns import Act, KeyedAction
 from stoker_operator.writer import Writer
 
 log = logging.getLogger(__name__)
@@ -34,36 +35,43 @@ class TrainingJobReconciler:
         self._events: Final = events
         self._clock: Final = clock
         self._children: Final = JobChildren(writer, state, clock)
-        self._retries: Final = Retries("trainingjobs")
+        self.work: Final = KeyedWork("trainingjobs", clock, events)
 
     async def reconcile(self) -> float | None:
-        """Run one pass; gives the seconds after which time alone calls for another."""
+        """Run one pass; gives the seconds after which time alone calls for another. Waits for no write."""
         view = self._state.snapshot()
         self._children.forget({training.metadata.uid for training in view.training_jobs.values()})
         pods, index = pods_by_job(view), WarmthIndex(view.node_caches)
-        now = self._clock()
-        again: list[float] = []
+        return self.work.take(
+            self._action(training, partial(self._guarded, training, view, pods.get(training.key, []), index))
+            for training in view.training_jobs.values()
+        )
 
-        async def one(training: TrainingJob) -> None:
-            due = await self._one(training, view, pods.get(training.key, []), index)
-            again.extend([] if due is None else [due])
+    def _action(self, training: TrainingJob, act: Act) -> KeyedAction:
+        meta = training.metadata
+        mark = (meta.uid, meta.generation)
+        return KeyedAction(
+            f"TrainingJob {training.key}", "trainingjob", meta.namespace, act, mark, training_job_ref(meta)
+        )
 
-        for training in view.training_jobs.values():
-            key = f"TrainingJob {training.key} of generation {training.metadata.generation}"
-            error = await self._retries.attempt(key, now, partial(one, training))
-            if error is not None and not isinstance(error, KubeError):
-                sentence = f"it cannot be worked out what to do, please report this: {error!r}"
-                status = troubled_status(training, sentence, now)
-                await self._retries.attempt(f"status of {key}", now, partial(self._write, training, status))
-        due = self._retries.next_due(now)
-        return min([*again, *([] if due is None else [due - now])], default=None)
+    async def _guarded(
+        self, training: TrainingJob, view: ClusterView, pods: list[PodView], index: WarmthIndex
+    ) -> float | None:
+        try:
+            return await self._one(training, view, pods, index)
+        except (KubeError, TimeoutError):
+            raise
+        except Exception as error:
+            sentence = f"it cannot be worked out what to do, please report this: {error!r}"
+            await self._write(training, troubled_status(training, sentence, self._clock()))
+            raise
 
     async def _one(
         self, training: TrainingJob, view: ClusterView, pods: list[PodView], index: WarmthIndex
     ) -> float | None:
         now = self._clock()
         step = next_step(training, own_job(training, view))
-        missing = missing_dataset(training, view.datasets) if step is Step.CREATE else None
+        missing = missing_dataset(training, view) if step is Step.CREATE else None
         if missing is None:
             await self._children.take(step, training, own_job(training, view))
         problem = missing or (self._children.problem(training) if step is Step.CREATE else None)
@@ -78,8 +86,11 @@ class TrainingJobReconciler:
             return
         try:
             written = await self._writer.training_job_status(training, status)
-        except (NotFound, Conflict):
-            return  # deleted, perhaps made anew: the watch tells
+        except NotFound:
+            self._state.training_jobs.forget(training.key, training.metadata.uid)
+            return
+        except Conflict:
+            return  # made anew: the watch tells
         self._state.training_jobs.put(training.key, written)
         ref = training_job_ref(training.metadata)
         for one in job_announcements(training.status, status):

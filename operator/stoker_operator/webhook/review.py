@@ -3,12 +3,13 @@
 import base64
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from stoker_operator.core import injection
 from stoker_operator.core.annotations import Refusal
-from stoker_operator.core.catalog import Catalog
+from stoker_operator.core.catalog import Catalog, UnknownDataset
 from stoker_operator.errors import MalformedReviewError
 
 _API_VERSION = "admission.k8s.io/v1"
@@ -25,17 +26,27 @@ class Result(StrEnum):
     NOT_READY = "not_ready"
 
 
-def review(body: bytes, catalog: Catalog) -> tuple[dict[str, Any], Result]:
-    """Return the answer to an AdmissionReview of a Pod. Raises MalformedReviewError when ``body`` is not one."""
+@dataclass(frozen=True, slots=True)
+class Review:
+    """The answer to an AdmissionReview; ``unknown`` is the Dataset for want of which it was refused."""
+
+    answer: dict[str, Any]
+    result: Result
+    unknown: str = ""
+
+
+def review(body: bytes, catalog: Catalog) -> Review:
+    """Answer an AdmissionReview of a Pod. Raises MalformedReviewError when ``body`` is not one."""
     uid, pod, namespace = _parse(body)
     decision = injection.decide_injection(pod, namespace, catalog)
     if isinstance(decision, Refusal):
         status = {"code": _UNPROCESSABLE, "reason": "Invalid", "message": decision.sentence}
-        return _answer(uid, {"allowed": False, "status": status}), Result.REFUSED
+        unknown = decision.key if isinstance(decision, UnknownDataset) else ""
+        return Review(_answer(uid, {"allowed": False, "status": status}), Result.REFUSED, unknown)
     if not decision:
-        return _answer(uid, {"allowed": True}), Result.UNCHANGED
+        return Review(_answer(uid, {"allowed": True}), Result.UNCHANGED)
     patch = base64.b64encode(json.dumps(decision).encode()).decode()
-    return _answer(uid, {"allowed": True, "patchType": "JSONPatch", "patch": patch}), Result.INJECTED
+    return Review(_answer(uid, {"allowed": True, "patchType": "JSONPatch", "patch": patch}), Result.INJECTED)
 
 
 def _answer(uid: str, response: dict[str, Any]) -> dict[str, Any]:

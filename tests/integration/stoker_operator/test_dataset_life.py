@@ -84,7 +84,7 @@ async def test_sidecars_may_read_exactly_the_named_secret_while_a_dataset_names_
     source = {"uri": "s3://bucket/", "credentials": {"secretRef": {"name": "keys"}}}
     await world.add_dataset(source=source)
     await world.until_dataset(lambda d: d.status.phase is not None)
-    role = await world.kube.get(ROLES, names.CREDENTIALS_ROLE, world.namespace)
+    role = await world.until(ROLES, names.CREDENTIALS_ROLE, lambda _: True)
     assert role["rules"] == [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"], "resourceNames": ["keys"]}]
     await world.kube.delete(DATASETS, "digits", world.namespace)
     await world.until_gone(ROLES, names.CREDENTIALS_ROLE)

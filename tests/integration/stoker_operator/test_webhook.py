@@ -11,8 +11,9 @@ import pytest
 from stoker_api import names
 from stoker_kube.api import Kube
 from stoker_kube.errors import Invalid
-from stoker_kube.resources import MUTATING_WEBHOOKS, PODS
+from stoker_kube.resources import DATASETS, MUTATING_WEBHOOKS, PODS
 from stoker_operator.core.catalog import CatalogEntry
+from stoker_operator.webhook.late_datasets import LateDatasets
 from stoker_operator.webhook.review import Result
 from stoker_operator.webhook.rotation import OwnCertificateNames, OwnCertificates, new_tls_context
 from stoker_operator.webhook.server import REQUESTS, WebhookServer
@@ -40,8 +41,8 @@ class Admission:
 async def admission(apiserver: ApiServer, namespace: str) -> AsyncIterator[Admission]:
     tls = new_tls_context()
     catalog = {f"{namespace}/imagenet": CatalogEntry(namespace, "imagenet")}
-    server = WebhookServer(lambda: catalog, tls, "127.0.0.1", 0)
     async with await apiserver.client() as kube:
+        server = WebhookServer(lambda: catalog, LateDatasets(kube).find, tls, "127.0.0.1", 0)
         # Pods of this API server get no ServiceAccount from a controller: make the one that admission asks for.
         apiserver.kubectl("create", "serviceaccount", "default", "-n", namespace)
         name = f"stoker-{uuid.uuid4().hex[:8]}"
@@ -116,3 +117,9 @@ async def test_a_pod_with_its_node_set_is_taken_without_gate(admission: Admissio
 async def test_a_refusal_reaches_the_user_as_a_sentence(admission: Admission, datasets: str, sentence: str) -> None:
     with pytest.raises(Invalid, match=sentence):
         await admission.create(datasets)
+
+
+async def test_a_pod_may_be_made_right_behind_its_dataset(admission: Admission) -> None:
+    body = {"metadata": {"name": "late"}, "spec": {"source": {"uri": "s3://bucket/"}}}
+    await admission.kube.create(DATASETS, body, admission.namespace)
+    assert (await admission.create("late:/late"))["spec"]["schedulingGates"] == [{"name": names.GATE_WARM}]

@@ -9,6 +9,8 @@ from stoker_kube.errors import Forbidden, Unavailable
 from stoker_kube.events import ATTEMPTS, PENDING_LIMIT, EventRecorder, ObjectRef
 from stoker_kube.resources import EVENTS
 from tests.fakes.kube import FakeKube
+from tests.fakes.troubled_kube import Trouble, TroubledKube
+from tests.support.virtual_time import run_virtual
 from tests.support.waiting import eventually
 
 POD = ObjectRef("v1", "Pod", "trainer-0", "vision", "uid-1")
@@ -87,3 +89,23 @@ async def test_half_a_character_in_a_message_is_no_error() -> None:
     recorder = EventRecorder(kube, "stoker")
     recorder.event(POD, "Normal", "Released", "a\ud83db")
     assert [event["message"] for event in await written(kube, recorder)] == ["a?b"]
+
+
+@pytest.mark.expected_logs("could not be written")
+def test_events_of_an_object_that_are_not_answered_delay_no_other() -> None:
+    async def main() -> None:
+        hangs = Trouble(lambda verb, kind, namespace, name, body: name.startswith("odd"), hangs=True)
+        kube = TroubledKube(hangs)
+        recorder = EventRecorder(kube, "stoker")
+        writing = asyncio.create_task(recorder.run())
+        for number in range(9):
+            recorder.event(ObjectRef("v1", "Pod", f"odd-{number}", "odd"), "Normal", "Released", "Goes.")
+        recorder.event(ObjectRef("v1", "Pod", "odd-0", "vision"), "Normal", "Released", "Goes.")
+        recorder.event(POD, "Normal", "Released", "Goes.")
+        await asyncio.sleep(0.1)
+        assert [event["involvedObject"]["name"] for event in kube.objects(EVENTS)] == [POD.name]
+        await asyncio.sleep(600.0)
+        assert recorder.idle
+        writing.cancel()
+
+    run_virtual(main())

@@ -10,6 +10,7 @@ from stoker_kube.errors import Unavailable
 from stoker_kube.lease import LeaderElection, Observed, is_free
 from stoker_kube.resources import LEASES
 from tests.fakes.kube import FakeKube
+from tests.support.virtual_time import run_virtual
 from tests.support.waiting import eventually
 
 OUTAGE = Unavailable(0, "Unreachable", "Connection refused.")
@@ -79,6 +80,36 @@ async def test_a_release_during_an_outage_does_not_raise() -> None:
     await leader.acquire()
     kube.outage = OUTAGE
     await leader.release()
+
+
+class Silent(FakeKube):
+    """An API server that says nothing any more once it is told so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.silent = False
+
+    async def get(self, *args: Any, **kwargs: Any) -> Object:
+        if self.silent:
+            await asyncio.Event().wait()
+        return await super().get(*args, **kwargs)
+
+
+@pytest.mark.parametrize("after", [0.0, 1.0, 1.9, 3.9])
+@pytest.mark.expected_logs("not answered in time", "lost the lease")
+def test_a_leader_that_is_not_answered_stops_before_another_may_start(after: float) -> None:
+    async def main() -> None:
+        kube, loop = Silent(), asyncio.get_running_loop()
+        leader = LeaderElection(kube, "stoker", "operator", "one", clock=loop.time)
+        await leader.acquire()
+        await asyncio.sleep(after)
+        renewed = kube.requests.count(("patch", "leases")) * 2.0  # seconds: the lease is renewed every two
+        kube.silent = True
+        await leader.lost.wait()
+        assert loop.time() - renewed == 10.0
+        await leader.release()
+
+    run_virtual(main())
 
 
 class AnswersAreLost(FakeKube):

@@ -30,7 +30,7 @@ DEGRADED = ConditionType.DEGRADED
 
 
 def status(*parts: Any, note: str = "", now: float = NOW) -> DatasetStatus:
-    return decided(*parts, now=now).status("vision/imagenet", note, now)
+    return decided(*parts, now=now).status("vision/imagenet", note, (), now)
 
 
 def said(status: DatasetStatus, kind: ConditionType) -> tuple[str, str]:

@@ -65,6 +65,12 @@ def test_a_mount_holds_it_while_its_node_answers() -> None:
     assert not deletion(make_node("a", ready=False), used).blocked
 
 
+def test_a_row_of_a_node_that_lost_its_sidecar_holds_it_only_while_the_pod_exists() -> None:
+    used, node = make_cache("a", (None, report(DELETED)), mounts=(mount(DELETED),)), make_node("a", sidecar_ready=False)
+    assert deletion(node, used).done
+    assert deletion(node, used, PodView("vision", "trainer")).blocked
+
+
 def test_a_mount_on_a_silent_node_holds_it_while_the_pod_exists() -> None:
     used = make_cache("a", ROW, mounts=(mount(DELETED),))
     assert deletion(make_node("a", ready=False), used, PodView("vision", "trainer")).blocked

@@ -1,18 +1,20 @@
 """Who is released, where to, who waits and why, and where data is wanted."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker_api.dataset import SchedulingMode
+from stoker_api.dataset import DatasetStatus, SchedulingMode
+from stoker_api.meta import ObjectMeta
 from stoker_api.names import Reason
 from stoker_api.release import ReleaseNode, ReleaseRecord
 from stoker_operator.core.affinity import may_run
 from stoker_operator.core.explain import Explanation
 from stoker_operator.core.gating import MOST_NODES, Hold, Outcome, Release, decide_releases
-from stoker_operator.core.views import ClusterView, PodView
+from stoker_operator.core.views import ClusterView, InvalidDataset, PodView
 from tests.unit.stoker_operator.clusters import GIB, cluster, dataset, held, holding, node
 
 NOW = 1060.0
@@ -330,3 +332,13 @@ def test_a_pod_that_cannot_be_worked_out_is_held_with_a_reason_and_stops_no_othe
     outcome = decide_releases(cluster(dataset(), holding("a"), node("a"), odd, held("good")), NOW)
     assert [one.pod.name for one in outcome.releases] == ["good"]
     assert only_hold(Outcome(holds=outcome.holds)).why.reason is Reason.INTERNAL_ERROR
+
+
+def test_a_pod_whose_dataset_is_not_valid_says_why_to_its_own_namespace() -> None:
+    meta = ObjectMeta(namespace="vision", name="imagenet")
+    invalid = {"vision/imagenet": InvalidDataset(meta, "source.uri gs://b/ is not supported", DatasetStatus())}
+    view = replace(cluster(held(), node("a")), invalid_datasets=invalid)
+    assert "gs://b/ is not supported" in only_hold(decide_releases(view, NOW)).why.sentence
+    other = held(namespace="team", datasets="vision/imagenet:/data")
+    view = replace(cluster(other, node("a")), invalid_datasets=invalid)
+    assert "does not exist" in only_hold(decide_releases(view, NOW)).why.sentence

@@ -7,7 +7,8 @@ import pytest
 from stoker_api import names
 from stoker_api.names import Reason
 from stoker_operator.core.jobs import QUEUE_LABEL, Step, is_owned, make_job, make_service, missing_dataset, next_step
-from tests.unit.stoker_operator.clusters import dataset
+from stoker_operator.core.views import ClusterView
+from tests.unit.stoker_operator.clusters import cluster, dataset
 from tests.unit.stoker_operator.training import ended, job_of, training_job
 
 QUEUED = {QUEUE_LABEL: "team-a"}
@@ -140,7 +141,7 @@ def test_a_job_of_an_earlier_training_job_of_this_name_is_not_its_own() -> None:
 
 
 def test_a_missing_dataset_is_found_before_the_job_is_made() -> None:
-    missing = missing_dataset(PLAIN, {})
+    missing = missing_dataset(PLAIN, ClusterView())
     assert missing is not None
     assert missing.reason is Reason.DATASET_NOT_FOUND
-    assert missing_dataset(PLAIN, {"vision/imagenet": dataset()}) is None
+    assert missing_dataset(PLAIN, cluster(dataset())) is None

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -104,3 +105,10 @@ def test_a_gate_does_not_hold_a_pod_that_is_being_deleted() -> None:
     raw = managed_pod()
     raw["metadata"]["deletionTimestamp"] = "2026-11-21T10:00:00Z"
     assert not parse_pod(raw).gated
+
+
+@pytest.mark.parametrize("text", ["9" * 5000, "-1", "x", "\u00b2"])
+def test_a_gang_size_that_is_no_number_does_not_hide_the_pod(text: str) -> None:
+    annotations = {names.ANNOTATION_GANG_SIZE: text}
+    meta = {"namespace": "team", "name": "pod", "labels": {names.LABEL_MANAGED: "true"}, "annotations": annotations}
+    assert parse_pod({"metadata": meta}).gang_size == 0

@@ -1,13 +1,15 @@
 """The reconcile loop: wake-ups, deadlines, retries."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 import pytest
 
 from stoker_kube.errors import Unavailable
+from stoker_kube.events import EventRecorder
 from stoker_operator.reconcilers import loop as loops
+from stoker_operator.reconcilers.keyed_work import KeyedWork
 from stoker_operator.reconcilers.loop import ReconcileLoop
+from tests.fakes.kube import FakeKube
 from tests.support.waiting import eventually
 
 DOWN = Unavailable(503, "Down", "the API server is down")
@@ -21,15 +23,16 @@ class Passes:
         self.count = 0
         self._again = again
         self._failures = failures
+        self.work = KeyedWork("test", lambda: 0.0, EventRecorder(FakeKube(), "test"))
 
-    async def __call__(self) -> float | None:
+    async def reconcile(self) -> float | None:
         self.count += 1
         if self.count <= self._failures:
             raise self._error
         return self._again
 
 
-async def running(passes: Callable[[], Awaitable[float | None]]) -> tuple[ReconcileLoop, asyncio.Task[None]]:
+async def running(passes: Passes) -> tuple[ReconcileLoop, asyncio.Task[None]]:
     loop = ReconcileLoop("test", passes, interval=0.0)
     return loop, asyncio.create_task(loop.run())
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from stoker_api.dataset import Dataset
 from stoker_api.names import ConditionType
 from stoker_api.trainingjob import JobPhase, TrainingJob
 from stoker_kube.errors import Invalid, NotFound, Unavailable
@@ -46,8 +47,9 @@ class World:
 
     async def run(self, passes: int = 1) -> float | None:
         for _ in range(passes):
-            again = await self.reconciler.reconcile()
-        return again
+            await self.reconciler.reconcile()
+            await self.reconciler.work.settled()
+        return self.reconciler.work.due()
 
     async def training(self) -> TrainingJob:
         return TrainingJob.model_validate(await self.kube.get(TRAINING_JOBS, "ddp", "vision"))
@@ -63,6 +65,11 @@ class World:
     async def reason(self, kind: ConditionType) -> str:
         conditions = (await self.training()).status.conditions
         return next(one.reason for one in conditions if one.type == kind)
+
+
+def made_anew() -> Dataset:
+    old = dataset()
+    return old.model_copy(update={"metadata": old.metadata.model_copy(update={"uid": "anew"})})
 
 
 @pytest.fixture
@@ -98,7 +105,7 @@ async def test_it_starts_once_the_dataset_is_there(world: World) -> None:
     world.state.datasets.put("vision/imagenet", None)
     await world.apply()
     await world.run()
-    world.state.datasets.put("vision/imagenet", dataset())
+    world.state.datasets.put("vision/imagenet", made_anew())
     await world.run()
     assert len(world.kube.objects(JOBS)) == 1
 

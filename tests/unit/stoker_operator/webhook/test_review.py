@@ -22,8 +22,8 @@ def request(datasets: str, **pod: Any) -> dict[str, Any]:
 
 
 def ask(datasets: str, **pod: Any) -> tuple[dict[str, Any], Result]:
-    answer, result = review(json.dumps({"request": request(datasets, **pod)}).encode(), CATALOG)
-    return answer["response"], result
+    found = review(json.dumps({"request": request(datasets, **pod)}).encode(), CATALOG)
+    return found.answer["response"], found.result
 
 
 def test_the_answer_bears_the_requests_uid_and_a_json_patch() -> None:

@@ -9,10 +9,14 @@ import aiohttp
 import pytest
 
 from stoker_api import names
+from stoker_kube.errors import Unavailable
+from stoker_kube.resources import DATASETS
 from stoker_operator.core.catalog import Catalog, CatalogEntry
 from stoker_operator.webhook.certs import KeyMaterial, make
+from stoker_operator.webhook.late_datasets import LateDatasets
 from stoker_operator.webhook.rotation import load_certificate, new_tls_context
 from stoker_operator.webhook.server import REQUESTS, WebhookServer
+from tests.fakes.kube import FakeKube
 
 
 class Running:
@@ -23,7 +27,8 @@ class Running:
         self.tls = new_tls_context()
         self.material = make(("127.0.0.1",), datetime.now(UTC))
         load_certificate(self.tls, self.material.certificate, self.material.key)
-        self.server = WebhookServer(lambda: self.catalog, self.tls, "127.0.0.1", 0)
+        self.kube = FakeKube()
+        self.server = WebhookServer(lambda: self.catalog, LateDatasets(self.kube).find, self.tls, "127.0.0.1", 0)
 
     async def post(self, body: Any, trusted: KeyMaterial | None = None) -> tuple[int, Any]:
         context = ssl.create_default_context(cadata=(trusted or self.material).authorities.decode())
@@ -54,6 +59,20 @@ def count(result: str) -> float:
 async def test_a_review_is_answered_over_tls(running: Running) -> None:
     status, answer = await running.post(make_review("imagenet:/data"))
     assert (status, answer["response"]["allowed"]) == (200, True)
+
+
+async def test_a_dataset_of_which_no_watch_told_yet_is_found(running: Running) -> None:
+    meta = {"name": "late", "namespace": "vision"}
+    await running.kube.create(DATASETS, {"metadata": meta, "spec": {"source": {"uri": "s3://bucket/"}}})
+    _, answer = await running.post(make_review("late:/late, imagenet:/data"))
+    assert answer["response"]["allowed"]
+
+
+@pytest.mark.expected_logs("could not be looked up")
+async def test_a_look_that_fails_leaves_the_refusal(running: Running) -> None:
+    running.kube.outage = Unavailable(503, "Down", "down")
+    _, answer = await running.post(make_review("late:/late"))
+    assert "does not exist" in answer["response"]["status"]["message"]
 
 
 async def test_requests_are_counted_by_result(running: Running) -> None:

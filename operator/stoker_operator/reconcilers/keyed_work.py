@@ -1,0 +1,203 @@
+"""Acting by key: each object has its own turn, its own time and its own back-off, so none waits for another's trouble.
+
+A pass looks at everything, decides without awaiting, and hands in its wishes (``KeyedWork.take``); nobody waits for
+their end. What a pass does not wish again is forgotten, unless it is under way.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from stoker_api.backoff import Backoff
+from stoker_api.names import Reason
+from stoker_kube.errors import KubeError, Unavailable
+from stoker_kube.events import EventRecorder
+from stoker_operator import metrics
+from stoker_operator.reconcilers.turns import KeyedAction, Turns
+
+log = logging.getLogger(__name__)
+
+SECONDS = 10.0  # for one action, all of its requests together: whatever hangs is given up then
+AT_ONCE = 16  # actions under way in a step: fills a round trip of a few ms without crowding the API server
+AT_ONCE_EACH = 4  # of them for one namespace
+SLOW_AT_ONCE = 4  # actions under way in a step whose last try took too long: they take nobody else's slot
+FIRST = 2.0  # seconds: a conflict or a short outage is over by then
+LAST = 300.0  # seconds: what a person has to put right is looked at often enough
+LAST_TEMPORARY = 30.0  # seconds; an API server that is back is noticed this soon
+
+
+@dataclass
+class _Failure:
+    backoff: Backoff
+    due: float = 0.0
+    mark: object = None
+    sentence: str = ""
+    slow: bool = False
+
+
+class KeyedWork:
+    """The actions of the reconcile loop ``name``, by key; ``clock`` gives seconds since the epoch."""
+
+    def __init__(
+        self,
+        name: str,
+        clock: Callable[[], float],
+        events: EventRecorder,
+        rand: Callable[[], float] = random.random,
+    ) -> None:
+        self._name: Final = name
+        self._clock: Final = clock
+        self._events: Final = events
+        self._rand: Final = rand
+        self._turns: Final[dict[tuple[str, bool], Turns]] = {}  # by step, and whether the last try took too long
+        self._running: Final[dict[str, asyncio.Task[None]]] = {}
+        self._missed: Final[set[str]] = set()  # keys that were wished for while they were under way
+        self._failures: dict[str, _Failure] = {}
+        self._again: dict[str, float] = {}  # when a key wants its next turn
+        self._promised = float("inf")  # when the next pass is due, as the last one was told
+        self._wake: Callable[[], None] = lambda: None
+
+    def listen(self, wake: Callable[[], None]) -> None:
+        """Call ``wake()`` whenever another pass is needed earlier than ``take`` said."""
+        self._wake = wake
+
+    def wake(self) -> None:
+        """Ask for another pass: something was done for which others may wait."""
+        self._wake()
+
+    def take(self, actions: Iterable[KeyedAction], keep: Collection[str] = ()) -> float | None:
+        """Take the wishes of a pass in place of those of the last; gives seconds until one calls for another pass.
+
+        What failed and is not wished any more is forgotten, but for the keys in ``keep``.
+        """
+        now = self._clock()
+        wished = {action.key: action for action in actions}
+        self._forget_but({*wished, *self._running, *keep})
+        self._missed.update(wished.keys() & self._running.keys())
+        waiting: dict[tuple[str, bool], list[KeyedAction]] = {lane: [] for lane in self._turns}
+        for action in wished.values():
+            if action.key not in self._running and not self._has_to_wait(action, now):
+                waiting.setdefault((action.step, self._is_slow(action.key)), []).append(action)
+        for lane, found in waiting.items():
+            self._lane(lane).replace(found)
+            self._begin(lane)
+        metrics.FAILING.labels(self._name).set(len(self._failures))
+        self._promised = self._next_due(now)
+        return self.due()
+
+    def due(self) -> float | None:
+        """Return seconds until a key wants its next turn; None when none does."""
+        now = self._clock()
+        time = self._next_due(now)
+        return None if time == float("inf") else time - now
+
+    def trouble(self, key: str) -> str:
+        """Return what went wrong with ``key`` the last time, as a sentence; empty when nothing did."""
+        failure = self._failures.get(key)
+        return failure.sentence if failure is not None else ""
+
+    def waiting(self) -> frozenset[str]:
+        """Return the keys that failed and have to wait before they may be tried again."""
+        now = self._clock()
+        return frozenset(key for key, failure in self._failures.items() if failure.due > now)
+
+    async def settled(self) -> None:
+        """Wait until nothing is under way or waits for a slot."""
+        while self._running:
+            await asyncio.wait(self._running.values())
+
+    async def close(self) -> None:
+        """Cancel what is under way."""
+        for turns in self._turns.values():
+            turns.replace(())
+        for task in list(self._running.values()):
+            task.cancel()
+        await self.settled()
+
+    def _has_to_wait(self, action: KeyedAction, now: float) -> bool:
+        failure = self._failures.get(action.key)
+        return failure is not None and failure.due > now and failure.mark == action.mark
+
+    def _is_slow(self, key: str) -> bool:
+        failure = self._failures.get(key)
+        return failure is not None and failure.slow
+
+    def _forget_but(self, keys: set[str]) -> None:
+        self._failures = {key: one for key, one in self._failures.items() if key in keys}
+        self._again = {key: at for key, at in self._again.items() if key in keys}
+
+    def _next_due(self, now: float) -> float:
+        times = [*(failure.due for failure in self._failures.values()), *self._again.values()]
+        return min((time for time in times if time > now), default=float("inf"))
+
+    def _lane(self, lane: tuple[str, bool]) -> Turns:
+        if lane not in self._turns:
+            self._turns[lane] = Turns(SLOW_AT_ONCE, 1) if lane[1] else Turns(AT_ONCE, AT_ONCE_EACH)
+        return self._turns[lane]
+
+    def _begin(self, lane: tuple[str, bool]) -> None:
+        while (action := self._lane(lane).begin()) is not None:
+            task = asyncio.create_task(self._run(action), name=action.key)
+            self._running[action.key] = task
+            task.add_done_callback(partial(self._ended, action, lane))
+
+    async def _run(self, action: KeyedAction) -> None:
+        try:
+            async with asyncio.timeout(SECONDS):
+                again = await action.act()
+        except Exception as error:  # noqa: BLE001 -- the boundary of an object
+            self._failed(action, error)
+        else:
+            self._succeeded(action, again)
+
+    def _ended(self, action: KeyedAction, lane: tuple[str, bool], _: asyncio.Task[None]) -> None:
+        del self._running[action.key]
+        self._lane(lane).end(action)
+        self._begin(lane)
+        if action.key in self._missed:
+            self._missed.discard(action.key)
+            self._wake()
+
+    def _succeeded(self, action: KeyedAction, again: float | None) -> None:
+        if self._failures.pop(action.key, None) is not None:
+            self._wake()  # whoever shows the trouble has to look again
+        self._again.pop(action.key, None)
+        if again is not None:
+            self._again[action.key] = self._clock() + again
+            self._wake_before(self._again[action.key])
+
+    def _failed(self, action: KeyedAction, error: Exception) -> None:
+        metrics.RECONCILE_ERRORS.labels(self._name).inc()
+        failure = self._failures.setdefault(action.key, _Failure(Backoff(FIRST, LAST, self._rand)))
+        asked = error.retry_after if isinstance(error, Unavailable) else 0.0
+        temporary = isinstance(error, TimeoutError) or (isinstance(error, KubeError) and error.temporary)
+        delay = min(failure.backoff.next(asked), LAST_TEMPORARY if temporary else LAST)
+        sentence = explain(error)
+        news = sentence != failure.sentence
+        failure.due, failure.mark, failure.sentence = self._clock() + delay, action.mark, sentence
+        failure.slow = isinstance(error, TimeoutError)
+        unexpected = None if isinstance(error, KubeError | TimeoutError) else error
+        log.warning("%s failed, trying again in %.0f s: %s", action.key, delay, sentence, exc_info=unexpected)
+        if action.about is not None and news:
+            self._events.event(action.about, "Warning", Reason.WRITE_FAILED, f"{action.key}: {sentence}")
+        if news:
+            self._wake()
+        else:
+            self._wake_before(failure.due)
+
+    def _wake_before(self, time: float) -> None:
+        if time < self._promised:
+            self._wake()
+
+
+def explain(error: Exception) -> str:
+    """Say what went wrong, for the owner of the object."""
+    if isinstance(error, KubeError):
+        return error.message
+    if isinstance(error, TimeoutError):
+        return f"the API server did not answer within {SECONDS:.0f} s"
+    return f"please report this: {error!r}"

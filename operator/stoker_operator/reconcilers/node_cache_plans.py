@@ -1,0 +1,153 @@
+"""Writes what nodes should hold. A plan that the API server refuses is written without the Datasets that spoil it."""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from stoker_api import names
+from stoker_api.backoff import Backoff
+from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset
+from stoker_kube.errors import KubeError
+from stoker_kube.events import ObjectRef
+from stoker_operator.core.plan import NodeCacheWrite
+from stoker_operator.mirror.state import ClusterState
+from stoker_operator.reconcilers.turns import KeyedAction
+from stoker_operator.writer import Writer
+
+log = logging.getLogger(__name__)
+
+# Answers by which the API server or a policy refuses what is written, too large for etcd (500) included.
+_SPOILT = frozenset({400, 403, 413, 422, 500})
+FIRST = 10.0  # seconds until a refused entry is tried again
+LAST = 300.0
+
+Entries = dict[str, NodeDataset]  # by UID
+
+
+@dataclass
+class _Refusal:
+    """An entry that a node's NodeCache does not take."""
+
+    entry: NodeDataset
+    sentence: str
+    backoff: Backoff
+    due: float
+
+
+class NodeCachePlans:
+    """The plans of all nodes; ``clock`` gives seconds since the epoch."""
+
+    def __init__(
+        self, writer: Writer, state: ClusterState, clock: Callable[[], float], wake: Callable[[], None]
+    ) -> None:
+        """Prepare to write; ``wake()`` is called when an entry was refused or is taken again."""
+        self._writer: Final = writer
+        self._state: Final = state
+        self._clock: Final = clock
+        self._wake: Final = wake
+        self._refused: Final[dict[str, dict[str, _Refusal]]] = {}  # node -> UID
+
+    def actions(self, writes: Iterable[NodeCacheWrite]) -> Iterator[KeyedAction]:
+        """Return what would write the NodeCaches that differ."""
+        for write in writes:
+            node = write.node.name
+            about = ObjectRef(names.API_VERSION, NodeCache.KIND, node)
+            # What it should say is the mark: a plan that changed is written at once, whatever became of the last one.
+            yield KeyedAction(node_cache_key(node), "nodecache", node, partial(self._write, write), write.spec, about)
+
+    def troubles(self, uid: str, nodes: Sequence[str]) -> Iterator[str]:
+        """Say on which of the nodes the entry of the Dataset of that UID is refused."""
+        for node in nodes:
+            refusal = self._refused.get(node, {}).get(uid)
+            if refusal is not None:
+                yield f"{node} cannot be given it: {refusal.sentence}"
+
+    def keep_only(self, nodes: Mapping[str, object]) -> None:
+        """Forget what was refused for nodes that are gone."""
+        for node in self._refused.keys() - nodes.keys():
+            del self._refused[node]
+
+    async def _write(self, write: NodeCacheWrite) -> float | None:
+        node, now = write.node.name, self._clock()
+        wanted = {entry.uid: entry for entry in write.spec.datasets}
+        refused = self._refused.setdefault(node, {})
+        for uid in [uid for uid, one in refused.items() if one.entry != wanted.get(uid)]:
+            self._forgive(refused, uid)  # it changed, or is not wanted any more
+        there = self._there(node)
+        waiting = {uid for uid, one in refused.items() if one.due > now}
+        tried = refused.keys() - waiting
+        calm = _without(wanted, refused.keys(), there)
+        if calm != there or write.create:
+            try:
+                await self._put(write, calm)
+            except KubeError as error:
+                if error.status not in _SPOILT or not wanted:
+                    raise
+                await self._piecewise(write, wanted, waiting, error)
+                tried = set()
+        for uid in tried:
+            await self._add(write, [uid], wanted)
+        return min((one.due - now for one in refused.values()), default=None)
+
+    async def _piecewise(self, write: NodeCacheWrite, wanted: Entries, waiting: set[str], error: KubeError) -> None:
+        """Write what is there already, less what is to go, and then the rest in halves, to find what is refused."""
+        there = self._there(write.node.name)
+        base = {uid: entry for uid, entry in there.items() if uid in wanted}
+        news = [uid for uid in wanted if wanted[uid] != base.get(uid) and uid not in waiting]
+        if base != there or write.create:
+            await self._put(write, base)  # if not even that is taken, it is the NodeCache's own trouble
+        elif not news:
+            raise error
+        await self._add(write, news, wanted)
+
+    async def _add(self, write: NodeCacheWrite, uids: Sequence[str], wanted: Entries) -> None:
+        refused = self._refused[write.node.name]
+        try:
+            await self._put(write, self._there(write.node.name) | {uid: wanted[uid] for uid in uids})
+        except KubeError as error:
+            if error.status not in _SPOILT:
+                raise
+            if len(uids) == 1:
+                self._refuse(refused, wanted[uids[0]], write.node.name, error)
+                return
+            half = len(uids) // 2
+            await self._add(write, uids[:half], wanted)
+            await self._add(write, uids[half:], wanted)
+        else:
+            for uid in uids:
+                self._forgive(refused, uid)
+
+    def _refuse(self, refused: dict[str, _Refusal], entry: NodeDataset, node: str, error: KubeError) -> None:
+        known = refused.get(entry.uid) or _Refusal(entry, "", Backoff(FIRST, LAST), 0.0)
+        known.due = self._clock() + known.backoff.next()
+        known.sentence = error.message
+        refused[entry.uid] = known
+        log.warning("node %s cannot be given Dataset %s/%s: %s", node, entry.namespace, entry.name, error.message)
+        self._wake()
+
+    def _forgive(self, refused: dict[str, _Refusal], uid: str) -> None:
+        if refused.pop(uid, None) is not None:
+            self._wake()
+
+    def _there(self, node: str) -> Entries:
+        """Return what the NodeCache says now, as far as is known."""
+        cache = self._state.node_caches.get(node)
+        return {entry.uid: entry for entry in cache.spec.datasets} if cache is not None else {}
+
+    async def _put(self, write: NodeCacheWrite, entries: Entries) -> None:
+        spec = NodeCacheSpec(datasets=tuple(entries[uid] for uid in sorted(entries)))
+        cache = await self._writer.node_cache(replace(write, spec=spec))
+        self._state.node_caches.put(cache.key, cache)
+
+
+def _without(wanted: Entries, refused: Iterable[str], there: Entries) -> Entries:
+    """Return the plan in which the refused entries are as they are on the node now."""
+    kept = {uid: there[uid] for uid in refused if uid in there}
+    return {uid: entry for uid, entry in wanted.items() if uid not in set(refused)} | kept
+
+
+def node_cache_key(node: str) -> str:
+    """Name the writing of a node's plan."""
+    return f"NodeCache {node}"

@@ -1,0 +1,69 @@
+"""Whose turn it is: a round over the namespaces, so that the many objects of one do not delay the few of another."""
+
+from collections import Counter, OrderedDict, deque
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from stoker_kube.events import ObjectRef
+
+# Gives the seconds after which the key wants its next turn even if nothing changes, or None.
+Act = Callable[[], Awaitable[float | None]]
+
+
+@dataclass(frozen=True)
+class KeyedAction:
+    """One wish of a pass: what is to be done to one object."""
+
+    key: str  # both, in words, for the back-off and the log: "status of Dataset team/a"
+    step: str  # the kind of action, each with slots of its own: "status"
+    scope: str  # whose it is: a namespace, or a node's name
+    act: Act
+    mark: object = None  # what it would write: a failure with another mark is not waited for
+    about: ObjectRef | None = None  # the object to which a failure is told by an event
+
+
+class Turns:
+    """The actions that wait, by scope, and how many of each are under way."""
+
+    def __init__(self, at_once: int, at_once_each: int) -> None:
+        """Allow ``at_once`` actions under way, ``at_once_each`` of them of one scope."""
+        self._at_once: Final = at_once
+        self._at_once_each: Final = at_once_each
+        self._waiting: Final[OrderedDict[str, deque[KeyedAction]]] = OrderedDict()
+        self._running: Final[Counter[str]] = Counter()
+
+    @property
+    def idle(self) -> bool:
+        """True when nothing waits."""
+        return not self._waiting
+
+    def replace(self, actions: Iterable[KeyedAction]) -> None:
+        """Let these wait, and forget the ones that waited until now; a scope keeps its place in the round."""
+        found: dict[str, deque[KeyedAction]] = {}
+        for action in actions:
+            found.setdefault(action.scope, deque()).append(action)
+        for scope in self._waiting.keys() - found.keys():
+            del self._waiting[scope]
+        self._waiting.update(found)
+
+    def begin(self) -> KeyedAction | None:
+        """Take the next one that may begin, which counts as under way until ``end``; None when there is none."""
+        if self._running.total() >= self._at_once:
+            return None
+        scope = next((one for one in self._waiting if self._running[one] < self._at_once_each), None)
+        if scope is None:
+            return None
+        actions = self._waiting[scope]
+        action = actions.popleft()
+        self._waiting.move_to_end(scope)
+        if not actions:
+            del self._waiting[scope]
+        self._running[scope] += 1
+        return action
+
+    def end(self, action: KeyedAction) -> None:
+        """Count one that was under way as ended."""
+        self._running[action.scope] -= 1
+        if not self._running[action.scope]:
+            del self._running[action.scope]

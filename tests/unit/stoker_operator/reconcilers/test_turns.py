@@ -1,0 +1,47 @@
+"""Whose turn it is."""
+
+from stoker_operator.reconcilers.turns import KeyedAction, Turns
+
+
+async def nothing() -> None:
+    """Do nothing."""
+
+
+def action(key: str, scope: str = "team") -> KeyedAction:
+    return KeyedAction(key, "step", scope, nothing)
+
+
+def begun(turns: Turns) -> list[str]:
+    """Begin all that may begin."""
+    found = []
+    while (one := turns.begin()) is not None:
+        found.append(one.key)
+    return found
+
+
+def test_scopes_take_turns_however_many_offers_one_has() -> None:
+    turns = Turns(at_once=4, at_once_each=4)
+    turns.replace([action(f"many-{number}", "many") for number in range(9)] + [action("few", "few")])
+    assert begun(turns) == ["many-0", "few", "many-1", "many-2"]
+
+
+def test_a_scope_has_its_own_limit() -> None:
+    turns = Turns(at_once=9, at_once_each=2)
+    turns.replace([action(f"many-{number}", "many") for number in range(9)] + [action("few", "few")])
+    assert begun(turns) == ["many-0", "few", "many-1"]
+
+
+def test_an_end_makes_room_for_the_next() -> None:
+    turns = Turns(at_once=1, at_once_each=1)
+    first, second = action("first"), action("second")
+    turns.replace([first, second])
+    assert begun(turns) == ["first"]
+    turns.end(first)
+    assert begun(turns) == ["second"]
+
+
+def test_what_is_not_offered_again_is_forgotten() -> None:
+    turns = Turns(at_once=1, at_once_each=1)
+    turns.replace([action("old")])
+    turns.replace([action("new", "other")])
+    assert begun(turns) == ["new"]
