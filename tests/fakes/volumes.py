@@ -55,18 +55,25 @@ class Clock:
 
 @dataclass
 class FakePlan:
-    """A plan in memory with a ``script``: what happens at each wait, in order; then the clock goes to the deadline."""
+    """A plan in memory with a ``script``: what happens at each wait, in order; then the clock goes to the deadline.
+
+    ``kept``: the versions that the fetcher has confirmed to keep; None for all that it is asked to.
+    """
 
     clock: Clock
     datasets: dict[tuple[str, str], NodeDataset] = field(default_factory=dict)
     statuses: dict[str, NodeDatasetStatus] = field(default_factory=dict)
     script: list[object] = field(default_factory=list)
+    kept: set[VersionKey] | None = None
 
     def find(self, namespace: str, name: str) -> NodeDataset | None:
         return self.datasets.get((namespace, name))
 
     def status_of(self, uid: str) -> NodeDatasetStatus | None:
         return self.statuses.get(uid)
+
+    def keeps(self, uid: str, digest: str) -> bool:
+        return self.kept is None or (uid, digest) in self.kept
 
     async def wait_change(self, deadline: float) -> None:
         if self.script:

@@ -117,7 +117,7 @@ class Agent:
                 tasks.create_task(part)
                 for part in (
                     follow_node_cache(self._kube, name, self._plan),
-                    FetcherLink(self._fetcher_socket, self._plan, self._volumes.mounted.held_versions).run(),
+                    FetcherLink(self._fetcher_socket, self._plan, self._publisher.held_versions).run(),
                     CredentialReader(self._kube, self._plan).run(),
                     StatusWriter(self._kube, name, self._plan.changes, self._status).run(),
                     NoticeTeller(self._kube, name, self._plan).run(),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from stoker_api.backoff import Backoff
-from stoker_sidecar.agent.core.commands import Held, commands, wanted
+from stoker_sidecar.agent.core.commands import Held, commands, kept_meanwhile, wanted
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.errors import FetcherUnavailable, ProtocolError
 from stoker_sidecar.wire.fetcher_protocol import (
@@ -110,7 +110,10 @@ class FetcherClient:
 
 
 class FetcherLink:
-    """Keeps the fetcher told what the plan says. ``held`` gives the versions that pods have mounted, by uid."""
+    """Keeps the fetcher told what the plan says.
+
+    ``held`` gives the versions, by uid, that pods have mounted or are about to.
+    """
 
     def __init__(
         self,
@@ -188,6 +191,7 @@ class _Conversation:
         return commands(self._plan.planned.keys(), target, self._sent, self._plan.on_disk, held)
 
     async def _say(self, uid: str, command: Configure | Remove) -> None:
+        self._plan.take_kept(uid, kept_meanwhile(self._sent.get(uid), command))
         try:
             reply = await self._client.request(command)
         finally:
@@ -198,6 +202,7 @@ class _Conversation:
             return
         if isinstance(command, Configure):
             self._sent[uid] = command
+            self._plan.take_kept(uid, command.held)
         else:
             self._sent.pop(uid, None)
             self._plan.forget(uid)

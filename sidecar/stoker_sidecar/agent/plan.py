@@ -1,7 +1,7 @@
 """What the agent knows at this moment: the operator's plan, the fetcher's progress, and each dataset's credentials."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,7 @@ class NodePlan:
         self.fetcher_connected = False
         self._fetcher_since = clock()
         self.credentials: dict[str, Credentials] = {}
+        self._kept: dict[str, frozenset[str]] = {}
 
     # What others tell.
 
@@ -99,8 +100,13 @@ class NodePlan:
             self.credentials[uid] = credentials
             self.changes.mark()
 
+    def take_kept(self, uid: str, digests: Iterable[str]) -> None:
+        """Note which versions of a dataset the fetcher keeps for sure, now that it was told or is being told."""
+        self._kept[uid] = frozenset(digests)
+
     def set_fetcher_connected(self, connected: bool) -> None:
-        """Note that the fetcher came or went."""
+        """Note that the fetcher came or went. What it keeps is known when it has been told on the new connection."""
+        self._kept.clear()
         if connected != self.fetcher_connected:
             self.fetcher_connected, self._fetcher_since = connected, self._clock()
         self.changes.mark()
@@ -128,6 +134,10 @@ class NodePlan:
     def find(self, namespace: str, name: str) -> NodeDataset | None:
         """Return the dataset's entry in the plan."""
         return self._by_name.get((namespace, name))
+
+    def keeps(self, uid: str, digest: str) -> bool:
+        """Return whether the fetcher has confirmed that it keeps this version, as it was asked to."""
+        return digest in self._kept.get(uid, ())
 
     def status_of(self, uid: str) -> NodeDatasetStatus | None:
         """Return the last word on a dataset."""

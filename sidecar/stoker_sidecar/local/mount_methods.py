@@ -50,8 +50,8 @@ class PublishedMount:
         return next((row.mode for row in self._volumes.publisher.rows()), None)
 
     def held(self) -> tuple[str, ...]:
-        """Return the mounted version."""
-        return self._volumes.mounted.held(UID)
+        """Return the version that is mounted or about to be."""
+        return self._volumes.publisher.held_versions().get(UID, ())
 
     async def mount(self, version: str) -> None:
         """Return when the version, which is the plan's, is mounted. Raises VolumeError."""

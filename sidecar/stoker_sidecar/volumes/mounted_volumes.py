@@ -67,14 +67,6 @@ class MountedVolumes:
         """Return the versions that are mounted."""
         return frozenset((record.uid, record.version) for record in self._table.all())
 
-    def held_versions(self) -> dict[str, tuple[str, ...]]:
-        """Return what must stay on the disk: by uid of the Dataset, its mounted versions."""
-        return {uid: self.held(uid) for uid in {record.uid for record in self._table.all()}}
-
-    def held(self, uid: str) -> tuple[str, ...]:
-        """Return the mounted versions of a dataset."""
-        return tuple(sorted({record.version for record in self._table.all() if record.uid == uid}))
-
     async def is_dead(self, target: Path) -> bool:
         """Return whether the mount at ``target`` has lost its server. Raises VolumeError."""
         return await self._mounter.is_dead(target)

@@ -12,12 +12,14 @@ from stoker_sidecar.volumes.core.publish import (
     Bind,
     PublishRequest,
     Refuse,
+    VersionKey,
     VolumeReport,
     Wait,
     decide,
     mounted_row,
     pending_row,
     report,
+    version_to_keep,
 )
 from stoker_sidecar.volumes.mounted_volumes import MountedVolumes
 
@@ -37,6 +39,9 @@ class Plan(Protocol):
     def status_of(self, uid: str) -> NodeDatasetStatus | None:
         """Return how far this node is with it."""
 
+    def keeps(self, uid: str, digest: str) -> bool:
+        """Return whether the fetcher has confirmed that it keeps this version, as it was asked to."""
+
     async def wait_change(self, deadline: float) -> None:
         """Return when plan or status changed since the last look, or at ``deadline`` (by the publisher's clock)."""
 
@@ -47,6 +52,7 @@ class PendingPublish:
 
     request: PublishRequest
     callers: int = 0
+    version: VersionKey | None = None  # that the fetcher is to keep for it; known once the plan has the dataset
     last_seen: float = 0.0  # seconds of the publisher's clock
 
 
@@ -90,6 +96,10 @@ class PendingPublishes:
         self._pending = {key: one for key, one in self._pending.items() if one.callers or one.last_seen > oldest}
         return tuple(one.request for one in self._pending.values())
 
+    def versions(self) -> frozenset[VersionKey]:
+        """Return the versions that are about to be mounted."""
+        return frozenset(one.version for one in self._pending.values() if one.version is not None)
+
 
 class Publisher:
     """Answers the kubelet's calls for volumes of this node. All methods run in one event loop.
@@ -121,7 +131,7 @@ class Publisher:
         pending = self._pending.enter(request)
         self._on_change()
         try:
-            choice = await self._choose(request)
+            choice = await self._choose(pending)
             await self._volumes.mount(request, choice, lambda: self._pending.is_current(pending))
             self._pending.end(pending)
         except VolumeError as error:
@@ -151,10 +161,17 @@ class Publisher:
         rows += [mounted_row(record) for record in self._volumes.all()]
         return tuple({row.volume_id: row for row in rows}.values())
 
-    async def _choose(self, request: PublishRequest) -> Bind:
+    def held_versions(self) -> dict[str, tuple[str, ...]]:
+        """Return what must stay on the disk: by uid of the Dataset, versions that are mounted or about to be."""
+        held: dict[str, set[str]] = {}
+        for uid, digest in self._volumes.versions() | self._pending.versions():
+            held.setdefault(uid, set()).add(digest)
+        return {uid: tuple(sorted(digests)) for uid, digests in held.items()}
+
+    async def _choose(self, pending: PendingPublish) -> Bind:
         deadline = self._clock() + self._wait_seconds
         while True:
-            match await self._decide(request):
+            match await self._decide(pending):
                 case Bind() as choice:
                     return choice
                 case Refuse(code, reason):
@@ -165,9 +182,17 @@ class Publisher:
                         raise VolumeError(VolumeCode.UNAVAILABLE, f"waited {self._wait_seconds:.0f} s: {reason}")
                     await self._plan.wait_change(min(deadline, now + LOOK_AGAIN_SECONDS))
 
-    async def _decide(self, request: PublishRequest) -> Bind | Wait | Refuse:
+    async def _decide(self, pending: PendingPublish) -> Bind | Wait | Refuse:
+        """Ask the fetcher to keep the version, and look at the disk once it has answered.
+
+        Before its answer it may be dropping this very version to make room for another.
+        """
+        request = pending.request
         dataset = self._plan.find(request.dataset_namespace, request.dataset)
-        if dataset is None:
-            return decide(request, None, None, None)
-        on_disk = await self._volumes.find(dataset.uid, dataset.version) if dataset.version else None
-        return decide(request, dataset, self._plan.status_of(dataset.uid), on_disk)
+        version = version_to_keep(request, dataset)
+        if version != pending.version:
+            pending.version = version
+            self._on_change()
+        kept = version is not None and self._plan.keeps(*version)
+        on_disk = await self._volumes.find(*version) if version is not None and kept else None
+        return decide(request, dataset, self._plan.status_of(dataset.uid) if dataset else None, on_disk, kept=kept)

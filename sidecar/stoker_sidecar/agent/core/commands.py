@@ -6,7 +6,7 @@ from stoker_api.nodecache import NodeDataset
 from stoker_sidecar.wire.credentials import Credentials
 from stoker_sidecar.wire.fetcher_protocol import Configure, Remove
 
-Held = Mapping[str, tuple[str, ...]]  # uid -> versions that pods of this node have mounted
+Held = Mapping[str, tuple[str, ...]]  # uid -> versions that pods of this node have mounted, or are about to
 
 
 def wanted(datasets: Iterable[NodeDataset], credentials: Mapping[str, Credentials], held: Held) -> dict[str, Configure]:
@@ -34,3 +34,13 @@ def commands(
     changed: list[Configure | Remove] = [order for uid, order in target.items() if sent.get(uid) != order]
     left = sorted((set(on_disk) | set(sent)) - set(planned))
     return changed + [Remove(uid) for uid in left if not held.get(uid)]
+
+
+def kept_meanwhile(said: Configure | None, command: Configure | Remove) -> frozenset[str]:
+    """Return the versions that the fetcher keeps for sure until it answers ``command``: it may act on ``said`` still.
+
+    ``said``: what it confirmed last of the same dataset.
+    """
+    if said is None or isinstance(command, Remove):
+        return frozenset()
+    return frozenset(said.held).intersection(command.held)

@@ -101,15 +101,25 @@ def may_mount(pod_namespace: str, dataset: NodeDataset) -> bool:
     return granted or pod_namespace == dataset.namespace
 
 
+def version_to_keep(request: PublishRequest, dataset: NodeDataset | None) -> VersionKey | None:
+    """Return the version that the fetcher is to keep while this request waits; None while there is none."""
+    if dataset is None or not dataset.version or not may_mount(request.pod_namespace, dataset):
+        return None
+    return dataset.uid, dataset.version
+
+
 def decide(
     request: PublishRequest,
     dataset: NodeDataset | None,
     status: NodeDatasetStatus | None,
     on_disk: VersionOnDisk | None,
+    *,
+    kept: bool,
 ) -> Bind | Wait | Refuse:
     """Decide what becomes of a request now.
 
-    ``on_disk``: the version that the plan gives to new mounts, if its manifest is here.
+    ``on_disk``: the version that the plan gives to new mounts, if its manifest is here. ``kept``: the fetcher had
+    confirmed, before that look at the disk, that it keeps the version.
     """
     if dataset is None:
         return Wait(
@@ -122,6 +132,11 @@ def decide(
         return Refuse(VolumeCode.PERMISSION_DENIED, _denied(request))
     if not dataset.version:
         return Wait(f"the Dataset {request.name} has no version to mount yet: {_why_unlisted(status)}")
+    if not kept:
+        return Wait(
+            f"the fetcher of this node has not confirmed yet that it keeps version {dataset.version[:12]} of the "
+            f"Dataset {request.name}; if this stays, look at the logs of the node's stoker-sidecar pod"
+        )
     if on_disk is None:
         return Wait(
             f"the file list of the Dataset {request.name}, version {dataset.version[:12]}, is not on this node yet"

@@ -2,7 +2,7 @@
 
 from stoker_api.dataset import Source
 from stoker_api.nodecache import NodeDataset
-from stoker_sidecar.agent.core.commands import commands, wanted
+from stoker_sidecar.agent.core.commands import commands, kept_meanwhile, wanted
 from stoker_sidecar.wire.credentials import AmbientCredentials, StaticCredentials
 from stoker_sidecar.wire.fetcher_protocol import Configure, Remove
 
@@ -44,3 +44,13 @@ def test_what_a_pod_still_reads_is_not_removed() -> None:
 
 def test_a_planned_dataset_is_not_removed_while_its_credentials_are_read() -> None:
     assert commands({"u1"}, {}, {}, {"u1"}, {}) == []
+
+
+def test_a_version_that_the_last_word_drops_is_not_sure_to_be_kept_until_the_answer() -> None:
+    said, order = (Configure(DIGITS.wire(), NO_ONE, held) for held in (("d1", "d2"), ("d2", "d3")))
+    assert kept_meanwhile(said, order) == {"d2"}
+
+
+def test_nothing_is_sure_to_be_kept_before_the_first_answer_and_by_a_removal() -> None:
+    order = Configure(DIGITS.wire(), NO_ONE, ("d1",))
+    assert (kept_meanwhile(None, order), kept_meanwhile(order, Remove("u1"))) == (frozenset(), frozenset())

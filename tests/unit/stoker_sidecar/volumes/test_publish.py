@@ -16,6 +16,7 @@ from stoker_sidecar.volumes.core.publish import (
     pending_row,
     published,
     report,
+    version_to_keep,
 )
 from tests.fakes.volumes import DIGEST, UID, FakeVersions, dataset_status, node_dataset, publish_request
 
@@ -24,24 +25,36 @@ WHOLE = FakeVersions().add(complete=True)
 
 
 def test_a_dataset_that_the_node_was_not_given_is_waited_for_with_the_command_that_checks_it() -> None:
-    decision = decide(publish_request(), None, None, None)
+    decision = decide(publish_request(), None, None, None, kept=True)
     assert isinstance(decision, Wait)
     assert "kubectl get dataset imagenet -n vision" in decision.reason
 
 
 def test_a_version_whose_manifest_is_here_is_bound() -> None:
-    assert decide(publish_request(), node_dataset(), None, ON_DISK) == Bind(UID, DIGEST, ON_DISK)
+    assert decide(publish_request(), node_dataset(), None, ON_DISK, kept=True) == Bind(UID, DIGEST, ON_DISK)
+
+
+def test_a_version_that_the_fetcher_may_be_dropping_is_waited_for() -> None:
+    decision = decide(publish_request(), node_dataset(), None, WHOLE, kept=False)
+    assert isinstance(decision, Wait)
+    assert "has not confirmed yet that it keeps version" in decision.reason
+
+
+def test_what_a_pod_may_not_mount_is_not_kept_for_it() -> None:
+    namespaces = ("vision", "stranger")
+    kept = [version_to_keep(publish_request(pod_namespace=one), node_dataset()) for one in namespaces]
+    assert kept == [(UID, DIGEST), None]
 
 
 def test_a_manifest_that_is_not_here_yet_is_waited_for() -> None:
-    decision = decide(publish_request(), node_dataset(), None, None)
+    decision = decide(publish_request(), node_dataset(), None, None, kept=True)
     assert isinstance(decision, Wait)
     assert DIGEST[:12] in decision.reason
 
 
 def test_the_wait_for_a_manifest_tells_the_nodes_error() -> None:
     status = dataset_status(error=NodeError(reason=Reason.MANIFEST_UNAVAILABLE, message="No node gave it."))
-    decision = decide(publish_request(), node_dataset(), status, None)
+    decision = decide(publish_request(), node_dataset(), status, None, kept=True)
     assert isinstance(decision, Wait)
     assert decision.reason.endswith("No node gave it.")
 
@@ -49,20 +62,20 @@ def test_the_wait_for_a_manifest_tells_the_nodes_error() -> None:
 def test_the_wait_for_a_version_tells_why_the_listing_failed() -> None:
     error = NodeError(reason=Reason.BUCKET_NOT_FOUND, message="There is no bucket b.")
     status = dataset_status(listing=ListingResult(id="1", error=error))
-    decision = decide(publish_request(), node_dataset(version=""), status, None)
+    decision = decide(publish_request(), node_dataset(version=""), status, None, kept=True)
     assert isinstance(decision, Wait)
     assert decision.reason.endswith("There is no bucket b.")
 
 
 def test_the_wait_for_a_version_tells_the_nodes_error_when_there_was_no_listing() -> None:
     status = dataset_status(error=NodeError(reason=Reason.SECRET_NOT_FOUND, message="There is no Secret s."))
-    decision = decide(publish_request(), node_dataset(version=""), status, None)
+    decision = decide(publish_request(), node_dataset(version=""), status, None, kept=True)
     assert isinstance(decision, Wait)
     assert decision.reason.endswith("There is no Secret s.")
 
 
 def test_a_namespace_without_a_grant_is_refused_even_while_there_is_no_version() -> None:
-    decision = decide(publish_request(pod_namespace="other"), node_dataset(version=""), None, None)
+    decision = decide(publish_request(pod_namespace="other"), node_dataset(version=""), None, None, kept=True)
     assert isinstance(decision, Refuse)
     assert decision.code is VolumeCode.PERMISSION_DENIED
     assert "spec.access.namespaces" in decision.reason

@@ -10,7 +10,7 @@ from stoker_api.nodecache import MountPhase
 from stoker_sidecar.errors import VolumeCode
 from stoker_sidecar.volumes.publisher import FORGET_SECONDS
 from tests.fakes.volumes import DIGEST, UID, node_dataset
-from tests.support.fake_node import FUSE, TREE, FakeNode, refused
+from tests.support.fake_node import FUSE, TREE, VERSION, FakeNode, refused
 from tests.support.waiting import eventually
 
 
@@ -56,7 +56,7 @@ async def test_a_mounted_volume_keeps_its_version_when_the_plan_moves_on(node: F
     await node.publisher.publish(node.request())
     node.plan.add(node_dataset(version="d2" * 32))
     await node.publisher.publish(node.request())
-    assert (node.stack(), node.mounted.held(UID)) == ([TREE], (DIGEST,))
+    assert (node.stack(), node.publisher.held_versions()) == ([TREE], {UID: (DIGEST,)})
 
 
 async def test_a_dataset_that_is_not_in_the_plan_is_asked_for_and_mounted_when_given(node: FakeNode) -> None:
@@ -70,6 +70,36 @@ async def test_a_dataset_that_is_not_in_the_plan_is_asked_for_and_mounted_when_g
     node.plan.script = [operator_answers]
     await node.publisher.publish(node.request())
     assert (seen, node.stack()) == ([MountPhase.PENDING], [TREE])
+
+
+async def test_a_version_is_mounted_once_the_fetcher_keeps_it_and_as_it_then_is(node: FakeNode) -> None:
+    node.planned(complete=True)
+    node.plan.kept = set()
+    seen: list[object] = []
+
+    def fetcher_answers_after_it_made_room() -> None:
+        seen.append((node.stack(), node.publisher.held_versions()))
+        node.versions.add(complete=False)
+        node.plan.kept = {VERSION}
+
+    node.plan.script = [fetcher_answers_after_it_made_room]
+    await node.publisher.publish(node.request())
+    assert (seen, node.stack()) == ([([], {UID: (DIGEST,)})], [FUSE])
+
+
+async def test_a_fetcher_that_does_not_answer_is_told_to_the_kubelet(node: FakeNode) -> None:
+    node.planned(complete=True)
+    node.plan.kept = set()
+    error = await refused(lambda: node.publisher.publish(node.request()))
+    assert error.code is VolumeCode.UNAVAILABLE
+    assert "the fetcher of this node has not confirmed" in error.message
+
+
+async def test_nothing_is_kept_for_a_volume_that_is_gone(node: FakeNode) -> None:
+    node.planned(complete=True)
+    await node.publisher.publish(node.request())
+    await node.publisher.unpublish(node.request().target)
+    assert node.publisher.held_versions() == {}
 
 
 async def test_a_wait_in_vain_ends_with_a_sentence_and_the_wish_stays(node: FakeNode) -> None:
