@@ -42,6 +42,7 @@ class Switches:
         """The command line with which the keeper starts the fetcher."""
         options = [f"--read-through={self.read_through}"] if self.read_through else []
         options += [] if self.readahead else ["--readahead=0"]
+        options += ["--floor-bytes=5%"]  # no kubelet watches this disk
         program = ["bench.variants.fetcher", self.policy] if self.policy else ["stoker_sidecar.fetcher.main"]
         return [sys.executable, "-m", *program, *options]
 

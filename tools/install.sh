@@ -2,7 +2,8 @@
 # Installs what Stoker and most of its tests need into a virtual environment; Stoker itself is the Makefile's.
 set -euo pipefail
 venv=$1
-tools/debian-packages.sh libfuse3-dev fuse3 pkg-config gcc libc6-dev python3-dev python3-venv
+# xfsprogs: some tests mount an XFS, which refuses every call once it is shut down.
+tools/debian-packages.sh libfuse3-dev fuse3 xfsprogs pkg-config gcc libc6-dev python3-dev python3-venv
 
 python3 - <<'PY'
 import sys

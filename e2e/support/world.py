@@ -59,7 +59,8 @@ class World:
             f"{component}.podAnnotations.image-digest={self.image_digest}" for component in ("operator", "sidecar")
         )
         image = (f"image.repository={repository}", f"image.tag={tag}", "image.pullPolicy=Never")
-        words = [*_options("--set", (*image, *values)), *_options("--set-string", marks)]
+        floor = ("sidecar.floor.bytes=2%",)  # as its kubelets' thresholds: the nodes share a disk with all else here
+        words = [*_options("--set", (*image, *floor, *values)), *_options("--set-string", marks)]
         chart = str(ROOT / "charts" / "stoker")
         command = ("upgrade", "--install", RELEASE, chart, "-n", SYSTEM, "--create-namespace", "--wait", *words)
         self.cluster.helm(*command, "--timeout", f"{PATIENCE:.0f}s")

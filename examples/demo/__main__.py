@@ -56,6 +56,8 @@ def install(place: Place) -> None:
     image = place.stoker
     values = {f"{part}.podAnnotations.image-digest": image.digest for part in ("operator", "sidecar") if image.digest}
     values |= {"image.repository": image.repository, "image.tag": image.tag, "image.pullPolicy": image.pull_policy}
+    if image.pull_policy == "Never":  # a cluster of our own, whose kubelets leave 1 % of this machine's disk free
+        values["sidecar.floor.bytes"] = "2%"
     sets = [word for key, value in values.items() for word in ("--set-string", f"{key}={value}")]
     chart = str(ROOT / "charts/stoker")
     place.run("helm", "upgrade", "--install", "stoker", chart, "-n", SYSTEM, "--create-namespace", "--wait", *sets)

@@ -6,10 +6,11 @@ Speaks the real protocol on a real socket, and brings what it is told to.
 import socketserver
 import threading
 from collections.abc import Callable
+from io import BufferedIOBase
 from pathlib import Path
 from typing import cast
 
-from stoker_sidecar.wire.fetcher_protocol import Failed, Read, Reply, decode_request, encode_reply
+from stoker_sidecar.wire.fetcher_protocol import Failed, Follow, Read, Repaired, Reply, decode_request, encode_reply
 
 Answer = Callable[[Read], Reply]
 
@@ -17,6 +18,7 @@ Answer = Callable[[Read], Reply]
 class _Server(socketserver.ThreadingUnixStreamServer):
     daemon_threads = True
     answer: Answer
+    followers: list[tuple[int, BufferedIOBase]]
 
 
 class _Connection(socketserver.StreamRequestHandler):
@@ -24,6 +26,9 @@ class _Connection(socketserver.StreamRequestHandler):
         server = cast("_Server", self.server)
         for line in self.rfile:
             number, request = decode_request(line)
+            if isinstance(request, Follow):
+                server.followers.append((number, self.wfile))
+                continue
             if not isinstance(request, Read):
                 raise TypeError(f"a file-system server asked {request}")
             try:
@@ -41,7 +46,18 @@ class FetcherForReads:
         path.unlink(missing_ok=True)
         self._server = _Server(str(path), _Connection)
         self._server.answer = self._remember
+        self._server.followers = []
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+
+    @property
+    def followers(self) -> int:
+        """How many file-system servers follow repairs."""
+        return len(self._server.followers)
+
+    def repaired(self, ino: int) -> None:
+        """Tell every file-system server that follows that a file was repaired."""
+        for number, follower in self._server.followers:
+            follower.write(encode_reply(number, Repaired(ino)))
 
     def _remember(self, request: Read) -> Reply:
         self.asked.append(request)

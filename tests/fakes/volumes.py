@@ -10,6 +10,7 @@ from typing import Any
 from stoker_api.dataset import Source
 from stoker_api.nodecache import NodeDataset, NodeDatasetStatus
 from stoker_sidecar.errors import KeeperUnavailable, MountError
+from stoker_sidecar.version.layout import VersionPaths
 from stoker_sidecar.volumes.core.publish import PublishRequest, VersionKey, VersionOnDisk
 
 UID = "8f2c"
@@ -148,10 +149,10 @@ class FakeOverlays:
     async def clear_drafts(self) -> None:
         return
 
-    def show(self, version: VersionKey, tree: Path, fuse: Path) -> Path:
+    def show(self, version: VersionKey, paths: VersionPaths, fuse: Path) -> Path:
         if self.refuses or version not in self.ready:
             raise MountError(22, "mounting the overlay: Invalid argument")
-        self.shown[version] = (tree, fuse)
+        self.shown[version] = (paths.tree, fuse)
         return Path("/mnt") / version[0] / f"{version[1]}.overlay"
 
     def hide(self, version: VersionKey) -> None:
@@ -171,7 +172,7 @@ class FakeMounts:
     refuses: bool = False
     refuses_over_dead: bool = False
 
-    def bind(self, source: Path, target: Path) -> None:
+    def bind(self, source: Path, target: Path, root: Path | None = None) -> None:
         if self.refuses or (self.refuses_over_dead and target in self.dead):
             raise MountError(1, f"showing {source} at {target}: Operation not permitted")
         self.stacks.setdefault(target, []).append(source)

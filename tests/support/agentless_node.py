@@ -31,7 +31,7 @@ from tests.support.keeper import SECONDS, Keeper
 from tests.support.waiting import wait_until
 
 # What a keeper needs to run the real fetcher.
-FETCHER = shlex.join([sys.executable, "-m", "stoker_sidecar.fetcher.main", "--host-folder=/"])
+FETCHER = shlex.join([sys.executable, "-m", "stoker_sidecar.fetcher.main", "--floor-bytes=0", "--host-folder=/"])
 
 
 @dataclass(frozen=True)

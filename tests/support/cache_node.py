@@ -24,6 +24,7 @@ from stoker_sidecar.store.base import ObjectStore
 from stoker_sidecar.version.manifest import Manifest
 from stoker_sidecar.wire.cache_folder import FolderSpec
 from stoker_sidecar.wire.credentials import AmbientCredentials, Credentials
+from stoker_sidecar.wire.disk_floor import NO_FLOOR, DiskFloor, DiskSpace
 from stoker_sidecar.wire.fetcher_protocol import Configure, Read, ReadDone
 from tests.fakes.object_store import MemoryStore
 from tests.support.waiting import eventually
@@ -122,15 +123,17 @@ async def open_cache_node(
     transient: int = 2**28,
     folders: tuple[FolderSpec, ...] = (),
     capacity: int | None = None,
+    inodes: int = 0,
+    floor: DiskFloor | None = None,
     scrub_interval: float = 0.0,
     fetcher: PieceFetcher | None = None,
     policy: PolicyFactory = KeepWhatCame,
 ) -> AsyncIterator[CacheNodeUnderTest]:
     """Open one on the cache folder ``root``, or on several ``folders``; closed at exit, the disk stays.
 
-    ``capacity``: bytes that the files of each tree may take together; default what the machine has. ``scrub_interval``:
-    seconds, 0 for never. ``fetcher``: who brings pieces; default this process. ``policy``: for downloads; default the
-    product's.
+    ``capacity``: bytes that the files of each tree may take together, and ``inodes``, 0 for any number; default what
+    the machine has. ``floor``: left free of that; default nothing. ``scrub_interval``: seconds, 0 for never.
+    ``fetcher``: who brings pieces; default this process. ``policy``: for downloads; default the product's.
     """
     found = stores if stores is not None else {"bucket": MemoryStore()}
 
@@ -138,13 +141,14 @@ async def open_cache_node(
         return found[source.uri.removeprefix("s3://").partition("/")[0]]
 
     clock = Clock()
-    space = space_of if capacity is None else partial(_space_left, capacity)
+    space = space_of if capacity is None else partial(_space_left, capacity, inodes)
     world = NodeDependencies(
         clock, at_once, backoff=_AT_ONCE, open_store=open_store, fetcher=fetcher or InProcess(), space=space
     )
     settings = CacheSettings(
         folders or (FolderSpec(str(root)),),
-        floor_share=0.0,
+        floor=NO_FLOOR if floor is None else floor,
+        memory_floor=NO_FLOOR,
         transient_limit=transient,
         scrub=ScrubSettings(scrub_interval),
         policy=policy,
@@ -157,13 +161,13 @@ async def open_cache_node(
         await node.close()
 
 
-def _space_left(capacity: int, root: Path) -> tuple[int, int]:
+def _space_left(capacity: int, inodes: int, root: Path) -> DiskSpace:
     files = {
         path.stat().st_ino: path.stat().st_size
         for path in root.glob("datasets/*/versions/*/tree/**/*")
         if path.is_file()
     }
-    return capacity - sum(files.values()), capacity
+    return DiskSpace(capacity - sum(files.values()), capacity, inodes - len(files), inodes)
 
 
 def content(answer: ReadDone) -> bytes:

@@ -16,7 +16,7 @@ from stoker_sidecar.wire.fetcher_protocol import Configure, Progress, Watch, dec
 from tests.support.keeper import SECONDS, UID, Keeper
 from tests.support.waiting import wait_until
 
-_FETCHER = [sys.executable, "-m", "stoker_sidecar.fetcher.main", "--floor-share", "0"]
+_FETCHER = [sys.executable, "-m", "stoker_sidecar.fetcher.main", "--floor-bytes", "0"]
 
 
 def random_files(count: int, size: int) -> dict[str, bytes]:

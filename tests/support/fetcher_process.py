@@ -72,7 +72,7 @@ async def fetcher_process(root: Path, *options: str, memory: int | None = None) 
     """
     socket = root.parent / "fetcher.sock"
     socket.unlink(missing_ok=True)
-    words = ["-m", "stoker_sidecar.fetcher.main", "--socket", str(socket), "--root", str(root), "--floor-share", "0"]
+    words = ["-m", "stoker_sidecar.fetcher.main", "--socket", str(socket), "--root", str(root), "--floor-bytes", "0"]
     fds = () if memory is None else (memory,)
     words += [f"--memory-fd={fd}" for fd in fds]
     process = await asyncio.create_subprocess_exec(

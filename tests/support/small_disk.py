@@ -13,14 +13,17 @@ from stoker_sidecar.linux.mount_calls import detach
 from tests.support.waiting import wait_until
 
 _MIB = 1024**2
-# EXT4_IOC_SHUTDOWN: from here on every call on the file system fails with EIO, as if its disk had died.
+# FS_IOC_SHUTDOWN of ext4 and XFS, as if the disk had died: every call on XFS fails with EIO from here on; ext4 still
+# answers stat(2) and reads of what is in memory.
 _SHUTDOWN = 0x8004587D
 _WITHOUT_JOURNAL = 2
+_MAKE = {"ext4": ("mkfs.ext4", "-q", "-F", "-m", "0"), "xfs": ("mkfs.xfs", "-q", "-f")}
+_LEAST_MIB = {"ext4": 1, "xfs": 320}  # mkfs.xfs refuses less than 300; the file has holes
 
 
 @dataclass(frozen=True)
 class SmallDisk:
-    """ext4 on a file. ``path``: where it is mounted."""
+    """A file system on a file. ``path``: where it is mounted."""
 
     path: Path
     image: Path
@@ -38,7 +41,7 @@ class SmallDisk:
         wait_until(lambda: subprocess.run(command, check=False).returncode == 0)
 
     def kill(self) -> None:
-        """Have every later call on it fail with EIO."""
+        """Have every later write to it fail with EIO, and on XFS every later call."""
         descriptor = os.open(self.path, os.O_RDONLY)
         try:
             fcntl.ioctl(descriptor, _SHUTDOWN, struct.pack("I", _WITHOUT_JOURNAL))
@@ -63,13 +66,13 @@ def _writes(descriptor: int, data: bytes) -> bool:
 
 
 @contextmanager
-def small_disk(folder: Path, megabytes: int = 64) -> Iterator[SmallDisk]:
-    """Make a small disk below ``folder`` and mount it; gone at exit."""
+def small_disk(folder: Path, megabytes: int = 64, kind: str = "ext4") -> Iterator[SmallDisk]:
+    """Make a small disk below ``folder`` and mount it; gone at exit. ``kind``: ext4 or xfs, which takes 320 MB."""
     disk = SmallDisk(folder / "disk", folder / "disk.img")
     disk.path.mkdir()
     with disk.image.open("wb") as image:
-        image.truncate(megabytes * _MIB)
-    subprocess.run(["mkfs.ext4", "-q", "-F", "-m", "0", str(disk.image)], check=True)
+        image.truncate(max(megabytes, _LEAST_MIB[kind]) * _MIB)
+    subprocess.run([*_MAKE[kind], str(disk.image)], check=True)
     disk.mount()
     try:
         yield disk

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
+from errno import ENOENT, ENOTDIR
 from pathlib import Path
 
 from stoker_api.nodecache import CacheFolder, NodeCacheStatus
@@ -49,19 +50,30 @@ class CacheRootKeeper:
 
 
 def restore_missing(folders: Iterable[CacheFolder], owner_of: Path) -> None:
-    """Make the folders that are out of service since they are not there. Blocks."""
+    """Make the folders that are out of service since they are not there. Blocks.
+
+    One whose disk does not even say whether it is there is left to the fetcher, which reports it.
+    """
     for folder in folders:
         path = Path(folder.path)
-        if folder.healthy or path.exists():
+        if folder.healthy or not _is_missing(path):
             continue
         try:
             owner = owner_of.stat()
-            path.mkdir(mode=0o755, parents=True)
-            os.chown(path, owner.st_uid, owner.st_gid)
+            path.mkdir(mode=0o700, parents=True)
+            os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
         except OSError as error:
             log.warning("the cache folder %s was deleted and cannot be made again: %s", path, error)
         else:
             log.warning("the cache folder %s was deleted, and is made again", path)
+
+
+def _is_missing(path: Path) -> bool:
+    try:
+        path.stat()
+    except OSError as error:
+        return error.errno in (ENOENT, ENOTDIR)
+    return False
 
 
 class Agent:

@@ -17,6 +17,7 @@ from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.agent.settings import AgentSettings
 from stoker_sidecar.volumes.node_volumes import VolumePaths, node_volumes
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
+from stoker_sidecar.wire.disk_floor import DiskFloor
 from stoker_sidecar.wire.heartbeat import Heartbeat
 
 log = logging.getLogger("stoker.agent")
@@ -42,6 +43,7 @@ def build(settings: AgentSettings, kube: Kube) -> Agent:
         plan.changes,
         overlays_refused="" if settings.overlay == "Auto" else _OVERLAYS_OFF,
         wait_seconds=settings.publish_wait,
+        floor=DiskFloor(settings.floor_bytes, settings.floor_inodes),
     )
     why = f"; {volumes.why_no_overlay}" if volumes.why_no_overlay else ""
     log.info("mount modes of this node: %s%s", ", ".join(volumes.modes), why)

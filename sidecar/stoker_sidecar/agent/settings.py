@@ -6,7 +6,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator, BeforeValidator
 
 from stoker_sidecar.wire.cache_folder import FolderSpec, parse_folders
-from stoker_sidecar.wire.settings import AbsolutePath, LogLevel, ProcessSettings, setting
+from stoker_sidecar.wire.disk_floor import FLOOR_BYTES, FLOOR_INODES, DiskFloor
+from stoker_sidecar.wire.settings import AbsolutePath, FloorSetting, LogLevel, ProcessSettings, setting
 
 
 def _named(name: str) -> str:
@@ -36,6 +37,8 @@ class AgentSettings(ProcessSettings):
         "folder of the FUSE and overlay mounts; shared with the node (Bidirectional)", "/var/lib/stoker/mnt"
     )
     overlay: Literal["Auto", "Off"] = setting("mount overlays where the node can: Auto or Off", "Auto")
+    floor_bytes: FloorSetting = setting(FLOOR_BYTES, str(DiskFloor().bytes))
+    floor_inodes: FloorSetting = setting(FLOOR_INODES, str(DiskFloor().inodes))
     state_dir: AbsolutePath = setting("folder of what must survive the pod", "/var/lib/stoker/state")
     run_dir: AbsolutePath = setting("folder of the sockets between the sidecar's processes", "/run/stoker")
     http_port: int = setting("port of health, metrics and manifests", "8081")

@@ -1,6 +1,7 @@
 """One version of a dataset on this disk: which of its files are here."""
 
 import os
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
@@ -28,11 +29,15 @@ class State(IntEnum):
     FOLDER = 4
 
 
+_HERE_ALONE = bytes(int(state == State.HERE) for state in range(256))
+
+
 @dataclass
 class CachedVersion:
     """A version on this disk: its manifest, the state of each file, and the files in the making.
 
-    ``load`` makes one. All but ``load`` and ``finish`` are quick; one event loop uses it.
+    ``load`` makes one. One event loop uses it, and alone changes its state; what blocks says so, and changes the disk
+    alone.
     """
 
     paths: VersionPaths
@@ -108,18 +113,22 @@ class CachedVersion:
     def lose(self, entry: Entry) -> None:
         """Note that the file is not in the tree any more, or not as it should be: it is to be fetched again.
 
-        A damaged one stays until its successor takes its place by rename: whoever has it open keeps it. Blocks for a
-        moment. Raises DiskFull or CacheDiskFailed.
+        A damaged one stays until its successor takes its place by rename: whoever has it open keeps it. ``unmark``
+        comes before.
         """
-        if self.states[entry.ino] != State.HERE:
-            return
-        self.states[entry.ino] = State.MISSING
-        self.warm_files -= 1
-        self.warm_bytes -= entry.size
+        self.suspect(entry)
         self.complete = False
+
+    def unmark(self, entry: Entry | None = None) -> None:
+        """Have the disk say that the version is not whole and synced; make the folder of ``entry`` where it is gone.
+
+        Blocks for a moment. Raises DiskFull or CacheDiskFailed.
+        """
         with disk_errors("the version"):
             self.paths.complete.unlink(missing_ok=True)
-            self.tree_path(entry).parent.mkdir(parents=True, exist_ok=True)
+            self.paths.synced.unlink(missing_ok=True)
+            if entry is not None:
+                self.tree_path(entry).parent.mkdir(parents=True, exist_ok=True)
 
     def suspect(self, entry: Entry) -> None:
         """Have a damaged file fetched once more; it stays until its successor takes its place."""
@@ -129,11 +138,10 @@ class CachedVersion:
             self.warm_bytes -= entry.size
 
     def take_away(self, entry: Entry) -> None:
-        """Take away a damaged file for which no better one came: its readers must ask.
+        """Take away a damaged file that is lost and for which no better one came: its readers must ask.
 
         Blocks for a moment. Raises DiskFull or CacheDiskFailed.
         """
-        self.complete = False
         with disk_errors("the version"):
             self.paths.complete.unlink(missing_ok=True)
             self.tree_path(entry).unlink(missing_ok=True)
@@ -145,25 +153,24 @@ class CachedVersion:
     def finish(self) -> None:
         """Date the folders and set the marker, once every file is here. Blocks. Raises DiskFull or CacheDiskFailed.
 
-        ``secure`` is to follow: native mounts need not wait for it.
+        ``complete`` and ``secure`` are to follow: native mounts need not wait for the latter.
         """
         with disk_errors("the version"), closing(Manifest.open(self.paths.manifest)) as manifest:
             for path, entry in manifest.folders():
                 os.utime(os.path.join(os.fsencode(self.paths.tree), path), ns=(entry.mtime_ns, entry.mtime_ns))  # noqa: PTH118 -- bytes
             self.paths.complete.touch()
-        self.complete = True
 
     def secure(self) -> None:
         """Have a whole version survive a power cut, unless it does already. Blocks.
 
-        Raises DiskFull or CacheDiskFailed; the version then is not complete any more: what the disk lost is not known.
+        Raises DiskFull or CacheDiskFailed; the version then is no longer marked, for the caller to note: what the disk
+        lost is not known.
         """
-        if _date(self.paths.complete) <= _date(self.paths.synced):
+        if self._synced().count(1) == self.manifest.info.files:
             return
         try:
             self.sync()
         except CacheError:
-            self.complete = False
             with suppress(OSError):
                 self.paths.complete.unlink(missing_ok=True)
             raise
@@ -175,7 +182,8 @@ class CachedVersion:
         """
         with disk_errors("the version"):
             started = self.paths.folder / "syncing"
-            started.touch()  # dated before, so that what arrives meanwhile counts as later
+            # Named before, so that what arrives meanwhile does not count; by inode, since clocks are put back.
+            started.write_bytes(zlib.compress(self.states.translate(_HERE_ALONE), 1))
             sync_file_system(self.paths.tree)
             started.rename(self.paths.synced)
 
@@ -186,16 +194,17 @@ class CachedVersion:
     def _prepare(self, donors: Sequence["CachedVersion"]) -> None:
         fresh = not self.paths.tree.exists()
         if fresh:
-            self.paths.complete.unlink(missing_ok=True)  # someone deleted the tree
+            for marker in (self.paths.complete, self.paths.synced):
+                marker.unlink(missing_ok=True)  # someone deleted the tree
         self.paths.parts.mkdir(exist_ok=True)
         self.paths.tree.mkdir(exist_ok=True)
         self._make_folders()
-        if 0 < _date(self.paths.complete) <= _date(self.paths.synced):
+        if self.paths.complete.exists() and self._synced().count(1) == self.manifest.info.files:
             self._all_here()
         elif not fresh:
             self._scan()
-            self.paths.doubtful.unlink(missing_ok=True)
             self._believe_marker()
+        self.paths.doubtful.unlink(missing_ok=True)
         self._link(donors)
         self._resume_parts()
 
@@ -220,10 +229,18 @@ class CachedVersion:
 
     def _scan(self) -> None:
         """After a new start of the machine, files that may not have reached the disk whole are proved or left out."""
-        limit = _date(self.paths.synced) if self.paths.doubtful.exists() else None
+        doubtful, limit, synced = self.paths.doubtful.exists(), _date(self.paths.synced), self._synced()
         for path, entry in self._files():
-            if is_intact(path, entry) and (limit is None or survived(path, entry, limit)):
+            known = synced[entry.ino : entry.ino + 1] == b"\1"
+            if is_intact(path, entry) and (not doubtful or survived(path, entry, limit if known else 0)):
                 self.mark_here(entry)
+
+    def _synced(self) -> bytes:
+        """Return a byte an inode: 1 for those that the last sync brought onto the disk."""
+        try:
+            return zlib.decompress(self.paths.synced.read_bytes())
+        except (OSError, zlib.error):  # there was none, or it is an older release's
+            return b""
 
     def _files(self) -> Iterator[tuple[str, Entry]]:
         base = str(self.paths.tree)

@@ -18,6 +18,7 @@ from stoker_sidecar.fetcher.space.folders import CacheDisks
 from stoker_sidecar.fetcher.telemetry import Telemetry
 from stoker_sidecar.store.base import Retry
 from stoker_sidecar.store.opening import OpenStore
+from stoker_sidecar.wire.disk_floor import DiskSpace
 
 # A dataset whose source fails goes on by itself when the source heals, at most a minute later.
 _DATASET_BACKOFF = BackoffPolicy(base=1.0, cap=60.0)
@@ -34,7 +35,7 @@ class NodeDependencies:
     backoff: BackoffPolicy = _DATASET_BACKOFF
     open_store: OpenStore | None = None
     fetcher: PieceFetcher = field(default_factory=InProcess)
-    space: Callable[[Path], tuple[int, int]] = space_of
+    space: Callable[[Path], DiskSpace] = space_of
 
 
 @dataclass(frozen=True)

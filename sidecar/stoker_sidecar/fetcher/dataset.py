@@ -6,10 +6,10 @@ warms. Reads come in beside them and only share the versions.
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from functools import partial
+from dataclasses import dataclass
 
 from stoker_api.nodecache import ListingResult, NodeDataset
-from stoker_sidecar.errors import InUse, SidecarError
+from stoker_sidecar.errors import CacheError, InUse, SidecarError
 from stoker_sidecar.fetcher.cached_version import CachedVersion, State
 from stoker_sidecar.fetcher.context import DownloadContext, NodeContext
 from stoker_sidecar.fetcher.core.lanes import WarmShare
@@ -20,6 +20,7 @@ from stoker_sidecar.fetcher.download.piece_sources import StorePieceSource
 from stoker_sidecar.fetcher.download.warming import CanonicalOrder, WarmLimits, WarmPass
 from stoker_sidecar.fetcher.manifests import list_source
 from stoker_sidecar.fetcher.space.budget import SpaceBudget
+from stoker_sidecar.fetcher.space.cache_disk import CacheDisk
 from stoker_sidecar.fetcher.telemetry import Telemetry
 from stoker_sidecar.fetcher.versions import OpenVersions
 from stoker_sidecar.linux.files import disk_errors
@@ -42,9 +43,27 @@ from stoker_sidecar.wire.fetcher_protocol import (
 _RETRY_UNKEPT = 60.0
 _RETRY_LEFT = 0.01
 _RETRY_CHANGED = 600.0
+# Bytes of an object in the manifest and in its index, once all are listed: a name of 100 bytes, and its figures. The
+# table of the listing is on the disk by then.
+_LISTED_BYTES = 400
 # Seconds between two syncs while files arrive: twice what the kernel itself waits, so that it finds little left to
 # write.
 _SYNC_EVERY = 60.0
+
+
+@dataclass
+class ListedSoFar:
+    """How many objects a listing has found, against the room for its manifest on ``disk``."""
+
+    telemetry: Telemetry
+    disk: CacheDisk
+    objects: int = 0
+
+    def add(self, objects: int) -> None:
+        """Count a page. Raises DiskFull when the manifest would not fit."""
+        self.telemetry.add(LISTED_OBJECTS, objects)
+        self.objects += objects
+        self.disk.check_room_for_list("the list of this source's files", self.objects * _LISTED_BYTES)
 
 
 class DatasetCache:
@@ -172,10 +191,10 @@ class DatasetCache:
         wanted = self.config.listing_id
         if wanted and (self.listing is None or self.listing.id != wanted):
             store = await self._source.handle.store()
-            home = self._node.folders.home(self.uid).dataset
-            counted = partial(self.telemetry.add, LISTED_OBJECTS)
+            home = self._node.folders.home(self.uid)
+            listed = ListedSoFar(self.telemetry, home.disk)
             self.listing = await list_source(
-                store, self.config.source, home, wanted, self.versions.destination, counted
+                store, self.config.source, home.dataset, wanted, self.versions.destination, listed.add
             )
             self.version_loop.poke()
 
@@ -187,7 +206,7 @@ class DatasetCache:
         await self._drop_unused()
         if fetching.version.complete:
             self.warm_error = None
-            await in_thread(fetching.version.secure)  # who marked it complete may have been killed before that
+            await _secure(fetching.version)  # who marked it complete may have been killed before that
             return None
         disk = self.budget.disk_of(fetching.version)
         if not self.budget.may_warm(fetching.version, self._node.evictor.promised(self.budget, disk)):
@@ -204,16 +223,22 @@ class DatasetCache:
             if self.version_loop.error is not None:
                 await in_thread(version.sync)  # perhaps that is what failed: before anyone relies on it this time
             await in_thread(version.finish)
+            version.complete = version.warm_files == version.manifest.info.files
+            if not version.complete:  # a file was found damaged or gone meanwhile
+                await in_thread(version.unmark)
+                return _RETRY_LEFT
             self._node.news.set()  # pods wait for their native mount: the agent is told now
             self.warm_error = None
-            await in_thread(version.secure)
+            await _secure(version)
             return None
         return delay
 
     async def _warm(self, fetching: Fetching) -> float | None:
         """Run one pass; return the seconds until the next. Raises the error that stopped it."""
         if (short := self.budget.lacks(fetching.version)) > 0:
-            await self._node.evictor.make_room(self.budget, self.budget.disk_of(fetching.version), short)
+            await self._make_room(fetching, short)
+            if self.current_fetching is not fetching:
+                return _RETRY_LEFT  # dropped meanwhile, since another needed its room more
         slots, outside = self._node.slots, self._node.outside
         limits = WarmLimits(self.uid, slots, self._limit(), self.version_loop.poked, outside.clock, outside.sleep)
         share = WarmShare(self.config.priority, failing=self.version_loop.error is not None)
@@ -236,6 +261,25 @@ class DatasetCache:
             return _RETRY_LEFT
         self.settled = True
         return _RETRY_UNKEPT if version.count(State.UNKEPT) else None
+
+    async def _make_room(self, fetching: Fetching, short: int) -> None:
+        """Have idle versions of others dropped; meanwhile drop what others ask for, be it the one that needs the room.
+
+        One asks at a time, and who waits for its turn may be the one that is asked: each would wait for the other.
+        """
+        disk = self.budget.disk_of(fetching.version)
+        making = asyncio.create_task(self._node.evictor.make_room(self.budget, disk, short))
+        try:
+            while not making.done() and self.current_fetching is fetching:
+                asked = asyncio.create_task(self.budget.asked.wait())
+                await asyncio.wait((making, asked), return_when=asyncio.FIRST_COMPLETED)
+                asked.cancel()
+                await self._evict_if_asked()
+        finally:
+            making.cancel()
+            await asyncio.wait([making])
+        if not making.cancelled():
+            making.result()
 
     async def _evict_if_asked(self) -> None:
         """Drop a version that another dataset needs the room of, unless a pod uses it by now."""
@@ -294,3 +338,11 @@ class DatasetCache:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+async def _secure(version: CachedVersion) -> None:
+    try:
+        await in_thread(version.secure)
+    except CacheError:
+        version.complete = False
+        raise

@@ -21,6 +21,7 @@ from stoker_sidecar.fetcher.scrub import ScrubSettings
 from stoker_sidecar.fetcher.server import Server
 from stoker_sidecar.fetcher.settings import FetcherSettings
 from stoker_sidecar.store.connection import ConnectionSettings
+from stoker_sidecar.wire.disk_floor import DiskFloor
 from stoker_sidecar.wire.heartbeat import Heartbeat
 from stoker_sidecar.worker.zygote import WorkerZygote
 
@@ -49,8 +50,7 @@ def cache_settings(settings: FetcherSettings, policy: PolicyFactory) -> CacheSet
     """Say the same in the words of the cache."""
     return CacheSettings(
         folders=settings.root,
-        floor_share=settings.floor_share,
-        floor_most=settings.floor_most,
+        floor=DiskFloor(settings.floor_bytes, settings.floor_inodes),
         transient_limit=settings.read_through,
         scrub=ScrubSettings(settings.scrub_days * _DAY, settings.scrub_rate),
         connection=ConnectionSettings(
@@ -73,6 +73,7 @@ async def _run(settings: FetcherSettings, policy: PolicyFactory, heartbeat: Hear
     loop.add_reader(zygote, zygote.lost)
     cache = cache_settings(settings, policy)
     pool = WorkerPool(settings.workers, cache.connection, loop.time, zygote.launch)
+    loop.add_signal_handler(signal.SIGCHLD, pool.end_stopped)
     node = CacheNode(cache, NodeDependencies(fetcher=pool) if settings.workers else None)
     await node.open()
     await pool.open()

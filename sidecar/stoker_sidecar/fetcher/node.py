@@ -17,6 +17,7 @@ from stoker_sidecar.fetcher.core.lanes import Bounds, WarmSlots
 from stoker_sidecar.fetcher.dataset import DatasetCache
 from stoker_sidecar.fetcher.download.pipeline import Pipeline
 from stoker_sidecar.fetcher.download.policy import KeepWhatCame, PolicyFactory
+from stoker_sidecar.fetcher.repairs import Repairs
 from stoker_sidecar.fetcher.scrub import Scrubber, ScrubSettings
 from stoker_sidecar.fetcher.space.budget import Evictor
 from stoker_sidecar.fetcher.space.cache_disk import CacheDisk
@@ -30,18 +31,24 @@ from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.layout import CachePaths, check_uid
 from stoker_sidecar.version.manifest import ROOT_INO
 from stoker_sidecar.wire.cache_folder import FolderSpec
+from stoker_sidecar.wire.disk_floor import DiskFloor, Floor
 from stoker_sidecar.wire.fetcher_protocol import Configure, Progress, Read, ReadDone
 
 _log = logging.getLogger(__name__)
 
+_MEMORY_FLOOR = DiskFloor(Floor(share=0.05), Floor())
+
 
 @dataclass(frozen=True)
 class CacheSettings:
-    """Settings of the cache: its folders, the preferred one first; bytes and shares of their disks."""
+    """Settings of the cache: its folders, the preferred one first, and what is left free of their disks.
+
+    ``memory_floor``: of folders in memory, which no kubelet watches.
+    """
 
     folders: tuple[FolderSpec, ...]
-    floor_share: float = 0.05  # of the disk left free, so that the node's own logs and images find room
-    floor_most: int = 10 * 1024**3  # bytes: a share of a very large disk would be more than a node needs
+    floor: DiskFloor = field(default_factory=DiskFloor)
+    memory_floor: DiskFloor = _MEMORY_FLOOR
     transient_limit: int = 256 * 1024**2  # bytes of files read through and not kept, per version: 32 chunks of 8 MiB
     scrub: ScrubSettings = field(default_factory=ScrubSettings)
     connection: ConnectionSettings = field(default_factory=ConnectionSettings)
@@ -63,8 +70,9 @@ class CacheNode:
         self._looks = 0  # that have begun
         self._troubles: dict[CacheDisk, str] = {}
         self._context = self._share(settings, outside)
+        self.repairs = Repairs()
         self._scrubber = Scrubber(
-            settings.scrub, self._datasets, self._notices, outside.clock, outside.sleep, outside.now
+            settings.scrub, self._datasets, self._notices, self.repairs, outside.clock, outside.sleep, outside.now
         )
 
     def _share(self, settings: CacheSettings, outside: NodeDependencies) -> NodeContext:
@@ -189,5 +197,5 @@ class CacheNode:
 
 
 def _disk(spec: FolderSpec, settings: CacheSettings, outside: NodeDependencies) -> CacheDisk:
-    paths = CachePaths(Path(spec.path))
-    return CacheDisk(paths, settings.floor_share, settings.floor_most, outside.clock, spec.memory, outside.space)
+    floor = settings.memory_floor if spec.memory else settings.floor
+    return CacheDisk(CachePaths(Path(spec.path)), floor, outside.clock, spec.memory, outside.space)

@@ -16,9 +16,11 @@ from typing import Self
 
 from stoker_api.names import Reason
 from stoker_sidecar.errors import SidecarError
+from stoker_sidecar.fetcher.cached_version import State
 from stoker_sidecar.fetcher.core.rates import TokenBucket
 from stoker_sidecar.fetcher.dataset import DatasetCache
 from stoker_sidecar.fetcher.download.fetching import Fetching
+from stoker_sidecar.fetcher.repairs import DamagedFile, Repairs
 from stoker_sidecar.fetcher.telemetry import Notices
 from stoker_sidecar.linux.files import DirectReader, disk_errors
 from stoker_sidecar.store.core.object_checksum import looks_like_md5
@@ -119,6 +121,7 @@ class Scrubber:
     settings: ScrubSettings
     datasets: Mapping[str, DatasetCache]
     notices: Notices
+    repairs: Repairs
     clock: Callable[[], float]
     sleep: Callable[[float], Awaitable[object]]
     now: Callable[[], float] = time.time
@@ -236,7 +239,12 @@ class _ScrubPass:
     async def _repair(self, path: str, entry: Entry) -> None:
         _log.error("%s of %s is damaged on the disk: it is fetched again", path, self.dataset.config.name)
         self.damaged.append(path)
-        await self.fetching.refetch(entry)
+        version = self.fetching.version
+        with await in_thread(DamagedFile, version.tree_path(entry)) as damaged:
+            await self.fetching.refetch(entry)
+            if version.states[entry.ino] == State.HERE:
+                await in_thread(damaged.heal, entry)
+        self.scrubber.repairs.add(self.dataset.uid, version.manifest.info.digest, entry.ino)
 
 
 def _files(manifest: Manifest) -> Iterator[tuple[str, Entry]]:

@@ -16,9 +16,11 @@ from stoker_sidecar.wire.fetcher_protocol import (
     Configure,
     Done,
     Failed,
+    Follow,
     Progress,
     Read,
     Remove,
+    Repaired,
     Reply,
     Request,
     Watch,
@@ -100,6 +102,9 @@ class Server:
         try:
             if isinstance(request, Watch):
                 await self._watch(request_id, writer)
+            elif isinstance(request, Follow):
+                async for ino in self._node.repairs.follow(request.uid, request.digest):
+                    await _send(writer, request_id, Repaired(ino))
             else:
                 await _send(writer, request_id, await self._answer(request))
         except ConnectionError:

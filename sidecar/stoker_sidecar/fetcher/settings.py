@@ -4,11 +4,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import BeforeValidator
 
 from stoker_sidecar.fetcher.download.worker_pool import default_workers
 from stoker_sidecar.wire.cache_folder import FolderSpec
-from stoker_sidecar.wire.settings import Bytes, LogLevel, ProcessSettings, Repeated, setting
+from stoker_sidecar.wire.disk_floor import FLOOR_BYTES, FLOOR_INODES, DiskFloor
+from stoker_sidecar.wire.settings import (
+    Bytes,
+    FloorSetting,
+    LogLevel,
+    ProcessSettings,
+    Repeated,
+    setting,
+)
 
 
 def _texts(given: str | Sequence[str]) -> list[str]:
@@ -19,12 +27,6 @@ def _texts(given: str | Sequence[str]) -> list[str]:
 
 def _folders(given: str | Sequence[str]) -> tuple[FolderSpec, ...]:
     return tuple(FolderSpec.parse(text) for text in _texts(given))
-
-
-def _share(share: float) -> float:
-    if not 0 <= share < 1:
-        raise ValueError(f"{share} is not a share: write a number from 0 up to 1, such as 0.05")
-    return share
 
 
 def _count(text: str) -> int:
@@ -48,8 +50,8 @@ class FetcherSettings(ProcessSettings):
     root: Annotated[tuple[FolderSpec, ...], BeforeValidator(_folders), Repeated()] = setting(
         "cache folder; again for more, the preferred one first; memory:/path for one that lies in memory"
     )
-    floor_share: Annotated[float, AfterValidator(_share)] = setting("share of the disk left free", "0.05")
-    floor_most: Bytes = setting("most that is left free", "10Gi")
+    floor_bytes: FloorSetting = setting(FLOOR_BYTES, str(DiskFloor().bytes))
+    floor_inodes: FloorSetting = setting(FLOOR_INODES, str(DiskFloor().inodes))
     read_through: Bytes = setting("disk space for files read through and not kept, per version", "256Mi")
     scrub_days: float = setting("days between two checks of the files of a whole version; 0: never", "7")
     scrub_rate: Bytes = setting("bytes a second that such a check reads", "50Mi")

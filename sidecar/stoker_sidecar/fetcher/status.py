@@ -10,6 +10,7 @@ from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.fetcher.cached_version import CachedVersion, State
 from stoker_sidecar.fetcher.core.rates import eta_seconds
 from stoker_sidecar.fetcher.dataset import DatasetCache
+from stoker_sidecar.fetcher.space.cache_disk import MORE_BYTES, MORE_INODES
 from stoker_sidecar.fetcher.space.folders import CacheDisks
 
 
@@ -148,10 +149,10 @@ def _unkept(dataset: DatasetCache, version: CachedVersion) -> NodeError:
         f"{version.warm_files} of {info.files} files ({format_bytes(version.warm_bytes)} of {format_bytes(info.bytes)})"
     )
     if quota is None or info.bytes <= quota:
-        return NodeError(
-            reason=Reason.DISK_FULL,
-            message=f"the cache disk has room for {kept}; the rest is read through: free space or set cache.quota",
-        )
+        has_inodes = dataset.budget.disk_of(version).free_inodes() > 0
+        lacks, advice = ("space", MORE_BYTES) if has_inodes else ("inodes", MORE_INODES)
+        message = f"the cache disk has {lacks} for {kept} above its floor; the rest is read through: {advice}"
+        return NodeError(reason=Reason.DISK_FULL, message=message)
     if version.warm_files == 0:
         return NodeError(
             reason=Reason.QUOTA_TOO_SMALL,

@@ -13,7 +13,7 @@ from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.manifests import fetch_manifest, install_manifest
 from stoker_sidecar.fetcher.space.budget import SpaceBudget, VersionSpace
 from stoker_sidecar.fetcher.space.folders import CacheDisks
-from stoker_sidecar.linux.files import disk_errors
+from stoker_sidecar.linux.files import disk_errors, is_there
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.builder import verify
 from stoker_sidecar.version.layout import VersionPaths
@@ -55,7 +55,7 @@ class OpenVersions:
             if digest in self.fetchings:
                 return self.fetchings[digest]
             paths = await in_thread(self._folders.find, self._uid, digest) or await self._get(digest, manifest_urls)
-            if not paths.linked.exists():
+            if not is_there(paths.linked):
                 await self._open_donors(digest)
             return await self._load(paths)
 
@@ -74,8 +74,9 @@ class OpenVersions:
                 fetching = self._take(digest)
                 await fetching.stop()
                 self._lost.add(digest)
-                with suppress(CacheError, OSError):
-                    self._rescued[digest] = await in_thread(self._rescue, fetching)
+                if self._folders.find(self._uid, digest) is None:
+                    with suppress(CacheError, OSError):
+                        self._rescued[digest] = await in_thread(self._rescue, fetching)
                 await fetching.close()
         return bool(lost)
 
@@ -104,7 +105,8 @@ class OpenVersions:
         fetching = self._take(digest)
         paths, disk = fetching.version.paths, self._folders.disk_of(fetching.version.paths)
         with disk_errors(f"version {digest[:12]}"):
-            paths.complete.unlink(missing_ok=True)
+            for marker in (paths.complete, paths.synced):
+                marker.unlink(missing_ok=True)
             deletions = [disk.discard(folder) for folder in (paths.tree, paths.parts)]
             paths.sums.unlink(missing_ok=True)
             paths.linked.unlink(missing_ok=True)
@@ -157,7 +159,7 @@ class OpenVersions:
     async def _open_donors(self, digest: str) -> None:
         for other in await in_thread(self._folders.digests, self._uid):
             paths = self._folders.find(self._uid, other)
-            if other not in (digest, *self.fetchings) and paths is not None and paths.tree.exists():
+            if other not in (digest, *self.fetchings) and paths is not None and is_there(paths.tree):
                 await self._load(paths)
 
     async def _load(self, paths: VersionPaths) -> Fetching:

@@ -78,6 +78,10 @@ class DatasetFs:
         self._descriptors.close()
         self._manifest.close()
 
+    def forget(self, ino: int) -> None:
+        """Open the file anew at its next read: it was repaired."""
+        self._descriptors.forget(ino)
+
     def lookup(self, parent: int, name: bytes) -> Entry | None:
         """Find the child of that name; None when there is none. Raises FsError ENAMETOOLONG."""
         if len(name) > NAME_MAX:  # FUSE itself takes four times as many bytes

@@ -20,7 +20,9 @@ from stoker_sidecar.fuse.fetch_client import FetchClient
 from stoker_sidecar.fuse.following_manifest import FollowingManifest, locate_manifest
 from stoker_sidecar.fuse.operations import FuseOperations
 from stoker_sidecar.fuse.readiness import take_ready_requests
+from stoker_sidecar.fuse.repair_follower import RepairFollower
 from stoker_sidecar.linux import fuse_protocol
+from stoker_sidecar.wire.fetcher_protocol import Follow
 from stoker_sidecar.wire.heartbeat import HEARTBEAT_SECONDS, Heartbeat
 
 _log = logging.getLogger("stoker.fs")
@@ -99,6 +101,19 @@ async def _send_heartbeats(heartbeat: Heartbeat) -> None:
         heartbeat.send()
 
 
+async def _forget(fs: DatasetFs, ino: int) -> None:
+    """Have server and kernel forget what they kept of a repaired file.
+
+    In a thread: the kernel waits for reads of the file that are under way, which this process must answer meanwhile.
+    """
+    fs.forget(ino)
+    try:
+        await trio.to_thread.run_sync(pyfuse3.invalidate_inode, ino)
+    except OSError as error:
+        if error.errno != errno.ENOENT:  # the kernel knows no such inode any more, which is as good
+            _log.warning("the kernel may go on serving what it kept of inode %d: %s", ino, error)
+
+
 async def serve(settings: FuseServerSettings, operations: type[FuseOperations] = FuseOperations) -> None:
     """Answer the kernel until the mount is gone. Raises ManifestInvalid, or FsError when there is no manifest."""
     heartbeat = Heartbeat(settings.heartbeat_fd)
@@ -108,11 +123,14 @@ async def serve(settings: FuseServerSettings, operations: type[FuseOperations] =
     fs = DatasetFs(manifest, settings.version_dir, client)
     connection = FuseConnection(settings, heartbeat)
     answers = operations(fs, connection.switch)
+    follow = Follow(settings.uid, settings.digest)
+    repairs = RepairFollower(settings.fetcher_socket, follow, partial(_forget, fs))
     take_ready_requests()
     pyfuse3.init(answers, connection.device, set())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(client.run)
         nursery.start_soon(_send_heartbeats, heartbeat)
+        nursery.start_soon(repairs.run)
         await _answer(settings.fd)
         nursery.cancel_scope.cancel()
     pyfuse3.close(unmount=False)

@@ -19,7 +19,7 @@ def _now() -> float:
 
 
 class Reaper:
-    """The one place where the keeper waits for its children.
+    """The one place where the keeper waits for its children: they end, or are stopped (SIGSTOP) and then killed.
 
     Must be installed on the running loop before the first child starts.
     """
@@ -38,12 +38,21 @@ class Reaper:
     def _reap(self) -> None:
         with suppress(ChildProcessError):  # none left
             while True:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
                 if pid == 0:
                     return
+                if os.WIFSTOPPED(status):
+                    self._end_stopped(pid)
+                    continue
                 future = self._waiting.pop(pid, None)  # an orphan that fell to PID 1 has none
                 if future is not None and not future.done():
                     future.set_result(os.waitstatus_to_exitcode(status))
+
+    def _end_stopped(self, pid: int) -> None:
+        """Kill a child that someone has stopped: its readers wait, and nobody can know for how long."""
+        if pid in self._waiting:
+            _log.error("the child %d was stopped (SIGSTOP): it is killed, and another takes its place", pid)
+            end(pid, signal.SIGKILL)
 
 
 class Child:

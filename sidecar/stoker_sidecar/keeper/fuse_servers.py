@@ -89,7 +89,8 @@ class FuseServers:
         if served.version != version:
             self._move(served, version)
         with suppress(TimeoutError):
-            await asyncio.wait_for(served.settled.wait(), _READY_WITHIN)
+            async with asyncio.timeout(_READY_WITHIN):
+                await served.settled.wait()
         if not served.ready:
             if not served.was_ready:  # else others use the mount, and wait
                 await self.release(*key)
@@ -209,7 +210,8 @@ class FuseServers:
         begun = [(self._begin(row.version, row.mount), row.ready) for row in mounts if _is_here(row)]
         needed = [served for served, was_ready in begun if was_ready]
         with suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.gather(*(served.settled.wait() for served in needed)), _READY_WITHIN)
+            async with asyncio.timeout(_READY_WITHIN):
+                await asyncio.gather(*(served.settled.wait() for served in needed))
         for served in needed:
             if not served.ready:
                 raise _does_not_come_up(served)
@@ -238,7 +240,7 @@ class FuseServers:
 
 
 def _is_here(row: MountInTransfer) -> bool:
-    if row.version.manifest.exists():
+    if os.access(row.version.manifest, os.F_OK):  # False also where a disk fails, on which Path.exists raises
         return True
     _log.warning("%s is not in this pod: the mount %s ends", row.version.manifest, row.mount.mountpoint)
     with suppress(MountError):  # someone else took it away: what we want

@@ -15,17 +15,21 @@ from stoker_sidecar.keeper.settings import KeeperSettings, parse
 from stoker_sidecar.linux.libc import adopt_orphans
 
 _log = logging.getLogger("stoker.keeper")
+# For the owner, and root: pods see what is bound for them, and no other user of the node has a way in.
+_OURS = 0o700
 _OWN_CGROUP = Path("/sys/fs/cgroup")  # as a container sees it, in a cgroup namespace of its own
 
 
-def _prepare_folders(settings: KeeperSettings) -> None:
+def prepare_folders(settings: KeeperSettings) -> None:
     """Make the folders of sockets, mounts and caches.
 
     That of the sockets is sticky: fetcher and servers may add a socket there, but not replace the keeper's.
     """
     settings.run_dir.mkdir(parents=True, exist_ok=True)
     settings.run_dir.chmod(0o1770)
-    settings.mount_root.mkdir(parents=True, exist_ok=True)  # perhaps someone's own, so its mode stays
+    settings.mount_root.mkdir(parents=True, exist_ok=True)
+    if settings.state_dir is not None:  # a node's; else it is perhaps someone's own, so its mode stays
+        settings.mount_root.chmod(_OURS)
     for folder in settings.cache:
         _prepare_cache(Path(folder.path), settings.run_as)
     if settings.run_as is not None:
@@ -36,7 +40,7 @@ def _prepare_cache(folder: Path, owner: int | None) -> None:
     """Make a cache folder. One that cannot be made is no reason to stop: the fetcher reports it and uses the others."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        folder.chmod(0o755)
+        folder.chmod(_OURS)
         if owner is not None:
             os.chown(folder, owner, owner)
     except OSError as error:
@@ -63,7 +67,7 @@ async def run(settings: KeeperSettings) -> None:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    _prepare_folders(settings)
+    prepare_folders(settings)
     end_one_process_at_a_time()
     reaper = Reaper()
     reaper.install()

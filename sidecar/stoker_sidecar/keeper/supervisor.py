@@ -89,7 +89,8 @@ class Supervisor:
             child.make_ready()
         waits = [child.ready.wait() for child in children] + [self._servers.zygotes.until_ready()]
         with suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.gather(*waits), _READY_WITHIN)
+            async with asyncio.timeout(_READY_WITHIN):
+                await asyncio.gather(*waits)
 
     async def take_over(self, mounts: Sequence[MountInTransfer], memory: int | None) -> None:
         """Answer the mounts of the predecessor, or clear the node of dead ones.

@@ -25,10 +25,31 @@ def disk_errors(what: str) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in FULL:
-            raise DiskFull(
-                f"{what} cannot be written: the cache disk is full; free space or set cache.quota"
-            ) from error
+            raise DiskFull(f"{what} cannot be written: {_why_full(error)}") from error
         raise CacheDiskFailed(f"{what} cannot be written to the cache disk: {error.strerror}") from error
+
+
+def _why_full(error: OSError) -> str:
+    """Tell a disk without inodes from one without bytes: both answer ENOSPC."""
+    try:
+        inodes = os.statvfs(os.path.dirname(error.filename)) if error.filename else None  # noqa: PTH120 -- str or bytes
+    except OSError:
+        inodes = None
+    if inodes is not None and inodes.f_files and not inodes.f_favail:
+        return "the cache disk has no inodes left; delete small files, or make the file system with more inodes"
+    return "the cache disk is full; free space or set cache.quota"
+
+
+def is_there(path: Path) -> bool:
+    """Tell whether something is at a path, links followed; what a failing disk does not answer for is not there.
+
+    Path.exists and its kin raise on a disk that fails (EIO), and most who ask can go on without it.
+    """
+    try:
+        path.stat()
+    except OSError:
+        return False
+    return True
 
 
 def replace_text(path: Path, text: str) -> None:

@@ -5,9 +5,11 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from stoker_sidecar.errors import MountError
 from stoker_sidecar.linux import libc
+from stoker_sidecar.linux.beneath import open_beneath
 
 # Flags of mount(2) and umount2(2).
 MS_RDONLY = 0x1
@@ -35,6 +37,7 @@ _ADVICE = {
     errno.ENODEV: "the kernel has no such file system: load its module on the node (modprobe fuse)",
     errno.ENOENT: "the folder is gone",
     errno.ENOTDIR: "one side is a folder and the other is not",
+    errno.ELOOP: "a symbolic link is where the fetcher makes none: look who wrote to the cache folder",
     errno.EINVAL: "nothing is mounted there, or the kernel does not know an option",
     errno.ENOTCONN: "the FUSE server behind it is dead",
 }
@@ -73,29 +76,45 @@ def detach(target: str) -> None:
         libc.unmount(target, _MNT_DETACH | _UMOUNT_NOFOLLOW)
 
 
-def bind_read_only(source: str, target: str) -> None:
+def bind_read_only(source: str, target: str, root: Path | None = None) -> None:
     """Show the folder ``source`` at ``target``: read-only, no setuid, no devices. Raises MountError.
 
-    Where something is mounted at ``target`` already, the new mount lies over it. On kernels from 5.12 it is never
-    writable, not for an instant; older ones need two steps.
+    ``root``: a folder of another user's, beneath which ``source`` lies and no link is followed. Where something is
+    mounted at ``target`` already, the new mount lies over it. On kernels from 5.12 it is never writable, not for an
+    instant; older ones need two steps.
     """
     what = f"showing {source} at {target}"
-    try:
-        attach(clone_read_only(source, what), target, what)
-    except MountError as error:
-        if error.errno != errno.ENOSYS:
-            raise
-        mount(source, target, "", MS_BIND)
-        mount("", target, "", MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV)
+    with opened(Path(source), root or Path(source), what) as folder:
+        try:
+            attach(clone_read_only(folder, what), target, what)
+        except MountError as error:
+            if error.errno != errno.ENOSYS:
+                raise
+            mount(f"/proc/self/fd/{folder}", target, "", MS_BIND)
+            mount("", target, "", MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV)
 
 
-def clone_read_only(source: str, what: str) -> int:
-    """Make a mount of the folder ``source`` that nobody sees yet: read-only, no setuid, no devices; its descriptor.
+@contextmanager
+def opened(source: Path, root: Path, what: str) -> Iterator[int]:
+    """Open the folder ``source``, which is ``root`` or lies beneath it; below it no link is followed.
 
     Raises MountError, whose sentence begins with ``what``.
     """
+    with _mount_errors(what):
+        folder = open_beneath(root, source, os.O_PATH | os.O_DIRECTORY)
+    try:
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def clone_read_only(source: int, what: str) -> int:
+    """Make a mount of the open folder ``source`` that nobody sees yet: read-only, no setuid, no devices.
+
+    Returns its descriptor. Raises MountError, whose sentence begins with ``what``.
+    """
     with _mount_errors(what, advice=False):
-        tree = libc.system_call(_SYS_OPEN_TREE, _AT_FDCWD, os.fsencode(source), _OPEN_TREE_CLONE | os.O_CLOEXEC)
+        tree = libc.system_call(_SYS_OPEN_TREE, source, b"", _AT_EMPTY_PATH | _OPEN_TREE_CLONE | os.O_CLOEXEC)
         try:
             attributes = _MountAttributes(attr_set=_READ_ONLY, propagation=_MS_PRIVATE)
             size = ctypes.sizeof(attributes)

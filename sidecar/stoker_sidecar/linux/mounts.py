@@ -14,13 +14,14 @@ from stoker_sidecar.linux.mountinfo import Mount
 _MOST_LAYERS = 1024
 
 
-def bind(source: Path, target: Path) -> None:
+def bind(source: Path, target: Path, root: Path | None = None) -> None:
     """Show the folder ``source`` at the existing folder ``target``, read-only, over whatever is mounted there.
 
-    Nothing is done when the top layer at ``target`` is that very folder already. Raises MountError.
+    Nothing is done when the top layer at ``target`` is that very folder already. ``root``: a folder of another user's,
+    beneath which ``source`` lies and no link is followed. Raises MountError.
     """
     if not _shows(source, target):
-        bind_read_only(str(source), str(target))
+        bind_read_only(str(source), str(target), root)
 
 
 def unmount_all(target: Path) -> int:

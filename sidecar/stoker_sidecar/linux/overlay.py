@@ -10,6 +10,7 @@ from pathlib import Path
 from stoker_sidecar.errors import MountError
 from stoker_sidecar.linux import fuse_device as device
 from stoker_sidecar.linux import mount_calls, mountinfo
+from stoker_sidecar.linux.beneath import open_beneath
 from stoker_sidecar.linux.mount_calls import MS_NODEV, MS_NOSUID, MS_RDONLY
 from stoker_sidecar.linux.mountinfo import Mount
 
@@ -21,11 +22,15 @@ _SEPARATOR = ";"
 
 @dataclass(frozen=True)
 class OverlayLayers:
-    """The folders of one version's overlay: metadata layer, finished files, and the FUSE mount that has all."""
+    """The folders of one version's overlay: metadata layer, finished files, and the FUSE mount that has all.
+
+    ``root``: a folder of another user's, beneath which ``tree`` lies and no link is followed.
+    """
 
     metadata: Path
     tree: Path
     fuse: Path
+    root: Path | None = None
 
 
 def mount(layers: OverlayLayers, mountpoint: Path) -> None:
@@ -88,9 +93,9 @@ def _as_options(layers: OverlayLayers) -> Iterator[str]:
     """Name the layers by descriptor: their paths may hold what separates options, or be too long."""
     with ExitStack() as stack:
         names = []
-        for folder in (layers.metadata, layers.tree, layers.fuse):
+        for folder, root in ((layers.metadata, None), (layers.tree, layers.root), (layers.fuse, None)):
             try:
-                fd = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+                fd = open_beneath(root or folder, folder, os.O_PATH | os.O_DIRECTORY)
             except OSError as error:
                 raise MountError(error.errno or errno.EIO, f"the overlay's layer {folder}: {error.strerror}") from error
             stack.callback(os.close, fd)

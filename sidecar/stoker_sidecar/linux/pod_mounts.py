@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from stoker_sidecar.errors import MountError
 from stoker_sidecar.linux import mountinfo
-from stoker_sidecar.linux.mount_calls import attach, clone_read_only, enter_mount_namespace
+from stoker_sidecar.linux.mount_calls import attach, clone_read_only, enter_mount_namespace, opened
 from stoker_sidecar.linux.mountinfo import Mount
 
 _PROC = Path("/proc")
@@ -71,7 +71,7 @@ def _namespace(pid: int) -> int:
 
 def _show(pid: int, stale: StaleMount, source: Path) -> None:
     command = [sys.executable, "-m", "stoker_sidecar.linux.pod_mounts", "--pid", str(pid)]
-    command += ["--source", str(source / stale.inside), "--mountpoint", stale.mountpoint]
+    command += ["--source", str(source), "--inside", stale.inside, "--mountpoint", stale.mountpoint]
     try:
         ended = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
     except subprocess.TimeoutExpired as error:
@@ -80,11 +80,15 @@ def _show(pid: int, stale: StaleMount, source: Path) -> None:
         raise MountError(0, "".join(ended.stderr.strip().splitlines()[-1:]))
 
 
-def enter_and_show(pid: int, source: str, mountpoint: str) -> None:
-    """Show ``source`` read-only at ``mountpoint`` of that process's mount namespace, where this process stays."""
+def enter_and_show(pid: int, source: Path, inside: str, mountpoint: str) -> None:
+    """Show a folder read-only at ``mountpoint`` of that process's mount namespace, where this process stays.
+
+    It is ``inside`` the volume ``source``, whose files are another user's: no link is followed there.
+    """
     what = f"showing {source} at {mountpoint} of process {pid}"
     namespace = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
-    tree = clone_read_only(source, what)
+    with opened(source / inside, source, what) as folder:
+        tree = clone_read_only(folder, what)
     enter_mount_namespace(namespace, what)
     attach(tree, mountpoint, what)
 
@@ -125,11 +129,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Show a volume in another process's namespace; returns the exit code, with one sentence on standard error."""
     parser = argparse.ArgumentParser(prog="stoker_sidecar.linux.pod_mounts", description=__doc__)
     parser.add_argument("--pid", type=int, required=True, help="a process of the container")
-    parser.add_argument("--source", required=True, help="the folder to show, as this process sees it")
+    parser.add_argument("--source", type=Path, required=True, help="the volume to show, as this process sees it")
+    parser.add_argument("--inside", default="", help="the folder within it; empty: all of it")
     parser.add_argument("--mountpoint", required=True, help="where, as the container sees it")
     options = parser.parse_args(argv)
     try:
-        enter_and_show(options.pid, options.source, options.mountpoint)
+        enter_and_show(options.pid, options.source, options.inside, options.mountpoint)
     except (MountError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 1

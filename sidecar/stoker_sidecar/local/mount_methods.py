@@ -7,7 +7,7 @@ from typing import Protocol
 from stoker_api.dataset import MountMode
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.errors import MountError
-from stoker_sidecar.local.mount_spec import NAMESPACE, UID, HomePaths, MountSpec, RunPaths
+from stoker_sidecar.local.mount_spec import FLOOR, NAMESPACE, UID, HomePaths, MountSpec, RunPaths
 from stoker_sidecar.version.layout import VersionPaths
 from stoker_sidecar.volumes.core.publish import PublishRequest
 from stoker_sidecar.volumes.node_volumes import VolumePaths, node_volumes
@@ -41,7 +41,9 @@ class PublishedMount:
     def __init__(self, spec: MountSpec, run: RunPaths, plan: NodePlan) -> None:
         home = HomePaths(spec.home)
         paths = VolumePaths(home.mount_table, home.mounts, home.metadata, run.keeper_socket)
-        self._volumes = node_volumes(paths, plan, CacheFolders([home.cache]), plan.changes, keep_targets=True)
+        self._volumes = node_volumes(
+            paths, plan, CacheFolders([home.cache]), plan.changes, keep_targets=True, floor=FLOOR
+        )
         self._request = PublishRequest(UID, spec.folder, NAMESPACE, spec.source.uri, NAMESPACE, "", "", ephemeral=True)
 
     @property

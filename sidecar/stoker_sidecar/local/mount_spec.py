@@ -14,10 +14,13 @@ from stoker_api.meta import Model, ObjectMeta
 from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset
 from stoker_sidecar.store.core.location import S3Location, parse_location
 from stoker_sidecar.version.layout import CachePaths, DatasetPaths
+from stoker_sidecar.wire.disk_floor import DiskFloor, Floor
 
 # The only dataset of a mount, whose folder is named after the source already.
 UID = "source"
 NAMESPACE = "mount"
+# Left free of the user's disk: no kubelet watches it.
+FLOOR = DiskFloor(Floor(share=0.05), Floor(share=0.05))
 
 
 class MountSpec(Model):

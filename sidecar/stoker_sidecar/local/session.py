@@ -19,7 +19,7 @@ from pathlib import Path
 from stoker_sidecar.errors import MountRefused
 from stoker_sidecar.linux import libc, mountinfo, mounts
 from stoker_sidecar.linux.fuse_device import unmount_as_user
-from stoker_sidecar.local.mount_spec import HomePaths, MountSpec, RunPaths
+from stoker_sidecar.local.mount_spec import FLOOR, HomePaths, MountSpec, RunPaths
 from stoker_sidecar.store.core.location import FolderLocation, parse_location
 
 # The keeper itself gives agent and fetcher 18 s together.
@@ -29,6 +29,7 @@ _LISTEN_SECONDS = 5.0
 _PEER = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
 _KEEPER = ("-m", "stoker_sidecar.keeper.main")
 _AGENT = ("-m", "stoker_sidecar.local.agent")
+_FLOOR_OPTIONS = (f"--floor-bytes={FLOOR.bytes}", f"--floor-inodes={FLOOR.inodes}")
 _FETCHER = ("-m", "stoker_sidecar.fetcher.main")
 
 
@@ -78,7 +79,7 @@ class MountSession:
         command = [sys.executable, *_KEEPER, "--run-dir", str(self.run.folder), "--run-as", ""]
         command += ["--mount-root", str(mount_root), "--cache-root", str(home.cache)]
         command += ["--agent-command", shlex.join([sys.executable, *_AGENT])]
-        command += ["--fetcher-command", shlex.join([sys.executable, *_FETCHER, *self._host_folder()])]
+        command += ["--fetcher-command", shlex.join([sys.executable, *_FETCHER, *_FLOOR_OPTIONS, *self._host_folder()])]
         command += ["--allow-other", "yes"] if self.spec.allow_other else []
         return [*command, "--", "--run-dir", str(self.run.folder)]
 

@@ -7,6 +7,7 @@ allowed, wherever symbolic links lead.
 import os
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from errno import ENOENT
 from itertools import islice
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
@@ -71,10 +72,13 @@ def _walk(root: Path, allowed: Sequence[str]) -> Iterator[ListedObject]:
         folder = pending.pop()
         empty = True
         where = os.path.join(base, folder)  # noqa: PTH118 -- raw bytes: names need not be UTF-8
-        with (
-            _closing(_open_beneath(where, os.O_RDONLY | os.O_DIRECTORY, os.fsdecode(where), allowed)) as opened,
-            os.scandir(opened) as entries,
-        ):
+        try:
+            descriptor = _open_beneath(where, os.O_RDONLY | os.O_DIRECTORY, os.fsdecode(where), allowed)
+        except (FileNotFoundError, NotADirectoryError):
+            if not folder:
+                raise
+            continue  # deleted since its name was read, as files may be
+        with _closing(descriptor) as opened, os.scandir(opened) as entries:
             for entry in entries:
                 empty = False
                 name = folder + os.fsencode(entry.name)
@@ -83,8 +87,8 @@ def _walk(root: Path, allowed: Sequence[str]) -> Iterator[ListedObject]:
                     pending.append(name + b"/")
                 elif status is not None and S_ISREG(status.st_mode):
                     yield ListedObject(name, status.st_size, status.st_mtime_ns, _etag(status))
-        if empty and folder:
-            yield ListedObject(folder, 0, (root / os.fsdecode(folder)).stat().st_mtime_ns, "")
+            if empty and folder:
+                yield ListedObject(folder, 0, os.fstat(opened).st_mtime_ns, "")
 
 
 def _status(entry: os.DirEntry[str], folder: int, allowed: Sequence[str]) -> os.stat_result | None:
@@ -128,7 +132,8 @@ def _translated(what: str, *, listing: bool = False) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise _error(error, what, listing=listing) from error
+        named = error.filename if isinstance(error.filename, str) else what
+        raise _error(error, named, listing=listing) from error
 
 
 def _error(error: OSError, what: str, *, listing: bool) -> SourceError:
@@ -175,14 +180,20 @@ def _check_beneath(descriptor: int, what: str, roots: Iterable[str]) -> None:
 
 
 def _open_beneath(path: str | bytes | Path, flags: int, what: str, roots: Iterable[str]) -> int:
-    """Open a file or folder, links followed. Raises AccessDenied when they lead out of the roots, and OSError."""
-    descriptor = os.open(path, flags | os.O_CLOEXEC)
+    """Open a file or folder, links followed. Raises AccessDenied when they lead out of the roots, and OSError.
+
+    What it is, and where it lies, is asked before it is opened for reading: that would wait for a pipe's writer, and
+    can do something to a device.
+    """
     try:
-        _check_beneath(descriptor, what, roots)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
+        with _closing(os.open(path, os.O_PATH | os.O_CLOEXEC)) as found:
+            _check_beneath(found, what, roots)
+            mode = os.fstat(found).st_mode
+            if not (S_ISREG(mode) or S_ISDIR(mode)):
+                raise FileNotFoundError(ENOENT, "it is neither a file nor a folder")
+            return os.open(f"/proc/self/fd/{found}", flags | os.O_CLOEXEC)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, what) from error  # named as people know it
 
 
 @contextmanager

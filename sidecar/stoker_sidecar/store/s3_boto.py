@@ -70,6 +70,7 @@ class S3Boto:
         self._identity = identity
         self._settings = settings
         self._client: S3Client | None = None
+        self._signed = identity.signed
         self._stack = AsyncExitStack()
 
     @classmethod
@@ -128,10 +129,13 @@ class S3Boto:
 
     async def aclose(self) -> None:
         """Close the connections. Idempotent."""
+        await self._identity.aclose()
         await self._stack.aclose()
 
     async def _opened(self) -> "S3Client":
-        if self._client is None:
+        self._identity.look_again()
+        if self._client is None or self._identity.signed != self._signed:
+            self._signed = self._identity.signed  # credentials may have come since
             client = await open_client(self._source, self._identity, self._settings, self._stack)
             # Before botocore's own handler, which would ask the other region: GETs do not, so listings must not either.
             client.meta.events.register_first("needs-retry.s3", partial(_refuse_elsewhere, self._bucket))

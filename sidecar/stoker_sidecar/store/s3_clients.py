@@ -1,7 +1,11 @@
 """How aiobotocore sessions and clients are made: whose credentials, which endpoint, which timeouts."""
 
+import asyncio
+import logging
+import time
+from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from functools import cache
@@ -11,6 +15,7 @@ from aiobotocore.config import AioConfig
 from aiobotocore.credentials import AioRefreshableCredentials
 from aiobotocore.session import AioSession
 from botocore import UNSIGNED
+from botocore.exceptions import BotoCoreError
 from botocore.loaders import Loader, create_loader
 from botocore.utils import parse_timestamp
 
@@ -29,22 +34,59 @@ from stoker_sidecar.wire.credentials import (
 if TYPE_CHECKING:
     from types_aiobotocore_s3 import S3Client
 
+_log = logging.getLogger(__name__)
 
-@dataclass(frozen=True)
+# Seconds until a node without credentials is asked for them again: its metadata service, or what mounts tokens into
+# pods, may come up after the first request.
+_LOOK_AGAIN = 10.0
+
+
+@dataclass
 class Identity:
-    """An aiobotocore session, whether its requests are signed, and the credentials that it was made of."""
+    """An aiobotocore session, whether its requests are signed, and the credentials that it was made of.
+
+    The node's own credentials may come late: while there are none, they are looked for again, beside the requests that
+    go out anonymously meanwhile. ``clock``: seconds.
+    """
 
     session: AioSession
     signed: bool
     credentials: Credentials
+    clock: Callable[[], float] = time.monotonic
+    _looked: float = field(init=False)
+    _looking: "asyncio.Task[None] | None" = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self._looked = self.clock()
 
     async def keys(self) -> AccessKeys | None:
         """Return the present keys; None: anonymous. Raises what botocore raises when they cannot be renewed."""
+        self.look_again()
         credentials = await self.session.get_credentials() if self.signed else None
         if credentials is None:
             return None
         now = await credentials.get_frozen_credentials()
         return AccessKeys(now.access_key or "", now.secret_key or "", now.token or "")
+
+    def look_again(self) -> None:
+        """Have credentials looked for that were not there, unless that was done a moment ago; waits for nothing."""
+        if self.signed or not isinstance(self.credentials, AmbientCredentials):
+            return
+        if self.clock() - self._looked >= _LOOK_AGAIN and (self._looking is None or self._looking.done()):
+            self._looking = asyncio.create_task(self._look())
+
+    async def _look(self) -> None:
+        try:
+            self.signed = await self.session.get_credentials() is not None
+        except BotoCoreError as error:
+            _log.debug("no credentials of this node yet: %s", error)
+        self._looked = self.clock()
+
+    async def aclose(self) -> None:
+        """Look no more."""
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.wait([self._looking])
 
 
 async def open_identity(source: Source, credentials: Credentials, settings: ConnectionSettings) -> Identity:

@@ -17,6 +17,11 @@ class VersionPaths:
     folder: Path
 
     @property
+    def root(self) -> Path:
+        """The cache folder that it lies in."""
+        return self.folder.parents[3]
+
+    @property
     def manifest(self) -> Path:
         """The list of its files."""
         return self.folder / "manifest.sqlite"
@@ -43,7 +48,7 @@ class VersionPaths:
 
     @property
     def synced(self) -> Path:
-        """Dated when all older files of the tree were known to be on the disk."""
+        """Dated when the files that it names were known to be on the disk: a byte an inode, compressed."""
         return self.folder / "synced"
 
     @property

@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from stoker_sidecar.errors import CacheError, MountError
+from stoker_sidecar.errors import CacheError, ManifestInvalid, MountError
 from stoker_sidecar.linux.libc import end_with_parent
 from stoker_sidecar.version.manifest import ROOT_INO, Entry, Manifest
+from stoker_sidecar.version.objects import skip_reason
+from stoker_sidecar.wire.disk_floor import FLOOR_BYTES, FLOOR_INODES, NO_FLOOR, DiskFloor, DiskSpace, Floor
 
 _BUILDING = ".building"
 _DIR_MODE = 0o555
@@ -28,22 +30,26 @@ _SHARE = 2
 _NICE = 10
 
 
-def build(manifest: Path, folder: Path) -> int:
+def build(manifest: Path, folder: Path, floor: DiskFloor = NO_FLOOR) -> int:
     """Make the layer at ``folder``, which appears by rename when it is whole; number of entries.
 
-    Raises ManifestInvalid, and MountError when the disk has no room or refuses.
+    ``floor``: what is to be left free of the disk. Raises ManifestInvalid, and MountError when the disk has no room or
+    refuses.
     """
     draft = folder.with_name(folder.name + _BUILDING)
     source = Manifest.open(manifest)
     try:
         _clear(draft)
         draft.parent.mkdir(parents=True, exist_ok=True)
-        check_room(source.last_ino, os.statvfs(draft.parent))
+        check_room(source.last_ino, os.statvfs(draft.parent), floor)
         _fill(source, draft)
         draft.rename(folder)
     except OSError as error:
         _clear(draft)
         raise MountError(error.errno or 0, f"building the metadata layer {folder}: {error.strerror}") from error
+    except CacheError:
+        _clear(draft)
+        raise
     finally:
         source.close()
     return source.last_ino
@@ -62,16 +68,18 @@ def is_draft(folder: Path) -> bool:
     return folder.name.endswith(_BUILDING)
 
 
-def check_room(entries: int, disk: os.statvfs_result) -> None:
-    """Raise MountError when a layer of so many entries would take more than half of the disk's free inodes or bytes."""
-    inodes = disk.f_favail if disk.f_files else sys.maxsize  # btrfs and others that have no limit say 0 of 0
-    free = disk.f_bavail * disk.f_frsize
+def check_room(entries: int, disk: os.statvfs_result, floor: DiskFloor) -> None:
+    """Raise MountError when a layer of so many entries would take more than half of what is free above the floor."""
+    block = disk.f_frsize
+    space = DiskSpace(disk.f_bavail * block, disk.f_blocks * block, disk.f_favail, disk.f_files)
+    inodes, free = floor.inodes_left(space), floor.bytes_left(space)
     if entries * _SHARE > inodes or entries * _BYTES_AN_ENTRY * _SHARE > free:
         raise MountError(
             0,
             f"a metadata layer of {entries} entries takes as many inodes and up to "
             f"{entries * _BYTES_AN_ENTRY >> 20} MiB, which is more than half of the {inodes} inodes and "
-            f"{free >> 20} MiB that are free: make room or set sidecar.overlay to Off",
+            f"{free >> 20} MiB that are free above the floor: make room, lower sidecar.floor, or set "
+            "sidecar.overlay to Off",
         )
 
 
@@ -84,6 +92,7 @@ def _fill(manifest: Manifest, draft: Path) -> None:
     draft.mkdir(mode=0o700)
     stack = [(os.open(draft, os.O_RDONLY | os.O_DIRECTORY), root)]
     for path, entry in manifest.walk():
+        _check_name(path, entry)
         while stack[-1][1] is not None and stack[-1][1].ino != entry.parent:
             _leave(*stack.pop())
         folder = stack[-1][0]
@@ -94,6 +103,12 @@ def _fill(manifest: Manifest, draft: Path) -> None:
             _place(folder, path, entry)
     while stack:
         _leave(*stack.pop())
+
+
+def _check_name(path: bytes, entry: Entry) -> None:
+    """Raise ManifestInvalid for a name that leads elsewhere: the manifest lies in a folder of the fetcher's."""
+    if b"/" in entry.name or skip_reason(path, 0) is not None:
+        raise ManifestInvalid(f"the manifest's path {path[:200]!r} cannot be a file: fetch the version again")
 
 
 def _leave(folder: int, entry: Entry | None) -> None:
@@ -137,6 +152,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Build or remove a layer; return the exit code. What went wrong is on standard error, one sentence."""
     parser = argparse.ArgumentParser(prog="stoker_sidecar.volumes.metadata_layer", description=__doc__)
     parser.add_argument("--folder", type=Path, required=True, help="where the layer is or will be")
+    for name, text in (("--floor-bytes", FLOOR_BYTES), ("--floor-inodes", FLOOR_INODES)):
+        parser.add_argument(name, type=Floor.parse, default=Floor(), help=text.replace("%", "%%"))
     parser.add_argument("--manifest", type=Path, help="build it of this version; without it the layer is removed")
     options = parser.parse_args(argv)
     end_with_parent()
@@ -146,7 +163,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.manifest is None:
             remove(options.folder)
         else:
-            build(options.manifest, options.folder)
+            build(options.manifest, options.folder, DiskFloor(options.floor_bytes, options.floor_inodes))
     except (CacheError, MountError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 1

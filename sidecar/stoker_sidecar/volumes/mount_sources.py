@@ -58,7 +58,7 @@ class OverlayMounts(Protocol):
     async def clear_drafts(self) -> None:
         """Delete what killed builders left."""
 
-    def show(self, version: VersionKey, tree: Path, fuse: Path) -> Path:
+    def show(self, version: VersionKey, paths: VersionPaths, fuse: Path) -> Path:
         """Mount the overlay over a served FUSE mount, once; return where."""
 
     def hide(self, version: VersionKey) -> None:
@@ -69,10 +69,14 @@ class OverlayMounts(Protocol):
 
 
 class MountSource(NamedTuple):
-    """A folder to bind, and how it is read."""
+    """A folder to bind, and how it is read.
+
+    ``root``: the folder of the fetcher's that it lies beneath; None for one of our own.
+    """
 
     mode: MountMode
     folder: Path
+    root: Path | None = None
 
 
 class MountSources:
@@ -119,11 +123,11 @@ class MountSources:
         """
         paths = VersionPaths(folder)
         if mode is MountMode.NATIVE:
-            return MountSource(mode, paths.tree)
+            return MountSource(mode, paths.tree, paths.root)
         fuse = await self._serve(version, paths)
         if mode is MountMode.OVERLAY:
             try:
-                return MountSource(mode, await asyncio.to_thread(self._overlays.show, version, paths.tree, fuse))
+                return MountSource(mode, await asyncio.to_thread(self._overlays.show, version, paths, fuse))
             except MountError as error:
                 self._overlays.distrust(version, error.message)
         return MountSource(MountMode.FUSE, fuse)

@@ -227,7 +227,7 @@ class MountedVolumes:
             # Remembered before it is mounted: after a crash in between, an unpublish finds what there is to take off.
             await self._remember(record)
             source = await self._sources.open(version, folder, mode)
-            await self._mounter.bind(source.folder, record.request.target)
+            await self._mounter.bind(source.folder, record.request.target, source.root)
             await self._remember(replace(record, folder=folder, mode=source.mode))
 
     async def _remove(self, target: Path) -> None:

@@ -17,8 +17,11 @@ _R = TypeVar("_R")
 class Mounts(Protocol):
     """The system's mounts, as the module linux.mounts has them. All calls block and raise MountError."""
 
-    def bind(self, source: Path, target: Path) -> None:
-        """Show the folder ``source`` read-only at ``target``, on top of what is there."""
+    def bind(self, source: Path, target: Path, root: Path | None = None) -> None:
+        """Show the folder ``source`` read-only at ``target``, on top of what is there.
+
+        ``root``: a folder of another user's, beneath which ``source`` lies and no link is followed.
+        """
 
     def unmount_all(self, target: Path) -> int:
         """Take every layer off ``target`` lazily; return how many there were."""
@@ -43,9 +46,12 @@ class Mounter:
         self._mounts = mounts
         self._keep_targets = keep_targets
 
-    async def bind(self, folder: Path, target: Path) -> None:
-        """Show ``folder`` read-only at ``target``, over what is mounted there. Raises VolumeError."""
-        await in_thread(self._bind, folder, target)
+    async def bind(self, folder: Path, target: Path, root: Path | None = None) -> None:
+        """Show ``folder`` read-only at ``target``, over what is mounted there. Raises VolumeError.
+
+        ``root``: a folder of another user's, beneath which ``folder`` lies and no link is followed.
+        """
+        await in_thread(self._bind, folder, target, root)
 
     async def unmount(self, target: Path) -> None:
         """Take every layer off ``target``; its folder stays. Raises VolumeError."""
@@ -82,11 +88,11 @@ class Mounter:
     def _nothing_at(self, target: Path) -> bool:
         return not self._mounts.layers(target) and not os.path.lexists(target)
 
-    def _bind(self, folder: Path, target: Path) -> None:
+    def _bind(self, folder: Path, target: Path, root: Path | None) -> None:
         if not self._mounts.layers(target):
             # The kubelet makes only the parent; 0750 is what it gives that.
             target.mkdir(mode=0o750, parents=True, exist_ok=True)
-        self._mounts.bind(folder, target)
+        self._mounts.bind(folder, target, root)
 
 
 async def in_thread(call: Callable[..., _R], *args: object) -> _R:

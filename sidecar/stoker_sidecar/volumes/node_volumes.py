@@ -1,5 +1,6 @@
 """Assembles the volumes of one machine, for a node's agent or `stoker mount`, and keeps each on its best mount."""
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from stoker_api.dataset import MountMode
+from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.linux import mounts
 from stoker_sidecar.volumes.core.publish import VersionKey
 from stoker_sidecar.volumes.mount_sources import MountSources
@@ -17,7 +19,10 @@ from stoker_sidecar.volumes.overlays import Overlays, modes_of, why_no_overlay
 from stoker_sidecar.volumes.publisher import Plan, Publisher
 from stoker_sidecar.volumes.synchronization import Changes
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
+from stoker_sidecar.wire.disk_floor import NO_FLOOR, DiskFloor
 from stoker_sidecar.wire.keeper_client import KeeperClient
+
+log = logging.getLogger(__name__)
 
 # A swap that the system refused is tried again, but not on every change.
 TRY_AGAIN_SECONDS = 30.0
@@ -75,9 +80,17 @@ class Reconciler:
             if self._clock() - self._refused.get(version, float("-inf")) < TRY_AGAIN_SECONDS:
                 continue
             self._refused.pop(version, None)
-            if not await self._volumes.reconcile(*version):
+            if not await self._reconcile(version):
                 self._refused[version] = self._clock()
         await self._volumes.collect_layers()
+
+    async def _reconcile(self, version: VersionKey) -> bool:
+        """Reconcile one version: what its disk answers with must not stop the others. Return whether all is done."""
+        try:
+            return await self._volumes.reconcile(*version)
+        except (OSError, SidecarError) as error:
+            log.warning("the volumes of dataset %s, version %s, stay as they are for now: %s", *version, error)
+            return False
 
 
 @dataclass(frozen=True)
@@ -101,17 +114,19 @@ def node_volumes(
     overlays_refused: str = "",
     keep_targets: bool = False,
     wait_seconds: float = 50.0,
+    floor: DiskFloor = NO_FLOOR,
 ) -> NodeVolumes:
     """Assemble the volumes of this machine, and try for real whether it can mount overlays.
 
     ``changes``: of the plan, and of all that is mounted. ``overlays_refused``: why overlays are not even to be tried.
     ``keep_targets``: target folders are someone's own and stay when nothing is mounted there. ``wait_seconds``: how
-    long a publish waits for plan and manifest. Blocks for some milliseconds.
+    long a publish waits for plan and manifest. ``floor``: what metadata layers leave free of their disk. Blocks for
+    some milliseconds.
     """
     why = overlays_refused or why_no_overlay(paths.metadata_root, paths.mount_root)
     modes = modes_of(why)
     table = MountTable(paths.mount_table)
-    overlays = Overlays(paths.metadata_root, paths.mount_root, changes.mark)
+    overlays = Overlays(paths.metadata_root, paths.mount_root, changes.mark, floor=floor.for_metadata())
     sources = MountSources(KeeperClient(paths.keeper_socket), overlays, table, paths.mount_root, modes)
     mounter = Mounter(mounts, keep_targets=keep_targets)
     mounted = MountedVolumes(table, sources, mounter, folders.find, changes.mark)

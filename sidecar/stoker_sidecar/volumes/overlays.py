@@ -13,10 +13,14 @@ from types import MappingProxyType
 from stoker_api.dataset import MountMode
 from stoker_sidecar.errors import MountError
 from stoker_sidecar.linux import mountinfo, overlay
+from stoker_sidecar.linux.files import is_there
 from stoker_sidecar.version.builder import ManifestBuilder
+from stoker_sidecar.version.layout import VersionPaths
 from stoker_sidecar.version.objects import ListedObject
 from stoker_sidecar.volumes import metadata_layer
 from stoker_sidecar.volumes.core.publish import VersionKey
+from stoker_sidecar.volumes.metadata_layer import is_draft
+from stoker_sidecar.wire.disk_floor import NO_FLOOR, DiskFloor
 
 log = logging.getLogger(__name__)
 
@@ -36,17 +40,24 @@ class Overlays:
     All methods but ``show``, ``hide`` and ``leftovers`` run in one event loop; those three block and run in threads.
     Layers lie in ``metadata_root``/<boot id>/<uid>/<digest>: none is used after a reboot, when nobody knows what
     reached the disk. ``on_ready`` is called when a layer was built, or may be by now. ``try_again``: seconds after a
-    failure.
+    failure. ``floor``: what layers leave free of their disk.
     """
 
     def __init__(
-        self, metadata_root: Path, mount_root: Path, on_ready: Callable[[], None], *, try_again: float = _TRY_AGAIN
+        self,
+        metadata_root: Path,
+        mount_root: Path,
+        on_ready: Callable[[], None],
+        *,
+        try_again: float = _TRY_AGAIN,
+        floor: DiskFloor = NO_FLOOR,
     ) -> None:
         self._metadata_root = metadata_root
         self._root = metadata_root / _BOOT_ID.read_text().strip()
         self._mount_root = mount_root
         self._on_ready = on_ready
         self._try_again = try_again
+        self._floor = floor
         self._failed: dict[VersionKey, str] = {}
         self._working: dict[VersionKey, asyncio.Task[None]] = {}
 
@@ -57,7 +68,7 @@ class Overlays:
 
     def is_ready(self, version: VersionKey) -> bool:
         """Return whether the metadata layer is built and usable."""
-        return version not in self._failed and version not in self._working and self._layer(version).is_dir()
+        return version not in self._failed and version not in self._working and is_there(self._layer(version))
 
     def begin(self, version: VersionKey, manifest: Path) -> None:
         """Build the layer in the background, once; one that failed is tried again at the first call minutes later."""
@@ -79,20 +90,19 @@ class Overlays:
 
     def built(self) -> tuple[VersionKey, ...]:
         """Return the versions that have a layer."""
-        folders = [folder for folder in self._root.glob("*/*") if not metadata_layer.is_draft(folder)]
-        return tuple((folder.parent.name, folder.name) for folder in folders)
+        return tuple((folder.parent.name, folder.name) for folder in self._layers() if not is_draft(folder))
 
     async def clear_drafts(self) -> None:
         """Delete, after a start, what a killed builder left, and the layers of earlier boots."""
-        old = [folder for folder in self._metadata_root.glob("*") if folder != self._root]
-        for folder in (*old, *self._root.glob("*/*")):
-            if folder in old or metadata_layer.is_draft(folder):
+        old = [folder for folder in _found(self._metadata_root, "*") if folder != self._root]
+        for folder in (*old, *self._layers()):
+            if folder in old or is_draft(folder):
                 await self._remove(folder)
 
-    def show(self, version: VersionKey, tree: Path, fuse: Path) -> Path:
+    def show(self, version: VersionKey, paths: VersionPaths, fuse: Path) -> Path:
         """Mount the overlay over a served FUSE mount, once; return where. Raises MountError."""
         mountpoint = self._mountpoint(version)
-        overlay.mount(overlay.OverlayLayers(self._layer(version), tree, fuse), mountpoint)
+        overlay.mount(overlay.OverlayLayers(self._layer(version), paths.tree, fuse, paths.root), mountpoint)
         return mountpoint
 
     def hide(self, version: VersionKey) -> None:
@@ -114,6 +124,9 @@ class Overlays:
         seen = {row.device for row in rows if row not in here}
         return tuple(version for version, found in devices.items() if version not in used and not found & seen)
 
+    def _layers(self) -> list[Path]:
+        return _found(self._root, "*/*")
+
     def _layer(self, version: VersionKey) -> Path:
         uid, digest = version
         return self._root / uid / digest
@@ -133,10 +146,15 @@ class Overlays:
         task.add_done_callback(done)
 
     async def _build(self, version: VersionKey, manifest: Path) -> None:
-        if self._layer(version).is_dir():
+        if is_there(self._layer(version)):
             return
         try:
-            await _run("--folder", str(self._layer(version)), "--manifest", str(manifest))
+            await _run(
+                *("--folder", str(self._layer(version))),
+                *("--manifest", str(manifest)),
+                *("--floor-bytes", str(self._floor.bytes)),
+                *("--floor-inodes", str(self._floor.inodes)),
+            )
         except MountError as error:
             log.warning("no overlay of dataset %s, version %s, for now: %s", *version, error.message)
             self._failed[version] = error.message
@@ -151,6 +169,15 @@ class Overlays:
             await _run("--folder", str(folder))
         except MountError as error:
             log.warning("the metadata layer %s was not removed: %s", folder, error)
+
+
+def _found(folder: Path, pattern: str) -> list[Path]:
+    """List what matches below a folder: nothing while its disk does not answer."""
+    try:
+        return list(folder.glob(pattern))
+    except OSError as error:
+        log.warning("the metadata layers in %s cannot be listed: %s", folder, error.strerror)
+        return []
 
 
 async def _run(*arguments: str) -> None:

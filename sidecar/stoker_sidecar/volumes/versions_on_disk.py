@@ -1,8 +1,12 @@
 """Finds the versions in the cache folders: the publisher's look at what the fetcher fills."""
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from stoker_sidecar.errors import CacheDiskFailed
+from stoker_sidecar.linux.beneath import open_file_beneath
+from stoker_sidecar.linux.files import is_there
 from stoker_sidecar.version.layout import CachePaths, VersionPaths
 from stoker_sidecar.version.manifest import Manifest
 from stoker_sidecar.volumes.core.publish import VersionOnDisk
@@ -16,7 +20,10 @@ class CacheFolders:
         self._in_service = in_service
 
     def find(self, uid: str, digest: str) -> VersionOnDisk | None:
-        """Find a version whose manifest is here, whole (it arrives by rename). Raises CacheError when it is damaged."""
+        """Find a version whose manifest is here, whole (it arrives by rename). Raises CacheError when it is damaged.
+
+        What lies on a disk that does not answer is not found.
+        """
         paths = self.paths(uid, digest)
         return _read(paths) if paths is not None else None
 
@@ -26,17 +33,21 @@ class CacheFolders:
         A version that started anew elsewhere since its folder failed is found there, and is then not complete any more.
         """
         found = [(root, root.dataset(uid).version(digest)) for root in self._roots]
-        here = [(root, paths) for root, paths in found if paths.manifest.is_file()]
+        here = [(root, paths) for root, paths in found if is_there(paths.manifest)]
         best = min(
-            here, key=lambda one: (not self._in_service(one[0].root), not one[1].complete.exists()), default=None
+            here, key=lambda one: (not self._in_service(one[0].root), not is_there(one[1].complete)), default=None
         )
         return best[1] if best is not None else None
 
 
 def _read(paths: VersionPaths) -> VersionOnDisk:
+    try:  # SQLite would follow a link, and wait for a pipe
+        os.close(open_file_beneath(paths.root, paths.manifest))
+    except OSError as error:
+        raise CacheDiskFailed(f"the manifest {paths.manifest} is not a file that can be read: {error}") from error
     manifest = Manifest.open(paths.manifest)
     try:
         info = manifest.info
     finally:
         manifest.close()
-    return VersionOnDisk(paths.folder, info.files, info.bytes, complete=paths.complete.exists())
+    return VersionOnDisk(paths.folder, info.files, info.bytes, complete=is_there(paths.complete))

@@ -1,8 +1,8 @@
 """The wire between agent, file-system servers and fetcher: one JSON object a line over a unix socket.
 
-A request carries ``id`` and ``op``; its reply echoes the ``id`` and says in ``reply`` what it is. Only ``watch`` has
-many replies (progress events, all with its ``id``). Paths in a ``ReadDone`` are absolute: a version may move to another
-cache folder.
+A request carries ``id`` and ``op``; its reply echoes the ``id`` and says in ``reply`` what it is. Only ``watch`` and
+``follow`` have many replies (progress events and repairs, all with their ``id``). Paths in a ``ReadDone`` are absolute:
+a version may move to another cache folder.
 """
 
 from collections.abc import Mapping
@@ -52,6 +52,13 @@ class Read(Struct, frozen=True, tag_field="op", tag="read"):
     doubt: bool = False
 
 
+class Follow(Struct, frozen=True, tag_field="op", tag="follow"):
+    """Answer with ``Repaired`` for each file of this version that was repaired, from the first on, as it happens."""
+
+    uid: str
+    digest: str
+
+
 class Done(Struct, frozen=True, tag_field="reply", tag="done"):
     """Configure or Remove was done."""
 
@@ -66,6 +73,12 @@ class ReadDone(Struct, frozen=True, tag_field="reply", tag="read"):
 
     place: Place
     file: str
+
+
+class Repaired(Struct, frozen=True, tag_field="reply", tag="repaired"):
+    """What was kept of this file may be damaged: it was fetched again, or taken away."""
+
+    ino: int
 
 
 class Failed(Struct, frozen=True, tag_field="reply", tag="failed"):
@@ -122,8 +135,8 @@ class Progress(Struct, frozen=True, tag_field="reply", tag="progress", rename="c
     notices: tuple[Notice, ...] = ()
 
 
-Request = Configure | Remove | Watch | Read
-Reply = Done | ReadDone | Failed | Progress
+Request = Configure | Remove | Watch | Read | Follow
+Reply = Done | ReadDone | Failed | Progress | Repaired
 
 
 class _Numbered(Struct):

@@ -10,6 +10,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from stoker_api.meta import parse_quantity
+from stoker_sidecar.wire.disk_floor import Floor
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
@@ -32,6 +33,7 @@ def _quantity(value: str | int) -> int:
 
 LogLevel = Annotated[str, AfterValidator(_log_level)]  # in capitals, as the logging library has them
 AbsolutePath = Annotated[Path, AfterValidator(_absolute)]
+FloorSetting = Annotated[Floor, BeforeValidator(lambda given: Floor.parse(given) if isinstance(given, str) else given)]
 Bytes = Annotated[int, BeforeValidator(_quantity)]  # written as a Kubernetes quantity, such as 10Gi
 
 

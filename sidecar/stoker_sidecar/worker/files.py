@@ -118,7 +118,8 @@ def is_readable(path: Path, entry: Entry, offset: int, length: int) -> bool:
 def survived(path: str, entry: Entry, synced_ns: int) -> bool:
     """Tell whether a file of right size and date was whole on the disk when the power went.
 
-    It was when it came before the last sync, or when its MD5 is right.
+    ``synced_ns``: when the last sync that brought it onto the disk began, 0 for none. It was when it came before that,
+    or when its MD5 is right.
 
     Some file systems keep name and size of a file whose bytes never arrived; it then reads as zeros.
     """

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from stoker_sidecar.errors import MountError
+from stoker_sidecar.version.layout import VersionPaths
 from stoker_sidecar.volumes.mount_sources import OverlayMounts
 from stoker_sidecar.volumes.overlays import Overlays
 from tests.fakes.volumes import UID, FakeOverlays
@@ -26,22 +27,21 @@ class OneVersion:
 
     overlays: OverlayMounts
     version: tuple[str, str]
-    manifest: Path
-    tree: Path
+    paths: VersionPaths
     fuse: Path
     build: Callable[[], Awaitable[None]]
 
     async def begin(self) -> None:
-        self.overlays.begin(self.version, self.manifest)
+        self.overlays.begin(self.version, self.paths.manifest)
         await self.build()
 
     def show(self) -> Path:
-        return self.overlays.show(self.version, self.tree, self.fuse)
+        return self.overlays.show(self.version, self.paths, self.fuse)
 
 
 @pytest.fixture(params=["fake", "real"])
 def one(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OneVersion]:
-    on_disk = VersionFolder(tmp_path / "v", {"a": b"1"})
+    on_disk = VersionFolder(tmp_path / "cache" / "datasets" / UID / "versions" / "v", {"a": b"1"})
     version = (UID, on_disk.info.digest)
     fuse = tmp_path / "mnt" / UID / on_disk.info.digest
     fuse.mkdir(parents=True)
@@ -54,7 +54,7 @@ def one(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OneVersion]:
             overlays.ready.add(version)
         await eventually(lambda: overlays.is_ready(version))
 
-    yield OneVersion(overlays, version, on_disk.manifest, on_disk.folder / "tree", fuse, build)
+    yield OneVersion(overlays, version, VersionPaths(on_disk.folder), fuse, build)
     clear_mounts(tmp_path)
 
 
@@ -103,3 +103,19 @@ async def test_an_overlay_in_use_is_not_left_over(one: OneVersion) -> None:
     await one.begin()
     one.show()
     assert one.overlays.leftovers(frozenset({one.version})) == ()
+
+
+@pytest.mark.root
+async def test_a_link_in_place_of_the_cached_files_is_not_followed(tmp_path: Path) -> None:
+    on_disk = VersionFolder(tmp_path / "cache" / "datasets" / UID / "versions" / "v", {"a": b"1"})
+    version, paths = (UID, on_disk.info.digest), VersionPaths(on_disk.folder)
+    overlays = Overlays(tmp_path / "meta", tmp_path / "mnt", lambda: None)
+    overlays.begin(version, paths.manifest)
+    await eventually(lambda: overlays.is_ready(version))
+    paths.tree.rename(tmp_path / "elsewhere")
+    paths.tree.symlink_to(tmp_path / "elsewhere")
+    try:
+        with pytest.raises(MountError, match="symbolic links"):
+            overlays.show(version, paths, tmp_path)
+    finally:
+        clear_mounts(tmp_path)

@@ -143,7 +143,7 @@ async def running(apiserver: ApiServer, folder: Path) -> AsyncIterator[SidecarNo
     keeper = Keeper(
         folder / "k",
         agent=f"{python} -m stoker_sidecar.agent.main",
-        fetcher=f"{python} -m stoker_sidecar.fetcher.main --host-folder {shlex.quote(tempfile.gettempdir())}",
+        fetcher=f"{python} -m stoker_sidecar.fetcher.main --floor-bytes=0 --host-folder {tempfile.gettempdir()}",
         options=agent_arguments(name, folder, apiserver.kubeconfig),
     )
     async with await apiserver.client() as kube:

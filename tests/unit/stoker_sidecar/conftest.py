@@ -1,7 +1,10 @@
 """Shared by the tests of a node's cache."""
 
-from collections.abc import AsyncIterator
+import os
+from collections.abc import AsyncIterator, Callable
+from errno import EIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,3 +15,20 @@ from tests.support.cache_node import CacheNodeUnderTest, open_cache_node
 async def cache_node(tmp_path: Path) -> AsyncIterator[CacheNodeUnderTest]:
     async with open_cache_node(tmp_path / "cache") as found:
         yield found
+
+
+@pytest.fixture
+def refusing_disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
+    """Return what lets every look at a folder, and at all below it, fail from then on, as XFS does once it is down."""
+
+    def refuse(folder: Path) -> None:
+        stat = os.stat
+
+        def failing(path: int | str | bytes | os.PathLike[str], **how: Any) -> os.stat_result:
+            if not isinstance(path, int) and Path(os.fsdecode(path)).is_relative_to(folder):
+                raise OSError(EIO, os.strerror(EIO), path)
+            return stat(path, **how)
+
+        monkeypatch.setattr(os, "stat", failing)
+
+    return refuse

@@ -1,16 +1,21 @@
 """Whether a file may stay on the disk, and which idle versions make room for one that is needed more. Pure."""
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Room:
-    """Bytes. ``used``: what the dataset keeps; ``quota``: None for no limit; ``free``: of the disk, less the floor."""
+    """Bytes. ``used``: what the dataset keeps; ``quota``: None for no limit; ``free``: of the disk, less the floor.
+
+    ``inodes``: how many files more the disk may take, less the floor.
+    """
 
     used: int
     quota: int | None
     free: int
+    inodes: int = sys.maxsize
 
     def within_quota(self, size: int) -> bool:
         """Tell whether a file of this size fits the dataset's quota."""
@@ -18,17 +23,11 @@ class Room:
 
     def on_disk(self, size: int) -> bool:
         """Tell whether it fits the disk."""
-        return size <= self.free
+        return size <= self.free and self.inodes > 0
 
     def admits(self, size: int) -> bool:
         """Tell whether it is kept; else it is read through."""
         return self.within_quota(size) and self.on_disk(size)
-
-
-def free_bytes(available: int, total: int, floor_share: float, floor_most: int) -> int:
-    """Return what new files may take of a disk: ``available`` less a floor of a share of it, ``floor_most`` at most."""
-    floor = min(int(total * floor_share), floor_most)
-    return max(0, available - floor)
 
 
 @dataclass(frozen=True)

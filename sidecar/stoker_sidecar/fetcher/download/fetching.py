@@ -19,6 +19,7 @@ from stoker_sidecar.fetcher.download.piece_writer import PieceWriter
 from stoker_sidecar.fetcher.download.pipeline import Slot
 from stoker_sidecar.fetcher.download.policy import DownloadKey, DownloadPolicy, Prefetcher
 from stoker_sidecar.fetcher.space.budget import VersionSpace
+from stoker_sidecar.linux.files import is_there
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.manifest import Entry
 from stoker_sidecar.wire.fetcher_protocol import ReadDone
@@ -118,12 +119,12 @@ class Fetching:
         if await in_thread(self.version.tree_path(entry).exists):
             self.version.suspect(entry)
         else:  # readers of a native mount would not find it until then: the version is whole no more
-            await in_thread(self.version.lose, entry)
-            self.context.changed()
+            await self._lose(entry)
         for chunk in range(1 if is_whole(entry.size) else chunk_count(entry.size)):
             if (task := self.start(entry, chunk, Lane.WARM)) is not None:
                 await asyncio.wait([task])
         if self.version.states[entry.ino] != State.HERE:
+            self.version.complete = False
             await in_thread(self.version.take_away, entry)
             self.context.changed()
 
@@ -168,16 +169,21 @@ class Fetching:
         if self.version.states[entry.ino] == State.HERE:
             path = self.version.tree_path(entry)
             if not await in_thread(is_readable, path, entry, offset, length):
-                await in_thread(self.version.lose, entry)
-                self.context.changed()
+                await self._lose(entry)
         elif (part := self.version.parts.get(entry.ino)) is not None and self._is_useless(part):
             self._writer.drop(part)
+
+    async def _lose(self, entry: Entry) -> None:
+        # The marker first: whoever fetches the file meanwhile and finds the version whole sets it again afterwards.
+        await in_thread(self.version.unmark, entry)
+        self.version.lose(entry)
+        self.context.changed()
 
     def _is_useless(self, part: PartFile) -> bool:
         """Tell whether its file is gone; or the disk is full, and its bytes may find room elsewhere."""
         if part.promoting:
             return False
-        return not part.path.exists() or (self.space.room().free <= 0 and part.ino not in self._busy())
+        return not is_there(part.path) or (self.space.room().free <= 0 and part.ino not in self._busy())
 
     async def _bring(self, entry: Entry, chunks: range, end: int) -> None:
         """Wait until the bytes up to ``end`` can be read, or a piece has failed."""

@@ -15,6 +15,7 @@ from stoker_sidecar.fetcher.context import DownloadContext
 from stoker_sidecar.fetcher.download.parts import PartFile, Transients, chunk_span, new_part, temporary_name
 from stoker_sidecar.fetcher.download.pipeline import Slot
 from stoker_sidecar.fetcher.space.budget import VersionSpace
+from stoker_sidecar.linux.files import is_there
 from stoker_sidecar.store.core.object_checksum import CRC64NVME, Checksum, check
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.manifest import Entry
@@ -130,7 +131,7 @@ class PieceWriter:
         try:
             return await self._get(piece, slot, told)
         except CacheDiskFailed:
-            if not part.path.exists():  # someone deleted it: the next attempt begins anew
+            if not is_there(part.path):  # someone deleted it: the next attempt begins anew
                 self.drop(part)
             raise
 

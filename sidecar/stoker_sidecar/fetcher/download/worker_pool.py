@@ -81,6 +81,13 @@ class WorkerPool:
             await self._cancel(job)
             raise
 
+    def end_stopped(self) -> None:
+        """Kill the workers that someone has stopped, for the handler of SIGCHLD: readers wait for what they have."""
+        for worker in self._workers:
+            if worker.is_stopped():
+                _log.error("worker %d was stopped (SIGSTOP): it is killed, and another takes its place", worker.pid)
+                worker.kill()
+
     def forget(self, handle: StoreHandle) -> None:
         """Have all workers forget it: see PieceFetcher."""
         for worker in self._workers:

@@ -131,6 +131,13 @@ class WorkerProcess:
         if number is not None:
             self._stream.send(CloseStoreOrder(number))
 
+    def is_stopped(self) -> bool:
+        """Tell whether someone has stopped it (SIGSTOP) since this was asked last."""
+        try:
+            return self.pid > 0 and os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOHANG) is not None
+        except ChildProcessError:
+            return False
+
     def kill(self) -> None:
         """Kill it; ``ended`` follows."""
         os.kill(self.pid, signal.SIGKILL)

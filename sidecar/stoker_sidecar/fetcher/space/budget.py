@@ -125,6 +125,7 @@ class SpaceBudget:
         self._folders = folders
         self._wake = wake
         self._request: EvictionRequest | None = None
+        self.asked = asyncio.Event()  # set while there is such a request
 
     @property
     def used_bytes(self) -> int:
@@ -134,7 +135,7 @@ class SpaceBudget:
     def room(self, disk: CacheDisk) -> Room:
         """Return what the dataset may still put on this folder."""
         reserved = sum(version.reserved_bytes for version in self.versions.values())
-        return Room(self.used_bytes, self.config.quota_bytes, disk.free() - reserved)
+        return Room(self.used_bytes, self.config.quota_bytes, disk.free() - reserved, disk.free_inodes())
 
     def need(self, version: CachedVersion) -> int:
         """Return the bytes that the version will still take."""
@@ -192,6 +193,7 @@ class SpaceBudget:
         It is not when a pod uses it by then.
         """
         self._request = request = EvictionRequest(digest, why)
+        self.asked.set()
         self._wake()
         return await request.outcome()
 
@@ -201,6 +203,7 @@ class SpaceBudget:
         None when there is none such.
         """
         request, self._request = self._request, None
+        self.asked.clear()
         if request is None:
             return None
         version = self.versions.get(request.digest)

@@ -8,43 +8,67 @@ from errno import EIO, ENODEV
 from pathlib import Path
 from uuid import uuid4
 
-from stoker_sidecar.fetcher.core.room import free_bytes
+from stoker_sidecar.errors import DiskFull
 from stoker_sidecar.linux.files import FULL
 from stoker_sidecar.version.layout import CachePaths, VersionPaths
+from stoker_sidecar.wire.disk_floor import NOTHING, DiskFloor, DiskSpace
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _PROBE_BYTES = 4096
+# Bytes. No dataset can be read without its list of files, and a disk that others fill is no reason against a small one.
+_SMALL_LIST = 4 * 1024**2
+# What people can do about a disk that has reached its floor.
+MORE_BYTES = "free space, set cache.quota, or lower the chart's sidecar.floor.bytes"
+MORE_INODES = "delete small files, make the file system with more inodes, or lower the chart's sidecar.floor.inodes"
 
 
-def space_of(folder: Path) -> tuple[int, int]:
-    """Return the bytes that its file system has left, and has in all. Raises OSError."""
+def space_of(folder: Path) -> DiskSpace:
+    """Return what its file system has left, and has in all. Raises OSError."""
     found = os.statvfs(folder)
-    return found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
+    block = found.f_frsize
+    return DiskSpace(found.f_bavail * block, found.f_blocks * block, found.f_favail, found.f_files)
 
 
 @dataclass(eq=False)
 class CacheDisk:
-    """One cache folder as a whole. ``floor_share`` of its disk, ``floor_most`` bytes at most, is left free.
+    """One cache folder as a whole, of whose disk ``floor`` is left free.
 
     ``clock``: monotonic seconds. ``trouble``: why it is out of service, a sentence; empty while it is in service.
     """
 
     paths: CachePaths
-    floor_share: float
-    floor_most: int
+    floor: DiskFloor
     clock: Callable[[], float]
     memory: bool = False
-    space: Callable[[Path], tuple[int, int]] = space_of
+    space: Callable[[Path], DiskSpace] = space_of
     trouble: str = ""
-    _available: int = 0
-    _total: int = 0
+    _space: DiskSpace = NOTHING
     _asked: float = field(default=float("-inf"))
     _mounted: bool = False
 
     def free(self) -> int:
-        """Return the bytes that files may take that are to stay: what is available, less the floor."""
+        """Return the bytes that files may take that are to stay; none while there is no inode for them."""
         self._ask()
-        return free_bytes(self._available, self._total, self.floor_share, self.floor_most)
+        return self.floor.bytes_left(self._space)
+
+    def free_inodes(self) -> int:
+        """Return how many files there may be more that are to stay."""
+        self._ask()
+        return self.floor.inodes_left(self._space)
+
+    def check_room_for_list(self, what: str, need: int) -> None:
+        """Raise DiskFull unless a list of files fits that takes ``need`` more bytes; a small one always does.
+
+        ``what``: the sentence's subject.
+        """
+        if need < _SMALL_LIST:
+            return
+        self._ask()
+        floor = self.floor.for_metadata()
+        if floor.inodes_left(self._space) == 0:
+            raise DiskFull(f"{what} is not written: the cache disk has too few inodes left; {MORE_INODES}")
+        if floor.bytes_left(self._space) <= need:
+            raise DiskFull(f"{what} is not written: the cache disk has too little space left; {MORE_BYTES}")
 
     def available(self) -> int:
         """Return the bytes that the file system has left; asked of the kernel once a second at most.
@@ -52,13 +76,7 @@ class CacheDisk:
         0 when it does not say.
         """
         self._ask()
-        return self._available
-
-    @property
-    def total(self) -> int:
-        """Bytes of the file system."""
-        self._ask()
-        return self._total
+        return self._space.available
 
     def forget(self) -> None:
         """Ask the kernel anew next time: much has changed."""
@@ -70,18 +88,21 @@ class CacheDisk:
             return
         self._asked = now
         try:
-            self._available, self._total = self.space(self.paths.root)
+            self._space = self.space(self.paths.root)
         except OSError:
-            self._available = 0  # the next look at its health says why
+            self._space = DiskSpace(0, self._space.total)  # the next look at its health says why
 
-    def open(self) -> None:
-        """Make the folders, empty the trash, and mark what an unclean stop made doubtful. Blocks. Raises OSError."""
+    def open(self, *, returned: bool = False) -> None:
+        """Make the folders, empty the trash, and mark what an unclean stop made doubtful. Blocks. Raises OSError.
+
+        ``returned``: the disk was out of service, and nobody knows which of its unwritten bytes it lost.
+        """
         self._make_folders()
         for path in self.paths.trash.iterdir():
             shutil.rmtree(path, ignore_errors=True)
         shutil.rmtree(self.paths.transients, ignore_errors=True)
         boot = _BOOT_ID.read_text().strip()
-        if not self.paths.boot.exists() or self.paths.boot.read_text() != boot:
+        if returned or not self.paths.boot.exists() or self.paths.boot.read_text() != boot:
             self._doubt_versions()
             self.paths.boot.write_text(boot)
 
@@ -93,8 +114,10 @@ class CacheDisk:
         was_troubled = bool(self.trouble)
         self.forget()
         try:
-            self.open() if was_troubled else self._make_folders()
+            self._make_folders()
             self._try()
+            if was_troubled:
+                self.open(returned=True)
         except OSError as error:
             self.trouble = f"the cache folder {self.paths.root} is out of service: {error.strerror or error}"
         else:

@@ -8,6 +8,7 @@ from pathlib import Path
 from stoker_sidecar.errors import CacheDiskFailed
 from stoker_sidecar.fetcher.download.parts import CHUNK
 from stoker_sidecar.fetcher.space.cache_disk import CacheDisk
+from stoker_sidecar.linux.files import is_there
 from stoker_sidecar.version.layout import DatasetPaths, VersionPaths
 from stoker_sidecar.wire.cache_folder import FolderRoom, choose_folder
 
@@ -68,8 +69,10 @@ class CacheDisks:
 
         Raises NotConfigured for what cannot name one.
         """
-        found = [paths for disk in self.serving if (paths := disk.paths.dataset(uid).version(digest)).manifest.exists()]
-        return min(found, key=lambda paths: not paths.complete.exists(), default=None)
+        found = [
+            paths for disk in self.serving if is_there((paths := disk.paths.dataset(uid).version(digest)).manifest)
+        ]
+        return min(found, key=lambda paths: not is_there(paths.complete), default=None)
 
     def disk_of(self, paths: VersionPaths) -> CacheDisk:
         """Return the folder that a version lies in."""
@@ -77,7 +80,7 @@ class CacheDisks:
 
     def digests(self, uid: str) -> list[str]:
         """List the versions of a dataset in serving folders."""
-        return sorted({digest for disk in self.serving for digest in disk.paths.dataset(uid).digests()})
+        return sorted({digest for disk in self.serving for digest in _digests(disk, uid)})
 
     def home(self, uid: str) -> DatasetHome:
         """Return where what belongs to a dataset as a whole is.
@@ -85,14 +88,14 @@ class CacheDisks:
         The serving folder that has it already, else the best.
         """
         for disk in self.serving:
-            if (paths := disk.paths.dataset(uid)).folder.exists():
+            if is_there((paths := disk.paths.dataset(uid)).folder):
                 return DatasetHome(disk, paths)
         return self.place(uid, 0)
 
     def place(self, uid: str, need: int) -> DatasetHome:
         """Choose where a new version of ``need`` bytes goes."""
         rooms = [FolderRoom(str(disk.paths.root), disk.memory, disk.free(), not disk.trouble) for disk in self.disks]
-        homes = {str(disk.paths.root) for disk in self.serving if any(disk.paths.dataset(uid).digests())}
+        homes = {str(disk.paths.root) for disk in self.serving if _digests(disk, uid)}
         chosen = choose_folder(rooms, need, homes)
         path = chosen.path if chosen is not None else str(self.disks[0].paths.root)
         disk = next(disk for disk in self.disks if str(disk.paths.root) == path)
@@ -101,11 +104,12 @@ class CacheDisks:
     def is_lost(self, paths: VersionPaths) -> bool:
         """Tell whether a version must start anew.
 
-        It is gone, or its folder is out of service while another one is not.
+        It is gone, its folder is out of service while another one is not, or was so and is back: then it is opened
+        anew, which proves its files.
         """
         if self.disk_of(paths) not in self.serving:
             return True
-        return not (paths.tree.exists() and paths.manifest.exists())
+        return not (is_there(paths.tree) and is_there(paths.manifest)) or is_there(paths.doubtful)
 
     def transient_folder(self, paths: VersionPaths) -> Path:
         """Return where files lie that are read through.
@@ -126,7 +130,7 @@ class CacheDisks:
         """Drop copies of a version that started anew elsewhere while a folder was out of service. Blocks."""
         for disk in self.serving:
             copy = disk.paths.dataset(uid).version(paths.folder.name)
-            if copy != paths and copy.folder.exists():
+            if copy != paths and is_there(copy.folder):
                 disk.discard(copy.folder)()
 
     def discard(self, uid: str) -> Callable[[], None]:
@@ -149,3 +153,10 @@ class CacheDisks:
             with suppress(OSError):
                 found |= {path.name for path in disk.paths.datasets.iterdir()}
         return tuple(sorted(found.difference(known)))
+
+
+def _digests(disk: CacheDisk, uid: str) -> list[str]:
+    """List the versions of a dataset in one folder: none while its disk does not answer."""
+    with suppress(OSError):
+        return list(disk.paths.dataset(uid).digests())
+    return []

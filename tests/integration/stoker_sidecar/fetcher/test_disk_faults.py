@@ -29,6 +29,13 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 
 
 @pytest.fixture
+def dying(tmp_path: Path) -> Iterator[SmallDisk]:
+    """Mount an XFS, which refuses every call once it is killed."""
+    with small_disk(tmp_path, kind="xfs") as made:
+        yield made
+
+
+@pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Path]:
     with memory_folder(tmp_path) as made:
         yield made
@@ -66,6 +73,17 @@ def test_readers_go_on_in_another_folder_when_the_disk_dies(spared: FaultyNode, 
     disk.kill()
     assert _read_all(mount) == FILES
     assert any(memory.glob("datasets/*/versions/*/tree/*/*.png"))
+
+
+def test_readers_go_on_in_another_folder_when_the_disk_refuses_every_call(
+    tmp_path: Path, dying: SmallDisk, memory: Path
+) -> None:
+    with faulty_node(tmp_path, f"{dying.path},memory:{memory}", FILES) as node:
+        mount = node.mount(node.list())
+        _read(mount, _half())
+        dying.kill()
+        assert _read_all(mount) == FILES
+        assert any(memory.glob("datasets/*/versions/*/tree/*/*.png"))
 
 
 def test_a_whole_dataset_starts_anew_in_another_folder_when_its_disk_becomes_read_only(

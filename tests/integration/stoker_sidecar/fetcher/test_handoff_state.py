@@ -26,7 +26,7 @@ from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.root
 UID = "uid-1"
-_FETCHER = shlex.join([sys.executable, "-m", "stoker_sidecar.fetcher.main", "--floor-share=0", "--host-folder=/"])
+_FETCHER = shlex.join([sys.executable, "-m", "stoker_sidecar.fetcher.main", "--floor-bytes=0", "--host-folder=/"])
 
 
 def test_missing_bytes_come_from_a_fetcher_that_took_over(tmp_path: Path) -> None:

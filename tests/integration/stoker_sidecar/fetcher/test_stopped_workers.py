@@ -15,6 +15,7 @@ from stoker_sidecar.store.local import LocalStore
 from stoker_sidecar.store.opening import StoreHandle
 from stoker_sidecar.wire.credentials import AmbientCredentials, Credentials
 from stoker_sidecar.worker.transfer import Piece
+from tests.support.waiting import eventually
 
 CONTENT = os.urandom(100_000)
 
@@ -76,6 +77,25 @@ async def test_workers_that_are_all_stopped_are_replaced_together(tmp_path: Path
         assert not _children() & stopped
     finally:
         await handle.aclose()
+        await pool.close()
+
+
+async def test_a_stopped_worker_is_told_from_one_that_runs_and_is_killed_at_once() -> None:
+    others = _children()
+    pool = WorkerPool(2, ConnectionSettings(host_folders=["/"]), asyncio.get_running_loop().time)
+    await pool.open()
+    try:
+        first, second = sorted(_children() - others)
+        told = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, told.set)
+        os.kill(first, signal.SIGSTOP)
+        async with asyncio.timeout(60):
+            await told.wait()
+        pool.end_stopped()
+        await eventually(lambda: first not in _children(), 60)
+        assert second in _children()
+    finally:
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGCHLD)
         await pool.close()
 
 

@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import json
+import mmap
 import os
 import random
 import signal
@@ -148,6 +149,29 @@ def test_a_mapped_page_whose_bytes_cannot_be_had_is_sigbus_as_on_any_disk(keeper
         finally:
             keeper.release(version)
     assert done.returncode == -signal.SIGBUS
+
+
+def test_a_repaired_file_is_shown_repaired_to_who_has_it_open_or_mapped(keeper: Keeper, tmp_path: Path) -> None:
+    right, damaged = b"r" * 200_000, b"d" * 200_000
+    version = VersionFolder(tmp_path / "v", {"a": damaged})
+    version.finish_all()
+    with FetcherForReads(keeper.run_dir / "fetcher.sock", fails(errno.EIO, "not asked")) as fetcher:
+        mountpoint = keeper.serve(version)
+        try:
+            with (
+                (mountpoint / "a").open("rb", buffering=0) as file,
+                mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
+            ):
+                assert (file.read(), mapped[:]) == (damaged, damaged)
+                version.files["a"] = right
+                version.finish_all()
+                wait_until(lambda: fetcher.followers == 1)
+                fetcher.repaired((mountpoint / "a").stat().st_ino)
+                wait_until(lambda: mapped[:] == right)
+                assert os.pread(file.fileno(), len(right), 0) == right
+            assert (mountpoint / "a").read_bytes() == right
+        finally:
+            keeper.release(version)
 
 
 def test_a_failed_read_can_be_repeated_when_the_source_is_back(keeper: Keeper, tmp_path: Path) -> None:

@@ -61,6 +61,15 @@ def test_binding_the_same_folder_again_adds_no_layer(pod: Path, tree: Path) -> N
     assert len(mounts.layers(pod)) == 1
 
 
+def test_a_link_beneath_another_users_folder_is_not_followed(pod: Path, tree: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").mkdir()
+    (tree / "link").symlink_to(tmp_path / "secret")
+    mounts.bind(tree, pod, tree)
+    with pytest.raises(MountError, match="a symbolic link is where the fetcher makes none"):
+        mounts.bind(tree / "link", pod, tree)
+    assert (pod / "file").read_text() == "native"
+
+
 def test_another_folder_lies_over_the_first_and_open_files_stay_on_the_first(pod: Path, tree: Path) -> None:
     (tree / "better").mkdir()
     (tree / "better" / "file").write_text("better")

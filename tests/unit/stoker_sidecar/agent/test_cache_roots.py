@@ -1,5 +1,7 @@
 """A cache folder that someone deleted is made again; one that fails for another reason is left alone."""
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -30,3 +32,12 @@ def test_a_folder_in_service_is_not_touched(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_made_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     restore_missing([CacheFolder(path=str(tmp_path / "file" / "cache"), healthy=False)], _owned(tmp_path))
+
+
+def test_a_folder_on_a_disk_that_refuses_every_call_is_left_alone(
+    tmp_path: Path, refusing_disk: Callable[[Path], None]
+) -> None:
+    owner, folder = _owned(tmp_path), tmp_path / "disk" / "cache"
+    refusing_disk(folder.parent)
+    restore_missing([CacheFolder(path=str(folder), healthy=False)], owner)
+    assert not os.path.lexists(tmp_path / "disk")

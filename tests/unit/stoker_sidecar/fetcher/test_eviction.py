@@ -1,5 +1,6 @@
 """Idle datasets make room for those in use, whole, with a word about it, and stay away until they are used or fit."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -151,3 +152,17 @@ async def test_a_dropped_dataset_that_a_pod_uses_drives_out_the_other_when_that_
     await _ask(cache_node, "uid-1", first, held=(first,))
     await cache_node.reach(lambda s: s.phase is NodePhase.WARM, "uid-1")
     assert _evicted(cache_node.status("uid-2"))
+
+
+async def test_a_dataset_that_waits_to_make_room_drops_what_it_is_asked_for_meanwhile(tmp_path: Path) -> None:
+    stores = {"uid-1": MemoryStore()}
+    fill(stores["uid-1"], _bytes_of("uid-1"))
+    async with open_cache_node(tmp_path, stores, capacity=SIZE - 1) as cache_node:
+        digest = await _list(cache_node, "uid-1")
+        evictor, dataset = cache_node.node._context.evictor, cache_node.node._datasets["uid-1"]
+        async with evictor._evicting:  # as another one does that makes room
+            await _ask(cache_node, "uid-1", digest)
+            await eventually(lambda: bool(evictor._evicting._waiters))
+            async with asyncio.timeout(10):  # a sixth of its patience
+                assert await dataset.budget.ask_to_drop(digest, "others need it")
+    assert _evicted(cache_node.status("uid-1"))

@@ -8,7 +8,7 @@ from stoker_api.backoff import BackoffPolicy
 from stoker_api.nodecache import NodePhase
 from stoker_sidecar.fetcher.core.lanes import WarmShare, warm_slots
 from stoker_sidecar.fetcher.core.rates import Speed, TokenBucket, eta_seconds
-from stoker_sidecar.fetcher.core.room import Room, free_bytes
+from stoker_sidecar.fetcher.core.room import Room
 from stoker_sidecar.fetcher.status import DatasetState, node_phase
 
 
@@ -19,15 +19,11 @@ from stoker_sidecar.fetcher.status import DatasetState, node_phase
         (Room(used=0, quota=None, free=10), 11, False),
         (Room(used=90, quota=100, free=1000), 10, True),
         (Room(used=91, quota=100, free=1000), 10, False),
+        (Room(used=0, quota=None, free=10, inodes=0), 10, False),
     ],
 )
 def test_a_file_is_kept_when_it_fits_both_quota_and_disk(room: Room, size: int, admitted: bool) -> None:
     assert room.admits(size) is admitted
-
-
-def test_the_floor_of_a_large_disk_is_limited_in_bytes() -> None:
-    assert free_bytes(available=500, total=1000, floor_share=0.5, floor_most=100) == 400
-    assert free_bytes(available=5, total=1000, floor_share=0.5, floor_most=100) == 0
 
 
 @given(

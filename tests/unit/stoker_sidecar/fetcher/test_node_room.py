@@ -14,6 +14,7 @@ from stoker_sidecar.errors import (
     ProtocolError,
 )
 from stoker_sidecar.fetcher.download.parts import CHUNK
+from stoker_sidecar.wire.disk_floor import DiskFloor, Floor
 from stoker_sidecar.wire.fetcher_protocol import Read
 from tests.fakes.object_store import MemoryStore
 from tests.support.cache_node import LARGE, SMALL, UID, CacheNodeUnderTest, fill, inode, open_cache_node
@@ -174,3 +175,32 @@ async def test_parts_of_another_boot_are_not_trusted(tmp_path: Path) -> None:
     async with open_cache_node(tmp_path, {"bucket": store}) as cache_node:
         await cache_node.warm()
     assert len(store.gets) - before == 3
+
+
+async def test_a_disk_without_inodes_above_the_floor_says_so_and_serves_all(tmp_path: Path) -> None:
+    store = MemoryStore()
+    content = {f"f{index}": os.urandom(100) for index in range(10)}
+    fill(store, content)
+    floor = DiskFloor(Floor(), Floor(amount=5))
+    async with open_cache_node(tmp_path, {"bucket": store}, capacity=10**6, inodes=5, floor=floor) as cache_node:
+        digest = await cache_node.list()
+        await cache_node.configure(listingId="1", version=digest, eager=True)
+        status = await cache_node.reach(lambda s: s.phase is NodePhase.FULL)
+        assert status.error is not None
+        assert status.error.reason == Reason.DISK_FULL
+        assert "the cache disk has inodes for 0 of 10 files" in status.error.message
+        assert await cache_node.read(digest, inode(cache_node, digest, "f3"), 0, 100) == content["f3"]
+
+
+@pytest.mark.expected_logs("the list of this source's files is not written")
+async def test_a_list_of_files_that_does_not_fit_above_the_floor_is_given_up(tmp_path: Path) -> None:
+    store = MemoryStore()
+    fill(store, {f"f{index}": b"" for index in range(11_000)})
+    floor = DiskFloor(Floor(amount=10**6), Floor())
+    async with open_cache_node(tmp_path, {"bucket": store}, capacity=10**6 + 1000, floor=floor) as cache_node:
+        await cache_node.configure(listingId="1")
+        status = await cache_node.reach(lambda s: s.listing is not None and s.listing.error is not None)
+        assert status.listing is not None
+        assert status.listing.error is not None
+        assert status.listing.error.reason == Reason.DISK_FULL
+    assert not any(name.startswith("manifest.building") for _, _, names in os.walk(tmp_path) for name in names)

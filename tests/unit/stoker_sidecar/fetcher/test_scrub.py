@@ -3,6 +3,7 @@
 It never takes a good file for a bad one.
 """
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -14,10 +15,12 @@ from hypothesis import strategies as st
 from stoker_api.names import Reason
 from stoker_api.nodecache import NodePhase
 from stoker_sidecar.fetcher.download.parts import CHUNK
+from stoker_sidecar.fetcher.repairs import DamagedFile, Repairs
 from stoker_sidecar.fetcher.scrub import ChecksumFile, Verdict, is_due, judge
 from stoker_sidecar.linux.files import DirectReader
+from stoker_sidecar.version.manifest import Entry
 from stoker_sidecar.wire.fetcher_protocol import REPAIRED_FILES, SCRUBBED_BYTES
-from tests.support.cache_node import SMALL, CacheNodeUnderTest, fill, open_cache_node
+from tests.support.cache_node import SMALL, UID, CacheNodeUnderTest, fill, inode, open_cache_node
 from tests.support.waiting import eventually
 
 MD5 = "0cc175b9c0f1b6a831c399e269772661"
@@ -193,7 +196,7 @@ async def test_an_open_file_goes_on_with_what_it_had(cache_node: CacheNodeUnderT
     _flip(path)
     with path.open("rb") as file:
         await _scrub(cache_node)
-        assert len(file.read()) == len(FILES["train/b"])
+        assert file.read() == FILES["train/b"]
 
 
 @pytest.mark.expected_logs("damaged on the disk")
@@ -205,3 +208,42 @@ async def test_a_damaged_file_that_the_source_has_no_more_is_taken_away(cache_no
     await cache_node.reach(lambda s: s.phase is NodePhase.FAILED)
     assert not (cache_node.folder(digest) / "tree" / "train/b").exists()
     assert not (cache_node.folder(digest) / "complete").exists()
+
+
+@pytest.mark.expected_logs("damaged on the disk")
+async def test_who_serves_a_version_is_told_which_of_its_files_were_repaired(cache_node: CacheNodeUnderTest) -> None:
+    digest = await cache_node.warm()
+    _flip(cache_node.folder(digest) / "tree" / "train/b")
+    await _scrub(cache_node)
+    told = cache_node.node.repairs.follow(UID, digest)
+    assert await anext(told) == inode(cache_node, digest, "train/b")
+
+
+async def test_repairs_of_one_version_are_told_from_the_first_on_as_they_happen() -> None:
+    repairs = Repairs()
+    repairs.add("u", "d", 5)
+    repairs.add("u", "other", 6)
+    told = repairs.follow("u", "d")
+    assert await anext(told) == 5
+    later = asyncio.ensure_future(anext(told))
+    await asyncio.sleep(0)
+    repairs.add("u", "d", 7)
+    assert await later == 7
+
+
+def test_a_file_that_took_no_other_inode_is_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"damaged")
+    with DamagedFile(path) as damaged:
+        damaged.heal(Entry(2, 1, b"f", False, 7, 0, "", ""))
+    assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"damaged", 0o444)
+
+
+def test_an_old_inode_of_another_length_gets_the_bytes_and_date_of_the_new_one(tmp_path: Path) -> None:
+    path, fresh = tmp_path / "f", tmp_path / "fresh"
+    path.write_bytes(b"damaged and too long")
+    fresh.write_bytes(b"right")
+    with path.open("rb") as reader, DamagedFile(path) as damaged:
+        fresh.rename(path)
+        damaged.heal(Entry(2, 1, b"f", False, 5, 10**18, "", ""))
+        assert (reader.read(), os.fstat(reader.fileno()).st_mtime_ns) == (b"right", 10**18)

@@ -43,7 +43,8 @@ def test_a_flag_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> No
     ("flag", "says"),
     [
         ("--workers=many", "write 0 or more, or Auto"),
-        ("--floor-share=1", "write a number from 0 up to 1"),
+        ("--floor-bytes=much", "write a share such as 16%"),
+        ("--floor-inodes=100%", "write a share such as 16%"),
         ("--root=relative", "--root"),
         ("--readahead=much", "--readahead"),
     ],

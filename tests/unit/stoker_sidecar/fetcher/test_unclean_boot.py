@@ -11,8 +11,11 @@ import pytest
 
 from stoker_api.nodecache import NodePhase
 from stoker_sidecar.fetcher import cached_version as version
+from stoker_sidecar.fetcher.cached_version import CachedVersion, State
+from stoker_sidecar.version.layout import VersionPaths
 from tests.fakes.object_store import MemoryStore
 from tests.support.cache_node import UID, CacheNodeUnderTest, fill, open_cache_node
+from tests.support.versions import VersionFolder
 from tests.support.waiting import eventually
 
 FILES = {f"f{index}": b"content %d" % index * 100 for index in range(5)}
@@ -125,6 +128,63 @@ async def test_a_whole_version_is_synced_after_it_was_marked(tmp_path: Path, sto
     folder = tmp_path / "datasets" / UID / "versions" / digest
     changed = max(path.stat().st_ctime_ns for path in (folder / "tree").iterdir())
     assert changed <= (folder / "complete").stat().st_mtime_ns <= (folder / "synced").stat().st_mtime_ns
+
+
+def _arrive(version: VersionFolder, open_version: CachedVersion, path: str) -> None:
+    """Have a whole file arrive, as a worker brings it."""
+    version.finish(path)
+    entry = open_version.manifest.find(path)
+    assert entry is not None
+    os.utime(version.folder / "tree" / path, ns=(entry.mtime_ns, entry.mtime_ns))
+    open_version.mark_here(entry)
+
+
+def test_what_came_after_the_last_sync_is_not_trusted_though_the_clock_was_put_back(tmp_path: Path) -> None:
+    made = VersionFolder(tmp_path / "v", FILES)
+    paths = VersionPaths(made.folder)
+    before = CachedVersion.load(paths)
+    _arrive(made, before, "f0")
+    before.sync()
+    os.utime(paths.synced, (2**33, 2**33))  # from before the clock was put back
+    _arrive(made, before, "f1")
+    before.close()
+    paths.doubtful.touch()
+    after = CachedVersion.load(paths)
+    assert [path for path, entry in after.manifest.walk() if after.states[entry.ino] == State.HERE] == [b"f0"]
+    after.close()
+
+
+def test_a_marker_of_an_older_release_proves_nothing(tmp_path: Path) -> None:
+    made = VersionFolder(tmp_path / "v", FILES)
+    paths = VersionPaths(made.folder)
+    before = CachedVersion.load(paths)
+    _arrive(made, before, "f0")
+    before.close()
+    for marker in (paths.doubtful, paths.complete, paths.synced):
+        marker.touch()
+    after = CachedVersion.load(paths)
+    assert (after.warm_files, after.complete) == (0, False)
+    after.close()
+
+
+@pytest.mark.expected_logs("out of service|CacheDiskFailed")
+async def test_what_was_not_synced_is_proved_when_its_disk_was_out_of_service_and_is_back(
+    tmp_path: Path, store: MemoryStore
+) -> None:
+    async with open_cache_node(tmp_path, {"bucket": store}) as cache_node:
+        digest = await cache_node.warm()
+        await eventually((cache_node.folder(digest) / "synced").exists)
+        (cache_node.folder(digest) / "synced").unlink()
+        (tmp_path / "probe").mkdir()
+        await cache_node.node.look_after()
+        _zero(cache_node.folder(digest) / "tree" / "f2")  # as the disk had it when it shut down
+        (tmp_path / "probe").rmdir()
+        cache_node.clock.ahead += 61
+        asked = len(store.gets)
+        await cache_node.node.look_after()
+        await eventually(lambda: [get.path for get in store.gets[asked:]] == ["f2"])
+        await cache_node.reach(lambda s: s.phase is NodePhase.WARM)
+        assert cache_node.tree(digest) == FILES
 
 
 async def test_a_version_need_not_be_synced_to_be_whole(

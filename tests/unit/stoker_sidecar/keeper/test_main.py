@@ -1,11 +1,24 @@
-"""What the keeper asks of the OOM killer, in a folder that stands for its cgroup."""
+"""What the keeper prepares: its folders, and the OOM killer, in a folder that stands for its cgroup."""
 
 import logging
 from pathlib import Path
 
 import pytest
 
-from stoker_sidecar.keeper.main import end_one_process_at_a_time
+from stoker_sidecar.keeper.main import end_one_process_at_a_time, prepare_folders
+from stoker_sidecar.keeper.settings import parse
+
+
+@pytest.mark.parametrize("is_node", [True, False])
+def test_no_other_user_of_the_node_has_a_way_into_caches_and_mounts(tmp_path: Path, is_node: bool) -> None:
+    folders = {name: tmp_path / name for name in ("run", "mnt", "cache")}
+    for folder in folders.values():
+        folder.mkdir(mode=0o755)
+    options = [f"--run-dir={folders['run']}", f"--mount-root={folders['mnt']}", f"--cache-root={folders['cache']}"]
+    state = [f"--state-dir={tmp_path}"] if is_node else []
+    prepare_folders(parse([*options, "--run-as=", *state], {}))
+    modes = {name: folder.stat().st_mode & 0o7777 for name, folder in folders.items()}
+    assert modes == {"run": 0o1770, "mnt": 0o700 if is_node else 0o755, "cache": 0o700}
 
 
 def test_the_container_is_not_killed_as_a_group(tmp_path: Path) -> None:

@@ -1,16 +1,25 @@
 """What S3 clients share: botocore's descriptions, read before the fetcher is forked."""
 
+import asyncio
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from aiobotocore.credentials import AioCredentials
+from aiobotocore.session import AioSession
+from botocore import UNSIGNED
+from botocore.exceptions import MetadataRetrievalError
 from botocore.loaders import JSONFileLoader
 
 from stoker_api.dataset import Source
 from stoker_sidecar.store.connection import ConnectionSettings
-from stoker_sidecar.store.s3_clients import open_client, open_identity, read_descriptions
-from stoker_sidecar.wire.credentials import StaticCredentials
+from stoker_sidecar.store.core.s3_requests import AccessKeys
+from stoker_sidecar.store.s3_boto import S3Boto
+from stoker_sidecar.store.s3_clients import Identity, open_client, open_identity, read_descriptions
+from stoker_sidecar.wire.credentials import AmbientCredentials, Credentials, StaticCredentials
+from tests.fakes.volumes import Clock
+from tests.support.waiting import eventually
 
 LARGE = 50_000  # bytes; one of 7 KB takes half a millisecond
 
@@ -33,3 +42,65 @@ async def test_the_first_client_reads_no_large_description(monkeypatch: pytest.M
         identity = await open_identity(source, StaticCredentials("key", "secret", ""), settings)
         await open_client(source, identity, settings, stack)
     assert [file for file in read if file.stat().st_size > LARGE] == []
+
+
+class LateSession:
+    """A session of a node whose credentials come after ``misses`` looks, the first of which is an error."""
+
+    def __init__(self, misses: int) -> None:
+        self.misses = misses
+        self.looks = 0
+
+    async def get_credentials(self) -> AioCredentials | None:
+        self.looks += 1
+        if self.looks == 1:
+            raise MetadataRetrievalError(error_msg="slow")
+        return AioCredentials("key", "secret") if self.looks > self.misses else None
+
+
+def _identity(session: LateSession, credentials: Credentials, clock: Clock) -> Identity:
+    return Identity(cast("AioSession", session), signed=False, credentials=credentials, clock=clock)
+
+
+async def test_credentials_of_the_node_that_come_late_are_taken() -> None:
+    session, clock = LateSession(misses=2), Clock()
+    identity = _identity(session, AmbientCredentials(), clock)
+    found = []
+    for _ in range(4):
+        clock.now += 10.0
+        found.append(await identity.keys())
+        await eventually(lambda: not identity._looking or identity._looking.done())
+    assert found == [None, None, None, AccessKeys("key", "secret", "")]
+
+
+async def test_a_node_without_credentials_is_not_asked_at_every_request() -> None:
+    session, clock = LateSession(misses=9), Clock()
+    identity = _identity(session, AmbientCredentials(), clock)
+    for _ in range(20):
+        clock.now += 1.0
+        await identity.keys()
+        await asyncio.sleep(0)
+    assert session.looks == 2
+    await identity.aclose()
+
+
+async def test_given_credentials_are_never_replaced_by_the_nodes() -> None:
+    session, clock = LateSession(misses=0), Clock()
+    identity = _identity(session, StaticCredentials("key", "secret", ""), clock)
+    clock.now += 100.0
+    identity.look_again()
+    await asyncio.sleep(0)
+    assert session.looks == 0
+
+
+async def test_listings_are_signed_once_credentials_have_come() -> None:
+    source = Source.model_validate({"uri": "s3://bucket/p/", "endpoint": "http://127.0.0.1:9", "region": "us-east-1"})
+    session = AioSession()
+    identity = Identity(session, signed=False, credentials=AmbientCredentials())
+    boto = S3Boto(source, "bucket", identity, ConnectionSettings())
+    anonymous = vars((await boto._opened()).meta.config)["signature_version"]
+    session.set_credentials("key", "secret")
+    identity.signed = True
+    signed = vars((await boto._opened()).meta.config)["signature_version"]
+    await boto.aclose()
+    assert (anonymous is UNSIGNED, signed is UNSIGNED) == (True, False)

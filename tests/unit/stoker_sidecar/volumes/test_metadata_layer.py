@@ -1,12 +1,17 @@
 """Room for a metadata layer, and what its placeholders tell of their source."""
 
 import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
-from stoker_sidecar.errors import MountError
+from stoker_sidecar.errors import ManifestInvalid, MountError
 from stoker_sidecar.version.manifest import Entry
-from stoker_sidecar.volumes.metadata_layer import check_room, source_attributes
+from stoker_sidecar.volumes.metadata_layer import build, check_room, source_attributes
+from stoker_sidecar.wire.disk_floor import NO_FLOOR, DiskFloor, Floor
+from tests.support.versions import VersionFolder
 
 GIB = 1 << 30
 
@@ -21,7 +26,7 @@ def disk(*, free_bytes: int, free_inodes: int, inodes: int = 10**9) -> os.statvf
 
 
 def test_a_disk_with_twice_the_inodes_and_bytes_has_room() -> None:
-    check_room(1_000_000, disk(free_bytes=10 * GIB, free_inodes=2_000_000))
+    check_room(1_000_000, disk(free_bytes=10 * GIB, free_inodes=2_000_000), NO_FLOOR)
 
 
 @pytest.mark.parametrize(
@@ -29,14 +34,32 @@ def test_a_disk_with_twice_the_inodes_and_bytes_has_room() -> None:
 )
 def test_a_disk_that_would_be_half_full_of_placeholders_is_refused_with_the_figures(full: os.statvfs_result) -> None:
     with pytest.raises(MountError, match="layer of 1000000 entries"):
-        check_room(1_000_000, full)
+        check_room(1_000_000, full, NO_FLOOR)
+
+
+@pytest.mark.parametrize("floor", [DiskFloor(Floor(amount=2 * GIB), Floor()), DiskFloor(Floor(), Floor(share=0.001))])
+def test_what_is_to_be_left_free_is_no_room_for_a_layer(floor: DiskFloor) -> None:
+    room = disk(free_bytes=10 * GIB, free_inodes=2_000_000)
+    with pytest.raises(MountError, match="that are free above the floor"):
+        check_room(1_000_000, room, floor)
 
 
 def test_a_file_system_without_an_inode_limit_is_asked_for_bytes_alone() -> None:
-    check_room(1_000_000, disk(free_bytes=10 * GIB, free_inodes=0, inodes=0))
+    check_room(1_000_000, disk(free_bytes=10 * GIB, free_inodes=0, inodes=0), NO_FLOOR)
 
 
 @pytest.mark.parametrize(("version_id", "names"), [("", ["key", "etag"]), ("v1", ["key", "etag", "version"])])
 def test_a_placeholder_tells_the_source_as_the_fuse_server_does(version_id: str, names: list[str]) -> None:
     entry = Entry(2, 1, b"f", False, 1, 0, "e", version_id)
     assert [name for name, _ in source_attributes(b"a/f", entry)] == [f"user.stoker.{name}".encode() for name in names]
+
+
+@pytest.mark.parametrize("name", [b"..", b"../escaped", b"a/b", b"."])
+def test_a_name_that_leads_out_of_the_layer_is_refused(tmp_path: Path, name: bytes) -> None:
+    version = VersionFolder(tmp_path / "v", {"file": b"content"})
+    with closing(sqlite3.connect(version.manifest)) as manifest:
+        manifest.execute("UPDATE entry SET name = ? WHERE is_dir = 0", (name,))
+        manifest.commit()
+    with pytest.raises(ManifestInvalid, match="cannot be a file"):
+        build(version.manifest, tmp_path / "layers" / "layer")
+    assert sorted(path.name for path in tmp_path.rglob("*") if path.is_relative_to(tmp_path / "layers")) == ["layers"]

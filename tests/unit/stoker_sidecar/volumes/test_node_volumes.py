@@ -1,6 +1,10 @@
 """When running pods are looked at again for a better mount."""
 
+import os
 from dataclasses import dataclass, field
+from errno import EIO
+
+import pytest
 
 from stoker_sidecar.volumes.node_volumes import TRY_AGAIN_SECONDS, Reconciler
 from stoker_sidecar.volumes.synchronization import Changes
@@ -9,10 +13,14 @@ from tests.fakes.volumes import Clock
 
 @dataclass
 class FakeVolumes:
-    """Volumes in memory, of which ``stubborn`` versions do not get the mount that they should have."""
+    """Volumes in memory, of which ``stubborn`` versions do not get the mount that they should have.
+
+    The disk of ``failing`` ones answers with an error.
+    """
 
     mounted: frozenset[tuple[str, str]] = frozenset({("u", "a"), ("u", "b")})
     stubborn: set[tuple[str, str]] = field(default_factory=set)
+    failing: set[tuple[str, str]] = field(default_factory=set)
     asked: list[tuple[str, str]] = field(default_factory=list)
     collected: int = 0
 
@@ -21,6 +29,8 @@ class FakeVolumes:
 
     async def reconcile(self, uid: str, digest: str) -> bool:
         self.asked.append((uid, digest))
+        if (uid, digest) in self.failing:
+            raise OSError(EIO, os.strerror(EIO))
         return (uid, digest) not in self.stubborn
 
     async def collect_layers(self) -> None:
@@ -29,6 +39,13 @@ class FakeVolumes:
 
 async def test_every_mounted_version_is_looked_at_in_each_round() -> None:
     volumes = FakeVolumes()
+    await Reconciler(Changes(), volumes, Clock()).reconcile_all()
+    assert (sorted(volumes.asked), volumes.collected) == ([("u", "a"), ("u", "b")], 1)
+
+
+@pytest.mark.expected_logs("stay as they are for now: .* Input/output error")
+async def test_the_error_of_one_version_s_disk_stops_no_other() -> None:
+    volumes = FakeVolumes(failing={("u", "a"), ("u", "b")})
     await Reconciler(Changes(), volumes, Clock()).reconcile_all()
     assert (sorted(volumes.asked), volumes.collected) == ([("u", "a"), ("u", "b")], 1)
 

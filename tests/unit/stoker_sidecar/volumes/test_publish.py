@@ -83,7 +83,7 @@ def test_a_namespace_without_a_grant_is_refused_even_while_there_is_no_version()
 
 def test_a_refusal_does_not_tell_whom_else_the_dataset_admits() -> None:
     granted = node_dataset(allowed_namespaces=("secret-project",))
-    decision = decide(publish_request(pod_namespace="other"), granted, None, None)
+    decision = decide(publish_request(pod_namespace="other"), granted, None, None, kept=True)
     assert isinstance(decision, Refuse)
     assert "secret-project" not in decision.reason
 

@@ -1,9 +1,11 @@
 """The agent finds a version in whichever cache folder it is, rather where it can be read whole."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from stoker_sidecar.errors import CacheDiskFailed
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from tests.support.versions import VersionFolder
 
@@ -52,6 +54,34 @@ def test_a_version_that_started_anew_beside_a_failed_folder_is_not_complete_any_
     assert not found.complete
 
 
+def test_a_disk_that_refuses_every_call_hides_no_other(
+    roots: list[Path], refusing_disk: Callable[[Path], None]
+) -> None:
+    digest = _put(roots[1])
+    refusing_disk(roots[0])
+    found = CacheFolders(roots).find("u1", digest)
+    assert found is not None
+    assert found.folder.is_relative_to(roots[1])
+
+
+def test_what_lies_on_a_disk_that_refuses_every_call_is_not_found(
+    roots: list[Path], refusing_disk: Callable[[Path], None]
+) -> None:
+    digest = _put(roots[0], complete=True)
+    refusing_disk(roots[0])
+    assert CacheFolders(roots).find("u1", digest) is None
+
+
 def test_what_lies_in_a_failed_folder_alone_is_still_found(roots: list[Path]) -> None:
     digest = _put(roots[0], complete=True)
     assert CacheFolders(roots, in_service=lambda root: False).find("u1", digest) is not None
+
+
+@pytest.mark.parametrize("target", ["/etc/passwd", "elsewhere"])
+def test_a_link_in_place_of_a_manifest_is_not_followed(roots: list[Path], target: str) -> None:
+    digest = _put(roots[0])
+    manifest = roots[0] / "datasets" / "u1" / "versions" / digest / "manifest.sqlite"
+    manifest.rename(manifest.with_name("elsewhere"))
+    manifest.symlink_to(target)
+    with pytest.raises(CacheDiskFailed, match="is not a file that can be read"):
+        CacheFolders(roots).find("u1", digest)
