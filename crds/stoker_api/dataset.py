@@ -225,7 +225,9 @@ class Scheduling(Model):
             description="Prefer: held until warm or maxWait, then released. Require: only warm nodes. None: never held."
         ),
     ] = SchedulingMode.PREFER
-    max_wait: Annotated[Duration, Field(description="How long a pod is held at most (Prefer).")] = "10m"
+    max_wait: Annotated[
+        Duration, Field(description="How long a pod is held at most (Prefer), from when no other gate holds it.")
+    ] = "10m"
 
 
 class Access(Model):

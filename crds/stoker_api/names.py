@@ -32,6 +32,8 @@ ANNOTATION_CONTAINERS = f"{GROUP}/containers"
 ANNOTATION_GANG_SIZE = f"{GROUP}/gang-size"  # on a TrainingJob's pods: how many are released together
 ANNOTATION_TEMPLATE_HASH = f"{GROUP}/template-hash"  # on a TrainingJob's Job: of what it was made from
 ANNOTATION_WAITING = f"{GROUP}/waiting"  # on a held pod: why it waits, a sentence with numbers
+# On a pod that other scheduling gates hold too: since when Stoker's is the last one, RFC 3339; empty until then.
+ANNOTATION_HELD_SINCE = f"{GROUP}/held-since"
 ANNOTATION_RELEASED = f"{GROUP}/released"  # on a released pod: JSON, see stoker_api.release.ReleaseRecord
 ANNOTATION_WARM_REQUESTED = f"{GROUP}/warm-requested"  # on a Dataset: RFC 3339 time of `stoker warm`
 ANNOTATION_REFRESH_REQUESTED = f"{GROUP}/refresh-requested"  # on a Dataset: RFC 3339 time of `stoker refresh`
@@ -109,6 +111,7 @@ class Reason(StrEnum):
     EMPTY_SOURCE = "EmptySource"
     NO_MATCH = "NoMatch"  # include and exclude leave nothing
     ENDPOINT_UNREACHABLE = "EndpointUnreachable"
+    ENDPOINT_NOT_ALLOWED = "EndpointNotAllowed"  # loopback, link-local, a cloud's metadata
     SERVER_ERROR = "ServerError"
     THROTTLED = "Throttled"
     SOURCE_CHANGED = "SourceChanged"  # an object no longer has the ETag of this version
@@ -138,6 +141,8 @@ class Reason(StrEnum):
     NO_CAPACITY = "NoCapacity"
     MAX_WAIT_PASSED = "MaxWaitPassed"
     RELEASED = "Released"
+    WAITING_FOR_GATES = "WaitingForGates"  # another controller's scheduling gate holds the pod as well
+    UNSCHEDULABLE = "Unschedulable"  # released to warm nodes, of which none takes it any more
     ACCESS_NOT_GRANTED = "AccessNotGranted"
     DATASET_NOT_FOUND = "DatasetNotFound"
     MOUNT_FAILED = "MountFailed"

@@ -56,7 +56,9 @@ class JobScheduling(Model):
     """How the workers are held and released."""
 
     mode: Annotated[SchedulingMode, Field(description="As in Dataset.")] = SchedulingMode.PREFER
-    max_wait: Annotated[Duration, Field(description="How long the workers are held at most (Prefer).")] = "30m"
+    max_wait: Annotated[
+        Duration, Field(description="How long workers are held at most (Prefer), from when no other gate holds them.")
+    ] = "30m"
     gang: Annotated[bool, Field(description="All workers are released together.")] = True
 
 

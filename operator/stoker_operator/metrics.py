@@ -9,4 +9,7 @@ UNREADABLE = Counter("stoker_unreadable_objects", "Objects that could not be rea
 FAILING = Gauge("stoker_failing_actions", "Actions on single objects that failed the last time.", ["loop"])
 WRITES = Counter("stoker_writes", "Objects written to the API server.", ["kind", "verb"])
 DATASETS = Gauge("stoker_datasets", "Datasets by phase.", ["phase"])
+UNSCHEDULABLE = Gauge(
+    "stoker_unschedulable_pods", "Released pods that the scheduler has found no node for, for a minute."
+)
 OBJECTS = Gauge("stoker_mirrored_objects", "Objects held in memory, by table.", ["table"])

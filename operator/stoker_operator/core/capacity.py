@@ -2,17 +2,19 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from pydantic import ValidationError
-
-from stoker_api.release import ReleaseRecord
 from stoker_operator.core.resources import Resources
 from stoker_operator.core.views import NodeView, PodView
 
 
 class FreeCapacity:
-    """What is left on each node; ``take`` books a pod. Lives for one pass of the gating."""
+    """What is left on each node; ``take`` books a pod. Lives for one pass of the gating.
 
-    def __init__(self, nodes: Mapping[str, NodeView], pods: Iterable[PodView]) -> None:
+    ``bookings``: the nodes to one of which a released pod is on its way, by the pod's UID.
+    """
+
+    def __init__(
+        self, nodes: Mapping[str, NodeView], pods: Iterable[PodView], bookings: Mapping[str, Sequence[str]]
+    ) -> None:
         self._free = {name: node.allocatable for name, node in nodes.items()}
         on_their_way: list[PodView] = []
         for pod in pods:
@@ -20,11 +22,11 @@ class FreeCapacity:
                 continue
             if pod.node in self._free:
                 self._book(pod.node, pod.requests)
-            elif not pod.node and pod.released and not pod.gated:
+            elif not pod.node and pod.uid in bookings and not pod.gated:
                 on_their_way.append(pod)
         self._unbooked = dict(self._free)
         for pod in on_their_way:
-            self.take(pod, released_nodes(pod))
+            self.take(pod, bookings[pod.uid])
 
     def fits(self, pod: PodView, node: str) -> bool:
         """Tell whether the node has room for the pod now."""
@@ -47,11 +49,3 @@ class FreeCapacity:
 
     def _book(self, node: str, requests: Resources) -> None:
         self._free[node] = self._free[node].minus(requests)
-
-
-def released_nodes(pod: PodView) -> tuple[str, ...]:
-    """Return the nodes that a released pod was sent to, best first; () when its annotation is missing or not ours."""
-    try:
-        return tuple(node.name for node in ReleaseRecord.model_validate_json(pod.released).nodes)
-    except ValidationError:
-        return ()

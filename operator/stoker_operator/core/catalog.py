@@ -1,6 +1,5 @@
 """What admission and gating know of Datasets: who may mount them, and how strictly pods wait for them."""
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -74,7 +73,10 @@ def find_entries(request: PodRequest, namespace: str, catalog: Catalog) -> tuple
     for key in request.keys:
         entry = catalog.get(key)
         if entry is None:
-            return UnknownDataset(_unknown_sentence(key, namespace, catalog), key)
+            # No names of others that are like it: whoever reaches the webhook can ask in any namespace's name.
+            where = key.partition("/")[0]
+            sentence = f"Dataset {key} does not exist: make it, or see `kubectl get datasets -n {where}`"
+            return UnknownDataset(sentence, key)
         if not entry.admits(namespace):
             return Refusal(
                 f"Dataset {key} does not admit pods of namespace {namespace}: "
@@ -98,12 +100,3 @@ def effective_max_wait(request: PodRequest, entries: Sequence[CatalogEntry]) -> 
     if request.max_wait is not None:
         return request.max_wait
     return max((entry.max_wait for entry in entries), default=0.0)
-
-
-def _unknown_sentence(key: str, namespace: str, catalog: Catalog) -> str:
-    # Only names that the pod may use: a sentence must not tell what other teams have.
-    usable = {entry.key for entry in catalog.values() if entry.admits(namespace)}
-    by_name = {one for one in usable if one.partition("/")[2] == key.partition("/")[2]}
-    close = sorted(by_name) or difflib.get_close_matches(key, sorted(usable), n=3)
-    hint = f"did you mean {' or '.join(close)}?" if close else f"make it, or see `kubectl get datasets -n {namespace}`"
-    return f"Dataset {key} does not exist: {hint}"

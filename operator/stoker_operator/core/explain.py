@@ -73,19 +73,35 @@ def waiting(demand: PodDemand, ranking: WarmthRanking, requests: Resources, now:
     return Explanation(reason, sentence, f"{stem} {best // _STEP} {paused}", coarse_key, overdue)
 
 
-def no_candidates(demand: PodDemand) -> Explanation:
-    """Explain that no node at all could take the pod."""
+def no_node(demand: PodDemand, requests: Resources, shown_at: float) -> Explanation:
+    """Explain that no node at all could take the pod; ``shown_at``: when `Prefer` lets autoscalers see it."""
+    until = (
+        "scheduling Require holds it, and autoscalers do not look at held pods: add a node, or let it Prefer"
+        if demand.mode is SchedulingMode.REQUIRE
+        else f"released at {_clock_time(min(shown_at, demand.deadline))} UTC, so that an autoscaler sees it"
+    )
     sentence = (
         f"waiting for {demand.names}: no ready node with Stoker's sidecar fits the pod's node selector, required "
-        "affinity and tolerations"
+        f"affinity, tolerations and {describe(requests)}; {until}"
     )
-    return Explanation(Reason.NO_CAPACITY, sentence, "no candidates", "no candidates")
+    return Explanation(Reason.NO_CAPACITY, sentence, "no node", "no node")
 
 
-def gang(present: int, size: int) -> Explanation:
+def gang(present: int, size: int, demand: PodDemand, now: float) -> Explanation:
     """Explain that workers are missing."""
-    sentence = f"waiting for the gang: {present} of {size} workers exist; they are released together"
-    return Explanation(Reason.WAITING_FOR_GANG, sentence, f"gang {present}/{size}", "gang")
+    overdue = now >= demand.deadline
+    sentence = (
+        f"waiting for the gang: {present} of {size} workers exist; they are released together; "
+        f"{_until(demand, overdue)}"
+    )
+    return Explanation(Reason.WAITING_FOR_GANG, sentence, f"gang {present}/{size} {overdue}", "gang")
+
+
+def other_gates(gates: Sequence[str]) -> Explanation:
+    """Explain that other controllers hold the pod, or another one of its gang."""
+    shown = ", ".join(gates[:_SHOWN]) + (f" and {len(gates) - _SHOWN} more" if len(gates) > _SHOWN else "")
+    sentence = f"waiting for other scheduling gates to be taken off: {shown}; maxWait counts from then"
+    return Explanation(Reason.WAITING_FOR_GATES, sentence, sentence, sentence)
 
 
 def unmet(reason: Reason, sentence: str) -> Explanation:
@@ -93,18 +109,28 @@ def unmet(reason: Reason, sentence: str) -> Explanation:
     return Explanation(reason, sentence, sentence, sentence)
 
 
-def released(demand: PodDemand, nodes: Sequence[NodeWarmth]) -> str:
-    """Say where a pod goes that is released to warm nodes."""
+def released(demand: PodDemand, nodes: Sequence[NodeWarmth], way_out: str = "") -> str:
+    """Say where a pod goes that is released to warm nodes; ``way_out``: why other nodes are left to it as well."""
     shown = ", ".join(f"{one.node} {one.warmth.percent} %" for one in nodes[:_SHOWN])
     more = f" and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else ""
-    return f"warm: {demand.names}; released to {shown}{more}"
+    where = (
+        f"released with a preference for {shown}{more}, since {way_out}" if way_out else f"released to {shown}{more}"
+    )
+    return f"warm: {demand.names}; {where}"
 
 
-def max_wait_passed(demand: PodDemand, nodes: Sequence[NodeWarmth]) -> str:
-    """Say why a pod goes although nothing is warm enough."""
+def max_wait_passed(demand: PodDemand, nodes: Sequence[NodeWarmth], missing: str = "") -> str:
+    """Say why a pod goes although nothing is warm enough; ``missing``: what its gang lacked."""
     shown = ", ".join(_node(one) for one in nodes[:_SHOWN]) or "no node holds any of it"
+    what = missing or f"{demand.names} was warm where there is room"
+    return f"maxWait {format_duration(demand.max_wait)} passed before {what}: {shown}"
+
+
+def shown_to_autoscalers(demand: PodDemand, requests: Resources) -> str:
+    """Say why a pod goes that no node could take."""
     return (
-        f"maxWait {format_duration(demand.max_wait)} passed before {demand.names} was warm where there is room: {shown}"
+        f"no node fits the pod's node selector, required affinity, tolerations and {describe(requests)}: released "
+        f"before {demand.names} is warm, so that an autoscaler sees it"
     )
 
 
@@ -154,10 +180,13 @@ def _why_unlisted(dataset: Dataset) -> str:
     return f"{dataset.key} is not listed yet"
 
 
+def _clock_time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%H:%M:%S")
+
+
 def _until(demand: PodDemand, overdue: bool) -> str:
-    if demand.mode is SchedulingMode.PREFER:
-        at = datetime.fromtimestamp(demand.deadline, UTC).strftime("%H:%M:%S")
-        return f"released anyway at {at} UTC (maxWait {format_duration(demand.max_wait)})"
+    if demand.mode is not SchedulingMode.REQUIRE:
+        return f"released anyway at {_clock_time(demand.deadline)} UTC (maxWait {format_duration(demand.max_wait)})"
     if overdue:
         return f"maxWait {format_duration(demand.max_wait)} passed, and scheduling Require goes on holding it"
     return "scheduling Require holds it until a warm node has room"

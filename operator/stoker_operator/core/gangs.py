@@ -18,6 +18,11 @@ class Group:
     present: int
     size: int
 
+    @property
+    def other_gates(self) -> tuple[str, ...]:
+        """The scheduling gates of other controllers that hold one of the pods still."""
+        return tuple(sorted({gate for pod in self.pods for gate in pod.other_gates}))
+
 
 def groups_of(pods: Iterable[PodView]) -> list[Group]:
     """Return groups of all held pods, oldest first.

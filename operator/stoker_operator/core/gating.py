@@ -2,18 +2,21 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from stoker_api.dataset import SchedulingMode
 from stoker_api.names import Reason
+from stoker_api.times import format_time
 from stoker_operator.core import explain
 from stoker_operator.core.affinity import prefer_nodes, require_nodes
 from stoker_operator.core.capacity import FreeCapacity
 from stoker_operator.core.explain import Explanation, NodeWarmth, WarmthRanking
 from stoker_operator.core.feasible_nodes import FeasibleNodes
 from stoker_operator.core.gangs import Group, groups_of
+from stoker_operator.core.placement_rules import foreign_claims
 from stoker_operator.core.pod_demand import PodDemand, Unmet, read_demand
 from stoker_operator.core.spoiled import Spoiled
 from stoker_operator.core.views import ClusterView, PodView
@@ -21,8 +24,11 @@ from stoker_operator.core.warmth import Warmth, WarmthIndex
 
 # Names in one pod's affinity: enough choice for the scheduler's other rules, small enough for etcd and for people.
 MOST_NODES = 50
-# Preferred terms after maxWait: more than the warmest few say nothing.
+# Preferred terms: more than the warmest few say nothing.
 MOST_PREFERRED = 10
+# Seconds until a pod that no node could take is released, so that an autoscaler makes one: it looks at no held pod.
+# Longer than the restart of a node's sidecar, shorter than what a person notices beside the making of a node.
+SHOWN_AFTER = 60.0
 
 _Alike = tuple[frozenset[str], str]  # candidate nodes and names of Datasets
 _Sized = tuple[_Alike, str]  # and what the pod asks of a node
@@ -30,11 +36,15 @@ _Sized = tuple[_Alike, str]  # and what the pod asks of a node
 
 @dataclass(frozen=True)
 class Hold:
-    """The decision that a pod stays. ``deadline``: when this must be looked at again, in seconds since the epoch."""
+    """The decision that a pod stays. ``deadline``: when this must be looked at again, in seconds since the epoch.
+
+    ``held_since``: what the annotation of that name should say; None when it may stay as it is.
+    """
 
     pod: PodView
     why: Explanation
     deadline: float | None = None
+    held_since: str | None = None
 
 
 @dataclass(frozen=True)
@@ -66,37 +76,43 @@ class Outcome:
         return min(coming, default=None)
 
 
-def decide_releases(view: ClusterView, now: float) -> Outcome:
-    """Decide on all held pods, oldest first. ``now`` in seconds since the epoch.
+def decide_releases(
+    view: ClusterView, now: float, bookings: Mapping[str, Sequence[str]] = MappingProxyType({})
+) -> Outcome:
+    """Decide on all held pods, oldest first. ``now`` in seconds since the epoch, ``bookings`` as FreeCapacity has them.
 
-    A pod is released to nodes by required affinity only when one of them is warm and has room for it, after what
-    already released pods will take; gangs go whole or not at all.
+    A pod is released to warm nodes when one of them has room for it, after what already released pods will take. They
+    are required where the pod says so, or where there is warm room to spare; else they are preferred, and the pod is
+    not trapped when something that is not looked at here keeps it off them. Gangs go whole or not at all.
     """
     groups = groups_of(view.pods.values())
-    return _Pass(view, now).run(groups) if groups else Outcome()
+    return _Pass(view, now, bookings).run(groups) if groups else Outcome()
 
 
 class _Pass:
     """The books of one pass, and what was worked out once for pods that are alike."""
 
-    def __init__(self, view: ClusterView, now: float) -> None:
+    def __init__(self, view: ClusterView, now: float, bookings: Mapping[str, Sequence[str]]) -> None:
         self._view = view
         self._now = now
         self._index = WarmthIndex(view.node_caches)
         self._candidates = FeasibleNodes(view.nodes)
-        self._free = FreeCapacity(view.nodes, view.pods.values())
+        self._free = FreeCapacity(view.nodes, view.pods.values(), bookings)
         self._unreadable: set[str] = set()
         self._warmth: dict[tuple[str, str], Warmth] = {}
         self._readable_memo: dict[_Alike, list[str]] = {}
         self._ranked_memo: dict[_Alike, list[str]] = {}
         self._ranking_memo: dict[_Alike, WarmthRanking] = {}
         self._options_memo: dict[_Sized, list[str]] = {}
+        self._possible_memo: dict[_Sized, bool] = {}
 
     def run(self, groups: Iterable[Group]) -> Outcome:
         decisions = [one for group in groups for one in self._decided(group)]
         holds = tuple(one for one in decisions if isinstance(one, Hold))
         releases = tuple(one for one in decisions if isinstance(one, Release))
-        return Outcome(holds, releases, self._wanted(one.pod for one in holds if one.pod.key not in self._unreadable))
+        # Those that may go next ask for nodes first: what other controllers hold may stay for hours.
+        asking = sorted((one.pod for one in holds), key=lambda pod: bool(pod.other_gates))
+        return Outcome(holds, releases, self._wanted(pod for pod in asking if pod.key not in self._unreadable))
 
     def _decided(self, group: Group) -> Sequence[Hold | Release]:
         """Return the decisions on a group, which stays held when they cannot be made: the others' turn must come."""
@@ -108,32 +124,48 @@ class _Pass:
             return [Hold(pod, explain.unmet(Reason.INTERNAL_ERROR, sentence)) for pod in group.pods]
 
     def _group(self, group: Group) -> Sequence[Hold | Release]:
-        if group.present < group.size:
-            return [Hold(pod, explain.gang(group.present, group.size)) for pod in group.pods]
-        demands = {pod.key: read_demand(pod, self._view) for pod in group.pods}
+        demands = {pod.key: read_demand(pod, self._view, self._now) for pod in group.pods}
         unmet = next((demand for demand in demands.values() if isinstance(demand, Unmet)), None)
         if unmet is not None:
             return [Hold(pod, explain.unmet(unmet.reason, unmet.sentence)) for pod in group.pods]
+        if group.other_gates:
+            why = explain.other_gates(group.other_gates)
+            return [Hold(pod, why, held_since=self._mark(pod)) for pod in group.pods]
         pairs = [(pod, demand) for pod in group.pods if isinstance(demand := demands[pod.key], PodDemand)]
-        return self._to_warm_nodes(pairs) or self._overdue(pairs) or [self._hold(*pair) for pair in pairs]
+        if group.present < group.size:
+            missing = f"all of the gang existed ({group.present} of {group.size})"
+            return self._overdue(pairs, missing) or [self._incomplete(group, *pair) for pair in pairs]
+        decided = self._to_warm_nodes(pairs) or self._overdue(pairs) or self._shown(pairs)
+        return decided or [self._hold(*pair) for pair in pairs]
+
+    def _mark(self, pod: PodView) -> str | None:
+        """Return what to write about since when only Stoker holds a pod; nothing for one that had no other gates."""
+        if pod.other_gates:
+            return "" if pod.held_since is None else None
+        return format_time(self._now) if pod.held_since == 0.0 else None
+
+    def _incomplete(self, group: Group, pod: PodView, demand: PodDemand) -> Hold:
+        why = explain.gang(group.present, group.size, demand, self._now)
+        return Hold(pod, why, demand.deadline, self._mark(pod))
 
     def _to_warm_nodes(self, pairs: Sequence[tuple[PodView, PodDemand]]) -> Sequence[Release]:
         """Return all of them, or () with the books as they were."""
-        booked: list[tuple[PodView, str]] = []
-        releases = []
+        booked: dict[str, str] = {}
         for pod, demand in pairs:
             if demand.mode is SchedulingMode.NONE:
-                releases.append(_never_held(pod, demand))
                 continue
-            options = self._options(pod, demand)
-            node = self._free.take(pod, options)
+            node = self._free.take(pod, self._options(pod, demand))
             if node is None:
-                for taken in booked:
-                    self._free.give_back(*taken)
+                for taken, _ in pairs:
+                    if taken.key in booked:
+                        self._free.give_back(taken, booked[taken.key])
                 return ()
-            booked.append((pod, node))
-            releases.append(self._release(pod, demand, node, options))
-        return releases
+            booked[pod.key] = node
+        # After all of them are booked: what is to spare is what none of the gang takes.
+        return [
+            self._release(pod, demand, booked[pod.key]) if pod.key in booked else _never_held(pod, demand)
+            for pod, demand in pairs
+        ]
 
     def _options(self, pod: PodView, demand: PodDemand) -> list[str]:
         """Find warm nodes where the pod fits beside what is bound there.
@@ -164,19 +196,56 @@ class _Pass:
             self._warmth[key] = self._index.together(demand.datasets, node)
         return self._warmth[key]
 
-    def _release(self, pod: PodView, demand: PodDemand, booked: str, options: Sequence[str]) -> Release:
-        chosen = _window(options, booked)
+    def _release(self, pod: PodView, demand: PodDemand, booked: str) -> Release:
+        chosen = _window(self._options(pod, demand), booked)
+        way_out = "" if demand.mode is SchedulingMode.REQUIRE else self._doubt(pod, booked, chosen)
+        chosen = chosen[:MOST_PREFERRED] if way_out else chosen
+        nodes = [self._view.nodes[name] for name in chosen]
         warmths = tuple(self._node_warmth(demand, name) for name in chosen)
-        affinity = require_nodes(pod.affinity, (self._view.nodes[name] for name in chosen))
-        return Release(pod, Reason.RELEASED, explain.released(demand, warmths), demand.mode, affinity, warmths)
+        affinity = (
+            prefer_nodes(pod.affinity, ((node, 1.0) for node in nodes))
+            if way_out
+            else require_nodes(pod.affinity, nodes)
+        )
+        sentence = explain.released(demand, warmths, way_out)
+        return Release(pod, Reason.RELEASED, sentence, demand.mode, affinity, warmths)
 
-    def _overdue(self, pairs: Sequence[tuple[PodView, PodDemand]]) -> Sequence[Release]:
-        """Return all of them, when each may go cold by now."""
-        if not all(demand.mode is not SchedulingMode.REQUIRE and self._now >= demand.deadline for _, demand in pairs):
+    def _doubt(self, pod: PodView, booked: str, chosen: Sequence[str]) -> str:
+        """Say why the scheduler may find that the chosen nodes do not do; empty when there is no reason to think so."""
+        rules = [*pod.unweighed]
+        rules += ["its other volumes"] if foreign_claims(pod.claims, pod.namespace, self._view.datasets) else []
+        if rules:
+            return f"{' and '.join(rules)} may call for others"
+        if not any(self._free.fits(pod, name) for name in chosen if name != booked):
+            return "no other warm node has room to spare"
+        return ""
+
+    def _overdue(self, pairs: Sequence[tuple[PodView, PodDemand]], missing: str = "") -> Sequence[Release]:
+        """Return all of them, when one has waited as long as it may: none is held for longer than its own maxWait."""
+        if not _may_go_cold(pairs) or not any(self._now >= demand.deadline for _, demand in pairs):
             return ()
-        return [self._release_cold(pod, demand) for pod, demand in pairs]
+        return [self._release_cold(pod, demand, missing) for pod, demand in pairs]
 
-    def _release_cold(self, pod: PodView, demand: PodDemand) -> Release:
+    def _shown(self, pairs: Sequence[tuple[PodView, PodDemand]]) -> Sequence[Release]:
+        """Return all of them, when a node for one has to be made first, which an autoscaler does for no held pod."""
+        late = [pod for pod, demand in pairs if self._now >= demand.since + SHOWN_AFTER]
+        if not _may_go_cold(pairs) or all(self._possible(pod) for pod in late):
+            return ()
+        releases = (self._release_cold(pod, demand) for pod, demand in pairs)
+        return [
+            replace(one, reason=Reason.RELEASED, sentence=explain.shown_to_autoscalers(demand, one.pod.requests))
+            for one, (_, demand) in zip(releases, pairs, strict=True)
+        ]
+
+    def _possible(self, pod: PodView) -> bool:
+        """Tell whether some node could take the pod, were it empty."""
+        key = ((self._candidates.of(pod), ""), explain.describe(pod.requests))
+        if key not in self._possible_memo:
+            nodes = (self._view.nodes[name] for name in key[0][0])
+            self._possible_memo[key] = any(node.allocatable.covers(pod.requests) for node in nodes)
+        return self._possible_memo[key]
+
+    def _release_cold(self, pod: PodView, demand: PodDemand, missing: str = "") -> Release:
         ranking = self._ranking(pod, demand)
         known = [one for one in (*ranking.warm, *ranking.cold) if one.warmth.share > 0]
         # Nodes with room first: what is warm and full would only keep the pod waiting.
@@ -184,14 +253,16 @@ class _Pass:
         best = tuple(known[:MOST_PREFERRED])
         affinity = prefer_nodes(pod.affinity, ((self._view.nodes[one.node], one.warmth.share) for one in best))
         self._free.take(pod, [one.node for one in best])
-        sentence = explain.max_wait_passed(demand, best)
+        sentence = explain.max_wait_passed(demand, best, missing)
         return Release(pod, Reason.MAX_WAIT_PASSED, sentence, demand.mode, affinity if best else None, best)
 
     def _hold(self, pod: PodView, demand: PodDemand) -> Hold:
-        if not self._candidates.of(pod):
-            return Hold(pod, explain.no_candidates(demand), demand.deadline)
+        if not self._possible(pod):
+            shown_at = demand.since + SHOWN_AFTER
+            why = explain.no_node(demand, pod.requests, shown_at)
+            return Hold(pod, why, min(demand.deadline, shown_at), self._mark(pod))
         why = explain.waiting(demand, self._ranking(pod, demand), pod.requests, self._now)
-        return Hold(pod, why, demand.deadline)
+        return Hold(pod, why, demand.deadline, self._mark(pod))
 
     def _ranking(self, pod: PodView, demand: PodDemand) -> WarmthRanking:
         key = self._alike(pod, demand)
@@ -217,7 +288,7 @@ class _Pass:
 
     def _next_stop(self, pod: PodView) -> list[tuple[str, str]]:
         """Return the keys of the pod's Datasets, each with the node where it should be."""
-        demand = read_demand(pod, self._view)
+        demand = read_demand(pod, self._view, self._now)
         node = self._best_node(pod, demand) if isinstance(demand, PodDemand) else None
         if node is None or not isinstance(demand, PodDemand):
             return []
@@ -243,6 +314,10 @@ class _Pass:
     def _may_hold(self, demand: PodDemand, node: str) -> bool:
         view = self._view.nodes[node]
         return all(view.matches(dataset.spec.cache.node_selector) for dataset in demand.datasets)
+
+
+def _may_go_cold(pairs: Sequence[tuple[PodView, PodDemand]]) -> bool:
+    return all(demand.mode is not SchedulingMode.REQUIRE for _, demand in pairs)
 
 
 def _never_held(pod: PodView, demand: PodDemand) -> Release:

@@ -15,12 +15,17 @@ LONGEST_WAIT = 10 * 365 * 86400.0  # seconds; a longer one means "for ever", and
 
 @dataclass(frozen=True)
 class PodDemand:
-    """What a held pod waits for. ``deadline`` in seconds since the epoch, ``max_wait`` in seconds."""
+    """What a held pod waits for. ``since`` in seconds since the epoch: from then ``max_wait`` seconds count."""
 
     datasets: tuple[Dataset, ...]
     mode: SchedulingMode
     max_wait: float
-    deadline: float
+    since: float
+
+    @property
+    def deadline(self) -> float:
+        """When ``max_wait`` is over, in seconds since the epoch."""
+        return self.since + self.max_wait
 
     @property
     def names(self) -> str:
@@ -36,12 +41,12 @@ class Unmet:
     sentence: str
 
 
-def read_demand(pod: PodView, view: ClusterView) -> PodDemand | Unmet:
+def read_demand(pod: PodView, view: ClusterView, now: float) -> PodDemand | Unmet:
     """Read what ``pod`` waits for, or why that cannot be told."""
     request = parse_request(_annotations(pod), pod.namespace)
     if isinstance(request, Refusal):
         return Unmet(Reason.INVALID_SPEC, request.sentence)
-    return find_missing(request.keys, pod.namespace, view) or _demand(pod, request, view.datasets)
+    return find_missing(request.keys, pod.namespace, view) or _demand(pod, request, view.datasets, now)
 
 
 def find_missing(keys: Iterable[str], namespace: str, view: ClusterView) -> Unmet | None:
@@ -70,8 +75,15 @@ def _annotations(pod: PodView) -> dict[str, str]:
     return {key: value for key, value in written.items() if value}
 
 
-def _demand(pod: PodView, request: PodRequest, datasets: Mapping[str, Dataset]) -> PodDemand:
+def held_from(pod: PodView, now: float) -> float:
+    """Return since when only Stoker holds the pod, in seconds since the epoch: before that it could not have run."""
+    if pod.held_since is None:
+        return pod.created
+    return min(max(pod.held_since, pod.created), now) if pod.held_since else now
+
+
+def _demand(pod: PodView, request: PodRequest, datasets: Mapping[str, Dataset], now: float) -> PodDemand:
     wanted = tuple(datasets[key] for key in request.keys)
     entries = [CatalogEntry.of(dataset) for dataset in wanted]
     max_wait = min(effective_max_wait(request, entries), LONGEST_WAIT)
-    return PodDemand(wanted, effective_mode(request, entries), max_wait, pod.created + max_wait)
+    return PodDemand(wanted, effective_mode(request, entries), max_wait, held_from(pod, now))

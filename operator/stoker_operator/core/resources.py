@@ -64,7 +64,8 @@ def pod_requests(spec: Mapping[str, Any]) -> Resources:
     """Return what a pod takes of a node: the larger of its containers together and each init container, plus overhead.
 
     Restartable init containers ("sidecars") count beside the containers and beside the init containers after them,
-    as in k8s.io/component-helpers/resource.PodRequests. A limit without a request counts as the request.
+    as in k8s.io/component-helpers/resource.PodRequests. A limit without a request counts as the request. What the pod
+    asks for as a whole (``spec.resources``) counts in place of what its containers do, each resource by itself.
     """
     running = Resources()
     peak = Resources()
@@ -78,12 +79,27 @@ def pod_requests(spec: Mapping[str, Any]) -> Resources:
     for container in spec.get("containers") or ():
         running = running.plus(_container(container))
     overhead = parse_resources(spec.get("overhead") or {})
-    return _larger(peak, running).plus(overhead).plus(Resources(pods=1))
+    return _as_a_whole(_larger(peak, running), spec).plus(overhead).plus(Resources(pods=1))
+
+
+def _as_a_whole(containers: Resources, spec: Mapping[str, Any]) -> Resources:
+    named = _named(spec)
+    whole = parse_resources(named)
+    return Resources(
+        whole.cpu_milli if "cpu" in named else containers.cpu_milli,
+        whole.memory if "memory" in named else containers.memory,
+        containers.pods,
+        {**containers.extended, **whole.extended},
+    )
 
 
 def _container(raw: Mapping[str, Any]) -> Resources:
+    return parse_resources(_named(raw))
+
+
+def _named(raw: Mapping[str, Any]) -> dict[str, Any]:
     resources = raw.get("resources") or {}
-    return parse_resources({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
+    return {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
 
 
 def _larger(one: Resources, two: Resources) -> Resources:

@@ -10,6 +10,7 @@ from stoker_api.meta import ObjectMeta
 from stoker_api.nodecache import NodeCache
 from stoker_api.times import parse_time
 from stoker_api.trainingjob import TrainingJob
+from stoker_operator.core.placement_rules import unweighed_rules
 from stoker_operator.core.resources import Resources, parse_resources, pod_requests
 
 # The well-known label of the chart that tells the sidecar's pods from the operator's.
@@ -77,6 +78,8 @@ class PodView:
     scheduling: str = ""
     max_wait: str = ""
     created: float = 0.0  # seconds since the epoch
+    # When Stoker's gate became the last one, for a pod that had others; 0.0: they hold it still, or that is not known.
+    held_since: float | None = None
     gang: str = ""
     gang_size: int = 0
     node_selector: Mapping[str, str] = field(default_factory=dict)
@@ -91,6 +94,9 @@ class PodView:
     volumes: tuple[str, ...] = ()  # datasets ("namespace/name") of its inline CSI volumes
     # The resourceVersion, 0 when unknown: it tells old from new, and a pod whose view is the same has not changed.
     version: int = field(default=0, compare=False)
+    unweighed: tuple[str, ...] = ()  # rules of the scheduler that gating does not know: core/placement_rules.py
+    unschedulable: str = ""  # the scheduler's word that no node takes it
+    unschedulable_since: float = 0.0  # seconds since the epoch
 
     @property
     def key(self) -> str:
@@ -101,6 +107,11 @@ class PodView:
     def gated(self) -> bool:
         """True while Stoker's scheduling gate holds it."""
         return names.GATE_WARM in self.gates and not self.deleting
+
+    @property
+    def other_gates(self) -> tuple[str, ...]:
+        """The scheduling gates of other controllers."""
+        return tuple(gate for gate in self.gates if gate != names.GATE_WARM)
 
     @property
     def finished(self) -> bool:
@@ -183,7 +194,7 @@ def parse_pod(raw: Mapping[str, Any]) -> PodView:
         volumes=volumes,
         version=_number(meta.get("resourceVersion", "")),
     )
-    return _with_details(base, meta, spec) if _concerns_us(meta, spec) else base
+    return _with_details(base, meta, spec, status) if _concerns_us(meta, spec) else base
 
 
 def _concerns_us(meta: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
@@ -191,8 +202,12 @@ def _concerns_us(meta: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
     return names.LABEL_MANAGED in (meta.get("labels") or {}) or names.GATE_WARM in gates
 
 
-def _with_details(base: PodView, meta: Mapping[str, Any], spec: Mapping[str, Any]) -> PodView:
+def _with_details(
+    base: PodView, meta: Mapping[str, Any], spec: Mapping[str, Any], status: Mapping[str, Any]
+) -> PodView:
     labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
+    since = annotations.get(names.ANNOTATION_HELD_SINCE)
+    refused = _refused_by_scheduler(status)
     size = annotations.get(names.ANNOTATION_GANG_SIZE, "")
     return replace(
         base,
@@ -208,6 +223,10 @@ def _with_details(base: PodView, meta: Mapping[str, Any], spec: Mapping[str, Any
         tolerations=tuple(spec.get("tolerations") or ()),
         labels=dict(labels),
         waiting=annotations.get(names.ANNOTATION_WAITING, ""),
+        held_since=None if since is None else parse_time(since),
+        unweighed=unweighed_rules(spec),
+        unschedulable=(refused.get("message") or "no node takes it") if refused else "",
+        unschedulable_since=parse_time(refused.get("lastTransitionTime")),
         released=annotations.get(names.ANNOTATION_RELEASED, ""),
         owner=_owner(meta),
     )
@@ -216,6 +235,13 @@ def _with_details(base: PodView, meta: Mapping[str, Any], spec: Mapping[str, Any
 def _number(text: str) -> int:
     """Read a number of at most 18 digits, as int64 has; 0 for anything else: it may be anyone's text."""
     return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else 0
+
+
+def _refused_by_scheduler(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    for condition in status.get("conditions") or ():
+        if (condition["type"], condition["status"]) == ("PodScheduled", "False"):
+            return condition if condition.get("reason") == "Unschedulable" else {}
+    return {}
 
 
 def _owner(meta: Mapping[str, Any]) -> Owner | None:

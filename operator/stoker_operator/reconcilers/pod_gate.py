@@ -1,7 +1,7 @@
 """Held pods: a level-triggered pass that releases those that may go and writes on the others why they wait."""
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -15,9 +15,13 @@ from stoker_kube.api import Object
 from stoker_kube.errors import Conflict, NotFound
 from stoker_kube.events import EventLevel, EventRecorder, ObjectRef
 from stoker_kube.resources import PODS
+from stoker_operator import metrics
+from stoker_operator.core.bookings import ReleaseBook
 from stoker_operator.core.gating import Hold, Release, decide_releases
 from stoker_operator.core.injection import pointer, remove_gate
 from stoker_operator.core.notices import NoticeBook
+from stoker_operator.core.pod_demand import held_from
+from stoker_operator.core.stuck_pods import StuckPod, find_stuck
 from stoker_operator.core.views import ClusterView, PodView, parse_pod
 from stoker_operator.mirror.state import ClusterState
 from stoker_operator.reconcilers.keyed_work import KeyedWork
@@ -27,7 +31,7 @@ from stoker_operator.writer import Writer
 log = logging.getLogger(__name__)
 
 _RELEASE = "release"  # the step, and the beginning of its keys
-_QUIET = frozenset({Reason.WAITING_FOR_DATA, Reason.WAITING_FOR_GANG, Reason.RELEASED})
+_QUIET = frozenset({Reason.WAITING_FOR_DATA, Reason.WAITING_FOR_GANG, Reason.WAITING_FOR_GATES, Reason.RELEASED})
 
 
 class PodGate:
@@ -40,6 +44,8 @@ class PodGate:
         self._clock: Final = clock
         self._notices: Final = NoticeBook()
         self._going: Final[dict[str, PodView]] = {}  # pods whose release is under way, as they will be after it
+        self._book: Final = ReleaseBook()
+        self._told_stuck: set[str] = set()
         self.work: Final = KeyedWork("pods", clock, events)
 
     async def reconcile(self) -> float | None:
@@ -47,12 +53,14 @@ class PodGate:
         now = self._clock()
         view = self._state.snapshot()
         refused = {pod.key: key for key in self.work.waiting() if (pod := _find(view, key)) is not None}
-        outcome = decide_releases(self._seen(view, refused.keys()), now)
+        outcome = decide_releases(self._seen(view, refused.keys()), now, self._book.current(now))
         self._state.set_wanted(outcome.wanted)
         self._notices.keep_only(hold.pod.uid for hold in outcome.holds)
         releases = (self._action(_RELEASE, one.pod, partial(self._release, one)) for one in outcome.releases)
         holds = (self._action("reason", one.pod, partial(self._hold, one)) for one in outcome.holds)
-        again = (outcome.next_deadline(now), self.work.take((*releases, *holds), keep=refused.values()))
+        stuck, next_stuck = find_stuck(view.pods.values(), now)
+        self._tell_stuck(stuck)
+        again = (outcome.next_deadline(now), next_stuck, self.work.take((*releases, *holds), keep=refused.values()))
         return min((seconds for seconds in again if seconds is not None), default=None)
 
     def _seen(self, view: ClusterView, refused: Collection[str]) -> ClusterView:
@@ -72,6 +80,8 @@ class PodGate:
     async def _release(self, release: Release) -> None:
         pod, patch = release.pod, release_patch(release, self._clock())
         self._going[pod.key] = released_view(release, self._clock())
+        # Before it is written: should the answer get lost, the pod may be on its way.
+        self._book.note(pod.uid, [one.node for one in release.nodes], self._clock())
         try:
             released = await self._patch(pod, patch)
         finally:
@@ -85,8 +95,10 @@ class PodGate:
         notice = self._notices.consider(pod.uid, pod.waiting, why, self._clock())
         if notice.event:
             self._tell(pod, Reason.MAX_WAIT_PASSED if why.overdue else why.reason, why.sentence)
-        if notice.annotate:
-            await self._patch(pod, {"metadata": {"annotations": {names.ANNOTATION_WAITING: why.sentence}}})
+        if notice.annotate or hold.held_since is not None:
+            annotations = {names.ANNOTATION_WAITING: why.sentence}
+            annotations |= {} if hold.held_since is None else {names.ANNOTATION_HELD_SINCE: hold.held_since}
+            await self._patch(pod, {"metadata": {"annotations": annotations}})
         return notice.again
 
     async def _patch(self, pod: PodView, body: Object | list[Object]) -> bool:
@@ -105,6 +117,13 @@ class PodGate:
         # The next pass must not decide on what was true before this write.
         self._state.pods.put(pod.key, parse_pod(written))
         return True
+
+    def _tell_stuck(self, stuck: Sequence[StuckPod]) -> None:
+        metrics.UNSCHEDULABLE.set(len(stuck))
+        for one in stuck:
+            if one.pod.uid not in self._told_stuck:
+                self._tell(one.pod, Reason.UNSCHEDULABLE, one.sentence)
+        self._told_stuck = {one.pod.uid for one in stuck}
 
     def _tell(self, pod: PodView, reason: Reason, message: str) -> None:
         level: EventLevel = "Normal" if reason in _QUIET else "Warning"
@@ -160,7 +179,7 @@ def _record(release: Release, now: float) -> str:
     record = ReleaseRecord(
         reason=release.reason.value,
         message=release.sentence,
-        held_since=format_time(release.pod.created),
+        held_since=format_time(held_from(release.pod, now)),
         released_at=format_time(now),
         mode=release.mode.value,
         nodes=tuple(nodes),

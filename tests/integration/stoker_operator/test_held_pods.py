@@ -1,15 +1,19 @@
 """Held pods and TrainingJobs with a leading operator on a real API server, which checks every patch of theirs."""
 
+import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from stoker_api import names
 from stoker_api.release import ReleaseRecord
+from stoker_kube.api import JSON
 from stoker_kube.resources import JOBS, NODES, PODS, SERVICES, TRAINING_JOBS
 from tests.fakes.sidecar import FakeSidecar
 from tests.integration.stoker_operator.conftest import World
 
+WITHOUT_FIRST_GATE = [{"op": "remove", "path": "/spec/schedulingGates/0"}]
 OWN_TERMS = [{"matchExpressions": [{"key": "test", "operator": "Exists"}]}]
 
 
@@ -25,14 +29,21 @@ async def add_roomy_node(world: World) -> FakeSidecar:
 
 async def add_held_pod(world: World, affinity: Any = None, **annotations: str) -> None:
     """Create a pod as the webhook leaves it."""
+    await add_pod(world, (names.GATE_WARM,), affinity, **annotations)
+
+
+async def add_pod(
+    world: World, gates: Sequence[str], affinity: Any = None, name: str = "pod", cpu: str = "1", **annotations: str
+) -> None:
+    """Create a managed pod with some gates."""
     metadata = {
-        "name": "pod",
+        "name": name,
         "namespace": world.namespace,
         "labels": {names.LABEL_MANAGED: "true"},
         "annotations": {names.ANNOTATION_DATASETS: "digits"} | annotations,
     }
-    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "1"}}}
-    spec: dict[str, Any] = {"containers": [container], "schedulingGates": [{"name": names.GATE_WARM}]}
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}
+    spec: dict[str, Any] = {"containers": [container], "schedulingGates": [{"name": gate} for gate in gates]}
     spec |= {"nodeSelector": {"test": world.label}} | ({"affinity": affinity} if affinity else {})
     await world.kube.create(PODS, {"metadata": metadata, "spec": spec})
 
@@ -68,6 +79,41 @@ async def test_a_cold_dataset_of_no_replicas_is_warmed_where_the_held_pod_may_ru
     sidecar.share = 1.0
     await world.add_dataset(cache={"replicas": 0, "nodeSelector": {"test": world.label}}, warm={"policy": "OnDemand"})
     await add_held_pod(world)
+    pod = await world.until(PODS, "pod", is_released)
+    assert sidecar.node in str(pod["spec"]["affinity"])
+
+
+async def test_one_warm_node_is_preferred_and_not_required(world: World) -> None:
+    sidecar = await add_roomy_node(world)
+    sidecar.share = 1.0
+    await world.add_dataset()
+    await add_held_pod(world)
+    affinity = (await world.until(PODS, "pod", is_released))["spec"]["affinity"]["nodeAffinity"]
+    assert "requiredDuringSchedulingIgnoredDuringExecution" not in affinity
+    assert sidecar.node in str(affinity["preferredDuringSchedulingIgnoredDuringExecution"])
+
+
+async def test_a_pod_that_says_that_it_was_released_takes_no_room_from_others(world: World) -> None:
+    sidecar = await add_roomy_node(world)
+    sidecar.share = 1.0
+    await world.add_dataset(scheduling={"mode": "Require"})
+    record = {"reason": "Released", "message": "", "heldSince": "", "releasedAt": "", "mode": "Require"}
+    nodes = {"nodes": [{"name": sidecar.node, "warmBytes": 1, "totalBytes": 1}]}
+    forged = {names.ANNOTATION_RELEASED: json.dumps(record | nodes)}
+    await add_pod(world, ("example.com/never",), name="forged", cpu="4", **forged)
+    await add_held_pod(world)
+    assert sidecar.node in str((await world.until(PODS, "pod", is_released))["spec"]["affinity"])
+
+
+async def test_a_pod_that_another_controller_holds_is_let_go_after_it(world: World) -> None:
+    sidecar = await add_roomy_node(world)
+    sidecar.share = 1.0
+    await world.add_dataset()
+    await add_pod(world, ("example.com/queue", names.GATE_WARM))
+    waiting = await world.until(PODS, "pod", lambda raw: names.ANNOTATION_WAITING in raw["metadata"]["annotations"])
+    assert "example.com/queue" in waiting["metadata"]["annotations"][names.ANNOTATION_WAITING]
+    assert waiting["metadata"]["annotations"][names.ANNOTATION_HELD_SINCE] == ""
+    await world.kube.patch(PODS, "pod", WITHOUT_FIRST_GATE, world.namespace, content_type=JSON)
     pod = await world.until(PODS, "pod", is_released)
     assert sidecar.node in str(pod["spec"]["affinity"])
 

@@ -109,7 +109,7 @@ async def test_a_pod_with_its_node_set_is_taken_without_gate(admission: Admissio
 @pytest.mark.parametrize(
     ("datasets", "sentence"),
     [
-        ("imagnet:/data", "does not exist: did you mean"),
+        ("imagnet:/data", "does not exist: make it"),
         ("imagenet:data", "needs an absolute path"),
         ("imagenet:/a, imagenet:/a", "give each Dataset its own path"),
     ],

@@ -17,7 +17,8 @@ from stoker_operator.core.gating import MOST_NODES, Hold, Outcome, Release, deci
 from stoker_operator.core.views import ClusterView, InvalidDataset, PodView
 from tests.unit.stoker_operator.clusters import GIB, cluster, dataset, held, holding, node
 
-NOW = 1060.0
+NOW = 1030.0
+SEEN = 1060.0  # when a pod that no node could take is let go, for autoscalers to see
 LATE = 1000.0 + 601
 REQUIRE = {"mode": "Require", "maxWait": "10m"}
 
@@ -46,10 +47,43 @@ def preferred(release: Release) -> list[tuple[int, str]]:
     return [(one["weight"], one["preference"]["matchFields"][0]["values"][0]) for one in terms]
 
 
-def test_a_pod_goes_to_the_warm_node_by_name() -> None:
-    view = cluster(dataset(), node("a"), node("b"), holding("a"), holding("b", 0.5), held())
+def test_a_pod_that_requires_it_goes_to_the_warm_node_by_name() -> None:
+    view = cluster(dataset(scheduling=REQUIRE), node("a"), node("b"), holding("a"), holding("b", 0.5), held())
     release = only_release(decide_releases(view, NOW))
     assert (release.reason, required_names(release)) == (Reason.RELEASED, ["a"])
+
+
+def test_a_pod_that_prefers_it_may_go_elsewhere_when_no_other_warm_node_has_room() -> None:
+    full = PodView("vision", "busy", node="b", requests=held().requests, phase="Running")
+    view = cluster(dataset(), node("a"), node("b", slots=1), holding("a"), holding("b"), full, held())
+    release = only_release(decide_releases(view, NOW))
+    assert (release.reason, preferred(release)) == (Reason.RELEASED, [(100, "a")])
+    assert "required" not in str(release.affinity)
+    assert release.sentence.endswith("a preference for a 100 %, since no other warm node has room to spare")
+
+
+def test_a_pod_that_prefers_it_must_go_to_a_warm_node_while_there_is_one_to_spare() -> None:
+    view = cluster(dataset(), node("a"), node("b"), node("c"), holding("a"), holding("b"), held())
+    assert sorted(required_names(only_release(decide_releases(view, NOW)))) == ["a", "b"]
+
+
+@pytest.mark.parametrize("mode", ["Prefer", "Require"])
+@pytest.mark.parametrize(
+    ("fields", "word"), [({"unweighed": ("its host ports",)}, "its host ports"), ({"claims": ("scratch",)}, "volumes")]
+)
+def test_rules_that_are_not_looked_at_leave_the_scheduler_a_way_out(
+    fields: dict[str, Any], word: str, mode: str
+) -> None:
+    pod = held(scheduling=mode, **fields)
+    view = cluster(dataset(), node("a"), node("b"), node("c"), holding("a"), holding("b"), pod)
+    release = only_release(decide_releases(view, NOW))
+    assert ("requiredDuring" in str(release.affinity)) is (mode == "Require")
+    assert (word in release.sentence) is (mode == "Prefer")
+
+
+def test_a_datasets_own_claim_lies_everywhere_and_leads_to_no_doubt() -> None:
+    view = cluster(dataset(), node("a"), node("b"), holding("a"), holding("b"), held(claims=("imagenet",)))
+    assert required_names(only_release(decide_releases(view, NOW)))
 
 
 def test_the_record_says_how_warm_each_node_was() -> None:
@@ -101,7 +135,7 @@ def test_an_older_version_does_not_count_as_warm() -> None:
 
 def test_a_node_that_holds_all_that_its_quota_takes_is_warm_enough() -> None:
     view = cluster(dataset(), node("a"), holding("a", 0.5, phase="Full"), held())
-    assert required_names(only_release(decide_releases(view, NOW))) == ["a"]
+    assert [one.node for one in only_release(decide_releases(view, NOW)).nodes] == ["a"]
 
 
 def test_prefer_lets_go_after_max_wait_to_the_warmest() -> None:
@@ -133,7 +167,7 @@ def test_finished_pods_take_no_room() -> None:
     assert only_release(decide_releases(cluster(dataset(), node("a", slots=1), holding("a"), done, held()), NOW))
 
 
-def test_a_pod_on_its_way_keeps_its_place() -> None:
+def underway() -> PodView:
     record = ReleaseRecord(
         reason="Released",
         message="",
@@ -142,14 +176,23 @@ def test_a_pod_on_its_way_keeps_its_place() -> None:
         mode="Prefer",
         nodes=(ReleaseNode(name="a", warm_bytes=1, total_bytes=1),),
     )
-    underway = held("underway", gates=(), released=record.model_dump_json(by_alias=True))
-    view = cluster(dataset(), node("a", slots=1), holding("a"), underway, held())
-    assert only_hold(decide_releases(view, NOW)).why.reason is Reason.NO_CAPACITY
+    return held("underway", uid="u", gates=(), released=record.model_dump_json(by_alias=True))
+
+
+def test_a_pod_on_its_way_keeps_its_place() -> None:
+    view = cluster(dataset(), node("a", slots=1), holding("a"), underway(), held())
+    assert only_hold(decide_releases(view, NOW, {"u": ("a",)})).why.reason is Reason.NO_CAPACITY
+
+
+def test_what_a_pod_says_of_itself_books_nothing() -> None:
+    view = cluster(dataset(), node("a", slots=1), holding("a"), underway(), held())
+    assert only_release(decide_releases(view, NOW))
 
 
 def test_two_pods_that_may_share_two_nodes_both_get_both() -> None:
     nodes = [node("a", slots=1), node("b", slots=1)]
-    outcome = decide_releases(cluster(dataset(), *nodes, holding("a"), holding("b"), held("p"), held("q")), NOW)
+    parts = holding("a"), holding("b"), held("p"), held("q")
+    outcome = decide_releases(cluster(dataset(scheduling=REQUIRE), *nodes, *parts), NOW)
     assert [sorted(required_names(one)) for one in outcome.releases] == [["a", "b"], ["a", "b"]]
 
 
@@ -204,9 +247,96 @@ def worker(name: str, **fields: Any) -> PodView:
     return held(name, gang="job", gang_size=2, **fields)
 
 
-def test_a_gang_waits_until_all_workers_exist() -> None:
-    why = only_hold(decide_releases(cluster(dataset(), node("a"), holding("a"), worker("w0")), LATE)).why
+@pytest.mark.parametrize(("mode", "now"), [("Prefer", NOW), ("Require", NOW), ("Require", LATE)])
+def test_a_gang_waits_until_all_workers_exist(mode: str, now: float) -> None:
+    view = cluster(dataset(), node("a"), holding("a"), worker("w0", scheduling=mode))
+    why = only_hold(decide_releases(view, now)).why
     assert (why.reason, "1 of 2 workers" in why.sentence) == (Reason.WAITING_FOR_GANG, True)
+
+
+def test_max_wait_holds_for_a_gang_that_never_gets_whole() -> None:
+    view = cluster(dataset(), node("a"), holding("a"), worker("w0"))
+    assert decide_releases(view, NOW).next_deadline(NOW) == LATE - 1 - NOW
+    release = only_release(decide_releases(view, LATE))
+    assert release.reason is Reason.MAX_WAIT_PASSED
+    assert "before all of the gang existed (1 of 2)" in release.sentence
+
+
+def test_no_worker_waits_longer_than_its_own_max_wait() -> None:
+    view = cluster(dataset(), node("a"), holding("a", 0.5), worker("w0"), worker("w1", created=1500.0))
+    assert len(decide_releases(view, LATE).releases) == 2
+
+
+OTHER_GATES = ("kueue.x-k8s.io/admission", held().gates[0])
+
+
+@pytest.mark.parametrize("now", [NOW, LATE])
+def test_a_pod_that_another_controller_holds_stays_and_is_warmed_for(now: float) -> None:
+    view = cluster(dataset(), node("a"), holding("a"), held(gates=OTHER_GATES))
+    outcome = decide_releases(view, now)
+    why = only_hold(outcome).why
+    assert why.reason is Reason.WAITING_FOR_GATES
+    assert "kueue.x-k8s.io/admission" in why.sentence
+    assert outcome.wanted == {"vision/imagenet": frozenset({"a"})}
+
+
+def test_a_gang_waits_for_the_gates_of_each_of_its_workers() -> None:
+    parts = node("a"), holding("a"), worker("w0"), worker("w1", gates=OTHER_GATES)
+    assert len(decide_releases(cluster(dataset(), *parts), NOW).holds) == 2
+
+
+def test_max_wait_counts_from_when_the_last_other_gate_went() -> None:
+    def hold(now: float, **fields: Any) -> Hold:
+        return only_hold(decide_releases(cluster(dataset(), node("a"), holding("a", 0.5), held(**fields)), now))
+
+    assert hold(LATE, gates=OTHER_GATES).held_since == ""
+    assert hold(LATE, gates=OTHER_GATES, held_since=0.0).held_since is None
+    alone = hold(LATE, held_since=0.0)
+    assert (alone.held_since, alone.deadline) == ("1970-01-01T00:26:41Z", LATE + 600)
+    assert hold(LATE + 10, held_since=LATE).deadline == LATE + 600
+
+
+def test_a_pod_that_waited_for_no_other_gate_is_not_marked() -> None:
+    hold = only_hold(decide_releases(cluster(dataset(), node("a"), holding("a", 0.5), held()), NOW))
+    assert (hold.held_since, hold.deadline) == (None, 1600.0)
+
+
+@pytest.mark.parametrize("since", [10.0**12, -5.0, 3.0])
+def test_a_mark_that_someone_else_wrote_shifts_the_wait_within_reason(since: float) -> None:
+    pod = held(held_since=since)
+    hold = only_hold(decide_releases(cluster(dataset(), node("a"), holding("a", 0.5), pod), NOW))
+    assert hold.deadline is not None
+    assert 1600.0 <= hold.deadline <= NOW + 600
+
+
+NO_NODE = [cluster(dataset(), held()), cluster(dataset(), node("a", slots=0), holding("a"), held())]
+
+
+@pytest.mark.parametrize("view", NO_NODE, ids=["no node", "too small a node"])
+def test_a_pod_that_no_node_could_take_is_shown_to_autoscalers_after_a_minute(view: ClusterView) -> None:
+    hold = only_hold(decide_releases(view, NOW))
+    assert (hold.deadline, "so that an autoscaler sees it" in hold.why.sentence) == (SEEN, True)
+    release = only_release(decide_releases(view, SEEN))
+    assert release.reason is Reason.RELEASED
+    assert "so that an autoscaler sees it" in release.sentence
+    assert "required" not in str(release.affinity)
+
+
+def test_a_pod_that_requires_warm_data_is_held_though_no_node_could_take_it_and_says_so() -> None:
+    view = cluster(dataset(scheduling=REQUIRE), held())
+    assert "autoscalers do not look at held pods" in only_hold(decide_releases(view, LATE)).why.sentence
+
+
+def test_a_pod_for_which_nodes_are_only_busy_goes_on_waiting_for_a_warm_one() -> None:
+    busy = PodView("vision", "busy", node="a", requests=held().requests, phase="Running")
+    view = cluster(dataset(), node("a", slots=1), holding("a"), busy, held())
+    assert only_hold(decide_releases(view, SEEN)).why.reason is Reason.NO_CAPACITY
+
+
+def test_a_gang_of_which_one_worker_needs_a_new_node_goes_whole() -> None:
+    small, large = worker("w0"), worker("w1", requests=held().requests.plus(held().requests))
+    view = cluster(dataset(), node("a", slots=1), holding("a"), small, large)
+    assert len(decide_releases(view, SEEN).releases) == 2
 
 
 def test_a_gang_goes_when_there_is_room_for_all() -> None:
@@ -248,13 +378,14 @@ def test_data_is_not_wanted_where_the_dataset_must_not_be() -> None:
 
 def test_the_next_deadline_is_that_of_the_first_pod() -> None:
     view = cluster(dataset(), node("a"), held("p"), held("q", max_wait="2m"))
-    assert decide_releases(view, NOW).next_deadline(NOW) == 60.0
+    assert decide_releases(view, NOW).next_deadline(NOW) == 90.0
 
 
 def test_a_large_choice_is_cut_to_a_window() -> None:
     names = [f"n{index:03}" for index in range(120)]
     parts = [part for name in names for part in (node(name, slots=1), holding(name))]
-    outcome = decide_releases(cluster(dataset(), *parts, *(held(f"p{index:03}") for index in range(60))), NOW)
+    pods = [held(f"p{index:03}", uid=f"u{index}") for index in range(60)]
+    outcome = decide_releases(cluster(dataset(scheduling=REQUIRE), *parts, *pods), NOW)
     assert len(outcome.releases) == 60
     assert {len(one.nodes) for one in outcome.releases} == {MOST_NODES}
 
@@ -300,7 +431,7 @@ def test_a_require_pod_only_goes_to_warm_nodes_that_may_take_it(view: ClusterVie
 @given(clusters(), TIMES)
 def test_no_node_is_promised_more_than_it_has(view: ClusterView, now: float) -> None:
     released = [one for one in decide_releases(view, now).releases if one.reason is Reason.RELEASED]
-    nodes = {name for one in released for name in required_names(one)}
+    nodes = {each.node for one in released for each in one.nodes}
     slots = sum(view.nodes[name].allocatable.cpu_milli for name in nodes) // 1000
     assert len(released) <= slots
 
@@ -314,10 +445,20 @@ def test_a_gang_goes_whole_or_not_at_all(view: ClusterView, now: float) -> None:
 
 
 @given(clusters())
-def test_no_prefer_pod_is_held_past_max_wait_unless_its_gang_is_incomplete(view: ClusterView) -> None:
+def test_no_prefer_pod_is_held_past_max_wait(view: ClusterView) -> None:
     if view.datasets["vision/imagenet"].spec.scheduling.mode is SchedulingMode.PREFER:
-        for hold in decide_releases(view, LATE).holds:
-            assert hold.why.reason is Reason.WAITING_FOR_GANG
+        assert decide_releases(view, LATE).holds == ()
+
+
+@given(clusters(), TIMES)
+def test_a_prefer_pod_is_pinned_only_where_a_node_is_left_over(view: ClusterView, now: float) -> None:
+    outcome = decide_releases(view, now)
+    pinned = [one for one in outcome.releases if "requiredDuring" in str(one.affinity)]
+    for one in pinned:
+        if one.mode is SchedulingMode.PREFER:
+            room = sum(view.nodes[each.node].allocatable.cpu_milli // 1000 for each in one.nodes)
+            assert len(one.nodes) > 1
+            assert room > 1
 
 
 @pytest.mark.parametrize("wait", ["99999999h", "9" * 400 + "h"])

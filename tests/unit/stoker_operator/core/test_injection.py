@@ -162,6 +162,13 @@ def test_a_grant_lets_another_namespace_in() -> None:
     assert injected(make_pod("team-b/coco:/coco"))["spec"]["volumes"][0]["name"] == inline_volume_name("team-b/coco")
 
 
+@pytest.mark.parametrize("asked", ["imagnet:/data", "coco:/data"])
+def test_a_refusal_names_no_dataset_that_was_not_asked_for(asked: str) -> None:
+    refusal = decide_injection(make_pod(asked), "vision", CATALOG)
+    assert isinstance(refusal, Refusal)
+    assert not [key for key in CATALOG if key in refusal.sentence]
+
+
 def with_mount(**mount: Any) -> dict[str, Any]:
     return make_pod(containers=[{"name": "main", "volumeMounts": [{"name": "v"} | mount]}])
 
@@ -169,9 +176,8 @@ def with_mount(**mount: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("pod", "part"),
     [
-        (make_pod("imagnet:/data"), "Dataset vision/imagnet does not exist: did you mean vision/imagenet?"),
-        (make_pod("coco:/data"), "did you mean team-b/coco?"),
-        (make_pod("nothing-like-it:/data"), "kubectl get datasets -n vision"),
+        (make_pod("imagnet:/data"), "Dataset vision/imagnet does not exist: make it, or see `kubectl get datasets -n"),
+        (make_pod("team-b/cocos:/data"), "kubectl get datasets -n team-b"),
         (make_pod("team-c/secret:/data"), 'add "vision" to its spec.access.namespaces'),
         (make_pod("leaving:/data"), "is being deleted"),
         (make_pod("imagenet:data"), "'imagenet:data'"),

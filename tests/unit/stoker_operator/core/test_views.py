@@ -101,6 +101,29 @@ def test_of_other_pods_only_what_capacity_needs_is_kept() -> None:
     assert (pod.requests.cpu_milli, pod.uses_data) == (1000, True)
 
 
+def test_what_a_pod_asks_for_as_a_whole_counts_in_place_of_its_containers() -> None:
+    container = {"resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"nvidia.com/gpu": 1}}}
+    spec = {"containers": [container], "resources": {"requests": {"cpu": "3"}}, "overhead": {"cpu": "250m"}}
+    assert pod_requests(spec) == Resources(cpu_milli=3250, memory=2**30, pods=1, extended={"nvidia.com/gpu": 1})
+
+
+def test_the_schedulers_refusal_is_kept() -> None:
+    raw = managed_pod()
+    refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}
+    raw["status"] = {"conditions": [refused | {"lastTransitionTime": "2026-11-21T10:00:00Z"}]}
+    pod = parse_pod(raw)
+    assert (pod.unschedulable, pod.unschedulable_since) == ("no room", 1795255200.0)
+
+
+def test_a_gate_that_another_controller_has_is_told_apart_from_a_refusal() -> None:
+    raw = managed_pod()
+    raw["spec"]["schedulingGates"] = [{"name": "other"}, {"name": names.GATE_WARM}]
+    raw["metadata"]["annotations"][names.ANNOTATION_HELD_SINCE] = ""
+    held = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}
+    pod = parse_pod(raw | {"status": {"conditions": [held]}})
+    assert (pod.other_gates, pod.held_since, pod.unschedulable) == (("other",), 0.0, "")
+
+
 def test_a_gate_does_not_hold_a_pod_that_is_being_deleted() -> None:
     raw = managed_pod()
     raw["metadata"]["deletionTimestamp"] = "2026-11-21T10:00:00Z"

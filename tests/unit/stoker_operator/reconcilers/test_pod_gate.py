@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -53,14 +54,17 @@ class World:
         return min((one for one in (again, self.gate.work.due()) if one is not None), default=None)
 
     async def add_pod(self, name: str = "p", cpu: str = "0", **annotations: str) -> None:
+        await self.add_pod_with((names.GATE_WARM,), name, cpu, **annotations)
+
+    async def add_pod_with(self, gates: Sequence[str], name: str = "p", cpu: str = "0", **annotations: str) -> None:
         metadata = {
             "name": name,
             "namespace": "vision",
             "labels": {names.LABEL_MANAGED: "true"},
             "annotations": {names.ANNOTATION_DATASETS: "imagenet:/data"} | annotations,
         }
-        gates = [{"name": "other"}, {"name": names.GATE_WARM}]
-        spec = {"schedulingGates": gates, "containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]}
+        container = {"name": "main", "resources": {"requests": {"cpu": cpu}}}
+        spec = {"schedulingGates": [{"name": gate} for gate in gates], "containers": [container]}
         created = await self.kube.create(PODS, {"metadata": metadata, "spec": spec}, "vision")
         self.state.pods.put(f"vision/{name}", parse_pod(created))
         self.now = parse_pod(created).created
@@ -77,15 +81,57 @@ def world() -> World:
     return World()
 
 
-async def test_a_released_pod_loses_our_gate_only_and_gets_affinity_and_record(world: World) -> None:
+async def test_a_released_pod_loses_our_gate_and_gets_affinity_and_record(world: World) -> None:
     await world.add_pod()
     world.warm()
     await world.step()
     pod = await world.pod()
-    assert pod["spec"]["schedulingGates"] == [{"name": "other"}]
+    assert pod["spec"]["schedulingGates"] == []
     assert "nodeAffinity" in pod["spec"]["affinity"]
     record = json.loads(pod["metadata"]["annotations"][names.ANNOTATION_RELEASED])
     assert (record["reason"], record["nodes"][0]["name"]) == ("Released", "a")
+
+
+async def test_a_pod_of_another_controller_is_marked_waits_for_it_and_then_counts_from_there(world: World) -> None:
+    await world.add_pod_with(("other", names.GATE_WARM), **{names.ANNOTATION_MAX_WAIT: "90s"})
+    world.warm(0.5)
+    world.now += 1000
+    await world.step()
+    pod = await world.pod()
+    assert pod["metadata"]["annotations"][names.ANNOTATION_HELD_SINCE] == ""
+    assert "other" in pod["metadata"]["annotations"][names.ANNOTATION_WAITING]
+
+    alone = {"spec": {"schedulingGates": [{"name": names.GATE_WARM}]}}
+    world.state.pods.put("vision/p", parse_pod(await world.kube.patch(PODS, "p", alone, "vision")))
+    assert await world.step() == 90.0
+    world.now += 60
+    assert await world.step() == pytest.approx(30.0, abs=1.0)
+
+
+async def test_a_release_books_its_room_until_the_pod_has_its_node_or_a_minute_is_over(world: World) -> None:
+    world.state.nodes.put("a", node("a", slots=1))
+    world.warm()
+    await world.add_pod("first", cpu="1")
+    await world.step()
+    await world.add_pod("second", cpu="1")
+    await world.step()
+    assert (await world.pod("second"))["spec"]["schedulingGates"]
+    world.now += 60
+    await world.step()
+    assert not (await world.pod("second"))["spec"]["schedulingGates"]
+
+
+async def test_a_released_pod_that_no_node_takes_is_told_once(world: World) -> None:
+    await world.add_pod_with((), **{names.ANNOTATION_RELEASED: "{}"})
+    pod = await world.pod()
+    refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}
+    pod["status"] = {"conditions": [refused | {"lastTransitionTime": pod["metadata"]["creationTimestamp"]}]}
+    world.state.pods.put("vision/p", parse_pod(pod))
+    assert await world.step() == 60.0
+    world.now += 60
+    await world.step()
+    await world.step()
+    assert world.events.seen == [("p", "Warning", "Unschedulable")]
 
 
 async def test_a_held_pod_says_why_in_annotation_and_event(world: World) -> None:
