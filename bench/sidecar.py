@@ -35,7 +35,8 @@ class Switches:
     @property
     def variables(self) -> dict[str, str]:
         """Environment variables of agent and FUSE servers."""
-        return {"STOKER_OVERLAY": "Auto" if self.overlay else "Off"}
+        # The bench's stores are on loopback.
+        return {"STOKER_OVERLAY": "Auto" if self.overlay else "Off", "STOKER_ENDPOINT_NETWORKS": "127.0.0.0/8,::1/128"}
 
     @property
     def fetcher_command(self) -> list[str]:

@@ -1,5 +1,6 @@
 """For all tests: an unannounced warning in our logs fails the test; hypothesis sets no limit of time of its own."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -13,6 +14,9 @@ FOLDER = Path(__file__).parent
 # Integration tests kill processes and cut connections at any moment: what is logged then is a matter of timing.
 CHECKED = ("unit", "contract", "model")
 PHASES: tuple[Literal["setup", "call", "teardown"], ...] = ("setup", "call", "teardown")
+
+# The tests' S3 servers are on loopback, which is refused unless it is allowed; processes of tests inherit this.
+os.environ["STOKER_ENDPOINT_NETWORKS"] = "127.0.0.0/8,::1/128"
 
 # A busy machine is no fault of the code; pytest's own timeout ends a test that hangs.
 hypothesis.settings.register_profile("stoker", deadline=None)

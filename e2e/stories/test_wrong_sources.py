@@ -109,9 +109,16 @@ def test_patterns_that_match_nothing_say_how_many_objects_there_are(home: Home) 
     assert "7 objects" in problem(home, "NoMatch")
 
 
-def test_an_endpoint_that_is_down_is_named_and_its_return_is_noticed(home: Home) -> None:
-    home.dataset("wrong", "some-bucket", source={"endpoint": ENDPOINT})
-    assert ENDPOINT in problem(home, "EndpointUnreachable")
+@pytest.mark.parametrize("host", ["127.0.0.1", "169.254.169.254"])
+def test_an_endpoint_at_the_nodes_own_addresses_is_not_asked(home: Home, host: str) -> None:
+    home.dataset("wrong", "some-bucket", source={"endpoint": f"http://{host}:9"})
+    assert "sidecar.endpoints.allow" in problem(home, "EndpointNotAllowed")
+
+
+def test_an_endpoint_that_is_down_is_named_and_its_return_is_noticed(world: World, home: Home) -> None:
+    down = world.cluster.s3.endpoint.rpartition(":")[0] + ":9"
+    home.dataset("wrong", "some-bucket", source={"endpoint": down})
+    assert down in problem(home, "EndpointUnreachable")
     bucket = home.bucket()
     bucket.put(files(3, 10))
     home.dataset("wrong", bucket)

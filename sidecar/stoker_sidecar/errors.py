@@ -53,6 +53,12 @@ class AccessDenied(SourceError):
     reason = Reason.ACCESS_DENIED
 
 
+class EndpointNotAllowed(SourceError):
+    """The endpoint's address is one that no Dataset may have asked."""
+
+    reason = Reason.ENDPOINT_NOT_ALLOWED
+
+
 class InvalidCredentials(SourceError):
     """The identity itself is refused: unknown key, wrong signature, expired token."""
 

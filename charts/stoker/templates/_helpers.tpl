@@ -39,6 +39,18 @@ seccompProfile: {type: RuntimeDefault}
 system:serviceaccount:{{ .root.Release.Namespace }}:{{ .name }}
 {{- end }}
 
+{{/* Puts an admission policy into force. Call with (dict "root" $ "name" NAME "component" COMPONENT). */}}
+{{- define "stoker.policyBinding" }}
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata:
+  name: {{ .name }}
+  labels: {{- include "stoker.labels" . | nindent 4 }}
+spec:
+  policyName: {{ .name }}
+  validationActions: [Deny]
+{{- end }}
+
 {{/* Annotations of a hook's object: made for the hook, gone after it. Call with (dict "event" EVENT "weight" N). */}}
 {{- define "stoker.hook" -}}
 helm.sh/hook: {{ .event }}
@@ -97,7 +109,7 @@ volumes:
 {{- if regexMatch "/[.][.](/|$)" $folder }}
 {{- fail (printf "sidecar.cacheDirs: %s has '..' in it: write the folder's plain path" $folder) }}
 {{- end }}
-{{- range concat $own $.Values.sidecar.hostFolders }}
+{{- range concat $own (splitList "," (include "stoker.hostFolders" $) | compact) }}
 {{- if or (eq $folder "/var/lib/stoker") (hasPrefix (printf "%s/" .) (printf "%s/" $folder)) }}
 {{- fail (printf "sidecar.cacheDirs: %s is used for something else: name another folder, such as /var/lib/stoker/cache" $folder) }}
 {{- end }}
@@ -108,6 +120,18 @@ volumes:
 {{- end }}
 {{- end }}
 {{- end }}
+{{- end }}
+
+{{/* Paths of the host folders, by commas. */}}
+{{- define "stoker.hostFolders" -}}
+{{- $paths := list }}
+{{- range .Values.sidecar.hostFolders }}
+{{- if has .path $paths }}
+{{- fail (printf "sidecar.hostFolders names %s twice: name it once, with all its namespaces" .path) }}
+{{- end }}
+{{- $paths = append $paths .path }}
+{{- end }}
+{{- join "," $paths }}
 {{- end }}
 
 {{/* What the sidecar is told of its cache folders: paths by commas, those in memory marked. */}}

@@ -12,6 +12,7 @@ from pathlib import Path
 from stoker_api.nodecache import CacheFolder, NodeCacheStatus
 from stoker_api.times import format_time
 from stoker_kube.api import Kube
+from stoker_sidecar.agent.core.grants import NodeGrants
 from stoker_sidecar.agent.core.status import DiskFigures, Facts, node_status, steady, steady_folders
 from stoker_sidecar.agent.credentials import CredentialReader
 from stoker_sidecar.agent.csi.driver import Driver, RegistrationService, serve_driver
@@ -81,6 +82,7 @@ class Agent:
 
     ``plan`` and ``folders`` are those of ``volumes`` too. ``address``: of the pod, where other nodes fetch manifests;
     empty: nobody can. ``http_port``: of health, metrics and manifests.
+    ``grants``: what Datasets of which namespaces may use of the node's own.
     """
 
     def __init__(
@@ -94,6 +96,7 @@ class Agent:
         fetcher_socket: Path,
         address: str,
         http_port: int,
+        grants: NodeGrants,
     ) -> None:
         self._driver = driver
         self._kube = kube
@@ -104,6 +107,7 @@ class Agent:
         self._fetcher_socket = fetcher_socket
         self._address = address
         self._port = http_port
+        self._grants = grants
         self._metrics = AgentMetrics(plan, self._publisher.rows)
         self._registration: RegistrationService | None = None
 
@@ -130,7 +134,7 @@ class Agent:
                 for part in (
                     follow_node_cache(self._kube, name, self._plan),
                     FetcherLink(self._fetcher_socket, self._plan, self._publisher.held_versions).run(),
-                    CredentialReader(self._kube, self._plan).run(),
+                    CredentialReader(self._kube, self._plan, self._grants).run(),
                     StatusWriter(self._kube, name, self._plan.changes, self._status).run(),
                     NoticeTeller(self._kube, name, self._plan).run(),
                     CacheRootKeeper(self._plan, self._fetcher_socket).run(),

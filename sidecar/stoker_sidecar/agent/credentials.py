@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from stoker_api import names
 from stoker_api.dataset import Credentials as Reference
@@ -16,10 +17,13 @@ from stoker_kube.api import Kube
 from stoker_kube.errors import Forbidden, KubeError, NotFound
 from stoker_kube.resources import SECRETS, SERVICE_ACCOUNTS
 from stoker_sidecar.agent.core import credential_source as identity
+from stoker_sidecar.agent.core.grants import NodeGrants
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.wire.credentials import (
     AmbientCredentials,
+    AnonymousCredentials,
     Credentials,
+    FolderGrant,
     UnusableCredentials,
     WebIdentityCredentials,
 )
@@ -28,14 +32,24 @@ log = logging.getLogger(__name__)
 READ_AGAIN_SECONDS = 60.0  # a rotated key should work within a minute, at one small GET a dataset
 READ_SOON_SECONDS = 5.0  # someone is probably just creating or mending what is missing or refused
 TOKEN_SECONDS = 3600  # renewed after 48 minutes, so an API server may be away for 12
+_FROM_SETTINGS = AmbientCredentials | AnonymousCredentials | FolderGrant
+_FOLDERS = "file://"
 _REFUSED = frozenset({Reason.INVALID_CREDENTIALS, Reason.ACCESS_DENIED})
+
+
+class _Named(NamedTuple):
+    """What of a Dataset decides on its credentials."""
+
+    namespace: str
+    in_folder: bool
+    reference: Reference | None
 
 
 @dataclass(frozen=True)
 class _Read:
     """One dataset's last reading; ``at`` and ``renew`` in seconds of a clock that nobody sets."""
 
-    source: tuple[str, Reference | None]
+    source: _Named
     credentials: Credentials
     at: float
     renew: float | None = None
@@ -51,6 +65,7 @@ class CredentialReader:
         self,
         kube: Kube,
         plan: NodePlan,
+        grants: NodeGrants,
         clock: Callable[[], float] = time.monotonic,
         today: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -58,6 +73,7 @@ class CredentialReader:
         self._plan = plan
         self._clock = clock
         self._today = today
+        self._grants = grants
         self._read: dict[str, _Read] = {}
 
     async def run(self) -> None:
@@ -80,7 +96,7 @@ class CredentialReader:
         read = self._read.get(dataset.uid)
         if read is None or read.source != _source(dataset):
             return True
-        if isinstance(read.credentials, AmbientCredentials):
+        if isinstance(read.credentials, _FROM_SETTINGS):
             return False
         age = self._clock() - read.at
         row = self._plan.status_of(dataset.uid)
@@ -102,11 +118,13 @@ class CredentialReader:
     async def _resolve(self, dataset: NodeDataset, before: _Read | None) -> _Read:
         source, now = _source(dataset), self._clock()
         reference = dataset.source.credentials
+        if source.in_folder:
+            return _Read(source, self._grants.folders(dataset.namespace), now)
         if reference is not None and reference.secret_ref is not None:
             return _Read(source, await self._secret(dataset.namespace, reference.secret_ref.name), now)
         if reference is not None and reference.service_account is not None:
             return await self._web_identity(dataset.namespace, reference.service_account, source, before)
-        return _Read(source, AmbientCredentials(), now)
+        return _Read(source, self._grants.without_credentials(dataset.namespace), now)
 
     async def _secret(self, namespace: str, name: str) -> Credentials:
         try:
@@ -116,9 +134,7 @@ class CredentialReader:
         except Forbidden:
             return identity.secret_forbidden(namespace, name)
 
-    async def _web_identity(
-        self, namespace: str, name: str, source: tuple[str, Reference | None], before: _Read | None
-    ) -> _Read:
+    async def _web_identity(self, namespace: str, name: str, source: _Named, before: _Read | None) -> _Read:
         now = self._clock()
         try:
             role = identity.role_arn(namespace, name, await self._kube.get(SERVICE_ACCOUNTS, name, namespace))
@@ -142,8 +158,8 @@ class CredentialReader:
         return answer["status"]["token"], datetime.fromisoformat(answer["status"]["expirationTimestamp"])
 
 
-def _source(dataset: NodeDataset) -> tuple[str, Reference | None]:
-    return dataset.namespace, dataset.source.credentials
+def _source(dataset: NodeDataset) -> _Named:
+    return _Named(dataset.namespace, dataset.source.uri.startswith(_FOLDERS), dataset.source.credentials)
 
 
 def _still_good(before: _Read | None, role: str, now: float) -> bool:

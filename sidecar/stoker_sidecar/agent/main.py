@@ -12,6 +12,7 @@ from stoker_kube.api import Kube
 from stoker_kube.client import KubeClient
 from stoker_kube.errors import ConfigError
 from stoker_sidecar.agent.agent import Agent
+from stoker_sidecar.agent.core.grants import NodeGrants
 from stoker_sidecar.agent.csi.driver import Driver
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.agent.settings import AgentSettings
@@ -56,6 +57,7 @@ def build(settings: AgentSettings, kube: Kube) -> Agent:
         fetcher_socket=settings.run_dir / "fetcher.sock",
         address=settings.pod_ip,
         http_port=settings.http_port,
+        grants=NodeGrants(settings.ambient_namespaces, settings.host_folder_grants),
     )
 
 

@@ -5,9 +5,14 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator
 
+from stoker_sidecar.agent.core.grants import HostFolder, parse_host_folders
 from stoker_sidecar.wire.cache_folder import FolderSpec, parse_folders
 from stoker_sidecar.wire.disk_floor import FLOOR_BYTES, FLOOR_INODES, DiskFloor
 from stoker_sidecar.wire.settings import AbsolutePath, FloorSetting, LogLevel, ProcessSettings, setting
+
+
+def _patterns(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def _named(name: str) -> str:
@@ -41,6 +46,12 @@ class AgentSettings(ProcessSettings):
     floor_inodes: FloorSetting = setting(FLOOR_INODES, str(DiskFloor().inodes))
     state_dir: AbsolutePath = setting("folder of what must survive the pod", "/var/lib/stoker/state")
     run_dir: AbsolutePath = setting("folder of the sockets between the sidecar's processes", "/run/stoker")
+    ambient_namespaces: Annotated[tuple[str, ...], BeforeValidator(_patterns)] = setting(
+        "patterns of the namespaces, by commas, whose Datasets may use the node's own credentials", ""
+    )
+    host_folder_grants: Annotated[tuple[HostFolder, ...], BeforeValidator(parse_host_folders)] = setting(
+        "which namespaces may read which of STOKER_HOST_FOLDERS, as JSON", "[]"
+    )
     http_port: int = setting("port of health, metrics and manifests", "8081")
     # Well under the 2 minutes that the kubelet gives a call.
     publish_wait: float = setting("seconds that a volume waits for plan and manifest", "50")

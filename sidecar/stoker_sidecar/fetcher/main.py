@@ -57,6 +57,7 @@ def cache_settings(settings: FetcherSettings, policy: PolicyFactory) -> CacheSet
             read_timeout=settings.read_timeout,
             sts_endpoint=settings.sts_endpoint,
             host_folders=settings.host_folder,
+            endpoint_networks=settings.endpoint_networks,
             ca_bundle=settings.ca_bundle,
         ),
         bounds=Bounds(readahead_bytes=settings.readahead),

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar
 from pydantic import BeforeValidator
 
 from stoker_sidecar.fetcher.download.worker_pool import default_workers
+from stoker_sidecar.store.core.addresses import parse_networks
 from stoker_sidecar.wire.cache_folder import FolderSpec
 from stoker_sidecar.wire.disk_floor import FLOOR_BYTES, FLOOR_INODES, DiskFloor
 from stoker_sidecar.wire.settings import (
@@ -27,6 +28,10 @@ def _texts(given: str | Sequence[str]) -> list[str]:
 
 def _folders(given: str | Sequence[str]) -> tuple[FolderSpec, ...]:
     return tuple(FolderSpec.parse(text) for text in _texts(given))
+
+
+def _networks(given: str | Sequence[str]) -> tuple[str, ...]:
+    return tuple(str(network) for network in parse_networks(_texts(given)))
 
 
 def _count(text: str) -> int:
@@ -63,6 +68,9 @@ class FetcherSettings(ProcessSettings):
         "folder beneath which file:// sources may be read; again for more; none: file:// is refused",
         "",
         variable="STOKER_HOST_FOLDERS",
+    )
+    endpoint_networks: Annotated[tuple[str, ...], BeforeValidator(_networks)] = setting(
+        "networks by commas that endpoints may be in although they are refused by default, such as 127.0.0.0/8", ""
     )
     ca_bundle: str = setting("file of the CAs that are trusted; none: certifi's", "", variable="AWS_CA_BUNDLE")
     workers: Annotated[int, BeforeValidator(_count)] = setting(

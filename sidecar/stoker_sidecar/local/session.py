@@ -31,6 +31,8 @@ _KEEPER = ("-m", "stoker_sidecar.keeper.main")
 _AGENT = ("-m", "stoker_sidecar.local.agent")
 _FLOOR_OPTIONS = (f"--floor-bytes={FLOOR.bytes}", f"--floor-inodes={FLOOR.inodes}")
 _FETCHER = ("-m", "stoker_sidecar.fetcher.main")
+# Who mounts asks in their own name, and may ask their own machine.
+_ANY_ENDPOINT = ("--endpoint-networks", "0.0.0.0/0,::/0")
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,8 @@ class MountSession:
         command = [sys.executable, *_KEEPER, "--run-dir", str(self.run.folder), "--run-as", ""]
         command += ["--mount-root", str(mount_root), "--cache-root", str(home.cache)]
         command += ["--agent-command", shlex.join([sys.executable, *_AGENT])]
-        command += ["--fetcher-command", shlex.join([sys.executable, *_FETCHER, *_FLOOR_OPTIONS, *self._host_folder()])]
+        fetcher = [sys.executable, *_FETCHER, *_FLOOR_OPTIONS, *_ANY_ENDPOINT, *self._host_folder()]
+        command += ["--fetcher-command", shlex.join(fetcher)]
         command += ["--allow-other", "yes"] if self.spec.allow_other else []
         return [*command, "--", "--run-dir", str(self.run.folder)]
 

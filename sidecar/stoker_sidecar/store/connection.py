@@ -2,7 +2,7 @@
 
 import os
 import ssl
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,6 +13,7 @@ from urllib.request import getproxies, proxy_bypass
 import certifi
 
 from stoker_sidecar.errors import InvalidCredentials
+from stoker_sidecar.store.core.addresses import check_addresses, parse_networks
 from stoker_sidecar.wire.credentials import Credentials
 
 USER_AGENT = "stoker"
@@ -26,7 +27,14 @@ class ConnectionSettings:
     read_timeout: float = 30.0  # between two pieces of a body, not for the whole
     sts_endpoint: str | None = None  # URL; None: the region's own
     host_folders: Sequence[str] = ()  # absolute; file:// sources are read beneath these alone
+    # Networks that endpoints may be in although they are refused by default, such as 127.0.0.0/8; None: any address.
+    endpoint_networks: Sequence[str] | None = None
     ca_bundle: str = ""  # path of the CAs that are trusted (AWS_CA_BUNDLE, as botocore reads it too); empty: certifi's
+
+    def check_addresses(self, host: str, addresses: Iterable[str]) -> None:
+        """Raise EndpointNotAllowed when a host that a Dataset names has an address that may not be asked."""
+        if self.endpoint_networks is not None:
+            check_addresses(host, addresses, parse_networks(self.endpoint_networks))
 
 
 def tls_context(credentials: Credentials, ca_bundle: str) -> ssl.SSLContext:

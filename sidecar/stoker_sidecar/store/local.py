@@ -161,8 +161,8 @@ def allowed_roots(source: Path, host_folders: Sequence[str]) -> tuple[str, ...]:
     roots = tuple(os.path.realpath(folder) for folder in host_folders)
     if not lies_beneath(os.path.realpath(source), roots):
         raise AccessDenied(
-            f"file://{source} does not lie beneath a folder that this cluster allows: ask the administrator to name "
-            "it, or a folder above it, in the chart's value sidecar.hostFolders"
+            f"file://{source} does not lie beneath a folder that this cluster allows to Datasets of this namespace: "
+            "ask the administrator to name it, or a folder above it, in the chart's value sidecar.hostFolders"
         )
     return roots
 

@@ -10,7 +10,7 @@ from stoker_sidecar.store.core.location import S3Location, parse_location
 from stoker_sidecar.store.local import LocalStore, allowed_roots
 from stoker_sidecar.store.s3 import S3Store
 from stoker_sidecar.threads import in_thread
-from stoker_sidecar.wire.credentials import Credentials
+from stoker_sidecar.wire.credentials import Credentials, FolderGrant
 
 OpenStore = Callable[[Source, Credentials], Awaitable[ObjectStore]]
 
@@ -18,11 +18,16 @@ OpenStore = Callable[[Source, Credentials], Awaitable[ObjectStore]]
 async def open_store(
     source: Source, credentials: Credentials, settings: ConnectionSettings, retry: Retry
 ) -> ObjectStore:
-    """Open the store that a Dataset's source names by its URI. Raises SourceError."""
+    """Open the store that a Dataset's source names by its URI. Raises SourceError.
+
+    A folder is read beneath the host folders that the grant names; without a grant, as on one machine, beneath all.
+    """
     location = parse_location(source.uri)
     if isinstance(location, S3Location):
         return await S3Store.connect(source, location, credentials, settings, retry)
-    return LocalStore(location.path, await in_thread(allowed_roots, location.path, settings.host_folders))
+    granted = credentials.folders if isinstance(credentials, FolderGrant) else settings.host_folders
+    folders = [folder for folder in granted if folder in settings.host_folders]
+    return LocalStore(location.path, await in_thread(allowed_roots, location.path, folders))
 
 
 class StoreHandle:

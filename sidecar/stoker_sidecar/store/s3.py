@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from stoker_api.dataset import Source
+from stoker_sidecar.errors import AccessDenied
 from stoker_sidecar.store.base import Body, Retry
 from stoker_sidecar.store.connection import ConnectionSettings, tls_context
 from stoker_sidecar.store.core.location import S3Location
@@ -15,7 +16,7 @@ from stoker_sidecar.store.core.s3_requests import AccessKeys, bucket_address, is
 from stoker_sidecar.store.s3_get import KeySource, S3Getter
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.objects import ListedObject
-from stoker_sidecar.wire.credentials import Credentials, StaticCredentials
+from stoker_sidecar.wire.credentials import AnonymousCredentials, Credentials, StaticCredentials
 
 if TYPE_CHECKING:
     from stoker_sidecar.store.s3_boto import S3Boto
@@ -29,8 +30,11 @@ class S3Store:
     It holds one client for GETs with its connections, and one for listings once it has listed.
     """
 
-    def __init__(self, location: S3Location, getter: "S3Getter | S3Boto", boto: "_LazyBoto", retry: Retry) -> None:
+    def __init__(
+        self, location: S3Location, getter: "S3Getter | S3Boto", boto: "_LazyBoto", retry: Retry, hint: str = ""
+    ) -> None:
         self._location = location
+        self._hint = hint  # what to do when nobody is let in without credentials
         self._getter = getter
         self._boto = boto
         self._retry = retry
@@ -42,11 +46,12 @@ class S3Store:
         """Make a store; only web identity opens a connection at once, to STS. Raises SourceError."""
         boto = _LazyBoto(source, location.bucket, credentials, settings)
         tls = await in_thread(tls_context, credentials, settings.ca_bundle)
+        hint = credentials.hint if isinstance(credentials, AnonymousCredentials) else ""
         if is_directory_bucket(location.bucket):
-            return cls(location, await boto.opened(), boto, retry)
+            return cls(location, await boto.opened(), boto, retry, hint)
         address = bucket_address(source, location.bucket)
         keys = await _keys(credentials, boto)
-        return cls(location, S3Getter(address, keys, settings, tls), boto, retry)
+        return cls(location, S3Getter(address, keys, settings, tls), boto, retry, hint)
 
     async def list(self) -> AsyncIterator[Sequence[ListedObject]]:
         """Yield pages of up to 1,000 objects, as ListObjectsV2 gives them.
@@ -83,7 +88,12 @@ class S3Store:
         await self._boto.aclose()
 
     async def _page(self, boto: "S3Boto", token: str) -> Page:
-        return await self._retry(partial(boto.page, self._location.prefix, token))
+        try:
+            return await self._retry(partial(boto.page, self._location.prefix, token))
+        except AccessDenied as error:
+            if not self._hint:
+                raise
+            raise AccessDenied(f"{error.message}; {self._hint}") from error
 
 
 class _LazyBoto:

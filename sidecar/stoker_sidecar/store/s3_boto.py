@@ -163,6 +163,13 @@ def _head(answer: "GetObjectOutputTypeDef") -> ResponseHead:
     return ResponseHead(status, answer.get("ContentRange", ""), answer.get("ContentLength"), answer.get("ETag", ""))
 
 
+def _refused(error: BaseException | None) -> errors.EndpointNotAllowed | None:
+    """Find our own refusal of an address among the causes of what botocore raises."""
+    while error is not None and not isinstance(error, errors.EndpointNotAllowed):
+        error = error.__cause__ or error.__context__
+    return error
+
+
 @contextmanager
 def _translated(bucket: str, endpoint: str, key: str = "") -> Iterator[None]:
     """Translate what botocore raises into SourceErrors.
@@ -182,7 +189,9 @@ def _translated(bucket: str, endpoint: str, key: str = "") -> Iterator[None]:
         raise broken_off(endpoint, what) from error
     except boto.FlexibleChecksumError as error:
         raise errors.CorruptBody(f"{what} was spoilt on the way: {error}") from error
-    except (boto.HTTPClientError, boto.ConnectionError, aiohttp.ClientError, TimeoutError, OSError) as error:
+    except boto.HTTPClientError as error:
+        raise _refused(error) or unreachable(endpoint, error) from error
+    except (boto.ConnectionError, aiohttp.ClientError, TimeoutError, OSError) as error:
         raise unreachable(endpoint, error) from error
     except boto.ParamValidationError as error:
         raise errors.InvalidSource(f"{what} cannot be asked for: {error}", reason=Reason.MALFORMED_URI) from error

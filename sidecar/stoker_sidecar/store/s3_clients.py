@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import socket
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -21,11 +22,13 @@ from botocore.utils import parse_timestamp
 
 from stoker_api.dataset import Source
 from stoker_sidecar.errors import InvalidCredentials
-from stoker_sidecar.store.connection import USER_AGENT, ConnectionSettings, ca_file
+from stoker_sidecar.store.connection import USER_AGENT, ConnectionSettings, ca_file, proxy_for
 from stoker_sidecar.store.core.s3_requests import AccessKeys, uses_virtual_host
 from stoker_sidecar.wire.credentials import (
     AmbientCredentials,
+    AnonymousCredentials,
     Credentials,
+    FolderGrant,
     StaticCredentials,
     UnusableCredentials,
     WebIdentityCredentials,
@@ -39,6 +42,9 @@ _log = logging.getLogger(__name__)
 # Seconds until a node without credentials is asked for them again: its metadata service, or what mounts tokens into
 # pods, may come up after the first request.
 _LOOK_AGAIN = 10.0
+AddressInfo = tuple[int, int, int, str, tuple[Any, ...]]  # as socket.getaddrinfo gives it
+KEEP_ALIVE = 12.0  # seconds that a connection stays open unused, aiobotocore's own default
+AMAZON_URL = "https://s3.amazonaws.com"  # for the proxies' rules, where there is no endpoint
 
 
 @dataclass
@@ -125,7 +131,21 @@ def _config(source: Source, identity: Identity, settings: ConnectionSettings) ->
     }
     if not identity.signed:
         options["signature_version"] = UNSIGNED
+    # Through a proxy the address is the proxy's, which the node's owner chose.
+    if proxy_for(source.endpoint or AMAZON_URL) is None:
+        options["connector_args"] = {"keepalive_timeout": KEEP_ALIVE, "socket_factory": _allowed_socket(settings)}
     return AioConfig(**options)
+
+
+def _allowed_socket(settings: ConnectionSettings) -> Callable[[AddressInfo], socket.socket]:
+    """Make what makes aiohttp's sockets: none to an address that no endpoint may have, whatever name led there."""
+
+    def make(info: AddressInfo) -> socket.socket:
+        family, kind, protocol, _, address = info
+        settings.check_addresses(str(address[0]), [str(address[0])])
+        return socket.socket(family, kind, protocol)
+
+    return make
 
 
 async def _session(source: Source, credentials: Credentials, settings: ConnectionSettings) -> tuple[AioSession, bool]:
@@ -148,6 +168,8 @@ async def _session(source: Source, credentials: Credentials, settings: Connectio
             session.set_config_variable("metadata_service_timeout", 1)
             session.set_config_variable("metadata_service_num_attempts", 1)
             return session, await session.get_credentials() is not None
+        case AnonymousCredentials() | FolderGrant():
+            return session, False
 
 
 def _new_session() -> AioSession:

@@ -84,6 +84,7 @@ class LoopTransport:
 
     async def _connect(self) -> HttpConnection:
         addresses = await self._addresses.get()
+        self._peer.settings.check_addresses(self._name, (str(one[4][0]) for one in addresses))
         its_socket = await start_connection(addresses, happy_eyeballs_delay=_NEXT_ADDRESS, interleave=1)
         name = self._name if self._tls is not None else None
         loop = asyncio.get_running_loop()

@@ -68,9 +68,16 @@ class ThreadTransport:
                 return connection
             connection.close()
         host, timeout = self._peer.address.host, self._peer.settings.connect_timeout
-        if self._peer.address.scheme == "https":
-            return HTTPSConnection(host, timeout=timeout, context=self._tls)
-        return HTTPConnection(host, timeout=timeout)
+        https = self._peer.address.scheme == "https"
+        fresh = (
+            HTTPSConnection(host, timeout=timeout, context=self._tls)
+            if https
+            else HTTPConnection(host, timeout=timeout)
+        )
+        # http.client keeps what dials here, and has no public way to set it: looking afterwards would let a pod's
+        # author tell open ports from closed ones.
+        vars(fresh)["_create_connection"] = partial(_dial, self._peer)
+        return fresh
 
     def _drop(self, connection: HTTPConnection) -> None:
         self._idle.pop(connection).cancel()
@@ -126,6 +133,20 @@ class _ThreadResponse:
         """Shut the socket down, so that a thread that waits for bytes finds the end of them."""
         with suppress(OSError):  # it has ended already
             socket.socket.shutdown(self._socket, socket.SHUT_RDWR)  # ssl's own would have the thread read undeciphered
+
+
+def _dial(peer: Peer, address: tuple[str, int], timeout: float, source: object = None) -> socket.socket:
+    """Connect as socket.create_connection does, but to no address that an endpoint may not have."""
+    host, port = address
+    found = [str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+    peer.settings.check_addresses(host, found)
+    failed = OSError(f"{host} has no address")
+    for one in found:
+        try:
+            return socket.create_connection((one, port), timeout)
+        except OSError as error:
+            failed = error
+    raise failed
 
 
 def _ask(connection: HTTPConnection, peer: Peer, request: HttpRequest) -> tuple[HTTPResponse, socket.socket]:

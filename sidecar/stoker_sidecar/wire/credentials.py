@@ -44,6 +44,18 @@ class AmbientCredentials(_Identity, frozen=True, tag="ambient"):
     """Whatever the node has (role, environment), else anonymous."""
 
 
+class AnonymousCredentials(_Identity, frozen=True, tag="anonymous"):
+    """None: requests are not signed. ``hint``: what a refused Dataset may do about it, as a sentence."""
+
+    hint: str = ""
+
+
+class FolderGrant(_Identity, frozen=True, tag="folders"):
+    """For file:// sources: the host folders that the Dataset's namespace may read."""
+
+    folders: tuple[str, ...] = ()
+
+
 class UnusableCredentials(_Identity, frozen=True, tag="error"):
     """Credentials that the agent could not resolve; ``reason`` and ``message`` say why."""
 
@@ -51,4 +63,11 @@ class UnusableCredentials(_Identity, frozen=True, tag="error"):
     message: str
 
 
-Credentials = StaticCredentials | WebIdentityCredentials | AmbientCredentials | UnusableCredentials
+Credentials = (
+    StaticCredentials
+    | WebIdentityCredentials
+    | AmbientCredentials
+    | AnonymousCredentials
+    | FolderGrant
+    | UnusableCredentials
+)

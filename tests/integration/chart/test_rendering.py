@@ -9,6 +9,7 @@ import pytest
 import stoker_kube.resources as resources
 from stoker_api import names
 from stoker_kube.resources import Kind
+from stoker_sidecar.agent.core.grants import HostFolder, parse_host_folders
 from tests.support.chart import CHART, FULL_VALUES, NAMESPACE, helm, is_hook, of_kind, render
 
 VALUES: dict[str, Mapping[str, Any]] = {"default": {}, "full": FULL_VALUES}
@@ -103,6 +104,10 @@ def test_the_driver_has_the_name_that_the_code_registers(rendered: list[dict[str
     assert driver["metadata"]["name"] == names.CSI_DRIVER
 
 
+NFS = {"path": "/nfs", "namespaces": ["a"]}
+COMPONENT = {"app.kubernetes.io/component": "sidecar"}
+
+
 def test_host_folders_are_read_only() -> None:
     [daemon_set] = of_kind(render(FULL_VALUES), "DaemonSet")
     [container] = daemon_set["spec"]["template"]["spec"]["containers"]
@@ -111,10 +116,47 @@ def test_host_folders_are_read_only() -> None:
     assert "readOnly" not in mounts["/mnt/nvme/stoker"]
 
 
-@pytest.mark.parametrize(("values", "told"), [(FULL_VALUES, "/mnt/nfs,/srv/data"), ({}, "")])
-def test_the_sidecar_is_told_which_host_folders_it_may_read(values: dict[str, Any], told: str) -> None:
+def environment(values: Mapping[str, Any]) -> dict[str, str]:
     (pod,) = [one["spec"]["template"]["spec"] for one in of_kind(render(values), "DaemonSet")]
-    assert {"name": "STOKER_HOST_FOLDERS", "value": told} in pod["containers"][0]["env"]
+    return {one["name"]: one.get("value", "") for one in pod["containers"][0]["env"]}
+
+
+def test_the_sidecar_is_told_what_of_the_nodes_own_it_may_use_for_whom() -> None:
+    told = environment(FULL_VALUES)
+    assert told["STOKER_HOST_FOLDERS"] == "/mnt/nfs,/srv/data"
+    folders = HostFolder("/mnt/nfs", ("*",)), HostFolder("/srv/data", ("a", "b-*"))
+    assert parse_host_folders(told["STOKER_HOST_FOLDER_GRANTS"]) == folders
+    assert told["STOKER_AMBIENT_NAMESPACES"] == "vision,team-*"
+    assert told["STOKER_ENDPOINT_NETWORKS"] == "127.0.0.0/8,fe80::5"
+
+
+@pytest.mark.parametrize("values", [{}, {"sidecar": {"ambientCredentials": {"namespaces": ["vision"]}}}])
+def test_nothing_of_the_nodes_own_is_used_by_default(values: dict[str, Any]) -> None:
+    told = environment(values)
+    assert told["STOKER_HOST_FOLDERS"] == told["STOKER_AMBIENT_NAMESPACES"] == told["STOKER_ENDPOINT_NETWORKS"] == ""
+    assert told["STOKER_HOST_FOLDER_GRANTS"] == "[]"
+
+
+def peers(values: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Return who may reach the port of health, metrics and manifests, by policy; a rule without peers lets in all."""
+    policies = of_kind(render({"networkPolicy": {"enabled": True, **values}}), "NetworkPolicy")
+    return {
+        one["metadata"]["name"]: [
+            peer
+            for rule in one["spec"]["ingress"]
+            if any(port["port"] == "http" for port in rule["ports"])
+            for peer in rule.get("from") or ["everyone"]
+        ]
+        for one in policies
+    }
+
+
+def test_network_policies_let_sidecars_reach_sidecars_and_nobody_else_unless_named() -> None:
+    sidecars = {"podSelector": {"matchLabels": {"app.kubernetes.io/name": "stoker"} | COMPONENT}}
+    assert peers({}) == {"stoker-operator": [], "stoker-sidecar": [sidecars]}
+    scraper = {"namespaceSelector": {"matchLabels": {"team": "ops"}}}
+    named = {"stoker-operator": [scraper], "stoker-sidecar": [sidecars, scraper]}
+    assert peers({"metricsFrom": [scraper]}) == named
 
 
 def test_cache_folders_on_disk_and_in_memory_are_named_and_mounted() -> None:
@@ -146,7 +188,13 @@ def test_a_bare_off_of_yaml_turns_overlays_off() -> None:
         ({"sidecar": {"cacheDirs": ["/a/../b"]}}, "/a/../b has '..' in it"),
         ({"sidecar": {"cacheDirs": ["/var/lib/stoker"]}}, "/var/lib/stoker is used for something else"),
         ({"sidecar": {"cacheDirs": ["/var/lib/stoker/state/x"]}}, "/var/lib/stoker/state/x is used for something else"),
-        ({"sidecar": {"cacheDirs": ["/nfs"], "hostFolders": ["/nfs"]}}, "/nfs is used for something else"),
+        ({"sidecar": {"cacheDirs": ["/nfs"], "hostFolders": [NFS]}}, "/nfs is used for something else"),
+        ({"sidecar": {"hostFolders": ["/nfs"]}}, "hostFolders"),
+        ({"sidecar": {"hostFolders": [{"path": "/nfs"}]}}, "hostFolders"),
+        ({"sidecar": {"hostFolders": [NFS | {"namespaces": []}]}}, "hostFolders"),
+        ({"sidecar": {"hostFolders": [NFS, NFS | {"namespaces": ["b"]}]}}, "names /nfs twice"),
+        ({"sidecar": {"ambientCredentials": {"namespaces": ["a,b"]}}}, "ambientCredentials"),
+        ({"sidecar": {"endpoints": {"allow": ["localhost"]}}}, "allow"),
         ({"sidecar": {"fetch": {"workers": "auto"}}}, "workers"),
         ({"sidecar": {"overlay": "On"}}, "overlay"),
         ({"sidecar": {"hostPID": "yes"}}, "hostPID"),

@@ -14,6 +14,8 @@ import pytest
 import yaml
 
 from stoker_api import names
+from stoker_api.dataset import Dataset
+from stoker_operator.core.volumes import labels_for, persistent_volume, persistent_volume_claim
 from tests.support.apiserver import ApiServer
 from tests.support.chart import NAMESPACE, is_hook, of_kind, render
 
@@ -25,6 +27,7 @@ NODE_CLAIM = "authentication.kubernetes.io%2fnode-name"  # in a header's name a 
 ACTIVE_SECONDS = 30.0  # a new policy takes effect some seconds after it was written
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
+JSON = "application/json-patch+json"
 
 
 class Api:
@@ -38,6 +41,10 @@ class Api:
 
     def patch(self, user: str, path: str, content_type: str, body: Any, node: str = "") -> tuple[int, str]:
         """Return the status and, when refused, the sentence."""
+        return self.send("PATCH", user, path, content_type, body, node)
+
+    def send(self, method: str, user: str, path: str, content_type: str, body: Any, node: str = "") -> tuple[int, str]:
+        """Return the status and, when refused, the sentence."""
         headers = {
             "Authorization": f"Bearer {self._server.token}",
             "Content-Type": content_type,
@@ -46,7 +53,7 @@ class Api:
         if node:
             headers[f"Impersonate-Extra-{NODE_CLAIM}"] = node
         request = urllib.request.Request(
-            self._server.url + path, json.dumps(body).encode(), headers=headers, method="PATCH"
+            self._server.url + path, json.dumps(body).encode(), headers=headers, method=method
         )
         try:
             with urllib.request.urlopen(request, context=self._tls, timeout=10) as answer:
@@ -76,6 +83,25 @@ class Api:
         }
         path = f"/apis/{group}/namespaces/{namespace}/rolebindings/{name}?fieldManager=test&force=true"
         return self.patch(OPERATOR, path, APPLY, binding)
+
+    def may_create(self, user: str, plural: str, body: Any) -> tuple[int, str]:
+        """Ask whether an object may be created, whose metadata names its namespace where it has one."""
+        namespace = body["metadata"].get("namespace")
+        group = body["apiVersion"]
+        where = f"/namespaces/{namespace}" if namespace else ""
+        path = f"/{'api' if group == 'v1' else 'apis'}/{group}{where}/{plural}?dryRun=All"
+        return self.send("POST", user, path, "application/json", body)
+
+    def patch_pod(self, namespace: str, patch: Any, pod: str = "pod") -> tuple[int, str]:
+        """Patch a pod as the operator; a list is a JSON patch."""
+        kind = JSON if isinstance(patch, list) else MERGE
+        return self.patch(OPERATOR, f"/api/v1/namespaces/{namespace}/pods/{pod}", kind, patch)
+
+    def token(self, namespace: str, account: str, **spec: Any) -> tuple[int, str]:
+        """Ask as a sidecar for a token of a service account."""
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
+        return self.send("POST", SIDECAR, path, "application/json", body)
 
     def patch_node_cache(self, name: str, node: str) -> tuple[int, str]:
         """Patch a NodeCache's status in the name of the sidecar of ``node``; empty: a token without a node."""
@@ -107,7 +133,14 @@ def api(apiserver: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Itera
             assert time.monotonic() < deadline, "the policies did not take effect"
             broad = api.apply_role("policy-probe", GOOD_RULE | {"verbs": ["list"]})
             binding = api.apply_binding("policy-probe", "default")
-            refused = broad[0] == binding[0] == 422
+            probe = [
+                broad,
+                binding,
+                api.may_create(OPERATOR, "jobs", job("policy-probe")),
+                api.may_create(OPERATOR, "persistentvolumes", HOST_PATH),
+                api.may_create(SIDECAR, "events", event("policy-probe", "Pod")),
+            ]
+            refused = all(status == 422 for status, _ in probe)
         yield api
 
 
@@ -186,3 +219,183 @@ def test_a_sidecar_may_not_write_its_neighbours_status(api: Api, node_caches: li
 
 def test_a_sidecars_token_without_a_node_may_write_nothing(api: Api, node_caches: list[str]) -> None:
     assert api.patch_node_cache(node_caches[0], node="")[0] == 422
+
+
+CONTAINER = {"name": "main", "image": "good"}
+HOST_PATH = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolume",
+    "metadata": {"name": "root-of-the-node"},
+    "spec": {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "hostPath": {"path": "/"},
+    },
+}
+
+
+def job(namespace: str, name: str = "job", **metadata: Any) -> dict[str, Any]:
+    template = {"spec": {"containers": [CONTAINER], "restartPolicy": "Never"}}
+    meta = {"name": name, "namespace": namespace} | metadata
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": {"template": template}}
+
+
+def owner(name: str, kind: str = "TrainingJob") -> list[dict[str, Any]]:
+    return [{"apiVersion": names.API_VERSION, "kind": kind, "name": name, "uid": "u", "controller": True}]
+
+
+def event(namespace: str, kind: str) -> dict[str, Any]:
+    about = {"apiVersion": names.API_VERSION, "kind": kind, "name": "a", "namespace": namespace}
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"generateName": "a", "namespace": namespace},
+        "involvedObject": about,
+        "source": {"component": "stoker-sidecar"},
+    }
+
+
+@pytest.fixture
+def held(apiserver: ApiServer, namespace: str, tmp_path: Path) -> str:
+    """Make a held pod with another gate, and a free one, in a namespace of their own."""
+    gates = [{"name": "other"}, {"name": names.GATE_WARM}]
+    meta = {"namespace": namespace, "labels": {"team": "a"}, "annotations": {"note": "kept"}}
+    pods = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": meta | {"name": name},
+            "spec": {"containers": [CONTAINER]} | spec,
+        }
+        for name, spec in (("pod", {"schedulingGates": gates}), ("free", {}))
+    ]
+    file = tmp_path / "pods.yaml"
+    file.write_text(yaml.safe_dump_all(pods))
+    apiserver.kubectl("apply", f"--filename={file}")
+    return namespace
+
+
+def test_the_operator_may_release_a_pod_that_its_gate_holds(api: Api, held: str) -> None:
+    waiting = {"metadata": {"annotations": {names.ANNOTATION_WAITING: "for data", names.ANNOTATION_HELD_SINCE: ""}}}
+    assert api.patch_pod(held, waiting) == (200, "")
+    by_name = {"key": "metadata.name", "operator": "In", "values": ["a"]}
+    terms = {"nodeSelectorTerms": [{"matchFields": [by_name]}]}
+    released = [
+        {"op": "remove", "path": "/spec/schedulingGates/1"},
+        {
+            "op": "add",
+            "path": "/spec/affinity",
+            "value": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}},
+        },
+        {"op": "add", "path": "/metadata/annotations/stoker.dev~1released", "value": "{}"},
+        {"op": "remove", "path": "/metadata/annotations/stoker.dev~1waiting"},
+    ]
+    assert api.patch_pod(held, released) == (200, "")
+
+
+@pytest.mark.parametrize(
+    ("patch", "words"),
+    [
+        ({"spec": {"containers": [CONTAINER | {"image": "evil"}]}}, "only its scheduling gate"),
+        ({"spec": {"nodeSelector": {"a": "b"}}}, "only its scheduling gate"),
+        ({"spec": {"activeDeadlineSeconds": 1}}, "only its scheduling gate"),
+        ([{"op": "add", "path": "/spec/tolerations/-", "value": {"operator": "Exists"}}], "only its scheduling gate"),
+        ({"spec": {"schedulingGates": None}}, "only its own"),
+        ({"metadata": {"annotations": {"note": "changed"}}}, "annotations"),
+        ({"metadata": {"annotations": {"note": None}}}, "annotations"),
+        ({"metadata": {"annotations": {"more": "x"}}}, "annotations"),
+        ({"metadata": {"labels": {"team": "b"}}}, "labels"),
+        ({"metadata": {"finalizers": ["a.example/b"]}}, "labels, finalizers"),
+    ],
+)
+def test_of_a_held_pod_the_operator_may_write_nothing_else(api: Api, held: str, patch: Any, words: str) -> None:
+    status, sentence = api.patch_pod(held, patch)
+    assert status == 422
+    assert words in sentence
+
+
+def test_the_operator_may_write_no_pod_that_its_gate_does_not_hold(api: Api, held: str) -> None:
+    status, sentence = api.patch_pod(held, {"metadata": {"annotations": {names.ANNOTATION_WAITING: "x"}}}, "free")
+    assert (status, "only pods that its own scheduling gate holds" in sentence) == (422, True)
+
+
+def test_the_operator_may_make_the_job_of_a_training_job_in_its_namespace(api: Api, namespace: str) -> None:
+    assert api.may_create(OPERATOR, "jobs", job(namespace, ownerReferences=owner("job"))) == (201, "")
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [{}, {"ownerReferences": owner("other")}, {"ownerReferences": owner("job", "Dataset")}],
+    ids=["nobody's", "another's", "a Dataset's"],
+)
+def test_the_operator_may_make_no_other_job(api: Api, namespace: str, metadata: Any) -> None:
+    assert api.may_create(OPERATOR, "jobs", job(namespace, **metadata))[0] == 422
+
+
+@pytest.mark.parametrize("namespace", ["kube-system", NAMESPACE])
+def test_the_operator_may_make_no_job_beside_the_clusters_own_pods(api: Api, namespace: str) -> None:
+    assert api.may_create(OPERATOR, "jobs", job(namespace, ownerReferences=owner("job")))[0] == 422
+
+
+def test_the_operator_may_neither_change_nor_delete_jobs_of_others(
+    api: Api, apiserver: ApiServer, namespace: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(yaml.safe_dump(job(namespace)))
+    apiserver.kubectl("apply", f"--filename={file}")
+    path = f"/apis/batch/v1/namespaces/{namespace}/jobs/job"
+    assert api.patch(OPERATOR, path, MERGE, {"spec": {"suspend": True}})[0] == 422
+    adopted = {"metadata": {"ownerReferences": owner("job")}}
+    assert api.patch(OPERATOR, path, MERGE, adopted)[0] == 422
+    assert api.send("DELETE", OPERATOR, path, "application/json", {})[0] == 422
+
+
+def service(namespace: str, **spec: Any) -> dict[str, Any]:
+    meta = {"name": "ddp", "namespace": namespace, "ownerReferences": owner("ddp")}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": {"clusterIP": "None"} | spec}
+
+
+def test_the_operator_may_make_only_headless_services(api: Api, namespace: str) -> None:
+    assert api.may_create(OPERATOR, "services", service(namespace)) == (201, "")
+    for spec in ({"externalIPs": ["10.0.0.1"]}, {"clusterIP": "10.0.0.99", "ports": [{"port": 80}]}):
+        assert api.may_create(OPERATOR, "services", service(namespace, **spec))[0] == 422
+
+
+def test_the_operator_may_make_the_volumes_of_datasets_alone(api: Api, namespace: str) -> None:
+    meta = {"namespace": namespace, "name": "imagenet", "uid": "u"}
+    dataset = Dataset.model_validate({"metadata": meta, "spec": {"source": {"uri": "s3://bucket/"}}})
+    assert api.may_create(OPERATOR, "persistentvolumes", persistent_volume(dataset)) == (201, "")
+    assert api.may_create(OPERATOR, "persistentvolumeclaims", persistent_volume_claim(dataset)) == (201, "")
+    labelled = HOST_PATH | {"metadata": {"name": "loot", "labels": labels_for(dataset)}}
+    for body in (HOST_PATH, labelled):
+        assert api.may_create(OPERATOR, "persistentvolumes", body)[0] == 422
+
+
+@pytest.fixture
+def account(api: Api, apiserver: ApiServer, namespace: str) -> str:
+    """Make a service account whose tokens the sidecars may mint, as a Dataset that names it has it."""
+    apiserver.kubectl("create", "serviceaccount", "reader", "-n", namespace)
+    rule = {"apiGroups": [""], "resources": ["serviceaccounts/token"], "resourceNames": ["reader"], "verbs": ["create"]}
+    assert api.apply_role(namespace, rule)[0] == 201
+    assert api.apply_binding(namespace, "stoker-sidecar")[0] == 201
+    return namespace
+
+
+def test_a_sidecar_may_mint_tokens_for_sts_and_for_nobody_else(api: Api, account: str) -> None:
+    assert api.token(account, "reader", audiences=[names.WEB_IDENTITY_AUDIENCE], expirationSeconds=3600) == (201, "")
+    wrong: list[dict[str, Any]] = [
+        {},
+        {"audiences": []},
+        {"audiences": ["https://kubernetes.default.svc"]},
+        {"audiences": [names.WEB_IDENTITY_AUDIENCE, "https://kubernetes.default.svc"]},
+        {"audiences": [names.WEB_IDENTITY_AUDIENCE], "expirationSeconds": 86400},
+    ]
+    for spec in wrong:
+        assert api.token(account, "reader", **spec)[0] == 422
+
+
+def test_a_sidecar_may_tell_of_datasets_and_node_caches_and_of_nothing_else(api: Api, namespace: str) -> None:
+    assert api.may_create(SIDECAR, "events", event(namespace, "Dataset")) == (201, "")
+    assert api.may_create(SIDECAR, "events", event(namespace, "Pod"))[0] == 422
+    forged = event(namespace, "Dataset") | {"source": {"component": "kubelet"}}
+    assert api.may_create(SIDECAR, "events", forged)[0] == 422

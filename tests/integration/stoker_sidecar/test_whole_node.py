@@ -7,6 +7,7 @@ folder.
 """
 
 import hashlib
+import json
 import os
 import shlex
 import signal
@@ -122,6 +123,8 @@ def agent_arguments(name: str, folder: Path, kubeconfig: Path) -> list[str]:
         "run-dir": "k/run",
     }
     flags = {"node-name": name, "kubeconfig": kubeconfig, "pod-ip": "127.0.0.1", "http-port": free_ports(1)[0]}
+    everywhere = [{"path": tempfile.gettempdir(), "namespaces": ["*"]}]
+    flags |= {"host-folder-grants": json.dumps(everywhere)}
     flags |= {flag: folder / path for flag, path in paths.items()}
     return ["--", *(f"--{flag}={value}" for flag, value in flags.items())]
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from stoker_api.dataset import AddressingStyle, Source
 from stoker_api.names import Reason
-from stoker_sidecar.errors import EndpointUnreachable, InvalidCredentials, ObjectGone, SourceError
+from stoker_sidecar.errors import EndpointNotAllowed, EndpointUnreachable, InvalidCredentials, ObjectGone, SourceError
 from stoker_sidecar.store.base import ObjectStore, Retry
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.opening import open_store
@@ -53,6 +53,25 @@ async def _at_once(seconds: float) -> None:
 async def _open(source: Source, credentials: Credentials = CREDENTIALS, sts: str | None = None) -> ObjectStore:
     settings = ConnectionSettings(connect_timeout=2, read_timeout=5, sts_endpoint=sts)
     return await open_store(source, credentials, settings, Retry(_at_once))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "2130706433", "[::ffff:127.0.0.1]"])
+async def test_the_nodes_own_addresses_are_not_asked(s3: S3Server, bucket: str, host: str) -> None:
+    port = s3.endpoint.rpartition(":")[2]
+    named = Source(uri=f"s3://{bucket}/", endpoint=s3.endpoint)
+    source = named.model_copy(update={"endpoint": f"http://{host}:{port}"})  # whatever form the API lets through
+    settings = ConnectionSettings(connect_timeout=2, read_timeout=5, endpoint_networks=())
+    store = await open_store(source, CREDENTIALS, settings, Retry(_at_once))
+    requests = [store.get_range("a", 0, length, if_match="") for length in (1, 2**20)]
+    for request in requests:
+        with pytest.raises(EndpointNotAllowed, match="an address of the node itself"):
+            async with request:
+                pass
+    with pytest.raises(SourceError) as refused:
+        await listed(store)
+    assert refused.value.reason in (Reason.ENDPOINT_NOT_ALLOWED, Reason.ENDPOINT_UNREACHABLE)
+    await store.aclose()
+    assert not any(bucket in line and "GET" in line for line in s3.access_log.read_text().splitlines())
 
 
 class _S3(StoreUnderTest):

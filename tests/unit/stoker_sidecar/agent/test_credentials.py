@@ -19,10 +19,13 @@ from stoker_api.nodecache import (
 from stoker_kube.api import Object
 from stoker_kube.errors import Forbidden, Unavailable
 from stoker_kube.resources import SECRETS, SERVICE_ACCOUNTS
+from stoker_sidecar.agent.core.grants import HostFolder, NodeGrants
 from stoker_sidecar.agent.credentials import READ_AGAIN_SECONDS, READ_SOON_SECONDS, CredentialReader
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.wire.credentials import (
     AmbientCredentials,
+    AnonymousCredentials,
+    FolderGrant,
     StaticCredentials,
     UnusableCredentials,
     WebIdentityCredentials,
@@ -43,11 +46,16 @@ class Bench:
         self.plan = NodePlan()
         self.now = START
         self.tokens = 0
-        self.reader = CredentialReader(self.kube, self.plan, lambda: self.seconds, lambda: self.now)
+        self.grants(NodeGrants())
         self.kube.subresource_answers[("serviceaccounts", "token")] = self._token
 
-    def want(self, credentials: Credentials | None, error: NodeError | None = None) -> None:
-        source = Source(uri="s3://bucket/digits/", credentials=credentials)
+    def grants(self, grants: NodeGrants) -> None:
+        self.reader = CredentialReader(self.kube, self.plan, grants, lambda: self.seconds, lambda: self.now)
+
+    def want(
+        self, credentials: Credentials | None, error: NodeError | None = None, uri: str = "s3://bucket/digits/"
+    ) -> None:
+        source = Source(uri=uri, credentials=credentials)
         dataset = NodeDataset(namespace="vision", name="digits", uid="u1", source=source)
         row = NodeDatasetStatus(namespace="vision", name="digits", uid="u1", error=error)
         spec, status = NodeCacheSpec(datasets=(dataset,)), NodeCacheStatus(datasets=(row,))
@@ -83,9 +91,40 @@ def bench() -> Bench:
     return Bench()
 
 
-async def test_no_credentials_are_the_node_s_own(bench: Bench) -> None:
+@pytest.mark.parametrize("patterns", [("vision",), ("other", "vis*"), ("*",)])
+async def test_no_credentials_are_the_node_s_own_where_the_namespace_is_granted_them(
+    bench: Bench, patterns: tuple[str, ...]
+) -> None:
+    bench.grants(NodeGrants(ambient=patterns))
     bench.want(None)
     assert await bench.read() == AmbientCredentials()
+
+
+@pytest.mark.parametrize("patterns", [(), ("other",), ("visions", "Vision")])
+async def test_without_that_grant_no_credentials_are_none(bench: Bench, patterns: tuple[str, ...]) -> None:
+    bench.grants(NodeGrants(ambient=patterns))
+    bench.want(None)
+    read = await bench.read()
+    assert isinstance(read, AnonymousCredentials)
+    assert "namespace vision" in read.hint
+    assert "sidecar.ambientCredentials" in read.hint
+
+
+@pytest.mark.parametrize("credentials", [None, SECRET])
+async def test_a_folder_is_read_by_its_namespaces_grants_whatever_credentials_it_names(
+    bench: Bench, credentials: Credentials | None
+) -> None:
+    folders = (HostFolder("/mnt/a", ("vision",)), HostFolder("/mnt/b", ("other",)), HostFolder("/mnt/c", ("v*",)))
+    bench.grants(NodeGrants(host_folders=folders))
+    bench.want(credentials, uri="file:///mnt/a/digits")
+    assert await bench.read() == FolderGrant(("/mnt/a", "/mnt/c"))
+
+
+async def test_a_source_that_moves_from_a_bucket_to_a_folder_gets_other_credentials(bench: Bench) -> None:
+    bench.want(None)
+    await bench.read()
+    bench.want(None, uri="file:///mnt/a")
+    assert await bench.read() == FolderGrant()
 
 
 async def test_a_secret_gives_its_keys(bench: Bench) -> None:

@@ -6,6 +6,7 @@ from stoker_sidecar.fetcher.download.policy import KeepWhatCame
 from stoker_sidecar.fetcher.main import cache_settings
 from stoker_sidecar.fetcher.node import CacheSettings
 from stoker_sidecar.fetcher.settings import FetcherSettings
+from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.wire.cache_folder import FolderSpec
 
 NEEDED = ["--socket=/s", "--root=/a"]
@@ -13,13 +14,20 @@ NEEDED = ["--socket=/s", "--root=/a"]
 
 @pytest.fixture(autouse=True)
 def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("AWS_CA_BUNDLE", "STOKER_HOST_FOLDERS", "STOKER_WORKERS", "STOKER_READAHEAD", "STOKER_SCRUB_DAYS"):
+    names = ("HOST_FOLDERS", "WORKERS", "READAHEAD", "SCRUB_DAYS", "ENDPOINT_NETWORKS")
+    for name in ("AWS_CA_BUNDLE", *(f"STOKER_{name}" for name in names)):
         monkeypatch.delenv(name, raising=False)
 
 
 def test_the_defaults_of_the_command_line_are_those_of_the_cache() -> None:
     settings = FetcherSettings.parse(NEEDED)
-    assert cache_settings(settings, KeepWhatCame) == CacheSettings((FolderSpec("/a"),))
+    connection = ConnectionSettings(endpoint_networks=())
+    assert cache_settings(settings, KeepWhatCame) == CacheSettings((FolderSpec("/a"),), connection=connection)
+
+
+def test_networks_of_endpoints_are_told_by_commas() -> None:
+    settings = FetcherSettings.parse([*NEEDED, "--endpoint-networks=127.0.0.1,10.0.0.0/8"])
+    assert settings.endpoint_networks == ("127.0.0.1/32", "10.0.0.0/8")
 
 
 def test_folders_are_given_one_flag_each() -> None:

@@ -1,6 +1,7 @@
 """Which folders a file:// source may be read from."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,13 @@ from stoker_sidecar.store.base import ObjectStore, Retry
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.local import lies_beneath
 from stoker_sidecar.store.opening import open_store
-from stoker_sidecar.wire.credentials import AmbientCredentials
+from stoker_sidecar.wire.credentials import AmbientCredentials, FolderGrant
 
 
-async def _opened(folder: Path, *allowed: Path) -> ObjectStore:
+async def _opened(folder: Path, *allowed: Path, granted: Sequence[Path] | None = None) -> ObjectStore:
     settings = ConnectionSettings(host_folders=[str(one) for one in allowed])
-    return await open_store(Source(uri=f"file://{folder}"), AmbientCredentials(), settings, Retry(asyncio.sleep))
+    whose = AmbientCredentials() if granted is None else FolderGrant(tuple(map(str, granted)))
+    return await open_store(Source(uri=f"file://{folder}"), whose, settings, Retry(asyncio.sleep))
 
 
 async def test_no_folder_is_read_when_none_is_allowed(tmp_path: Path) -> None:
@@ -39,6 +41,22 @@ async def test_the_allowed_folder_and_those_beneath_it_are_opened(tmp_path: Path
     (tmp_path / "a").mkdir()
     await _opened(tmp_path, tmp_path)
     await _opened(tmp_path / "a", tmp_path)
+
+
+async def test_a_namespace_reads_beneath_what_it_was_granted_alone(tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    for folder in (ours, theirs):
+        folder.mkdir()
+    (ours / "across").symlink_to(theirs)
+    await _opened(ours, ours, theirs, granted=[ours])
+    for folder in (theirs, ours / "across", ours):
+        with pytest.raises(AccessDenied, match="to Datasets of this namespace"):
+            await _opened(folder, ours, theirs, granted=[] if folder == ours else [ours])
+
+
+async def test_a_grant_of_a_folder_that_the_process_was_not_given_opens_nothing(tmp_path: Path) -> None:
+    with pytest.raises(AccessDenied):
+        await _opened(tmp_path, granted=[tmp_path])
 
 
 async def test_an_allowed_folder_may_itself_be_a_link(tmp_path: Path) -> None:
