@@ -61,9 +61,7 @@ class DatasetFinalizers:
     async def _write(self, meta: ObjectMeta, finalizers: tuple[str, ...]) -> Dataset | InvalidDataset | None:
         try:
             return await self._writer.dataset_finalizers(meta, finalizers)
-        except NotFound:
-            self._state.datasets.forget(f"{meta.namespace}/{meta.name}", meta.uid)
-        except Conflict:
+        except (NotFound, Conflict):
             log.debug("Dataset %s/%s changed meanwhile: the next pass sees it as it is", meta.namespace, meta.name)
         return None
 

@@ -108,8 +108,7 @@ class DatasetStatuses:
         written = await self._writer.dataset_status(key, meta.uid, status)
         self._written_at[key] = self._clock()
         if written is None:
-            self._state.datasets.forget(key, meta.uid)
-            return
+            return  # only the watch says that it is gone: a 404 may also mean that its kind is not served for a moment
         self._state.datasets.put(key, written)
         for one in dataset_announcements(known.status, status):
             self._events.event(dataset_ref(meta), one.type, one.reason, one.message)

@@ -108,10 +108,8 @@ class PodGate:
                 written = await self._writer.edit(PODS, pod.name, pod.namespace, body)
             else:
                 written = await self._writer.merge(PODS, pod.name, pod.namespace, body)
-        except NotFound:
-            self._state.pods.forget(pod.key, pod.uid)
-            return False
-        except Conflict as error:
+        except (NotFound, Conflict) as error:
+            # Only the watch says that it is gone: a 404 may also mean that its kind is not served for a moment.
             log.debug("pod %s changed while it was written: %s", pod.key, error)
             return False
         # The next pass must not decide on what was true before this write.

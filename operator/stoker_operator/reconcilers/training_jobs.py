@@ -86,11 +86,8 @@ class TrainingJobReconciler:
             return
         try:
             written = await self._writer.training_job_status(training, status)
-        except NotFound:
-            self._state.training_jobs.forget(training.key, training.metadata.uid)
-            return
-        except Conflict:
-            return  # made anew: the watch tells
+        except (NotFound, Conflict):
+            return  # deleted, perhaps made anew: the watch tells
         self._state.training_jobs.put(training.key, written)
         ref = training_job_ref(training.metadata)
         for one in job_announcements(training.status, status):

@@ -8,7 +8,7 @@ from stoker_api import names
 from stoker_api.dataset import Dataset
 from stoker_api.names import ConditionType, Reason
 from stoker_api.nodecache import NodeCache
-from stoker_kube.errors import Forbidden, Invalid, Unavailable
+from stoker_kube.errors import Forbidden, Invalid, NotFound, Unavailable
 from stoker_kube.events import EventRecorder, ObjectRef
 from stoker_kube.resources import (
     DATASETS,
@@ -434,3 +434,14 @@ async def test_in_a_namespace_whose_datasets_all_go_no_role_is_written(world: Wo
         world.state.datasets.put(f"vision/{name}", None)
     await world.run(2)
     assert world.kube.objects(ROLES) == []
+
+
+async def test_a_404_for_a_dataset_that_is_there_takes_it_from_no_node(world: World) -> None:
+    await world.add_dataset()
+    await world.run(2)
+    await world.kube.patch(DATASETS, "imagenet", {"spec": {"cache": {"replicas": 2}}}, "vision")
+    await world.see()
+    world.kube.fail_next("patch", DATASETS, NotFound(404, "NotFound", "its kind is not served for a moment"))
+    for _ in range(3):
+        await world.step()
+    assert [entry.name for entry in (await world.cache()).spec.datasets] == ["imagenet"]
