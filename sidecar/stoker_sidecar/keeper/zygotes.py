@@ -23,7 +23,9 @@ _log = logging.getLogger("stoker.keeper")
 # waits meanwhile.
 _PATIENCE = 2.0
 # Comes back at once, and waits for orders in silence; its imports take a second of CPU.
-_POLICY = RestartPolicy(stable_after=0.05, longest_delay=5.0, at_once=20, from_ready=True, first_heartbeat=60)
+_POLICY = RestartPolicy(
+    stable_after=0.05, longest_delay=5.0, at_once=20, from_ready=True, first_heartbeat=60, may_be_stopped=False
+)
 # To wait for imports that run already is faster than to run the same once more beside them. Beyond, something is wrong.
 _READY_WITHIN = 10.0
 _TRIES = 2  # ends in a row, of which the first may be that of one that worked

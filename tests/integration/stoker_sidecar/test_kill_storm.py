@@ -20,6 +20,10 @@ _KILLS = 24
 # Seconds of one read. On two quiet cores it is 0.5, or 3 when all are killed together (11 at a load of 20); what hangs
 # takes 30.
 _LONGEST = 20.0
+_STOPS = 4
+# Seconds without a heartbeat until a FUSE server is killed; a fetcher and a worker have 30. On quiet cores a stop takes
+# 0.3.
+_SHORTEST_SILENCE = 5.0
 FILES = small_files(40)
 # A third of the bytes, so that there are reads of cached and of missing bytes at any time.
 QUOTA = str(sum(map(len, FILES.values())) // 3)
@@ -54,6 +58,18 @@ def test_no_read_fails_in_a_storm_of_kills(stoker: StokerMount) -> None:
     assert len(storm.killed) >= 5, storm.killed
     stoker.umount()
     assert not stoker.leftovers()
+
+
+@pytest.mark.parametrize("kind", ["stoker-fs", "stoker-fetcher", "stoker-worker"])
+def test_a_process_that_is_stopped_is_replaced_before_its_silence_is_noticed(stoker: StokerMount, kind: str) -> None:
+    stoker.mount("--quota", QUOTA)
+    with VerifyingReaders(stoker.data, FILES) as readers:
+        for _ in range(_STOPS):
+            before = readers.reads
+            os.kill(_pids(stoker, kind)[0], signal.SIGSTOP)
+            readers.wait_for(8, since=before)
+    assert readers.wrong == []
+    assert readers.longest < _SHORTEST_SILENCE
 
 
 def test_missing_bytes_are_read_from_a_new_fetcher_that_no_agent_has_spoken_to(stoker: StokerMount) -> None:
