@@ -272,8 +272,10 @@ class DatasetCache:
         try:
             while not making.done() and self.current_fetching is fetching:
                 asked = asyncio.create_task(self.budget.asked.wait())
-                await asyncio.wait((making, asked), return_when=asyncio.FIRST_COMPLETED)
-                asked.cancel()
+                try:
+                    await asyncio.wait((making, asked), return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    asked.cancel()
                 await self._evict_if_asked()
         finally:
             making.cancel()

@@ -10,6 +10,7 @@ import stoker_kube.resources as resources
 from stoker_api import names
 from stoker_kube.resources import Kind
 from stoker_sidecar.agent.core.grants import HostFolder, parse_host_folders
+from stoker_sidecar.wire.disk_floor import DiskFloor, Floor
 from tests.support.chart import CHART, FULL_VALUES, NAMESPACE, helm, is_hook, of_kind, render
 
 VALUES: dict[str, Mapping[str, Any]] = {"default": {}, "full": FULL_VALUES}
@@ -130,6 +131,19 @@ def test_the_sidecar_is_told_what_of_the_nodes_own_it_may_use_for_whom() -> None
     assert told["STOKER_ENDPOINT_NETWORKS"] == "127.0.0.0/8,fe80::5"
 
 
+@pytest.mark.parametrize(
+    ("values", "floor"),
+    [
+        ({}, DiskFloor()),
+        ({"sidecar": {"floor": {"bytes": "50Gi", "inodes": "2.5%"}}}, DiskFloor(Floor(amount=50 << 30), Floor(0.025))),
+        ({"sidecar": {"floor": {"bytes": 0}}}, DiskFloor(bytes=Floor())),
+    ],
+)
+def test_the_sidecar_is_told_what_to_leave_free_of_its_disks(values: dict[str, Any], floor: DiskFloor) -> None:
+    told = environment(values)
+    assert DiskFloor(Floor.parse(told["STOKER_FLOOR_BYTES"]), Floor.parse(told["STOKER_FLOOR_INODES"])) == floor
+
+
 @pytest.mark.parametrize("values", [{}, {"sidecar": {"ambientCredentials": {"namespaces": ["vision"]}}}])
 def test_nothing_of_the_nodes_own_is_used_by_default(values: dict[str, Any]) -> None:
     told = environment(values)
@@ -184,6 +198,8 @@ def test_a_bare_off_of_yaml_turns_overlays_off() -> None:
         ({"sidecar": {"cacheDirs": [{"medium": "Memory"}]}}, "cacheDirs"),
         ({"sidecar": {"cacheDirs": None}}, "sidecar.cacheDirs names no folder"),
         ({"sidecar": {"cacheDirs": ["/a", "/a"]}}, "cacheDirs"),
+        ({"sidecar": {"floor": {"bytes": "100%"}}}, "floor"),
+        ({"sidecar": {"floor": {"inodes": "many"}}}, "floor"),
         ({"sidecar": {"cacheDirs": ["/a/b", "/a"]}}, "/a/b lies in /a"),
         ({"sidecar": {"cacheDirs": ["/a/../b"]}}, "/a/../b has '..' in it"),
         ({"sidecar": {"cacheDirs": ["/var/lib/stoker"]}}, "/var/lib/stoker is used for something else"),
