@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from stoker_kube.api import Object
+from stoker_kube.api import Listing
 from stoker_kube.resources import DATASETS
 from stoker_operator.core.catalog import CatalogEntry
 from stoker_operator.webhook.late_datasets import AT_ONCE, SECONDS, LateDatasets
@@ -14,14 +14,14 @@ from tests.support.virtual_time import run_virtual
 
 
 class Silent(FakeKube):
-    """An API server that never answers a GET, and counts them."""
+    """An API server that never answers a list, and counts them."""
 
     asked = 0
 
-    async def get(self, *args: Any, **kwargs: Any) -> Object:
+    async def list(self, *args: Any, **kwargs: Any) -> Listing:
         self.asked += 1
         await asyncio.Event().wait()
-        return {}
+        raise AssertionError
 
 
 async def test_a_dataset_is_found_as_the_catalog_would_have_it() -> None:
