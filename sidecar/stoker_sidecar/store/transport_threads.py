@@ -138,14 +138,19 @@ class _ThreadResponse:
 def _dial(peer: Peer, address: tuple[str, int], timeout: float, source: object = None) -> socket.socket:
     """Connect as socket.create_connection does, but to no address that an endpoint may not have."""
     host, port = address
-    found = [str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
-    peer.settings.check_addresses(host, found)
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    peer.settings.check_addresses(host, [str(info[4][0]) for info in found])
     failed = OSError(f"{host} has no address")
-    for one in found:
+    for family, kind, protocol, _, where in found:
+        its_socket = socket.socket(family, kind, protocol)
         try:
-            return socket.create_connection((one, port), timeout)
+            its_socket.settimeout(timeout)
+            its_socket.connect(where)
         except OSError as error:
+            its_socket.close()
             failed = error
+        else:
+            return its_socket
     raise failed
 
 
