@@ -1,5 +1,6 @@
 """The pass over Datasets against the in-memory API server."""
 
+import itertools
 from typing import Any
 
 import pytest
@@ -445,3 +446,19 @@ async def test_a_404_for_a_dataset_that_is_there_takes_it_from_no_node(world: Wo
     for _ in range(3):
         await world.step()
     assert [entry.name for entry in (await world.cache()).spec.datasets] == ["imagenet"]
+
+
+async def test_a_volume_that_is_there_costs_two_reads_at_a_time_of_its_own(world: World) -> None:
+    for number in range(20):
+        await world.add_dataset(f"data-{number}")
+    await world.run(4)
+    world.kube.requests.clear()
+    looked = []
+    for _ in range(30):
+        world.now += 10.0
+        await world.run()
+        looked.append(world.kube.requests.count(("get", "persistentvolumes")))
+    assert looked[13] == 0  # 140 s after the first looks: none comes sooner than half of the 300 s
+    assert looked[-1] >= 20
+    assert max(b - a for a, b in itertools.pairwise(looked)) < 10
+    assert {verb for verb, kind in world.kube.requests if kind.startswith("persistent")} == {"get"}
