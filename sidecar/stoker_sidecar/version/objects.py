@@ -13,6 +13,8 @@ PATH_MAX = 4095  # bytes of a whole path on Linux, less its NUL
 # Of an include or exclude: ``*`` and ``?`` stop at '/', ``**`` does not.
 _TOKEN = re.compile(r"\*\*/|/\*\*$|\*\*|\*|\?|\[!?\]?[^\]]*\]|.", re.DOTALL)
 
+_NO_CHARACTER = {"[]", "[!]", "[^]"}
+
 
 class ListedObject(NamedTuple):
     """An object as a listing yields it.
@@ -101,22 +103,77 @@ def selector(include: Iterable[str], exclude: Iterable[str]) -> Callable[[str], 
 
 
 def compile_pattern(pattern: str) -> re.Pattern[str]:
-    """Translate one pattern to a regular expression that is matched whole. Raises ValueError with a sentence."""
+    """Translate one pattern to a regular expression that is matched whole. Raises ValueError with a sentence.
+
+    It takes at most as many steps as the pattern's length times the path's: a ``*`` that has found the next characters
+    of its pattern never looks for them again (an atomic group), since a match further on could only leave less to the
+    rest; the same holds for ``**/`` and the folders that follow it.
+    """
     if not pattern or pattern.startswith("/") or pattern.endswith("/"):
         raise ValueError(f"the pattern {pattern!r} must not be empty, nor begin or end with '/': write train/**")
     if re.search(r"[^/]\*\*|\*\*[^/]", pattern):
         raise ValueError(f"in the pattern {pattern!r} '**' must stand alone between slashes: write a/**/b")
-    source = "".join(_translate(token) for token in _TOKEN.findall(pattern))
+    tokens = _TOKEN.findall(pattern)
+    if _NO_CHARACTER & set(tokens):
+        raise ValueError(f"the pattern {pattern!r} has brackets without a character in them: write [abc] or [!abc]")
+    groups, below = _folder_groups(tokens)
+    # What comes behind '**' ends the path, unless the pattern goes on with whatever is below.
+    parts = [_folders(group, last=not below and group is groups[-1]) for group in groups[1:]]
+    source = "".join([_segments(groups[0]), *(f"(?>(?:[^/]*+/)*?{part})" for part in parts)]) + (".+" if below else "")
     try:
         return re.compile(source, re.DOTALL)
     except re.error as error:
         raise ValueError(f"the pattern {pattern!r} cannot be read: {error}") from error
 
 
+def _folder_groups(tokens: list[str]) -> tuple[list[list[str]], bool]:
+    """Split the tokens of a pattern at each ``**/``; tells whether it ends with ``**``, which is left out."""
+    below = tokens[-1] in ("**", "/**")
+    if below:
+        tokens = [*tokens[:-1], *(["/"] if tokens[-1] == "/**" else [])]
+    groups: list[list[str]] = [[]]
+    for token in tokens:
+        if token == "**/":
+            groups.append([])
+        else:
+            groups[-1].append(token)
+    return groups, below
+
+
+def _folders(group: list[str], *, last: bool) -> str:
+    return _segments(group) + (r"\Z" if last else "")
+
+
+def _segments(tokens: list[str]) -> str:
+    """Translate names between slashes."""
+    names: list[list[str]] = [[]]
+    for token in tokens:
+        if token == "/":
+            names.append([])
+        else:
+            names[-1].append(token)
+    return "/".join(_name(name) for name in names)
+
+
+def _name(tokens: list[str]) -> str:
+    """Translate one name: what stands between its stars is found from the left, the last of it at the name's end."""
+    runs: list[str] = [""]
+    for token in tokens:
+        if token == "*":
+            runs.append("")
+        else:
+            runs[-1] += _translate(token)
+    first, *others = runs
+    if not others:
+        return first
+    end = f"(?>[^/]*?{others[-1]}(?=/|\\Z))" if others[-1] else "[^/]*+"
+    return first + "".join(f"(?>[^/]*?{run})" for run in others[:-1]) + end
+
+
 def _translate(token: str) -> str:
-    fixed = {"**/": "(?:[^/]+/)*", "/**": "/.+", "**": ".+", "*": "[^/]*", "?": "[^/]"}
-    if token in fixed:
-        return fixed[token]
+    """Translate what stands for one character."""
+    if token == "?":
+        return "[^/]"
     if token.startswith("[") and len(token) > 1:
         body = token[1:-1].replace("\\", "\\\\").replace("[", "\\[")
         return f"(?!/)[^{body[1:]}]" if body.startswith("!") else f"(?!/)[{body}]"

@@ -1,7 +1,10 @@
 """Which objects are files of the dataset: what their keys and the patterns say."""
 
+import re
+import time
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stoker_sidecar.version.objects import SkipReason, compile_pattern, folder_prefix, selector, skip_reason
@@ -76,7 +79,48 @@ def test_star_stops_at_a_slash_and_two_stars_do_not(pattern: str, path: str, mat
     assert (compile_pattern(pattern).fullmatch(path) is not None) is matches
 
 
-@pytest.mark.parametrize("pattern", ["", "/a", "a/", "a**", "**b", "***", "[z-a]"])
+def _by_backtracking(pattern: str) -> re.Pattern[str]:
+    """Translate a pattern as plainly as can be: right, but the time of a match grows with a power of the path."""
+    simple = {"**/": "(?:[^/]+/)*", "/**": "/.+", "**": ".+", "*": "[^/]*", "?": "[^/]"}
+    classes = {"[ab]": "(?!/)[ab]", "[!a]": "(?!/)[^a]"}
+    tokens = re.findall(r"\*\*/|/\*\*$|\*\*|\*|\?|\[!?\w+\]|.", pattern, re.DOTALL)
+    return re.compile(
+        "".join(simple.get(token) or classes.get(token) or re.escape(token) for token in tokens), re.DOTALL
+    )
+
+
+_NAME = st.lists(st.sampled_from(["a", "b", "*", "?", "[ab]", "[!a]", ".", "\n"]), min_size=1, max_size=6).map("".join)
+_PATTERN = st.lists(_NAME.filter(lambda name: "**" not in name) | st.just("**"), min_size=1, max_size=5).map("/".join)
+_PATH = st.lists(st.text("ab.\n", min_size=1, max_size=6), min_size=1, max_size=6).map("/".join)
+
+
+@settings(max_examples=1000, deadline=None)
+@given(_PATTERN, _PATH)
+def test_patterns_match_what_backtracking_matches(pattern: str, path: str) -> None:
+    expected = _by_backtracking(pattern).fullmatch(path) is not None
+    assert (compile_pattern(pattern).fullmatch(path) is not None) is expected
+
+
+_DEEP = ("a" * 255 + "/") * 15 + "a" * 255  # as long as Linux takes it
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path"),
+    [
+        ("*a" * 100 + "*b", "a" * 255),
+        ("**/" * 60 + "b", "a/" * 2000 + "a"),
+        ("/".join(["**/*a*b*"] * 25), _DEEP),
+        ("**/" + "/".join(["*a*"] * 60) + "/**/z", "aa/" * 1300 + "a"),
+        ("*" + "a" * 253 + "b", _DEEP),
+    ],
+)
+def test_no_pattern_takes_long_for_any_path(pattern: str, path: str) -> None:
+    begin = time.thread_time()
+    assert compile_pattern(pattern).fullmatch(path) is None
+    assert time.thread_time() - begin < 1.0  # 3 ms; by backtracking the first of them takes years
+
+
+@pytest.mark.parametrize("pattern", ["", "/a", "a/", "a**", "**b", "***", "[z-a]", "a[]*?", "[!]"])
 def test_a_pattern_that_makes_no_sense_is_refused_with_itself_in_the_sentence(pattern: str) -> None:
     with pytest.raises(ValueError, match="pattern") as raised:
         compile_pattern(pattern)
