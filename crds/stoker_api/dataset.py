@@ -3,13 +3,30 @@
 from enum import StrEnum
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
 from stoker_api import names
-from stoker_api.meta import Condition, Duration, Model, Name, PrinterColumn, Quantity, Resource, cel_rule
+from stoker_api.endpoint import ENDPOINT_HINT, ENDPOINT_PATTERN, REGION_PATTERN, checked_endpoint
+from stoker_api.meta import (
+    DURATION_RULE,
+    Condition,
+    Duration,
+    Model,
+    Name,
+    PrinterColumn,
+    Quantity,
+    Resource,
+    ShortMessage,
+    cel_rule,
+)
 
-_ENDPOINT_PATTERN = r"^https?://[^/\s?#]+/?$"
+MOST_REPLICAS = 10_000  # nodes: twice what Kubernetes is made for
+MOST_NODE_ROWS = 50  # of status.nodes
 _INT64 = {"format": "int64"}
+_LABEL_VALUE = Annotated[str, Field(max_length=63)]
+_LABEL_KEY = Annotated[str, Field(max_length=317)]  # a prefix of 253 characters, a slash, a name of 63
+_PATTERN = Annotated[str, Field(min_length=1, max_length=256)]
+_MOST_PATTERNS = 50
 
 
 class WarmPolicy(StrEnum):
@@ -98,6 +115,29 @@ class Credentials(Model):
 
 
 class Source(Model):
+    """Where the bytes come from, as nodes are told it."""
+
+    # Types alone: a node must be able to read every NodeCache, with entries older than a rule of DatasetSource too.
+    uri: Annotated[str, Field(description="s3://bucket/prefix/ or file:///folder.")]
+    endpoint: Annotated[str | None, Field(description="URL of an S3-compatible server. Absent: Amazon's.")] = None
+    region: Annotated[str, Field(description="Region of the bucket.")] = "us-east-1"
+    addressing_style: Annotated[
+        AddressingStyle,
+        Field(description="Auto: path style with an endpoint of your own, virtual-host style without."),
+    ] = AddressingStyle.AUTO
+    credentials: Annotated[
+        Credentials | None,
+        Field(description="Absent: the node's own role where it has one, else anonymous."),
+    ] = None
+    include: Annotated[
+        tuple[str, ...], Field(description="Patterns that are kept; only the node that lists is told them.")
+    ] = ()
+    exclude: Annotated[
+        tuple[str, ...], Field(description="Patterns that are left out; only the node that lists is told them.")
+    ] = ()
+
+
+class DatasetSource(Source):
     """Where the bytes come from."""
 
     uri: Annotated[
@@ -126,51 +166,61 @@ class Source(Model):
         str | None,
         Field(
             description="URL of an S3-compatible server, such as https://minio.storage:9000. Default: Amazon's.",
-            pattern=_ENDPOINT_PATTERN,
-            max_length=512,
+            max_length=300,
+            json_schema_extra={
+                "x-kubernetes-validations": [
+                    cel_rule(
+                        f"self.matches('{ENDPOINT_PATTERN}')",
+                        f"source.endpoint {ENDPOINT_HINT}",
+                        f"'source.endpoint ' + self + ' {ENDPOINT_HINT}'",
+                    )
+                ]
+            },
         ),
+        AfterValidator(checked_endpoint),
     ] = None
-    region: Annotated[str, Field(description="Region of the bucket.", pattern=r"^[a-z0-9-]{1,64}$")] = "us-east-1"
-    addressing_style: Annotated[
-        AddressingStyle,
-        Field(description="Auto: path style with an endpoint of your own, virtual-host style without."),
-    ] = AddressingStyle.AUTO
-    credentials: Annotated[
-        Credentials | None,
-        Field(description="Absent: the node's own role where it has one, else anonymous."),
-    ] = None
+    region: Annotated[str, Field(description="Region of the bucket.", pattern=REGION_PATTERN, max_length=63)] = (
+        "us-east-1"
+    )
     include: Annotated[
-        tuple[Annotated[str, Field(min_length=1, max_length=1024)], ...],
+        tuple[_PATTERN, ...],
         Field(
             description="Patterns below the prefix that are kept: * stops at '/', ** does not. Empty: all.",
-            max_length=100,
+            max_length=_MOST_PATTERNS,
         ),
     ] = ()
     exclude: Annotated[
-        tuple[Annotated[str, Field(min_length=1, max_length=1024)], ...],
-        Field(description="Patterns that are left out; they win over include.", max_length=100),
+        tuple[_PATTERN, ...],
+        Field(description="Patterns that are left out; they win over include.", max_length=_MOST_PATTERNS),
     ] = ()
+
+    def plain(self) -> Source:
+        """Return what nodes are told."""
+        return Source.model_construct(**{name: getattr(self, name) for name in Source.model_fields})
 
 
 class Cache(Model):
     """On which nodes, and how much."""
 
     replicas: Annotated[
-        int | Literal["all"],
+        Annotated[int, Field(ge=0, le=MOST_REPLICAS)] | Literal["all"],
         Field(
-            description="Nodes that hold the dataset whole; 0: only where pods land; all: every selected node.",
+            description="Nodes that hold the dataset whole, 10000 at most; 0: only where pods land; all: every "
+            "selected node.",
             json_schema_extra={
                 "x-kubernetes-int-or-string": True,
                 "x-kubernetes-validations": [
                     cel_rule(
-                        "type(self) == int ? self >= 0 : self == 'all'", "cache.replicas must be 0 or more, or 'all'"
+                        f"type(self) == int ? self >= 0 && self <= {MOST_REPLICAS} : self == 'all'",
+                        f"cache.replicas must be 0 to {MOST_REPLICAS}, or 'all'",
                     )
                 ],
             },
         ),
     ] = 1
     node_selector: Annotated[
-        dict[str, str], Field(description="Labels that a node must have to hold this dataset.")
+        dict[_LABEL_KEY, _LABEL_VALUE],
+        Field(description="Labels that a node must have to hold this dataset.", max_length=32),
     ] = Field(default_factory=dict)
     quota: Annotated[
         Quantity | None,
@@ -206,10 +256,10 @@ class Refresh(Model):
         Duration,
         Field(
             description="Time between listings under Follow; 10s at least.",
-            max_length=32,
             json_schema_extra={
                 "x-kubernetes-validations": [
-                    cel_rule("duration(self) >= duration('10s')", "refresh.interval must be 10s or more")
+                    DURATION_RULE,
+                    cel_rule("duration(self) >= duration('10s')", "refresh.interval must be 10s or more"),
                 ]
             },
         ),
@@ -234,7 +284,7 @@ class Access(Model):
     """Who else may mount the Dataset."""
 
     namespaces: Annotated[
-        tuple[Annotated[str, Field(min_length=1, max_length=63)], ...],
+        tuple[Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9*-]+$")], ...],
         Field(description="Namespaces (with * as a wildcard) that may mount it beside its own.", max_length=100),
     ] = ()
 
@@ -242,7 +292,7 @@ class Access(Model):
 class DatasetSpec(Model):
     """What its owner asks for."""
 
-    source: Annotated[Source, Field(description="Where the bytes come from.")]
+    source: Annotated[DatasetSource, Field(description="Where the bytes come from.")]
     cache: Annotated[Cache, Field(description="On which nodes, and how much.")] = Cache()
     warm: Annotated[Warm, Field(description="When and how fast bytes are fetched.")] = Warm()
     refresh: Annotated[Refresh, Field(description="Whether new versions of the source are taken over.")] = Refresh()
@@ -261,15 +311,15 @@ class SkippedKeys(Model):
 class DatasetNode(Model):
     """How warm one node is."""
 
-    name: str
-    phase: str = ""
-    version: str = ""
+    name: Annotated[str, Field(description="The node.")]
+    phase: Annotated[str, Field(description="What it does for the dataset, as in NodeCache.")] = ""
+    version: Annotated[str, Field(description="Digest of the version that the figures are about.")] = ""
     warm_files: Annotated[int, Field(json_schema_extra=_INT64)] = 0
     warm_bytes: Annotated[int, Field(json_schema_extra=_INT64)] = 0
     bytes_per_second: Annotated[int, Field(json_schema_extra=_INT64)] = 0
     eta: Annotated[str, Field(description="Time left, such as 1m20s; empty when unknown or done.")] = ""
     mode: Annotated[str, Field(description="How pods on the node would read: native, overlay or fuse.")] = ""
-    last_error: str = ""
+    last_error: Annotated[ShortMessage, Field(description="What went wrong there last.")] = ""
 
 
 class DatasetStatus(Model):
@@ -304,9 +354,16 @@ class DatasetStatus(Model):
     speed: str = ""
     eta: str = ""
     skipped: Annotated[tuple[SkippedKeys, ...], Field(description="Keys that cannot be files, counted by reason.")] = ()
+    node_counts: Annotated[
+        dict[str, int], Field(description="Nodes that have it or should, by what they do; all of them.")
+    ] = Field(default_factory=dict)
     nodes: Annotated[
         tuple[DatasetNode, ...],
-        Field(json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}),
+        Field(
+            description=f"The {MOST_NODE_ROWS} nodes that need attention most: failed ones first, then those on the "
+            "way, then warm ones.",
+            json_schema_extra={"x-kubernetes-list-type": "atomic"},
+        ),
     ] = ()
 
 

@@ -110,6 +110,7 @@ class Reason(StrEnum):
     FOLDER_NOT_FOUND = "FolderNotFound"  # file:// sources
     EMPTY_SOURCE = "EmptySource"
     NO_MATCH = "NoMatch"  # include and exclude leave nothing
+    SOURCE_TOO_LARGE = "SourceTooLarge"  # more objects or bytes than a listing takes
     ENDPOINT_UNREACHABLE = "EndpointUnreachable"
     ENDPOINT_NOT_ALLOWED = "EndpointNotAllowed"  # loopback, link-local, a cloud's metadata
     SERVER_ERROR = "ServerError"

@@ -3,14 +3,16 @@
 from enum import StrEnum
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from stoker_api import names
-from stoker_api.dataset import MountMode, SkippedKeys, Source
-from stoker_api.meta import Condition, Model, PrinterColumn, Resource
+from stoker_api.dataset import DatasetSource, MountMode, SkippedKeys, Source
+from stoker_api.meta import Condition, Model, PrinterColumn, Resource, ShortMessage
 
 _INT64 = {"format": "int64"}
-_MAP_BY_UID = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["uid"]}
+# Each list has one writer, who writes it whole. As a map of its items it would have its field manager's notes on each
+# field of each item beside it: a third of the object.
+_ATOMIC = {"x-kubernetes-list-type": "atomic"}
 
 
 class NodePhase(StrEnum):
@@ -26,6 +28,10 @@ class NodePhase(StrEnum):
     CLEANING = "Cleaning"
 
 
+def _plain(source: object) -> object:
+    return source.plain() if isinstance(source, DatasetSource) else source
+
+
 class NodeDataset(Model):
     """One dataset that this node should serve.
 
@@ -36,15 +42,15 @@ class NodeDataset(Model):
     name: str
     uid: Annotated[str, Field(description="UID of the Dataset object: names the folder on disk.")]
     generation: Annotated[int, Field(json_schema_extra=_INT64)] = 0
-    source: Source
+    source: Annotated[Source, BeforeValidator(_plain)]
     listing_id: Annotated[
         str, Field(description="Set on the one node that should list the source; a new value asks for a new listing.")
     ] = ""
     version: Annotated[str, Field(description="Digest of the version that new mounts get; empty until listed.")] = ""
     retain: Annotated[tuple[str, ...], Field(description="Older versions that must stay, since pods read them.")] = ()
-    manifest_urls: Annotated[
+    manifest_hosts: Annotated[
         tuple[str, ...],
-        Field(description="Where other nodes serve the manifest of `version`; empty on the node that listed."),
+        Field(description="host:port of nodes that have the manifest of `version`; empty on the node that listed."),
     ] = ()
     eager: Annotated[bool, Field(description="Fetch everything; else only what is read.")] = False
     priority: int = 0
@@ -60,14 +66,24 @@ class NodeDataset(Model):
 class NodeCacheSpec(Model):
     """What the operator wants of the node."""
 
-    datasets: Annotated[tuple[NodeDataset, ...], Field(json_schema_extra=_MAP_BY_UID)] = ()
+    datasets: Annotated[
+        tuple[NodeDataset, ...], Field(description="What it should serve.", json_schema_extra=_ATOMIC)
+    ] = ()
+
+    def wire(self) -> dict[str, object]:
+        """Return the JSON form; of each Dataset what differs from its default, since there may be a thousand."""
+        rows = (
+            row.model_dump(by_alias=True, exclude_none=True, exclude_defaults=True, mode="json")
+            for row in self.datasets
+        )
+        return {"datasets": list(rows)}
 
 
 class NodeError(Model):
     """Why a dataset does not get on at a node."""
 
-    reason: str
-    message: str
+    reason: Annotated[str, Field(description="One CamelCase word; docs/TROUBLESHOOTING.md explains each.")]
+    message: Annotated[ShortMessage, Field(description="What went wrong, in a sentence.")]
     temporary: Annotated[bool, Field(description="True: the node goes on trying by itself.")] = True
 
 
@@ -154,7 +170,7 @@ class CacheFolder(Model):
     healthy: Annotated[bool, Field(description="False: out of service; its datasets start anew in another folder.")] = (
         True
     )
-    message: Annotated[str, Field(description="Why it is out of service.")] = ""
+    message: Annotated[ShortMessage, Field(description="Why it is out of service.")] = ""
 
 
 class NodeCacheStatus(Model):
@@ -171,7 +187,7 @@ class NodeCacheStatus(Model):
         tuple[MountMode, ...], Field(description="Mount modes that this kernel and disk allow, best first.")
     ] = ()
     modes_message: Annotated[
-        str, Field(description="Why there is no overlay among them, or for which Datasets not.")
+        ShortMessage, Field(description="Why there is no overlay among them, or for which Datasets not.")
     ] = ""
     capacity_bytes: Annotated[int, Field(json_schema_extra=_INT64)] = 0
     used_bytes: Annotated[int, Field(json_schema_extra=_INT64)] = 0
@@ -183,16 +199,15 @@ class NodeCacheStatus(Model):
     cache_folders: Annotated[
         tuple[CacheFolder, ...],
         Field(
-            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["path"]},
+            json_schema_extra=_ATOMIC,
             description="The preferred one first.",
         ),
     ] = ()
     warming: Annotated[str, Field(description="Datasets warming / datasets planned.")] = ""
     dataset_count: int = 0
-    datasets: Annotated[tuple[NodeDatasetStatus, ...], Field(json_schema_extra=_MAP_BY_UID)] = ()
+    datasets: Annotated[tuple[NodeDatasetStatus, ...], Field(json_schema_extra=_ATOMIC)] = ()
     mounts: Annotated[
-        tuple[NodeMount, ...],
-        Field(json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["volumeId"]}),
+        tuple[NodeMount, ...], Field(description="Published volumes, and those that wait.", json_schema_extra=_ATOMIC)
     ] = ()
 
 

@@ -18,7 +18,7 @@ from stoker_api.trainingjob import TrainingJob
 KINDS: tuple[type[Resource], ...] = (Dataset, TrainingJob, NodeCache)
 HEADER = "# Generated from crds/stoker_api by `make crds`; do not edit.\n"
 # JSON-schema words that a structural schema does not know, or that say what Kubernetes takes for granted.
-_DROPPED = {"title", "$defs", "const"}
+_DROPPED = {"title", "$defs", "const", "propertyNames"}
 
 Schema = dict[str, Any]
 
@@ -91,13 +91,14 @@ def open_api_schema(kind: type[Resource]) -> Schema:
 
 
 def _without_rules(schema: Any) -> Any:
-    """Return the schema with no CEL rules.
+    """Return the schema with no CEL rules and no defaults.
 
     A NodeCache repeats Datasets, whose rules held when they were written; in a list with no bound the API server would
-    price each rule beyond its budget and refuse the CRD.
+    price each rule beyond its budget and refuse the CRD. Defaults would be written out for each Dataset.
     """
     if isinstance(schema, dict):
-        return {key: _without_rules(value) for key, value in schema.items() if key != "x-kubernetes-validations"}
+        left_out = ("x-kubernetes-validations", "default")
+        return {key: _without_rules(value) for key, value in schema.items() if key not in left_out}
     return [_without_rules(item) for item in schema] if isinstance(schema, list) else schema
 
 

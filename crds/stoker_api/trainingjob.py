@@ -10,6 +10,9 @@ from stoker_api.dataset import SchedulingMode
 from stoker_api.meta import Condition, Duration, Model, Name, PrinterColumn, Resource
 
 _INT64 = {"format": "int64"}
+_MOST_SEED = 2**53 - 1  # what every reader of JSON keeps exact
+_MOST_TTL = 10 * 365 * 86400  # seconds
+_MOST_CONTAINERS = 32  # of each list: the rendezvous environment is repeated in each
 
 
 class Framework(StrEnum):
@@ -65,9 +68,11 @@ class JobScheduling(Model):
 class Sampling(Model):
     """A known order of samples, with which the nodes can fetch ahead."""
 
-    seed: Annotated[int, Field(json_schema_extra=_INT64)] = 0
-    order: SampleOrder = SampleOrder.GLOBAL
-    epochs: Annotated[int, Field(ge=1)] = 1
+    seed: Annotated[
+        int, Field(description="Seed of the order.", ge=-_MOST_SEED, le=_MOST_SEED, json_schema_extra=_INT64)
+    ] = 0
+    order: Annotated[SampleOrder, Field(description="How samples are ordered.")] = SampleOrder.GLOBAL
+    epochs: Annotated[int, Field(description="How often all samples are read.", ge=1, le=1_000_000)] = 1
 
 
 _PRESERVE: dict[str, JsonValue] = {"x-kubernetes-preserve-unknown-fields": True}
@@ -79,15 +84,17 @@ class PodTemplateSpec(Model):
     model_config = ConfigDict(json_schema_extra=_PRESERVE, extra="allow", frozen=True)
     containers: Annotated[
         tuple[Annotated[dict[str, Any], Field(json_schema_extra=_PRESERVE)], ...],
-        Field(description="At least one container.", min_length=1),
+        Field(description="At least one container.", min_length=1, max_length=_MOST_CONTAINERS),
     ]
 
 
 class PodTemplate(Model):
     """corev1.PodTemplateSpec, passed through; the API server checks it when the Job is made."""
 
-    metadata: Annotated[dict[str, Any], Field(json_schema_extra=_PRESERVE)] = Field(default_factory=dict)
-    spec: PodTemplateSpec
+    metadata: Annotated[dict[str, Any], Field(description="Labels and annotations.", json_schema_extra=_PRESERVE)] = (
+        Field(default_factory=dict)
+    )
+    spec: Annotated[PodTemplateSpec, Field(description="The pod's spec.")]
 
 
 class TrainingJobSpec(Model):
@@ -126,12 +133,14 @@ class TrainingJobSpec(Model):
             },
         ),
     ] = ()
-    scheduling: JobScheduling = JobScheduling()
-    sampling: Sampling | None = None
+    scheduling: Annotated[JobScheduling, Field(description="How the workers are held and released.")] = JobScheduling()
+    sampling: Annotated[Sampling | None, Field(description="The order of samples, where it is known.")] = None
     template: Annotated[PodTemplate, Field(description="An ordinary pod template.")]
-    backoff_limit: Annotated[int, Field(description="Retries of failed pods before the job fails.", ge=0)] = 3
+    backoff_limit: Annotated[
+        int, Field(description="Retries of failed pods before the job fails.", ge=0, le=100_000)
+    ] = 3
     ttl_seconds_after_finished: Annotated[
-        int | None, Field(description="Deleted this long after it ended. Absent: kept.", ge=0)
+        int | None, Field(description="Deleted this long after it ended. Absent: kept.", ge=0, le=_MOST_TTL)
     ] = None
     suspend: Annotated[bool, Field(description="True: no pods; running ones are ended. Kueue and people use it.")] = (
         False

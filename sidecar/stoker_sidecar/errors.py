@@ -89,6 +89,12 @@ class NoMatch(SourceError):
     reason = Reason.NO_MATCH
 
 
+class SourceTooLarge(SourceError):
+    """More objects or bytes than a listing takes, or a listing that does not end."""
+
+    reason = Reason.SOURCE_TOO_LARGE
+
+
 class EndpointUnreachable(SourceError):
     """No answer, or half of one: name, route, refused or broken connection, TLS, timeout."""
 

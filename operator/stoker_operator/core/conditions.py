@@ -3,22 +3,19 @@
 from collections.abc import Iterable
 from typing import Literal
 
-from stoker_api.meta import Condition
+from stoker_api.meta import Condition, shortened
 from stoker_api.names import ConditionType, Reason
 from stoker_api.times import format_time
 
-MOST_MESSAGE = 32_768  # characters of a condition's message, by the API's convention
+# Characters of a message: the API takes 32,768 in each condition, and an object with all of its conditions so long
+# would be half of what its database takes.
+MOST_MESSAGE = 4096
 Status = Literal["True", "False", "Unknown"]
 
 
 def find(conditions: Iterable[Condition], kind: ConditionType) -> Condition | None:
     """Find the condition of that type."""
     return next((condition for condition in conditions if condition.type == kind), None)
-
-
-def _shortened(message: str) -> str:
-    """Cut a message to what the API server takes: others' words, such as an object store's, may be of any length."""
-    return message if len(message) <= MOST_MESSAGE else f"{message[: MOST_MESSAGE - 1]}…"
 
 
 class ConditionSet:
@@ -39,7 +36,7 @@ class ConditionSet:
             type=str(kind),
             status=word,
             reason=str(reason),
-            message=_shortened(message),
+            message=shortened(message, MOST_MESSAGE),
             observed_generation=self._generation,
             last_transition_time=since,
         )

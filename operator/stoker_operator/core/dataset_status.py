@@ -11,13 +11,14 @@ from stoker_api.nodecache import NodeError, NodePhase
 from stoker_api.times import format_time
 from stoker_operator.core.conditions import ConditionSet, find
 from stoker_operator.core.deletion import Deletion
-from stoker_operator.core.figures import Figures, add_up, node_rows
+from stoker_operator.core.figures import Figures, add_up, node_counts, node_rows
 from stoker_operator.core.node_states import NodeStates
 from stoker_operator.core.placement import Role
 from stoker_operator.core.plan import DatasetPlan, wants_warming
 from stoker_operator.core.views import ClusterView
 
 PROBLEMS_NAMED = 3  # problems that the Degraded message spells out before it only counts
+_MOST_VERSIONS = 50  # in status.versionsInUse
 _SHORT = 12  # characters of a digest in columns
 _QUOTA_REASONS = frozenset({Reason.QUOTA_EXCEEDED, Reason.QUOTA_TOO_SMALL, Reason.DISK_FULL})
 
@@ -45,7 +46,7 @@ def roll_up_dataset(
         conditions=_conditions(facts, notes, now),
         version=listing.version,
         version_short=listing.version[:_SHORT],
-        versions_in_use=tuple(sorted({use.version for use in plan.uses} - {"", listing.version})),
+        versions_in_use=tuple(sorted({use.version for use in plan.uses} - {"", listing.version}))[:_MOST_VERSIONS],
         listed_at=answered,
         listing_id=listing.id,
         listing_node=listing.node,
@@ -61,6 +62,7 @@ def roll_up_dataset(
         speed=f"{format_bytes(figures.speed)}/s" if figures.speed else "",
         eta=format_duration(figures.eta) if figures.eta else "",
         skipped=figures.skipped,
+        node_counts=node_counts(plan, states),
         nodes=node_rows(plan, states),
     )
 

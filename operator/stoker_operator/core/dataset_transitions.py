@@ -28,7 +28,7 @@ def urgent(old: DatasetStatus, new: DatasetStatus) -> bool:
 def _essence(status: DatasetStatus) -> object:
     conditions = tuple((c.type, c.status, c.reason, c.observed_generation) for c in status.conditions)
     listing = (status.version, status.listing_id, status.listing_node, status.listed_at, status.versions_in_use)
-    return status.phase, status.observed_generation, listing, conditions, tuple(n.name for n in status.nodes)
+    return status.phase, status.observed_generation, listing, conditions, sum(status.node_counts.values())
 
 
 def dataset_announcements(old: DatasetStatus, new: DatasetStatus) -> tuple[Announcement, ...]:

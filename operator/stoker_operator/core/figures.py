@@ -1,14 +1,20 @@
 """The numbers of one dataset, added up over its nodes."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from heapq import nsmallest
 
-from stoker_api.dataset import DatasetNode, SkippedKeys
-from stoker_api.meta import format_bytes, format_duration
+from stoker_api.dataset import MOST_NODE_ROWS, DatasetNode, SkippedKeys
+from stoker_api.meta import format_bytes, format_duration, shortened
+from stoker_api.nodecache import NodePhase
 from stoker_operator.core.int64 import clamp
 from stoker_operator.core.node_states import NodeState, NodeStates
 from stoker_operator.core.placement import Role
 from stoker_operator.core.plan import DatasetPlan
+
+_SETTLED = frozenset({NodePhase.WARM, NodePhase.FULL, NodePhase.IDLE})
+_MOST_ERROR = 256  # characters in a row; the conditions have the whole sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,16 +107,38 @@ def _skipped(plan: DatasetPlan) -> tuple[SkippedKeys, ...]:
     return result.skipped if result and (result.version or result.skipped) else plan.dataset.status.skipped
 
 
+def node_counts(plan: DatasetPlan, states: NodeStates) -> dict[str, int]:
+    """Count the nodes that were given the dataset or still have it, by what they do."""
+    return dict(sorted(Counter(_phase(state) for state in _holders(plan, states).values()).items()))
+
+
 def node_rows(plan: DatasetPlan, states: NodeStates) -> tuple[DatasetNode, ...]:
-    """Make one row for each node that was given the dataset or still has it."""
+    """Make rows, sorted by name, for those nodes that need attention most: see ``MOST_NODE_ROWS``."""
+    holders = _holders(plan, states)
+    chosen = nsmallest(MOST_NODE_ROWS, holders, key=lambda name: (_rank(holders[name]), name))
+    return tuple(_row(name, holders[name]) for name in sorted(chosen))
+
+
+def _holders(plan: DatasetPlan, states: NodeStates) -> dict[str, NodeState]:
     held = states.of_dataset(plan.dataset.metadata.uid)
-    return tuple(_row(name, held.get(name, NodeState())) for name in sorted({*plan.nodes(), *held}))
+    return {name: held.get(name, NodeState()) for name in {*plan.nodes(), *held}}
+
+
+def _phase(state: NodeState) -> str:
+    return str(state.reported.phase if state.reported else NodePhase.PENDING)
+
+
+def _rank(state: NodeState) -> int:
+    """Return a lower number for a node that needs more attention."""
+    if state.reported is not None and (state.reported.error or state.reported.phase is NodePhase.FAILED):
+        return 0
+    return 2 if _phase(state) in _SETTLED else 1
 
 
 def _row(name: str, state: NodeState) -> DatasetNode:
     report = state.reported
     if report is None:
-        return DatasetNode(name=name, phase="Pending")
+        return DatasetNode(name=name, phase=str(NodePhase.PENDING))
     eta = format_duration(report.eta_seconds) if report.eta_seconds else ""
     return DatasetNode(
         name=name,
@@ -121,5 +149,5 @@ def _row(name: str, state: NodeState) -> DatasetNode:
         bytes_per_second=report.bytes_per_second,
         eta=eta,
         mode=str(report.mode) if report.mode else "",
-        last_error=report.error.message if report.error else "",
+        last_error=shortened(report.error.message, _MOST_ERROR) if report.error else "",
     )

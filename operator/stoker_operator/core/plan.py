@@ -1,13 +1,15 @@
 """What every NodeCache should say, and which of them differ from that."""
 
+import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
 from stoker_api import names
 from stoker_api.dataset import Dataset, WarmPolicy
+from stoker_api.endpoint import is_address
 from stoker_api.meta import parse_quantity
-from stoker_api.nodecache import NodeCacheSpec, NodeDataset
+from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset
 from stoker_operator.core.int64 import clamp
 from stoker_operator.core.listing import ListingState
 from stoker_operator.core.node_states import NodeStates
@@ -16,6 +18,9 @@ from stoker_operator.core.spoiled import Spoiled
 from stoker_operator.core.usage import Use
 from stoker_operator.core.views import ClusterView, NodeView
 
+# Bytes of a NodeCache's spec. etcd takes 1.5 MiB an object by default, and the status has a row for each Dataset too.
+MOST_SPEC = 700_000
+_ENTRY_SIZE = 500  # of an entry's names, UID, digest, hosts and figures, in JSON
 MANIFEST_SOURCES = 3  # nodes that a new holder may ask for the manifest: one may be down, two at once are rare
 
 
@@ -88,7 +93,7 @@ def _writes(
             continue
         kept = (entry for entry in (cache.spec.datasets if cache else ()) if entry.uid in frozen)
         entries = (*desired.get(name, ()), *kept)
-        spec = NodeCacheSpec(datasets=tuple(sorted(entries, key=lambda entry: entry.uid)))
+        spec = NodeCacheSpec(datasets=tuple(sorted(fitting(entries, cache), key=lambda entry: entry.uid)))
         if cache is None or _canonical(cache.spec) != spec:
             yield NodeCacheWrite(node, spec, create=cache is None)
 
@@ -97,20 +102,51 @@ def _canonical(spec: NodeCacheSpec) -> NodeCacheSpec:
     return NodeCacheSpec(datasets=tuple(sorted(spec.datasets, key=lambda entry: entry.uid)))
 
 
+def fitting(entries: Collection[NodeDataset], cache: NodeCache | None) -> list[NodeDataset]:
+    """Return the entries that one NodeCache has room for.
+
+    All of them, nearly always. Else the largest stay as the node knows them, or away from a node that does not: a
+    Dataset with long texts must not keep all others from their nodes.
+    """
+    sizes = {entry.uid: entry_size(entry) for entry in entries}
+    if sum(sizes.values()) <= MOST_SPEC:
+        return list(entries)
+    known = {entry.uid: entry for entry in cache.spec.datasets if entry.uid in sizes} if cache else {}
+    kept = {uid: min(sizes[uid], entry_size(entry)) for uid, entry in known.items()}
+    left = MOST_SPEC - sum(kept.values())
+    out: list[NodeDataset] = []
+    for entry in sorted(entries, key=lambda entry: (sizes[entry.uid], entry.uid)):
+        more = sizes[entry.uid] - kept.get(entry.uid, 0)
+        if more <= left:
+            left -= more
+            out.append(entry)
+        elif entry.uid in known:
+            out.append(known[entry.uid])
+    return out
+
+
+def entry_size(entry: NodeDataset) -> int:
+    """Return about how many bytes an entry takes in the API server's database, rather more than fewer."""
+    source = entry.source
+    texts = [source.uri, source.endpoint, *source.include, *source.exclude, *entry.allowed_namespaces, *entry.retain]
+    return _ENTRY_SIZE + len(json.dumps(texts, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+
+
 def node_dataset(view: ClusterView, plan: DatasetPlan, node: str, states: NodeStates) -> NodeDataset:
     """Make the entry of one dataset on one node."""
     dataset, listing = plan.dataset, plan.listing
-    spec, warm = dataset.spec, dataset.spec.warm
+    spec, warm, lists = dataset.spec, dataset.spec.warm, node == listing.node
     return NodeDataset(
         namespace=dataset.metadata.namespace,
         name=dataset.metadata.name,
         uid=dataset.metadata.uid,
         generation=dataset.metadata.generation,
-        source=spec.source,
-        listing_id=listing.id if node == listing.node else "",
+        # Patterns may be many, and matter to who lists alone.
+        source=spec.source if lists else spec.source.model_copy(update={"include": (), "exclude": ()}),
+        listing_id=listing.id if lists else "",
         version=listing.version,
         retain=_retained(plan, node, states),
-        manifest_urls=_manifest_urls(view, plan, node),
+        manifest_hosts=_manifest_hosts(view, plan, node),
         eager=plan.placement.roles.get(node) in (Role.REPLICA, Role.USER) and wants_warming(plan),
         priority=warm.priority,
         paused=warm.paused,
@@ -143,11 +179,10 @@ def _retained(plan: DatasetPlan, node: str, states: NodeStates) -> tuple[str, ..
     return tuple(sorted((mounted | previous) - {"", plan.listing.version}))
 
 
-def _manifest_urls(view: ClusterView, plan: DatasetPlan, node: str) -> tuple[str, ...]:
-    version, uid = plan.listing.version, plan.dataset.metadata.uid
+def _manifest_hosts(view: ClusterView, plan: DatasetPlan, node: str) -> tuple[str, ...]:
     # The node that listed has the manifest; for all others the list stays the same while they warm.
-    if not version or node == plan.listing.node:
+    if not plan.listing.version or node == plan.listing.node:
         return ()
     hosts = [name for name in plan.listing.holders[:MANIFEST_SOURCES] if name != node]
     addresses = [view.node_caches[name].status.address for name in hosts]
-    return tuple(f"http://{address}/manifests/{uid}/{version}" for address in addresses if address)
+    return tuple(address for address in addresses if is_address(address))  # a sidecar's word, which others will ask

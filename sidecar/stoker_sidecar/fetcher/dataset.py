@@ -86,6 +86,7 @@ class DatasetCache:
         self.budget = SpaceBudget(config, node.folders, wake=self.version_loop.poke)
         context = DownloadContext((self._source,), self.telemetry, node.downloads, changed=self.version_loop.poke)
         self.versions = OpenVersions(node.folders, self.budget, context)
+        self._running: tuple[str, asyncio.Task[ListingResult]] | None = None  # the listing under way, and its id
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
@@ -109,6 +110,8 @@ class DatasetCache:
         if self.warming is not None:
             self.warming.share.priority = config.priority
         self.budget.config, self.budget.held = config, held
+        if self._running is not None and self._running[0] != config.listing_id:
+            self._running[1].cancel()  # what it finds is not asked for any more, and it may take hours
         self.list_loop.poke()
         self.version_loop.poke()
 
@@ -193,10 +196,28 @@ class DatasetCache:
             store = await self._source.handle.store()
             home = self._node.folders.home(self.uid)
             listed = ListedSoFar(self.telemetry, home.disk)
-            self.listing = await list_source(
-                store, self.config.source, home.dataset, wanted, self.versions.destination, listed.add
+            place = self.versions.destination
+            listing = await self._unless_another_is_wanted(
+                wanted, list_source(store, self.config.source, home.dataset, wanted, place, listed.add)
             )
+            if listing is None:
+                return
+            self.listing = listing
             self.version_loop.poke()
+
+    async def _unless_another_is_wanted(
+        self, wanted: str, listing: Coroutine[None, None, ListingResult]
+    ) -> ListingResult | None:
+        """Return what a listing found; None when another one was asked for meanwhile, for which the loop was poked."""
+        self._running = wanted, asyncio.create_task(listing)
+        try:
+            return await self._running[1]
+        except asyncio.CancelledError:
+            if (current := asyncio.current_task()) is None or current.cancelling():
+                raise  # the dataset is closed
+            return None
+        finally:
+            self._running = None
 
     async def _version_step(self) -> float | None:
         await self._evict_if_asked()
@@ -312,8 +333,8 @@ class DatasetCache:
 
     async def _open(self, digest: str) -> Fetching:
         """Open a version that is on this disk, or that this node was given and can get. Raises SidecarError."""
-        urls = self.config.manifest_urls if digest == self.config.version else None
-        return await self.versions.open(digest, urls)
+        hosts = self.config.manifest_hosts if digest == self.config.version else None
+        return await self.versions.open(digest, hosts)
 
     async def _drop_unused(self) -> None:
         """Delete versions that no one wants or reads."""

@@ -1,26 +1,46 @@
 """Where the manifest of a version comes from: a listing of the source, or another node that has it already."""
 
+import asyncio
 import json
 import random
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from http import HTTPStatus
 from pathlib import Path
 
 import aiohttp
 
 from stoker_api.dataset import SkippedKeys, Source
+from stoker_api.meta import format_duration
 from stoker_api.nodecache import ListingResult
-from stoker_sidecar.errors import InvalidSource, ManifestInvalid, ManifestUnavailable
+from stoker_sidecar.errors import InvalidSource, ManifestInvalid, ManifestUnavailable, ServerError, SourceTooLarge
 from stoker_sidecar.linux.files import disk_errors, replace_text, sync_file
 from stoker_sidecar.store.base import ObjectStore
 from stoker_sidecar.threads import in_thread
-from stoker_sidecar.version.builder import ManifestBuilder, verify
+from stoker_sidecar.version.builder import ManifestBuilder
 from stoker_sidecar.version.layout import DatasetPaths, VersionPaths
 from stoker_sidecar.version.manifest import ManifestInfo
-from stoker_sidecar.version.objects import selector
+from stoker_sidecar.version.objects import ListedObject, selector
+from stoker_sidecar.version.received import rebuild
 
 Destination = Callable[[ManifestInfo], VersionPaths]  # which folder a version goes to, now that its size is known
+
+
+@dataclass(frozen=True)
+class ListingLimits:
+    """Where a listing ends that would not end by itself, or would fill the disk; the endpoint is of a tenant's choice.
+
+    ``empty_pages``: how many may follow each other, as they do where a store skips what was deleted.
+    """
+
+    objects: int = 100_000_000
+    seconds: float = 12 * 3600.0
+    empty_pages: int = 1000
+
+
+_LIMITS = ListingLimits()
 
 
 async def list_source(
@@ -30,6 +50,7 @@ async def list_source(
     listing_id: str,
     destination: Destination,
     listed: Callable[[int], None],
+    limits: ListingLimits = _LIMITS,
 ) -> ListingResult:
     """List everything, put the manifest in its version's folder, remember the result below ``paths``.
 
@@ -41,7 +62,9 @@ async def list_source(
     temporary = paths.folder / "manifest.building"
     with disk_errors("the manifest"):
         paths.folder.mkdir(parents=True, exist_ok=True)
-        info = await _build(store, source.uri, selected, temporary, listed)
+        with ManifestBuilder(temporary, selected) as builder:
+            await _fill(builder, _bounded(store, source.uri, limits), source.uri, limits.seconds, listed)
+            info = await in_thread(builder.finish, source.uri)
         await in_thread(install_manifest, temporary, destination(info))
         result = _result(listing_id, info)
         replace_text(paths.listing, json.dumps(result.wire()))
@@ -63,14 +86,37 @@ def install_manifest(temporary: Path, version: VersionPaths) -> None:
     arrived.rename(version.manifest)
 
 
-async def _build(
-    store: ObjectStore, uri: str, selected: Callable[[str], bool], target: Path, listed: Callable[[int], None]
-) -> ManifestInfo:
-    with ManifestBuilder(target, selected) as builder:
-        async for page in store.list():
-            await in_thread(builder.add, page)
-            listed(len(page))
-        return await in_thread(builder.finish, uri)
+async def _fill(
+    builder: ManifestBuilder,
+    pages: AsyncIterator[Sequence[ListedObject]],
+    uri: str,
+    seconds: float,
+    listed: Callable[[int], None],
+) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            async for page in pages:
+                await in_thread(builder.add, page)
+                listed(len(page))
+    except TimeoutError as error:
+        raise SourceTooLarge(
+            f"{uri} could not be listed within {format_duration(seconds)}: name a smaller part of it"
+        ) from error
+
+
+async def _bounded(store: ObjectStore, uri: str, limits: ListingLimits) -> AsyncIterator[Sequence[ListedObject]]:
+    """Yield the pages of a listing. Raises SourceTooLarge, and ServerError for a listing that does not get on."""
+    seen = empty = 0
+    async for page in store.list():
+        seen += len(page)
+        empty = 0 if page else empty + 1
+        if seen > limits.objects:
+            raise SourceTooLarge(f"{uri} has more than {limits.objects:,} objects: name a smaller part of it")
+        if empty > limits.empty_pages:
+            raise ServerError(
+                f"{uri} is listed by empty pages, {empty:,} of them: check source.endpoint", temporary=False
+            )
+        yield page
 
 
 def _selector(source: Source) -> Callable[[str], bool]:
@@ -89,38 +135,52 @@ def _result(listing_id: str, info: ManifestInfo) -> ListingResult:
 
 
 # Seconds without a byte from the other node; it sends from its disk.
-_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=5, sock_read=15)
+_TIMEOUT = aiohttp.ClientTimeout(total=3600, connect=5, sock_read=15)
 _READ_SIZE = 256 * 1024
+# Bytes of a manifest that another node may send: one of ListingLimits.objects has some 12 GB.
+MOST_MANIFEST = 16 * 2**30
 
 
-async def fetch_manifest(urls: Sequence[str], paths: DatasetPaths, digest: str, destination: Destination) -> None:
+async def fetch_manifest(
+    urls: Sequence[str], paths: DatasetPaths, digest: str, destination: Destination, most: int = MOST_MANIFEST
+) -> None:
     """Try the nodes in random order, so that none serves all others. Raises ManifestUnavailable with what each said.
 
-    Downloads below ``paths``, then moves the file to the folder of its version.
+    What came is read as rows, below ``paths``; the manifest that is made of them is moved to the folder of its version.
     """
     if not urls:
         raise ManifestUnavailable(f"no node is known to have the manifest of version {digest[:12]} yet")
-    temporary = paths.folder / f"manifest.{digest[:12]}.fetching"
+    received, built = (paths.folder / f"manifest.{digest[:12]}.{name}" for name in ("fetching", "rebuilding"))
     with disk_errors("the manifest"):
         paths.folder.mkdir(parents=True, exist_ok=True)
     said: list[str] = []
-    async with aiohttp.ClientSession(timeout=_TIMEOUT) as session:
-        for url in random.sample(urls, len(urls)):
-            try:
-                await _download(session, url, temporary)
-                info = await in_thread(verify, temporary, digest)
-            except (aiohttp.ClientError, TimeoutError, ManifestInvalid) as error:
-                said.append(f"{url}: {error or type(error).__name__}")
-            else:
-                with disk_errors("the manifest"):
-                    return await in_thread(install_manifest, temporary, destination(info))
-    temporary.unlink(missing_ok=True)
+    try:
+        async with aiohttp.ClientSession(timeout=_TIMEOUT) as session:
+            for url in random.sample(urls, len(urls)):
+                try:
+                    await _download(session, url, received, most)
+                    info = await in_thread(rebuild, received, built, digest)
+                except (aiohttp.ClientError, TimeoutError, ManifestInvalid, ValueError) as error:
+                    said.append(f"{url}: {error or type(error).__name__}")
+                else:
+                    with disk_errors("the manifest"):
+                        return await in_thread(install_manifest, built, destination(info))
+    finally:
+        received.unlink(missing_ok=True)
+        built.unlink(missing_ok=True)
     raise ManifestUnavailable(f"no node gave the manifest of version {digest[:12]}: {'; '.join(said)}")
 
 
-async def _download(session: aiohttp.ClientSession, url: str, target: Path) -> None:
-    async with session.get(url) as answer:
+async def _download(session: aiohttp.ClientSession, url: str, target: Path, most: int) -> None:
+    # The address is another node's word: it is asked itself, and sends nobody elsewhere.
+    async with session.get(url, allow_redirects=False) as answer:
         answer.raise_for_status()
+        if answer.status != HTTPStatus.OK:
+            raise ManifestInvalid(f"it answers {answer.status}")
+        size = 0
         with disk_errors("the manifest"), target.open("wb") as file:
             async for piece in answer.content.iter_chunked(_READ_SIZE):
+                size += len(piece)
+                if size > most:
+                    raise ManifestInvalid(f"it sends more than {most:,} bytes")
                 file.write(piece)

@@ -44,17 +44,18 @@ class OpenVersions:
         need = info.bytes if quota is None else min(quota, info.bytes)
         return self._folders.place(self._uid, need).dataset.version(info.digest)
 
-    async def open(self, digest: str, manifest_urls: tuple[str, ...] | None) -> Fetching:
+    async def open(self, digest: str, manifest_hosts: tuple[str, ...] | None) -> Fetching:
         """Open a version, fetched or taken over as far as need be; one that is open is returned as it is.
 
         Raises SidecarError.
 
-        ``manifest_urls``: who has its manifest; None when this node was not given it and must have it already.
+        ``manifest_hosts``: host:port of who has its manifest; None when this node was not given it and must have it
+        already.
         """
         async with self._opening:
             if digest in self.fetchings:
                 return self.fetchings[digest]
-            paths = await in_thread(self._folders.find, self._uid, digest) or await self._get(digest, manifest_urls)
+            paths = await in_thread(self._folders.find, self._uid, digest) or await self._get(digest, manifest_hosts)
             if not is_there(paths.linked):
                 await self._open_donors(digest)
             return await self._load(paths)
@@ -129,19 +130,20 @@ class OpenVersions:
         del self._budget.versions[digest]
         return self.fetchings.pop(digest)
 
-    async def _get(self, digest: str, urls: tuple[str, ...] | None) -> VersionPaths:
+    async def _get(self, digest: str, hosts: tuple[str, ...] | None) -> VersionPaths:
         if (rescued := self._rescued.pop(digest, None)) is not None:
             with suppress(CacheError, OSError):
                 info = await in_thread(verify, rescued, digest)
                 target = self.destination(info)
                 await in_thread(install_manifest, rescued, target)
                 return target
-        if urls is None:
+        if hosts is None:
             raise NotConfigured(f"this node has no version {digest[:12]} of this dataset")
-        if not urls and digest in self._lost:
+        if not hosts and digest in self._lost:
             # Its readers are told to ask again, not that it failed: this node lists anew at this moment.
             sentence = f"the manifest of version {digest[:12]} was lost with its cache folder: listing again"
             raise NotYetConfigured(sentence, reason=Reason.MANIFEST_UNAVAILABLE)
+        urls = tuple(f"http://{host}/manifests/{self._uid}/{digest}" for host in hosts)
         await fetch_manifest(urls, self._folders.home(self._uid).dataset, digest, self.destination)
         found = self._folders.find(self._uid, digest)
         if found is None:

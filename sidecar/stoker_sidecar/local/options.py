@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from stoker_api.dataset import Source
+from stoker_api.dataset import DatasetSource, Source
 from stoker_api.meta import parse_quantity
 from stoker_sidecar.errors import InvalidSource
 from stoker_sidecar.local.mount_spec import default_cache, default_runs
@@ -122,13 +122,13 @@ def _mount_options(options: argparse.Namespace) -> MountOptions:
         raise ValueError(f"--cache {str(options.cache)!r} has a comma, by which the processes tell cache folders apart")
     selector(tuple(options.include), tuple(options.exclude))
     return MountOptions(
-        source=Source(
+        source=DatasetSource(
             uri=options.url,
             endpoint=options.endpoint or None,
             region=options.region,
             include=tuple(options.include),
             exclude=tuple(options.exclude),
-        ),
+        ).plain(),
         folder=options.folder,
         cache=options.cache.absolute(),
         runs=options.run_dir.absolute(),
@@ -171,5 +171,5 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, ValidationError):
         first = error.errors()[0]
         field = str(first["loc"][0])  # of Source; the options have its fields' names
-        return f"--{field} {first['input']!r} is not valid: {Source.model_fields[field].description}"
+        return f"--{field} {first['input']!r} is not valid: {DatasetSource.model_fields[field].description}"
     return for_workstation(str(error))

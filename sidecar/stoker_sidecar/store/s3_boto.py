@@ -3,6 +3,7 @@
 Of a page of a listing it takes the objects before botocore parses it: 7 us of CPU for each where that takes 100.
 """
 
+import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -56,6 +57,8 @@ _READ_SIZE = 256 * 1024
 # Of botocore's event ``before-parse``. With a star in place of ``s3``, our handler comes before botocore's own, which
 # parses each page once more to see whether it is an error.
 PAGE_EVENT = "before-parse.*.ListObjectsV2"
+PAGE_SECONDS = 300.0  # for one page, however slowly its bytes come
+_MOST_ETAG = 1024  # characters; S3's have 32, and a dash and a number behind
 _TAKEN = "StokerContents"  # a name that no member of a response has
 _FIELDS = ("Key", "Size", "LastModified", "ETag")
 
@@ -97,8 +100,14 @@ class S3Boto:
         resume: dict[str, Any] = {"ContinuationToken": token} if token else {}
         with _translated(self._bucket, self._endpoint):
             client = await self._opened()
-            page = await client.list_objects_v2(Bucket=self._bucket, Prefix=prefix, EncodingType="url", **resume)
+            async with asyncio.timeout(PAGE_SECONDS):
+                page = await client.list_objects_v2(Bucket=self._bucket, Prefix=prefix, EncodingType="url", **resume)
         following = page.get("NextContinuationToken", "") if page.get("IsTruncated") else ""
+        if following and following == token:
+            raise errors.ServerError(
+                f"{self._endpoint} names the page that it just gave as the next one, for ever: this is no listing",
+                temporary=False,
+            )
         return partial(listed_objects, page, prefix), following
 
     @asynccontextmanager
@@ -195,7 +204,7 @@ def _translated(bucket: str, endpoint: str, key: str = "") -> Iterator[None]:
         raise unreachable(endpoint, error) from error
     except boto.ParamValidationError as error:
         raise errors.InvalidSource(f"{what} cannot be asked for: {error}", reason=Reason.MALFORMED_URI) from error
-    except boto.BotoCoreError as error:
+    except (boto.BotoCoreError, ValueError, RecursionError) as error:  # ValueError: an endpoint that makes no sense
         raise errors.InvalidSource(f"{what} cannot be asked for: {error}") from error
 
 
@@ -227,9 +236,10 @@ def take_contents(response_dict: dict[str, Any], customized_response_dict: dict[
         return  # botocore says so
     name_space = "".join(page.tag.rpartition("}")[:2])
     contents = page.findall(f"{name_space}Contents")
-    for item in contents:
-        page.remove(item)
-    response_dict["body"] = ElementTree.tostring(page)
+    # Of the rest botocore gets what is flat: it reads what is nested by recursion.
+    rest = Element(page.tag)
+    rest.extend(item for item in page if item.tag != f"{name_space}Contents" and not len(item))
+    response_dict["body"] = ElementTree.tostring(rest)
     customized_response_dict[_TAKEN] = name_space, contents
 
 
@@ -252,13 +262,18 @@ def _listed(item: Element, names: Iterable[str], prefix: bytes, *, encoded: bool
         raise _no_object(item, f"one of {', '.join(_FIELDS)} is missing")
     raw = unquote_to_bytes(key.replace("+", " ")) if encoded else key.encode()
     try:
-        return ListedObject(raw.removeprefix(prefix), int(size), _nanoseconds(modified), etag.strip('"'))
-    except ValueError as error:
+        found = ListedObject(raw.removeprefix(prefix), int(size), _nanoseconds(modified), etag.strip('"'))
+    except (ValueError, OverflowError, OSError, RuntimeError) as error:  # botocore's parser of times raises all of them
         raise _no_object(item, str(error)) from error
+    if len(found.etag) > _MOST_ETAG:
+        raise _no_object(item, "its ETag is too long")
+    return found
 
 
 def _no_object(item: Element, why: str) -> errors.ServerError:
-    shown = ElementTree.tostring(item, encoding="unicode")[:500]
+    flat = Element(item.tag)
+    flat.extend(part for part in item if not len(part))
+    shown = ElementTree.tostring(flat, encoding="unicode")[:500]
     return errors.ServerError(f"the listing holds what is no object ({why}): {shown}", temporary=False)
 
 

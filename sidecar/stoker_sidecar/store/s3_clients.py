@@ -22,6 +22,7 @@ from botocore.utils import parse_timestamp
 
 from stoker_api.dataset import Source
 from stoker_sidecar.errors import InvalidCredentials
+from stoker_sidecar.store.bounded_session import BoundedHTTPSession
 from stoker_sidecar.store.connection import USER_AGENT, ConnectionSettings, ca_file, proxy_for
 from stoker_sidecar.store.core.s3_requests import AccessKeys, uses_virtual_host
 from stoker_sidecar.wire.credentials import (
@@ -121,6 +122,7 @@ async def open_client(
 def _config(source: Source, identity: Identity, settings: ConnectionSettings) -> AioConfig:
     options: dict[str, Any] = {
         "user_agent": USER_AGENT,
+        "http_session_cls": BoundedHTTPSession,
         # No retries here: the Retry of stoker_sidecar.store.base does them where they can help.
         "retries": {"total_max_attempts": 1},
         "connect_timeout": settings.connect_timeout,
@@ -238,6 +240,7 @@ async def _exchange(
 ) -> dict[str, str]:
     config = AioConfig(
         signature_version=UNSIGNED,
+        http_session_cls=BoundedHTTPSession,
         connect_timeout=settings.connect_timeout,
         read_timeout=settings.read_timeout,
     )

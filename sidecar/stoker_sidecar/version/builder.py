@@ -3,12 +3,14 @@
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from stoker_sidecar.errors import EmptySource, ManifestInvalid, NoMatch
+from stoker_api.meta import format_bytes, shortened
+from stoker_sidecar.errors import EmptySource, InvalidSource, ManifestInvalid, NoMatch, SourceTooLarge
 from stoker_sidecar.version.manifest import (
     CREATE,
     CREATE_INDEX,
@@ -20,9 +22,15 @@ from stoker_sidecar.version.manifest import (
     ManifestInfo,
     Skipped,
 )
-from stoker_sidecar.version.objects import ListedObject, is_folder_marker, skip_reason
+from stoker_sidecar.version.objects import PATH_MAX, ListedObject, SkipReason, is_folder_marker, skip_reason
 from stoker_sidecar.version.tree import CanonicalDigest, Row, TreeBuilder, sort_key
 
+# Bytes of one object, and of a source: a hundred times what stores take and hold, and far from the end of int64, which
+# manifests, statuses and file systems count with.
+MOST_OBJECT_BYTES = 2**50
+MOST_SOURCE_BYTES = 2**60
+_MOST_SHOWN = 200  # characters of a path in a sentence or an example
+_LAST_NS = 2**63 - 1  # of times, in nanoseconds since 1970: in the year 2262
 _INSERT_OBJECT = "INSERT OR REPLACE INTO object VALUES (?, ?, ?, ?, ?, ?)"
 _INSERT_ENTRY = f"INSERT INTO entry ({ENTRY_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 
@@ -44,6 +52,7 @@ class ManifestBuilder:
         self._skipped: dict[str, tuple[int, str]] = {}
         self.seen = 0
         self.matched = 0
+        self.bytes = 0
 
     def __enter__(self) -> Self:
         return self
@@ -63,50 +72,53 @@ class ManifestBuilder:
 
     def finish(self, source: str = "the source") -> ManifestInfo:
         """Write the manifest. Raises EmptySource or NoMatch with a sentence that names ``source``."""
-        self._path.unlink(missing_ok=True)
-        manifest = _connect(self._path)
-        try:
-            manifest.executescript(CREATE)
-            info = self._write(manifest, source)
-            manifest.execute(CREATE_INDEX)
-            manifest.execute(f"PRAGMA user_version = {FORMAT}")
-            manifest.commit()
-        finally:
-            manifest.close()
-        return info
+        rows = self._listing.execute("SELECT * FROM object ORDER BY sort_key, is_dir")
+        with new_manifest(self._path) as manifest:
+            tree = write_rows(manifest, (Row(*row) for row in rows))
+            for reason, (count, example) in tree.skipped.items():
+                self._skip(reason, example, count)
+            if tree.files == 0:
+                raise self._nothing(source)
+            skipped = tuple(Skipped(reason, *found) for reason, found in sorted(self._skipped.items()))
+            return note_totals(manifest, tree, skipped)
 
     def _rows(self, objects: Iterable[ListedObject]) -> Iterator[tuple[bytes, bool, int, int, str, str]]:
         for found in objects:
             if not found.path:  # the marker of the source's own folder
                 continue
             self.seen += 1
-            if not self._selected(found.path.rstrip(b"/").decode("utf-8", "surrogateescape")):
-                continue
-            self.matched += 1
-            reason = skip_reason(found.path, found.size)
-            if reason is not None:
-                self._skip(reason, found.path.decode("utf-8", "backslashreplace"))
-                continue
-            is_dir = is_folder_marker(found.path)
-            key = sort_key(found.path[:-1] if is_dir else found.path)
-            yield key, is_dir, found.size, found.mtime_ns, found.etag, found.version_id
+            # Before a pattern looks at it: a store's keys end at 1,024 bytes, and a file's path at 4,095.
+            if len(found.path) > PATH_MAX:
+                self._skip(SkipReason.PATH_TOO_LONG, _shown(found.path))
+            elif self._selected(found.path.rstrip(b"/").decode("utf-8", "surrogateescape")):
+                self.matched += 1
+                yield from self._row(found)
 
-    def _write(self, manifest: sqlite3.Connection, source: str) -> ManifestInfo:
-        tree = TreeBuilder()
-        rows = self._listing.execute("SELECT * FROM object ORDER BY sort_key, is_dir")
-        manifest.executemany(_INSERT_ENTRY, tree.nodes(Row(*row) for row in rows))
-        for reason, (count, example) in tree.skipped.items():
-            self._skip(reason, example, count)
-        if tree.files == 0:
-            raise self._nothing(source)
-        skipped = tuple(Skipped(reason, *found) for reason, found in sorted(self._skipped.items()))
-        info = ManifestInfo(tree.digest.hexdigest(), tree.files, tree.total_bytes, tree.directories, skipped)
-        manifest.executemany("INSERT INTO info VALUES (?, ?)", _info_rows(info))
-        return info
+    def _row(self, found: ListedObject) -> Iterator[tuple[bytes, bool, int, int, str, str]]:
+        reason = skip_reason(found.path, found.size)
+        if reason is not None:
+            self._skip(reason, _shown(found.path))
+            return
+        self._count(found)
+        is_dir = is_folder_marker(found.path)
+        key = sort_key(found.path[:-1] if is_dir else found.path)
+        mtime_ns = max(-_LAST_NS, min(found.mtime_ns, _LAST_NS))
+        yield key, is_dir, found.size, mtime_ns, found.etag, found.version_id
+
+    def _count(self, found: ListedObject) -> None:
+        if not 0 <= found.size <= MOST_OBJECT_BYTES:
+            raise InvalidSource(
+                f"{_shown(found.path)} is said to have {found.size} bytes: no store keeps such an object"
+            )
+        self.bytes += found.size
+        if self.bytes > MOST_SOURCE_BYTES:
+            raise SourceTooLarge(
+                f"the source has more than {format_bytes(MOST_SOURCE_BYTES)}: name a smaller part of it"
+            )
 
     def _skip(self, reason: str, example: str, count: int = 1) -> None:
         before, first = self._skipped.get(reason, (0, example))
-        self._skipped[reason] = (before + count, first)
+        self._skipped[reason] = (before + count, shortened(first, _MOST_SHOWN))
 
     def _nothing(self, source: str) -> EmptySource | NoMatch:
         if self.seen == 0:
@@ -122,10 +134,40 @@ class ManifestBuilder:
         )
 
 
-def _info_rows(info: ManifestInfo) -> list[tuple[str, str | int]]:
-    skipped = json.dumps([[item.reason, item.count, item.example] for item in info.skipped])
+def _shown(path: bytes) -> str:
+    """Return a path for people, who need no more of a long one than its beginning."""
+    return shortened(path[:_MOST_SHOWN].decode("utf-8", "backslashreplace"), _MOST_SHOWN)
+
+
+@contextmanager
+def new_manifest(path: Path) -> Iterator[sqlite3.Connection]:
+    """Give an empty manifest for rows and totals; at the end it gets its index and its format."""
+    path.unlink(missing_ok=True)
+    manifest = _connect(path)
+    try:
+        manifest.executescript(CREATE)
+        yield manifest
+        manifest.execute(CREATE_INDEX)
+        manifest.execute(f"PRAGMA user_version = {FORMAT}")
+        manifest.commit()
+    finally:
+        manifest.close()
+
+
+def write_rows(manifest: sqlite3.Connection, rows: Iterable[Row]) -> TreeBuilder:
+    """Write rows, ascending by (sort_key, is_dir); returns what they add up to."""
+    tree = TreeBuilder()
+    manifest.executemany(_INSERT_ENTRY, tree.nodes(rows))
+    return tree
+
+
+def note_totals(manifest: sqlite3.Connection, tree: TreeBuilder, skipped: tuple[Skipped, ...] = ()) -> ManifestInfo:
+    """Write what the rows add up to."""
+    info = ManifestInfo(tree.digest.hexdigest(), tree.files, tree.total_bytes, tree.directories, skipped)
+    listed = json.dumps([[item.reason, item.count, item.example] for item in skipped])
     totals = [("files", info.files), ("bytes", info.bytes), ("directories", info.directories)]
-    return [("digest", info.digest), ("skipped", skipped), *totals]
+    manifest.executemany("INSERT INTO info VALUES (?, ?)", [("digest", info.digest), ("skipped", listed), *totals])
+    return info
 
 
 def _connect(path: Path) -> sqlite3.Connection:

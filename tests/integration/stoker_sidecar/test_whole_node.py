@@ -217,11 +217,11 @@ async def test_another_node_takes_the_manifest_from_the_one_that_listed(
     node: SidecarNode, apiserver: ApiServer
 ) -> None:
     digest = await node.warm()
-    url = f"http://{(await node.status())['address']}/manifests/u1/{digest}"
+    host = (await node.status())["address"]
     source = {"uri": f"file://{node.source}"}
     with node_folder() as elsewhere:
         async with running(apiserver, elsewhere) as other:
-            await other.plan(other.dataset(source=source, version=digest, eager=True, manifestUrls=[url]))
+            await other.plan(other.dataset(source=source, version=digest, eager=True, manifestHosts=[host]))
             await other.until(lambda row: row["phase"] == "Warm")
             assert hashes(await other.publish("pod-2")) == hashes(node.source)
 

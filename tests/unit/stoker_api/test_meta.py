@@ -4,7 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker_api.meta import format_bytes, format_duration, parse_duration, parse_number, parse_quantity
+from stoker_api.meta import (
+    MOST_BYTES,
+    MOST_INT64,
+    Condition,
+    format_bytes,
+    format_duration,
+    parse_duration,
+    parse_number,
+    parse_quantity,
+    shortened,
+)
 
 
 @pytest.mark.parametrize(
@@ -54,3 +64,46 @@ def test_quantities_are_read_as_kubernetes_writes_them(text: str, value: float) 
 def test_what_is_no_quantity_is_refused_by_name(text: str) -> None:
     with pytest.raises(ValueError, match="is not a Kubernetes quantity"):
         parse_number(text)
+
+
+@pytest.mark.parametrize("text", ["1025Pi", "10000P", "99999999999999999999999999"])
+def test_more_bytes_than_can_be_counted_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is more than 1Ei"):
+        parse_quantity(text)
+
+
+def test_the_largest_quantity_is_taken() -> None:
+    assert parse_quantity("1024Pi") == MOST_BYTES
+
+
+@pytest.mark.parametrize("text", ["8761h", "99999999h", "1" * 30 + "s"])
+def test_a_duration_of_more_than_a_year_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is longer than a year: write 8760h or less"):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("1e999999999", MOST_INT64), ("-1e999999999", -MOST_INT64), ("1e-999999999", 0), ("9E", 9e18)]
+)
+def test_a_number_beyond_what_the_api_server_counts_is_its_end(text: str, value: float) -> None:
+    assert float(parse_number(text)) == pytest.approx(value)
+
+
+@given(st.text(max_size=80))
+def test_any_text_is_a_number_or_refused(text: str) -> None:
+    try:
+        number = parse_number(text)
+    except ValueError:
+        return
+    assert abs(number) <= MOST_INT64
+
+
+def test_a_text_is_cut_with_a_sign_that_it_was() -> None:
+    assert (shortened("abc", 3), shortened("abcd", 3)) == ("abc", "ab…")
+
+
+def test_a_condition_cuts_the_words_of_others() -> None:
+    condition = Condition(
+        type="T", status="True", reason="R", message="x" * 10**6, last_transition_time="2026-01-01T00:00:00Z"
+    )
+    assert len(condition.message) == 32768

@@ -1,12 +1,15 @@
 """The models become structural schemas, and read what the API server would send."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from stoker_api.dataset import Dataset
 from stoker_api.meta import Resource
+from stoker_api.nodecache import NodeCache
 from stoker_api.schema import KINDS, crd, open_api_schema
 
 # https://kubernetes.io: structural schemas allow neither references nor unions of types.
@@ -73,3 +76,104 @@ def test_a_dataset_as_the_api_server_sends_it_is_read() -> None:
 def test_the_trainingjob_crd_can_be_scaled() -> None:
     subresources = crd(KINDS[1])["spec"]["versions"][0]["subresources"]
     assert subresources["scale"]["specReplicasPath"] == ".spec.workers"
+
+
+_BOUNDS = {"string": ("maxLength", "enum", "format"), "array": ("maxItems",), "integer": ("maximum",)}
+
+
+def unbounded(schema: dict[str, Any], where: str) -> Iterator[str]:
+    """Name the fields that take a value of any size; where unknown fields are kept, the API server bounds the whole."""
+    kind = schema.get("type")
+    if schema.get("x-kubernetes-preserve-unknown-fields") and "properties" not in schema:
+        return
+    if kind in _BOUNDS and not any(word in schema for word in _BOUNDS[kind]):
+        yield where
+    if "additionalProperties" in schema and "maxProperties" not in schema:
+        yield where
+    for name, child in schema.get("properties", {}).items():
+        yield from unbounded(child, f"{where}.{name}")
+    for word in ("items", "additionalProperties"):
+        if isinstance(schema.get(word), dict):
+            yield from unbounded(schema[word], f"{where}[]")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.SCOPE == "Namespaced"])
+def test_every_field_that_people_write_has_a_maximum(kind: type[Resource]) -> None:
+    assert list(unbounded(open_api_schema(kind)["properties"]["spec"], "spec")) == []
+
+
+def described(schema: dict[str, Any], where: str) -> Iterator[str]:
+    for name, child in schema.get("properties", {}).items():
+        if not child.get("description"):
+            yield f"{where}.{name}"
+        yield from described(child, f"{where}.{name}")
+    if isinstance(schema.get("items"), dict):
+        yield from described(schema["items"], f"{where}[]")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.SCOPE == "Namespaced"])
+def test_every_field_that_people_write_has_a_sentence_at_every_depth(kind: type[Resource]) -> None:
+    assert list(described(open_api_schema(kind)["properties"]["spec"], "spec")) == []
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"source": {"uri": "s3://bucket/", "endpoint": "http://a_b"}},
+        {"source": {"uri": "s3://bucket/", "region": "-"}},
+        {"source": {"uri": "s3://bucket/", "include": ["x"] * 51}},
+        {"source": {"uri": "s3://bucket/", "exclude": ["x" * 257]}},
+        {"source": {"uri": "s3://bucket/"}, "cache": {"replicas": 9 * 10**18}},
+        {"source": {"uri": "s3://bucket/"}, "cache": {"replicas": -1}},
+        {"source": {"uri": "s3://bucket/"}, "cache": {"quota": "10000P"}},
+        {"source": {"uri": "s3://bucket/"}, "cache": {"nodeSelector": {str(n): "" for n in range(33)}}},
+        {"source": {"uri": "s3://bucket/"}, "warm": {"bandwidthLimit": "9999999P"}},
+        {"source": {"uri": "s3://bucket/"}, "scheduling": {"maxWait": "99999999h"}},
+        {"source": {"uri": "s3://bucket/"}, "access": {"namespaces": ["Ünïcode"]}},
+    ],
+)
+def test_the_models_hold_the_same_bounds_as_the_crds(spec: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        Dataset.model_validate({"metadata": {"name": "a"}, "spec": spec})
+
+
+def test_a_node_reads_entries_from_before_any_bound() -> None:
+    source = {"uri": "x" * 5000, "endpoint": "http://a_b", "region": "?", "include": ["x" * 2000] * 200}
+    entry = {"namespace": "n", "name": "d", "uid": "u", "source": source}
+    status = {"namespace": "n", "name": "d", "uid": "u", "error": {"reason": "R", "message": "x" * 10**6}}
+    cache = NodeCache.model_validate(
+        {"metadata": {"name": "a"}, "spec": {"datasets": [entry]}, "status": {"datasets": [status]}}
+    )
+    assert len(cache.spec.datasets[0].source.include) == 200
+    assert cache.status.datasets[0].error is not None
+    assert len(cache.status.datasets[0].error.message) == 1024
+
+
+def test_a_node_cache_of_a_thousand_datasets_is_less_than_a_megabyte() -> None:
+    rows, entries = [], []
+    for number in range(1000):
+        name = {"namespace": "team-vision", "name": f"imagenet-{number}", "uid": f"{number:036}"}
+        source = {
+            "uri": f"s3://training-data/imagenet-{number}/train/",
+            "endpoint": "https://minio.storage.svc:9000",
+            "region": "eu-central-1",
+            "credentials": {"secretRef": {"name": "imagenet-keys"}},
+        }
+        hosts = [f"10.244.{n}.{number % 255}:8081" for n in range(3)]
+        entries.append(
+            name | {"source": source, "generation": 3, "version": "d" * 64, "manifestHosts": hosts, "eager": True}
+        )
+        figures = {"files": 1_281_167, "bytes": 147_897_477_120, "warmFiles": 1_281_167, "warmBytes": 147_897_477_120}
+        rows.append(
+            name | figures | {"phase": "Warm", "version": "d" * 64, "fetchedFiles": 1_281_167, "mode": "native"}
+        )
+    cache = NodeCache.model_validate(
+        {"metadata": {"name": "node"}, "spec": {"datasets": entries}, "status": {"datasets": rows}}
+    )
+    assert len(json.dumps([cache.spec.wire(), cache.status.wire()], separators=(",", ":"))) < 980_000
+    lists = [
+        crd(NodeCache)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"][part]
+        for part in ("spec", "status")
+    ]
+    # As a map each field of each row would be named once more in managedFields.
+    assert {part["properties"]["datasets"]["x-kubernetes-list-type"] for part in lists} == {"atomic"}

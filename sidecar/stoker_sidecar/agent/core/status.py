@@ -5,16 +5,17 @@ Pure.
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from stoker_api.dataset import MountMode
-from stoker_api.meta import Condition, format_bytes
+from stoker_api.meta import Condition, format_bytes, shortened
 from stoker_api.names import ConditionType, Reason
 from stoker_api.nodecache import (
     CacheFolder,
     NodeCacheStatus,
     NodeDataset,
     NodeDatasetStatus,
+    NodeError,
     NodeMount,
     NodePhase,
 )
@@ -29,6 +30,11 @@ _FIGURES = {
     "bytes_per_second": 0,
     "eta_seconds": None,
 }
+
+# Characters of all errors of a status together, of one of them at least and at most; and examples of keys.
+_MOST_MESSAGES = 100_000
+_SHORTEST, _LONGEST = 80, 1024
+_MOST_EXAMPLES = 500
 
 _FOLDER_FIGURES = {"capacity_bytes": 0, "used_bytes": 0, "available_bytes": 0}
 
@@ -85,7 +91,8 @@ def _steady_folder(now: CacheFolder, last: CacheFolder) -> CacheFolder:
 
 def node_status(facts: Facts, conditions: Iterable[Condition] = ()) -> NodeCacheStatus:
     """Compute the status; ``conditions`` are the ones written last, for their transition times."""
-    datasets = tuple(_planned(dataset, facts) for dataset in facts.plan) + tuple(_leftovers(facts))
+    rows = tuple(_planned(dataset, facts) for dataset in facts.plan) + tuple(_leftovers(facts))
+    datasets = within_budget(rows)
     busy = sum(row.phase in (NodePhase.LISTING, NodePhase.WARMING) for row in datasets)
     return NodeCacheStatus(
         observed_generation=facts.generation,
@@ -122,6 +129,31 @@ def mode_now(row: NodeDatasetStatus, modes: Collection[MountMode]) -> MountMode 
     if row.phase is NodePhase.WARM:
         return MountMode.NATIVE
     return MountMode.OVERLAY if MountMode.OVERLAY in modes else MountMode.FUSE
+
+
+def within_budget(rows: tuple[NodeDatasetStatus, ...]) -> tuple[NodeDatasetStatus, ...]:
+    """Cut what sources say about a thousand Datasets to what one object of the API server has room for."""
+    failed = sum(row.error is not None for row in rows) + sum(bool(row.listing and row.listing.error) for row in rows)
+    examples = sum(len(row.listing.skipped) for row in rows if row.listing)
+    share = _MOST_MESSAGES // max(failed, 1)
+    if share >= _LONGEST and examples <= _MOST_EXAMPLES:
+        return rows
+    return tuple(_cut(row, max(share, _SHORTEST), examples <= _MOST_EXAMPLES) for row in rows)
+
+
+def _cut(row: NodeDatasetStatus, most: int, examples: bool) -> NodeDatasetStatus:
+    changes: dict[str, Any] = {"error": _cut_error(row.error, most)}
+    if row.listing is not None:
+        skipped = row.listing.skipped
+        if not examples:
+            skipped = tuple(one.model_copy(update={"example": ""}) for one in skipped)
+        error = _cut_error(row.listing.error, most)
+        changes["listing"] = row.listing.model_copy(update={"error": error, "skipped": skipped})
+    return row.model_copy(update=changes)
+
+
+def _cut_error(error: NodeError | None, most: int) -> NodeError | None:
+    return error and error.model_copy(update={"message": shortened(error.message, most)})
 
 
 def _planned(dataset: NodeDataset, facts: Facts) -> NodeDatasetStatus:

@@ -217,3 +217,22 @@ def test_an_invalid_spec_keeps_what_was_known_and_says_what_is_wrong() -> None:
     assert (bad.phase, bad.version, bad.observed_generation) == (Phase.FAILED, V1, 2)
     assert said(bad, ConditionType.ACCEPTED) == ("False", Reason.INVALID_SPEC)
     assert said(bad, WARM) == ("True", Reason.WARM)
+
+
+def test_of_many_nodes_those_that_need_attention_are_shown_and_all_are_counted() -> None:
+    dataset = listed(make_dataset(cache={"replicas": "all"}))
+    error = NodeError(reason="DiskFull", message="x" * 1000)
+    names = [f"n{number:03}" for number in range(60)]
+    caches = [holder(name, dataset) for name in names]
+    caches[57] = holder("n057", dataset, 10)
+    caches[59] = holder("n059", dataset, 0, phase=NodePhase.FAILED, error=error)
+    found = status(dataset, *map(make_node, names), *caches)
+    assert found.node_counts == {"Failed": 1, "Warm": 58, "Warming": 1}
+    assert [row.name for row in found.nodes] == [*names[:48], "n057", "n059"]
+    assert len(found.nodes[-1].last_error) == 256
+
+
+def test_sums_stay_within_what_the_api_server_counts() -> None:
+    dataset = listed(make_dataset(cache={"replicas": 10_000}), size=2**60)
+    found = status(dataset, make_node("a"), holder("a", dataset, bytes=2**60, warm_bytes=2**60))
+    assert found.wanted_bytes == 2**63 - 1

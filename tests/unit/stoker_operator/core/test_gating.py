@@ -462,10 +462,10 @@ def test_a_prefer_pod_is_pinned_only_where_a_node_is_left_over(view: ClusterView
 
 
 @pytest.mark.parametrize("wait", ["99999999h", "9" * 400 + "h"])
-def test_a_wait_without_end_holds_the_pod_and_says_so(wait: str) -> None:
+def test_a_wait_of_more_than_a_year_holds_the_pod_and_says_so(wait: str) -> None:
     pod = held(max_wait=wait)
     hold = only_hold(decide_releases(cluster(dataset(), node("a"), pod), NOW))
-    assert "waiting for vision/imagenet" in hold.why.sentence
+    assert "is longer than a year: write 8760h or less" in hold.why.sentence
 
 
 def test_a_pod_that_cannot_be_worked_out_is_held_with_a_reason_and_stops_no_other() -> None:

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from stoker_api.dataset import DatasetStatus
+from stoker_api.dataset import DatasetStatus, Source
 from stoker_api.meta import ObjectMeta
-from stoker_api.nodecache import NodeDataset
+from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset
 from stoker_operator.core.dataset_decision import decide_datasets
-from stoker_operator.core.plan import NodeCacheWrite
+from stoker_operator.core.plan import MOST_SPEC, NodeCacheWrite, entry_size, fitting
 from stoker_operator.core.views import ClusterView, InvalidDataset, PodView
 from tests.unit.stoker_operator.builders import (
     NOW,
@@ -80,7 +80,42 @@ def test_other_nodes_fetch_the_manifest_from_nodes_that_have_it() -> None:
     dataset = listed(make_dataset(cache={"replicas": 2}))
     held = make_cache("a", (given(dataset), report(dataset)))
     wish = entry("b", dataset, make_node("a"), make_node("b"), held)
-    assert wish.manifest_urls == (f"http://a:8081/manifests/uid-imagenet/{V1}",)
+    assert wish.manifest_hosts == ("a:8081",)
+
+
+def test_an_address_that_leads_elsewhere_is_told_to_nobody() -> None:
+    dataset = listed(make_dataset(cache={"replicas": 2}))
+    held = make_cache("a", (given(dataset), report(dataset)))
+    held = held.model_copy(update={"status": held.status.model_copy(update={"address": "169.254.169.254/latest?"})})
+    assert entry("b", dataset, make_node("a"), make_node("b"), held).manifest_hosts == ()
+
+
+def test_patterns_are_told_to_the_lister_alone() -> None:
+    source = {"uri": "s3://bucket/", "include": ["train/**"], "exclude": ["*.tmp"]}
+    decision = decided(make_dataset(source=source, cache={"replicas": 2}), make_node("a"), make_node("b"))
+    told = {bool(one.listing_id): one.source for write in decision.node_caches for one in write.spec.datasets}
+    assert (told[True].include, told[True].exclude) == (("train/**",), ("*.tmp",))
+    assert (told[False].include, told[False].exclude) == ((), ())
+
+
+def _long(uid: str, patterns: int) -> NodeDataset:
+    return NodeDataset(namespace="n", name=uid, uid=uid, source=Source(uri="s3://b/", include=("x" * 1000,) * patterns))
+
+
+def test_long_entries_stay_away_from_a_node_cache_that_has_no_room_for_all() -> None:
+    short = [_long(f"short-{number}", 0) for number in range(100)]
+    long = [_long(f"long-{number}", 200) for number in range(5)]
+    kept = fitting([*long, *short], None)
+    assert {one.uid for one in short} < {one.uid for one in kept} < {one.uid for one in [*short, *long]}
+    assert sum(map(entry_size, kept)) <= MOST_SPEC
+
+
+def test_an_entry_that_grew_too_long_stays_as_the_node_knows_it() -> None:
+    before = [_long(f"d-{number}", 100) for number in range(6)]
+    cache = NodeCache(metadata=ObjectMeta(name="a"), spec=NodeCacheSpec(datasets=tuple(before)))
+    grown = _long("d-0", 500)
+    kept = {one.uid: one for one in fitting([grown, *before[1:]], cache)}
+    assert kept == {one.uid: one for one in before}
 
 
 @pytest.mark.parametrize(

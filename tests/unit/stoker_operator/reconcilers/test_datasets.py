@@ -382,13 +382,15 @@ async def test_a_refused_entry_is_tried_again_and_taken_when_nothing_is_odd_any_
 
 
 @pytest.mark.parametrize("spec", [{"replicas": 9_000_000_000_000_000_000}, {"quota": "10000P"}])
-async def test_figures_beyond_64_bits_are_written_as_the_largest_there_are(world: World, spec: dict[str, Any]) -> None:
-    await world.add_dataset(cache=spec)
+async def test_figures_beyond_64_bits_end_with_a_condition_and_reach_no_node(
+    world: World, spec: dict[str, Any]
+) -> None:
+    await world.add_dataset("odd", cache=spec)
+    await world.add_dataset()
     await world.run(2)
-    await world.report(100)
-    await world.run(2)
-    assert (await world.cache()).spec.datasets[0].quota_bytes in (None, 2**63 - 1)
-    assert (await world.dataset()).status.wanted_bytes <= 2**63 - 1
+    assert [entry.name for entry in (await world.cache()).spec.datasets] == ["imagenet"]
+    raw = await world.kube.get(DATASETS, "odd", "vision")
+    assert {one["type"]: one["status"] for one in raw["status"]["conditions"]}["Accepted"] == "False"
 
 
 @pytest.mark.expected_logs("cannot be worked out", "odd")

@@ -16,6 +16,7 @@ from stoker_sidecar.agent.core.status import (
     node_status,
     steady,
     steady_folders,
+    within_budget,
 )
 
 DIGITS = NodeDataset(namespace="vision", name="digits", uid="u1", source=Source(uri="s3://bucket/digits/"))
@@ -196,3 +197,17 @@ def test_another_sentence_for_the_same_error_is_not_urgent() -> None:
         {"u1": ROW.model_copy(update={"error": NodeError(reason="Throttled", message=text)})} for text in ("1", "2")
     ]
     assert not is_urgent(node_status(facts(rows=rows[0])), node_status(facts(rows=rows[1])))
+
+
+def test_errors_of_a_thousand_datasets_leave_room_for_each_other() -> None:
+    error = NodeError(reason="ServerError", message="x" * 5000)
+    rows = tuple(ROW.model_copy(update={"uid": str(number), "error": error}) for number in range(1000))
+    cut = within_budget(rows)
+    assert sum(len(row.error.message) for row in cut if row.error) <= 100_000
+
+
+def test_a_single_error_is_cut_at_a_thousand_characters() -> None:
+    row = ROW.model_copy(update={"error": NodeError(reason="ServerError", message="x" * 5000)})
+    (cut,) = within_budget((row,))
+    assert cut.error is not None
+    assert len(cut.error.message) == 1024

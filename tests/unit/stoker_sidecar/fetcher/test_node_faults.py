@@ -1,5 +1,7 @@
 """What a node does when objects change, vanish or come damaged: right bytes, or an error that says so."""
 
+import asyncio
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from stoker_sidecar.errors import (
 )
 from stoker_sidecar.fetcher.download.parts import CHUNK
 from stoker_sidecar.store.core.object_checksum import Checksum, new_digest
+from stoker_sidecar.version.objects import ListedObject
 from tests.fakes.object_store import MemoryStore
 from tests.support.cache_node import LARGE, SMALL, CacheNodeUnderTest, fill, inode
 from tests.support.waiting import eventually
@@ -191,3 +194,27 @@ async def test_a_source_that_does_not_tell_its_checksum_keeps_no_file_away(
     cache_node.store.states = refuse
     digest = await cache_node.warm()
     assert cache_node.tree(digest) == {"large": LARGE}
+
+
+async def test_a_listing_stops_when_another_one_is_wanted(cache_node: CacheNodeUnderTest) -> None:
+    reached, go_on = asyncio.Event(), asyncio.Event()
+
+    class StuckStore(MemoryStore):
+        """A store that waits in mid-listing."""
+
+        async def list(self) -> AsyncIterator[Sequence[ListedObject]]:
+            """Yield one page, and the next when told to."""
+            async for page in super().list():
+                yield page
+            reached.set()
+            await go_on.wait()
+
+    cache_node.stores["bucket"] = StuckStore({"wrong": (b"x", 0)})
+    cache_node.stores["right"] = MemoryStore({"right": (b"x", 0)})
+    await cache_node.configure(listingId="1")
+    await reached.wait()
+    await cache_node.configure(listingId="2", source={"uri": "s3://right/p"})
+    status = await cache_node.reach(lambda s: s.listing is not None and s.listing.id == "2")
+    assert status.listing is not None
+    assert (status.listing.files, status.listing.error) == (1, None)
+    go_on.set()

@@ -92,12 +92,21 @@ def test_dates_of_other_servers_are_read_too(modified: str) -> None:
         "<Contents><Key>a</Key><Size>1</Size><LastModified>2026-11-21T12:00:00Z</LastModified></Contents>",
         _item("a", "many", "2026-11-21T12:00:00Z", "e"),
         _item("a", 1, "some day", "e"),
+        _item("a", 1, "1e300", "e"),
+        _item("a", "9" * 5000, "2026-11-21T12:00:00Z", "e"),
+        _item("a", 1, "2026-11-21T12:00:00Z", "e" * 2000),
+        _item("a", 1, "some day", "e").replace("<Owner>", "<Deep>" * 5000 + "</Deep>" * 5000 + "<Owner>"),
     ],
 )
 def test_what_is_no_object_is_refused_and_shown(item: str) -> None:
     with pytest.raises(ServerError, match=r"the listing holds what is no object.*<Key>a</Key>") as raised:
         listed_objects(_page(_body(item, space="")), "")
     assert not raised.value.temporary
+
+
+def test_what_is_nested_beside_the_objects_is_left_out_since_botocore_reads_it_by_recursion() -> None:
+    page = _page(_body("<Deep>" * 20_000 + "</Deep>" * 20_000))
+    assert page["IsTruncated"] is True
 
 
 @pytest.mark.parametrize(("status", "body"), [(503, _body()), (200, b"<ListBucketResult><Contents>")])

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stoker_sidecar.errors import EmptySource, ManifestInvalid, NoMatch
-from stoker_sidecar.version.builder import ManifestBuilder, verify
+from stoker_sidecar.errors import EmptySource, InvalidSource, ManifestInvalid, NoMatch, SourceTooLarge
+from stoker_sidecar.version.builder import MOST_OBJECT_BYTES, ManifestBuilder, verify
 from stoker_sidecar.version.manifest import ROOT_INO, Manifest, ManifestInfo, Skipped
 from stoker_sidecar.version.objects import ListedObject, selector
 
@@ -129,6 +129,37 @@ def test_keys_that_cannot_be_files_are_counted_with_an_example(tmp_path: Path) -
     info = _build(tmp_path, _object("ok"), _object("a//b"), _object("a//c"), ListedObject(b"\xff", 1, 1, "e"))
     assert info.skipped == (Skipped("EmptySegment", 2, "a//b"), Skipped("NotUTF8", 1, "\\xff"))
     assert _open(tmp_path).info == info
+
+
+def test_a_path_longer_than_any_file_is_counted_before_a_pattern_looks_at_it(tmp_path: Path) -> None:
+    looked: list[str] = []
+
+    def selected(path: str) -> bool:
+        looked.append(path)
+        return True
+
+    with ManifestBuilder(tmp_path / "m.sqlite", selected) as builder:
+        builder.add([_object("ok"), _object("a" * 10_000)])
+        skipped = builder.finish().skipped
+    assert looked == ["ok"]
+    assert [(one.reason, one.count, len(one.example)) for one in skipped] == [("PathTooLong", 1, 200)]
+
+
+@pytest.mark.parametrize("size", [-1, MOST_OBJECT_BYTES + 1, 2**63, 10**30])
+def test_an_object_of_a_size_that_no_store_keeps_is_refused(tmp_path: Path, size: int) -> None:
+    with pytest.raises(InvalidSource, match=f"is said to have {size} bytes"):
+        _build(tmp_path, _object("a", size=size))
+
+
+def test_sizes_that_add_up_to_more_than_can_be_counted_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(SourceTooLarge, match="more than 1048576"):
+        _build(tmp_path, *(_object(f"f{index}", size=MOST_OBJECT_BYTES) for index in range(1025)))
+
+
+def test_a_time_beyond_what_a_manifest_counts_is_the_last_one(tmp_path: Path) -> None:
+    _build(tmp_path, _object("old", mtime_ns=-(10**20)), _object("new", mtime_ns=10**20))
+    found = [entry.mtime_ns for entry in _open(tmp_path).files()]
+    assert found == [2**63 - 1, -(2**63 - 1)]
 
 
 def test_the_marker_of_the_source_itself_is_nothing(tmp_path: Path) -> None:

@@ -1,0 +1,44 @@
+"""What an S3 endpoint and a region may look like: the same rule in the CRD, the operator and ``stoker mount``."""
+
+import re
+from ipaddress import AddressValueError, IPv6Address
+
+_LABEL = "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_PORT = "([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+# RE2's words and Python's alike: the CRD's rule compares with it too.
+ENDPOINT_PATTERN = rf"^https?://({_LABEL}([.]{_LABEL})*|[[][0-9A-Fa-f:.]{{2,45}}[]])(:{_PORT})?/?$"
+ENDPOINT_HINT = (
+    "is not the URL of a server: write http:// or https://, a DNS name or address, and perhaps a port, "
+    "such as https://minio.storage:9000"
+)
+REGION_PATTERN = r"^[a-z]([a-z0-9-]*[a-z0-9])?$"  # it becomes a label of a DNS name
+_ENDPOINT = re.compile(ENDPOINT_PATTERN[1:-1].replace("[[]", r"\["))  # a backslash would be another one's in CEL
+_MOST_HOST = 253
+
+
+def checked_endpoint(url: str | None) -> str | None:
+    """Return the URL as it is. Raises ValueError with a sentence when no server can have it."""
+    if url is None:
+        return None
+    match = _ENDPOINT.fullmatch(url)
+    if match is None or len(match.group(1)) > _MOST_HOST or not _is_host(match.group(1)):
+        raise ValueError(f"{url!r} {ENDPOINT_HINT}")
+    return url
+
+
+def is_address(text: str) -> bool:
+    """Tell whether this is ``host:port`` and nothing more, as a sidecar says where it serves."""
+    try:
+        return text == text.strip("/") and ":" in text and checked_endpoint(f"http://{text}") is not None
+    except ValueError:
+        return False
+
+
+def _is_host(host: str) -> bool:
+    if not host.startswith("["):
+        return True
+    try:
+        IPv6Address(host[1:-1])
+    except AddressValueError:
+        return False
+    return True

@@ -1,0 +1,103 @@
+"""Where manifests come from: listings that end, and other nodes that may send no more than a manifest."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from stoker_api.dataset import Source
+from stoker_sidecar.errors import ManifestUnavailable, ServerError, SourceTooLarge
+from stoker_sidecar.fetcher.manifests import ListingLimits, fetch_manifest, list_source
+from stoker_sidecar.version.builder import ManifestBuilder
+from stoker_sidecar.version.layout import DatasetPaths
+from stoker_sidecar.version.objects import ListedObject
+from tests.fakes.object_store import MemoryStore
+
+SOURCE = Source(uri="s3://bucket/p")
+
+
+class EndlessStore(MemoryStore):
+    """A store whose listing never ends."""
+
+    pages: int = 0
+    size: int = 10
+
+    async def list(self) -> AsyncIterator[Sequence[ListedObject]]:
+        """Yield pages without end."""
+        while True:
+            self.pages += 1
+            await asyncio.sleep(0)
+            yield [ListedObject(b"%d/%d" % (self.pages, index), 1, 0, "e") for index in range(self.size)]
+
+
+def _left(folder: Path) -> list[Path]:
+    return list(folder.iterdir())
+
+
+async def _list(store: MemoryStore, folder: Path, limits: ListingLimits) -> None:
+    paths = DatasetPaths(folder)
+    await list_source(store, SOURCE, paths, "1", lambda info: paths.version(info.digest), lambda count: None, limits)
+
+
+async def test_a_listing_ends_at_so_many_objects(tmp_path: Path) -> None:
+    store = EndlessStore()
+    with pytest.raises(SourceTooLarge, match="s3://bucket/p has more than 1,000 objects: name a smaller part of it"):
+        await _list(store, tmp_path, ListingLimits(objects=1000))
+    assert store.pages == 101
+    assert _left(tmp_path) == []
+
+
+async def test_a_listing_of_empty_pages_ends(tmp_path: Path) -> None:
+    store = EndlessStore()
+    store.size = 0
+    with pytest.raises(ServerError, match="is listed by empty pages"):
+        await _list(store, tmp_path, ListingLimits(empty_pages=20))
+    assert store.pages == 21
+
+
+async def test_a_listing_ends_when_its_time_is_up(tmp_path: Path) -> None:
+    with pytest.raises(SourceTooLarge, match="could not be listed within"):
+        await _list(EndlessStore(), tmp_path, ListingLimits(seconds=0.05))
+
+
+async def _serve(body: bytes, **headers: str) -> TestServer:
+    async def manifest(request: web.Request) -> web.Response:
+        return web.Response(body=body, status=302 if headers else 200, headers=headers)
+
+    app = web.Application()
+    app.router.add_get("/m", manifest)
+    server = TestServer(app)
+    await server.start_server()
+    return server
+
+
+async def test_another_node_cannot_fill_the_disk_with_a_manifest(tmp_path: Path) -> None:
+    server = await _serve(bytes(3_000_000))
+    paths = DatasetPaths(tmp_path)
+    url = str(server.make_url("/m"))
+    with pytest.raises(ManifestUnavailable, match="it sends more than 2,000,000 bytes"):
+        await fetch_manifest([url], paths, "0" * 64, lambda info: paths.version(info.digest), most=2_000_000)
+    assert _left(tmp_path) == []
+    await server.close()
+
+
+async def test_another_node_sends_nobody_elsewhere(tmp_path: Path) -> None:
+    server = await _serve(b"", Location="http://169.254.169.254/")
+    paths = DatasetPaths(tmp_path)
+    with pytest.raises(ManifestUnavailable, match="it answers 302"):
+        await fetch_manifest([str(server.make_url("/m"))], paths, "0" * 64, lambda info: paths.version(info.digest))
+    await server.close()
+
+
+async def test_a_manifest_of_another_node_is_installed(tmp_path: Path) -> None:
+    with ManifestBuilder(tmp_path / "sent") as builder:
+        builder.add([ListedObject(b"a", 1, 2, "e")])
+        info = builder.finish()
+    server = await _serve((tmp_path / "sent").read_bytes())
+    paths = DatasetPaths(tmp_path / "set")
+    await fetch_manifest([str(server.make_url("/m"))], paths, info.digest, lambda info: paths.version(info.digest))
+    assert paths.version(info.digest).manifest.exists()
+    await server.close()

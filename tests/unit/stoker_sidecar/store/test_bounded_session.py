@@ -1,0 +1,135 @@
+"""An endpoint may be anyone's: what it answers has an end, and is XML as S3 servers write it."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from botocore import UNSIGNED
+from botocore.config import Config
+from botocore.session import Session
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from stoker_api.dataset import DatasetSource, Source
+from stoker_api.endpoint import ENDPOINT_PATTERN, REGION_PATTERN
+from stoker_sidecar.errors import ServerError, SourceError
+from stoker_sidecar.store.bounded_session import MOST_BODY
+from stoker_sidecar.store.connection import ConnectionSettings
+from stoker_sidecar.store.s3_boto import S3Boto
+from stoker_sidecar.wire.credentials import StaticCredentials
+
+_EMPTY = "<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>"
+
+
+class Endpoint:
+    """A server that answers every request with ``body``."""
+
+    def __init__(self) -> None:
+        self.body: bytes = b""
+        self.status = 200
+        self.server: TestServer | None = None
+
+    async def start(self) -> None:
+        """Begin to serve."""
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", self._answer)
+        self.server = TestServer(app)
+        await self.server.start_server()
+
+    async def page(self, token: str = "") -> None:
+        """Ask for a page of a listing."""
+        assert self.server is not None
+        source = Source(uri="s3://bucket/p", endpoint=str(self.server.make_url("")).rstrip("/"))
+        boto = await S3Boto.open(source, "bucket", StaticCredentials("key", "secret"), ConnectionSettings())
+        try:
+            await boto.page("p/", token)
+        finally:
+            await boto.aclose()
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        return web.Response(body=self.body, status=self.status, content_type="application/xml")
+
+
+@pytest.fixture
+async def endpoint() -> AsyncIterator[Endpoint]:
+    one = Endpoint()
+    await one.start()
+    yield one
+    assert one.server is not None
+    await one.server.close()
+
+
+async def test_a_page_is_read(endpoint: Endpoint) -> None:
+    endpoint.body = f"<?xml version='1.0' encoding='UTF-8'?>{_EMPTY}".encode()
+    await endpoint.page()
+
+
+@pytest.mark.parametrize("status", [200, 503])
+async def test_a_body_without_end_is_not_read_to_its_end(endpoint: Endpoint, status: int) -> None:
+    endpoint.body, endpoint.status = b" " * (MOST_BODY + 1), status
+    with pytest.raises(ServerError, match="answers with more than 16 MiB") as raised:
+        await endpoint.page()
+    assert not raised.value.temporary
+
+
+@pytest.mark.parametrize("status", [200, 400])
+@pytest.mark.parametrize(
+    "body",
+    [
+        f'<!DOCTYPE a [<!ENTITY b "{"c" * 1000}">]>{_EMPTY}'.encode(),
+        f'<?xml version="1.0" encoding="cp037"?>{_EMPTY}'.encode(),
+        f"<?xml version='1.0' encoding = 'UTF-16'?>{_EMPTY}".encode(),
+        _EMPTY.encode("utf-16"),
+    ],
+)
+async def test_xml_that_grows_while_it_is_parsed_is_refused(endpoint: Endpoint, status: int, body: bytes) -> None:
+    endpoint.body, endpoint.status = body, status
+    with pytest.raises(ServerError, match="XML that no S3 server sends"):
+        await endpoint.page()
+
+
+async def test_a_nested_error_is_an_error_of_the_source(endpoint: Endpoint) -> None:
+    endpoint.body, endpoint.status = b"<Error>" + b"<a>" * 50_000 + b"</a>" * 50_000 + b"</Error>", 400
+    with pytest.raises(SourceError):
+        await endpoint.page()
+
+
+async def test_a_page_that_names_itself_as_the_next_ends_the_listing(endpoint: Endpoint) -> None:
+    endpoint.body = (
+        _EMPTY.replace("false", "true")
+        .replace("</List", "<NextContinuationToken>again</NextContinuationToken></List")
+        .encode()
+    )
+    await endpoint.page()
+    with pytest.raises(ServerError, match="names the page that it just gave"):
+        await endpoint.page("again")
+
+
+@pytest.mark.parametrize("url", ["http://a_b:9000", "http://-a:9000", f"http://{'a' * 64}"])
+async def test_an_endpoint_that_is_none_is_told_of_as_such(url: str) -> None:
+    boto = await S3Boto.open(
+        Source(uri="s3://bucket/p", endpoint=url), "bucket", StaticCredentials("key", "secret"), ConnectionSettings()
+    )
+    with pytest.raises(SourceError, match="cannot be asked for: Invalid endpoint"):
+        await boto.page("p/", "")
+    await boto.aclose()
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.from_regex(ENDPOINT_PATTERN.replace("[[]", r"\["), fullmatch=True),
+    st.from_regex(REGION_PATTERN, fullmatch=True),
+    st.sampled_from(["Auto", "Path", "Virtual"]),
+)
+def test_whatever_the_door_lets_in_is_one_that_clients_take(endpoint: str, region: str, style: str) -> None:
+    wire = {"uri": "s3://bucket/p", "endpoint": endpoint, "region": region, "addressingStyle": style}
+    try:
+        source = DatasetSource.model_validate(wire)
+    except ValidationError:
+        return
+    client = Session().create_client(
+        "s3", region_name=source.region, endpoint_url=source.endpoint, config=Config(signature_version=UNSIGNED)
+    )
+    assert client.meta.region_name == region
