@@ -1,0 +1,50 @@
+"""How large a NodeCache is in the API server's database, with the API server's own notes on who wrote what."""
+
+import json
+from typing import Any
+
+from stoker_api.dataset import MountMode, Source
+from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeCacheStatus, NodeDataset, NodeDatasetStatus, NodePhase
+from stoker_kube.resources import NODE_CACHES
+from stoker_operator.core.plan import NodeCacheWrite
+from stoker_operator.core.views import NodeView
+from stoker_operator.writer import Writer
+from tests.support.apiserver import ApiServer
+
+COUNT = 1000
+MOST_BYTES = 1_000_000
+
+
+def _names(number: int) -> dict[str, Any]:
+    return {"namespace": "team-vision", "name": f"imagenet-{number}", "uid": f"{number:036}"}
+
+
+def _entry(number: int) -> NodeDataset:
+    source = Source(
+        uri=f"s3://training-data/imagenet-{number}/train/",
+        endpoint="https://minio.storage.svc:9000",
+        region="eu-central-1",
+    )
+    hosts = tuple(f"10.244.{host}.{number % 255}:8081" for host in range(3))
+    return NodeDataset(
+        **_names(number), source=source, generation=3, version="d" * 64, manifest_hosts=hosts, eager=True
+    )
+
+
+def _row(number: int) -> NodeDatasetStatus:
+    size = {"files": 1_281_167, "bytes": 147_897_477_120, "warm_files": 1_281_167, "warm_bytes": 147_897_477_120}
+    return NodeDatasetStatus(**_names(number), **size, phase=NodePhase.WARM, version="d" * 64, mode=MountMode.NATIVE)
+
+
+async def test_a_node_of_a_thousand_datasets_stays_below_a_megabyte(apiserver: ApiServer) -> None:
+    node = NodeView("node-with-a-thousand")
+    spec = NodeCacheSpec(datasets=tuple(map(_entry, range(COUNT))))
+    status = NodeCacheStatus(datasets=tuple(map(_row, range(COUNT))))
+    async with await apiserver.client() as kube:
+        await Writer(kube).node_cache(NodeCacheWrite(node, spec, create=True))
+        await kube.patch(NODE_CACHES, node.name, {"status": status.wire()}, subresource="status")
+        stored = await kube.get(NODE_CACHES, node.name, "")
+        await kube.delete(NODE_CACHES, node.name)
+    assert NodeCache.model_validate(stored).spec == spec
+    assert NodeCache.model_validate(stored).status == status
+    assert len(json.dumps(stored, separators=(",", ":"))) < MOST_BYTES
