@@ -196,13 +196,13 @@ class DatasetCache:
             store = await self._source.handle.store()
             home = self._node.folders.home(self.uid)
             listed = ListedSoFar(self.telemetry, home.disk)
-            place = self.versions.destination
-            listing = await self._unless_another_is_wanted(
-                wanted, list_source(store, self.config.source, home.dataset, wanted, place, listed.add)
-            )
-            if listing is None:
-                return
-            self.listing = listing
+            with self.versions.placing() as place:
+                listing = await self._unless_another_is_wanted(
+                    wanted, list_source(store, self.config.source, home.dataset, wanted, place, listed.add)
+                )
+                if listing is None:
+                    return
+                self.listing = listing
             self.version_loop.poke()
 
     async def _unless_another_is_wanted(
@@ -347,7 +347,7 @@ class DatasetCache:
 
     def _wanted(self) -> set[str]:
         listed = {self.listing.version} if self.listing is not None else set()
-        return {self.config.version, *self.config.retain, *self.held, self.versions.placed} | listed
+        return {self.config.version, *self.config.retain, *self.held} | self.versions.placed | listed
 
     def _handle(self, config: NodeDataset, credentials: Credentials) -> StoreHandle:
         return StoreHandle(config.source, credentials, self._node.open_store)

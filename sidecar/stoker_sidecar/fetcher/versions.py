@@ -1,8 +1,8 @@
 """The versions of one dataset that are open on this node: found, fetched, linked from each other, moved and dropped."""
 
 import asyncio
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from stoker_api.names import Reason
@@ -10,7 +10,7 @@ from stoker_sidecar.errors import CacheError, NotConfigured, NotYetConfigured
 from stoker_sidecar.fetcher.cached_version import CachedVersion
 from stoker_sidecar.fetcher.context import DownloadContext
 from stoker_sidecar.fetcher.download.fetching import Fetching
-from stoker_sidecar.fetcher.manifests import fetch_manifest, install_manifest
+from stoker_sidecar.fetcher.manifests import Destination, fetch_manifest, install_manifest
 from stoker_sidecar.fetcher.space.budget import SpaceBudget, VersionSpace
 from stoker_sidecar.fetcher.space.folders import CacheDisks
 from stoker_sidecar.linux.files import disk_errors, is_there
@@ -32,11 +32,30 @@ class OpenVersions:
         self._rescued: dict[str, Path] = {}
         self._lost: set[str] = set()  # left with their folder, and not open again
         self.fetchings: dict[str, Fetching] = {}
-        self.placed = ""  # digest of a version that was given a folder and is not open yet
+        self._placing: list[set[str]] = []
 
-    def destination(self, info: ManifestInfo) -> VersionPaths:
+    @property
+    def placed(self) -> set[str]:
+        """The digests of versions that were given a folder, and of which nothing else knows yet."""
+        return set().union(*self._placing)
+
+    @contextmanager
+    def placing(self) -> Iterator[Destination]:
+        """Give versions folders, and have none of them dropped until the end, when who asked for them knows them."""
+        digests: set[str] = set()
+        self._placing.append(digests)
+
+        def destination(info: ManifestInfo) -> VersionPaths:
+            digests.add(info.digest)
+            return self._folder_for(info)
+
+        try:
+            yield destination
+        finally:
+            self._placing = [one for one in self._placing if one is not digests]
+
+    def _folder_for(self, info: ManifestInfo) -> VersionPaths:
         """Return where a version lies, or will lie."""
-        self.placed = info.digest
         found = self._folders.find(self._uid, info.digest)
         if found is not None:
             return found
@@ -55,10 +74,12 @@ class OpenVersions:
         async with self._opening:
             if digest in self.fetchings:
                 return self.fetchings[digest]
-            paths = await in_thread(self._folders.find, self._uid, digest) or await self._get(digest, manifest_hosts)
-            if not is_there(paths.linked):
-                await self._open_donors(digest)
-            return await self._load(paths)
+            with self.placing() as place:
+                found = await in_thread(self._folders.find, self._uid, digest)
+                paths = found or await self._get(digest, manifest_hosts, place)
+                if not is_there(paths.linked):
+                    await self._open_donors(digest)
+                return await self._load(paths)
 
     def has(self, digest: str) -> bool:
         """Tell whether its manifest is here, be it only in safety."""
@@ -130,11 +151,11 @@ class OpenVersions:
         del self._budget.versions[digest]
         return self.fetchings.pop(digest)
 
-    async def _get(self, digest: str, hosts: tuple[str, ...] | None) -> VersionPaths:
+    async def _get(self, digest: str, hosts: tuple[str, ...] | None, place: Destination) -> VersionPaths:
         if (rescued := self._rescued.pop(digest, None)) is not None:
             with suppress(CacheError, OSError):
                 info = await in_thread(verify, rescued, digest)
-                target = self.destination(info)
+                target = place(info)
                 await in_thread(install_manifest, rescued, target)
                 return target
         if hosts is None:
@@ -144,7 +165,7 @@ class OpenVersions:
             sentence = f"the manifest of version {digest[:12]} was lost with its cache folder: listing again"
             raise NotYetConfigured(sentence, reason=Reason.MANIFEST_UNAVAILABLE)
         urls = tuple(f"http://{host}/manifests/{self._uid}/{digest}" for host in hosts)
-        await fetch_manifest(urls, self._folders.home(self._uid).dataset, digest, self.destination)
+        await fetch_manifest(urls, self._folders.home(self._uid).dataset, digest, place)
         found = self._folders.find(self._uid, digest)
         if found is None:
             raise NotConfigured(f"the manifest of version {digest[:12]} was lost again: its cache folder failed")
@@ -171,7 +192,6 @@ class OpenVersions:
         version = await in_thread(CachedVersion.load, paths, donors)
         if not donors:
             version.shared_bytes = 0  # the versions that it shared them with are gone
-        self.placed = ""
         self._lost.discard(paths.folder.name)
         space = VersionSpace(self._budget, self._folders, version, disk)
         self._budget.versions[paths.folder.name] = version

@@ -1,7 +1,9 @@
 """What a node does when objects change, vanish or come damaged: right bytes, or an error that says so."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,11 +18,14 @@ from stoker_sidecar.errors import (
     SourceChanged,
     SourceError,
 )
+from stoker_sidecar.fetcher import manifests
 from stoker_sidecar.fetcher.download.parts import CHUNK
+from stoker_sidecar.fetcher.manifests import install_manifest
 from stoker_sidecar.store.core.object_checksum import Checksum, new_digest
+from stoker_sidecar.version.layout import VersionPaths
 from stoker_sidecar.version.objects import ListedObject
 from tests.fakes.object_store import MemoryStore
-from tests.support.cache_node import LARGE, SMALL, CacheNodeUnderTest, fill, inode
+from tests.support.cache_node import LARGE, SMALL, CacheNodeUnderTest, fill, inode, open_cache_node
 from tests.support.waiting import eventually
 
 
@@ -218,3 +223,32 @@ async def test_a_listing_stops_when_another_one_is_wanted(cache_node: CacheNodeU
     assert status.listing is not None
     assert (status.listing.files, status.listing.error) == (1, None)
     go_on.set()
+
+
+async def test_a_version_that_is_just_being_listed_is_not_dropped_when_another_one_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = MemoryStore()
+    fill(store, SMALL)
+    async with open_cache_node(tmp_path, {"bucket": store}) as before:
+        unwanted = await before.list("1")
+        store.put("b", b"second")
+        second = await before.list("2")
+    store.put("c", b"third")
+    installed, go_on = threading.Event(), threading.Event()
+
+    def install(temporary: Path, version: VersionPaths) -> None:
+        install_manifest(temporary, version)
+        installed.set()
+        go_on.wait(10)
+
+    monkeypatch.setattr(manifests, "install_manifest", install)
+    async with open_cache_node(tmp_path, {"bucket": store}) as node:
+        await node.configure(listingId="3")
+        await eventually(installed.is_set)
+        await node.configure(listingId="3", version=second)
+        await eventually(lambda: not node.folder(unwanted).exists())  # the second is open by now
+        go_on.set()
+        third = await node.list("3", version=second)
+        await node.configure(listingId="3", version=third)
+        await node.reach(lambda status: status.version == third and status.files > 0)
