@@ -12,7 +12,7 @@ from e2e.support.world import Home, World
     [
         ("train=/data", ["train=/data"]),
         ("train:data", ["data", "absolute"]),
-        ("trian:/data", ["trian", "train"]),
+        ("trian:/data", ["trian", "kubectl get datasets -n"]),
         ("train:/data, other:/data", ["/data"]),
         ("train:/taken", ["/taken"]),
     ],

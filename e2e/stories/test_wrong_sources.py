@@ -32,7 +32,7 @@ def test_the_api_server_refuses_a_source_that_no_one_could_read(
 @pytest.mark.parametrize(
     ("spec", "sentence"),
     [
-        ({"cache": {"replicas": -1}}, "cache.replicas must be 0 or more, or 'all'"),
+        ({"cache": {"replicas": -1}}, "cache.replicas must be 0 to 10000, or 'all'"),
         ({"cache": {"quota": "lots"}}, "spec.cache.quota"),
         ({"refresh": {"interval": "1s"}}, "refresh.interval must be 10s or more"),
         (
