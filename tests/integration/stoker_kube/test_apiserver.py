@@ -38,7 +38,7 @@ async def test_a_list_longer_than_a_page_is_whole(kube: Kube, namespace: str, mo
     [
         ({"source": {"uri": "gs://bucket/"}}, "write s3://bucket/prefix/"),
         ({"cache": {"quota": "200GB"}}, "200GB is not a quantity of bytes"),
-        ({"cache": {"replicas": "All"}}, "0 or more, or 'all'"),
+        ({"cache": {"replicas": "All"}}, "0 to 10000, or 'all'"),
     ],
     ids=["source", "quota", "replicas"],
 )
