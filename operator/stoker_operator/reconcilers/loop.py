@@ -56,7 +56,7 @@ class ReconcileLoop:
             try:
                 again = await self._timed_pass()
                 backoff.reset()
-            except Exception as error:
+            except Exception as error:  # the boundary of the pass: it must not end the process
                 retry = backoff.next()
                 unexpected = None if isinstance(error, KubeError) else error
                 log.warning("%s pass failed, trying again in %.1f s: %s", self._name, retry, error, exc_info=unexpected)

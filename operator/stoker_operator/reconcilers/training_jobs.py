@@ -61,7 +61,7 @@ class TrainingJobReconciler:
             return await self._one(training, view, pods, index)
         except (KubeError, TimeoutError):
             raise
-        except Exception as error:
+        except Exception as error:  # the boundary of an object: its status says so, and its key is tried again
             sentence = f"it cannot be worked out what to do, please report this: {error!r}"
             await self._write(training, troubled_status(training, sentence, self._clock()))
             raise
