@@ -337,6 +337,9 @@ class DatasetStatus(Model):
     listed_at: Annotated[str | None, Field(json_schema_extra={"format": "date-time"})] = None
     listing_id: Annotated[str, Field(description="The listing that was asked for last.")] = ""
     listing_node: Annotated[str, Field(description="The node that was asked to list.")] = ""
+    listing_source: Annotated[
+        str, Field(description="Fingerprint of what of the spec selected bytes when listingId was asked for.")
+    ] = ""
     files: Annotated[int | None, Field(json_schema_extra=_INT64)] = None
     bytes: Annotated[int | None, Field(json_schema_extra=_INT64)] = None
     total: Annotated[str, Field(description="bytes, for people.")] = ""

@@ -50,6 +50,7 @@ def roll_up_dataset(
         listed_at=answered,
         listing_id=listing.id,
         listing_node=listing.node,
+        listing_source=listing.source,
         files=figures.files,
         bytes=figures.size,
         total=format_bytes(figures.size) if figures.size is not None else "",

@@ -1,30 +1,27 @@
 """Which node lists a source, when it is asked again, and which version that makes current."""
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from stoker_api import names
 from stoker_api.dataset import Dataset, RefreshPolicy
 from stoker_api.meta import parse_duration
 from stoker_api.nodecache import ListingResult
 from stoker_api.times import parse_time
 from stoker_operator.core.node_states import NodeState, NodeStates, alive
 from stoker_operator.core.placement import Placement, Role
+from stoker_operator.core.selection import fingerprint, first_fingerprint, is_fingerprint
 from stoker_operator.core.views import ClusterView
 
 # A node gives up on errors that trying again cannot mend, such as a missing bucket. People mend those without touching
 # the Dataset, so it is asked again once a minute: one LIST request.
 RETRY_FAILED = 60.0
-_HASH_LENGTH = 12  # hexadecimal digits: enough to tell two specs of one Dataset apart
 
 
 @dataclass(frozen=True, slots=True)
 class ListingState:
     """The state of listing one dataset."""
 
-    id: str = ""  # "<hash of the source>-<milliseconds since the epoch when it was asked>"; empty: nobody can list
+    id: str = ""  # "<fingerprint of the source>-<milliseconds since the epoch when it was asked>"; empty: nobody can
     node: str = ""
     result: ListingResult | None = None  # the answer to this id, None while it is awaited
     version: str = ""  # what new mounts get: the newest good listing
@@ -32,17 +29,7 @@ class ListingState:
     holders: tuple[str, ...] = ()  # nodes that can hand out the version's manifest, the lister first
     look_again: float | None = None  # when this decision may change by time alone
     blocked: bool = False  # a listing is due and no node can do it
-
-
-def fingerprint(dataset: Dataset) -> str:
-    """Hash what a listing depends on.
-
-    It changes with anything that changes what a listing would find, or whether it can, and with `stoker refresh`.
-    The refresh annotation counts as text, not as a time: the clock that wrote it is a laptop's.
-    """
-    refresh = dataset.metadata.annotations.get(names.ANNOTATION_REFRESH_REQUESTED, "")
-    text = json.dumps([dataset.spec.source.wire(), refresh], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:_HASH_LENGTH]
+    source: str = ""  # the fingerprint of the source that ``id`` was asked for
 
 
 def new_id(dataset: Dataset, now: float) -> str:
@@ -54,6 +41,20 @@ def asked_at(listing_id: str) -> float:
     """Return seconds since the epoch at which this listing was asked for; 0.0 for an id of unknown form."""
     _, _, millis = listing_id.partition("-")
     return int(millis) / 1000 if millis.isdecimal() else 0.0
+
+
+def asked_for(dataset: Dataset, listing_id: str) -> str:
+    """Return the fingerprint of the source that this listing was asked for; "" when that is not known.
+
+    Ids of the first releases carry a hash of all fields. While it is the spec's, the status is told what it stands for,
+    and counts from then on: so an upgrade lists nothing again, and another Secret after it does not either.
+    """
+    carried, _, _ = listing_id.partition("-")
+    if is_fingerprint(carried):
+        return carried
+    if dataset.status.listing_id == listing_id and dataset.status.listing_source:
+        return dataset.status.listing_source
+    return fingerprint(dataset) if carried == first_fingerprint(dataset) else ""
 
 
 def decide_listing(
@@ -71,14 +72,15 @@ def decide_listing(
     lister_lives = node in view.node_caches and alive(view.nodes.get(node), now)
     lost = bool(version) and not holders and not lister_lives
     silent = not answered and not (lister_lives and view.nodes[node].sidecar_ready)
-    stale = not listing_id.startswith(fingerprint(dataset) + "-")
+    source = asked_for(dataset, listing_id)
+    stale = source != fingerprint(dataset)
     ask = stale or lost or silent or (again is not None and again <= now)
     if not ask or dataset.metadata.deletion_timestamp:
-        return ListingState(listing_id, node, result, version, answered, holders, again)
+        return ListingState(listing_id, node, result, version, answered, holders, again, source=source)
     lister = choose_lister(view, dataset, placement, holders, node)
     if not lister:
-        return ListingState(listing_id, node, result, version, answered, holders, blocked=True)
-    return ListingState(new_id(dataset, now), lister, version=version, holders=holders)
+        return ListingState(listing_id, node, result, version, answered, holders, blocked=True, source=source)
+    return ListingState(new_id(dataset, now), lister, version=version, holders=holders, source=fingerprint(dataset))
 
 
 def choose_lister(

@@ -162,6 +162,24 @@ async def test_a_new_version_replaces_the_old_one_while_a_mount_keeps_it(world: 
     assert cache["spec"]["datasets"][0]["retain"] == [VERSION]
 
 
+async def test_a_pinned_version_stays_when_another_secret_is_named(world: World) -> None:
+    sidecar = await world.add_node()
+    sidecar.share = 1.0
+    await world.add_dataset(source={"uri": "s3://bucket/", "credentials": {"secretRef": {"name": "keys"}}})
+    before = await world.until_dataset(phase_is(Phase.READY))
+    sidecar.version = "b2" * 32
+    source = {"credentials": {"secretRef": {"name": "other"}}}
+    await world.kube.patch(DATASETS, "digits", {"spec": {"source": source}}, world.namespace)
+    after = await world.until_dataset(lambda d: d.status.observed_generation > before.status.observed_generation)
+    cache = await world.until(
+        NODE_CACHES,
+        sidecar.node,
+        lambda raw: raw["spec"]["datasets"][0]["source"]["credentials"] == source["credentials"],
+    )
+    assert (after.status.version, after.status.listing_id) == (VERSION, before.status.listing_id)
+    assert cache["spec"]["datasets"][0]["version"] == VERSION
+
+
 async def test_characters_beyond_the_basic_plane_stop_no_dataset(world: World) -> None:
     sidecar = await world.add_node()
     sidecar.share = 1.0

@@ -7,6 +7,7 @@ from stoker_api.dataset import Dataset
 from stoker_api.nodecache import ListingResult, NodeCache, NodeError
 from stoker_api.times import format_time
 from stoker_operator.core.listing import RETRY_FAILED, ListingState, new_id
+from stoker_operator.core.selection import fingerprint, first_fingerprint
 from tests.unit.stoker_operator.builders import NOW, V1, V2, decided, given, make_cache, make_dataset, make_node, report
 
 
@@ -65,6 +66,44 @@ def test_a_changed_source_is_listed_again_and_the_old_version_stays_meanwhile() 
     changed = changed.model_copy(update={"status": taken_over(before).status})
     found = listing(changed, make_node("a"), cache, now=NOW + 60)
     assert (found.id, found.version, found.result) == (new_id(changed, NOW + 60), V1, None)
+
+
+def with_secret(name: str) -> Dataset:
+    return make_dataset(source={"uri": "s3://bucket/", "credentials": {"secretRef": {"name": name}}})
+
+
+def test_another_secret_lists_nothing_again() -> None:
+    before, after = with_secret("keys"), with_secret("other")
+    after = after.model_copy(update={"status": taken_over(before).status})
+    found = listing(after, make_node("a"), asked(before, "a", GOOD), now=NOW + 60)
+    assert (found.id, found.version) == (new_id(before, NOW), V1)
+
+
+def of_a_first_release(dataset: Dataset, source: str = "") -> tuple[Dataset, NodeCache]:
+    """Return a listed Dataset and its lister as an operator of the first releases left them."""
+    old = f"{first_fingerprint(dataset)}-{int(NOW * 1000)}"
+    status = taken_over(dataset).status.model_copy(update={"listing_id": old, "listing_source": source})
+    answer = GOOD.model_copy(update={"id": old})
+    row = given(dataset, listing_id=old), report(dataset, listing=answer)
+    return dataset.model_copy(update={"status": status}), make_cache("a", row)
+
+
+def test_an_upgrade_lists_nothing_again_and_notes_what_was_listed() -> None:
+    dataset, cache = of_a_first_release(with_secret("keys"))
+    found = listing(dataset, make_node("a"), cache, now=NOW + 60)
+    assert (found.id, found.version, found.source) == (dataset.status.listing_id, V1, fingerprint(dataset))
+
+
+def test_another_secret_after_an_upgrade_lists_nothing_again() -> None:
+    before, cache = of_a_first_release(with_secret("keys"), fingerprint(with_secret("keys")))
+    after = with_secret("other").model_copy(update={"status": before.status})
+    assert listing(after, make_node("a"), cache, now=NOW + 60).id == before.status.listing_id
+
+
+def test_another_source_after_an_upgrade_is_listed() -> None:
+    before, cache = of_a_first_release(make_dataset(), fingerprint(make_dataset()))
+    after = make_dataset(source={"uri": "s3://other/"}).model_copy(update={"status": before.status})
+    assert listing(after, make_node("a"), cache, now=NOW + 60).id == new_id(after, NOW + 60)
 
 
 def test_a_refresh_request_asks_once() -> None:
