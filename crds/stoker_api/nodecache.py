@@ -35,7 +35,7 @@ def _plain(source: object) -> object:
 class NodeDataset(Model):
     """One dataset that this node should serve.
 
-    Absent from the list: the node cleans it from its disk once unmounted.
+    Absent from the list: the node cleans it from its disk once unmounted, unless it is to be kept.
     """
 
     namespace: str
@@ -69,6 +69,16 @@ class NodeCacheSpec(Model):
     datasets: Annotated[
         tuple[NodeDataset, ...], Field(description="What it should serve.", json_schema_extra=_ATOMIC)
     ] = ()
+    keep_unlisted: Annotated[
+        bool,
+        Field(description="The plan was made before the node said what is on its disk: what is not in it stays."),
+    ] = False
+    keep: Annotated[
+        tuple[str, ...],
+        Field(
+            description="UIDs of what stays on the disk although it is not in `datasets`.", json_schema_extra=_ATOMIC
+        ),
+    ] = ()
 
     def wire(self) -> dict[str, object]:
         """Return the JSON form; of each Dataset what differs from its default, since there may be a thousand."""
@@ -76,7 +86,8 @@ class NodeCacheSpec(Model):
             row.model_dump(by_alias=True, exclude_none=True, exclude_defaults=True, mode="json")
             for row in self.datasets
         )
-        return {"datasets": list(rows)}
+        rest = self.model_dump(by_alias=True, exclude_defaults=True, mode="json", exclude={"datasets"})
+        return {"datasets": list(rows)} | rest
 
 
 class NodeError(Model):
@@ -123,7 +134,10 @@ class NodeDatasetStatus(Model):
     mode: Annotated[MountMode | None, Field(description="How a pod that mounts now would read.")] = None
     listing: ListingResult | None = None
     error: NodeError | None = None
-    retained: Annotated[tuple[str, ...], Field(description="Other versions still on this disk.")] = ()
+    retained: Annotated[
+        tuple[str, ...],
+        Field(description="Other versions still on this disk; all of them while `version` is not open."),
+    ] = ()
 
 
 class MountPhase(StrEnum):
@@ -206,6 +220,9 @@ class NodeCacheStatus(Model):
     warming: Annotated[str, Field(description="Datasets warming / datasets planned.")] = ""
     dataset_count: int = 0
     datasets: Annotated[tuple[NodeDatasetStatus, ...], Field(json_schema_extra=_ATOMIC)] = ()
+    inventory: Annotated[
+        bool, Field(description="`datasets` has a row for all that lies in the cache folders, planned or not.")
+    ] = False
     mounts: Annotated[
         tuple[NodeMount, ...], Field(description="Published volumes, and those that wait.", json_schema_extra=_ATOMIC)
     ] = ()

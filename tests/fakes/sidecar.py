@@ -1,12 +1,14 @@
 """A scripted sidecar: answers its NodeCache as a real one would, with figures that the test sets."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 from stoker_api.nodecache import (
     ListingResult,
     MountPhase,
     NodeCache,
+    NodeCacheSpec,
     NodeCacheStatus,
     NodeDataset,
     NodeDatasetStatus,
@@ -20,6 +22,7 @@ from stoker_kube.watch import EventType, watch
 
 FILES, BYTES = 1797, 2_000_000
 VERSION = "a1" * 32
+READY = [{"type": "Ready", "status": "True"}]
 
 
 class FakeSidecar:
@@ -35,21 +38,30 @@ class FakeSidecar:
         self.version = VERSION  # what a listing finds
         self.error: NodeError | None = None  # what a listing fails with
         self.mounts: dict[str, NodeMount] = {}  # by pod
+        self.cleaned: list[str] = []  # UIDs of what it was made to delete
         self._disk: dict[str, NodeDatasetStatus] = {}
 
     async def join(self, **labels: str) -> None:
         """Make the Node and a ready sidecar pod on it."""
-        ready = [{"type": "Ready", "status": "True"}]
-        node = {"metadata": {"name": self.node, "labels": labels}}
-        await self._kube.create(NODES, node)
-        await self._kube.patch(NODES, self.node, {"status": {"conditions": ready}}, subresource="status")
+        await self._make_node(labels)
         labels_of_sidecars = {"app.kubernetes.io/component": "sidecar"}
         meta = {"name": f"sidecar-{self.node}", "namespace": self.namespace, "labels": labels_of_sidecars}
         container = {"name": "sidecar", "image": "none"}
         spec: dict[str, Any] = {"nodeName": self.node, "containers": [container]}
         await self._kube.create(PODS, {"metadata": meta, "spec": spec})
-        status = {"status": {"phase": "Running", "conditions": ready}}
+        status = {"status": {"phase": "Running", "conditions": READY}}
         await self._kube.patch(PODS, str(meta["name"]), status, self.namespace, subresource="status")
+
+    async def _make_node(self, labels: Mapping[str, str]) -> None:
+        await self._kube.create(NODES, {"metadata": {"name": self.node, "labels": dict(labels)}})
+        await self._kube.patch(NODES, self.node, {"status": {"conditions": READY}}, subresource="status")
+
+    async def register_again(self, **labels: str) -> None:
+        """Lose the Node and the NodeCache that belongs to it, and make the Node anew; the disk stays."""
+        await self._kube.delete(NODES, self.node)
+        self.cache = None
+        await self._kube.delete(NODE_CACHES, self.node)  # as the garbage collector does
+        await self._make_node(labels)
 
     async def run(self) -> None:
         """Answer every change of the spec until cancelled."""
@@ -75,15 +87,24 @@ class FakeSidecar:
     async def report(self) -> None:
         """Write the status that follows from spec and fields."""
         spec = self.cache.spec.datasets if self.cache else ()
-        self._disk = {entry.uid: self._row(entry) for entry in spec}
+        left = self._left(self.cache.spec) if self.cache else {}
+        self._disk = {entry.uid: self._row(entry) for entry in spec} | left
         status = NodeCacheStatus(
             address=f"{self.node}:8081",
             capacity_bytes=10**12,
             available_bytes=10**12,
+            inventory=True,
             datasets=tuple(self._disk.values()),
             mounts=tuple(self.mounts.values()),
         )
         await self._kube.patch(NODE_CACHES, self.node, {"status": status.wire()}, subresource="status")
+
+    def _left(self, spec: NodeCacheSpec) -> dict[str, NodeDatasetStatus]:
+        """Return what stays on the disk although the plan does not name it; the rest is cleaned."""
+        left = {uid: row for uid, row in self._disk.items() if uid not in {entry.uid for entry in spec.datasets}}
+        kept = [uid for uid in left if spec.keep_unlisted or uid in spec.keep]
+        self.cleaned += left.keys() - kept
+        return {uid: NodeDatasetStatus(namespace="", name="", uid=uid, retained=(VERSION,)) for uid in kept}
 
     def _row(self, entry: NodeDataset) -> NodeDatasetStatus:
         before = self._disk.get(entry.uid)

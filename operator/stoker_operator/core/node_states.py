@@ -17,11 +17,18 @@ class NodeState:
 
     desired: NodeDataset | None = None
     reported: NodeDatasetStatus | None = None
+    found: bool = False  # on the disk of a node whose NodeCache is new: kept there until a plan was made that knows it
 
     @property
     def warm_bytes(self) -> int:
         """Bytes on that node's disk."""
         return self.reported.warm_bytes if self.reported else 0
+
+    @property
+    def unread(self) -> bool:
+        """True while the node has something on its disk and has not looked yet how much of it there is."""
+        row = self.reported
+        return self.found or (row is not None and not row.files and bool(row.retained))
 
     @property
     def done(self) -> bool:
@@ -67,8 +74,19 @@ class NodeStates:
 def _of_node(cache: NodeCache) -> Iterator[tuple[str, NodeState]]:
     given = {entry.uid: entry for entry in cache.spec.datasets}
     reports = {row.uid: row for row in cache.status.datasets}
+    found = found_on_disk(cache)
     for uid in given.keys() | reports.keys():
-        yield uid, NodeState(given.get(uid), reports.get(uid))
+        yield uid, NodeState(given.get(uid), reports.get(uid), uid in found)
+
+
+def found_on_disk(cache: NodeCache) -> frozenset[str]:
+    """Return UIDs of what a new NodeCache's node has of earlier, and its plan does not have yet."""
+    spec = cache.spec
+    if not (spec.keep_unlisted or spec.keep):
+        return frozenset()
+    rows = {row.uid for row in cache.status.datasets if row.version or row.retained}
+    kept = rows if spec.keep_unlisted else rows.intersection(spec.keep)
+    return frozenset(kept.difference(entry.uid for entry in spec.datasets))
 
 
 def alive(node: NodeView | None, now: float) -> bool:

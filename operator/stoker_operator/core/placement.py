@@ -215,26 +215,30 @@ class _Draft:
         state = self._held[name]
         if not self._holds(name):
             return False
-        if state.warm_bytes or ledger.fits(name, self._size):
+        if state.warm_bytes or state.unread or ledger.fits(name, self._size):
             return True
         return not any(ledger.fits(other, self._size) for other in self._fresh if other != name)
 
     def _holds(self, name: str) -> bool:
         """Tell whether a node holds it already: more than a node that takes nothing new and was only asked to list."""
         state, node = self._held[name], self._selected.get(name)
-        if state.desired is None or node is None or not alive(node, self._now):
+        if node is None or not alive(node, self._now):
             return False
-        return state.desired.eager or state.warm_bytes > 0 or name in self._fresh
+        if state.desired is None:
+            return state.found
+        return state.desired.eager or state.warm_bytes > 0 or state.unread or name in self._fresh
 
     def _worth_keeping(self, name: str, state: NodeState) -> bool:
         """Tell whether idle data stays.
 
         Until the room is needed, and on a node that is silent, where nothing can be done anyway.
         """
-        if self.dataset.metadata.deletion_timestamp or state.desired is None or name not in self._view.nodes:
+        if self.dataset.metadata.deletion_timestamp or name not in self._view.nodes:
             return False
+        if state.desired is None:
+            return state.found and name in self._selected
         silent = not self._view.nodes[name].ready
-        return silent or (name in self._selected and state.warm_bytes > 0)
+        return silent or (name in self._selected and (state.warm_bytes > 0 or state.unread))
 
     def _evictable(self, state: NodeState) -> int:
         return 0 if self.dataset.spec.cache.pinned else state.warm_bytes
@@ -242,7 +246,8 @@ class _Draft:
     def _give(self, name: str, role: Role, ledger: _Ledger) -> None:
         self._roles[name] = role
         held = self._held.get(name, NodeState())
-        ledger.charge(name, 0 if role is Role.GUEST else max(0, self._size - held.warm_bytes))
+        here = self._size if held.unread or role is Role.GUEST else held.warm_bytes
+        ledger.charge(name, max(0, self._size - here))
 
     def _keep_rank(self, name: str) -> tuple[bool, bool, bool, bool, str]:
         """Rank whole before partial, then whoever is warming already; both only ever grow, so that nothing flips."""

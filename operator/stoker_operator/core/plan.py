@@ -12,7 +12,7 @@ from stoker_api.meta import parse_quantity
 from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset
 from stoker_operator.core.int64 import clamp
 from stoker_operator.core.listing import ListingState
-from stoker_operator.core.node_states import NodeStates
+from stoker_operator.core.node_states import NodeStates, found_on_disk
 from stoker_operator.core.placement import Placement, Role
 from stoker_operator.core.spoiled import Spoiled
 from stoker_operator.core.usage import Use
@@ -93,13 +93,19 @@ def _writes(
             continue
         kept = (entry for entry in (cache.spec.datasets if cache else ()) if entry.uid in frozen)
         entries = (*desired.get(name, ()), *kept)
-        spec = NodeCacheSpec(datasets=tuple(sorted(fitting(entries, cache), key=lambda entry: entry.uid)))
+        datasets = tuple(sorted(fitting(entries, cache), key=lambda entry: entry.uid))
+        # A NodeCache goes with its Node, and the disk stays: a new one is made before the node says what is there.
+        blind = cache is None or (cache.spec.keep_unlisted and not cache.status.inventory)
+        # What was found of Datasets that cannot be planned for at this moment waits for that.
+        keep = () if cache is None or blind else tuple(sorted(found_on_disk(cache) & frozen))
+        spec = NodeCacheSpec(datasets=datasets, keep_unlisted=blind, keep=keep)
         if cache is None or _canonical(cache.spec) != spec:
             yield NodeCacheWrite(node, spec, create=cache is None)
 
 
 def _canonical(spec: NodeCacheSpec) -> NodeCacheSpec:
-    return NodeCacheSpec(datasets=tuple(sorted(spec.datasets, key=lambda entry: entry.uid)))
+    datasets = tuple(sorted(spec.datasets, key=lambda entry: entry.uid))
+    return spec.model_copy(update={"datasets": datasets})
 
 
 def fitting(entries: Collection[NodeDataset], cache: NodeCache | None) -> list[NodeDataset]:

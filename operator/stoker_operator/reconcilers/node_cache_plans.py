@@ -11,6 +11,7 @@ from stoker_api.backoff import Backoff
 from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset
 from stoker_kube.errors import KubeError
 from stoker_kube.events import ObjectRef
+from stoker_operator.core.node_states import found_on_disk
 from stoker_operator.core.plan import NodeCacheWrite
 from stoker_operator.mirror.state import ClusterState
 from stoker_operator.reconcilers.turns import KeyedAction
@@ -79,7 +80,7 @@ class NodeCachePlans:
         waiting = {uid for uid, one in refused.items() if one.due > now}
         tried = refused.keys() - waiting
         calm = _without(wanted, refused.keys(), there)
-        if calm != there or write.create:
+        if write.create or self._spec(write, calm) != self._spec_there(node):
             try:
                 await self._put(write, calm)
             except KubeError as error:
@@ -136,10 +137,26 @@ class NodeCachePlans:
         cache = self._state.node_caches.get(node)
         return {entry.uid: entry for entry in cache.spec.datasets} if cache is not None else {}
 
+    def _spec_there(self, node: str) -> NodeCacheSpec | None:
+        """Return what the NodeCache says now, in the order of our plans."""
+        cache = self._state.node_caches.get(node)
+        return None if cache is None else cache.spec.model_copy(update={"datasets": _sorted(self._there(node))})
+
+    def _spec(self, write: NodeCacheWrite, entries: Entries) -> NodeCacheSpec:
+        """Return the plan with these entries alone; what was found on the disk and is refused is not cleaned for it."""
+        cache = self._state.node_caches.get(write.node.name)
+        lacking = {entry.uid for entry in write.spec.datasets}.difference(entries)
+        found = lacking & found_on_disk(cache) if cache is not None and not write.spec.keep_unlisted else set()
+        keep = tuple(sorted(found.union(write.spec.keep)))
+        return write.spec.model_copy(update={"datasets": _sorted(entries), "keep": keep})
+
     async def _put(self, write: NodeCacheWrite, entries: Entries) -> None:
-        spec = NodeCacheSpec(datasets=tuple(entries[uid] for uid in sorted(entries)))
-        cache = await self._writer.node_cache(replace(write, spec=spec))
+        cache = await self._writer.node_cache(replace(write, spec=self._spec(write, entries)))
         self._state.node_caches.put(cache.key, cache)
+
+
+def _sorted(entries: Entries) -> tuple[NodeDataset, ...]:
+    return tuple(entries[uid] for uid in sorted(entries))
 
 
 def _without(wanted: Entries, refused: Iterable[str], there: Entries) -> Entries:

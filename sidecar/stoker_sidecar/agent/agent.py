@@ -158,6 +158,8 @@ class Agent:
             plan=plan.datasets,
             rows=plan.rows,
             leftovers=plan.leftovers,
+            found={uid: plan.orphans.get(uid, ()) for uid in plan.kept},
+            inventory=plan.inventory,
             mounts=self._publisher.rows(),
             disk=steady(plan.disk, _disk_of(written)) if written else plan.disk,
             folders=steady_folders(plan.folders, written.cache_folders) if written else plan.folders,

@@ -188,7 +188,8 @@ class _Conversation:
             return []
         held = self._held()
         target = wanted(self._plan.datasets, self._plan.credentials, held)
-        return commands(self._plan.planned.keys(), target, self._sent, self._plan.on_disk, held)
+        planned, on_disk = self._plan.planned.keys(), self._plan.on_disk
+        return commands(planned, target, self._sent, on_disk, held, self._plan.kept)
 
     async def _say(self, uid: str, command: Configure | Remove) -> None:
         self._plan.take_kept(uid, kept_meanwhile(self._sent.get(uid), command))

@@ -34,9 +34,12 @@ class NodePlan:
         self.generation: int | None = None  # None: there is no NodeCache (yet)
         self.cache_uid = ""
         self.datasets: tuple[NodeDataset, ...] = ()
+        self.keep_unlisted = True  # nothing is removed from the disk because no plan names it
+        self.keep: frozenset[str] = frozenset()  # UIDs of what is not removed either
         self.rows: dict[str, NodeDatasetStatus] = {}
         self.conditions: tuple[Condition, ...] = ()  # as they were written last
         self.on_disk: frozenset[str] = frozenset()
+        self.orphans: Mapping[str, tuple[str, ...]] = {}  # versions on the disk of what the fetcher was not told of
         self.disk = DiskFigures()
         self.folders: tuple[CacheFolder, ...] = ()  # the preferred one first
         self.counts: tuple[Count, ...] = ()  # since the fetcher started
@@ -52,6 +55,7 @@ class NodePlan:
         """Take a NodeCache that was read."""
         self.generation, self.cache_uid = cache.metadata.generation, cache.metadata.uid
         self.datasets = cache.spec.datasets
+        self.keep_unlisted, self.keep = cache.spec.keep_unlisted, frozenset(cache.spec.keep)
         self._by_name = {(dataset.namespace, dataset.name): dataset for dataset in self.datasets}
         if not self._from_fetcher:
             self.rows = {row.uid: row for row in cache.status.datasets}
@@ -82,6 +86,7 @@ class NodePlan:
         known = {uid: row for uid, row in self.rows.items() if uid in self.planned or uid in progress.orphans}
         self.rows = known | {row.uid: row for row in rows}
         self.on_disk = frozenset(row.uid for row in rows) | frozenset(progress.orphans)
+        self.orphans = progress.orphans
         self.disk = DiskFigures(progress.capacity_bytes, progress.used_bytes, progress.available_bytes)
         self.folders = tuple(_folder(wire) for wire in progress.folders)
         self.counts, self.notices = progress.counts, progress.notices
@@ -123,9 +128,19 @@ class NodePlan:
         return {dataset.uid: dataset for dataset in self.datasets}
 
     @property
+    def inventory(self) -> bool:
+        """Whether ``rows`` and ``on_disk`` are what the fetcher sees in the cache folders."""
+        return self._from_fetcher
+
+    @property
     def leftovers(self) -> frozenset[str]:
         """Uids on the disk and in no plan."""
         return self.on_disk - self.planned.keys()
+
+    @property
+    def kept(self) -> frozenset[str]:
+        """Those of them that stay until the operator has decided about them."""
+        return self.leftovers if self.keep_unlisted else self.leftovers & self.keep
 
     def in_service(self, root: Path) -> bool:
         """Return whether a cache folder is in service, as far as the fetcher has said."""

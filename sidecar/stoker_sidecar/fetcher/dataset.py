@@ -172,7 +172,9 @@ class DatasetCache:
 
     @property
     def retained(self) -> tuple[str, ...]:
-        """Other versions on this disk."""
+        """Other versions on this disk; until the current one is open, all that are there."""
+        if self.current is None:
+            return tuple(self._node.folders.digests(self.uid))
         return tuple(sorted(digest for digest in self.versions.fetchings if digest != self.config.version))
 
     async def close(self) -> None:

@@ -121,7 +121,8 @@ class Notice(NamedTuple):
 class Progress(Struct, frozen=True, tag_field="reply", tag="progress", rename="camel"):
     """The state of the cache: all datasets (NodeDatasetStatus wire, without ``mode``), and bytes of the cache folders.
 
-    ``orphans``: datasets on the disk that no one configured. ``folders``: CacheFolder wire, the preferred one first.
+    ``orphans``: datasets on the disk that no one configured, with their versions. ``folders``: CacheFolder wire, the
+    preferred one first.
     ``notices``: the last few, the oldest first.
     """
 
@@ -129,7 +130,7 @@ class Progress(Struct, frozen=True, tag_field="reply", tag="progress", rename="c
     used_bytes: int = 0
     capacity_bytes: int = 0
     available_bytes: int = 0
-    orphans: tuple[str, ...] = ()
+    orphans: Mapping[str, tuple[str, ...]] = {}
     folders: tuple[Mapping[str, Any], ...] = ()
     counts: tuple[Count, ...] = ()
     notices: tuple[Notice, ...] = ()

@@ -162,6 +162,27 @@ async def test_a_new_version_replaces_the_old_one_while_a_mount_keeps_it(world: 
     assert cache["spec"]["datasets"][0]["retain"] == [VERSION]
 
 
+async def test_a_node_that_comes_back_under_its_name_keeps_its_cache(world: World) -> None:
+    sidecar = await world.add_node()
+    sidecar.share = 1.0
+    for name in ("digits", "leaving"):
+        await world.add_dataset(name)
+        await world.until_dataset(phase_is(Phase.READY), name)
+    leaving = (await world.dataset("leaving")).metadata.uid
+    before = (await world.kube.get(NODE_CACHES, sidecar.node))["metadata"]["uid"]
+    await sidecar.register_again(test=world.label)
+    await world.until(
+        NODE_CACHES,
+        sidecar.node,
+        lambda raw: raw["metadata"]["uid"] != before and not raw["spec"].get("keepUnlisted") and "status" in raw,
+    )
+    await world.until_dataset(phase_is(Phase.READY))
+    assert sidecar.cleaned == []
+    await world.kube.delete(DATASETS, "leaving", world.namespace)
+    await world.until_gone(DATASETS, "leaving")
+    assert sidecar.cleaned == [leaving]
+
+
 async def test_a_pinned_version_stays_when_another_secret_is_named(world: World) -> None:
     sidecar = await world.add_node()
     sidecar.share = 1.0

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import shlex
+import shutil
 import signal
 import sys
 import tempfile
@@ -54,8 +55,8 @@ class SidecarNode:
         source = {"uri": f"file://{self.source}"}
         return {"namespace": "vision", "name": "digits", "uid": "u1", "generation": 1, "source": source} | fields
 
-    async def plan(self, *datasets: Object) -> None:
-        body = {"metadata": {"name": self.name}, "spec": {"datasets": list(datasets)}}
+    async def plan(self, *datasets: Object, **spec: object) -> None:
+        body = {"metadata": {"name": self.name}, "spec": {"datasets": list(datasets)} | spec}
         await self.kube.apply(NODE_CACHES, body, field_manager="operator")
 
     async def status(self) -> Object:
@@ -233,6 +234,21 @@ async def test_a_killed_fetcher_comes_back_and_goes_on(node: SidecarNode) -> Non
     await node.plan(node.dataset(listingId="one", version=digest, eager=True))
     await node.until(lambda row: row["phase"] == "Warm")
     assert (await node.status())["conditions"][0]["status"] == "True"
+
+
+async def test_a_new_node_on_an_old_disk_tells_what_is_there_and_fetches_nothing_again(
+    apiserver: ApiServer, folder: Path
+) -> None:
+    async with running(apiserver, folder) as before:
+        digest = await before.warm()
+    async with running(apiserver, folder) as node:
+        await node.plan(keepUnlisted=True)
+        row = await node.until(lambda row: digest in row.get("retained", ()))
+        assert row["phase"] == "Pending"
+        shutil.rmtree(node.source)
+        await node.plan(node.dataset(version=digest))
+        warm = await node.until(lambda row: row["phase"] == "Warm")
+        assert warm["warmFiles"] == len(FILES)
 
 
 async def test_a_killed_agent_comes_back_with_its_plan_and_its_mounts(node: SidecarNode) -> None:

@@ -24,15 +24,16 @@ def commands(
     sent: Mapping[str, Configure],
     on_disk: Iterable[str],
     held: Held,
+    kept: Collection[str] = (),
 ) -> list[Configure | Remove]:
     """Return orders that configure what is new or different.
 
-    Remove what is on the disk and in no plan, once no pod uses it.
+    Remove what is on the disk and in no plan, once no pod uses it, unless it is ``kept``.
 
     ``planned``: uids of the plan, also those that ``target`` does not have yet.
     """
     changed: list[Configure | Remove] = [order for uid, order in target.items() if sent.get(uid) != order]
-    left = sorted((set(on_disk) | set(sent)) - set(planned))
+    left = sorted((set(on_disk) | set(sent)) - set(planned) - set(kept))
     return changed + [Remove(uid) for uid in left if not held.get(uid)]
 
 

@@ -35,6 +35,8 @@ _FIGURES = {
 _MOST_MESSAGES = 100_000
 _SHORTEST, _LONGEST = 80, 1024
 _MOST_EXAMPLES = 500
+# Datasets that are on the disk and in no plan yet, and versions of each, of which the operator is told.
+_MOST_FOUND, _MOST_RETAINED = 1000, 5
 
 _FOLDER_FIGURES = {"capacity_bytes": 0, "used_bytes": 0, "available_bytes": 0}
 
@@ -56,6 +58,8 @@ class Facts:
     plan: tuple[NodeDataset, ...]
     rows: Mapping[str, NodeDatasetStatus]  # the last word on each dataset, by uid
     leftovers: frozenset[str]  # uids on the disk and in no plan
+    found: Mapping[str, tuple[str, ...]]  # those of them that are kept until they are planned; versions of unread ones
+    inventory: bool  # the fetcher has said what is on the disk
     mounts: tuple[NodeMount, ...]
     disk: DiskFigures
     folders: tuple[CacheFolder, ...]
@@ -110,6 +114,7 @@ def node_status(facts: Facts, conditions: Iterable[Condition] = ()) -> NodeCache
         warming=f"{busy}/{len(facts.plan)}",
         dataset_count=len(datasets),
         datasets=datasets,
+        inventory=facts.inventory,
         mounts=facts.mounts,
     )
 
@@ -175,8 +180,15 @@ def _refused(facts: Facts) -> str:
 
 
 def _leftovers(facts: Facts) -> Iterable[NodeDatasetStatus]:
-    """Yield datasets that are being cleaned: the operator waits until their rows are gone."""
-    for uid in sorted(facts.leftovers - {dataset.uid for dataset in facts.plan}):
+    """Yield datasets that are being cleaned: the operator waits until their rows are gone.
+
+    Or those that a new plan does not know of yet: the operator decides whether they stay.
+    """
+    left = facts.leftovers - {dataset.uid for dataset in facts.plan}
+    for uid in sorted(left & facts.found.keys())[:_MOST_FOUND]:
+        row = facts.rows.get(uid) or NodeDatasetStatus(namespace="", name="", uid=uid)
+        yield row.model_copy(update={"retained": (facts.found[uid] or row.retained)[:_MOST_RETAINED]})
+    for uid in sorted(left - facts.found.keys()):
         row = facts.rows.get(uid) or NodeDatasetStatus(namespace="", name="", uid=uid)
         yield row.model_copy(update=_FIGURES | {"phase": NodePhase.CLEANING, "mode": None, "error": None})
 

@@ -146,13 +146,13 @@ class CacheDisks:
 
         return delete_all
 
-    def orphans(self, known: Collection[str]) -> tuple[str, ...]:
-        """List the datasets in serving folders that are not ``known``."""
+    def orphans(self, known: Collection[str]) -> dict[str, tuple[str, ...]]:
+        """Find the datasets in serving folders that are not ``known``, and the versions of each."""
         found: set[str] = set()
         for disk in self.serving:
             with suppress(OSError):
                 found |= {path.name for path in disk.paths.datasets.iterdir()}
-        return tuple(sorted(found.difference(known)))
+        return {uid: tuple(self.digests(uid)) for uid in sorted(found.difference(known))}
 
 
 def _digests(disk: CacheDisk, uid: str) -> list[str]:

@@ -42,7 +42,7 @@ def row(**figures: Any) -> Object:
 
 
 def progress(*rows: Object, orphans: tuple[str, ...] = ()) -> Progress:
-    return Progress(rows, GIB, 100 * GIB, 50 * GIB, orphans)
+    return Progress(rows, GIB, 100 * GIB, 50 * GIB, dict.fromkeys(orphans, (DIGEST,)))
 
 
 @dataclass
@@ -55,8 +55,8 @@ class RunningAgent:
     agent: asyncio.Task[None]
     stopping: asyncio.Event
 
-    async def plan(self, *datasets: Object) -> None:
-        body = {"metadata": {"name": "node-1"}, "spec": {"datasets": list(datasets)}}
+    async def plan(self, *datasets: Object, **spec: Any) -> None:
+        body = {"metadata": {"name": "node-1"}, "spec": {"datasets": list(datasets)} | spec}
         await self.kube.apply(NODE_CACHES, body, field_manager="operator")
 
     @property
@@ -151,6 +151,17 @@ async def test_a_folder_that_no_plan_knows_is_removed(node: RunningAgent) -> Non
     node.fetcher.say(progress(orphans=("old",)))
     await node.plan()
     await node.until(lambda: node.fetcher.removed == ["old"])
+
+
+async def test_a_new_plan_hears_of_what_is_on_the_disk_before_anything_is_removed(node: RunningAgent) -> None:
+    node.fetcher.say(progress(orphans=("u1", "old")))
+    await node.plan(keepUnlisted=True)
+    await node.until(lambda: node.status.get("inventory") is True)
+    told = [(one["uid"], one["retained"]) for one in node.status["datasets"]]
+    assert (told, node.fetcher.removed) == ([("old", [DIGEST]), ("u1", [DIGEST])], [])
+    await node.plan(DATASET)
+    await node.until(lambda: node.fetcher.removed == ["old"])
+    await node.until(lambda: "u1" in node.fetcher.configured)
 
 
 async def test_a_lost_plan_removes_nothing(node: RunningAgent) -> None:

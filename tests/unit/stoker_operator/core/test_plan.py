@@ -3,15 +3,18 @@
 from typing import Any
 
 import pytest
+from hypothesis import given as for_all
+from hypothesis import strategies as st
 
-from stoker_api.dataset import DatasetStatus, Source
+from stoker_api.dataset import Dataset, DatasetStatus, Source
 from stoker_api.meta import ObjectMeta
-from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset
+from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset, NodeDatasetStatus
 from stoker_operator.core.dataset_decision import decide_datasets
 from stoker_operator.core.plan import MOST_SPEC, NodeCacheWrite, entry_size, fitting
 from stoker_operator.core.views import ClusterView, InvalidDataset, PodView
 from tests.unit.stoker_operator.builders import (
     NOW,
+    ROOM,
     V1,
     V2,
     WARM_REQUEST,
@@ -43,6 +46,89 @@ def test_a_node_with_a_sidecar_and_no_cache_gets_one_and_others_do_not() -> None
     view = ClusterView(nodes={"a": make_node("a"), "b": make_node("b", sidecar_ready=False)})
     made = decide_datasets(view, {}, NOW).node_caches
     assert [(write.node.name, write.create) for write in made] == [("a", True)]
+
+
+def make_new_cache(name: str, *found: NodeDatasetStatus, inventory: bool = True) -> NodeCache:
+    """Make a NodeCache that was just made, on a node that has this of earlier."""
+    cache = make_cache(name, *((None, row) for row in found))
+    status = cache.status.model_copy(update={"inventory": inventory})
+    return cache.model_copy(update={"spec": NodeCacheSpec(keep_unlisted=True), "status": status})
+
+
+def found_row(dataset: Dataset, *versions: str) -> NodeDatasetStatus:
+    return NodeDatasetStatus(namespace="", name="", uid=dataset.metadata.uid, retained=versions)
+
+
+def test_a_new_node_cache_has_nothing_cleaned_until_the_node_has_said_what_it_has() -> None:
+    view = ClusterView(nodes={"a": make_node("a")})
+    (made,) = decide_datasets(view, {}, NOW).node_caches
+    silent = make_new_cache("a", inventory=False)
+    assert made.spec.keep_unlisted
+    assert writes(make_node("a"), silent) == {}
+    assert not writes(make_node("a"), make_new_cache("a"))["a"].spec.keep_unlisted
+
+
+def test_what_a_node_came_back_with_is_in_its_plan() -> None:
+    dataset = listed(make_dataset(cache={"replicas": 1}))
+    other = make_cache("b", (given(dataset), report(dataset)))
+    spec = writes(dataset, make_node("a"), make_node("b"), other, make_new_cache("a", found_row(dataset, V1)))["a"].spec
+    assert ([one.uid for one in spec.datasets], spec.keep_unlisted) == (["uid-imagenet"], False)
+
+
+def test_a_node_that_came_back_is_the_replica_where_there_is_no_other() -> None:
+    dataset = listed(make_dataset())
+    wish = entry("a", dataset, make_node("a"), make_node("b"), make_new_cache("a", found_row(dataset, V1)))
+    assert (wish.eager, wish.version) == (True, V1)
+
+
+def test_what_a_full_node_came_back_with_stays_there() -> None:
+    dataset = listed(make_dataset(), size=10 * ROOM)
+    wish = entry("a", dataset, make_node("a"), make_new_cache("a", found_row(dataset, V1)))
+    assert wish.eager
+
+
+def test_what_a_node_came_back_with_stays_while_the_node_looks_at_it() -> None:
+    dataset = listed(make_dataset())
+    other = make_cache("b", (given(dataset), report(dataset)))
+    looking = report(dataset, 0, files=0, bytes=0, phase="Pending", retained=(V1,))
+    back = make_cache("a", (given(dataset, eager=False), looking))
+    assert entry("a", dataset, make_node("a"), make_node("b"), other, back).version == V1
+
+
+def test_what_a_node_found_of_a_deleted_dataset_is_cleaned() -> None:
+    gone = make_dataset(deletion_timestamp="2026-11-21T10:00:00Z")
+    spec = writes(gone, make_node("a"), make_new_cache("a", found_row(gone, V1)))["a"].spec
+    assert spec == NodeCacheSpec()
+
+
+def test_what_was_found_of_a_dataset_that_does_not_parse_waits_for_it() -> None:
+    cache = make_new_cache("a", found_row(make_dataset(), V1))
+    meta = ObjectMeta(namespace="vision", name="imagenet", uid="uid-imagenet", generation=2)
+    invalid = InvalidDataset(meta, "spec.source is missing", DatasetStatus())
+    view = make_view(make_node("a"), cache)
+    broken = ClusterView(nodes=view.nodes, node_caches=view.node_caches, invalid_datasets={"vision/imagenet": invalid})
+    (write,) = decide_datasets(broken, {}, NOW).node_caches
+    assert write.spec == NodeCacheSpec(keep=("uid-imagenet",))
+    kept = cache.model_copy(update={"spec": write.spec})
+    again = ClusterView(nodes=view.nodes, node_caches={"a": kept}, invalid_datasets=broken.invalid_datasets)
+    assert decide_datasets(again, {}, NOW).node_caches == ()
+
+
+@for_all(
+    st.lists(st.integers(0, 3), min_size=1, max_size=4, unique=True), st.integers(0, 2), st.integers(1, 3), st.data()
+)
+def test_nothing_that_a_node_found_of_a_living_dataset_is_cleaned(
+    found: list[int], replicas: int, nodes: int, data: st.DataObject
+) -> None:
+    datasets = [listed(make_dataset(f"d{number}", cache={"replicas": replicas})) for number in range(4)]
+    size = data.draw(st.integers(1, 3 * ROOM))
+    datasets = [listed(one, size=size) for one in datasets]
+    back = make_new_cache(
+        "n0", *(found_row(datasets[number], data.draw(st.sampled_from([V1, V2]))) for number in found)
+    )
+    decision = decided(*datasets, *(make_node(f"n{number}") for number in range(nodes)), back)
+    (spec,) = (write.spec for write in decision.node_caches if write.node.name == "n0")
+    assert {f"uid-d{number}" for number in found} <= {one.uid for one in spec.datasets}
 
 
 def test_nothing_is_written_when_nothing_differs() -> None:

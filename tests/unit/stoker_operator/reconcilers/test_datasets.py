@@ -381,6 +381,27 @@ async def test_a_refused_entry_is_tried_again_and_taken_when_nothing_is_odd_any_
     assert reconciled.status == "True"
 
 
+@pytest.mark.expected_logs("cannot be given Dataset vision/odd")
+async def test_what_a_node_came_back_with_is_not_cleaned_because_its_entry_is_refused() -> None:
+    kube = Picky({"odd"})
+    world = World(kube)
+    world.add_node("a")
+    await world.add_dataset("odd")
+    await world.run()
+    row = {"namespace": "", "name": "", "uid": (await world.dataset("odd")).metadata.uid, "retained": [V1]}
+    status = {"inventory": True, "datasets": [row]}
+    raw = await kube.patch(NODE_CACHES, "a", {"status": status}, subresource="status")
+    world.state.node_caches.put("a", NodeCache.model_validate(raw))
+    await world.run(2)
+    spec = (await world.cache()).spec
+    assert (spec.datasets, spec.keep_unlisted, spec.keep) == ((), False, (row["uid"],))
+    kube.refused.clear()
+    world.now += 11
+    await world.run(3)
+    spec = (await world.cache()).spec
+    assert ([entry.name for entry in spec.datasets], spec.keep) == (["odd"], ())
+
+
 @pytest.mark.parametrize("spec", [{"replicas": 9_000_000_000_000_000_000}, {"quota": "10000P"}])
 async def test_figures_beyond_64_bits_end_with_a_condition_and_reach_no_node(
     world: World, spec: dict[str, Any]

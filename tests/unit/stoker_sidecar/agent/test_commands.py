@@ -38,6 +38,10 @@ def test_what_lies_on_the_disk_and_in_no_plan_is_removed() -> None:
     assert commands(set(), {}, {}, {"old"}, {}) == [Remove("old")]
 
 
+def test_nothing_is_removed_by_a_plan_that_was_made_without_knowing_of_it() -> None:
+    assert commands(set(), {}, {}, {"old", "older"}, {}, kept={"old"}) == [Remove("older")]
+
+
 def test_what_a_pod_still_reads_is_not_removed() -> None:
     assert commands(set(), {}, {}, {"old"}, {"old": ("d1",)}) == []
 

@@ -1,5 +1,6 @@
 """What a node says of itself, and when it is worth saying."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -39,6 +40,8 @@ def facts(**changes: Any) -> Facts:
         plan=(DIGITS,),
         rows={"u1": ROW},
         leftovers=frozenset(),
+        found={},
+        inventory=True,
         mounts=(),
         disk=DiskFigures(capacity=100 * GIB, used=GIB, available=50 * GIB),
         folders=(CacheFolder(path="/cache", available_bytes=50 * GIB),),
@@ -56,6 +59,21 @@ def facts(**changes: Any) -> Facts:
 def test_columns_are_for_people() -> None:
     status = node_status(facts())
     assert (status.capacity, status.used, status.warming, status.dataset_count) == ("100.0 GiB", "1.0 GiB", "1/1", 1)
+
+
+def test_what_a_new_plan_does_not_know_is_told_with_its_versions() -> None:
+    found = {"u1": (), "u2": ("d1", "d2")}
+    status = node_status(facts(leftovers=frozenset({"u1", "u2"}), plan=(), found=found))
+    assert [(row.uid, row.phase, row.version, row.retained) for row in status.datasets] == [
+        ("u1", NodePhase.WARMING, "d1", ()),
+        ("u2", NodePhase.PENDING, "", ("d1", "d2")),
+    ]
+
+
+def test_what_was_found_is_told_within_bounds() -> None:
+    many = {f"u{number}": ("d",) * 100 for number in range(5000)}
+    status = node_status(facts(plan=(), rows={}, leftovers=frozenset(many), found=many))
+    assert len(json.dumps(status.wire())) < 500_000
 
 
 def test_a_planned_dataset_that_the_fetcher_has_not_mentioned_is_pending() -> None:

@@ -121,11 +121,13 @@ async def test_a_mounted_dataset_is_not_removed(cache_node: CacheNodeUnderTest) 
 
 
 async def test_a_folder_that_no_one_configured_is_told_and_can_be_removed(tmp_path: Path) -> None:
-    (tmp_path / "datasets" / "uid-old" / "versions").mkdir(parents=True)
+    version = tmp_path / "datasets" / "uid-old" / "versions" / "d1"
+    version.mkdir(parents=True)
+    (version / "manifest.sqlite").touch()
     async with open_cache_node(tmp_path) as cache_node:
-        assert cache_node.node.progress().orphans == ("uid-old",)
+        assert cache_node.node.progress().orphans == {"uid-old": ("d1",)}
         await cache_node.node.remove("uid-old")
-        assert cache_node.node.progress().orphans == ()
+        assert cache_node.node.progress().orphans == {}
 
 
 async def test_a_dataset_that_was_not_told_yet_asks_to_come_again(cache_node: CacheNodeUnderTest) -> None:

@@ -31,6 +31,9 @@ from stoker_sidecar.wire.fetcher_protocol import (
 )
 
 
+ORPHANS = {"gone": ("d",)}
+
+
 @pytest.mark.parametrize(
     "request_",
     [
@@ -54,7 +57,7 @@ def test_a_request_arrives_as_it_was_sent(request_: Request) -> None:
         Done(),
         ReadDone("parts", "parts/7.0a0b0c0d"),
         Failed(116, "changed", "SourceChanged"),
-        Progress(({"uid": "u"},), 1, 2, 3, ("gone",), (), (Count("u", EVICTIONS, "", 1),), (Notice(1, "u", "r", "m"),)),
+        Progress(({"uid": "u"},), 1, 2, 3, ORPHANS, (), (Count("u", EVICTIONS, "", 1),), (Notice(1, "u", "r", "m"),)),
     ],
 )
 def test_a_reply_arrives_as_it_was_sent(reply: Reply) -> None:
