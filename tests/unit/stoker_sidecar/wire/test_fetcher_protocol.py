@@ -30,7 +30,6 @@ from stoker_sidecar.wire.fetcher_protocol import (
     encode_request,
 )
 
-
 ORPHANS = {"gone": ("d",)}
 
 
