@@ -17,11 +17,12 @@ class Object(NamedTuple):
 
 
 class SourceFolder:
-    """A folder that stands for the store. ``objects``: what is in it now, by path."""
+    """A folder that stands for the store. ``objects``: what is in it now, by path; ``folders``: the empty ones, too."""
 
     def __init__(self, folder: Path, files: dict[str, bytes]) -> None:
         self.folder = folder
         self.objects: dict[str, Object] = {}
+        self.folders = {""}
         self._clock = 1_700_000_000_123_456_789
         folder.mkdir(parents=True)
         for path, data in files.items():
@@ -39,9 +40,10 @@ class SourceFolder:
         file.write_bytes(content.data)
         os.utime(file, ns=(content.mtime_ns, content.mtime_ns))
         self.objects[path] = content
+        self.folders |= {"" if str(parent) == "." else str(parent) for parent in Path(path).parents}
 
     def delete(self, path: str) -> None:
-        """Delete an object; no error when it is not there."""
+        """Delete an object, and leave its folder, as rm does; no error when it is not there."""
         (self.folder / path).unlink(missing_ok=True)
         self.objects.pop(path, None)
 
@@ -52,18 +54,14 @@ class VersionModel:
     def __init__(self, source: SourceFolder) -> None:
         self._source = source
         self.files = dict(source.objects)
+        self.folders = frozenset(source.folders)  # paths, empty folders too; the root is the empty one
         self._here: dict[str, set[int]] = {path: set() for path in self.files}
-
-    @property
-    def folders(self) -> set[str]:
-        """Paths of all folders; the root is the empty one."""
-        return {"" if str(parent) == "." else str(parent) for path in self.files for parent in Path(path).parents}
 
     def children(self, folder: str) -> list[str]:
         """Return the sorted names in a folder."""
         prefix = f"{folder}/" if folder else ""
-        below = (path.removeprefix(prefix) for path in self.files if path.startswith(prefix))
-        return sorted({path.split("/")[0] for path in below})
+        below = (path.removeprefix(prefix) for path in {*self.files, *self.folders} if path.startswith(prefix))
+        return sorted({path.split("/")[0] for path in below} - {""})
 
     def spoilt(self) -> list[str]:
         """Return the paths that the source does not have any more as they were."""

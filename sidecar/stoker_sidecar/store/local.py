@@ -1,7 +1,8 @@
 """A folder of the node (NFS, a local disk) as an object store, and the rule for which folders may be read so.
 
-A file's ETag is made of its mtime and its size. file:// sources stay beneath the folders that the administrator
-allowed, wherever symbolic links lead.
+A file's ETag is made of its mtime and its size, so it survives a copy that keeps times, a chmod and a rename. That
+nobody writes to a file while it is read, its ctime tells, which no one can set. file:// sources stay beneath the
+folders that the administrator allowed, wherever symbolic links lead.
 """
 
 import os
@@ -12,7 +13,15 @@ from itertools import islice
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 
-from stoker_sidecar.errors import AccessDenied, FolderNotFound, ObjectGone, ServerError, SourceChanged, SourceError
+from stoker_sidecar.errors import (
+    AccessDenied,
+    CorruptBody,
+    FolderNotFound,
+    ObjectGone,
+    ServerError,
+    SourceChanged,
+    SourceError,
+)
 from stoker_sidecar.store.base import Body, in_chunks
 from stoker_sidecar.store.core.object_checksum import Checksum
 from stoker_sidecar.threads import in_thread
@@ -43,12 +52,16 @@ class LocalStore:
     async def get_range(
         self, path: str, offset: int, length: int, *, if_match: str, version_id: str = "", whole: bool = False
     ) -> AsyncIterator[Body]:
-        """See ObjectStore; the ETag is checked before the first byte and after every read."""
+        """See ObjectStore; the ETag is checked before the first byte, and that it is the same file after every read.
+
+        Raises CorruptBody when it was written meanwhile and has its date again: the next attempt sees which it is.
+        """
         with _translated(path):
             descriptor = await in_thread(_open_beneath, self._root / path, os.O_RDONLY, path, self._allowed)
         try:
-            _check(descriptor, path, if_match)
-            yield Body(in_chunks(_chunks(descriptor, path, offset, length, if_match)), etag_may_be_md5=False)
+            opened = os.fstat(descriptor)
+            _check_etag(opened, path, if_match)
+            yield Body(in_chunks(_chunks(descriptor, path, offset, length, opened)), etag_may_be_md5=False)
         finally:
             os.close(descriptor)
 
@@ -109,20 +122,25 @@ def _etag(status: os.stat_result) -> str:
     return f"{status.st_mtime_ns:x}-{status.st_size:x}"
 
 
-def _check(descriptor: int, path: str, if_match: str) -> None:
-    found = _etag(os.fstat(descriptor))
-    if if_match and found != if_match:
+def _check_etag(found: os.stat_result, path: str, if_match: str) -> None:
+    if if_match and _etag(found) != if_match:
         raise SourceChanged(f"{path} was written after the listing: refresh the Dataset")
 
 
-async def _chunks(descriptor: int, path: str, offset: int, length: int, if_match: str) -> AsyncIterator[bytes]:
+def _check_unwritten(found: os.stat_result, opened: os.stat_result, path: str) -> None:
+    _check_etag(found, path, _etag(opened))
+    if found.st_ctime_ns != opened.st_ctime_ns:
+        raise CorruptBody(f"{path} was written while it was read: what came may be of two contents")
+
+
+async def _chunks(descriptor: int, path: str, offset: int, length: int, opened: os.stat_result) -> AsyncIterator[bytes]:
     end = offset + length
     while offset < end:
         with _translated(path):
             data = await in_thread(os.pread, descriptor, min(_READ_SIZE, end - offset), offset)
         if not data:
             break
-        _check(descriptor, path, if_match)
+        _check_unwritten(os.fstat(descriptor), opened, path)
         yield data
         offset += len(data)
 

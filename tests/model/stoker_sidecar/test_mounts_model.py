@@ -132,7 +132,7 @@ class MountMachine(RuleBasedStateMachine):
             str(Path(top).relative_to(self.volume.target)): sorted([*folders, *files])
             for top, folders, files in self._walk()
         }
-        assert found == {folder or ".": self.model.children(folder) for folder in self.model.folders | {""}}
+        assert found == {folder or ".": self.model.children(folder) for folder in self.model.folders}
 
     def _walk(self) -> Iterator[tuple[str, list[str], list[str]]]:
         def fail(error: OSError) -> None:
@@ -298,3 +298,15 @@ def test_a_mounted_version_is_what_the_model_says(
             super().__init__(node, first, swaps=swaps)
 
     run_state_machine_as_test(Machine, settings=settings(_FEW, max_examples=examples))
+
+
+@pytest.mark.parametrize("first", [FUSE, OVERLAY, NATIVE])
+def test_a_folder_of_the_source_whose_only_file_was_deleted_is_shown_empty(
+    node: AgentlessNode, first: MountMode
+) -> None:
+    machine = MountMachine(node, first, swaps=False)
+    machine.begin()
+    machine.change_an_object(sorted(machine.model.files).index("a/b/page+"), delete=True)
+    machine.next_pod()
+    machine.walk()
+    machine.teardown()

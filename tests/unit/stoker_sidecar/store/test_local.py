@@ -1,12 +1,15 @@
 """A folder as a source while someone changes it, and with what is neither file nor folder."""
 
+import asyncio
 import os
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from stoker_sidecar.errors import AccessDenied, FolderNotFound, ObjectGone
+from stoker_sidecar.errors import AccessDenied, CorruptBody, FolderNotFound, ObjectGone
 from stoker_sidecar.store.local import LocalStore
 
 
@@ -75,3 +78,53 @@ async def test_a_file_that_became_a_pipe_is_gone_and_no_reader_waits_for_its_wri
     with pytest.raises(ObjectGone):
         async with LocalStore(tmp_path, [str(tmp_path)]).get_range("file", 0, 1, if_match=""):
             pass
+
+
+class _AfterEachRead(ThreadPoolExecutor):
+    """Has something happen when a thread has read, before the event loop hears of it."""
+
+    def __init__(self, happens: Callable[[], object]) -> None:
+        super().__init__(1)
+        self._happens = happens
+
+    def submit(self, work: Callable[..., Any], /, *arguments: Any, **options: Any) -> "Future[Any]":
+        def run() -> object:
+            result = work(*arguments, **options)
+            self._happens()
+            return result
+
+        return super().submit(run)
+
+
+async def test_a_file_that_is_another_for_a_moment_of_a_read_is_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "f"
+    file.write_bytes(b"good")
+    listed = file.stat()
+
+    def put_back() -> None:
+        file.write_bytes(b"good")
+        os.utime(file, ns=(listed.st_mtime_ns, listed.st_mtime_ns))
+
+    got: list[bytes | memoryview] = []
+    async with LocalStore(tmp_path, [str(tmp_path)]).get_range("f", 0, 4, if_match=_etag_of(file)) as body:
+        file.write_bytes(b"evil")
+        asyncio.get_running_loop().set_default_executor(_AfterEachRead(put_back))
+        with pytest.raises(CorruptBody, match="f was written while it was read") as raised:
+            await body.stream(got.append)
+    assert (got, raised.value.temporary) == ([], True)
+
+
+async def test_a_date_that_was_set_back_before_the_read_counts_as_the_listed_one(tmp_path: Path) -> None:
+    file = tmp_path / "f"
+    file.write_bytes(b"good")
+    before, etag = file.stat(), _etag_of(file)
+    file.chmod(0o600)  # as rename and link do, it changes the ctime, and not what is in the file
+    os.utime(file, ns=(before.st_mtime_ns, before.st_mtime_ns))
+    got: list[bytes | memoryview] = []
+    async with LocalStore(tmp_path, [str(tmp_path)]).get_range("f", 0, 4, if_match=etag) as body:
+        await body.stream(got.append)
+    assert got == [b"good"]
+
+
+def _etag_of(file: Path) -> str:
+    return f"{file.stat().st_mtime_ns:x}-{file.stat().st_size:x}"
