@@ -45,6 +45,19 @@ class Telemetry:
         return tuple(Count(uid, name, label, value) for (name, label), value in sorted(self._counts.items()))
 
 
+class NewBytes:
+    """Counts the bytes of one piece, of which is told how far it has come; who brings it may begin anew."""
+
+    def __init__(self, count: Callable[[int], None]) -> None:
+        self._count = count
+        self._here = 0
+
+    def come_to(self, here: int) -> None:
+        """Count what is new: all of it when it has begun anew."""
+        self._count(here - self._here if here > self._here else here)
+        self._here = here
+
+
 class Notices:
     """The last few happenings that people should be told of once.
 

@@ -74,8 +74,8 @@ class Worker:
                 self._stream.send(Pong())
 
     async def _fetch(self, job: int, store: int, piece: Piece) -> Fetched:
-        def arrived(size: int) -> None:
-            self._stream.send(BytesArrived(job, size))
+        def arrived(here: int) -> None:
+            self._stream.send(BytesArrived(job, here))
 
         return await fetch_piece(await self._stores[store].store(), piece, arrived)
 

@@ -53,10 +53,10 @@ class Ping(Struct, frozen=True, array_like=True, tag="ping"):
 
 
 class BytesArrived(Struct, frozen=True, array_like=True, tag="arrived"):
-    """News that bytes of a job have reached the disk."""
+    """News that a job's piece is on the disk up to its byte ``here``."""
 
     job: int
-    size: int
+    here: int
 
 
 class PieceDone(Struct, frozen=True, array_like=True, tag="done"):

@@ -13,7 +13,8 @@ from stoker_sidecar.store.core.object_checksum import CRC64NVME, Digest, check, 
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.worker.files import FileWriter, publish
 
-Arrived = Callable[[int], None]  # is told of bytes as they reach the disk
+# Is told how many bytes of a piece, from its front, are on the disk. No sum: whoever brings it may begin anew.
+Arrived = Callable[[int], None]
 
 
 class Piece(NamedTuple):
@@ -50,7 +51,7 @@ class Fetched(NamedTuple):
 
 
 async def fetch_piece(store: ObjectStore, piece: Piece, arrived: Arrived) -> Fetched:
-    """GET a piece into its file; ``arrived`` is told of bytes that are on the disk.
+    """GET a piece into its file; ``arrived`` is told how far its bytes are on the disk.
 
     Raises SourceError, CorruptBody, DiskFull, CacheDiskFailed; the file is then the caller's to delete.
     """
@@ -70,7 +71,7 @@ async def fetch_piece(store: ObjectStore, piece: Piece, arrived: Arrived) -> Fet
 
 
 async def _small(body: Body, file: FileWriter, piece: Piece, arrived: Arrived) -> Fetched:
-    bounded = _BoundedWriter(file, piece, lambda size: None)
+    bounded = _BoundedWriter(file, piece, lambda here: None)
     await body.stream(bounded.write)
     bounded.check_end()
     fetched = _end(file, piece, body)
@@ -80,7 +81,7 @@ async def _small(body: Body, file: FileWriter, piece: Piece, arrived: Arrived) -
 
 async def _large(body: Body, file: FileWriter, piece: Piece, arrived: Arrived) -> Fetched:
     loop = asyncio.get_running_loop()
-    bounded = _BoundedWriter(file, piece, lambda size: loop.call_soon_threadsafe(arrived, size))
+    bounded = _BoundedWriter(file, piece, lambda here: loop.call_soon_threadsafe(arrived, here))
     await body.stream(bounded.write)
     bounded.check_end()
     return await in_thread(_end, file, piece, body)
@@ -90,7 +91,7 @@ async def _large(body: Body, file: FileWriter, piece: Piece, arrived: Arrived) -
 class _BoundedWriter:
     """Lets no more bytes through to the file than were asked for.
 
-    ``told``: of what was written, perhaps in a thread.
+    ``told``: how much was written so far, perhaps in a thread.
     """
 
     file: FileWriter
@@ -104,7 +105,7 @@ class _BoundedWriter:
             raise self._unlike("more")
         self.file.write(data)
         self.passed += len(data)
-        self.told(len(data))
+        self.told(self.passed)
 
     def check_end(self) -> None:
         """Check that all has come. Raises CorruptBody when bytes are missing."""

@@ -47,8 +47,8 @@ class FolderFetcher:
     async def fetch(self, piece: Piece) -> Fetched:
         """Fetch the piece, and count the bytes that arrive."""
 
-        def arrived(size: int) -> None:
-            self.arrived += size
+        def arrived(here: int) -> None:
+            self.arrived = here
 
         return await self.source.fetch(piece, arrived)
 

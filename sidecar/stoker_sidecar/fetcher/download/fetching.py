@@ -35,7 +35,8 @@ class Download:
 
     ``ahead``: its bytes, when no reader had asked for it; ``guess``: its weight to the prefetcher.
 
-    ``reserved``: bytes of a small file that is to stay; ``reached``: offset up to which its bytes can be read.
+    ``reserved``: bytes of a small file that is to stay; ``reached``: offset up to which its bytes can be read, in the
+    part ``into``.
     """
 
     slot: Slot
@@ -43,6 +44,7 @@ class Download:
     guess: int = 0
     reserved: int = 0
     reached: int = 0
+    into: PartFile | None = None
     task: "asyncio.Task[None]" = field(init=False)
     moved: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -214,15 +216,17 @@ class Fetching:
         if self.version.states[entry.ino] == State.HERE:
             return ReadDone("tree", str(self.version.tree_path(entry)))
         part = self.version.parts.get(entry.ino)
-        if part is None or not all(part.chunks[chunk] or self._reaches(entry, chunk, end) for chunk in chunks):
+        if part is None or not all(part.chunks[chunk] or self._reaches(part, chunk, end) for chunk in chunks):
             return None
         self._writer.transients.touch(entry.ino)
         return ReadDone("parts", str(part.path))
 
-    def _reaches(self, entry: Entry, chunk: int, end: int) -> bool:
-        """Tell whether the first bytes of a chunk are here: it is written from front to back."""
-        download = self._downloads.get((entry.ino, chunk))
-        return download is not None and download.reached >= min(end, (chunk + 1) * CHUNK, entry.size)
+    def _reaches(self, part: PartFile, chunk: int, end: int) -> bool:
+        """Tell whether the first bytes of a chunk are in the part: it is written from front to back."""
+        download = self._downloads.get((part.ino, chunk))
+        if download is None or download.into is not part:  # it goes on in another one: someone deleted the file
+            return False
+        return download.reached >= min(end, (chunk + 1) * CHUNK, part.size)
 
     def _is_here(self, entry: Entry, chunk: int, lane: Lane) -> bool:
         if self.version.states[entry.ino] == State.HERE:
@@ -281,15 +285,15 @@ class Fetching:
         self._writer.drop_surplus(self._busy())
 
     async def _chunk(self, entry: Entry, chunk: int, download: Download) -> None:
-        position = chunk_span(entry.size, chunk)[0]
+        start = chunk_span(entry.size, chunk)[0]
 
-        def arrived(size: int) -> None:
-            nonlocal position
-            position += size
-            download.reached = max(download.reached, position)
+        def arrived(part: PartFile, here: int) -> None:
+            download.into, download.reached = part, max(download.reached, start + here)
             download.moved.set()
 
         async def bring() -> None:
+            if self.version.parts.get(entry.ino) is not download.into:
+                download.into, download.reached = None, 0  # what came was dropped with its part
             admits = entry.ino in self.version.parts or self.admits(entry)
             await self._writer.chunk(entry, chunk, admits=admits, slot=download.slot, arrived=arrived)
 

@@ -3,7 +3,7 @@
 Small files whole, large ones chunk by chunk, and checks them.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,12 +15,16 @@ from stoker_sidecar.fetcher.context import DownloadContext
 from stoker_sidecar.fetcher.download.parts import PartFile, Transients, chunk_span, new_part, temporary_name
 from stoker_sidecar.fetcher.download.pipeline import Slot
 from stoker_sidecar.fetcher.space.budget import VersionSpace
+from stoker_sidecar.fetcher.telemetry import NewBytes
 from stoker_sidecar.linux.files import is_there
 from stoker_sidecar.store.core.object_checksum import CRC64NVME, Checksum, check
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.manifest import Entry
 from stoker_sidecar.worker.files import file_digest, publish
 from stoker_sidecar.worker.transfer import Arrived, Fetched, Piece, remove_quietly
+
+# Is told which part has the bytes of a chunk, and how many of them from the chunk's start.
+ArrivedInPart = Callable[[PartFile, int], None]
 
 
 @dataclass
@@ -58,11 +62,10 @@ class PieceWriter:
         else:
             self._hold(PartFile(Path(temporary), entry.ino, entry.size, bytearray(b"\1"), kept=False))
 
-    async def chunk(self, entry: Entry, chunk: int, *, admits: bool, slot: Slot, arrived: Arrived) -> None:
+    async def chunk(self, entry: Entry, chunk: int, *, admits: bool, slot: Slot, arrived: ArrivedInPart) -> None:
         """Bring a piece of a large file. Raises SidecarError.
 
-        ``admits``: it may be kept, should its part have been dropped. ``arrived``: told of bytes from the chunk's start
-        on.
+        ``admits``: it may be kept, should its part have been dropped. ``arrived``: told how far it has come.
         """
         part = self.version.parts.get(entry.ino) or self.new_part(entry, kept=admits)
         if not part.chunks[chunk]:
@@ -117,16 +120,18 @@ class PieceWriter:
         piece = self._piece(entry, temporary)
         hashing = entry.size > 0 and self.version.trust.worth_hashing(entry.etag)
         piece = piece._replace(target=f"{self._tree}/{piece.key}" if kept else "", hashing=hashing)
-        fetched = await self._get(piece, slot, self.context.telemetry.arrived)
+        fetched = await self._get(piece, slot, NewBytes(self.context.telemetry.arrived).come_to)
         if fetched.md5:
             self._judge(piece.key, entry.etag, fetched.md5)
         if kept and not fetched.published:  # the ETag is not its MD5, and for this source need not be
             await in_thread(publish, temporary, piece.target, entry)
 
-    async def _get_chunk(self, piece: Piece, part: PartFile, slot: Slot, arrived: Arrived) -> Fetched:
-        def told(size: int) -> None:
-            self.context.telemetry.arrived(size)
-            arrived(size)
+    async def _get_chunk(self, piece: Piece, part: PartFile, slot: Slot, arrived: ArrivedInPart) -> Fetched:
+        counted = NewBytes(self.context.telemetry.arrived)
+
+        def told(here: int) -> None:
+            counted.come_to(here)
+            arrived(part, here)
 
         try:
             return await self._get(piece, slot, told)

@@ -161,8 +161,8 @@ class WorkerProcess:
     def _received(self, message: FromWorker) -> None:
         self.heard = self.clock()
         match message:
-            case BytesArrived(job, size):
-                self.jobs[job].arrived(size)
+            case BytesArrived(job, here):
+                self.jobs[job].arrived(here)
             case PieceDone(job, fetched):
                 self._take(job).succeed(fetched)
             case PieceFailed(job):
