@@ -5,11 +5,10 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
-from stoker_api.trainingjob import TrainingJob
 from stoker_kube.api import Kube, Object
 from stoker_kube.resources import DATASETS, TRAINING_JOBS, Kind
 from stoker_operator import metrics
-from stoker_operator.core.acceptance import parse_dataset
+from stoker_operator.core.acceptance import parse_dataset, parse_training_job
 from stoker_operator.core.catalog import Catalog, CatalogEntry, catalog_entry
 from stoker_operator.handlers.watched import WatchedKinds
 from stoker_operator.kopf_runtime import KopfThread, make_registry
@@ -73,7 +72,7 @@ class FrontDoor:
     def _store_training_job(self, key: str, item: Object | None) -> None:
         if item is None:
             self._state.training_jobs.put(key, None)
-        elif (view := _read(TrainingJob.model_validate, key, item)) is not None:
+        elif (view := _read(parse_training_job, key, item)) is not None:
             self._state.training_jobs.put(key, view)
 
 

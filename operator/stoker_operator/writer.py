@@ -20,10 +20,10 @@ from stoker_kube.resources import (
     Kind,
 )
 from stoker_operator import metrics
-from stoker_operator.core.acceptance import parse_dataset
+from stoker_operator.core.acceptance import parse_dataset, parse_training_job
 from stoker_operator.core.credentials_rbac import SidecarIdentity, role, role_binding
 from stoker_operator.core.plan import NodeCacheWrite
-from stoker_operator.core.views import InvalidDataset
+from stoker_operator.core.views import InvalidDataset, InvalidTrainingJob
 from stoker_operator.core.volumes import persistent_volume, persistent_volume_claim
 
 FIELD_MANAGER = "stoker-operator"
@@ -63,14 +63,15 @@ class Writer:
         _count(DATASETS, "patch")
         return parse_dataset(raw)
 
-    async def training_job_status(self, training: TrainingJob, status: TrainingJobStatus) -> TrainingJob:
+    async def training_job_status(
+        self, meta: ObjectMeta, status: TrainingJobStatus
+    ) -> TrainingJob | InvalidTrainingJob:
         """Replace a TrainingJob's status. Raises NotFound, and Conflict when another one has its name."""
-        meta = training.metadata
         body: Object = {"metadata": {"namespace": meta.namespace, "name": meta.name, "uid": meta.uid}}
         body["status"] = status.wire()
         raw = await self._kube.apply(TRAINING_JOBS, body, field_manager=FIELD_MANAGER, subresource="status")
         _count(TRAINING_JOBS, "apply")
-        return TrainingJob.model_validate(raw)
+        return parse_training_job(raw)
 
     async def create_volume(self, dataset: Dataset) -> bool:
         """Make the PersistentVolume; False when one of that name is there."""

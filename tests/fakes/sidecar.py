@@ -40,6 +40,7 @@ class FakeSidecar:
         self.mounts: dict[str, NodeMount] = {}  # by pod
         self.cleaned: list[str] = []  # UIDs of what it was made to delete
         self._disk: dict[str, NodeDatasetStatus] = {}
+        self._writing = asyncio.Lock()  # one status at a time, as a sidecar does: the older of two must not come last
 
     async def join(self, **labels: str) -> None:
         """Make the Node and a ready sidecar pod on it."""
@@ -86,6 +87,10 @@ class FakeSidecar:
 
     async def report(self) -> None:
         """Write the status that follows from spec and fields."""
+        async with self._writing:
+            await self._report()
+
+    async def _report(self) -> None:
         spec = self.cache.spec.datasets if self.cache else ()
         left = self._left(self.cache.spec) if self.cache else {}
         self._disk = {entry.uid: self._row(entry) for entry in spec} | left

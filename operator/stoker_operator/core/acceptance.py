@@ -1,4 +1,4 @@
-"""Whether a Dataset makes sense: the same rules as the CRD's, for objects older than the rules, with a sentence."""
+"""Whether a Dataset or TrainingJob makes sense: the CRD's rules, for objects older than the rules, with a sentence."""
 
 import re
 from collections.abc import Mapping
@@ -10,7 +10,8 @@ from pydantic import ValidationError
 from stoker_api.dataset import Dataset, DatasetStatus
 from stoker_api.meta import ObjectMeta
 from stoker_api.names import Reason
-from stoker_operator.core.views import InvalidDataset
+from stoker_api.trainingjob import TrainingJob, TrainingJobStatus
+from stoker_operator.core.views import InvalidDataset, InvalidTrainingJob
 
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
@@ -20,7 +21,7 @@ def parse_dataset(raw: Mapping[str, Any]) -> Dataset | InvalidDataset:
     try:
         dataset = Dataset.model_validate(raw)
     except ValidationError as error:
-        sentence = "; ".join(_plain(detail["loc"], detail["msg"]) for detail in error.errors(include_url=False))
+        sentence = _sentence(error)
     else:
         problem = source_problem(dataset.spec.source.uri)
         if problem is None:
@@ -31,6 +32,19 @@ def parse_dataset(raw: Mapping[str, Any]) -> Dataset | InvalidDataset:
     except ValidationError:
         status = DatasetStatus()
     return InvalidDataset(ObjectMeta.model_validate(raw["metadata"]), sentence, status)
+
+
+def parse_training_job(raw: Mapping[str, Any]) -> TrainingJob | InvalidTrainingJob:
+    """Parse the TrainingJob, or what is wrong with it."""
+    try:
+        return TrainingJob.model_validate(raw)
+    except ValidationError as error:
+        sentence = _sentence(error)
+    try:
+        status = TrainingJobStatus.model_validate(raw.get("status") or {})
+    except ValidationError:
+        status = TrainingJobStatus()
+    return InvalidTrainingJob(ObjectMeta.model_validate(raw["metadata"]), sentence, status)
 
 
 def source_problem(uri: str) -> tuple[Reason, str] | None:
@@ -54,6 +68,10 @@ def source_problem(uri: str) -> tuple[Reason, str] | None:
     if ".." in parts.path.split("/"):
         return Reason.MALFORMED_URI, f"source.uri {uri} must not contain '..'"
     return None
+
+
+def _sentence(error: ValidationError) -> str:
+    return "; ".join(_plain(detail["loc"], detail["msg"]) for detail in error.errors(include_url=False))
 
 
 def _plain(location: tuple[int | str, ...], message: str) -> str:

@@ -39,12 +39,25 @@ def roll_up_job(training: TrainingJob, facts: JobFacts, now: float) -> TrainingJ
     )
 
 
-def troubled_status(training: TrainingJob, sentence: str, now: float) -> TrainingJobStatus:
-    """Return the status of one that cannot be reconciled: what it was, with Accepted=False."""
-    conditions = ConditionSet(training.status.conditions, training.metadata.generation, now)
-    conditions.set(ConditionType.ACCEPTED, False, Reason.INTERNAL_ERROR, sentence)
-    rest = tuple(one for one in training.status.conditions if one.type != ConditionType.ACCEPTED)
-    return training.status.model_copy(update={"conditions": conditions.result() + rest})
+def refused_status(
+    old: TrainingJobStatus, generation: int, reason: Reason, sentence: str, now: float
+) -> TrainingJobStatus:
+    """Return the status of one that does not parse or cannot be reconciled: what it was, with Accepted=False."""
+    return _with_false(old, generation, ConditionType.ACCEPTED, reason, sentence, now)
+
+
+def unwritten_status(old: TrainingJobStatus, generation: int, sentence: str, now: float) -> TrainingJobStatus:
+    """Return the status of one for which the API server refused a write: what it was, and why."""
+    return _with_false(old, generation, ConditionType.RECONCILED, Reason.WRITE_FAILED, sentence, now)
+
+
+def _with_false(
+    old: TrainingJobStatus, generation: int, kind: ConditionType, reason: Reason, sentence: str, now: float
+) -> TrainingJobStatus:
+    conditions = ConditionSet(old.conditions, generation, now)
+    conditions.set(kind, False, reason, sentence)
+    rest = tuple(one for one in old.conditions if one.type != kind)
+    return old.model_copy(update={"phase": old.phase or JobPhase.PENDING, "conditions": conditions.result() + rest})
 
 
 def expires_at(training: TrainingJob, status: TrainingJobStatus) -> float | None:

@@ -9,7 +9,7 @@ from stoker_api.dataset import Dataset, DatasetStatus
 from stoker_api.meta import ObjectMeta
 from stoker_api.nodecache import NodeCache
 from stoker_api.times import parse_time
-from stoker_api.trainingjob import TrainingJob
+from stoker_api.trainingjob import TrainingJob, TrainingJobStatus
 from stoker_operator.core.placement_rules import unweighed_rules
 from stoker_operator.core.resources import Resources, parse_resources, pod_requests
 
@@ -139,6 +139,15 @@ class InvalidDataset:
 
 
 @dataclass(frozen=True, slots=True)
+class InvalidTrainingJob:
+    """A TrainingJob that does not parse, with the sentence; ``status`` is what it was last known to be."""
+
+    metadata: ObjectMeta
+    sentence: str
+    status: TrainingJobStatus
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterView:
     """Everything at one moment. Datasets, pods, TrainingJobs and Jobs by ``namespace/name``, the others by name."""
 
@@ -149,6 +158,8 @@ class ClusterView:
     nodes: Mapping[str, NodeView] = field(default_factory=dict)
     pods: Mapping[str, PodView] = field(default_factory=dict)
     training_jobs: Mapping[str, TrainingJob] = field(default_factory=dict)
+    # TrainingJobs that do not parse: their children stay as they are.
+    invalid_training_jobs: Mapping[str, InvalidTrainingJob] = field(default_factory=dict)
     # Jobs made for TrainingJobs, as they came: metadata, spec and status.
     jobs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 

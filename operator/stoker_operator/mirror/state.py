@@ -8,7 +8,7 @@ from typing import Any, Final, Generic, TypeVar
 from stoker_api.dataset import Dataset
 from stoker_api.nodecache import NodeCache
 from stoker_api.trainingjob import TrainingJob
-from stoker_operator.core.views import ClusterView, InvalidDataset, NodeView, PodView
+from stoker_operator.core.views import ClusterView, InvalidDataset, InvalidTrainingJob, NodeView, PodView
 from stoker_operator.mirror.identity import identity_of
 
 T = TypeVar("T")
@@ -91,7 +91,7 @@ class ClusterState:
         self.node_caches: Final[MirrorTable[NodeCache]] = MirrorTable()
         self.nodes: Final[MirrorTable[NodeView]] = MirrorTable()
         self.pods: Final[MirrorTable[PodView]] = MirrorTable()
-        self.training_jobs: Final[MirrorTable[TrainingJob]] = MirrorTable()
+        self.training_jobs: Final[MirrorTable[TrainingJob | InvalidTrainingJob]] = MirrorTable()
         self.jobs: Final[MirrorTable[Mapping[str, Any]]] = MirrorTable()
         self._own_namespace: Final = own_namespace
         self._wanted: Mapping[str, frozenset[str]] = MappingProxyType({})
@@ -127,13 +127,14 @@ class ClusterState:
             if pod.sidecar and pod.ready and not pod.deleting and pod.namespace == self._own_namespace
         }
         nodes = {name: replace(node, sidecar_ready=name in ready) for name, node in self.nodes.snapshot().items()}
-        datasets = self.datasets.snapshot()
+        datasets, jobs = self.datasets.snapshot(), self.training_jobs.snapshot()
         return ClusterView(
             datasets={key: one for key, one in datasets.items() if isinstance(one, Dataset)},
             invalid_datasets={key: one for key, one in datasets.items() if isinstance(one, InvalidDataset)},
             node_caches=self.node_caches.snapshot(),
             nodes=MappingProxyType(nodes),
             pods=pods,
-            training_jobs=self.training_jobs.snapshot(),
+            training_jobs={key: one for key, one in jobs.items() if isinstance(one, TrainingJob)},
+            invalid_training_jobs={key: one for key, one in jobs.items() if isinstance(one, InvalidTrainingJob)},
             jobs=self.jobs.snapshot(),
         )

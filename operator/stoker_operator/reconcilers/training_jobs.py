@@ -1,18 +1,20 @@
 """TrainingJobs: a level-triggered pass that keeps Service, Job and status in step."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
 from stoker_api import names
 from stoker_api.meta import ObjectMeta
+from stoker_api.names import Reason
 from stoker_api.trainingjob import TrainingJob, TrainingJobStatus
 from stoker_kube.errors import Conflict, KubeError, NotFound
 from stoker_kube.events import EventRecorder, ObjectRef
 from stoker_kube.resources import TRAINING_JOBS
 from stoker_operator.core.job_facts import gather, own_job, pods_by_job
-from stoker_operator.core.job_status import expires_at, roll_up_job, troubled_status
+from stoker_operator.core.job_status import expires_at, refused_status, roll_up_job, unwritten_status
 from stoker_operator.core.job_transitions import job_announcements
 from stoker_operator.core.jobs import Step, missing_dataset, next_step
 from stoker_operator.core.views import ClusterView, PodView
@@ -40,30 +42,40 @@ class TrainingJobReconciler:
     async def reconcile(self) -> float | None:
         """Run one pass; gives the seconds after which time alone calls for another. Waits for no write."""
         view = self._state.snapshot()
-        self._children.forget({training.metadata.uid for training in view.training_jobs.values()})
-        pods, index = pods_by_job(view), WarmthIndex(view.node_caches)
-        return self.work.take(
-            self._action(training, partial(self._guarded, training, view, pods.get(training.key, []), index))
-            for training in view.training_jobs.values()
-        )
+        known = {one.metadata.uid for one in view.training_jobs.values()}
+        self._children.forget(known | {one.metadata.uid for one in view.invalid_training_jobs.values()})
+        return self.work.take((*self._actions(view), *self._refusals(view)))
 
-    def _action(self, training: TrainingJob, act: Act) -> KeyedAction:
-        meta = training.metadata
-        mark = (meta.uid, meta.generation)
-        return KeyedAction(
-            f"TrainingJob {training.key}", "trainingjob", meta.namespace, act, mark, training_job_ref(meta)
-        )
+    def _actions(self, view: ClusterView) -> Iterator[KeyedAction]:
+        pods, index = pods_by_job(view), WarmthIndex(view.node_caches)
+        for training in view.training_jobs.values():
+            act = partial(self._guarded, training, view, pods.get(training.key, []), index)
+            yield _action(training.metadata, act)
+
+    def _refusals(self, view: ClusterView) -> Iterator[KeyedAction]:
+        """Say of what does not parse that it does not; its children stay as they are."""
+        for invalid in view.invalid_training_jobs.values():
+            meta, old = invalid.metadata, invalid.status
+            status = refused_status(old, meta.generation, Reason.INVALID_SPEC, invalid.sentence, self._clock())
+            yield _action(meta, partial(self._write, meta, old, status))
 
     async def _guarded(
         self, training: TrainingJob, view: ClusterView, pods: list[PodView], index: WarmthIndex
     ) -> float | None:
+        meta, old = training.metadata, training.status
         try:
             return await self._one(training, view, pods, index)
-        except (KubeError, TimeoutError):
+        except TimeoutError:
+            raise
+        except KubeError as error:
+            if not error.temporary:
+                with suppress(KubeError):
+                    await self._write(meta, old, unwritten_status(old, meta.generation, error.message, self._clock()))
             raise
         except Exception as error:  # the boundary of an object: its status says so, and its key is tried again
             sentence = f"it cannot be worked out what to do, please report this: {error!r}"
-            await self._write(training, troubled_status(training, sentence, self._clock()))
+            status = refused_status(old, meta.generation, Reason.INTERNAL_ERROR, sentence, self._clock())
+            await self._write(meta, old, status)
             raise
 
     async def _one(
@@ -78,20 +90,19 @@ class TrainingJobReconciler:
         if step is not Step.NOTHING:
             view = self._state.snapshot()
         status = roll_up_job(training, gather(training, view, pods, index, problem), now)
-        await self._write(training, status)
+        await self._write(training.metadata, training.status, status)
         return await self._expire(training, status, now) or (self._children.retry_in(training) if problem else None)
 
-    async def _write(self, training: TrainingJob, status: TrainingJobStatus) -> None:
-        if status == training.status or training.metadata.deletion_timestamp:
+    async def _write(self, meta: ObjectMeta, old: TrainingJobStatus, status: TrainingJobStatus) -> None:
+        if status == old or meta.deletion_timestamp:
             return
         try:
-            written = await self._writer.training_job_status(training, status)
+            written = await self._writer.training_job_status(meta, status)
         except (NotFound, Conflict):
             return  # deleted, perhaps made anew: the watch tells
-        self._state.training_jobs.put(training.key, written)
-        ref = training_job_ref(training.metadata)
-        for one in job_announcements(training.status, status):
-            self._events.event(ref, one.type, one.reason, one.message)
+        self._state.training_jobs.put(f"{meta.namespace}/{meta.name}", written)
+        for one in job_announcements(old, status):
+            self._events.event(training_job_ref(meta), one.type, one.reason, one.message)
 
     async def _expire(self, training: TrainingJob, status: TrainingJobStatus, now: float) -> float | None:
         """Delete a finished TrainingJob whose time is over; else the seconds until then."""
@@ -107,6 +118,11 @@ class TrainingJobReconciler:
         except Conflict:
             log.debug("TrainingJob %s is another one by now", training.key)
         return None
+
+
+def _action(meta: ObjectMeta, act: Act) -> KeyedAction:
+    key, mark = f"TrainingJob {meta.namespace}/{meta.name}", (meta.uid, meta.generation)
+    return KeyedAction(key, "trainingjob", meta.namespace, act, mark, training_job_ref(meta))
 
 
 def training_job_ref(meta: ObjectMeta) -> ObjectRef:

@@ -7,9 +7,10 @@ import pytest
 from stoker_api.dataset import Dataset
 from stoker_api.names import ConditionType
 from stoker_api.trainingjob import JobPhase, TrainingJob
-from stoker_kube.errors import Invalid, NotFound, Unavailable
+from stoker_kube.errors import Forbidden, Invalid, NotFound, Unavailable
 from stoker_kube.events import EventRecorder, ObjectRef
 from stoker_kube.resources import JOBS, SERVICES, TRAINING_JOBS
+from stoker_operator.core.acceptance import parse_training_job
 from stoker_operator.mirror.state import ClusterState
 from stoker_operator.reconcilers.training_jobs import TrainingJobReconciler
 from stoker_operator.writer import Writer
@@ -238,3 +239,29 @@ async def test_any_trouble_of_one_becomes_its_condition(world: World, monkeypatc
     await world.apply()
     await world.run()
     assert await world.reason(ConditionType.ACCEPTED) == "InternalError"
+
+
+async def test_one_that_does_not_parse_says_so_and_keeps_its_job(world: World) -> None:
+    await world.apply()
+    await world.run()
+    raw = await world.kube.patch(TRAINING_JOBS, "ddp", {"spec": {"workers": 5_000_000}}, "vision")
+    world.state.training_jobs.put("vision/ddp", parse_training_job(raw))
+    await world.run()
+    written = await world.kube.get(TRAINING_JOBS, "ddp", "vision")
+    accepted = next(one for one in written["status"]["conditions"] if one["type"] == "Accepted")
+    assert (accepted["reason"], "spec.workers: " in accepted["message"]) == ("InvalidSpec", True)
+    assert (await world.job())["spec"]["completions"] == 2
+
+
+@pytest.mark.expected_logs("quiet hours")
+async def test_a_write_that_is_refused_is_a_condition_until_it_is_taken(world: World) -> None:
+    await world.apply()
+    await world.run()
+    await world.apply(suspend=True)
+    world.kube.fail_next("patch", JOBS, Forbidden(403, "Forbidden", "a policy denied the request: quiet hours"))
+    await world.run()
+    assert await world.reason(ConditionType.RECONCILED) == "WriteFailed"
+    world.now += 10
+    await world.run(2)
+    assert (await world.job())["spec"]["suspend"] is True
+    assert ConditionType.RECONCILED not in {one.type for one in (await world.training()).status.conditions}
