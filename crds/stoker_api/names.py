@@ -38,6 +38,8 @@ ANNOTATION_RELEASED = f"{GROUP}/released"  # on a released pod: JSON, see stoker
 ANNOTATION_WARM_REQUESTED = f"{GROUP}/warm-requested"  # on a Dataset: RFC 3339 time of `stoker warm`
 ANNOTATION_REFRESH_REQUESTED = f"{GROUP}/refresh-requested"  # on a Dataset: RFC 3339 time of `stoker refresh`
 
+# A taint of nodes that have no sidecar yet: set by whoever makes nodes, taken off by the operator.
+TAINT_AGENT_NOT_READY = "stoker.dev/agent-not-ready"
 GATE_WARM = f"{GROUP}/warm"
 FINALIZER = f"{GROUP}/cleanup"
 

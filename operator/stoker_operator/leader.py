@@ -15,6 +15,7 @@ from stoker_operator.mirror.state import ClusterState, Listener, MirrorTable
 from stoker_operator.reconcilers.datasets import DatasetReconciler
 from stoker_operator.reconcilers.loop import LevelTriggered, ReconcileLoop
 from stoker_operator.reconcilers.pod_gate import PodGate
+from stoker_operator.reconcilers.startup_taints import StartupTaints, has_startup_taint
 from stoker_operator.reconcilers.training_jobs import TrainingJobReconciler
 from stoker_operator.waiting import done_before
 from stoker_operator.writer import FIELD_MANAGER, Writer
@@ -26,8 +27,15 @@ class Leader:
     """The work of the replica that holds the Lease: ``run`` until ``stop``."""
 
     def __init__(
-        self, kube: Kube, state: ClusterState, sidecar: SidecarIdentity, clock: Callable[[], float] = time.time
+        self,
+        kube: Kube,
+        state: ClusterState,
+        sidecar: SidecarIdentity,
+        clock: Callable[[], float] = time.time,
+        *,
+        startup_taint: bool = False,
     ) -> None:
+        """Prepare the work. ``startup_taint``: take that taint off nodes, for which the chart must give the right."""
         self._state: Final = state
         self._informers: Final = Informers(kube, state)
         self._events: Final = EventRecorder(kube, FIELD_MANAGER)
@@ -35,6 +43,8 @@ class Leader:
         self._wire_datasets(kube, sidecar, clock)
         self._wire_pods(kube, clock)
         self._wire_training_jobs(kube, clock)
+        if startup_taint:
+            self._wire_nodes(kube, clock)
 
     async def run(self, known: Callable[[], Awaitable[None]], stop: asyncio.Event) -> None:
         """Act until ``stop``, from when ``known()`` says that all Datasets and TrainingJobs are.
@@ -72,6 +82,11 @@ class Leader:
         loop = self._loop("trainingjobs", TrainingJobReconciler(Writer(kube), state, self._events, clock))
         _wake_on(loop, state.training_jobs, state.jobs, state.datasets, state.node_caches)
         state.pods.listen(_on_pods(loop, lambda pod: names.LABEL_TRAINING_JOB in pod.labels))
+
+    def _wire_nodes(self, kube: Kube, clock: Callable[[], float]) -> None:
+        loop = self._loop("nodes", StartupTaints(Writer(kube), self._state, self._events, clock))
+        self._state.nodes.listen(lambda old, new: loop.wake() if new is not None and has_startup_taint(new) else None)
+        self._state.pods.listen(_on_pods(loop, lambda pod: pod.sidecar))
 
     def _loop(self, name: str, reconciler: LevelTriggered) -> ReconcileLoop:
         loop = ReconcileLoop(name, reconciler, PASS_INTERVAL)

@@ -33,7 +33,8 @@ def main() -> None:
     """Run Stoker's operator, or what its installation needs.
 
     Settings come from the environment: POD_NAMESPACE, POD_NAME, STOKER_LOG_LEVEL, STOKER_HOST, STOKER_HTTP_PORT,
-    STOKER_WEBHOOK_PORT, STOKER_WEBHOOK_CERTIFICATE_DIR; outside a cluster the API server from KUBECONFIG.
+    STOKER_WEBHOOK_PORT, STOKER_WEBHOOK_CERTIFICATE_DIR, STOKER_STARTUP_TAINT; outside a cluster the API server from
+    KUBECONFIG.
     """
 
 
@@ -53,11 +54,13 @@ def crds(timeout: float) -> None:
 @main.command()
 @click.option("--timeout", default=120.0, show_default=True, help="Seconds to wait for pods and disks, each.")
 @click.option("--ignore-pods", is_flag=True, help="Go on although pods still use Datasets: they lose their data.")
-def uninstall(timeout: float, ignore_pods: bool) -> None:
+@click.option("--ignore-nodes", is_flag=True, help="Go on although nodes did not clean their disks; names them.")
+def uninstall(timeout: float, ignore_pods: bool, ignore_nodes: bool) -> None:
     """Take away what the operator made and clean the nodes (helm's pre-delete hook)."""
 
     async def work(kube: Kube, settings: Settings) -> None:
-        await Uninstall(kube, Installation(settings.namespace, timeout, ignore_pods), click.echo).run()
+        what = Installation(settings.namespace, timeout, ignore_pods, ignore_nodes)
+        await Uninstall(kube, what, click.echo).run()
 
     _start(work)
 
@@ -110,6 +113,7 @@ async def _run(kube: Kube, settings: Settings) -> None:
         http_port=settings.http_port,
         webhook_port=settings.webhook_port,
         certificate_dir=settings.webhook_certificate_dir,
+        startup_taint=settings.startup_taint,
     )
     await Replica(kube, options).run(stop)
     log.info("replica %s has stopped", settings.identity)

@@ -47,6 +47,7 @@ class ReplicaOptions:
     http_port: int
     webhook_port: int
     certificate_dir: Path | None = None  # a mounted tls.crt and tls.key; None: certificates of our own
+    startup_taint: bool = False  # take stoker.dev/agent-not-ready off nodes whose sidecar is ready
 
 
 class Replica:
@@ -100,7 +101,7 @@ class Replica:
 
     async def _lead(self, election: LeaderElection, stop: asyncio.Event) -> None:
         sidecar = SidecarIdentity(self._options.namespace, installed_names.SIDECAR_ACCOUNT)
-        leader = Leader(self._kube, self._state, sidecar)
+        leader = Leader(self._kube, self._state, sidecar, startup_taint=self._options.startup_taint)
         work = asyncio.create_task(leader.run(self._front_door.wait_whole, stop), name="leader")
         lost = asyncio.create_task(election.lost.wait(), name="lease-lost")
         ended = asyncio.create_task(_grace(stop), name="stop-grace")

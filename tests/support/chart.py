@@ -15,7 +15,8 @@ CHART = ROOT / "charts" / "stoker"
 NAMESPACE = "stoker-system"
 # Every optional part at once, so that each template is rendered.
 FULL_VALUES: Mapping[str, Any] = {
-    "image": {"repository": "images.example/stoker", "tag": "1"},
+    "image": {"repository": "images.example/stoker", "tag": "1", "digest": f"sha256:{'0a' * 32}"},
+    "commonLabels": {"cost-center": "training"},
     "imagePullSecrets": [{"name": "pull"}],
     "operator": {
         "podLabels": {"team": "ml"},
@@ -23,6 +24,11 @@ FULL_VALUES: Mapping[str, Any] = {
         "nodeSelector": {"disk": "fast"},
         "tolerations": [{"operator": "Exists"}],
         "extraEnv": [{"name": "A", "value": "1"}],
+        "serviceAccount": {"annotations": {"identity": "operator"}},
+        "topologySpreadConstraints": [
+            {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway"}
+        ],
+        "startupTaint": {"enabled": True},
     },
     "sidecar": {
         "podLabels": {"team": "ml"},
@@ -31,14 +37,18 @@ FULL_VALUES: Mapping[str, Any] = {
         "cacheDirs": ["/mnt/nvme/stoker", {"medium": "Memory", "sizeLimit": "8Gi"}],
         "hostFolders": [{"path": "/mnt/nfs", "namespaces": ["*"]}, {"path": "/srv/data", "namespaces": ["a", "b-*"]}],
         "ambientCredentials": {"enabled": True, "namespaces": ["vision", "team-*"]},
-        "endpoints": {"allow": ["127.0.0.0/8", "fe80::5"]},
+        "endpoints": {"allow": ["127.0.0.0/8", "fe80::5"], "sts": "https://minio.example:9000"},
         "extraEnv": [{"name": "A", "value": "1"}],
+        "serviceAccount": {"annotations": {"identity": "sidecar"}},
+        "extraVolumes": [{"name": "ca", "configMap": {"name": "store-ca"}}],
+        "extraVolumeMounts": [{"name": "ca", "mountPath": "/etc/store-ca"}],
     },
-    "webhook": {"certManager": {"enabled": True}},
+    "webhook": {"certManager": {"enabled": True}, "namespaceSelector": {"matchLabels": {"training": "yes"}}},
     "metrics": {
         "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
         "dashboards": {"enabled": True},
     },
+    "uninstall": {"ignorePods": True, "ignoreNodes": True},
     "networkPolicy": {"enabled": True, "metricsFrom": [{"namespaceSelector": {}}]},
 }
 

@@ -1,7 +1,7 @@
 {{/* Object names are fixed: the CSI driver's name allows one Stoker per cluster. */}}
 
 {{- define "stoker.image" -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ with .Values.image.digest }}@{{ . }}{{ end }}
 {{- end }}
 
 {{/* Labels that select: never to change between versions. Call with a component's name. */}}
@@ -17,6 +17,9 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
+{{- with .root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
 {{/* What the "restricted" Pod Security level asks of a container. */}}
@@ -62,6 +65,7 @@ helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 {{- define "stoker.hookPod" -}}
 serviceAccountName: {{ .account }}
 enableServiceLinks: false
+priorityClassName: {{ .root.Values.operator.priorityClassName }}
 {{- with .root.Values.imagePullSecrets }}
 imagePullSecrets: {{- toYaml . | nindent 2 }}
 {{- end }}

@@ -42,11 +42,16 @@ class Installation:
 
     namespace: str
     timeout: float
-    ignore_pods: bool
+    ignore_pods: bool = False  # go on although pods use Datasets
+    ignore_nodes: bool = False  # go on although nodes did not clean their disks
 
 
 class Uninstall:
-    """Takes everything away: ``run`` does it once; it may be repeated after it failed."""
+    """Takes everything away: ``run`` does it once; it may be repeated after it failed.
+
+    Until all nodes are clean nothing is taken away that the operator would not make again: when that fails it is
+    started again, so that annotated pods can be made as before.
+    """
 
     def __init__(
         self,
@@ -61,11 +66,16 @@ class Uninstall:
         self._sleep: Final = sleep
 
     async def run(self) -> None:
-        """Return all steps. Raises KubeError, UninstallError."""
+        """Do all steps. Raises KubeError, UninstallError."""
         if not self._what.ignore_pods:
             await self._wait_for(self._pods_in_use, "pods still use Datasets: {}; delete them, or use --ignore-pods")
-        await self._stop_operator()
-        await self._clean_nodes()
+        replicas = await self._operator_replicas()
+        try:
+            await self._stop_operator(replicas)
+            await self._clean_nodes()
+        except Exception:
+            await self._start_operator(replicas)
+            raise
         await self._release_pods()
         for kind in (DATASETS, TRAINING_JOBS):
             await self._strip_finalizers(kind)
@@ -78,26 +88,50 @@ class Uninstall:
         await self._delete(SECRETS, WEBHOOK_SECRET, self._what.namespace)
         self._tell("done: what is left are the Datasets and TrainingJobs themselves, with nobody to act on them")
 
-    async def _stop_operator(self) -> None:
+    async def _operator_replicas(self) -> int | None:
+        """Return how many replicas there should be; None when the Deployment is gone."""
         try:
-            patch: Object = {"spec": {"replicas": 0}}
-            await self._kube.patch(DEPLOYMENTS, DEPLOYMENT, patch, self._what.namespace)
+            there = await self._kube.get(DEPLOYMENTS, DEPLOYMENT, self._what.namespace)
         except NotFound:
+            return None
+        return int(there["spec"].get("replicas", 1))
+
+    async def _stop_operator(self, replicas: int | None) -> None:
+        if replicas is None:
             self._tell(f"no Deployment {DEPLOYMENT}: nothing to stop")
             return
+        await self._scale_operator(0)
         await self._wait_for(self._operator_pods, "the operator does not stop: {}")
         self._tell("the operator has stopped")
+
+    async def _start_operator(self, replicas: int | None) -> None:
+        if replicas:
+            await self._scale_operator(replicas)
+            self._tell("the operator was started again: everything is as it was before")
+
+    async def _scale_operator(self, replicas: int) -> None:
+        patch: Object = {"spec": {"replicas": replicas}}
+        await self._kube.patch(DEPLOYMENTS, DEPLOYMENT, patch, self._what.namespace)
 
     async def _clean_nodes(self) -> None:
         caches = await self._kube.list(NODE_CACHES)
         for cache in caches.items:
             await self._kube.patch(NODE_CACHES, cache["metadata"]["name"], {"spec": {"datasets": []}})
-        await self._wait_for(self._dirty_nodes, "data is left on disk: {}")
+        try:
+            await self._wait_for(
+                self._dirty_nodes, "data is left on disk: {}; look at their sidecars, or use --ignore-nodes"
+            )
+        except UninstallError as error:
+            if not self._what.ignore_nodes:
+                raise
+            self._tell(f"{error}: going on, as --ignore-nodes says")
+            return
         self._tell(f"{len(caches.items)} nodes are clean")
 
     async def _release_pods(self) -> None:
-        pods = await self._kube.list(PODS, label_selector=names.LABEL_MANAGED)
-        held = [pod for pod in pods.items if parse_pod(pod).gated]
+        # All pods, not only those that carry our label: nobody would ever let go one that lost it.
+        pods = [pod async for page in self._kube.pages(PODS) for pod in page.items]
+        held = [pod for pod in pods if parse_pod(pod).gated]
         for pod in held:
             await self._release(pod)
         self._tell(f"{len(held)} held pods were let go")

@@ -67,15 +67,39 @@ def test_rules_name_only_resources_that_the_code_knows(rendered: list[dict[str, 
                 assert named <= KNOWN_RESOURCES, role["metadata"]["name"]
 
 
-def test_nobody_may_write_nodes(rendered: list[dict[str, Any]]) -> None:
+@pytest.mark.parametrize(("startup_taint", "wanted"), [(False, set()), (True, {"patch"})])
+def test_nobody_may_write_nodes_but_for_the_start_up_taint(startup_taint: bool, wanted: set[str]) -> None:
     verbs = {
         verb
-        for role in of_kind(rendered, "Role", "ClusterRole")
+        for role in of_kind(render({"operator": {"startupTaint": {"enabled": startup_taint}}}), "Role", "ClusterRole")
         for rule in role["rules"]
         if any(resource.startswith("nodes") for resource in rule["resources"])
         for verb in rule["verbs"]
     }
-    assert verbs <= {"get", "list", "watch"}
+    assert verbs - {"get", "list", "watch"} == wanted
+
+
+def test_every_object_has_the_common_labels() -> None:
+    for one in render(FULL_VALUES):
+        assert one["metadata"]["labels"]["cost-center"] == "training", one["metadata"]["name"]
+
+
+def test_a_digest_says_which_image() -> None:
+    [deployment] = of_kind(render(FULL_VALUES), "Deployment")
+    [container] = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == f"images.example/stoker:1@{FULL_VALUES['image']['digest']}"
+
+
+def test_service_accounts_carry_the_identity_of_the_cloud() -> None:
+    accounts = [one for one in of_kind(render(FULL_VALUES), "ServiceAccount") if not is_hook(one)]
+    assert {one["metadata"]["annotations"]["identity"] for one in accounts} == {"operator", "sidecar"}
+
+
+def test_constraints_of_spread_select_the_operators_own_pods() -> None:
+    [deployment] = of_kind(render(FULL_VALUES), "Deployment")
+    [constraint] = deployment["spec"]["template"]["spec"]["topologySpreadConstraints"]
+    assert constraint["topologyKey"] == "topology.kubernetes.io/zone"
+    assert constraint["labelSelector"]["matchLabels"] == deployment["spec"]["selector"]["matchLabels"]
 
 
 def test_secrets_are_read_by_name_only(rendered: list[dict[str, Any]]) -> None:
@@ -129,6 +153,7 @@ def test_the_sidecar_is_told_what_of_the_nodes_own_it_may_use_for_whom() -> None
     assert parse_host_folders(told["STOKER_HOST_FOLDER_GRANTS"]) == folders
     assert told["STOKER_AMBIENT_NAMESPACES"] == "vision,team-*"
     assert told["STOKER_ENDPOINT_NETWORKS"] == "127.0.0.0/8,fe80::5"
+    assert told["STOKER_STS_ENDPOINT"] == "https://minio.example:9000"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,9 @@ import yaml
 
 from stoker_api import names
 from stoker_api.dataset import Dataset
+from stoker_operator.core.views import Taint
 from stoker_operator.core.volumes import labels_for, persistent_volume, persistent_volume_claim
+from stoker_operator.reconcilers.startup_taints import without_startup_taint
 from tests.support.apiserver import ApiServer
 from tests.support.chart import NAMESPACE, is_hook, of_kind, render
 
@@ -97,6 +99,11 @@ class Api:
         kind = JSON if isinstance(patch, list) else MERGE
         return self.patch(OPERATOR, f"/api/v1/namespaces/{namespace}/pods/{pod}", kind, patch)
 
+    def patch_node(self, patch: Any) -> tuple[int, str]:
+        """Patch the tainted node as the operator, without effect; a list is a JSON patch."""
+        kind = JSON if isinstance(patch, list) else MERGE
+        return self.patch(OPERATOR, f"/api/v1/nodes/{TAINTED['metadata']['name']}?dryRun=All", kind, patch)
+
     def token(self, namespace: str, account: str, **spec: Any) -> tuple[int, str]:
         """Ask as a sidecar for a token of a service account."""
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
@@ -109,10 +116,21 @@ class Api:
         return self.patch(SIDECAR, path, MERGE, {"status": {"used": "1 B"}}, node)
 
 
+GPU_TAINT = {"key": "nvidia.com/gpu", "effect": "NoSchedule"}
+STARTUP_TAINT = {"key": names.TAINT_AGENT_NOT_READY, "effect": "NoSchedule"}
+TAINTED: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "tainted", "labels": {"pool": "gpu"}},
+    "spec": {"taints": [GPU_TAINT, STARTUP_TAINT]},
+}
+
+
 @contextmanager
 def applied(server: ApiServer, folder: Path) -> Iterator[None]:
     """Apply the chart's rights and policies, without what needs nodes."""
-    documents = [one for one in of_kind(render({}), *RBAC, *POLICIES) if not is_hook(one)]
+    values = {"operator": {"startupTaint": {"enabled": True}}}
+    documents = [one for one in of_kind(render(values), *RBAC, *POLICIES) if not is_hook(one)]
     file = folder / "rights.yaml"
     file.write_text(yaml.safe_dump_all(documents))
     server.kubectl("create", "namespace", NAMESPACE)
@@ -124,9 +142,12 @@ def applied(server: ApiServer, folder: Path) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def api(apiserver: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     """Give the API server the chart's rights, and wait until both policies work."""
-    with applied(apiserver, tmp_path_factory.mktemp("rights")):
+    folder = tmp_path_factory.mktemp("rights")
+    with applied(apiserver, folder):
         api = Api(apiserver)
         apiserver.kubectl("create", "namespace", "policy-probe")
+        (folder / "node.json").write_text(json.dumps(TAINTED))
+        apiserver.kubectl("create", f"--filename={folder / 'node.json'}")
         deadline = time.monotonic() + ACTIVE_SECONDS
         refused = False
         while not refused:
@@ -139,9 +160,11 @@ def api(apiserver: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Itera
                 api.may_create(OPERATOR, "jobs", job("policy-probe")),
                 api.may_create(OPERATOR, "persistentvolumes", HOST_PATH),
                 api.may_create(SIDECAR, "events", event("policy-probe", "Pod")),
+                api.patch_node({"metadata": {"labels": {"probe": "x"}}}),
             ]
             refused = all(status == 422 for status, _ in probe)
         yield api
+        apiserver.kubectl("delete", "node", "tainted")
 
 
 @pytest.fixture
@@ -399,3 +422,25 @@ def test_a_sidecar_may_tell_of_datasets_and_node_caches_and_of_nothing_else(api:
     assert api.may_create(SIDECAR, "events", event(namespace, "Pod"))[0] == 422
     forged = event(namespace, "Dataset") | {"source": {"component": "kubelet"}}
     assert api.may_create(SIDECAR, "events", forged)[0] == 422
+
+
+def test_the_operator_may_take_its_start_up_taint_off_a_node(api: Api) -> None:
+    # The API server adds a taint of its own to a new node.
+    taints = (Taint(GPU_TAINT["key"], "", "NoSchedule"), Taint(STARTUP_TAINT["key"], "", "NoSchedule"))
+    assert api.patch_node(without_startup_taint(taints)) == (200, "")
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        {"spec": {"taints": [STARTUP_TAINT]}},
+        {"spec": {"taints": []}},
+        {"spec": {"taints": [GPU_TAINT, {"key": "evil", "effect": "NoExecute"}]}},
+        {"spec": {"taints": [GPU_TAINT], "unschedulable": True}},
+        {"metadata": {"labels": {"pool": "cpu"}}},
+        {"metadata": {"annotations": {"a": "b"}}},
+    ],
+    ids=["another taint", "all taints", "a new taint", "cordon", "labels", "annotations"],
+)
+def test_the_operator_may_change_nothing_else_of_a_node(api: Api, patch: Any) -> None:
+    assert api.patch_node(patch)[0] == 422

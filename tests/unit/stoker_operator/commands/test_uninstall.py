@@ -35,6 +35,7 @@ class World:
         self.kube = FakeKube()
         self.told: list[str] = []
         self.waits = 0
+        self.sidecars_work = True
 
     async def install(self, mounts: tuple[Any, ...] = ()) -> None:
         await self.kube.create(
@@ -63,11 +64,15 @@ class World:
     async def on_wait(self, _seconds: float) -> None:
         """Count the second that is waited: the sidecar has cleaned its disk by then."""
         self.waits += 1
-        await self.kube.patch(NODE_CACHES, "a", {"status": {"datasets": []}}, subresource="status")
+        if self.sidecars_work:
+            await self.kube.patch(NODE_CACHES, "a", {"status": {"datasets": []}}, subresource="status")
 
-    async def uninstall(self, ignore_pods: bool = False) -> None:
-        what = Installation("stoker", 3.0, ignore_pods)
+    async def uninstall(self, *, ignore_pods: bool = False, ignore_nodes: bool = False) -> None:
+        what = Installation("stoker", 3.0, ignore_pods, ignore_nodes)
         await Uninstall(self.kube, what, self.told.append, self.on_wait).run()
+
+    async def replicas(self) -> int:
+        return int((await self.kube.get(DEPLOYMENTS, "stoker-operator", "stoker"))["spec"]["replicas"])
 
 
 @pytest.fixture
@@ -134,3 +139,29 @@ async def test_it_waits_until_the_volumes_are_gone(world: World) -> None:
     await world.kube.create(PERSISTENT_VOLUMES, protected)
     with pytest.raises(UninstallError, match="volumes are still there: stoker-vision-other"):
         await world.uninstall()
+
+
+async def test_a_node_that_does_not_clean_its_disk_leaves_the_operator_running(world: World) -> None:
+    world.sidecars_work = False
+    with pytest.raises(
+        UninstallError, match="nodes a clean their disks; look at their sidecars, or use --ignore-nodes"
+    ):
+        await world.uninstall()
+    assert await world.replicas() == 2
+    assert len(world.kube.objects(PERSISTENT_VOLUMES)) == 1
+
+
+async def test_such_a_node_can_be_left_as_it_is(world: World) -> None:
+    world.sidecars_work = False
+    await world.uninstall(ignore_nodes=True)
+    assert await world.replicas() == 0
+    assert any("nodes a clean their disks" in told and "going on" in told for told in world.told)
+    assert world.kube.objects(PERSISTENT_VOLUMES) == []
+
+
+async def test_held_pods_without_our_label_are_let_go_too(world: World) -> None:
+    gates = [{"name": names.GATE_WARM}]
+    meta = {"name": "odd", "namespace": "vision"}
+    await world.kube.create(PODS, {"metadata": meta, "spec": {"schedulingGates": gates, "containers": []}})
+    await world.uninstall()
+    assert (await world.kube.get(PODS, "odd", "vision"))["spec"].get("schedulingGates", []) == []
