@@ -47,10 +47,13 @@ RECIPES = {
         Recipe("helm", "companions", "helm.sh/helm/v4/cmd/helm"),
         Recipe("versitygw", "companions", "github.com/versity/versitygw/cmd/versitygw"),
         Recipe("csi-sanity", "companions", "github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity"),
+        Recipe("kube-score", "scorers", "github.com/zegl/kube-score/cmd/kube-score"),
+        Recipe("kubesec", "scorers", "github.com/controlplaneio/kubesec/v2"),
     )
 }
-# csi-sanity serves one test only and is built when that asks for it.
-CLUSTER_PROGRAMS = tuple(name for name in RECIPES if name != "csi-sanity")
+# These serve one test each and are built when that asks for them.
+_FOR_ONE_TEST = frozenset({"csi-sanity", "kube-score", "kubesec"})
+CLUSTER_PROGRAMS = tuple(name for name in RECIPES if name not in _FOR_ONE_TEST)
 
 
 def recipe_hash(module: str, tools: Path = TOOLS) -> str:

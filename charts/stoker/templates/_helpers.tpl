@@ -87,8 +87,8 @@ containers:
         valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
       - {name: STOKER_LOG_LEVEL, value: {{ .root.Values.logLevel | quote }}}
     resources:
-      requests: {cpu: 10m, memory: 96Mi}
-      limits: {memory: 512Mi}
+      requests: {cpu: 10m, memory: 96Mi, ephemeral-storage: 16Mi}
+      limits: {memory: 512Mi, ephemeral-storage: 64Mi}
     securityContext: {{- include "stoker.restricted" . | nindent 6 }}
     volumeMounts:
       - {name: tmp, mountPath: /tmp}

@@ -192,9 +192,9 @@ def peers(values: Mapping[str, Any]) -> dict[str, list[Any]]:
 
 def test_network_policies_let_sidecars_reach_sidecars_and_nobody_else_unless_named() -> None:
     sidecars = {"podSelector": {"matchLabels": {"app.kubernetes.io/name": "stoker"} | COMPONENT}}
-    assert peers({}) == {"stoker-operator": [], "stoker-sidecar": [sidecars]}
+    assert peers({}) == {"stoker-operator": [], "stoker-hooks": [], "stoker-sidecar": [sidecars]}
     scraper = {"namespaceSelector": {"matchLabels": {"team": "ops"}}}
-    named = {"stoker-operator": [scraper], "stoker-sidecar": [sidecars, scraper]}
+    named = {"stoker-operator": [scraper], "stoker-hooks": [], "stoker-sidecar": [sidecars, scraper]}
     assert peers({"metricsFrom": [scraper]}) == named
 
 

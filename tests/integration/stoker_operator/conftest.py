@@ -1,6 +1,7 @@
 """A leading operator and scripted sidecars on a real API server."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +13,7 @@ from stoker_api import names
 from stoker_api.dataset import Dataset
 from stoker_kube.client import KubeClient
 from stoker_kube.errors import NotFound
-from stoker_kube.resources import DATASETS, EVENTS, PODS, SERVICE_ACCOUNTS, Kind
+from stoker_kube.resources import DATASETS, EVENTS, NODE_CACHES, PODS, SERVICE_ACCOUNTS, Kind
 from stoker_operator.core.credentials_rbac import SidecarIdentity
 from stoker_operator.front_door import FrontDoor
 from stoker_operator.leader import Leader
@@ -72,15 +73,33 @@ class World:
     async def until(self, kind: Kind, name: str, condition: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         """Return the object once the condition holds. Raises TimeoutError with what it was last."""
         namespace = self.namespace if kind.namespaced else ""
+        last: dict[str, Any] = {}
 
         async def look() -> dict[str, Any] | None:
+            last.clear()
+            for task in self.tasks:
+                if task.done():
+                    task.result()  # a scripted sidecar that failed answers nothing any more
             try:
-                raw = await self.kube.get(kind, name, namespace)
+                last.update(await self.kube.get(kind, name, namespace))
             except NotFound:
                 return None
-            return raw if condition(raw) else None
+            return dict(last) if condition(last) else None
 
-        return await eventually_async(look, SECONDS)
+        try:
+            return await eventually_async(look, SECONDS)
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}; last: {await self._scene(last)}") from None
+
+    async def _scene(self, last: dict[str, Any]) -> str:
+        """Tell what the object was last, and what the nodes of this test were told and say."""
+        caches = [
+            await self.kube.list(NODE_CACHES, field_selector=f"metadata.name={one.node}") for one in self.sidecars
+        ]
+        nodes = [{key: item.get(key) for key in ("spec", "status")} for found in caches for item in found.items]
+        shown = {key: last.get(key) for key in ("metadata", "spec", "status")}
+        shown["metadata"] = {**(shown["metadata"] or {}), "managedFields": "left out"}
+        return json.dumps([shown, *nodes])
 
     async def until_gone(self, kind: Kind, name: str) -> None:
         """Wait until there is no such object."""
