@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field, JsonValue
 
 from stoker_api import names
 from stoker_api.endpoint import ENDPOINT_HINT, ENDPOINT_PATTERN, REGION_PATTERN, checked_endpoint
@@ -21,12 +21,27 @@ from stoker_api.meta import (
 )
 
 MOST_REPLICAS = 10_000  # nodes: twice what Kubernetes is made for
+MOST_PRIORITY = 1000
 MOST_NODE_ROWS = 50  # of status.nodes
 _INT64 = {"format": "int64"}
 _LABEL_VALUE = Annotated[str, Field(max_length=63)]
 _LABEL_KEY = Annotated[str, Field(max_length=317)]  # a prefix of 253 characters, a slash, a name of 63
 _PATTERN = Annotated[str, Field(min_length=1, max_length=256)]
 _MOST_PATTERNS = 50
+
+
+def replicas_schema(field: str) -> dict[str, JsonValue]:
+    """Return what a structural schema says of ``field`` in place of the union of a number and ``all``."""
+    rule = cel_rule(
+        f"type(self) == int ? self >= 0 && self <= {MOST_REPLICAS} : self == 'all'",
+        f"{field} must be 0 to {MOST_REPLICAS}, or 'all'",
+    )
+    return {"x-kubernetes-int-or-string": True, "x-kubernetes-validations": [rule]}
+
+
+def _left_out(schema: dict[str, JsonValue]) -> None:
+    """Take the default out of a field's schema, lest the API server write it: what is absent is the class's to say."""
+    schema.pop("default", None)
 
 
 class WarmPolicy(StrEnum):
@@ -207,15 +222,7 @@ class Cache(Model):
         Field(
             description="Nodes that hold the dataset whole, 10000 at most; 0: only where pods land; all: every "
             "selected node.",
-            json_schema_extra={
-                "x-kubernetes-int-or-string": True,
-                "x-kubernetes-validations": [
-                    cel_rule(
-                        f"type(self) == int ? self >= 0 && self <= {MOST_REPLICAS} : self == 'all'",
-                        f"cache.replicas must be 0 to {MOST_REPLICAS}, or 'all'",
-                    )
-                ],
-            },
+            json_schema_extra=replicas_schema("cache.replicas"),
         ),
     ] = 1
     node_selector: Annotated[
@@ -233,13 +240,28 @@ class Warm(Model):
     """When and how fast bytes are fetched."""
 
     policy: Annotated[
-        WarmPolicy, Field(description="Eager: at once. OnDemand: as pods read. Manual: after `stoker warm`.")
+        WarmPolicy,
+        Field(
+            description="Eager: at once. OnDemand: as pods read. Manual: after `stoker warm`. Absent: as its class "
+            "says, else Eager.",
+            json_schema_extra=_left_out,
+        ),
     ] = WarmPolicy.EAGER
-    priority: Annotated[int, Field(description="Datasets of higher priority are fetched first.", ge=-1000, le=1000)] = 0
+    priority: Annotated[
+        int,
+        Field(
+            description="Datasets of higher priority are fetched first, and idle ones make room for them. Absent: as "
+            "its class says, else 0.",
+            ge=-MOST_PRIORITY,
+            le=MOST_PRIORITY,
+            json_schema_extra=_left_out,
+        ),
+    ] = 0
     bandwidth_limit: Annotated[
         Quantity | None,
         Field(
-            description="Bytes a second and node for warming, 0: no limit; reads by pods go first and are not limited."
+            description="Bytes a second and node for warming, 0: no limit; reads by pods go first and are not limited. "
+            "Absent: as its class says, else no limit."
         ),
     ] = None
     paused: Annotated[bool, Field(description="Hold warming; reads by pods go on.")] = False
@@ -292,6 +314,9 @@ class Access(Model):
 class DatasetSpec(Model):
     """What its owner asks for."""
 
+    class_name: Annotated[
+        Name | None, Field(description="The DatasetClass that limits it. Absent: the default one, where there is one.")
+    ] = None
     source: Annotated[DatasetSource, Field(description="Where the bytes come from.")]
     cache: Annotated[Cache, Field(description="On which nodes, and how much.")] = Cache()
     warm: Annotated[Warm, Field(description="When and how fast bytes are fetched.")] = Warm()
@@ -326,6 +351,7 @@ class DatasetStatus(Model):
     """What has become of it, as the nodes report it."""
 
     phase: Phase | None = None
+    class_name: Annotated[str, Field(description="The DatasetClass that it has; empty: none applies.")] = ""
     observed_generation: Annotated[int, Field(json_schema_extra=_INT64)] = 0
     conditions: Annotated[
         tuple[Condition, ...],
@@ -385,6 +411,7 @@ class Dataset(Resource):
         PrinterColumn(name="Cached%", type="string", json_path=".status.cachedPercent"),
         PrinterColumn(name="Warm Nodes", type="string", json_path=".status.warmNodes"),
         PrinterColumn(name="Age", type="date", json_path=".metadata.creationTimestamp"),
+        PrinterColumn(name="Class", type="string", json_path=".status.className", priority=1),
         PrinterColumn(name="Version", type="string", json_path=".status.versionShort", priority=1),
         PrinterColumn(name="Speed", type="string", json_path=".status.speed", priority=1),
         PrinterColumn(name="ETA", type="string", json_path=".status.eta", priority=1),

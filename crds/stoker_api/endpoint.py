@@ -11,6 +11,8 @@ ENDPOINT_HINT = (
     "is not the URL of a server: write http:// or https://, a DNS name or address, and perhaps a port, "
     "such as https://minio.storage:9000"
 )
+# The same with * for a name between dots: which endpoints a DatasetClass allows.
+ENDPOINT_GLOB_PATTERN = rf"^https?://(({_LABEL}|\*)(\.({_LABEL}|\*))*|\[[0-9A-Fa-f:.]{{2,45}}\])(:[0-9]{{1,5}})?/?$"
 REGION_PATTERN = r"^[a-z]([a-z0-9-]*[a-z0-9])?$"  # it becomes a label of a DNS name
 _ENDPOINT = re.compile(ENDPOINT_PATTERN[1:-1].replace("[[]", r"\["))  # a backslash would be another one's in CEL
 _MOST_HOST = 253

@@ -193,7 +193,7 @@ class Condition(Model):
 
 
 class Resource(Model):
-    """Base of the three kinds; subclasses say how ``kubectl get`` shows them."""
+    """Base of our kinds; subclasses say how ``kubectl get`` shows them."""
 
     KIND: ClassVar[str]
     PLURAL: ClassVar[str]

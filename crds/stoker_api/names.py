@@ -12,6 +12,7 @@ API_VERSION = f"{GROUP}/{VERSION}"
 DATASETS_PLURAL = "datasets"
 TRAINING_JOBS_PLURAL = "trainingjobs"
 NODE_CACHES_PLURAL = "nodecaches"
+DATASET_CLASSES_PLURAL = "datasetclasses"
 
 # Labels.
 LABEL_MANAGED = f"{GROUP}/managed"  # on pods that the webhook has changed: what the operator watches
@@ -27,6 +28,10 @@ ANNOTATION_DATASETS = f"{GROUP}/datasets"
 ANNOTATION_SCHEDULING = f"{GROUP}/scheduling"
 ANNOTATION_MAX_WAIT = f"{GROUP}/max-wait"
 ANNOTATION_CONTAINERS = f"{GROUP}/containers"
+
+# The annotation that an administrator writes on a DatasetClass, as on a StorageClass; and where kubectl finds it.
+ANNOTATION_DEFAULT_CLASS = f"datasetclass.{GROUP}/is-default-class"
+DEFAULT_CLASS_PATH = r".metadata.annotations.datasetclass\.stoker\.dev/is-default-class"
 
 # Annotations that Stoker writes.
 ANNOTATION_GANG_SIZE = f"{GROUP}/gang-size"  # on a TrainingJob's pods: how many are released together
@@ -75,6 +80,7 @@ class ConditionType(StrEnum):
     READY = "Ready"
     DEGRADED = "Degraded"
     DELETION_BLOCKED = "DeletionBlocked"
+    LIMITED = "Limited"  # Dataset: True while its class gives it less than it asks for
     RECONCILED = "Reconciled"  # Dataset: False while something that the operator writes for it is not taken
     CACHE_FOLDERS = "CacheFolders"  # NodeCache: whether all its cache folders are in service and have room
     DATA_READY = "DataReady"  # TrainingJob: its pods were released onto nodes with data
@@ -121,6 +127,12 @@ class Reason(StrEnum):
     OBJECT_GONE = "ObjectGone"
     CORRUPT_BODY = "CorruptBody"  # length or checksum is not what the manifest says
     SKIPPED_KEYS = "SkippedKeys"  # keys that cannot be file names
+    # The class.
+    CLASS_NOT_FOUND = "ClassNotFound"
+    CLASS_INVALID = "ClassInvalid"  # a DatasetClass that does not parse
+    NOT_ALLOWED_BY_CLASS = "NotAllowedByClass"  # refused: its namespace, endpoint or folder
+    LIMITED_BY_CLASS = "LimitedByClass"  # taken, with less than it asks for
+    WITHIN_CLASS = "WithinClass"
     # The nodes.
     NO_NODES = "NoNodes"  # no ready node matches cache.nodeSelector
     NOT_ENOUGH_NODES = "NotEnoughNodes"

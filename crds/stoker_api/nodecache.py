@@ -61,6 +61,12 @@ class NodeDataset(Model):
     allowed_namespaces: Annotated[
         tuple[str, ...], Field(description="Patterns of namespaces whose pods may mount it, beside its own.")
     ] = ()
+    anonymous: Annotated[
+        bool, Field(description="Without credentials of its own it may not use the node's, whatever the chart grants.")
+    ] = False
+    refused: Annotated[
+        ShortMessage, Field(description="Why no new mount is made, in a sentence; what is mounted goes on.")
+    ] = ""
 
 
 class NodeCacheSpec(Model):

@@ -1,6 +1,6 @@
 """CRDs from the models: pydantic's JSON schema turned into a Kubernetes structural schema.
 
-``python -m stoker_api.schema DIR...`` writes datasets.yaml, trainingjobs.yaml and nodecaches.yaml into each DIR.
+``python -m stoker_api.schema DIR...`` writes a file for each kind, such as datasets.yaml, into each DIR.
 """
 
 import sys
@@ -11,11 +11,12 @@ import yaml
 
 from stoker_api import names
 from stoker_api.dataset import Dataset
+from stoker_api.datasetclass import DatasetClass
 from stoker_api.meta import PrinterColumn, Resource
 from stoker_api.nodecache import NodeCache
 from stoker_api.trainingjob import TrainingJob
 
-KINDS: tuple[type[Resource], ...] = (Dataset, TrainingJob, NodeCache)
+KINDS: tuple[type[Resource], ...] = (Dataset, TrainingJob, NodeCache, DatasetClass)
 HEADER = "# Generated from crds/stoker_api by `make crds`; do not edit.\n"
 # JSON-schema words that a structural schema does not know, or that say what Kubernetes takes for granted.
 _DROPPED = {"title", "$defs", "const", "propertyNames"}
@@ -74,9 +75,10 @@ def open_api_schema(kind: type[Resource]) -> Schema:
     """Return the ``openAPIV3Schema`` of one kind."""
     raw = kind.model_json_schema(by_alias=True, mode="validation")
     defs = raw.get("$defs", {})
-    parts = {name: _structural(raw["properties"][name], defs) for name in ("spec", "status")}
+    properties = raw["properties"]
+    parts = {name: _structural(properties[name], defs) for name in ("spec", "status") if name in properties}
     # Status is the controllers' to write; defaults there would make half a status look whole.
-    parts["status"].pop("default", None)
+    parts.get("status", {}).pop("default", None)
     return {
         "type": "object",
         "description": raw["description"],
@@ -114,6 +116,7 @@ def crd(kind: type[Resource]) -> Schema:
         del schema["required"]
     if kind is NodeCache:
         schema = _without_rules(schema)
+    subresources: Schema = {"status": {}} if "status" in schema["properties"] else {}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -135,7 +138,7 @@ def crd(kind: type[Resource]) -> Schema:
                     "served": True,
                     "storage": True,
                     "schema": {"openAPIV3Schema": schema},
-                    "subresources": {"status": {}, **({"scale": kind.SCALE} if kind.SCALE else {})},
+                    "subresources": subresources | ({"scale": kind.SCALE} if kind.SCALE else {}),
                     "additionalPrinterColumns": [_column(column) for column in kind.COLUMNS],
                 }
             ],

@@ -56,4 +56,5 @@ MUTATING_WEBHOOKS = Kind(
 )
 DATASETS = Kind(names.GROUP, names.VERSION, names.DATASETS_PLURAL, "Dataset", namespaced=True)
 TRAINING_JOBS = Kind(names.GROUP, names.VERSION, names.TRAINING_JOBS_PLURAL, "TrainingJob", namespaced=True)
+DATASET_CLASSES = Kind(names.GROUP, names.VERSION, names.DATASET_CLASSES_PLURAL, "DatasetClass", namespaced=False)
 NODE_CACHES = Kind(names.GROUP, names.VERSION, names.NODE_CACHES_PLURAL, "NodeCache", namespaced=False)

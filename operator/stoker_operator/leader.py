@@ -68,19 +68,19 @@ class Leader:
         state = self._state
         reconciler = DatasetReconciler(state, Writer(kube), self._events, sidecar, clock)
         loop = self._loop("datasets", reconciler)
-        _wake_on(loop, state.datasets, state.node_caches, state.nodes)
+        _wake_on(loop, state.datasets, state.dataset_classes, state.node_caches, state.nodes)
         state.pods.listen(_on_pods(loop, lambda pod: pod.uses_data or pod.sidecar))
         state.listen_wanted(loop.wake)
 
     def _wire_pods(self, kube: Kube, clock: Callable[[], float]) -> None:
         state = self._state
         loop = self._loop("pods", PodGate(Writer(kube), state, self._events, clock))
-        _wake_on(loop, state.pods, state.datasets, state.node_caches, state.nodes)
+        _wake_on(loop, state.pods, state.datasets, state.dataset_classes, state.node_caches, state.nodes)
 
     def _wire_training_jobs(self, kube: Kube, clock: Callable[[], float]) -> None:
         state = self._state
         loop = self._loop("trainingjobs", TrainingJobReconciler(Writer(kube), state, self._events, clock))
-        _wake_on(loop, state.training_jobs, state.jobs, state.datasets, state.node_caches)
+        _wake_on(loop, state.training_jobs, state.jobs, state.datasets, state.dataset_classes, state.node_caches)
         state.pods.listen(_on_pods(loop, lambda pod: names.LABEL_TRAINING_JOB in pod.labels))
 
     def _wire_nodes(self, kube: Kube, clock: Callable[[], float]) -> None:

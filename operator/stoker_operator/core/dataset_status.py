@@ -9,18 +9,23 @@ from stoker_api.meta import Condition, format_bytes, format_duration
 from stoker_api.names import ConditionType, Reason
 from stoker_api.nodecache import NodeError, NodePhase
 from stoker_api.times import format_time
+from stoker_operator.core.class_limits import NO_TERMS, ClassTerms
 from stoker_operator.core.conditions import ConditionSet, find
 from stoker_operator.core.deletion import Deletion
 from stoker_operator.core.figures import Figures, add_up, node_counts, node_rows
 from stoker_operator.core.node_states import NodeStates
 from stoker_operator.core.placement import Role
 from stoker_operator.core.plan import DatasetPlan, wants_warming
-from stoker_operator.core.views import ClusterView
+from stoker_operator.core.views import ClusterView, InvalidDataset
 
 PROBLEMS_NAMED = 3  # problems that the Degraded message spells out before it only counts
 _MOST_VERSIONS = 50  # in status.versionsInUse
 _SHORT = 12  # characters of a digest in columns
 _QUOTA_REASONS = frozenset({Reason.QUOTA_EXCEEDED, Reason.QUOTA_TOO_SMALL, Reason.DISK_FULL})
+
+# What its owner may do nothing about: it waits.
+_OTHERS_TROUBLE = frozenset({Reason.CLASS_NOT_FOUND, Reason.CLASS_INVALID, Reason.INTERNAL_ERROR})
+_MORE = "Write what is allowed, or ask an administrator for a class that allows more (spec.className)"
 
 Verdict = tuple[bool, Reason | str, str]  # status, reason, message
 
@@ -42,6 +47,7 @@ def roll_up_dataset(
     answered = format_time(listing.answered_at, "milliseconds") if listing.answered_at else dataset.status.listed_at
     return DatasetStatus(
         phase=_phase(facts),
+        class_name=view.terms.get(dataset.key, NO_TERMS).name,
         observed_generation=dataset.metadata.generation,
         conditions=_conditions(facts, notes, now),
         version=listing.version,
@@ -68,13 +74,15 @@ def roll_up_dataset(
     )
 
 
-def invalid_status(old: DatasetStatus, generation: int, sentence: str, now: float) -> DatasetStatus:
-    """Return the status of a Dataset that does not parse: what it was, with Accepted=False."""
+def invalid_status(invalid: InvalidDataset, now: float) -> DatasetStatus:
+    """Return the status of a Dataset that does not parse or is refused: what it was, with Accepted=False."""
+    old, generation = invalid.status, invalid.metadata.generation
     conditions = ConditionSet(old.conditions, generation, now)
-    conditions.set(ConditionType.ACCEPTED, False, Reason.INVALID_SPEC, sentence)
+    conditions.set(ConditionType.ACCEPTED, False, invalid.reason, invalid.sentence)
     rest = tuple(c for c in old.conditions if c.type not in (ConditionType.ACCEPTED, ConditionType.READY))
-    conditions.set(ConditionType.READY, False, Reason.INVALID_SPEC, sentence)
-    update = {"phase": Phase.FAILED, "conditions": conditions.result() + rest, "observed_generation": generation}
+    conditions.set(ConditionType.READY, False, invalid.reason, invalid.sentence)
+    phase = Phase.PENDING if invalid.reason in _OTHERS_TROUBLE else Phase.FAILED
+    update = {"phase": phase, "conditions": conditions.result() + rest, "observed_generation": generation}
     return old.model_copy(update=update)
 
 
@@ -143,8 +151,18 @@ def _conditions(facts: _Facts, notes: StatusNotes, now: float) -> tuple[Conditio
     if facts.deletion:
         reason = Reason.IN_USE if facts.deletion.blocked else Reason.CLEANING
         out.set(ConditionType.DELETION_BLOCKED, facts.deletion.blocked, reason, facts.deletion.message)
+    _set_limited(out, dataset.status, facts.view.terms.get(dataset.key, NO_TERMS))
     _set_reconciled(out, dataset.status, notes.troubles)
     return out.result()
+
+
+def _set_limited(out: ConditionSet, old: DatasetStatus, terms: ClassTerms) -> None:
+    """Say what it is given less of than it asks for; that it is given all only where it was not before."""
+    if terms.limits:
+        sentence = "; ".join(terms.limits)
+        out.set(ConditionType.LIMITED, True, Reason.LIMITED_BY_CLASS, f"{sentence}. {_MORE}")
+    elif find(old.conditions, ConditionType.LIMITED):
+        out.set(ConditionType.LIMITED, False, Reason.WITHIN_CLASS, "it is given all that it asks for")
 
 
 def _set_reconciled(out: ConditionSet, old: DatasetStatus, troubles: Sequence[str]) -> None:

@@ -66,14 +66,22 @@ def _of_nodes(old: DatasetStatus, new: DatasetStatus) -> Iterator[Announcement]:
             yield Announcement("Warning", degraded.reason, degraded.message)
         elif find(old.conditions, ConditionType.DEGRADED):
             yield Announcement("Normal", Reason.HEALTHY, degraded.message)
-    reconciled = find(new.conditions, ConditionType.RECONCILED)
-    if reconciled and moved(old.conditions, reconciled):
-        level: Literal["Normal", "Warning"] = "Warning" if reconciled.status == "False" else "Normal"
-        yield Announcement(level, reconciled.reason, reconciled.message)
+    yield from _of_trouble(old, new)
     blocked = find(new.conditions, ConditionType.DELETION_BLOCKED)
     if blocked and moved(old.conditions, blocked):
         kind: Literal["Normal", "Warning"] = "Warning" if blocked.status == "True" else "Normal"
         yield Announcement(kind, blocked.reason, blocked.message)
+
+
+def _of_trouble(old: DatasetStatus, new: DatasetStatus) -> Iterator[Announcement]:
+    limited = find(new.conditions, ConditionType.LIMITED)
+    if limited and moved(old.conditions, limited):
+        word: Literal["Normal", "Warning"] = "Warning" if limited.status == "True" else "Normal"
+        yield Announcement(word, limited.reason, limited.message)
+    reconciled = find(new.conditions, ConditionType.RECONCILED)
+    if reconciled and moved(old.conditions, reconciled):
+        level: Literal["Normal", "Warning"] = "Warning" if reconciled.status == "False" else "Normal"
+        yield Announcement(level, reconciled.reason, reconciled.message)
 
 
 def accepted_generation(generation: int) -> Announcement:

@@ -4,23 +4,29 @@ import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 from stoker_api import names
 from stoker_api.dataset import Dataset, WarmPolicy
 from stoker_api.endpoint import is_address
-from stoker_api.meta import parse_quantity
+from stoker_api.meta import parse_quantity, shortened
+from stoker_api.names import Reason
 from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset
+from stoker_operator.core.class_limits import NO_TERMS
 from stoker_operator.core.int64 import clamp
 from stoker_operator.core.listing import ListingState
 from stoker_operator.core.node_states import NodeStates, found_on_disk
 from stoker_operator.core.placement import Placement, Role
 from stoker_operator.core.spoiled import Spoiled
 from stoker_operator.core.usage import Use
-from stoker_operator.core.views import ClusterView, NodeView
+from stoker_operator.core.views import ClusterView, InvalidDataset, NodeView
 
 # Bytes of a NodeCache's spec. etcd takes 1.5 MiB an object by default, and the status has a row for each Dataset too.
 MOST_SPEC = 700_000
 _ENTRY_SIZE = 500  # of an entry's names, UID, digest, hosts and figures, in JSON
+# Reasons for which an entry stays as it is: a slip of its owner's, or of ours.
+_SLIPS = frozenset({Reason.INVALID_SPEC, Reason.INTERNAL_ERROR})
+MOST_REFUSAL = 1000  # characters of the sentence of a refusal in an entry
 MANIFEST_SOURCES = 3  # nodes that a new holder may ask for the manifest: one may be down, two at once are rare
 
 
@@ -70,14 +76,30 @@ def plan_nodes(
     return tuple(_writes(view, desired, _frozen(view, {*spoiled, *held_back})))
 
 
-def _frozen(view: ClusterView, keys: Collection[str]) -> frozenset[str]:
-    """Return UIDs of Datasets of which nodes keep what they have.
+def _frozen(view: ClusterView, keys: Collection[str]) -> Mapping[str, InvalidDataset | None]:
+    """Return UIDs of Datasets of which nodes keep what they have, each with why it is not taken, where it is not.
 
-    Besides those of ``keys`` the ones that no longer parse, until they are deleted: pods may be reading them.
+    Besides those of ``keys`` the ones that no longer parse or are refused, until they are deleted: pods may be reading
+    them.
     """
-    planned = {view.datasets[key].metadata.uid for key in keys if key in view.datasets}
-    invalid = (one.metadata for one in view.invalid_datasets.values())
-    return frozenset(planned | {meta.uid for meta in invalid if not meta.deletion_timestamp})
+    out: dict[str, InvalidDataset | None] = {
+        view.datasets[key].metadata.uid: None for key in keys if key in view.datasets
+    }
+    invalid = view.invalid_datasets.values()
+    return out | {one.metadata.uid: one for one in invalid if not one.metadata.deletion_timestamp}
+
+
+def _kept(entry: NodeDataset, invalid: InvalidDataset | None) -> NodeDataset:
+    """Return the entry of a Dataset of which nothing new is decided.
+
+    One that no class lets be is fetched no further, and has no privilege that an earlier class gave it. A listing that
+    is cut off goes on once it is taken again, since the status has its id.
+    """
+    if invalid is None or invalid.reason in _SLIPS:
+        return entry
+    calm = {"eager": False, "listing_id": "", "priority": min(0, entry.priority), "pinned": False}
+    refused = shortened(invalid.sentence, MOST_REFUSAL) if invalid.closed else ""
+    return entry.model_copy(update=calm | {"refused": refused})
 
 
 def _entries(view: ClusterView, plan: DatasetPlan, states: NodeStates) -> list[tuple[str, NodeDataset]]:
@@ -85,13 +107,14 @@ def _entries(view: ClusterView, plan: DatasetPlan, states: NodeStates) -> list[t
 
 
 def _writes(
-    view: ClusterView, desired: Mapping[str, list[NodeDataset]], frozen: frozenset[str]
+    view: ClusterView, desired: Mapping[str, list[NodeDataset]], frozen: Mapping[str, InvalidDataset | None]
 ) -> Iterator[NodeCacheWrite]:
     for name, node in sorted(view.nodes.items()):
         cache = view.node_caches.get(name)
         if cache is None and not node.sidecar_ready:
             continue
-        kept = (entry for entry in (cache.spec.datasets if cache else ()) if entry.uid in frozen)
+        there = cache.spec.datasets if cache else ()
+        kept = (_kept(entry, frozen[entry.uid]) for entry in there if entry.uid in frozen)
         entries = (*desired.get(name, ()), *kept)
         datasets = tuple(sorted(fitting(entries, cache), key=lambda entry: entry.uid))
         # A NodeCache goes with its Node, and the disk stays: a new one is made before the node says what is there.
@@ -134,7 +157,8 @@ def fitting(entries: Collection[NodeDataset], cache: NodeCache | None) -> list[N
 def entry_size(entry: NodeDataset) -> int:
     """Return about how many bytes an entry takes in the API server's database, rather more than fewer."""
     source = entry.source
-    texts = [source.uri, source.endpoint, *source.include, *source.exclude, *entry.allowed_namespaces, *entry.retain]
+    lists = (source.include, source.exclude, entry.allowed_namespaces, entry.retain)
+    texts = [source.uri, source.endpoint, entry.refused, *chain.from_iterable(lists)]
     return _ENTRY_SIZE + len(json.dumps(texts, ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
 
@@ -160,6 +184,7 @@ def node_dataset(view: ClusterView, plan: DatasetPlan, node: str, states: NodeSt
         quota_bytes=clamp(parse_quantity(spec.cache.quota)) if spec.cache.quota else None,
         pinned=spec.cache.pinned,
         allowed_namespaces=spec.access.namespaces,
+        anonymous=view.terms.get(dataset.key, NO_TERMS).anonymous,
     )
 
 

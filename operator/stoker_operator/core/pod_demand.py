@@ -54,7 +54,9 @@ def find_missing(keys: Iterable[str], namespace: str, view: ClusterView) -> Unme
     for key in keys:
         if key in view.invalid_datasets and key.startswith(f"{namespace}/"):
             # To others it does not exist: whom it admits cannot be told, and its sentence is not theirs to read.
-            return Unmet(Reason.INVALID_SPEC, f"Dataset {key} is not valid: {view.invalid_datasets[key].sentence}")
+            invalid = view.invalid_datasets[key]
+            what = "is not valid" if invalid.reason is Reason.INVALID_SPEC else "is not accepted"
+            return Unmet(invalid.reason, f"Dataset {key} {what}: {invalid.sentence}")
         if key not in view.datasets:
             return Unmet(Reason.DATASET_NOT_FOUND, f"Dataset {key} does not exist: make it, or name another")
         if not CatalogEntry.of(view.datasets[key]).admits(namespace):

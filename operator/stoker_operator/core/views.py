@@ -7,9 +7,11 @@ from typing import Any
 from stoker_api import names
 from stoker_api.dataset import Dataset, DatasetStatus
 from stoker_api.meta import ObjectMeta
+from stoker_api.names import Reason
 from stoker_api.nodecache import NodeCache
 from stoker_api.times import parse_time
 from stoker_api.trainingjob import TrainingJob, TrainingJobStatus
+from stoker_operator.core.class_limits import ClassTerms
 from stoker_operator.core.placement_rules import unweighed_rules
 from stoker_operator.core.resources import Resources, parse_resources, pod_requests
 
@@ -131,11 +133,16 @@ class PodView:
 
 @dataclass(frozen=True, slots=True)
 class InvalidDataset:
-    """A Dataset that does not parse, with the sentence; ``status`` is what it was last known to be."""
+    """A Dataset that does not parse or that its class refuses, with the sentence.
+
+    ``status`` is what it was last known to be. ``closed``: what nodes have of it is not mounted any more.
+    """
 
     metadata: ObjectMeta
     sentence: str
     status: DatasetStatus
+    reason: Reason = Reason.INVALID_SPEC
+    closed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +156,14 @@ class InvalidTrainingJob:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """Everything at one moment. Datasets, pods, TrainingJobs and Jobs by ``namespace/name``, the others by name."""
+    """Everything at one moment. Datasets, pods, TrainingJobs and Jobs by ``namespace/name``, the others by name.
+
+    Datasets are as their classes let them be; ``terms`` is what else is to be known of those, where there is anything.
+    """
 
     datasets: Mapping[str, Dataset] = field(default_factory=dict)
-    # Datasets that do not parse: what nodes hold of them stays as it is.
+    terms: Mapping[str, ClassTerms] = field(default_factory=dict)
+    # Datasets that do not parse, or are refused: what nodes hold of them stays as it is.
     invalid_datasets: Mapping[str, InvalidDataset] = field(default_factory=dict)
     node_caches: Mapping[str, NodeCache] = field(default_factory=dict)
     nodes: Mapping[str, NodeView] = field(default_factory=dict)

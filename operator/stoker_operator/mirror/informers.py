@@ -8,8 +8,9 @@ from stoker_api import names
 from stoker_api.nodecache import NodeCache
 from stoker_kube.api import Kube, Object
 from stoker_kube.informer import Informer
-from stoker_kube.resources import JOBS, NODE_CACHES, NODES, PODS, Kind
+from stoker_kube.resources import DATASET_CLASSES, JOBS, NODE_CACHES, NODES, PODS, Kind
 from stoker_kube.watch import watch
+from stoker_operator.core.dataset_classes import parse_class
 from stoker_operator.core.views import parse_node, parse_pod
 from stoker_operator.mirror.state import ClusterState
 
@@ -17,7 +18,10 @@ _JOB_FIELDS = ("metadata", "spec", "status")
 
 
 class Informers:
-    """Watches of nodes, pods, NodeCaches and Jobs. Datasets and TrainingJobs come through the front door."""
+    """Watches of nodes, pods, NodeCaches, DatasetClasses and Jobs.
+
+    Datasets and TrainingJobs come through the front door.
+    """
 
     def __init__(self, kube: Kube, state: ClusterState) -> None:
         self._kube: Final = kube
@@ -26,6 +30,7 @@ class Informers:
             self._informer(NODES, parse_node, state.nodes.feed),
             self._informer(PODS, parse_pod, state.pods.feed),
             self._informer(NODE_CACHES, NodeCache.model_validate, state.node_caches.feed),
+            self._informer(DATASET_CLASSES, parse_class, state.dataset_classes.feed),
             self._informer(JOBS, _trim_job, state.jobs.feed, label_selector=names.LABEL_TRAINING_JOB),
         ]
 

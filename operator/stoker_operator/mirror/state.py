@@ -6,8 +6,11 @@ from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
 
 from stoker_api.dataset import Dataset
+from stoker_api.datasetclass import DatasetClass
 from stoker_api.nodecache import NodeCache
 from stoker_api.trainingjob import TrainingJob
+from stoker_operator.core.admission import AdmissionMemory
+from stoker_operator.core.dataset_classes import InvalidClass
 from stoker_operator.core.views import ClusterView, InvalidDataset, InvalidTrainingJob, NodeView, PodView
 from stoker_operator.mirror.identity import identity_of
 
@@ -88,12 +91,14 @@ class ClusterState:
 
     def __init__(self, own_namespace: str) -> None:
         self.datasets: Final[MirrorTable[Dataset | InvalidDataset]] = MirrorTable()
+        self.dataset_classes: Final[MirrorTable[DatasetClass | InvalidClass]] = MirrorTable()
         self.node_caches: Final[MirrorTable[NodeCache]] = MirrorTable()
         self.nodes: Final[MirrorTable[NodeView]] = MirrorTable()
         self.pods: Final[MirrorTable[PodView]] = MirrorTable()
         self.training_jobs: Final[MirrorTable[TrainingJob | InvalidTrainingJob]] = MirrorTable()
         self.jobs: Final[MirrorTable[Mapping[str, Any]]] = MirrorTable()
         self._own_namespace: Final = own_namespace
+        self._admission: Final = AdmissionMemory()
         self._wanted: Mapping[str, frozenset[str]] = MappingProxyType({})
         self._wanted_listeners: Final[list[Callable[[], None]]] = []
 
@@ -119,7 +124,10 @@ class ClusterState:
         return {name: len(table) for name, table in vars(self).items() if isinstance(table, MirrorTable)}
 
     def snapshot(self) -> ClusterView:
-        """Copy everything, with each node's ``sidecar_ready`` filled in from the sidecars' pods."""
+        """Copy everything, with Datasets as their classes let them be.
+
+        Each node's ``sidecar_ready`` is filled in from the sidecars' pods.
+        """
         pods = self.pods.snapshot()
         ready = {
             pod.node
@@ -127,10 +135,12 @@ class ClusterState:
             if pod.sidecar and pod.ready and not pod.deleting and pod.namespace == self._own_namespace
         }
         nodes = {name: replace(node, sidecar_ready=name in ready) for name, node in self.nodes.snapshot().items()}
-        datasets, jobs = self.datasets.snapshot(), self.training_jobs.snapshot()
+        admitted = self._admission.admit_all(self.datasets.snapshot(), self.dataset_classes.snapshot())
+        jobs = self.training_jobs.snapshot()
         return ClusterView(
-            datasets={key: one for key, one in datasets.items() if isinstance(one, Dataset)},
-            invalid_datasets={key: one for key, one in datasets.items() if isinstance(one, InvalidDataset)},
+            datasets=admitted.datasets,
+            terms=admitted.terms,
+            invalid_datasets=admitted.invalid,
             node_caches=self.node_caches.snapshot(),
             nodes=MappingProxyType(nodes),
             pods=pods,

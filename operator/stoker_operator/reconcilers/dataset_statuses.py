@@ -64,8 +64,7 @@ class DatasetStatuses:
                     log.warning("Dataset %s cannot be worked out and is left as it is", key, exc_info=error)
                 yield self._action(key, meta, partial(self._write, dataset, status))
         for key, invalid in decision.view.invalid_datasets.items():
-            meta, sentence = invalid.metadata, invalid.sentence
-            status = invalid_status(invalid.status, meta.generation, sentence, self._clock())
+            meta, status = invalid.metadata, invalid_status(invalid, self._clock())
             if status != invalid.status and not meta.deletion_timestamp:
                 yield self._action(key, meta, partial(self._write, invalid, status))
 

@@ -43,6 +43,7 @@ class _Named(NamedTuple):
     namespace: str
     in_folder: bool
     reference: Reference | None
+    anonymous: bool
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ class CredentialReader:
             return _Read(source, await self._secret(dataset.namespace, reference.secret_ref.name), now)
         if reference is not None and reference.service_account is not None:
             return await self._web_identity(dataset.namespace, reference.service_account, source, before)
-        return _Read(source, self._grants.without_credentials(dataset.namespace), now)
+        return _Read(source, self._grants.without_credentials(dataset.namespace, dataset.anonymous), now)
 
     async def _secret(self, namespace: str, name: str) -> Credentials:
         try:
@@ -159,7 +160,8 @@ class CredentialReader:
 
 
 def _source(dataset: NodeDataset) -> _Named:
-    return _Named(dataset.namespace, dataset.source.uri.startswith(_FOLDERS), dataset.source.credentials)
+    in_folder = dataset.source.uri.startswith(_FOLDERS)
+    return _Named(dataset.namespace, in_folder, dataset.source.credentials, dataset.anonymous)
 
 
 def _still_good(before: _Read | None, role: str, now: float) -> bool:

@@ -5,9 +5,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+import yaml
 
 import stoker_kube.resources as resources
 from stoker_api import names
+from stoker_api.datasetclass import DatasetClass
 from stoker_kube.resources import Kind
 from stoker_sidecar.agent.core.grants import HostFolder, parse_host_folders
 from stoker_sidecar.wire.disk_floor import DiskFloor, Floor
@@ -127,6 +129,34 @@ def test_hooks_leave_nothing_behind(rendered: list[dict[str, Any]]) -> None:
 def test_the_driver_has_the_name_that_the_code_registers(rendered: list[dict[str, Any]]) -> None:
     [driver] = of_kind(rendered, "CSIDriver")
     assert driver["metadata"]["name"] == names.CSI_DRIVER
+
+
+def default_class(*words: str, **values: Any) -> DatasetClass | None:
+    stdin = json.dumps({"datasetClass": values} if values else {})
+    done = helm("template", "stoker", str(CHART), "--namespace", NAMESPACE, "--values", "-", *words, stdin=stdin)
+    assert done.returncode == 0, done.stderr
+    found = of_kind((one for one in yaml.safe_load_all(done.stdout) if one), DatasetClass.KIND)
+    return DatasetClass.model_validate(found[0]) if found else None
+
+
+def test_the_class_of_the_chart_is_the_default_and_lets_a_single_team_do_all() -> None:
+    found = default_class()
+    assert found is not None
+    assert (found.metadata.name, found.is_default, found.spec.namespaces) == ("default", True, ("*",))
+    assert (found.spec.priority.max, found.spec.priority.default, found.spec.allow_pinning) == (1000, 0, True)
+
+
+def test_the_class_of_the_chart_can_be_another_one_or_none() -> None:
+    found = default_class(name="tenants", spec={"priority": {"max": 5}})
+    assert found is not None
+    assert (found.metadata.name, found.spec.priority.max) == ("tenants", 5)
+    assert default_class(install=False) is None
+
+
+def test_an_upgrade_from_a_release_without_the_kind_does_without_the_class() -> None:
+    known = "stoker.dev/v1alpha1/DatasetClass"
+    assert default_class("--is-upgrade") is None
+    assert default_class("--is-upgrade", "--api-versions", known) is not None
 
 
 NFS = {"path": "/nfs", "namespaces": ["a"]}

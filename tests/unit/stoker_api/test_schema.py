@@ -48,6 +48,11 @@ def test_groups_default_to_an_empty_object_so_that_the_server_fills_their_fields
     assert cache["properties"]["replicas"]["default"] == 1
 
 
+def test_what_a_class_has_a_default_for_is_left_absent_by_the_server() -> None:
+    warm = open_api_schema(Dataset)["properties"]["spec"]["properties"]["warm"]["properties"]
+    assert [name for name in ("policy", "priority", "bandwidthLimit") if "default" in warm[name]] == []
+
+
 def test_replicas_takes_a_number_or_all() -> None:
     replicas = open_api_schema(Dataset)["properties"]["spec"]["properties"]["cache"]["properties"]["replicas"]
     assert replicas["x-kubernetes-int-or-string"] is True
@@ -56,7 +61,7 @@ def test_replicas_takes_a_number_or_all() -> None:
 
 def test_every_column_points_at_a_field_of_the_schema() -> None:
     for kind in KINDS:
-        status = open_api_schema(kind)["properties"]["status"]["properties"]
+        status = open_api_schema(kind)["properties"].get("status", {"properties": {}})["properties"]
         paths = [column.json_path for column in kind.COLUMNS if column.json_path.startswith(".status.")]
         assert [path for path in paths if path.split(".")[2].split("[")[0] not in status] == []
 

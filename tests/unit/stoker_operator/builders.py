@@ -7,6 +7,7 @@ from typing import Any
 
 from stoker_api import names
 from stoker_api.dataset import Dataset
+from stoker_api.datasetclass import DatasetClass
 from stoker_api.nodecache import NodeCache, NodeDataset, NodeDatasetStatus, NodePhase
 from stoker_operator.core.dataset_decision import Decision, decide_datasets
 from stoker_operator.core.views import ClusterView, NodeView, PodView
@@ -18,11 +19,21 @@ ROOM = 10**6  # bytes free on the usual node
 
 
 def make_dataset(name: str = "imagenet", *, status: Mapping[str, Any] | None = None, **meta: Any) -> Dataset:
-    """Make a Dataset of namespace vision; parts of ``spec`` are given as cache=, warm=, refresh=, source=, access=."""
-    spec = {part: meta.pop(part) for part in ("cache", "warm", "refresh", "source", "access") if part in meta}
+    """Make a Dataset of namespace vision; parts of ``spec`` are given as cache=, warm= and so on."""
+    parts = ("cache", "warm", "refresh", "source", "access", "className")
+    spec = {part: meta.pop(part) for part in parts if part in meta}
     spec.setdefault("source", {"uri": "s3://bucket/"})
     metadata = {"namespace": "vision", "name": name, "uid": f"uid-{name}", "generation": 1} | meta
     return Dataset.model_validate({"metadata": metadata, "spec": spec, "status": status or {}})
+
+
+def make_class(
+    name: str = "tenants", *, default: bool = False, created: str = "2026-01-01T00:00:00Z", **spec: Any
+) -> DatasetClass:
+    """Make a DatasetClass."""
+    annotations = {names.ANNOTATION_DEFAULT_CLASS: "true"} if default else {}
+    metadata = {"name": name, "uid": f"uid-{name}", "annotations": annotations, "creationTimestamp": created}
+    return DatasetClass.model_validate({"metadata": metadata, "spec": spec})
 
 
 def listed(dataset: Dataset, version: str = V1, size: int = SIZE) -> Dataset:

@@ -28,8 +28,13 @@ class NodeGrants:
         """Return what a file:// source of the namespace may be read beneath."""
         return FolderGrant(tuple(one.path for one in self.host_folders if _matches(namespace, one.namespaces)))
 
-    def without_credentials(self, namespace: str) -> AmbientCredentials | AnonymousCredentials:
-        """Return who asks for a Dataset of the namespace that names no credentials."""
+    def without_credentials(self, namespace: str, forbidden: bool) -> AmbientCredentials | AnonymousCredentials:
+        """Return who asks for a Dataset of the namespace that names no credentials; ``forbidden`` by its class."""
+        if forbidden:
+            return AnonymousCredentials(
+                "it was asked for without credentials, and its DatasetClass does not let it use the nodes' own: name a "
+                "Secret or a ServiceAccount in source.credentials"
+            )
         if _matches(namespace, self.ambient):
             return AmbientCredentials()
         return AnonymousCredentials(

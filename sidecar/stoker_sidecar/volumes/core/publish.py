@@ -103,7 +103,7 @@ def may_mount(pod_namespace: str, dataset: NodeDataset) -> bool:
 
 def version_to_keep(request: PublishRequest, dataset: NodeDataset | None) -> VersionKey | None:
     """Return the version that the fetcher is to keep while this request waits; None while there is none."""
-    if dataset is None or not dataset.version or not may_mount(request.pod_namespace, dataset):
+    if dataset is None or not dataset.version or dataset.refused or not may_mount(request.pod_namespace, dataset):
         return None
     return dataset.uid, dataset.version
 
@@ -130,6 +130,8 @@ def decide(
         )
     if not may_mount(request.pod_namespace, dataset):
         return Refuse(VolumeCode.PERMISSION_DENIED, _denied(request))
+    if dataset.refused:
+        return Refuse(VolumeCode.PERMISSION_DENIED, f"the Dataset {request.name} is refused: {dataset.refused}")
     if not dataset.version:
         return Wait(f"the Dataset {request.name} has no version to mount yet: {_why_unlisted(status)}")
     if not kept:

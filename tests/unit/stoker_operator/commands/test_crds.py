@@ -12,10 +12,11 @@ ESTABLISHED = {"status": {"conditions": [{"type": "Established", "status": "True
 
 async def test_every_crd_is_applied_and_told() -> None:
     kube, told = FakeKube(), list[str]()
-    for name in ("datasets.stoker.dev", "nodecaches.stoker.dev", "trainingjobs.stoker.dev"):
-        await kube.create(CRDS, {"metadata": {"name": name}} | ESTABLISHED)
+    for plural in ("datasets", "nodecaches", "trainingjobs", "datasetclasses"):
+        await kube.create(CRDS, {"metadata": {"name": f"{plural}.stoker.dev"}} | ESTABLISHED)
     await apply_crds(kube, 5.0, told.append)
     assert sorted(told) == [
+        "datasetclasses.stoker.dev is up to date",
         "datasets.stoker.dev is up to date",
         "nodecaches.stoker.dev is up to date",
         "trainingjobs.stoker.dev is up to date",

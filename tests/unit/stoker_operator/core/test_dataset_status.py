@@ -1,5 +1,6 @@
 """The status of a Dataset, from what its nodes report."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,9 +8,12 @@ import pytest
 from stoker_api.dataset import Dataset, DatasetStatus, Phase, SkippedKeys
 from stoker_api.names import ConditionType, Reason
 from stoker_api.nodecache import ListingResult, NodeCache, NodeError, NodePhase
+from stoker_operator.core.class_limits import ClassTerms
 from stoker_operator.core.conditions import find
+from stoker_operator.core.dataset_decision import decide_datasets
 from stoker_operator.core.dataset_status import invalid_status
 from stoker_operator.core.listing import new_id
+from stoker_operator.core.views import InvalidDataset
 from tests.unit.stoker_operator.builders import (
     NOW,
     SIZE,
@@ -21,6 +25,7 @@ from tests.unit.stoker_operator.builders import (
     make_cache,
     make_dataset,
     make_node,
+    make_view,
     mount,
     report,
 )
@@ -213,7 +218,8 @@ def test_a_transition_time_changes_with_the_status_only() -> None:
 def test_an_invalid_spec_keeps_what_was_known_and_says_what_is_wrong() -> None:
     dataset = listed(make_dataset())
     good = status(dataset, make_node("a"), holder("a", dataset))
-    bad = invalid_status(good, 2, "spec.source.uri is missing", NOW)
+    meta = dataset.metadata.model_copy(update={"generation": 2})
+    bad = invalid_status(InvalidDataset(meta, "spec.source.uri is missing", good), NOW)
     assert (bad.phase, bad.version, bad.observed_generation) == (Phase.FAILED, V1, 2)
     assert said(bad, ConditionType.ACCEPTED) == ("False", Reason.INVALID_SPEC)
     assert said(bad, WARM) == ("True", Reason.WARM)
@@ -236,3 +242,26 @@ def test_sums_stay_within_what_the_api_server_counts() -> None:
     dataset = listed(make_dataset(cache={"replicas": 10_000}), size=2**60)
     found = status(dataset, make_node("a"), holder("a", dataset, bytes=2**60, warm_bytes=2**60))
     assert found.wanted_bytes == 2**63 - 1
+
+
+def limited_status(terms: ClassTerms, dataset: Dataset) -> DatasetStatus:
+    view = replace(make_view(dataset, make_node("a"), holder("a", dataset)), terms={dataset.key: terms})
+    return decide_datasets(view, {}, NOW).status(dataset.key, "", (), NOW)
+
+
+def test_what_its_class_cuts_is_told_and_also_when_it_is_over() -> None:
+    dataset = listed(make_dataset())
+    cut = limited_status(ClassTerms("tenants", ("warm.priority 7 is taken as 0",)), dataset)
+    assert (cut.class_name, said(cut, ConditionType.LIMITED)) == ("tenants", ("True", Reason.LIMITED_BY_CLASS))
+    after = limited_status(ClassTerms("tenants"), dataset.model_copy(update={"status": cut}))
+    assert said(after, ConditionType.LIMITED) == ("False", Reason.WITHIN_CLASS)
+    assert find(limited_status(ClassTerms("tenants"), dataset).conditions, ConditionType.LIMITED) is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "phase"), [(Reason.CLASS_NOT_FOUND, Phase.PENDING), (Reason.NOT_ALLOWED_BY_CLASS, Phase.FAILED)]
+)
+def test_a_dataset_without_its_class_is_not_accepted(reason: Reason, phase: Phase) -> None:
+    dataset = make_dataset()
+    found = invalid_status(InvalidDataset(dataset.metadata, "name another", dataset.status, reason), NOW)
+    assert (found.phase, said(found, ConditionType.ACCEPTED)) == (phase, ("False", reason))

@@ -1,5 +1,6 @@
 """What NodeCaches should say."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,7 +9,9 @@ from hypothesis import strategies as st
 
 from stoker_api.dataset import Dataset, DatasetStatus, Source
 from stoker_api.meta import ObjectMeta
+from stoker_api.names import Reason
 from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset, NodeDatasetStatus
+from stoker_operator.core.class_limits import ClassTerms
 from stoker_operator.core.dataset_decision import decide_datasets
 from stoker_operator.core.plan import MOST_SPEC, NodeCacheWrite, entry_size, fitting
 from stoker_operator.core.views import ClusterView, InvalidDataset, PodView
@@ -267,3 +270,36 @@ def test_the_version_that_a_node_has_is_retained_until_it_reports_the_new_one() 
 def test_a_deleted_and_unused_dataset_is_taken_from_every_node() -> None:
     dataset = listed(make_dataset(deletion_timestamp="2026-11-21T10:00:00Z"))
     assert writes(dataset, make_node("a"), make_cache("a", (given(dataset), report(dataset))))["a"].spec.datasets == ()
+
+
+def refused(reason: Reason, *, closed: bool = False, **entry: Any) -> NodeDataset | None:
+    """Return what a node is told to change of a Dataset that is not taken any more."""
+    dataset = listed(make_dataset())
+    view = make_view(make_node("a"), make_cache("a", (given(dataset, **entry), report(dataset))))
+    invalid = {dataset.key: InvalidDataset(dataset.metadata, "ask for another class", dataset.status, reason, closed)}
+    writes = decide_datasets(replace(view, invalid_datasets=invalid), {}, NOW).node_caches
+    return writes[0].spec.datasets[0] if writes else None
+
+
+def test_without_its_class_a_dataset_keeps_its_bytes_and_no_privilege() -> None:
+    entry = refused(Reason.CLASS_NOT_FOUND, priority=100, pinned=True, listing_id="x", eager=True)
+    assert entry is not None
+    assert (entry.version, entry.eager, entry.priority, entry.pinned, entry.listing_id) == (V1, False, 0, False, "")
+    assert entry.refused == ""
+
+
+def test_whose_source_is_not_allowed_any_more_is_mounted_no_more() -> None:
+    entry = refused(Reason.NOT_ALLOWED_BY_CLASS, closed=True)
+    assert entry is not None
+    assert (entry.version, entry.refused) == (V1, "ask for another class")
+
+
+def test_a_slip_in_a_spec_changes_nothing_on_nodes() -> None:
+    assert refused(Reason.INVALID_SPEC, priority=100, pinned=True) is None
+
+
+def test_a_node_is_told_whether_its_own_credentials_may_be_used() -> None:
+    dataset = listed(make_dataset())
+    view = replace(make_view(dataset, make_node("a")), terms={dataset.key: ClassTerms(anonymous=True)})
+    [write] = decide_datasets(view, {}, NOW).node_caches
+    assert write.spec.datasets[0].anonymous

@@ -53,10 +53,14 @@ class Bench:
         self.reader = CredentialReader(self.kube, self.plan, grants, lambda: self.seconds, lambda: self.now)
 
     def want(
-        self, credentials: Credentials | None, error: NodeError | None = None, uri: str = "s3://bucket/digits/"
+        self,
+        credentials: Credentials | None,
+        error: NodeError | None = None,
+        uri: str = "s3://bucket/digits/",
+        anonymous: bool = False,
     ) -> None:
         source = Source(uri=uri, credentials=credentials)
-        dataset = NodeDataset(namespace="vision", name="digits", uid="u1", source=source)
+        dataset = NodeDataset(namespace="vision", name="digits", uid="u1", source=source, anonymous=anonymous)
         row = NodeDatasetStatus(namespace="vision", name="digits", uid="u1", error=error)
         spec, status = NodeCacheSpec(datasets=(dataset,)), NodeCacheStatus(datasets=(row,))
         self.plan.take_node_cache(NodeCache(metadata=ObjectMeta(name="node-1"), spec=spec, status=status))
@@ -108,6 +112,16 @@ async def test_without_that_grant_no_credentials_are_none(bench: Bench, patterns
     assert isinstance(read, AnonymousCredentials)
     assert "namespace vision" in read.hint
     assert "sidecar.ambientCredentials" in read.hint
+
+
+async def test_what_a_class_withholds_is_withheld_at_once_whatever_the_chart_grants(bench: Bench) -> None:
+    bench.grants(NodeGrants(ambient=("vision",)))
+    bench.want(None)
+    assert await bench.read() == AmbientCredentials()
+    bench.want(None, anonymous=True)
+    read = await bench.read()
+    assert isinstance(read, AnonymousCredentials)
+    assert "DatasetClass" in read.hint
 
 
 @pytest.mark.parametrize("credentials", [None, SECRET])

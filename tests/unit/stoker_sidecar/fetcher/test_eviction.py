@@ -7,11 +7,17 @@ from typing import Any
 
 import pytest
 
+from stoker_api.dataset import Dataset
+from stoker_api.datasetclass import DatasetClass
 from stoker_api.names import Reason
 from stoker_api.nodecache import NodeDatasetStatus, NodePhase
+from stoker_operator.core.admission import AdmissionMemory
+from stoker_operator.core.dataset_decision import decide_datasets
+from stoker_operator.core.views import ClusterView
 from tests.fakes.object_store import MemoryStore
 from tests.support.cache_node import CacheNodeUnderTest, fill, inode, open_cache_node
 from tests.support.waiting import eventually
+from tests.unit.stoker_operator.builders import NOW, make_cache, make_class, make_dataset, make_node
 
 SIZE = 1000  # bytes of each dataset
 CAPACITY = 1500  # room for one of them
@@ -84,6 +90,29 @@ async def test_a_dataset_of_higher_priority_drives_out_a_lower_one(cache_node: C
     await _warm(cache_node, "uid-1")
     await _warm(cache_node, "uid-2", priority=5)
     assert _evicted(cache_node.status("uid-1"))
+
+
+def _told(dataset: Dataset, found: DatasetClass | None) -> dict[str, Any]:
+    """Return what a node is told of a Dataset under that class."""
+    admitted = AdmissionMemory().admit_all({dataset.key: dataset}, {found.metadata.name: found} if found else {})
+    view = ClusterView(datasets=admitted.datasets, nodes={"a": make_node("a")}, node_caches={"a": make_cache("a")})
+    [entry] = decide_datasets(view, {}, NOW).node_caches[0].spec.datasets
+    return {"priority": entry.priority, "pinned": entry.pinned}
+
+
+GENEROUS = make_class("generous", default=True, priority={"max": 1000}, allowPinning=True)
+STRICT = make_class("strict", default=True, priority={"max": 0})
+
+
+@pytest.mark.parametrize(("found", "dropped"), [(None, False), (STRICT, False), (GENEROUS, True)])
+async def test_a_stranger_s_priority_drops_nobody_s_data(
+    cache_node: CacheNodeUnderTest, found: DatasetClass | None, dropped: bool
+) -> None:
+    await _warm(cache_node, "uid-1", **_told(make_dataset("ours", namespace="team-a"), found))
+    greedy = make_dataset("theirs", namespace="team-b", warm={"priority": 1000}, cache={"pinned": True})
+    await _ask(cache_node, "uid-2", await _list(cache_node, "uid-2"), **_told(greedy, found))
+    await cache_node.reach(lambda s: s.phase is (NodePhase.WARM if dropped else NodePhase.FULL), "uid-2")
+    assert _evicted(cache_node.status("uid-1")) is dropped
 
 
 @pytest.mark.parametrize("protection", [{"pinned": True}, {"priority": 1}])

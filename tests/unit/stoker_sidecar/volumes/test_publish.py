@@ -46,6 +46,14 @@ def test_what_a_pod_may_not_mount_is_not_kept_for_it() -> None:
     assert kept == [(UID, DIGEST), None]
 
 
+def test_what_its_class_refuses_is_not_mounted_and_says_why() -> None:
+    closed = node_dataset().model_copy(update={"refused": "source.endpoint is not allowed"})
+    decision = decide(publish_request(), closed, None, WHOLE, kept=True)
+    assert isinstance(decision, Refuse)
+    assert (decision.code, decision.reason[-30:]) == (VolumeCode.PERMISSION_DENIED, "source.endpoint is not allowed")
+    assert version_to_keep(publish_request(), closed) is None
+
+
 def test_a_manifest_that_is_not_here_yet_is_waited_for() -> None:
     decision = decide(publish_request(), node_dataset(), None, None, kept=True)
     assert isinstance(decision, Wait)

@@ -1,0 +1,197 @@
+"""What an administrator allows tenants, on a real API server."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from stoker_api import names
+from stoker_api.dataset import Dataset, Phase
+from stoker_api.names import ConditionType, Reason
+from stoker_api.nodecache import NodeCache, NodeDataset
+from stoker_kube.errors import Invalid, NotFound
+from stoker_kube.resources import DATASET_CLASSES, DATASETS, NODE_CACHES
+from stoker_operator.core.conditions import find
+from tests.integration.stoker_operator.conftest import World
+from tests.support.apiserver import ApiServer
+from tests.support.chart import of_kind, render
+
+
+class Classes:
+    """The classes of one test, for its namespace alone; they are named after it."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._made: list[str] = []
+
+    def name(self, short: str) -> str:
+        return f"{short}-{self._world.namespace}"
+
+    async def make(self, short: str, *, default: bool = False, **spec: Any) -> str:
+        """Make a class and return its name. Raises Invalid."""
+        annotations = {names.ANNOTATION_DEFAULT_CLASS: "true"} if default else {}
+        body = {"metadata": {"name": self.name(short), "annotations": annotations}}
+        spec = {"namespaces": [f"{self._world.namespace}*"]} | spec
+        await self._world.kube.create(DATASET_CLASSES, body | {"spec": spec})
+        self._made.append(self.name(short))
+        return self.name(short)
+
+    async def change(self, short: str, **spec: Any) -> None:
+        await self._world.kube.patch(DATASET_CLASSES, self.name(short), {"spec": spec})
+
+    async def delete(self, short: str) -> None:
+        await self._world.kube.delete(DATASET_CLASSES, self.name(short))
+
+    async def delete_all(self) -> None:
+        for name in self._made:
+            try:
+                await self._world.kube.delete(DATASET_CLASSES, name)
+            except NotFound:
+                continue
+
+
+@pytest.fixture
+async def classes(world: World) -> AsyncIterator[Classes]:
+    """Make classes that end with the test: the other tests' Datasets know none."""
+    made = Classes(world)
+    yield made
+    await made.delete_all()
+
+
+def is_accepted(dataset: Dataset, *, reason: Reason = Reason.ACCEPTED) -> bool:
+    found = find(dataset.status.conditions, ConditionType.ACCEPTED)
+    return found is not None and found.reason == reason
+
+
+def limits(dataset: Dataset) -> str:
+    found = find(dataset.status.conditions, ConditionType.LIMITED)
+    return found.message if found is not None and found.status == "True" else ""
+
+
+async def until_entry(world: World, node: str, condition: Any, dataset: str = "digits") -> NodeDataset:
+    """Return what a node is told of a Dataset, once the condition holds."""
+
+    def find_entry(raw: dict[str, Any]) -> NodeDataset | None:
+        entries = NodeCache.model_validate(raw).spec.datasets
+        return next((one for one in entries if one.name == dataset and condition(one)), None)
+
+    found = find_entry(await world.until(NODE_CACHES, node, lambda raw: find_entry(raw) is not None))
+    assert found is not None
+    return found
+
+
+async def test_what_exceeds_the_class_is_cut_and_told(world: World, classes: Classes) -> None:
+    sidecar = await world.add_node()
+    name = await classes.make("tenants", priority={"max": 10}, maxReplicas=1, bandwidth={"max": "100Mi"})
+    warm = {"priority": 1000, "bandwidthLimit": "0"}
+    await world.add_dataset(className=name, warm=warm, cache={"replicas": "all", "pinned": True})
+    cut = await world.until_dataset(lambda one: bool(limits(one)))
+    assert (cut.status.class_name, limits(cut).count(f"DatasetClass {name} allows")) == (name, 4)
+    entry = await until_entry(world, sidecar.node, lambda one: True)
+    assert (entry.priority, entry.pinned, entry.bytes_per_second) == (10, False, 100 << 20)
+    await world.until_events(Reason.LIMITED_BY_CLASS)
+
+
+async def test_what_is_left_out_is_as_the_default_class_says(world: World, classes: Classes) -> None:
+    sidecar = await world.add_node()
+    await classes.make("other", priority={"max": 1, "default": 1})
+    name = await classes.make("tenants", default=True, priority={"max": 9, "default": 5}, warm={"default": "Manual"})
+    await world.add_dataset()
+    entry = await until_entry(world, sidecar.node, lambda one: True)
+    assert (entry.priority, entry.eager) == (5, False)
+    assert (await world.until_dataset(lambda one: one.status.class_name == name)).status.class_name == name
+
+
+async def test_a_source_that_is_not_allowed_reaches_no_node(world: World, classes: Classes) -> None:
+    sidecar = await world.add_node()
+    name = await classes.make("tenants", endpoints=["https://minio.storage:9000"], hostFolders=[])
+    await world.add_dataset(className=name)
+    await world.add_dataset("folder", className=name, source={"uri": "file:///etc"})
+    good = {"uri": "s3://bucket/", "endpoint": "https://minio.storage:9000"}
+    await world.add_dataset("good", className=name, source=good)
+    for one in ("digits", "folder"):
+        refused = await world.until_dataset(lambda d: is_accepted(d, reason=Reason.NOT_ALLOWED_BY_CLASS), one)
+        assert refused.status.phase is Phase.FAILED
+    await until_entry(world, sidecar.node, lambda one: True, "good")
+    raw = await world.kube.get(NODE_CACHES, sidecar.node)
+    assert {one.name for one in NodeCache.model_validate(raw).spec.datasets} == {"good"}
+
+
+async def test_a_class_that_changes_counts_for_datasets_that_are_there(world: World, classes: Classes) -> None:
+    sidecar = await world.add_node()
+    sidecar.share = 1.0
+    name = await classes.make("tenants", priority={"max": 100})
+    await world.add_dataset(className=name, warm={"priority": 50})
+    await world.until_dataset(lambda one: one.status.phase is Phase.READY)
+    await until_entry(world, sidecar.node, lambda one: one.priority == 50)
+    await classes.change("tenants", priority={"max": 7})
+    await until_entry(world, sidecar.node, lambda one: one.priority == 7)
+    await classes.change("tenants", endpoints=[])
+    closed = await until_entry(world, sidecar.node, lambda one: bool(one.refused))
+    assert (closed.version, closed.eager, closed.priority) == (sidecar.version, False, 0)
+    await classes.change("tenants", endpoints=None)
+    await until_entry(world, sidecar.node, lambda one: not one.refused and one.eager)
+    await world.until_dataset(lambda one: one.status.phase is Phase.READY and is_accepted(one))
+
+
+async def test_a_class_that_is_deleted_is_waited_for_and_no_bytes_go(world: World, classes: Classes) -> None:
+    sidecar = await world.add_node()
+    sidecar.share = 1.0
+    name = await classes.make("tenants", priority={"max": 100}, allowPinning=True)
+    await world.add_dataset(className=name, warm={"priority": 50}, cache={"pinned": True})
+    await world.until_dataset(lambda one: one.status.phase is Phase.READY)
+    await classes.delete("tenants")
+    waiting = await world.until_dataset(lambda one: is_accepted(one, reason=Reason.CLASS_NOT_FOUND))
+    assert (waiting.status.phase, waiting.status.version) == (Phase.PENDING, sidecar.version)
+    calm = await until_entry(world, sidecar.node, lambda one: not one.pinned)
+    assert (calm.version, calm.priority, calm.refused) == (sidecar.version, 0, "")
+    await classes.make("tenants", priority={"max": 100}, allowPinning=True)
+    await world.until_dataset(lambda one: one.status.phase is Phase.READY and is_accepted(one))
+    await until_entry(world, sidecar.node, lambda one: one.pinned and one.priority == 50)
+
+
+async def test_a_dataset_whose_class_is_missing_can_be_deleted(world: World) -> None:
+    await world.add_node()
+    await world.add_dataset(className="nowhere")
+    await world.until_dataset(lambda one: is_accepted(one, reason=Reason.CLASS_NOT_FOUND))
+    await world.kube.delete(DATASETS, "digits", world.namespace)
+    await world.until_gone(DATASETS, "digits")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"priority": {"max": 1001}},
+        {"priority": {"max": 1, "default": 2}},
+        {"maxReplicas": "some"},
+        {"maxReplicas": 10_001},
+        {"warm": {"policies": ["Manual"], "default": "Eager"}},
+        {"warm": {"policies": []}},
+        {"bandwidth": {"max": "fast"}},
+        {"endpoints": ["https://*minio.storage"]},
+        {"endpoints": ["https://a.b"] * 51},
+        {"hostFolders": ["mnt"]},
+        {"namespaces": ["Team A"]},
+    ],
+    ids=lambda spec: f"{spec}"[:60],
+)
+async def test_a_class_that_makes_no_sense_is_refused_at_the_door(classes: Classes, spec: dict[str, Any]) -> None:
+    with pytest.raises(Invalid):
+        await classes.make("bad", **spec)
+
+
+def test_the_example_and_the_class_of_the_chart_are_taken(apiserver: ApiServer, tmp_path: Path) -> None:
+    chart = tmp_path / "class.yaml"
+    chart.write_text(yaml.safe_dump_all(of_kind(render({}), "DatasetClass")))
+    example = Path(__file__).parents[3] / "examples" / "datasetclass.yaml"
+    made = apiserver.kubectl("apply", "--dry-run=server", f"--filename={chart}", f"--filename={example}")
+    assert made.count("created") == 3
+
+
+async def test_kubectl_shows_what_a_class_allows(apiserver: ApiServer, classes: Classes) -> None:
+    name = await classes.make("tenants", default=True, priority={"max": 7}, maxReplicas=3)
+    head, row = apiserver.kubectl("get", "datasetclass", name).splitlines()
+    assert head.split()[:5] == ["NAME", "DEFAULT", "PRIORITY", "PINNING", "REPLICAS"]
+    assert row.split()[:5] == [name, "true", "7", "false", "3"]
