@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from stoker_api import names
+from stoker_api.schema import KINDS
 from stoker_kube.client import KubeClient
 from stoker_kube.resources import DATASETS, NODE_CACHES, PERSISTENT_VOLUME_CLAIMS
 from stoker_operator.core.volumes import persistent_volume_claim
@@ -51,9 +52,9 @@ async def test_uninstall_takes_finalizers_and_claims_away(apiserver: ApiServer, 
         assert all(claim["metadata"]["deletionTimestamp"] for claim in claims)
 
 
-async def test_crds_brings_all_three_into_use(apiserver: ApiServer) -> None:
+async def test_crds_brings_all_kinds_into_use(apiserver: ApiServer) -> None:
     code, out, err = await command(apiserver, "crds", POD_NAMESPACE="stoker")
-    assert (code, len(out.splitlines())) == (0, 3), err
+    assert (code, len(out.splitlines())) == (0, len(KINDS)), err
 
 
 async def test_a_missing_setting_is_one_sentence_and_exit_code_1(apiserver: ApiServer) -> None:
