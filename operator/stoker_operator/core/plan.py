@@ -26,7 +26,7 @@ MOST_SPEC = 700_000
 _ENTRY_SIZE = 500  # of an entry's names, UID, digest, hosts and figures, in JSON
 # Reasons for which an entry stays as it is: a slip of its owner's, or of ours.
 _SLIPS = frozenset({Reason.INVALID_SPEC, Reason.INTERNAL_ERROR})
-MOST_REFUSAL = 1000  # characters of the sentence of a refusal in an entry
+MOST_REFUSAL = 300  # characters of the sentence of a refusal in an entry
 MANIFEST_SOURCES = 3  # nodes that a new holder may ask for the manifest: one may be down, two at once are rare
 
 
@@ -120,7 +120,7 @@ def _writes(
         # A NodeCache goes with its Node, and the disk stays: a new one is made before the node says what is there.
         blind = cache is None or (cache.spec.keep_unlisted and not cache.status.inventory)
         # What was found of Datasets that cannot be planned for at this moment waits for that.
-        keep = () if cache is None or blind else tuple(sorted(found_on_disk(cache) & frozen))
+        keep = () if cache is None or blind else tuple(sorted(found_on_disk(cache) & frozen.keys()))
         spec = NodeCacheSpec(datasets=datasets, keep_unlisted=blind, keep=keep)
         if cache is None or _canonical(cache.spec) != spec:
             yield NodeCacheWrite(node, spec, create=cache is None)
