@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker_sidecar.errors import ServerError
-from stoker_sidecar.store.s3_boto import PAGE_EVENT, listed_objects, take_contents
+from stoker_sidecar.store.s3_pages import PAGE_EVENT, listed_objects, take_contents
 from stoker_sidecar.version.objects import ListedObject
 
 SHAPE: Any = Session().get_service_model("s3").operation_model("ListObjectsV2").output_shape
