@@ -43,10 +43,13 @@ class MemoryStore:
     etag: Callable[[bytes], str] = md5_etag
     states: Callable[[bytes], Checksum | None] = lambda content: None
     closed: bool = False
+    versions: dict[str, bytes] | None = None  # by path and id; None: the store keeps none
 
     def put(self, path: str, content: bytes, mtime_ns: int = 0) -> None:
         """Create or replace an object."""
         self.objects[path] = (content, mtime_ns)
+        if self.versions is not None:
+            self.versions[f"{path}?{len(self.versions)}"] = content
 
     def delete(self, path: str) -> None:
         """Delete an object. Raises KeyError when it is not there."""
@@ -60,7 +63,7 @@ class MemoryStore:
         """Yield one page of all objects."""
         self._fault()
         yield [
-            ListedObject(path.encode(), len(content), mtime_ns, self.etag(content))
+            ListedObject(path.encode(), len(content), mtime_ns, self.etag(content), self._latest(path))
             for path, (content, mtime_ns) in self.objects.items()
         ]
 
@@ -70,23 +73,28 @@ class MemoryStore:
     ) -> AsyncIterator[Body]:
         """See ObjectStore."""
         self.gets.append(Get(path, offset, length))
-        content = self._content(path, if_match)
+        content = self._content(path, if_match, version_id)
         stated = self.states(content) if whole else None
         yield Body(in_chunks(_chunks(self.mangle(path, content[offset : offset + length]))), checksum=stated)
 
     async def checksum(self, path: str, *, if_match: str, version_id: str = "") -> Checksum | None:
         """See ObjectStore."""
-        return self.states(self._content(path, if_match))
+        return self.states(self._content(path, if_match, version_id))
 
     async def aclose(self) -> None:
         """Note that it was closed."""
         self.closed = True
 
-    def _content(self, path: str, if_match: str) -> bytes:
+    def _latest(self, path: str) -> str:
+        ids = [key.rpartition("?")[2] for key in self.versions or () if key.rpartition("?")[0] == path]
+        return ids[-1] if ids else ""
+
+    def _content(self, path: str, if_match: str, version_id: str = "") -> bytes:
         self._fault()
-        if path not in self.objects:
+        known = {f"{name}?": content for name, (content, _) in self.objects.items()} | (self.versions or {})
+        content = known.get(f"{path}?{version_id}")
+        if content is None:
             raise ObjectGone(f"{path} was deleted after the listing: refresh the Dataset")
-        content, _ = self.objects[path]
         if if_match and if_match != self.etag(content):
             raise SourceChanged(f"{path} is no longer the object that was listed: refresh the Dataset")
         return content

@@ -65,10 +65,12 @@ async def put_in_parts(client: Any, bucket: str, key: str, parts: Sequence[bytes
 
 
 @contextmanager
-def running_s3(folder: Path, certificate: ServerCertificate | None = None) -> Iterator[S3Server]:
+def running_s3(
+    folder: Path, certificate: ServerCertificate | None = None, *, versions: bool = False
+) -> Iterator[S3Server]:
     """Run a server below ``folder``; it takes virtual-host style too, below ``localhost``.
 
-    With ``certificate`` it speaks TLS.
+    With ``certificate`` it speaks TLS. With ``versions`` its buckets can keep versions.
     """
     (port,) = free_ports(1)
     data, access_log, log = folder / "data", folder / "access.log", folder / "versitygw.log"
@@ -79,7 +81,11 @@ def running_s3(folder: Path, certificate: ServerCertificate | None = None) -> It
     if certificate is not None:
         options += ["--cert", str(certificate.certificate), "--key", str(certificate.key)]
     environment = {"ROOT_ACCESS_KEY": CREDENTIALS.access_key_id, "ROOT_SECRET_KEY": CREDENTIALS.secret_access_key}
-    argv = [str(Programs().path("versitygw")), *options, "posix", str(data)]
+    kept: list[str] = []
+    if versions:
+        (folder / "versions").mkdir()
+        kept = ["--versioning-dir", str(folder / "versions")]
+    argv = [str(Programs().path("versitygw")), *options, "posix", *kept, str(data)]
     with log.open("wb") as output:
         process = subprocess.Popen(argv, env=environment, stdout=output, stderr=output)
     try:

@@ -37,9 +37,11 @@ async def listed(store: ObjectStore) -> dict[str, ListedObject]:
     return {found.path.decode(): found async for page in store.list() for found in page}
 
 
-async def content(store: ObjectStore, path: str, offset: int, length: int, if_match: str) -> bytes:
+async def content(
+    store: ObjectStore, path: str, offset: int, length: int, if_match: str, version_id: str = ""
+) -> bytes:
     """Return the body of one GET."""
-    async with store.get_range(path, offset, length, if_match=if_match) as body:
+    async with store.get_range(path, offset, length, if_match=if_match, version_id=version_id) as body:
         received = bytearray()
         await body.stream(received.extend)
         return bytes(received)
@@ -133,6 +135,39 @@ class ObjectContract:
     async def test_closing_twice_is_no_error(self, subject: StoreUnderTest) -> None:
         await subject.store.aclose()
         await subject.store.aclose()
+
+
+class VersionedContract:
+    """The suite of stores that keep versions; it needs the fixture ``subject``, as above."""
+
+    @pytest.mark.parametrize("change", ["replaced", "deleted"])
+    @pytest.mark.parametrize("path", [path for path, data in CONTENT.items() if data])
+    async def test_a_version_that_was_listed_is_read_whatever_became_of_the_object(
+        self, subject: StoreUnderTest, path: str, change: str
+    ) -> None:
+        await subject.put(path, CONTENT[path])
+        item = (await listed(subject.store))[path]
+        await (subject.delete(path) if change == "deleted" else subject.put(path, CONTENT[path][::-1]))
+        assert await content(subject.store, path, 0, item.size, item.etag, item.version_id) == CONTENT[path]
+
+    async def test_the_latest_versions_are_listed(self, subject: StoreUnderTest) -> None:
+        for data in (b"old", b"new"):
+            for path in ("a", "gone", "z"):
+                await subject.put(path, data)
+        before = await listed(subject.store)
+        await subject.delete("gone")
+        after = await listed(subject.store)
+        assert set(after) == {"a", "z"}
+        assert after["a"] == before["a"]
+        assert after["a"].version_id
+        assert await content(subject.store, "a", 0, 3, after["a"].etag) == b"new"
+
+    async def test_another_content_has_another_version_id(self, subject: StoreUnderTest) -> None:
+        ids = set()
+        for data in (b"one", b"two"):
+            await subject.put("a", data)
+            ids.add((await listed(subject.store))["a"].version_id)
+        assert len(ids) == 2
 
 
 class ObjectStoreContract(ObjectContract):

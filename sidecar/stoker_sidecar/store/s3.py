@@ -1,13 +1,14 @@
 """An S3 folder: GETs by the lean client, everything else by aiobotocore."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from stoker_api.dataset import Source
-from stoker_sidecar.errors import AccessDenied
+from stoker_sidecar.errors import AccessDenied, InvalidSource, ObjectGone, ServerError, SourceChanged
 from stoker_sidecar.store.base import Body, Retry
 from stoker_sidecar.store.connection import ConnectionSettings, tls_context
 from stoker_sidecar.store.core.location import S3Location
@@ -22,6 +23,17 @@ if TYPE_CHECKING:
     from stoker_sidecar.store.s3_boto import S3Boto
 
 Page = tuple[Callable[[], Sequence[ListedObject]], str]  # and the next page's token
+AskPage = Callable[[str, str], Awaitable[Page]]  # for a prefix, and a page's token
+
+_log = logging.getLogger(__name__)
+# A listing of versions has all old ones too. It may take that many pages, and so many times those that the objects
+# alone would; then the ids are given up.
+FREE_PAGES, MOST_PAGES = 100, 4
+PAGE = 1000  # objects
+
+
+class _NoVersionIdsError(Exception):
+    """The bucket keeps versions, and its objects are listed without their ids all the same."""
 
 
 class S3Store:
@@ -54,16 +66,73 @@ class S3Store:
         return cls(location, S3Getter(address, keys, settings, tls), boto, retry, hint)
 
     async def list(self) -> AsyncIterator[Sequence[ListedObject]]:
-        """Yield pages of up to 1,000 objects, as ListObjectsV2 gives them.
+        """Yield pages of up to 1,000 objects, with their version ids where the bucket keeps versions.
 
-        The next page is asked for before one is parsed, so that the server makes it meanwhile.
+        Where they cannot be had, or cost too much, it begins anew without them: objects that came before come again.
         """
         boto = await self._boto.opened()
-        asked: asyncio.Task[Page] | None = asyncio.create_task(self._page(boto, ""))
+        if not is_directory_bucket(self._location.bucket) and await self._keeps_versions(boto):
+            try:
+                async with aclosing(self._versions(boto)) as pages:
+                    async for page in pages:
+                        yield page
+            except _NoVersionIdsError as error:
+                _log.info("%s is listed without version ids: %s", self._location.bucket, error)
+            else:
+                return
+        async with aclosing(self._pages(boto.page)) as pages:
+            async for page in pages:
+                yield page
+
+    async def _keeps_versions(self, boto: "S3Boto") -> bool:
+        try:
+            return await self._retry(boto.keeps_versions)
+        except (AccessDenied, ServerError) as error:
+            if error.temporary:
+                raise
+            return False  # many an identity may not ask, and many a server does not know the question
+
+    async def _versions(self, boto: "S3Boto") -> AsyncGenerator[Sequence[ListedObject], None]:
+        """Yield pages with version ids. Raises _NoVersionIdsError when that is no way to go on."""
+        pages, objects, tried = 0, 0, False
+        try:
+            async with aclosing(self._pages(boto.versions_page)) as found:
+                async for page in found:
+                    if not tried and (filled := next((one for one in page if one.size), None)) is not None:
+                        await self._try_version(filled)
+                        tried = True
+                    pages, objects = pages + 1, objects + len(page)
+                    if pages > FREE_PAGES + MOST_PAGES * objects // PAGE:
+                        raise _NoVersionIdsError(f"{pages} pages have the latest versions of {objects} objects only")
+                    yield page
+        except (AccessDenied, ServerError) as error:
+            if error.temporary:
+                raise
+            raise _NoVersionIdsError(error.message) from error
+
+    async def _try_version(self, found: ListedObject) -> None:
+        """Read a byte of one version by its id, since that takes a permission of its own (s3:GetObjectVersion)."""
+
+        async def read() -> None:
+            key = self._location.prefix + found.path.decode()
+            version = found.version_id
+            async with self._getter.get_range(key, 0, 1, if_match=found.etag, version_id=version) as body:
+                await body.stream(lambda data: None)
+
+        try:
+            await self._retry(read)
+        except (SourceChanged, ObjectGone, InvalidSource):
+            pass  # since the page was made; or it is archived
+        except UnicodeDecodeError as error:
+            raise _NoVersionIdsError("one of its keys is not UTF-8") from error
+
+    async def _pages(self, ask: AskPage) -> AsyncGenerator[Sequence[ListedObject], None]:
+        """Yield all pages. The next is asked for before one is parsed, so that the server makes it meanwhile."""
+        asked: asyncio.Task[Page] | None = asyncio.create_task(self._page(ask, ""))
         try:
             while asked is not None:
                 read, token = await asked
-                asked = asyncio.create_task(self._page(boto, token)) if token else None
+                asked = asyncio.create_task(self._page(ask, token)) if token else None
                 await asyncio.sleep(0)  # the request goes out first
                 yield read()
         finally:
@@ -87,9 +156,9 @@ class S3Store:
         await self._getter.aclose()
         await self._boto.aclose()
 
-    async def _page(self, boto: "S3Boto", token: str) -> Page:
+    async def _page(self, ask: AskPage, token: str) -> Page:
         try:
-            return await self._retry(partial(boto.page, self._location.prefix, token))
+            return await self._retry(partial(ask, self._location.prefix, token))
         except AccessDenied as error:
             if not self._hint:
                 raise

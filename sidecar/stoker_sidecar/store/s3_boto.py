@@ -34,7 +34,7 @@ from stoker_sidecar.store.core.s3_responses import (
     untrusted,
 )
 from stoker_sidecar.store.s3_clients import Identity, open_client, open_identity
-from stoker_sidecar.store.s3_pages import PAGE_EVENT, listed_objects, take_contents
+from stoker_sidecar.store.s3_pages import PAGE_EVENTS, latest_versions, listed_objects, marker, take_contents
 from stoker_sidecar.version.objects import ListedObject
 from stoker_sidecar.wire.credentials import Credentials
 
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 # Bytes taken from the socket at a time: aiohttp's buffer holds twice 64 KiB, so this drains it in one go.
 _READ_SIZE = 256 * 1024
+_BETWEEN = "\n"  # a version id and a key, in the token of a page of versions: an id has none
 PAGE_SECONDS = 300.0  # for one page, however slowly its bytes come
 
 
@@ -90,12 +91,41 @@ class S3Boto:
             async with asyncio.timeout(PAGE_SECONDS):
                 page = await client.list_objects_v2(Bucket=self._bucket, Prefix=prefix, EncodingType="url", **resume)
         following = page.get("NextContinuationToken", "") if page.get("IsTruncated") else ""
+        self._check_goes_on(token, following)
+        return partial(listed_objects, page, prefix), following
+
+    async def keeps_versions(self) -> bool:
+        """GET the bucket's versioning; whether it keeps versions now or did once. Raises SourceError."""
+        with _translated(self._bucket, self._endpoint):
+            client = await self._opened()
+            answer = await client.get_bucket_versioning(Bucket=self._bucket)
+        return answer.get("Status") in ("Enabled", "Suspended")
+
+    async def versions_page(self, prefix: str, token: str) -> tuple[Callable[[], Sequence[ListedObject]], str]:
+        """GET one page of a listing of versions: up to 1,000 versions and marks of deleted objects.
+
+        Returns what ``page`` does. Raises SourceError.
+        """
+        version_id, _, key = token.partition(_BETWEEN)
+        resume: dict[str, Any] = {"KeyMarker": key} if key else {}
+        resume |= {"VersionIdMarker": version_id} if version_id else {}
+        with _translated(self._bucket, self._endpoint):
+            client = await self._opened()
+            async with asyncio.timeout(PAGE_SECONDS):
+                page = await client.list_object_versions(
+                    Bucket=self._bucket, Prefix=prefix, EncodingType="url", **resume
+                )
+        key = marker(page, "NextKeyMarker") if page.get("IsTruncated") else ""
+        following = f"{page.get('NextVersionIdMarker') or ''}{_BETWEEN}{key}" if key else ""
+        self._check_goes_on(token, following)
+        return partial(latest_versions, page, prefix), following
+
+    def _check_goes_on(self, token: str, following: str) -> None:
         if following and following == token:
             raise errors.ServerError(
                 f"{self._endpoint} names the page that it just gave as the next one, for ever: this is no listing",
                 temporary=False,
             )
-        return partial(listed_objects, page, prefix), following
 
     @asynccontextmanager
     async def get_range(
@@ -135,7 +165,8 @@ class S3Boto:
             client = await open_client(self._source, self._identity, self._settings, self._stack)
             # Before botocore's own handler, which would ask the other region: GETs do not, so listings must not either.
             client.meta.events.register_first("needs-retry.s3", partial(_refuse_elsewhere, self._bucket))
-            client.meta.events.register(PAGE_EVENT, take_contents)
+            for event in PAGE_EVENTS:
+                client.meta.events.register(event, take_contents)
             self._client = client
         return self._client
 

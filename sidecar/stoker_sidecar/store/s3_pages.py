@@ -1,6 +1,10 @@
-"""Pages of listings: the objects are taken out before botocore parses one, 7 us of CPU for each where that takes 100."""
+"""Pages of listings, of which the objects are taken before botocore parses them: 7 us of CPU each where that takes 100.
 
-from collections.abc import Iterable, Mapping
+A listing of versions (ListObjectVersions) has a row for each version of an object, of which the latest counts, and rows
+of objects that were deleted.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, cast
@@ -15,14 +19,16 @@ from stoker_sidecar.version.objects import ListedObject
 
 # Of botocore's event ``before-parse``. With a star in place of ``s3``, our handler comes before botocore's own, which
 # parses each page once more to see whether it is an error.
-PAGE_EVENT = "before-parse.*.ListObjectsV2"
+PAGE_EVENTS = ("before-parse.*.ListObjectsV2", "before-parse.*.ListObjectVersions")
 _MOST_ETAG = 1024  # characters; S3's have 32, and a dash and a number behind
 _TAKEN = "StokerContents"  # a name that no member of a response has
 _FIELDS = ("Key", "Size", "LastModified", "ETag")
+_VERSION_FIELDS = (*_FIELDS, "VersionId", "IsLatest")
+_MOST_VERSION_ID = 1024  # bytes, as S3 says
 
 
 def take_contents(response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: object) -> None:
-    """Handle botocore's PAGE_EVENT: take the objects out of the page, and keep them for ``listed_objects``."""
+    """Handle botocore's PAGE_EVENTS: take the objects out of the page, and keep them for those who read it."""
     if response_dict["status_code"] != HTTPStatus.OK:
         return
     try:
@@ -30,10 +36,11 @@ def take_contents(response_dict: dict[str, Any], customized_response_dict: dict[
     except ElementTree.ParseError:
         return  # botocore says so
     name_space = "".join(page.tag.rpartition("}")[:2])
-    contents = page.findall(f"{name_space}Contents")
+    tag = f"{name_space}{'Version' if page.tag == f'{name_space}ListVersionsResult' else 'Contents'}"
+    contents = page.findall(tag)
     # Of the rest botocore gets what is flat: it reads what is nested by recursion.
     rest = Element(page.tag)
-    rest.extend(item for item in page if item.tag != f"{name_space}Contents" and not len(item))
+    rest.extend(item for item in page if item.tag != tag and not len(item))
     response_dict["body"] = ElementTree.tostring(rest)
     customized_response_dict[_TAKEN] = name_space, contents
 
@@ -43,25 +50,53 @@ def listed_objects(page: Mapping[str, Any], prefix: str) -> list[ListedObject]:
 
     Raises ServerError when one lacks what every object has.
     """
+    return list(_read(page, prefix, _FIELDS))
+
+
+def latest_versions(page: Mapping[str, Any], prefix: str) -> list[ListedObject]:
+    """Return the objects of a parsed page of versions, with the ids of their latest ones, named below ``prefix``.
+
+    Raises ServerError when one lacks what every version has.
+    """
+    return list(_read(page, prefix, _VERSION_FIELDS))
+
+
+def marker(page: Mapping[str, Any], name: str) -> str:
+    """Return a key by which a page of versions says where the next one begins, as text. Raises ServerError."""
+    key = str(page.get(name) or "")
+    if page.get("EncodingType") != "url":
+        return key
+    try:
+        return unquote_to_bytes(key.replace("+", " ")).decode()
+    except UnicodeDecodeError as error:
+        sentence = f"a page of versions ends with a key that is not UTF-8: {key}"
+        raise errors.ServerError(sentence, temporary=False) from error
+
+
+def _read(page: Mapping[str, Any], prefix: str, fields: Iterable[str]) -> Iterator[ListedObject]:
     name_space, contents = cast("tuple[str, list[Element]]", page[_TAKEN])
-    names = tuple(name_space + name for name in _FIELDS)
+    names = tuple(name_space + name for name in fields)
     # The encoding was asked for, so botocore leaves decoding to us: into raw bytes, so that a key that is not UTF-8 can
     # be counted.
     encoded, below = page.get("EncodingType") == "url", prefix.encode()
-    return [_listed(item, names, below, encoded=encoded) for item in contents]
+    for item in contents:
+        key, *rest = texts = [item.findtext(name) for name in names]
+        if None in texts:
+            raise _no_object(item, f"one of {', '.join(fields)} is missing")
+        if rest[3:] and rest[4] != "true":
+            continue  # an older version
+        yield _listed(item, str(key), [str(text) for text in rest[:4]], below, encoded=encoded)
 
 
-def _listed(item: Element, names: Iterable[str], prefix: bytes, *, encoded: bool) -> ListedObject:
-    key, size, modified, etag = map(item.findtext, names)
-    if key is None or size is None or modified is None or etag is None:
-        raise _no_object(item, f"one of {', '.join(_FIELDS)} is missing")
+def _listed(item: Element, key: str, rest: Sequence[str], prefix: bytes, *, encoded: bool) -> ListedObject:
+    size, modified, etag, *ids = rest
     raw = unquote_to_bytes(key.replace("+", " ")) if encoded else key.encode()
     try:
-        found = ListedObject(raw.removeprefix(prefix), int(size), _nanoseconds(modified), etag.strip('"'))
+        found = ListedObject(raw.removeprefix(prefix), int(size), _nanoseconds(modified), etag.strip('"'), *ids)
     except (ValueError, OverflowError, OSError, RuntimeError) as error:  # botocore's parser of times raises all of them
         raise _no_object(item, str(error)) from error
-    if len(found.etag) > _MOST_ETAG:
-        raise _no_object(item, "its ETag is too long")
+    if len(found.etag) > _MOST_ETAG or len(found.version_id) > _MOST_VERSION_ID:
+        raise _no_object(item, "its ETag or its version id is too long")
     return found
 
 

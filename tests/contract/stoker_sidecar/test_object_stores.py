@@ -10,7 +10,14 @@ from stoker_sidecar.errors import AccessDenied, FolderNotFound, SourceChanged
 from stoker_sidecar.store.core.object_checksum import Checksum
 from stoker_sidecar.store.local import LocalStore
 from tests.fakes.object_store import MemoryStore
-from tests.support.store_contract import ObjectStoreContract, StoreUnderTest, checksum_like, content, listed
+from tests.support.store_contract import (
+    ObjectStoreContract,
+    StoreUnderTest,
+    VersionedContract,
+    checksum_like,
+    content,
+    listed,
+)
 
 
 class _Memory(StoreUnderTest):
@@ -56,6 +63,14 @@ class TestMemoryStoreThatStatesChecksums(ObjectStoreContract):
     def subject(self) -> StoreUnderTest:
         memory = _Memory()
         memory.memory.states = _crc32
+        return memory
+
+
+class TestMemoryStoreThatKeepsVersions(ObjectStoreContract, VersionedContract):
+    @pytest.fixture
+    def subject(self) -> StoreUnderTest:
+        memory = _Memory()
+        memory.memory.versions = {}
         return memory
 
 

@@ -163,6 +163,25 @@ async def _listing_error(fetcher: FetcherProcess, dataset: dict[str, Any], crede
     return listing.error.reason, listing.error.message
 
 
+async def test_a_cold_version_of_a_versioned_bucket_is_fetched_although_the_objects_were_replaced(
+    fetcher: FetcherProcess, tmp_path: Path
+) -> None:
+    old = {"a": b"old" * 1000, "b/large": os.urandom(CHUNK + 100), "gone": b"deleted since"}
+    with running_s3(tmp_path, versions=True) as server:
+        bucket = await _bucket(server, {})
+        async with server.client() as client:
+            await client.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+            for path, data in old.items():
+                await client.put_object(Bucket=bucket, Key=path, Body=data)
+            digest = await _list(fetcher, _dataset(server, bucket))
+            for path, data in old.items():
+                await client.put_object(Bucket=bucket, Key=path, Body=data[::-1])
+            await client.delete_object(Bucket=bucket, Key="gone")
+        await _configure(fetcher, _dataset(server, bucket, version=digest, eager=True))
+        await fetcher.reach(lambda s: s.phase is NodePhase.WARM)
+    assert _tree(tmp_path / "cache", digest) == old
+
+
 async def test_wrong_credentials_are_told_and_right_ones_heal(s3: S3Server, fetcher: FetcherProcess) -> None:
     bucket = await _bucket(s3, {"a": b"x"})
     wrong = StaticCredentials(CREDENTIALS.access_key_id, "wrong")

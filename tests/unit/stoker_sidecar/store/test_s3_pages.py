@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker_sidecar.errors import ServerError
-from stoker_sidecar.store.s3_pages import PAGE_EVENT, listed_objects, take_contents
+from stoker_sidecar.store.s3_pages import PAGE_EVENTS, latest_versions, listed_objects, marker, take_contents
 from stoker_sidecar.version.objects import ListedObject
 
 SHAPE: Any = Session().get_service_model("s3").operation_model("ListObjectsV2").output_shape
@@ -64,6 +64,41 @@ def test_objects_are_those_that_botocore_reads(found: list[tuple[str, int, datet
 
 def _moment(nanoseconds: int) -> datetime:
     return datetime.fromtimestamp(nanoseconds // 10**9, UTC).replace(microsecond=nanoseconds // 1000 % 10**6)
+
+
+VERSIONS_SHAPE: Any = Session().get_service_model("s3").operation_model("ListObjectVersions").output_shape
+
+
+def _versions(*items: str) -> dict[str, Any]:
+    more = "<IsTruncated>true</IsTruncated><NextKeyMarker>p%2Fa+b</NextKeyMarker><EncodingType>url</EncodingType>"
+    body = f"<ListVersionsResult{AMAZON}>{more}{''.join(items)}</ListVersionsResult>".encode()
+    response, customized = {"status_code": 200, "headers": {}, "body": body}, dict[str, Any]()
+    take_contents(response, customized)
+    return {**create_parser("rest-xml").parse(response, VERSIONS_SHAPE), **customized}
+
+
+def _version(key: str, version_id: str, latest: str) -> str:
+    item = _item(key, 1, "2026-11-21T12:00:00Z", "e").replace("Contents>", "Version>")
+    more = f"<VersionId>{version_id}</VersionId><IsLatest>{latest}</IsLatest></Version>"
+    return item.replace("</Version>", more)
+
+
+def test_of_versions_the_latest_are_objects_and_deleted_ones_are_none() -> None:
+    deleted = "<DeleteMarker><Key>p/b</Key><VersionId>3</VersionId><IsLatest>true</IsLatest></DeleteMarker>"
+    page = _versions(
+        _version("p/a", "2", "true"), _version("p/a", "1", "false"), deleted, _version("p/b", "1", "false")
+    )
+    assert [(item.path, item.version_id) for item in latest_versions(page, "p/")] == [(b"a", "2")]
+
+
+def test_the_next_page_of_versions_is_asked_for_by_the_key_itself() -> None:
+    assert marker(_versions(), "NextKeyMarker") == "p/a b"
+
+
+@pytest.mark.parametrize("item", [_item("a", 1, "2026-11-21T12:00:00Z", "e"), _version("a", "v" * 2000, "true")])
+def test_what_is_no_version_is_refused(item: str) -> None:
+    with pytest.raises(ServerError, match="the listing holds what is no object"):
+        latest_versions(_versions(item.replace("Contents>", "Version>")), "")
 
 
 def test_everything_else_of_the_page_is_left_to_botocore() -> None:
@@ -122,7 +157,7 @@ def test_objects_are_taken_out_before_botocore_looks_whether_the_page_is_an_erro
     looked: list[bytes] = []
     monkeypatch.setattr("botocore.handlers._looks_like_special_case_error", lambda status, body: looked.append(body))
     client = Session().create_client("s3", region_name="eu-west-1", config=Config(signature_version=UNSIGNED))
-    client.meta.events.register(PAGE_EVENT, take_contents)
+    client.meta.events.register(PAGE_EVENTS[0], take_contents)
     model = client.meta.service_model.operation_model("ListObjectsV2")
     response = {"status_code": 200, "headers": {}, "body": _body(_item("a", 1, "2026-11-21T12:00:00Z", "e"))}
     client.meta.events.emit(
