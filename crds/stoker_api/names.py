@@ -67,8 +67,17 @@ SECRET_CA_CERTIFICATE = "ca.crt"  # optional: PEM bundle that signs the endpoint
 ANNOTATION_ROLE_ARN = "eks.amazonaws.com/role-arn"
 WEB_IDENTITY_AUDIENCE = "sts.amazonaws.com"
 
-# RBAC that the operator makes in a Dataset's namespace, so that sidecars read exactly what the Datasets there name.
+# RBAC that the operator makes in a Dataset's namespace: a Role for each Secret and ServiceAccount that Datasets there
+# name, bound to the accounts of the nodes that have these Datasets.
+CREDENTIALS_PREFIX = "stoker-credentials-"
+# An earlier version's: all that a namespace's Datasets name, for all nodes.
 CREDENTIALS_ROLE = "stoker-sidecar-credentials"
+LABEL_NODE_ACCOUNT = f"{GROUP}/node-account"  # on sidecars' pods that read credentials in the name of their node
+
+
+def node_accounts_namespace(installed_in: str) -> str:
+    """Name the namespace of the nodes' ServiceAccounts, each named like its node; ``installed_in`` is Stoker's own."""
+    return f"{installed_in}-nodes"
 
 
 class ConditionType(StrEnum):

@@ -37,6 +37,9 @@ class Listing:
 class Kube(Protocol):
     """An API server. Every method raises ``errors.KubeError`` and nothing else."""
 
+    def as_bearer(self, token: str) -> "Kube":
+        """Return the same API server asked with this token, which answers Unauthorized when the token has ended."""
+
     async def get(self, kind: Kind, name: str, namespace: str = "") -> Object:
         """Read one object. Raises NotFound."""
 

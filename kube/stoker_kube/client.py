@@ -52,6 +52,10 @@ class KubeClient:
         """Close every connection; watches end."""
         await self._transport.close()
 
+    def as_bearer(self, token: str) -> "KubeClient":
+        """Return a client that asks with this token, over the same connections."""
+        return KubeClient(self._transport.as_bearer(token))
+
     async def get(self, kind: Kind, name: str, namespace: str = "") -> Object:
         """Read one object."""
         return await self._transport.call(Request("GET", kind.path(namespace, name)))

@@ -1,5 +1,6 @@
 """HTTP to the API server through the official asynchronous client; foreign errors become ours here and nowhere else."""
 
+import copy
 import json
 import os
 from collections.abc import AsyncIterator, Mapping
@@ -41,6 +42,7 @@ class Transport:
         self._kubeconfig = kubeconfig
         self._context = context
         self._own = own  # inside a cluster: the library reads the rotated token by itself
+        self._token = ""  # sent in place of one's own
         self._api = ApiClient(configuration)
         self._api.user_agent = "stoker"
 
@@ -59,6 +61,12 @@ class Transport:
             where = "the pod's service account" if own else str(kubeconfig or "$KUBECONFIG or ~/.kube/config")
             raise ConfigError(f"Cannot find a cluster: {where} is not usable: {error}") from error
         return cls(configuration, kubeconfig, context, own)
+
+    def as_bearer(self, token: str) -> Self:
+        """Return a transport that sends this token in place of its own, over the same connections."""
+        other = copy.copy(self)
+        other._token = token
+        return other
 
     async def close(self) -> None:
         """Close every connection; watches end."""
@@ -100,19 +108,21 @@ class Transport:
 
     async def _send(self, request: Request) -> RESTResponse:
         headers = {"Accept": "application/json", "Content-Type": request.content_type}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
         prepared = await self._api.param_serialize(
             request.method,
             request.path,
             query_params=list(request.query.items()),
             header_params=headers,
             body=request.body,
-            auth_settings=["BearerToken"],
+            auth_settings=[] if self._token else ["BearerToken"],
         )
         return await self._api.call_api(*prepared, _request_timeout=request.timeout)
 
     async def _renewed(self) -> bool:
         """Read the kubeconfig again, since an exec plugin's token may have expired; whether the token is a new one."""
-        if self._own:
+        if self._own or self._token:
             return False
         before = dict(self._configuration.api_key)
         try:

@@ -8,7 +8,6 @@ from typing import Any, Final
 from stoker_api import names
 from stoker_kube.api import Kube
 from stoker_kube.events import EventRecorder
-from stoker_operator.core.credentials_rbac import SidecarIdentity
 from stoker_operator.core.views import PodView
 from stoker_operator.mirror.informers import Informers
 from stoker_operator.mirror.state import ClusterState, Listener, MirrorTable
@@ -30,7 +29,6 @@ class Leader:
         self,
         kube: Kube,
         state: ClusterState,
-        sidecar: SidecarIdentity,
         clock: Callable[[], float] = time.time,
         *,
         startup_taint: bool = False,
@@ -40,7 +38,7 @@ class Leader:
         self._informers: Final = Informers(kube, state)
         self._events: Final = EventRecorder(kube, FIELD_MANAGER)
         self._loops: Final[list[ReconcileLoop]] = []
-        self._wire_datasets(kube, sidecar, clock)
+        self._wire_datasets(kube, clock)
         self._wire_pods(kube, clock)
         self._wire_training_jobs(kube, clock)
         if startup_taint:
@@ -64,11 +62,12 @@ class Leader:
         await self._informers.wait_synced()
         await known()
 
-    def _wire_datasets(self, kube: Kube, sidecar: SidecarIdentity, clock: Callable[[], float]) -> None:
+    def _wire_datasets(self, kube: Kube, clock: Callable[[], float]) -> None:
         state = self._state
-        reconciler = DatasetReconciler(state, Writer(kube), self._events, sidecar, clock)
+        reconciler = DatasetReconciler(state, Writer(kube), self._events, clock)
         loop = self._loop("datasets", reconciler)
         _wake_on(loop, state.datasets, state.dataset_classes, state.node_caches, state.nodes)
+        _wake_on(loop, state.roles, state.role_bindings, state.node_accounts)
         state.pods.listen(_on_pods(loop, lambda pod: pod.uses_data or pod.sidecar))
         state.listen_wanted(loop.wake)
 

@@ -13,7 +13,6 @@ from stoker_kube.errors import KubeError
 from stoker_kube.lease import LeaderElection
 from stoker_operator import metrics
 from stoker_operator.core import installed_names
-from stoker_operator.core.credentials_rbac import SidecarIdentity
 from stoker_operator.errors import CertificateError, LeadershipLostError
 from stoker_operator.front_door import FrontDoor
 from stoker_operator.health import HealthServer
@@ -100,8 +99,7 @@ class Replica:
             await election.release()
 
     async def _lead(self, election: LeaderElection, stop: asyncio.Event) -> None:
-        sidecar = SidecarIdentity(self._options.namespace, installed_names.SIDECAR_ACCOUNT)
-        leader = Leader(self._kube, self._state, sidecar, startup_taint=self._options.startup_taint)
+        leader = Leader(self._kube, self._state, startup_taint=self._options.startup_taint)
         work = asyncio.create_task(leader.run(self._front_door.wait_whole, stop), name="leader")
         lost = asyncio.create_task(election.lost.wait(), name="lease-lost")
         ended = asyncio.create_task(_grace(stop), name="stop-grace")

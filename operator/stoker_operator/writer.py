@@ -1,6 +1,6 @@
 """Every write of the running operator, each safe to repeat and counted."""
 
-from typing import Any, Final
+from typing import Final
 
 from stoker_api import names
 from stoker_api.dataset import Dataset, DatasetStatus
@@ -14,14 +14,12 @@ from stoker_kube.resources import (
     NODE_CACHES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
-    ROLE_BINDINGS,
-    ROLES,
+    SERVICE_ACCOUNTS,
     TRAINING_JOBS,
     Kind,
 )
 from stoker_operator import metrics
 from stoker_operator.core.acceptance import parse_dataset, parse_training_job
-from stoker_operator.core.credentials_rbac import SidecarIdentity, role, role_binding
 from stoker_operator.core.plan import NodeCacheWrite
 from stoker_operator.core.views import InvalidDataset, InvalidTrainingJob
 from stoker_operator.core.volumes import persistent_volume, persistent_volume_claim
@@ -81,15 +79,15 @@ class Writer:
         """Make the PersistentVolumeClaim; False when one of that name is there."""
         return await self._create_absent(PERSISTENT_VOLUME_CLAIMS, persistent_volume_claim(dataset))
 
-    async def credentials_role(self, namespace: str, rules: tuple[dict[str, Any], ...], who: SidecarIdentity) -> None:
-        """Let the sidecars read what the namespace's Datasets name; without rules, nothing any more."""
-        if not rules:
-            await self.delete(ROLE_BINDINGS, names.CREDENTIALS_ROLE, namespace)
-            await self.delete(ROLES, names.CREDENTIALS_ROLE, namespace)
-            return
-        await self._kube.apply(ROLES, role(namespace, rules), field_manager=FIELD_MANAGER)
-        await self._kube.apply(ROLE_BINDINGS, role_binding(namespace, who), field_manager=FIELD_MANAGER)
-        _count(ROLES, "apply")
+    async def apply(self, kind: Kind, body: Object) -> Object:
+        """Make an object, or bring the fields of ``body`` to what it says."""
+        written = await self._kube.apply(kind, body, field_manager=FIELD_MANAGER)
+        _count(kind, "apply")
+        return written
+
+    async def create_account(self, body: Object, namespace: str) -> Object:
+        """Make a ServiceAccount. Raises AlreadyExists."""
+        return await self.create(SERVICE_ACCOUNTS, body, namespace)
 
     async def create(self, kind: Kind, body: Object, namespace: str) -> Object:
         """Create an object. Raises AlreadyExists."""

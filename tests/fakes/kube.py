@@ -14,14 +14,14 @@ import uuid
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import jsonpatch
 
-from stoker_kube.api import MERGE, Listing, Object, PatchBody, PatchType, Propagation
+from stoker_kube.api import MERGE, Kube, Listing, Object, PatchBody, PatchType, Propagation
 from stoker_kube.client import namespace_of, typed
 from stoker_kube.encoding import apply_body
-from stoker_kube.errors import AlreadyExists, Conflict, Expired, KubeError, NotFound
+from stoker_kube.errors import AlreadyExists, Conflict, Expired, KubeError, NotFound, Unauthorized
 from stoker_kube.resources import DATASETS, EVENTS, NODE_CACHES, NODES, PODS, SECRETS, TRAINING_JOBS, Kind
 from tests.fakes.selectors import matches_fields, matches_labels
 
@@ -55,6 +55,8 @@ class FakeKube:
         self._refused: dict[tuple[str, Kind], KubeError] = {}
         self.outage: KubeError | None = None
         self.requests: list[tuple[str, str]] = []  # (verb, plural), for tests that count requests
+        self.bearers: list[tuple[str, str, str]] = []  # (token, verb, plural) of requests by ``as_bearer``
+        self.ended_tokens: set[str] = set()
         self.subresource_answers: dict[tuple[str, str], Callable[[str, str, Object], Object]] = {}
 
     # What tests do to the server.
@@ -83,6 +85,9 @@ class FakeKube:
         return [copy.deepcopy(item) for _, item in sorted(self._objects.get(kind, {}).items())]
 
     # The interface.
+
+    def as_bearer(self, token: str) -> Kube:
+        return cast(Kube, _Bearer(self, token))
 
     async def get(self, kind: Kind, name: str, namespace: str = "") -> Object:
         self._admit("get", kind)
@@ -266,6 +271,27 @@ class FakeKube:
 
     def _now(self) -> str:
         return self._clock().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class _Bearer:
+    """The reads that are made with another's token."""
+
+    def __init__(self, kube: FakeKube, token: str) -> None:
+        self._kube = kube
+        self._token = token
+
+    async def get(self, kind: Kind, name: str, namespace: str = "") -> Object:
+        self._admit("get", kind)
+        return await self._kube.get(kind, name, namespace)
+
+    async def create_subresource(self, kind: Kind, name: str, namespace: str, subresource: str, body: Object) -> Object:
+        self._admit("create", kind)
+        return await self._kube.create_subresource(kind, name, namespace, subresource, body)
+
+    def _admit(self, verb: str, kind: Kind) -> None:
+        if self._token in self._kube.ended_tokens:
+            raise Unauthorized(401, "Unauthorized", "the token has ended")
+        self._kube.bearers.append((self._token, verb, kind.plural))
 
 
 def _selected(item: Object, namespace: str, label_selector: str, field_selector: str) -> bool:

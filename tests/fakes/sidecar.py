@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from stoker_api import names
 from stoker_api.nodecache import (
     ListingResult,
     MountPhase,
@@ -45,7 +46,7 @@ class FakeSidecar:
     async def join(self, **labels: str) -> None:
         """Make the Node and a ready sidecar pod on it."""
         await self._make_node(labels)
-        labels_of_sidecars = {"app.kubernetes.io/component": "sidecar"}
+        labels_of_sidecars = {"app.kubernetes.io/component": "sidecar", names.LABEL_NODE_ACCOUNT: "true"}
         meta = {"name": f"sidecar-{self.node}", "namespace": self.namespace, "labels": labels_of_sidecars}
         container = {"name": "sidecar", "image": "none"}
         spec: dict[str, Any] = {"nodeName": self.node, "containers": [container]}

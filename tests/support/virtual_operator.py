@@ -11,7 +11,6 @@ from stoker_kube.informer import Informer
 from stoker_kube.resources import DATASETS, NODES, PODS, TRAINING_JOBS
 from stoker_kube.watch import watch
 from stoker_operator.core.acceptance import parse_dataset
-from stoker_operator.core.credentials_rbac import SidecarIdentity
 from stoker_operator.leader import Leader
 from stoker_operator.mirror.state import ClusterState
 from tests.fakes.sidecar import FakeSidecar
@@ -71,7 +70,7 @@ class VirtualOperator:
         ):
             informer: Informer[Any] = Informer(watch(self.kube, kind), parse, feed)
             self._tasks.append(asyncio.create_task(informer.run()))
-        leader = Leader(self.kube, self._state, SidecarIdentity("stoker", "stoker-sidecar"), self.now)
+        leader = Leader(self.kube, self._state, self.now)
         self._tasks.append(asyncio.create_task(leader.run(_known, asyncio.Event())))
 
     async def until(self, condition: Callable[[], bool]) -> float:

@@ -42,6 +42,14 @@ seccompProfile: {type: RuntimeDefault}
 system:serviceaccount:{{ .root.Release.Namespace }}:{{ .name }}
 {{- end }}
 
+{{/* Namespace of the nodes' ServiceAccounts. */}}
+{{- define "stoker.nodeAccounts" -}}
+{{- if gt (len .Release.Namespace) 57 }}
+{{- fail (printf "the namespace %s is too long: the nodes' accounts live in one named like it with -nodes behind, so install Stoker in a namespace of at most 57 characters" .Release.Namespace) }}
+{{- end }}
+{{- .Release.Namespace }}-nodes
+{{- end }}
+
 {{/* Puts an admission policy into force. Call with (dict "root" $ "name" NAME "component" COMPONENT). */}}
 {{- define "stoker.policyBinding" }}
 apiVersion: admissionregistration.k8s.io/v1

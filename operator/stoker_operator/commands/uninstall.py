@@ -24,6 +24,7 @@ from stoker_kube.resources import (
     TRAINING_JOBS,
     Kind,
 )
+from stoker_operator.core.credentials_rbac import is_grant
 from stoker_operator.core.injection import gate_names, remove_gate
 from stoker_operator.core.installed_names import DEPLOYMENT, LEASE, WEBHOOK_SECRET
 from stoker_operator.core.usage import find_uses, pods_sentence
@@ -156,7 +157,7 @@ class Uninstall:
     async def _delete_ours(self, kind: Kind) -> None:
         for item in (await self._kube.list(kind, label_selector=_OURS)).items:
             meta = item["metadata"]
-            if is_ours(item) or meta["name"] == names.CREDENTIALS_ROLE:
+            if is_ours(item) or is_grant(meta["name"]):
                 await self._delete(kind, meta["name"], meta.get("namespace", ""))
 
     async def _delete_all(self, kind: Kind) -> None:

@@ -1,72 +1,132 @@
-"""Roles that let the sidecars read exactly the Secrets and ServiceAccounts that Datasets of a namespace name."""
+"""RBAC by which each node reads the Secrets and ServiceAccounts of the Datasets that it has, and no others.
 
-from collections.abc import Iterable, Mapping
+A Role for each Secret or ServiceAccount that Datasets of a namespace name, and RoleBindings of it to the accounts of
+nodes. Nodes are spread over the bindings by a hash of their name, so that a change rewrites a small part of a long list
+(ADR 33).
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any
 
 from stoker_api import names
-from stoker_api.dataset import Dataset
+from stoker_api.dataset import Credentials
+from stoker_operator.core.plan import DatasetPlan
+from stoker_operator.core.views import ClusterView, NodeView
+
+SHARDS = 64  # bindings of one Role: with 5,000 nodes some 80 in each, 10 kB
+_DIGITS = 16  # of the hash in a name: nobody but a namespace's own people could make two of them meet
+_RBAC = "rbac.authorization.k8s.io"
+SECRET, SERVICE_ACCOUNT = "Secret", "ServiceAccount"
+
+Body = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class SidecarIdentity:
-    """The sidecars' ServiceAccount."""
+@dataclass(frozen=True)
+class NamedCredentials:
+    """A Secret, or a ServiceAccount, that Datasets of its namespace name."""
 
     namespace: str
+    kind: str
     name: str
 
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}"
 
-def rules_by_namespace(datasets: Iterable[Dataset]) -> Mapping[str, tuple[dict[str, Any], ...]]:
-    """Make the RBAC rules of each namespace; a namespace whose Datasets name no credentials is left out."""
-    secrets: dict[str, set[str]] = {}
-    accounts: dict[str, set[str]] = {}
-    for dataset in datasets:
-        credentials, namespace = dataset.spec.source.credentials, dataset.metadata.namespace
-        if credentials and credentials.secret_ref:
-            secrets.setdefault(namespace, set()).add(credentials.secret_ref.name)
-        if credentials and credentials.service_account:
-            accounts.setdefault(namespace, set()).add(credentials.service_account)
-    return {
-        namespace: (*_secret_rules(secrets.get(namespace)), *_account_rules(accounts.get(namespace)))
-        for namespace in sorted(secrets.keys() | accounts.keys())
-    }
+    @cached_property
+    def role(self) -> str:
+        """The name of the Role that grants it."""
+        digest = hashlib.sha256(f"{self.kind}/{self.name}".encode()).hexdigest()
+        return f"{names.CREDENTIALS_PREFIX}{digest[:_DIGITS]}"
+
+    def binding(self, node: str) -> str:
+        """Return the name of the RoleBinding that has the node."""
+        return f"{self.role}-{_shard(node):02x}"
 
 
-def _secret_rules(found: set[str] | None) -> tuple[dict[str, Any], ...]:
-    return (_rule("secrets", "get", found),) if found else ()
+@lru_cache(maxsize=20_000)
+def _shard(node: str) -> int:
+    return hashlib.sha256(node.encode()).digest()[0] % SHARDS
 
 
-def _account_rules(found: set[str] | None) -> tuple[dict[str, Any], ...]:
-    if not found:
-        return ()
-    return _rule("serviceaccounts", "get", found), _rule("serviceaccounts/token", "create", found)
+def role_of(binding: str) -> str:
+    """Return the name of the Role whose binding, or which itself, has this name."""
+    return binding[: len(names.CREDENTIALS_PREFIX) + _DIGITS]
 
 
-def _rule(resource: str, verb: str, found: set[str]) -> dict[str, Any]:
-    return {"apiGroups": [""], "resources": [resource], "verbs": [verb], "resourceNames": sorted(found)}
+def is_grant(name: str) -> bool:
+    """Tell whether a Role or RoleBinding of this name is one of the operator's, of an earlier version's too."""
+    return name == names.CREDENTIALS_ROLE or name.startswith(names.CREDENTIALS_PREFIX)
 
 
-def role(namespace: str, rules: tuple[dict[str, Any], ...]) -> dict[str, Any]:
-    """Return the Role of one namespace."""
-    return {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "Role",
-        "metadata": _metadata(namespace),
-        "rules": list(rules),
-    }
+def named_by(namespace: str, credentials: Credentials | None) -> Iterator[NamedCredentials]:
+    """Yield what a Dataset's credentials name."""
+    if credentials and credentials.secret_ref:
+        yield NamedCredentials(namespace, SECRET, credentials.secret_ref.name)
+    if credentials and credentials.service_account:
+        yield NamedCredentials(namespace, SERVICE_ACCOUNT, credentials.service_account)
 
 
-def role_binding(namespace: str, sidecar: SidecarIdentity) -> dict[str, Any]:
-    """Bind it to the sidecars."""
-    return {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "RoleBinding",
-        "metadata": _metadata(namespace),
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": names.CREDENTIALS_ROLE},
-        "subjects": [{"kind": "ServiceAccount", "namespace": sidecar.namespace, "name": sidecar.name}],
-    }
+def readers(view: ClusterView, plans: Iterable[DatasetPlan]) -> Mapping[NamedCredentials, frozenset[str]]:
+    """Return the nodes that may read what: those that have a Dataset which names it, and those that are about to.
+
+    What a NodeCache says counts until it is taken out of it, for a Dataset that no longer parses as well.
+    """
+    found: dict[NamedCredentials, set[str]] = {}
+    for node in view.nodes.keys() & view.node_caches.keys():
+        for entry in view.node_caches[node].spec.datasets:
+            for named in named_by(entry.namespace, entry.source.credentials):
+                found.setdefault(named, set()).add(node)
+    for plan in plans:
+        for named in named_by(plan.dataset.metadata.namespace, plan.dataset.spec.source.credentials):
+            if nodes := plan.nodes():
+                found.setdefault(named, set()).update(nodes)
+    return {named: frozenset(nodes) for named, nodes in found.items()}
 
 
-def _metadata(namespace: str) -> dict[str, Any]:
+def role(named: NamedCredentials) -> Body:
+    """Return the Role that grants one Secret, or one ServiceAccount and its tokens."""
+    if named.kind == SECRET:
+        rules = [_rule("secrets", "get", named.name)]
+    else:
+        rules = [_rule("serviceaccounts", "get", named.name), _rule("serviceaccounts/token", "create", named.name)]
+    return _object("Role", named.namespace, named.role) | {"rules": rules}
+
+
+def role_bindings(named: NamedCredentials, nodes: Iterable[str], accounts_namespace: str) -> list[Body]:
+    """Bind it to the accounts of the nodes, which live in ``accounts_namespace``."""
+    shards: dict[str, list[str]] = {}
+    for node in sorted(nodes):
+        shards.setdefault(named.binding(node), []).append(node)
+    reference = {"apiGroup": _RBAC, "kind": "Role", "name": named.role}
+    return [
+        _object("RoleBinding", named.namespace, name)
+        | {"roleRef": reference, "subjects": _subjects(members, accounts_namespace)}
+        for name, members in sorted(shards.items())
+    ]
+
+
+def node_account(node: NodeView, accounts_namespace: str) -> Body:
+    """Return the ServiceAccount of a node. It is named like the node, and goes with it."""
+    body = _object("ServiceAccount", accounts_namespace, node.name)
+    body |= {"apiVersion": "v1", "automountServiceAccountToken": False}
+    if node.uid:
+        owner = {"apiVersion": "v1", "kind": "Node", "name": node.name, "uid": node.uid}
+        body["metadata"]["ownerReferences"] = [owner]
+    return body
+
+
+def _subjects(nodes: Sequence[str], namespace: str) -> list[dict[str, str]]:
+    return [{"kind": "ServiceAccount", "name": node, "namespace": namespace} for node in nodes]
+
+
+def _rule(resource: str, verb: str, name: str) -> Body:
+    return {"apiGroups": [""], "resources": [resource], "verbs": [verb], "resourceNames": [name]}
+
+
+def _object(kind: str, namespace: str, name: str) -> Body:
     labels = {names.LABEL_MANAGED_BY: names.MANAGED_BY}
-    return {"name": names.CREDENTIALS_ROLE, "namespace": namespace, "labels": labels}
+    metadata = {"name": name, "namespace": namespace, "labels": labels}
+    return {"apiVersion": f"{_RBAC}/v1", "kind": kind, "metadata": metadata}

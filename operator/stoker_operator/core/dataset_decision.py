@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from stoker_api.dataset import Dataset, DatasetStatus
+from stoker_api.dataset import DatasetStatus
 from stoker_operator.core.dataset_status import StatusNotes, roll_up_dataset
 from stoker_operator.core.deletion import Deletion, decide_deletion
 from stoker_operator.core.listing import decide_listing
@@ -38,11 +38,11 @@ def decide_datasets(
     view: ClusterView,
     wanted: Mapping[str, frozenset[str]],
     now: float,
-    may_be_given: Callable[[Dataset], bool] = lambda _: True,
+    may_be_given: Callable[[DatasetPlan], bool] = lambda _: True,
 ) -> Decision:
     """Decide everything about Datasets. Pure, and what fails for one Dataset is left out for it alone.
 
-    ``may_be_given(dataset)``: False while nodes must not be told anything new of it.
+    ``may_be_given(plan)``: False while nodes must not be told anything new of the Dataset.
     """
     states = NodeStates.of(view.node_caches)
     uses = find_uses(view)
@@ -62,7 +62,7 @@ def decide_datasets(
         and (deletion := spoiled.attempt(key, partial(decide_deletion, view, states, meta.uid, uses.get(key, ()))))
     }
     times = [plan.listing.look_again for plan in plans.values() if plan.listing.look_again is not None]
-    held_back = {key for key, dataset in view.datasets.items() if not may_be_given(dataset)}
+    held_back = {key for key, plan in plans.items() if not may_be_given(plan)}
     writes = plan_nodes(view, plans, states, spoiled, held_back)
     return Decision(view, states, plans, deletions, writes, min(times, default=None), spoiled)
 

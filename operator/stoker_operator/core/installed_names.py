@@ -2,7 +2,6 @@
 
 DEPLOYMENT = "stoker-operator"
 LEASE = "stoker-operator"
-SIDECAR_ACCOUNT = "stoker-sidecar"
 WEBHOOK_SERVICE = "stoker-webhook"
 WEBHOOK_SECRET = "stoker-webhook-tls"
 WEBHOOK_CONFIGURATION = "stoker"  # the MutatingWebhookConfiguration; cluster-scoped

@@ -18,6 +18,7 @@ from stoker_operator.core.resources import Resources, parse_resources, pod_reque
 # The well-known label of the chart that tells the sidecar's pods from the operator's.
 COMPONENT_LABEL = "app.kubernetes.io/component"
 SIDECAR_COMPONENT = "sidecar"
+_LABELS_OF_SIDECARS = (COMPONENT_LABEL, names.LABEL_NODE_ACCOUNT)
 NOTHING = Resources()
 _MOST_DIGITS = 18
 _FINISHED = frozenset({"Succeeded", "Failed"})
@@ -211,7 +212,7 @@ def parse_pod(raw: Mapping[str, Any]) -> PodView:
         requests=pod_requests(spec),
         deleting=bool(meta.get("deletionTimestamp")),
         created=parse_time(meta.get("creationTimestamp")),
-        labels={COMPONENT_LABEL: labels[COMPONENT_LABEL]} if COMPONENT_LABEL in labels else {},
+        labels={name: labels[name] for name in _LABELS_OF_SIDECARS if name in labels},
         claims=claims,
         volumes=volumes,
         version=_number(meta.get("resourceVersion", "")),

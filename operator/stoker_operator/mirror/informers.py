@@ -8,17 +8,29 @@ from stoker_api import names
 from stoker_api.nodecache import NodeCache
 from stoker_kube.api import Kube, Object
 from stoker_kube.informer import Informer
-from stoker_kube.resources import DATASET_CLASSES, JOBS, NODE_CACHES, NODES, PODS, Kind
+from stoker_kube.resources import (
+    DATASET_CLASSES,
+    JOBS,
+    NODE_CACHES,
+    NODES,
+    PODS,
+    ROLE_BINDINGS,
+    ROLES,
+    SERVICE_ACCOUNTS,
+    Kind,
+)
 from stoker_kube.watch import watch
 from stoker_operator.core.dataset_classes import parse_class
 from stoker_operator.core.views import parse_node, parse_pod
+from stoker_operator.mirror.grants import trim_grant
 from stoker_operator.mirror.state import ClusterState
 
 _JOB_FIELDS = ("metadata", "spec", "status")
+_OURS = f"{names.LABEL_MANAGED_BY}={names.MANAGED_BY}"
 
 
 class Informers:
-    """Watches of nodes, pods, NodeCaches, DatasetClasses and Jobs.
+    """Watches of nodes, pods, NodeCaches, DatasetClasses, Jobs and rights.
 
     Datasets and TrainingJobs come through the front door.
     """
@@ -26,12 +38,16 @@ class Informers:
     def __init__(self, kube: Kube, state: ClusterState) -> None:
         self._kube: Final = kube
         self._state: Final = state
+        accounts = names.node_accounts_namespace(state.own_namespace)
         self._all: Final[list[Informer[Any]]] = [
             self._informer(NODES, parse_node, state.nodes.feed),
             self._informer(PODS, parse_pod, state.pods.feed),
             self._informer(NODE_CACHES, NodeCache.model_validate, state.node_caches.feed),
             self._informer(DATASET_CLASSES, parse_class, state.dataset_classes.feed),
             self._informer(JOBS, _trim_job, state.jobs.feed, label_selector=names.LABEL_TRAINING_JOB),
+            self._informer(ROLES, trim_grant, state.roles.feed, label_selector=_OURS),
+            self._informer(ROLE_BINDINGS, trim_grant, state.role_bindings.feed, label_selector=_OURS),
+            self._informer(SERVICE_ACCOUNTS, trim_grant, state.node_accounts.feed, _OURS, accounts),
         ]
 
     def start(self, tasks: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
@@ -44,9 +60,15 @@ class Informers:
             await informer.wait_synced()
 
     def _informer(
-        self, kind: Kind, transform: Callable[[Object], Any], on_change: Callable[..., None], label_selector: str = ""
+        self,
+        kind: Kind,
+        transform: Callable[[Object], Any],
+        on_change: Callable[..., None],
+        label_selector: str = "",
+        namespace: str = "",
     ) -> Informer[Any]:
-        return Informer(watch(self._kube, kind, label_selector=label_selector), transform, on_change)
+        events = watch(self._kube, kind, namespace=namespace, label_selector=label_selector)
+        return Informer(events, transform, on_change)
 
 
 def _trim_job(raw: Object) -> Object:

@@ -90,6 +90,7 @@ class ClusterState:
     """All tables, and the gating's request to the placement. Single-threaded, as its tables are."""
 
     def __init__(self, own_namespace: str) -> None:
+        """Begin with nothing; the operator and the sidecars run in ``own_namespace``."""
         self.datasets: Final[MirrorTable[Dataset | InvalidDataset]] = MirrorTable()
         self.dataset_classes: Final[MirrorTable[DatasetClass | InvalidClass]] = MirrorTable()
         self.node_caches: Final[MirrorTable[NodeCache]] = MirrorTable()
@@ -97,7 +98,11 @@ class ClusterState:
         self.pods: Final[MirrorTable[PodView]] = MirrorTable()
         self.training_jobs: Final[MirrorTable[TrainingJob | InvalidTrainingJob]] = MirrorTable()
         self.jobs: Final[MirrorTable[Mapping[str, Any]]] = MirrorTable()
-        self._own_namespace: Final = own_namespace
+        # What lets nodes read credentials: ours alone, as mirror/grants.py trims them.
+        self.roles: Final[MirrorTable[Mapping[str, Any]]] = MirrorTable()
+        self.role_bindings: Final[MirrorTable[Mapping[str, Any]]] = MirrorTable()
+        self.node_accounts: Final[MirrorTable[Mapping[str, Any]]] = MirrorTable()
+        self.own_namespace: Final = own_namespace
         self._admission: Final = AdmissionMemory()
         self._wanted: Mapping[str, frozenset[str]] = MappingProxyType({})
         self._wanted_listeners: Final[list[Callable[[], None]]] = []
@@ -132,7 +137,7 @@ class ClusterState:
         ready = {
             pod.node
             for pod in pods.values()
-            if pod.sidecar and pod.ready and not pod.deleting and pod.namespace == self._own_namespace
+            if pod.sidecar and pod.ready and not pod.deleting and pod.namespace == self.own_namespace
         }
         nodes = {name: replace(node, sidecar_ready=name in ready) for name, node in self.nodes.snapshot().items()}
         admitted = self._admission.admit_all(self.datasets.snapshot(), self.dataset_classes.snapshot())

@@ -5,18 +5,20 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
-from stoker_api.dataset import Dataset, Phase
+from stoker_api.dataset import Phase
 from stoker_kube.events import EventRecorder
 from stoker_operator import metrics
-from stoker_operator.core.credentials_rbac import SidecarIdentity
+from stoker_operator.core.credentials_rbac import named_by
 from stoker_operator.core.dataset_decision import Decision, decide_datasets
+from stoker_operator.core.plan import DatasetPlan
 from stoker_operator.core.views import ClusterView
 from stoker_operator.mirror.state import ClusterState
-from stoker_operator.reconcilers.credential_roles import CredentialRoles, role_key
+from stoker_operator.reconcilers.credential_rights import CredentialRights, rights_key
 from stoker_operator.reconcilers.dataset_finalizers import DELETION, DatasetFinalizers, deletion_key, hold_key
 from stoker_operator.reconcilers.dataset_statuses import DatasetStatuses
 from stoker_operator.reconcilers.dataset_volumes import DatasetVolumes, volume_key
 from stoker_operator.reconcilers.keyed_work import KeyedWork
+from stoker_operator.reconcilers.node_accounts import NodeAccounts, making_key
 from stoker_operator.reconcilers.node_cache_plans import NodeCachePlans, node_cache_key
 from stoker_operator.reconcilers.turns import KeyedAction
 from stoker_operator.writer import Writer
@@ -30,14 +32,14 @@ class DatasetReconciler:
         state: ClusterState,
         writer: Writer,
         events: EventRecorder,
-        sidecar: SidecarIdentity,
         clock: Callable[[], float],
     ) -> None:
         self._state: Final = state
         self._clock: Final = clock
         self.work: Final = KeyedWork("datasets", clock, events)
         self._volumes: Final = DatasetVolumes(writer, clock, self.work.wake)
-        self._roles: Final = CredentialRoles(writer, sidecar, self.work.wake)
+        self._accounts: Final = NodeAccounts(writer, state, state.own_namespace)
+        self._rights: Final = CredentialRights(writer, state, state.own_namespace)
         self._finalizers: Final = DatasetFinalizers(writer, state, self._volumes)
         self._plans: Final = NodeCachePlans(writer, state, clock, self.work.wake)
         self._statuses: Final = DatasetStatuses(writer, state, events, clock)
@@ -46,12 +48,10 @@ class DatasetReconciler:
         """Run one pass; gives the seconds after which time alone calls for another. Waits for no write."""
         now = self._clock()
         view = self._state.snapshot()
-        # Rights first: a node that is told of a Dataset asks for its Secret at once.
-        roles = list(self._roles.actions(view.datasets))
         decision = decide_datasets(view, self._state.wanted, now, self._may_be_given)
         _measure(view, self._state.sizes())
         self._plans.keep_only(view.nodes)
-        due = self.work.take((*roles, *self._actions(decision, now)))
+        due = self.work.take(self._actions(decision, now))
         times = [time - now for time in (decision.look_again, self._statuses.due) if time is not None]
         times += [seconds for seconds in (due, self._volumes.due(now)) if seconds is not None]
         return max(0.0, min(times)) if times else None
@@ -61,25 +61,35 @@ class DatasetReconciler:
         # No last word on those that go now: it would change them, and the finalizer comes off what is as it was.
         going = {action.key for action in finalizers if action.step == DELETION} - self.work.waiting()
         yield from finalizers
+        yield from self._accounts.actions(decision.view)
+        yield from self._rights.actions(decision.view, decision.plans.values())
         yield from self._plans.actions(decision.node_caches)
         yield from self._volumes.actions(decision.view.datasets.values(), now)
         staying = [key for key in decision.view.datasets if deletion_key(key) not in going]
         yield from self._statuses.actions(decision, staying, self._volumes.note, partial(self._troubles, decision))
 
-    def _may_be_given(self, dataset: Dataset) -> bool:
-        """Tell whether nodes may be told of it: its Role is written, or cannot be, which is not worth waiting for."""
-        return self._roles.is_written(dataset) or bool(self.work.trouble(role_key(dataset.metadata.namespace)))
+    def _may_be_given(self, plan: DatasetPlan) -> bool:
+        """Tell whether nodes may be told of it: a node that is told asks for the Secret at once.
+
+        Its rights are written, or cannot be, which is not worth waiting for.
+        """
+        return self._rights.is_written(plan) or any(map(self.work.trouble, _keys_of_rights(plan)))
 
     def _troubles(self, decision: Decision, key: str) -> tuple[str, ...]:
         """Say what could not be written for a Dataset, each in a sentence."""
         plan = decision.plans[key]
         meta, nodes = plan.dataset.metadata, plan.nodes()
         keys = [hold_key(key), volume_key(key), deletion_key(key), *map(node_cache_key, nodes)]
-        if plan.dataset.spec.source.credentials:
-            keys.append(role_key(meta.namespace))
+        keys += _keys_of_rights(plan)
         failed = (f"{one}: {sentence}" for one in keys if (sentence := self.work.trouble(one)))
         spoiled = (decision.spoiled[key],) if key in decision.spoiled else ()
         return (*spoiled, *failed, *self._plans.troubles(meta.uid, nodes))
+
+
+def _keys_of_rights(plan: DatasetPlan) -> list[str]:
+    """Name what is written so that its nodes may read what it names."""
+    found = list(named_by(plan.dataset.metadata.namespace, plan.dataset.spec.source.credentials))
+    return [*map(rights_key, found), *map(making_key, plan.nodes())] if found else []
 
 
 def _measure(view: ClusterView, sizes: Mapping[str, int]) -> None:

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime
 from errno import ENOENT, ENOTDIR
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from stoker_sidecar.agent.csi.driver import Driver, RegistrationService, serve_d
 from stoker_sidecar.agent.fetcher_link import FetcherLink
 from stoker_sidecar.agent.http import NodeHttp, serve_http
 from stoker_sidecar.agent.metrics import AgentMetrics
+from stoker_sidecar.agent.node_account import NodeAccount
 from stoker_sidecar.agent.node_cache import NoticeTeller, StatusWriter, follow_node_cache
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.volumes.node_volumes import NodeVolumes
@@ -82,7 +84,8 @@ class Agent:
 
     ``plan`` and ``folders`` are those of ``volumes`` too. ``address``: of the pod, where other nodes fetch manifests;
     empty: nobody can. ``http_port``: of health, metrics and manifests.
-    ``grants``: what Datasets of which namespaces may use of the node's own.
+    ``grants``: what Datasets of which namespaces may use of the node's own. ``namespace``: where Stoker is installed,
+    beside which the node's account is; empty: credentials are read in the name of ``kube``.
     """
 
     def __init__(
@@ -97,6 +100,7 @@ class Agent:
         address: str,
         http_port: int,
         grants: NodeGrants,
+        namespace: str = "",
     ) -> None:
         self._driver = driver
         self._kube = kube
@@ -108,6 +112,7 @@ class Agent:
         self._address = address
         self._port = http_port
         self._grants = grants
+        self._account = NodeAccount(kube, namespace, driver.node_name, time.monotonic, lambda: datetime.now(UTC))
         self._metrics = AgentMetrics(plan, self._publisher.rows)
         self._registration: RegistrationService | None = None
 
@@ -134,7 +139,7 @@ class Agent:
                 for part in (
                     follow_node_cache(self._kube, name, self._plan),
                     FetcherLink(self._fetcher_socket, self._plan, self._publisher.held_versions).run(),
-                    CredentialReader(self._kube, self._plan, self._grants).run(),
+                    CredentialReader(self._account, self._plan, self._grants).run(),
                     StatusWriter(self._kube, name, self._plan.changes, self._status).run(),
                     NoticeTeller(self._kube, name, self._plan).run(),
                     CacheRootKeeper(self._plan, self._fetcher_socket).run(),

@@ -13,11 +13,12 @@ from stoker_api.dataset import Credentials as Reference
 from stoker_api.names import Reason
 from stoker_api.nodecache import NodeDataset
 from stoker_api.times import format_time
-from stoker_kube.api import Kube
+from stoker_kube.api import Object
 from stoker_kube.errors import Forbidden, KubeError, NotFound
-from stoker_kube.resources import SECRETS, SERVICE_ACCOUNTS
+from stoker_kube.resources import SECRETS, SERVICE_ACCOUNTS, Kind
 from stoker_sidecar.agent.core import credential_source as identity
 from stoker_sidecar.agent.core.grants import NodeGrants
+from stoker_sidecar.agent.node_account import TOKEN_SECONDS, NodeAccount
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.wire.credentials import (
     AmbientCredentials,
@@ -31,7 +32,6 @@ from stoker_sidecar.wire.credentials import (
 log = logging.getLogger(__name__)
 READ_AGAIN_SECONDS = 60.0  # a rotated key should work within a minute, at one small GET a dataset
 READ_SOON_SECONDS = 5.0  # someone is probably just creating or mending what is missing or refused
-TOKEN_SECONDS = 3600  # renewed after 48 minutes, so an API server may be away for 12
 _FROM_SETTINGS = AmbientCredentials | AnonymousCredentials | FolderGrant
 _FOLDERS = "file://"
 _REFUSED = frozenset({Reason.INVALID_CREDENTIALS, Reason.ACCESS_DENIED})
@@ -57,20 +57,20 @@ class _Read:
 
 
 class CredentialReader:
-    """Keeps ``plan.credentials`` as Secrets and ServiceAccounts say.
+    """Keeps ``plan.credentials`` as Secrets and ServiceAccounts say, read in the name of ``account``.
 
     ``clock`` counts seconds; ``today`` is the wall clock, only ever compared with a server's.
     """
 
     def __init__(
         self,
-        kube: Kube,
+        account: NodeAccount,
         plan: NodePlan,
         grants: NodeGrants,
         clock: Callable[[], float] = time.monotonic,
         today: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self._kube = kube
+        self._account = account
         self._plan = plan
         self._clock = clock
         self._today = today
@@ -129,16 +129,19 @@ class CredentialReader:
 
     async def _secret(self, namespace: str, name: str) -> Credentials:
         try:
-            return identity.from_secret(namespace, name, await self._kube.get(SECRETS, name, namespace))
+            return identity.from_secret(namespace, name, await self._get(SECRETS, namespace, name))
         except NotFound:
             return identity.secret_not_found(namespace, name)
         except Forbidden:
             return identity.secret_forbidden(namespace, name)
 
+    async def _get(self, kind: Kind, namespace: str, name: str) -> Object:
+        return await self._account.ask(lambda kube: kube.get(kind, name, namespace))
+
     async def _web_identity(self, namespace: str, name: str, source: _Named, before: _Read | None) -> _Read:
         now = self._clock()
         try:
-            role = identity.role_arn(namespace, name, await self._kube.get(SERVICE_ACCOUNTS, name, namespace))
+            role = identity.role_arn(namespace, name, await self._get(SERVICE_ACCOUNTS, namespace, name))
             if isinstance(role, UnusableCredentials):
                 return _Read(source, role, now)
             if _still_good(before, role, now):
@@ -154,8 +157,10 @@ class CredentialReader:
         return _Read(source, credentials, now, renew)
 
     async def _token(self, namespace: str, name: str) -> tuple[str, datetime]:
-        spec = {"audiences": [names.WEB_IDENTITY_AUDIENCE], "expirationSeconds": TOKEN_SECONDS}
-        answer = await self._kube.create_subresource(SERVICE_ACCOUNTS, name, namespace, "token", {"spec": spec})
+        body = {"spec": {"audiences": [names.WEB_IDENTITY_AUDIENCE], "expirationSeconds": TOKEN_SECONDS}}
+        answer = await self._account.ask(
+            lambda kube: kube.create_subresource(SERVICE_ACCOUNTS, name, namespace, "token", body)
+        )
         return answer["status"]["token"], datetime.fromisoformat(answer["status"]["expirationTimestamp"])
 
 

@@ -58,6 +58,7 @@ def build(settings: AgentSettings, kube: Kube) -> Agent:
         address=settings.pod_ip,
         http_port=settings.http_port,
         grants=NodeGrants(settings.ambient_namespaces, settings.host_folder_grants),
+        namespace=settings.namespace,
     )
 
 

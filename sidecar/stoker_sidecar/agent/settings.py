@@ -30,6 +30,9 @@ class AgentSettings(ProcessSettings):
     # From the downward API; the name is the NodeCache's too, and at the address other nodes fetch manifests.
     node_name: Annotated[str, AfterValidator(_named)] = setting("name of this node", "", variable="NODE_NAME")
     pod_ip: str = setting("address of this pod", "", variable="POD_IP")
+    namespace: str = setting(
+        "namespace that Stoker is installed in; none: this node has no account of its own", "", variable="POD_NAMESPACE"
+    )
     kubeconfig: Annotated[Path | None, BeforeValidator(lambda text: text or None)] = setting(
         "kubeconfig of the cluster; none: the pod's service account", ""
     )

@@ -14,7 +14,6 @@ from stoker_api.dataset import Dataset
 from stoker_kube.client import KubeClient
 from stoker_kube.errors import NotFound
 from stoker_kube.resources import DATASETS, EVENTS, NODE_CACHES, PODS, SERVICE_ACCOUNTS, Kind
-from stoker_operator.core.credentials_rbac import SidecarIdentity
 from stoker_operator.front_door import FrontDoor
 from stoker_operator.leader import Leader
 from stoker_operator.mirror.state import ClusterState
@@ -130,13 +129,14 @@ async def world(apiserver: ApiServer, monkeypatch: pytest.MonkeyPatch) -> AsyncI
     monkeypatch.setenv("KUBECONFIG", str(apiserver.kubeconfig))
     namespace = f"test-{uuid4().hex[:8]}"
     async with await apiserver.client() as kube:
-        await kube.create(NAMESPACES, {"metadata": {"name": namespace}})
+        for name in (namespace, names.node_accounts_namespace(namespace)):
+            await kube.create(NAMESPACES, {"metadata": {"name": name}})
         await kube.create(SERVICE_ACCOUNTS, {"metadata": {"name": "default", "namespace": namespace}})
         stop = asyncio.Event()
         state = ClusterState(namespace)
         front_door = FrontDoor(kube, state)
         watching = asyncio.create_task(front_door.run())
-        leader = Leader(kube, state, SidecarIdentity(namespace, "stoker-sidecar"))
+        leader = Leader(kube, state)
         leading = asyncio.create_task(leader.run(front_door.wait_whole, stop))
         made = World(kube, namespace, label=namespace)
         yield made

@@ -39,6 +39,7 @@ from stoker_kube.resources import (
     TRAINING_JOBS,
     Kind,
 )
+from stoker_operator.core.credentials_rbac import NamedCredentials
 from tests.fakes.troubled_kube import Trouble
 from tests.support.virtual_operator import VirtualOperator
 from tests.support.virtual_time import run_virtual
@@ -192,7 +193,7 @@ def is_well(world: VirtualOperator) -> bool:
         and bool(found(world, JOBS, "data-job"))
         and bool(found(world, TRAINING_JOBS, "data-job").get("status", {}).get("conditions"))
         and bool(found(world, PERSISTENT_VOLUME_CLAIMS, "data"))
-        and bool(found(world, ROLES, names.CREDENTIALS_ROLE))
+        and bool(found(world, ROLES, NamedCredentials(GOOD, "Secret", "keys").role))
         and {"Warm", "Released"} <= told
     )
 

@@ -51,8 +51,8 @@ def secret_forbidden(namespace: str, name: str) -> UnusableCredentials:
     """Say that the operator has not granted it yet, or someone removed the grant."""
     return UnusableCredentials(
         Reason.SECRET_NOT_FOUND,
-        f"Secret {namespace}/{name} may not be read by the sidecars yet: the operator grants it with the Role "
-        f"{names.CREDENTIALS_ROLE} in {namespace}; if this stays, check that the operator runs",
+        f"Secret {namespace}/{name} may not be read by this node yet: the operator grants it with a RoleBinding "
+        f"{names.CREDENTIALS_PREFIX}* in {namespace}; if this stays, check that the operator runs",
     )
 
 
@@ -69,8 +69,8 @@ def service_account_forbidden(namespace: str, name: str) -> UnusableCredentials:
     """Say that the operator has not granted it yet, or someone removed the grant."""
     return UnusableCredentials(
         Reason.SERVICE_ACCOUNT_NOT_FOUND,
-        f"ServiceAccount {namespace}/{name} may not be used by the sidecars yet: the operator grants it with the Role "
-        f"{names.CREDENTIALS_ROLE} in {namespace}; if this stays, check that the operator runs",
+        f"ServiceAccount {namespace}/{name} may not be used by this node yet: the operator grants it with a "
+        f"RoleBinding {names.CREDENTIALS_PREFIX}* in {namespace}; if this stays, check that the operator runs",
     )
 
 

@@ -19,7 +19,7 @@ from stoker_kube.resources import (
     SECRETS,
 )
 from stoker_operator.commands.uninstall import Installation, Uninstall
-from stoker_operator.core.credentials_rbac import SidecarIdentity, role, role_binding
+from stoker_operator.core.credentials_rbac import NamedCredentials, role, role_bindings
 from stoker_operator.core.volumes import persistent_volume, persistent_volume_claim
 from stoker_operator.errors import UninstallError
 from tests.fakes.kube import FakeKube
@@ -52,9 +52,11 @@ class World:
         await self.kube.create(DATASETS, {"metadata": meta, "spec": DATASET.spec.wire()})
         await self.kube.create(PERSISTENT_VOLUMES, persistent_volume(DATASET))
         await self.kube.create(PERSISTENT_VOLUME_CLAIMS, persistent_volume_claim(DATASET))
-        rules: tuple[dict[str, Any], ...] = ({"resources": ["secrets"]},)
-        await self.kube.create(ROLES, role("vision", rules))
-        await self.kube.create(ROLE_BINDINGS, role_binding("vision", SidecarIdentity("stoker", "stoker-sidecar")))
+        named = NamedCredentials("vision", "Secret", "keys")
+        for kind, ours in ((ROLES, role(named)), (ROLE_BINDINGS, role_bindings(named, ["a"], "stoker-nodes")[0])):
+            await self.kube.create(kind, ours)
+            ours["metadata"] |= {"name": names.CREDENTIALS_ROLE}  # as an earlier version's
+            await self.kube.create(kind, ours)
 
     async def add_held_pod(self) -> None:
         meta = {"name": "held", "namespace": "vision", "labels": {names.LABEL_MANAGED: "true"}}

@@ -1,9 +1,8 @@
-"""Names and shapes of what is made beside a Dataset: volume, claim, Role."""
+"""Names and shapes of what is made beside a Dataset: volume and claim."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker_operator.core.credentials_rbac import SidecarIdentity, role_binding, rules_by_namespace
 from stoker_operator.core.volumes import (
     is_ours,
     labels_for,
@@ -44,29 +43,3 @@ def test_what_was_made_is_known_again() -> None:
 
 def test_a_name_too_long_for_a_label_is_shortened() -> None:
     assert all(len(value) <= 63 for value in labels_for(make_dataset("x" * 200)).values())
-
-
-def test_rules_name_exactly_what_the_namespaces_datasets_name() -> None:
-    def source(**credentials: object) -> dict[str, object]:
-        return {"uri": "s3://bucket/", "credentials": credentials}
-
-    datasets = [
-        make_dataset("a", source=source(secretRef={"name": "keys"})),
-        make_dataset("b", source=source(secretRef={"name": "keys"})),
-        make_dataset("c", source=source(serviceAccount="trainer"), namespace="other"),
-        make_dataset("d", namespace="public"),
-    ]
-    rules = rules_by_namespace(datasets)
-    assert sorted(rules) == ["other", "vision"]
-    assert [(rule["resources"], rule["verbs"], rule["resourceNames"]) for rule in rules["vision"]] == [
-        (["secrets"], ["get"], ["keys"])
-    ]
-    assert [(rule["resources"], rule["verbs"], rule["resourceNames"]) for rule in rules["other"]] == [
-        (["serviceaccounts"], ["get"], ["trainer"]),
-        (["serviceaccounts/token"], ["create"], ["trainer"]),
-    ]
-
-
-def test_the_role_is_bound_to_the_sidecars_alone() -> None:
-    binding = role_binding("vision", SidecarIdentity("stoker", "stoker-sidecar"))
-    assert binding["subjects"] == [{"kind": "ServiceAccount", "namespace": "stoker", "name": "stoker-sidecar"}]

@@ -16,14 +16,12 @@ from stoker_kube.resources import (
     NODE_CACHES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
-    ROLE_BINDINGS,
     ROLES,
     Kind,
 )
 from stoker_operator.core import dataset_decision
 from stoker_operator.core.acceptance import parse_dataset
 from stoker_operator.core.conditions import find
-from stoker_operator.core.credentials_rbac import SidecarIdentity
 from stoker_operator.core.listing import decide_listing
 from stoker_operator.core.views import parse_pod
 from stoker_operator.mirror.state import ClusterState
@@ -52,8 +50,7 @@ class World:
         self.state = ClusterState("stoker")
         self.events = Recorded()
         self.now = NOW
-        sidecar = SidecarIdentity("stoker", "stoker-sidecar")
-        self.reconciler = DatasetReconciler(self.state, Writer(self.kube), self.events, sidecar, lambda: self.now)
+        self.reconciler = DatasetReconciler(self.state, Writer(self.kube), self.events, lambda: self.now)
 
     def add_node(self, name: str) -> None:
         self.state.nodes.put(name, make_node(name))
@@ -317,16 +314,6 @@ async def test_a_foreign_claim_is_left_alone_and_told(world: World) -> None:
     await world.kube.delete(DATASETS, "imagenet", "vision")
     await world.run()
     assert len(world.kube.objects(PERSISTENT_VOLUME_CLAIMS)) == 1
-
-
-async def test_the_credentials_role_follows_the_datasets(world: World) -> None:
-    await world.add_dataset(source={"uri": "s3://bucket/", "credentials": {"secretRef": {"name": "keys"}}})
-    await world.step()
-    role = await world.kube.get(ROLES, names.CREDENTIALS_ROLE, "vision")
-    assert role["rules"][0]["resourceNames"] == ["keys"]
-    world.state.datasets.put("vision/imagenet", None)
-    await world.step()
-    assert world.kube.objects(ROLES) == world.kube.objects(ROLE_BINDINGS) == []
 
 
 class Picky(FakeKube):

@@ -21,6 +21,7 @@ from stoker_kube.errors import Forbidden, Unavailable
 from stoker_kube.resources import SECRETS, SERVICE_ACCOUNTS
 from stoker_sidecar.agent.core.grants import HostFolder, NodeGrants
 from stoker_sidecar.agent.credentials import READ_AGAIN_SECONDS, READ_SOON_SECONDS, CredentialReader
+from stoker_sidecar.agent.node_account import NodeAccount
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.wire.credentials import (
     AmbientCredentials,
@@ -46,11 +47,13 @@ class Bench:
         self.plan = NodePlan()
         self.now = START
         self.tokens = 0
+        self.installed_in = ""
         self.grants(NodeGrants())
         self.kube.subresource_answers[("serviceaccounts", "token")] = self._token
 
     def grants(self, grants: NodeGrants) -> None:
-        self.reader = CredentialReader(self.kube, self.plan, grants, lambda: self.seconds, lambda: self.now)
+        account = NodeAccount(self.kube, self.installed_in, "node-1", lambda: self.seconds, lambda: self.now)
+        self.reader = CredentialReader(account, self.plan, grants, lambda: self.seconds, lambda: self.now)
 
     def want(
         self,
@@ -86,7 +89,8 @@ class Bench:
     def _token(self, name: str, namespace: str, body: Object) -> Object:
         self.tokens += 1
         expires = self.now + timedelta(seconds=body["spec"]["expirationSeconds"])
-        token = f"{name}-{body['spec']['audiences'][0]}-{self.tokens}"
+        audience = ",".join(body["spec"].get("audiences", ["api"]))
+        token = f"{name}-{audience}-{self.tokens}"
         return {"status": {"token": token, "expirationTimestamp": expires.strftime("%Y-%m-%dT%H:%M:%SZ")}}
 
 
@@ -196,7 +200,7 @@ async def test_a_secret_that_may_not_be_read_says_who_grants_it(bench: Bench) ->
     bench.kube.fail_next("get", SECRETS, Forbidden(403, "Forbidden", "secrets is forbidden"))
     refused = await bench.read()
     assert isinstance(refused, UnusableCredentials)
-    assert "the operator grants it with the Role stoker-sidecar-credentials in vision" in refused.message
+    assert "the operator grants it with a RoleBinding stoker-credentials-* in vision" in refused.message
 
 
 @pytest.mark.expected_logs("cannot be read: Connection refused")
@@ -235,3 +239,51 @@ async def test_a_missing_service_account_is_named(bench: Bench) -> None:
     assert isinstance(missing, UnusableCredentials)
     assert missing.reason is Reason.SERVICE_ACCOUNT_NOT_FOUND
     assert "ServiceAccount vision/trainer does not exist" in missing.message
+
+
+async def with_account(bench: Bench) -> None:
+    """Give the node its own account, and a Secret to read."""
+    bench.installed_in = "stoker"
+    bench.grants(NodeGrants())
+    await bench.kube.create(SERVICE_ACCOUNTS, {"metadata": {"name": "node-1", "namespace": "stoker-nodes"}})
+    await bench.put_secret("one")
+    bench.want(SECRET)
+
+
+async def test_a_secret_is_read_in_the_name_of_the_node(bench: Bench) -> None:
+    await with_account(bench)
+    assert await bench.read() == StaticCredentials("id", "one")
+    assert bench.kube.bearers == [("node-1-api-1", "get", "secrets")]
+
+
+async def test_tokens_of_named_accounts_are_asked_for_in_the_name_of_the_node(bench: Bench) -> None:
+    await with_account(bench)
+    await bench.put_service_account()
+    read = await bench.read()
+    assert isinstance(read, WebIdentityCredentials)
+    assert read.token == "trainer-sts.amazonaws.com-2"
+    assert [row[1:] for row in bench.kube.bearers] == [("get", "serviceaccounts"), ("create", "serviceaccounts")]
+
+
+async def test_one_token_of_the_node_serves_until_it_is_old(bench: Bench) -> None:
+    await with_account(bench)
+    for after in (0.0, READ_AGAIN_SECONDS, 3600 * 0.8):
+        await bench.read(after)
+    assert [row[0] for row in bench.kube.bearers] == ["node-1-api-1", "node-1-api-1", "node-1-api-2"]
+
+
+async def test_a_token_whose_account_was_made_anew_is_replaced_at_once(bench: Bench) -> None:
+    await with_account(bench)
+    await bench.read()
+    bench.kube.ended_tokens.add("node-1-api-1")
+    assert await bench.read(READ_AGAIN_SECONDS) == StaticCredentials("id", "one")
+    assert bench.kube.bearers[-1][0] == "node-1-api-2"
+
+
+async def test_without_an_account_of_the_node_the_pods_own_asks(bench: Bench) -> None:
+    bench.installed_in = "stoker"
+    bench.grants(NodeGrants())
+    await bench.put_secret("one")
+    bench.want(SECRET)
+    assert await bench.read() == StaticCredentials("id", "one")
+    assert bench.kube.bearers == []

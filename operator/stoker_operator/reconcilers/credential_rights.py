@@ -1,0 +1,142 @@
+"""Keeps the rights by which nodes read the credentials of the Datasets that they have."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from stoker_api import names
+from stoker_kube.api import Object
+from stoker_kube.resources import ROLE_BINDINGS, ROLES, Kind
+from stoker_operator.core.credentials_rbac import NamedCredentials, named_by, readers, role, role_bindings, role_of
+from stoker_operator.core.plan import DatasetPlan
+from stoker_operator.core.views import ClusterView
+from stoker_operator.mirror.grants import trim_grant
+from stoker_operator.mirror.state import ClusterState, MirrorTable
+from stoker_operator.reconcilers.node_accounts import account_key
+from stoker_operator.reconcilers.turns import KeyedAction
+from stoker_operator.writer import Writer
+
+_COMPARED = ("rules", "roleRef", "subjects")
+_Row = tuple[Kind, str, str]  # kind, namespace, name
+_Bodies = list[tuple[Kind, Object]]
+
+
+@dataclass
+class _Change:
+    """What is to be written for one Role and its bindings: first what goes, then what comes."""
+
+    delete: list[_Row] = field(default_factory=list)
+    apply: _Bodies = field(default_factory=list)
+
+
+class CredentialRights:
+    """Roles and RoleBindings, compared with the mirror of them pass by pass.
+
+    So what an earlier leader made, or someone changed by hand, is put right like anything else. Stoker is installed in
+    ``own_namespace``.
+    """
+
+    def __init__(self, writer: Writer, state: ClusterState, own_namespace: str) -> None:
+        self._writer: Final = writer
+        self._state: Final = state
+        self._own: Final = own_namespace
+        self._accounts: Final = names.node_accounts_namespace(own_namespace)
+        self._tables: Final[Mapping[Kind, MirrorTable[Mapping[str, Any]]]] = {
+            ROLES: state.roles,
+            ROLE_BINDINGS: state.role_bindings,
+        }
+        # What was worked out last: passes are many, and it changes rarely.
+        self._bodies: dict[NamedCredentials, tuple[frozenset[str], _Bodies]] = {}
+
+    def actions(self, view: ClusterView, plans: Iterable[DatasetPlan]) -> Iterator[KeyedAction]:
+        """Return what would write the rights that differ."""
+        wanted = readers(view, plans)
+        self._bodies = {named: self._objects(named, nodes) for named, nodes in wanted.items()}
+        staying = {one.metadata.namespace for one in view.datasets.values() if not one.metadata.deletion_timestamp}
+        there = self._there()
+        for named, (_, bodies) in self._bodies.items():
+            known = there.pop((named.namespace, named.role), {})
+            # Where all Datasets are being deleted the namespace may be, too, and nothing can be made there any more.
+            change = _difference(bodies, known, may_create=named.namespace in staying)
+            yield from self._action(rights_key(named), named.namespace, change)
+        for (namespace, name), known in there.items():
+            if name != names.CREDENTIALS_ROLE or not self._has_old_sidecars(view):
+                yield from self._action(f"Role {namespace}/{name}", namespace, _difference([], known))
+
+    def is_written(self, plan: DatasetPlan) -> bool:
+        """Tell whether all nodes that are to have this Dataset may read what it names, as far as the mirror knows."""
+        found = list(named_by(plan.dataset.metadata.namespace, plan.dataset.spec.source.credentials))
+        nodes = plan.nodes() if found else ()
+        has_account = self._state.node_accounts.get
+        return all(has_account(account_key(self._accounts, node)) for node in nodes) and all(
+            self._is_granted(named, nodes) for named in found
+        )
+
+    def _is_granted(self, named: NamedCredentials, nodes: Iterable[str]) -> bool:
+        if not nodes:
+            return True
+        rows = [
+            self._state.role_bindings.get(f"{named.namespace}/{name}") for name in {named.binding(one) for one in nodes}
+        ]
+        granted = {subject["name"] for row in rows if row for subject in row.get("subjects") or ()}
+        known = self._state.roles.get(f"{named.namespace}/{named.role}")
+        return known is not None and known.get("rules") == role(named)["rules"] and granted.issuperset(nodes)
+
+    def _objects(self, named: NamedCredentials, nodes: frozenset[str]) -> tuple[frozenset[str], _Bodies]:
+        known = self._bodies.get(named)
+        if known is not None and known[0] == nodes:
+            return known
+        bindings = role_bindings(named, nodes, self._accounts)
+        return nodes, [(ROLES, role(named)), *((ROLE_BINDINGS, body) for body in bindings)]
+
+    def _there(self) -> dict[tuple[str, str], dict[_Row, Mapping[str, Any]]]:
+        """Return what the mirror has, by namespace and name of the Role."""
+        found: dict[tuple[str, str], dict[_Row, Mapping[str, Any]]] = {}
+        for kind, table in self._tables.items():
+            for key, row in table.snapshot().items():
+                namespace, _, name = key.partition("/")
+                if name == names.CREDENTIALS_ROLE:
+                    found.setdefault((namespace, name), {})[kind, namespace, name] = row
+                elif name.startswith(names.CREDENTIALS_PREFIX):
+                    found.setdefault((namespace, role_of(name)), {})[kind, namespace, name] = row
+        return found
+
+    def _action(self, key: str, namespace: str, change: _Change) -> Iterator[KeyedAction]:
+        if change.apply or change.delete:
+            yield KeyedAction(key, "role", namespace, partial(self._write, change))
+
+    async def _write(self, change: _Change) -> None:
+        for kind, namespace, name in change.delete:
+            row = self._tables[kind].get(f"{namespace}/{name}")
+            uid = str(row["metadata"].get("uid", "")) if row else ""
+            await self._writer.delete(kind, name, namespace, uid)
+            self._tables[kind].forget(f"{namespace}/{name}", uid)
+        for kind, body in change.apply:
+            written = await self._writer.apply(kind, body)
+            self._tables[kind].put(f"{body['metadata']['namespace']}/{body['metadata']['name']}", trim_grant(written))
+
+    def _has_old_sidecars(self, view: ClusterView) -> bool:
+        """Tell whether sidecars of an earlier version run, which read credentials in their common name."""
+        sidecars = (pod for pod in view.pods.values() if pod.sidecar and pod.namespace == self._own)
+        return any(names.LABEL_NODE_ACCOUNT not in pod.labels for pod in sidecars if not pod.finished)
+
+
+def rights_key(named: NamedCredentials) -> str:
+    """Name the writing of who may read it."""
+    return f"rights to {named}"
+
+
+def _difference(bodies: _Bodies, known: dict[_Row, Mapping[str, Any]], may_create: bool = True) -> _Change:
+    change = _Change()
+    for kind, body in bodies:
+        row = (kind, body["metadata"]["namespace"], body["metadata"]["name"])
+        there = known.pop(row, None)
+        if there is None and not may_create:
+            continue
+        if there is not None and there.get("roleRef") != body.get("roleRef"):
+            change.delete.append(row)  # the API server lets nobody change it
+        if there is None or any(there.get(name) != body.get(name) for name in _COMPARED):
+            change.apply.append((kind, body))
+    change.delete += sorted(known, key=lambda row: row[0] is ROLES)  # bindings first
+    return change

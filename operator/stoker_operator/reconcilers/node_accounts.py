@@ -1,0 +1,42 @@
+"""Makes the ServiceAccount of each node that has a sidecar; Kubernetes takes it away with the Node."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Final
+
+from stoker_api import names
+from stoker_operator.core.credentials_rbac import node_account
+from stoker_operator.core.views import ClusterView, NodeView
+from stoker_operator.mirror.grants import trim_grant
+from stoker_operator.mirror.state import ClusterState
+from stoker_operator.reconcilers.turns import KeyedAction
+from stoker_operator.writer import Writer
+
+
+class NodeAccounts:
+    """The accounts of all nodes. Stoker is installed in ``own_namespace``."""
+
+    def __init__(self, writer: Writer, state: ClusterState, own_namespace: str) -> None:
+        self._writer: Final = writer
+        self._state: Final = state
+        self._namespace: Final = names.node_accounts_namespace(own_namespace)
+
+    def actions(self, view: ClusterView) -> Iterator[KeyedAction]:
+        """Return what would make the accounts that are missing."""
+        for name, node in view.nodes.items():
+            if node.sidecar_ready and self._state.node_accounts.get(account_key(self._namespace, name)) is None:
+                yield KeyedAction(making_key(name), "account", name, partial(self._make, node))
+
+    async def _make(self, node: NodeView) -> None:
+        made = await self._writer.create_account(node_account(node, self._namespace), self._namespace)
+        self._state.node_accounts.put(account_key(self._namespace, node.name), trim_grant(made))
+
+
+def account_key(namespace: str, node: str) -> str:
+    """Return the key of a node's account in the mirror."""
+    return f"{namespace}/{node}"
+
+
+def making_key(node: str) -> str:
+    """Name the making of a node's account."""
+    return f"ServiceAccount of node {node}"

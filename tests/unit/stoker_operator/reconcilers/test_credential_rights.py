@@ -1,0 +1,131 @@
+"""Rights follow the plans of the nodes, whoever wrote what is there."""
+
+from typing import Any
+
+import pytest
+
+from stoker_api import names
+from stoker_kube.api import Object
+from stoker_kube.errors import Forbidden
+from stoker_kube.resources import DATASETS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
+from stoker_operator.core.credentials_rbac import NamedCredentials
+from stoker_operator.core.views import parse_pod
+from stoker_operator.mirror.grants import trim_grant
+from tests.unit.stoker_operator.reconcilers.test_datasets import World
+
+KEYS = NamedCredentials("vision", "Secret", "keys")
+SOURCE = {"uri": "s3://bucket/", "credentials": {"secretRef": {"name": "keys"}}}
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.add_node("a")
+    return made
+
+
+def subjects(world: World) -> list[str]:
+    """Return the accounts that may read anything."""
+    return sorted(one["name"] for binding in world.kube.objects(ROLE_BINDINGS) for one in binding["subjects"])
+
+
+async def tell(world: World, kind: Any, body: Object) -> None:
+    """Make an object, and tell the mirror of it as the watch does."""
+    raw = await world.kube.create(kind, body)
+    table = world.state.roles if kind is ROLES else world.state.role_bindings
+    table.put(f"{raw['metadata']['namespace']}/{raw['metadata']['name']}", trim_grant(raw))
+
+
+def old_grant(kind: str) -> Object:
+    """Make what an earlier version bound to all nodes at once."""
+    body = {"kind": kind, "metadata": {"name": names.CREDENTIALS_ROLE, "namespace": "vision"}}
+    return body | ({"rules": []} if kind == "Role" else {"roleRef": {}, "subjects": [{"name": "stoker-sidecar"}]})
+
+
+async def test_the_nodes_of_a_dataset_may_read_its_secret_and_others_may_not(world: World) -> None:
+    world.add_node("b")
+    await world.add_dataset(source=SOURCE, cache={"replicas": 1})
+    await world.run(3)
+    [holder] = subjects(world)
+    entries = {name: [one.name for one in (await world.cache(name)).spec.datasets] for name in ("a", "b")}
+    assert [name for name, found in entries.items() if found] == [holder]
+    assert [one["metadata"]["name"] for one in world.kube.objects(SERVICE_ACCOUNTS)] == ["a", "b"]
+
+
+async def test_a_node_is_told_of_a_dataset_once_it_may_read_its_secret(world: World) -> None:
+    await world.add_dataset(source=SOURCE)
+    await world.run(2)
+    assert (subjects(world), (await world.cache()).spec.datasets) == (["a"], ())
+    await world.run()
+    assert len((await world.cache()).spec.datasets) == 1
+
+
+async def test_the_right_goes_with_the_dataset(world: World) -> None:
+    await world.add_dataset(source=SOURCE)
+    await world.run(2)
+    world.state.datasets.put("vision/imagenet", None)
+    await world.kube.delete(DATASETS, "imagenet", "vision")
+    await world.step()
+    await world.step()
+    assert world.kube.objects(ROLES) == world.kube.objects(ROLE_BINDINGS) == []
+
+
+async def test_the_right_stays_as_long_as_the_plan_of_the_node(world: World) -> None:
+    await world.add_dataset(source=SOURCE)
+    await world.run(3)
+    await world.kube.patch(DATASETS, "imagenet", {"spec": {"source": {"uri": "gs://bucket/"}}}, "vision")
+    await world.run(2)
+    assert subjects(world) == ["a"]
+
+
+async def test_a_leader_that_did_not_make_it_takes_away_what_is_too_much(world: World) -> None:
+    binding = {"metadata": {"name": f"{KEYS.role}-07", "namespace": "vision"}, "roleRef": {}, "subjects": []}
+    await tell(world, ROLE_BINDINGS, binding)
+    await tell(world, ROLES, {"metadata": {"name": KEYS.role, "namespace": "vision"}, "rules": []})
+    await world.run()
+    assert world.kube.objects(ROLES) == world.kube.objects(ROLE_BINDINGS) == []
+
+
+async def test_roles_of_others_are_left_alone(world: World) -> None:
+    await tell(world, ROLES, {"metadata": {"name": "theirs", "namespace": "vision"}, "rules": []})
+    await world.run()
+    assert len(world.kube.objects(ROLES)) == 1
+
+
+async def test_a_binding_that_leads_elsewhere_is_made_anew(world: World) -> None:
+    bound = {"roleRef": {"name": "cluster-admin"}, "subjects": []}
+    await tell(world, ROLE_BINDINGS, {"metadata": {"name": KEYS.binding("a"), "namespace": "vision"}} | bound)
+    before = world.kube.objects(ROLE_BINDINGS)[0]["metadata"]["uid"]
+    await world.add_dataset(source=SOURCE)
+    await world.run(2)
+    [binding] = world.kube.objects(ROLE_BINDINGS)
+    assert (binding["metadata"]["uid"] != before, binding["roleRef"]["name"]) == (True, KEYS.role)
+
+
+async def test_the_common_right_of_earlier_versions_stays_until_the_last_old_sidecar_went(world: World) -> None:
+    for kind, name in ((ROLES, "Role"), (ROLE_BINDINGS, "RoleBinding")):
+        await tell(world, kind, old_grant(name))
+    await world.run()
+    assert len(world.kube.objects(ROLES)) == 1
+    labels = {"app.kubernetes.io/component": "sidecar", names.LABEL_NODE_ACCOUNT: "true"}
+    new = {"metadata": {"namespace": "stoker", "name": "s-a", "labels": labels}, "spec": {"nodeName": "a"}}
+    world.state.pods.put("stoker/s-a", parse_pod(new))
+    await world.run()
+    assert world.kube.objects(ROLES) == world.kube.objects(ROLE_BINDINGS) == []
+
+
+async def test_a_pod_of_a_tenant_is_no_old_sidecar(world: World) -> None:
+    await test_the_common_right_of_earlier_versions_stays_until_the_last_old_sidecar_went(world)
+    await tell(world, ROLES, old_grant("Role"))
+    labels = {"app.kubernetes.io/component": "sidecar"}
+    world.state.pods.put("vision/x", parse_pod({"metadata": {"namespace": "vision", "name": "x", "labels": labels}}))
+    await world.run()
+    assert world.kube.objects(ROLES) == []
+
+
+@pytest.mark.expected_logs("no accounts here")
+async def test_a_node_without_account_is_given_the_dataset_all_the_same(world: World) -> None:
+    world.kube.refuse("create", SERVICE_ACCOUNTS, Forbidden(403, "Forbidden", "no accounts here"))
+    await world.add_dataset(source=SOURCE)
+    await world.run(3)
+    assert len((await world.cache()).spec.datasets) == 1
