@@ -6,8 +6,17 @@ from stoker_api import names
 from stoker_api.dataset import Dataset, Phase
 from stoker_api.names import ConditionType, Reason
 from stoker_api.nodecache import MountPhase, NodeError
-from stoker_kube.resources import DATASETS, NODE_CACHES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, ROLES
+from stoker_kube.resources import (
+    DATASETS,
+    NODE_CACHES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    ROLE_BINDINGS,
+    ROLES,
+    SERVICE_ACCOUNTS,
+)
 from stoker_operator.core.conditions import find
+from stoker_operator.core.credentials_rbac import NamedCredentials
 from stoker_operator.core.volumes import persistent_volume_name
 from tests.fakes.sidecar import VERSION
 from tests.integration.stoker_operator.conftest import World
@@ -80,14 +89,24 @@ async def test_a_claim_of_the_datasets_name_is_made_and_a_foreign_one_is_left_al
     assert kept["spec"]["accessModes"] == ["ReadWriteOnce"]
 
 
-async def test_sidecars_may_read_exactly_the_named_secret_while_a_dataset_names_it(world: World) -> None:
+async def test_the_nodes_of_a_dataset_may_read_exactly_the_named_secret(world: World) -> None:
+    nodes = [(await world.add_node()).node for _ in range(2)]
+    named = NamedCredentials(world.namespace, "Secret", "keys")
     source = {"uri": "s3://bucket/", "credentials": {"secretRef": {"name": "keys"}}}
     await world.add_dataset(source=source)
-    await world.until_dataset(lambda d: d.status.phase is not None)
-    role = await world.until(ROLES, names.CREDENTIALS_ROLE, lambda _: True)
+    role = await world.until(ROLES, named.role, lambda _: True)
     assert role["rules"] == [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"], "resourceNames": ["keys"]}]
+    await world.until_dataset(phase_is(Phase.WARMING))
+    bindings = (await world.kube.list(ROLE_BINDINGS, world.namespace)).items
+    [subject] = [one for binding in bindings for one in binding["subjects"]]
+    assert subject["name"] in nodes
+    home = names.node_accounts_namespace(world.namespace)
+    accounts = {one["metadata"]["name"]: one for one in (await world.kube.list(SERVICE_ACCOUNTS, home)).items}
+    assert accounts.keys() == set(nodes)
+    assert accounts[subject["name"]]["metadata"]["ownerReferences"][0]["kind"] == "Node"
     await world.kube.delete(DATASETS, "digits", world.namespace)
-    await world.until_gone(ROLES, names.CREDENTIALS_ROLE)
+    await world.until_gone(ROLES, named.role)
+    assert (await world.kube.list(ROLE_BINDINGS, world.namespace)).items == []
 
 
 async def test_deletion_waits_for_pods_then_for_disks_then_leaves_nothing(world: World) -> None:

@@ -83,7 +83,8 @@ async def test_a_namespace_that_is_deleted_with_two_datasets_of_different_secret
     await sidecar.report()
     # What the controller of namespaces does.
     await world.kube.delete(NAMESPACES, odd_namespace)
-    await world.kube.delete(ROLES, names.CREDENTIALS_ROLE, odd_namespace)
+    for role in (await world.kube.list(ROLES, odd_namespace)).items:
+        await world.kube.delete(ROLES, role["metadata"]["name"], odd_namespace)
     for name in ("read", "unread"):
         await world.kube.delete(DATASETS, name, odd_namespace)
     await until_gone(world, odd_namespace, "unread")

@@ -1,0 +1,197 @@
+"""Requests to a real API server in the name of others, with the chart's RBAC and admission policies in it."""
+
+import json
+import ssl
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from stoker_api import names
+from tests.support.apiserver import ApiServer
+from tests.support.chart import NAMESPACE, is_hook, of_kind, render
+
+OPERATOR = f"system:serviceaccount:{NAMESPACE}:stoker-operator"
+SIDECAR = f"system:serviceaccount:{NAMESPACE}:stoker-sidecar"
+ACCOUNTS = names.node_accounts_namespace(NAMESPACE)
+ROLE = f"{names.CREDENTIALS_PREFIX}0123456789abcdef"
+RBAC = ("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+POLICIES = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+NODE_CLAIM = "authentication.kubernetes.io%2fnode-name"  # in a header's name a slash is escaped
+ACTIVE_SECONDS = 30.0  # a new policy takes effect some seconds after it was written
+APPLY = "application/apply-patch+yaml"
+MERGE = "application/merge-patch+json"
+JSON = "application/json-patch+json"
+
+GPU_TAINT = {"key": "nvidia.com/gpu", "effect": "NoSchedule"}
+STARTUP_TAINT = {"key": names.TAINT_AGENT_NOT_READY, "effect": "NoSchedule"}
+TAINTED: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "tainted", "labels": {"pool": "gpu"}},
+    "spec": {"taints": [GPU_TAINT, STARTUP_TAINT]},
+}
+GOOD_RULE = {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["keys"], "verbs": ["get"]}
+
+
+def event(namespace: str, kind: str) -> dict[str, Any]:
+    about = {"apiVersion": names.API_VERSION, "kind": kind, "name": "a", "namespace": namespace}
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"generateName": "a", "namespace": namespace},
+        "involvedObject": about,
+        "source": {"component": "stoker-sidecar"},
+    }
+
+
+class Api:
+    """Requests to the API server in the name of others."""
+
+    def __init__(self, server: ApiServer) -> None:
+        config = yaml.safe_load(Path(server.kubeconfig).read_text())
+        authority = config["clusters"][0]["cluster"]["certificate-authority"]
+        self._tls = ssl.create_default_context(cafile=authority)
+        self._server = server
+
+    def patch(self, user: str, path: str, content_type: str, body: Any, node: str = "") -> tuple[int, str]:
+        """Return the status and, when refused, the sentence."""
+        return self.send("PATCH", user, path, content_type, body, node)
+
+    def send(self, method: str, user: str, path: str, content_type: str, body: Any, node: str = "") -> tuple[int, str]:
+        """Return the status and, when refused, the sentence."""
+        headers = {
+            "Authorization": f"Bearer {self._server.token}",
+            "Content-Type": content_type,
+            "Impersonate-User": user,
+        }
+        if node:
+            headers[f"Impersonate-Extra-{NODE_CLAIM}"] = node
+        content = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self._server.url + path, content, headers=headers, method=method)
+        try:
+            with urllib.request.urlopen(request, context=self._tls, timeout=10) as answer:
+                return answer.status, ""
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, json.load(error)["message"]
+
+    def apply_role(self, namespace: str, rule: dict[str, list[str]], name: str = "") -> tuple[int, str]:
+        """Apply, as the operator, the Role of the credentials with one rule; with ``name``, a Role of that name."""
+        group = "rbac.authorization.k8s.io/v1"
+        name = name or ROLE
+        role = {"apiVersion": group, "kind": "Role", "metadata": {"name": name}, "rules": [rule]}
+        path = f"/apis/{group}/namespaces/{namespace}/roles/{name}?fieldManager=test&force=true"
+        return self.patch(OPERATOR, path, APPLY, role)
+
+    def apply_binding(self, namespace: str, account: str, home: str = ACCOUNTS, role: str = "") -> tuple[int, str]:
+        """Apply, as the operator, a RoleBinding of the credentials, to a service account of the namespace ``home``."""
+        group = "rbac.authorization.k8s.io/v1"
+        name = f"{ROLE}-07"
+        binding = {
+            "apiVersion": group,
+            "kind": "RoleBinding",
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role or ROLE},
+            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": home}],
+        }
+        path = f"/apis/{group}/namespaces/{namespace}/rolebindings/{name}?fieldManager=test&force=true"
+        return self.patch(OPERATOR, path, APPLY, binding)
+
+    def may_create(self, user: str, plural: str, body: Any) -> tuple[int, str]:
+        """Ask whether an object may be created, whose metadata names its namespace where it has one."""
+        namespace = body["metadata"].get("namespace")
+        group = body["apiVersion"]
+        where = f"/namespaces/{namespace}" if namespace else ""
+        path = f"/{'api' if group == 'v1' else 'apis'}/{group}{where}/{plural}?dryRun=All"
+        return self.send("POST", user, path, "application/json", body)
+
+    def patch_pod(self, namespace: str, patch: Any, pod: str = "pod") -> tuple[int, str]:
+        """Patch a pod as the operator; a list is a JSON patch."""
+        kind = JSON if isinstance(patch, list) else MERGE
+        return self.patch(OPERATOR, f"/api/v1/namespaces/{namespace}/pods/{pod}", kind, patch)
+
+    def patch_node(self, patch: Any) -> tuple[int, str]:
+        """Patch the tainted node as the operator, without effect; a list is a JSON patch."""
+        kind = JSON if isinstance(patch, list) else MERGE
+        return self.patch(OPERATOR, f"/api/v1/nodes/{TAINTED['metadata']['name']}?dryRun=All", kind, patch)
+
+    def token(self, user: str, namespace: str, account: str, node: str = "", **spec: Any) -> tuple[int, str]:
+        """Ask for a token of a service account; ``node``: what the user's own token says of its node."""
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
+        return self.send("POST", user, path, "application/json", body, node)
+
+    def read(self, user: str, path: str) -> int:
+        """Read something, and return the status."""
+        return self.send("GET", user, path, "application/json", None)[0]
+
+    def patch_node_cache(self, name: str, node: str) -> tuple[int, str]:
+        """Patch a NodeCache's status in the name of the sidecar of ``node``; empty: a token without a node."""
+        path = f"/apis/{names.API_VERSION}/{names.NODE_CACHES_PLURAL}/{name}/status"
+        return self.patch(SIDECAR, path, MERGE, {"status": {"used": "1 B"}}, node)
+
+
+@contextmanager
+def applied(server: ApiServer, folder: Path) -> Iterator[None]:
+    """Apply the chart's rights and policies, without what needs nodes."""
+    values = {"operator": {"startupTaint": {"enabled": True}}}
+    documents = [one for one in of_kind(render(values), *RBAC, *POLICIES) if not is_hook(one)]
+    file = folder / "rights.yaml"
+    file.write_text(yaml.safe_dump_all([*documents, TAINTED]))
+    server.kubectl("create", "namespace", NAMESPACE)
+    server.kubectl("apply", f"--filename={file}")
+    yield
+    server.kubectl("delete", "--wait=false", f"--filename={file}")
+
+
+CONTAINER = {"name": "main", "image": "good"}
+HOST_PATH = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolume",
+    "metadata": {"name": "root-of-the-node"},
+    "spec": {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "hostPath": {"path": "/"},
+    },
+}
+
+
+def job(namespace: str, name: str = "job", **metadata: Any) -> dict[str, Any]:
+    template = {"spec": {"containers": [CONTAINER], "restartPolicy": "Never"}}
+    meta = {"name": name, "namespace": namespace} | metadata
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": {"template": template}}
+
+
+def owner(name: str, kind: str = "TrainingJob") -> list[dict[str, Any]]:
+    return [{"apiVersion": names.API_VERSION, "kind": kind, "name": name, "uid": "u", "controller": True}]
+
+
+def activated(server: ApiServer) -> Api:
+    """Wait until the policies work, and return what asks in the name of others."""
+    api = Api(server)
+    server.kubectl("create", "namespace", "policy-probe")
+    server.kubectl("create", "serviceaccount", "policy-probe", "-n", ACCOUNTS)
+    deadline = time.monotonic() + ACTIVE_SECONDS
+    refused = False
+    while not refused:
+        assert time.monotonic() < deadline, "the policies did not take effect"
+        broad = api.apply_role("policy-probe", GOOD_RULE | {"verbs": ["list"]})
+        binding = api.apply_binding("policy-probe", "default", "policy-probe")
+        probe = [
+            broad,
+            binding,
+            api.may_create(OPERATOR, "jobs", job("policy-probe")),
+            api.may_create(OPERATOR, "persistentvolumes", HOST_PATH),
+            api.may_create(SIDECAR, "events", event("policy-probe", "Pod")),
+            api.patch_node({"metadata": {"labels": {"probe": "x"}}}),
+            api.token(SIDECAR, ACCOUNTS, "policy-probe", node="another"),
+        ]
+        refused = all(status == 422 for status, _ in probe)
+    return api
