@@ -2,7 +2,7 @@
 
 A Role for each Secret or ServiceAccount that Datasets of a namespace name, and RoleBindings of it to the accounts of
 nodes. Nodes are spread over the bindings by a hash of their name, so that a change rewrites a small part of a long list
-(ADR 33).
+(ADR 36).
 """
 
 import hashlib
