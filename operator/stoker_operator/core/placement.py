@@ -191,7 +191,7 @@ class _Draft:
         self._now: Final = now
         self._held: Final = held
         self._size: Final = size_on_node(dataset)
-        self._need: Final = max(self._size, _listed_size(dataset, held))
+        self._need: Final = max(self._size, _listed_size(dataset, held)) if share.limited else self._size
         self._roles: Final[dict[str, Role]] = {}
         self._starved: Final[set[str]] = set()
         self._over_quota = False
@@ -314,7 +314,9 @@ class _Draft:
         self._give(name, Role.USER if selected else Role.GUEST, ledger)
 
     def _within_quota(self, name: str) -> bool:
-        fits = not self.share.limited or self.share.fits(name, self._amount(name))
+        if not self.share.limited:
+            return True
+        fits = self.share.fits(name, self._amount(name))
         self._over_quota = self._over_quota or not fits
         return fits
 
@@ -337,7 +339,8 @@ class _Draft:
         held = self._held.get(name, NodeState())
         here = self._size if held.unread or role is Role.GUEST else held.warm_bytes
         ledger.charge(name, max(0, self._size - here))
-        self.share.charge(name, held.warm_bytes if name in self._starved else self._amount(name))
+        if self.share.limited:
+            self.share.charge(name, held.warm_bytes if name in self._starved else self._amount(name))
 
     def _keep_rank(self, name: str) -> tuple[bool, bool, bool, bool, str]:
         """Rank whole before partial, then whoever is warming already; both only ever grow, so that nothing flips."""
