@@ -26,16 +26,13 @@ def table(columns: Sequence[str], lines: Iterable[Sequence[str]]) -> Table:
 
 
 def datasets(items: Sequence[Dataset]) -> RenderableType:
-    """Return all Datasets, a line each, and below them how much of which quota is taken."""
-    columns = ("NAMESPACE", "NAME", "PHASE", "FILES", "TOTAL", "CACHED%", "NODES", "SPEED", "ETA", "CLASS")
-    lines = rows.quota_lines(items)
-    return Group(
-        table(columns, (rows.dataset_row(item) for item in rows.by_name(items))), *([""] if lines else []), *lines
-    )
+    """Return all Datasets, a line each."""
+    columns = ("NAMESPACE", "NAME", "PHASE", "FILES", "TOTAL", "CACHED%", "NODES", "SPEED", "ETA")
+    return table(columns, (rows.dataset_row(item) for item in rows.by_name(items)))
 
 
 def dataset(item: Dataset) -> RenderableType:
-    """Draw one Dataset: its sentence, its class, a bar, and a line for each node."""
+    """Draw one Dataset: a bar, its sentence, and a line for each node."""
     now = rows.progress(item)
     bar = Table.grid(padding=(0, 1))
     facts = f"{100 * now.share:3.0f} %  {format_bytes(now.done)} of {format_bytes(now.total)}"
@@ -44,8 +41,7 @@ def dataset(item: Dataset) -> RenderableType:
     columns = ("NODE", "PHASE", "WARM", "SHARE", "SPEED", "ETA", "MODE", "LAST ERROR")
     nodes = table(columns, (rows.node_detail_row(node, item.status.bytes or 0) for node in item.status.nodes))
     title = f"{item.key}: {item.status.phase or 'Pending'}. {rows.message(item)}"
-    head = (title, *rows.class_lines(item))
-    return Group(*head, bar, nodes) if item.status.nodes else Group(*head)
+    return Group(title, bar, nodes) if item.status.nodes else Group(title)
 
 
 def node_caches(caches: Sequence[NodeCache]) -> RenderableType:
@@ -55,7 +51,8 @@ def node_caches(caches: Sequence[NodeCache]) -> RenderableType:
     held = [(cache.metadata.name, *rows.held_row(item)) for cache in caches for item in cache.status.datasets]
     if held:
         parts += ["", table(("NODE", "DATASET", "PHASE", "WARM", "SHARE", "SPEED", "ETA"), held)]
-    return Group(*parts)
+    unconfined = rows.unconfined(caches)
+    return Group(*parts, *(["", *unconfined] if unconfined else []))
 
 
 def explanation(item: PodExplanation) -> RenderableType:

@@ -209,6 +209,12 @@ class NodeCacheStatus(Model):
     modes_message: Annotated[
         ShortMessage, Field(description="Why there is no overlay among them, or for which Datasets not.")
     ] = ""
+    confinement: Annotated[
+        ShortMessage,
+        Field(
+            description="What holds fetcher and FUSE servers to the files that they need; None, and why, if nothing."
+        ),
+    ] = ""
     capacity_bytes: Annotated[int, Field(json_schema_extra=_INT64)] = 0
     used_bytes: Annotated[int, Field(json_schema_extra=_INT64)] = 0
     available_bytes: Annotated[

@@ -23,8 +23,6 @@ class ClassTerms:
     name: str = ""  # empty: no class
     limits: tuple[str, ...] = ()  # what is less than it asks for, in sentences
     anonymous: bool = False  # without credentials of its own it may not use the node's
-    namespace_quota: int | None = None  # bytes that its namespace's Datasets of this class may hold; None: no limit
-    node_quota: int | None = None  # the same on each node
 
 
 NO_TERMS = ClassTerms()
@@ -58,8 +56,7 @@ def apply_class(dataset: Dataset, found: DatasetClass | None) -> Limited | Refus
         effective = _without_request(effective)
         limits.append(f"`stoker warm` is not followed: {allowed_by(name, listed(spec.warm.policies))}")
     anonymous = not spec.allow_ambient_credentials
-    quotas = (None if one is None else parse_quantity(one) for one in (spec.quota.per_namespace, spec.quota.per_node))
-    return Limited(effective, ClassTerms(name, tuple(limits), anonymous, *quotas))
+    return Limited(effective, ClassTerms(name, tuple(limits), anonymous))
 
 
 def _effective(dataset: Dataset, name: str, spec: DatasetClassSpec) -> Iterator[tuple[str, dict[str, Any], str]]:

@@ -85,7 +85,8 @@ class Agent:
     ``plan`` and ``folders`` are those of ``volumes`` too. ``address``: of the pod, where other nodes fetch manifests;
     empty: nobody can. ``http_port``: of health, metrics and manifests.
     ``grants``: what Datasets of which namespaces may use of the node's own. ``namespace``: where Stoker is installed,
-    beside which the node's account is; empty: credentials are read in the name of ``kube``.
+    beside which the node's account is; empty: credentials are read in the name of ``kube``. ``confinement``: what holds
+    the node's fetcher and FUSE servers to their files, for people.
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class Agent:
         http_port: int,
         grants: NodeGrants,
         namespace: str = "",
+        confinement: str = "",
     ) -> None:
         self._driver = driver
         self._kube = kube
@@ -113,6 +115,7 @@ class Agent:
         self._port = http_port
         self._grants = grants
         self._account = NodeAccount(kube, namespace, driver.node_name, time.monotonic, lambda: datetime.now(UTC))
+        self._confinement = confinement
         self._metrics = AgentMetrics(plan, self._publisher.rows)
         self._registration: RegistrationService | None = None
 
@@ -170,6 +173,7 @@ class Agent:
             folders=steady_folders(plan.folders, written.cache_folders) if written else plan.folders,
             modes=self._volumes.modes,
             modes_message=self._volumes.why_no_overlay,
+            confinement=self._confinement,
             refused=self._volumes.overlays.refused,
             address=_host_port(self._address, self._port),
             version=self._driver.version,

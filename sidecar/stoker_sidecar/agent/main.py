@@ -16,6 +16,8 @@ from stoker_sidecar.agent.core.grants import NodeGrants
 from stoker_sidecar.agent.csi.driver import Driver
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.agent.settings import AgentSettings
+from stoker_sidecar.linux.confinement import describe
+from stoker_sidecar.linux.landlock import abi
 from stoker_sidecar.volumes.node_volumes import VolumePaths, node_volumes
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_sidecar.wire.disk_floor import DiskFloor
@@ -59,6 +61,7 @@ def build(settings: AgentSettings, kube: Kube) -> Agent:
         http_port=settings.http_port,
         grants=NodeGrants(settings.ambient_namespaces, settings.host_folder_grants),
         namespace=settings.namespace,
+        confinement=describe(abi(), wanted=settings.confine == "Auto"),
     )
 
 

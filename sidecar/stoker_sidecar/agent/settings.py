@@ -45,6 +45,9 @@ class AgentSettings(ProcessSettings):
         "folder of the FUSE and overlay mounts; shared with the node (Bidirectional)", "/var/lib/stoker/mnt"
     )
     overlay: Literal["Auto", "Off"] = setting("mount overlays where the node can: Auto or Off", "Auto")
+    confine: Literal["Auto", "Off"] = setting(
+        "whether the keeper has fetcher and FUSE servers held to their files", "Auto"
+    )
     floor_bytes: FloorSetting = setting(FLOOR_BYTES, str(DiskFloor().bytes))
     floor_inodes: FloorSetting = setting(FLOOR_INODES, str(DiskFloor().inodes))
     state_dir: AbsolutePath = setting("folder of what must survive the pod", "/var/lib/stoker/state")

@@ -5,12 +5,15 @@ Run it with `python -m stoker_sidecar.fetcher.main --socket S --root R`.
 
 import asyncio
 import logging
+import os
 import signal
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from stoker_sidecar.errors import CacheDiskFailed
+from stoker_sidecar.fetcher.confinement import confinement_of, end_when_outdated
 from stoker_sidecar.fetcher.context import NodeDependencies
 from stoker_sidecar.fetcher.core.lanes import Bounds
 from stoker_sidecar.fetcher.download.policy import KeepWhatCame, PolicyFactory
@@ -20,6 +23,8 @@ from stoker_sidecar.fetcher.node import CacheNode, CacheSettings
 from stoker_sidecar.fetcher.scrub import ScrubSettings
 from stoker_sidecar.fetcher.server import Server
 from stoker_sidecar.fetcher.settings import FetcherSettings
+from stoker_sidecar.linux.confinement import Confinement
+from stoker_sidecar.linux.landlock import TcpAccess
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.wire.disk_floor import DiskFloor
 from stoker_sidecar.wire.heartbeat import Heartbeat
@@ -37,9 +42,13 @@ def main(arguments: Sequence[str] | None = None, policy: PolicyFactory = KeepWha
     logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     heartbeat = Heartbeat(settings.heartbeat_fd)
     heartbeat.wait_to_begin()
+    cache = cache_settings(settings, policy)
+    confinement = confinement_of(cache.folders, settings.socket, cache.connection, os.environ)
+    if settings.confine == "Auto":
+        confinement.begin(no_tcp=TcpAccess.BIND)
     zygote = WorkerZygote([fd for fd in (settings.heartbeat_fd, settings.memory_fd) if fd is not None])
     try:
-        asyncio.run(_run(settings, policy, heartbeat, zygote))
+        asyncio.run(_run(settings, cache, heartbeat, zygote, confinement))
     except CacheDiskFailed as error:
         _log.error("%s", error.message)
         return 1
@@ -65,25 +74,39 @@ def cache_settings(settings: FetcherSettings, policy: PolicyFactory) -> CacheSet
     )
 
 
-async def _run(settings: FetcherSettings, policy: PolicyFactory, heartbeat: Heartbeat, zygote: WorkerZygote) -> None:
+def _end_stopped(pool: WorkerPool, zygote: WorkerZygote) -> None:
+    pool.end_stopped()
+    zygote.end_if_stopped()
+
+
+async def _run(
+    settings: FetcherSettings,
+    cache: CacheSettings,
+    heartbeat: Heartbeat,
+    zygote: WorkerZygote,
+    confinement: Confinement,
+) -> None:
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(_DISK_THREADS, thread_name_prefix="disk"))
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     loop.add_reader(zygote, zygote.lost)
-    cache = cache_settings(settings, policy)
     pool = WorkerPool(settings.workers, cache.connection, loop.time, zygote.launch)
-    loop.add_signal_handler(signal.SIGCHLD, pool.end_stopped)
+    loop.add_signal_handler(signal.SIGCHLD, partial(_end_stopped, pool, zygote))
     node = CacheNode(cache, NodeDependencies(fetcher=pool) if settings.workers else None)
     await node.open()
     await pool.open()
     server = Server(node, settings.socket, HandoffState(settings.memory_fd))
     await server.start()
     _log.info("serving %s, cache in %s", settings.socket, ", ".join(map(str, cache.folders)))
-    sending = asyncio.create_task(heartbeat.send_forever(asyncio.sleep))
+    beside = [
+        asyncio.create_task(heartbeat.send_forever(asyncio.sleep)),
+        asyncio.create_task(end_when_outdated(confinement)),
+    ]
     await stop.wait()
-    sending.cancel()
+    for task in beside:
+        task.cancel()
     _log.info("stopping")
     await server.close()
     await node.close()

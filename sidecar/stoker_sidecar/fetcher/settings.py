@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator
 
@@ -71,6 +71,9 @@ class FetcherSettings(ProcessSettings):
     )
     endpoint_networks: Annotated[tuple[str, ...], BeforeValidator(_networks)] = setting(
         "networks by commas that endpoints may be in although they are refused by default, such as 127.0.0.0/8", ""
+    )
+    confine: Literal["Auto", "Off"] = setting(
+        "be held to the files that it needs, where the kernel has Landlock: Auto or Off", "Auto"
     )
     ca_bundle: str = setting("file of the CAs that are trusted; none: certifi's", "", variable="AWS_CA_BUNDLE")
     workers: Annotated[int, BeforeValidator(_count)] = setting(

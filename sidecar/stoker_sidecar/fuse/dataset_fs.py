@@ -7,7 +7,7 @@ not there, never a mix of two versions: what cannot be read right is an FsError 
 import errno
 import logging
 import os
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -56,7 +56,8 @@ class DatasetFs:
     """The file system of one dataset version.
 
     Names from ``manifest``, bytes from ``version_dir``, which holds tree/ and parts/. Inodes are the manifest's, so
-    that the next server of the same mount goes on with them. ``descriptors``: files kept open.
+    that the next server of the same mount goes on with them. ``refused``: is called when a file may not be opened.
+    ``descriptors``: files kept open.
     """
 
     def __init__(
@@ -64,12 +65,14 @@ class DatasetFs:
         manifest: Manifest | FollowingManifest,
         version_dir: Path,
         fetch: Fetch,
+        refused: Callable[[], object] = lambda: None,
         *,
         descriptors: int = _DESCRIPTORS,
     ) -> None:
         self._manifest = manifest
         self._folder = os.fsencode(version_dir)
         self._fetch = fetch
+        self._refused = refused
         self._descriptors = Descriptors(descriptors)
         self._entry = lru_cache(_ENTRIES)(manifest.entry)
 
@@ -197,7 +200,11 @@ class DatasetFs:
     def _open_in(self, file: str) -> int:
         """Open ``file``, which is absolute or below the version's folder. Raises OSError."""
         path = os.path.join(self._folder, file.encode())  # noqa: PTH118 -- bytes
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except PermissionError:
+            self._refused()
+            raise
 
     def _failed(self, entry: Entry, code: int, cause: str) -> FsError:
         return FsError(code, f"reading {self._manifest.path(entry.ino)!r}: {cause}")

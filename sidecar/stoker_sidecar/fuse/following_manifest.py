@@ -26,12 +26,13 @@ class FollowingManifest:
 
     When its file is lost it is opened where ``locate`` says that it lies now.
 
-    ``locate`` blocks, and raises FetcherUnavailable.
+    ``locate`` blocks, and raises FetcherUnavailable. ``refused`` is called when it cannot be opened there, either.
     """
 
-    def __init__(self, path: Path, locate: Callable[[], Path]) -> None:
+    def __init__(self, path: Path, locate: Callable[[], Path], refused: Callable[[], object] = lambda: None) -> None:
         """Open it. Raises ManifestInvalid when it is damaged at both places, FsError when it is nowhere."""
         self._locate = locate
+        self._refused = refused
         try:
             self._manifest = Manifest.open(path)
         except CacheError as error:
@@ -103,6 +104,7 @@ class FollowingManifest:
         try:
             return Manifest.open(self._locate())
         except (CacheError, FetcherUnavailable) as error:
+            self._refused()
             raise FsError(errno.EIO, f"the manifest cannot be read and is nowhere else: {error}") from error
 
 

@@ -22,6 +22,8 @@ from stoker_sidecar.fuse.operations import FuseOperations
 from stoker_sidecar.fuse.readiness import take_ready_requests
 from stoker_sidecar.fuse.repair_follower import RepairFollower
 from stoker_sidecar.linux import fuse_protocol
+from stoker_sidecar.linux.confinement import Confinement
+from stoker_sidecar.linux.landlock import TcpAccess
 from stoker_sidecar.wire.fetcher_protocol import Follow
 from stoker_sidecar.wire.heartbeat import HEARTBEAT_SECONDS, Heartbeat
 
@@ -40,6 +42,7 @@ class FuseServerSettings:
     fetcher_socket: Path
     uid: str
     digest: str
+    readable: Sequence[str]
     log_level: str
 
 
@@ -114,13 +117,26 @@ async def _forget(fs: DatasetFs, ino: int) -> None:
             _log.warning("the kernel may go on serving what it kept of inode %d: %s", ino, error)
 
 
-async def serve(settings: FuseServerSettings, operations: type[FuseOperations] = FuseOperations) -> None:
+def _end_if_outdated(confinement: Confinement) -> None:
+    """End this process if it is refused a folder that took the place of one of its own; the next one may open it.
+
+    The kernel asks that one again what this one had not answered.
+    """
+    if confinement.is_outdated():
+        _log.warning("a cache folder was replaced by another: this server ends, for one that may read it")
+        os._exit(1)
+
+
+async def serve(
+    settings: FuseServerSettings, confinement: Confinement, operations: type[FuseOperations] = FuseOperations
+) -> None:
     """Answer the kernel until the mount is gone. Raises ManifestInvalid, or FsError when there is no manifest."""
     heartbeat = Heartbeat(settings.heartbeat_fd)
+    refused = partial(_end_if_outdated, confinement)
     locate = partial(locate_manifest, settings.fetcher_socket, settings.uid, settings.digest)
-    manifest = FollowingManifest(settings.manifest, locate)
+    manifest = FollowingManifest(settings.manifest, locate, refused)
     client = FetchClient(settings.fetcher_socket, settings.uid, settings.digest)
-    fs = DatasetFs(manifest, settings.version_dir, client)
+    fs = DatasetFs(manifest, settings.version_dir, client, refused)
     connection = FuseConnection(settings, heartbeat)
     answers = operations(fs, connection.switch)
     follow = Follow(settings.uid, settings.digest)
@@ -150,6 +166,12 @@ def parse(argv: Sequence[str]) -> FuseServerSettings:
     parser.add_argument("--fetcher-socket", type=Path, required=True, help="the fetcher's unix socket")
     parser.add_argument("--uid", required=True, help="uid of the Dataset")
     parser.add_argument("--digest", required=True, help="digest of the version")
+    parser.add_argument(
+        "--readable",
+        action="append",
+        default=[],
+        help="cache folder; again for more; given one, it is held to reading these, where the kernel has Landlock",
+    )
     parser.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"))
     return FuseServerSettings(**vars(parser.parse_args(argv)))
 
@@ -161,8 +183,11 @@ def main(argv: Sequence[str] | None = None, operations: type[FuseOperations] = F
     logging.basicConfig(
         level=settings.log_level.upper(), format=f"%(asctime)s %(levelname)s %(name)s {prefix}: %(message)s"
     )
+    confinement = Confinement(readable=settings.readable)
+    if settings.readable:
+        confinement.begin(no_tcp=TcpAccess.BIND | TcpAccess.CONNECT)
     try:
-        trio.run(serve, settings, operations)
+        trio.run(serve, settings, confinement, operations)
     except SidecarError as error:
         _log.error("%s", error)
         return 1

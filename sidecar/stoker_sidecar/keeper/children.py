@@ -19,26 +19,20 @@ def _now() -> float:
 
 
 class Reaper:
-    """The one place where the keeper waits for its children: they end, or are stopped (SIGSTOP), and some then killed.
+    """The one place where the keeper waits for its children: they end, or are stopped (SIGSTOP) and then killed.
 
     Must be installed on the running loop before the first child starts.
     """
 
     def __init__(self) -> None:
         self._waiting: dict[int, asyncio.Future[int]] = {}
-        self._never_stopped: set[int] = set()
 
     def install(self) -> None:
         """Take over SIGCHLD of the running event loop."""
         asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, self._reap)
 
-    def ended(self, pid: int, *, may_be_stopped: bool = True) -> "asyncio.Future[int]":
-        """Return the future exit code of ``pid`` (negative: the signal). To be called in the step that started it.
-
-        ``may_be_stopped``: False: it is killed when someone stops it.
-        """
-        if not may_be_stopped:
-            self._never_stopped.add(pid)
+    def ended(self, pid: int) -> "asyncio.Future[int]":
+        """Return the future exit code of ``pid`` (negative: the signal). To be called in the step that started it."""
         return self._waiting.setdefault(pid, asyncio.get_running_loop().create_future())
 
     def _reap(self) -> None:
@@ -50,14 +44,13 @@ class Reaper:
                 if os.WIFSTOPPED(status):
                     self._end_stopped(pid)
                     continue
-                self._never_stopped.discard(pid)
                 future = self._waiting.pop(pid, None)  # an orphan that fell to PID 1 has none
                 if future is not None and not future.done():
                     future.set_result(os.waitstatus_to_exitcode(status))
 
     def _end_stopped(self, pid: int) -> None:
-        """Kill a child that someone has stopped: its readers wait, and nobody can know for how long."""
-        if pid in self._never_stopped:
+        """Kill a child that someone has stopped: others wait for it, and nobody can know for how long."""
+        if pid in self._waiting:
             _log.error("the child %d was stopped (SIGSTOP): it is killed, and another takes its place", pid)
             end(pid, signal.SIGKILL)
 
@@ -141,7 +134,7 @@ class Child:
         self._watchdog = Watchdog(self._policy, self._is_ready, self._kill_hung)
         try:
             self.pid = self._spawn(with_heartbeat(self._prepare(), self._watchdog.line.child_fd))
-            gone = self._reaper.ended(self.pid, may_be_stopped=self._policy.may_be_stopped)
+            gone = self._reaper.ended(self.pid)
             self._watchdog.begin()
             if self._may_begin:
                 self._watchdog.line.let_begin()

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,7 +56,8 @@ class FuseServer:
 class FuseServers:
     """All FUSE mounts of the node and their servers, by (uid, digest).
 
-    ``run_as``: the servers' user (None: the keeper's own).
+    ``run_as``: the servers' user (None: the keeper's own). ``folders``: the node's cache folders, which the servers may
+    read and nothing else (None: they are not confined).
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class FuseServers:
         run_as: int | None,
         log_level: str,
         mount: Callable[[Path], InitializedMount] = open_mount,
+        folders: Sequence[str] | None = None,
     ) -> None:
         self.zygotes = ZygotePair(FUSE_SERVERS, reaper, run_as)
         self._reaper = reaper
@@ -73,6 +75,7 @@ class FuseServers:
         self._run_as = run_as
         self._log_level = log_level
         self._mount = mount
+        self._folders = folders
         self._served: dict[tuple[str, str], FuseServer] = {}
 
     async def serve(self, version: ServedVersion) -> None:
@@ -139,6 +142,9 @@ class FuseServers:
         arguments += ["--manifest", str(version.manifest), "--version-dir", str(version.version_dir)]
         arguments += ["--fetcher-socket", str(self._fetcher_socket), "--log-level", self._log_level]
         arguments += ["--resend"] if mount.can_resend else []
+        if self._folders is not None:
+            readable = {*self._folders, str(version.version_dir), str(version.manifest.parent)}
+            arguments += [word for folder in sorted(readable) for word in ("--readable", folder)]
         return self.zygotes.start(arguments, self._run_as, {"--fd": mount.fd})
 
     def _mount_to_answer(self, served: FuseServer) -> InitializedMount:

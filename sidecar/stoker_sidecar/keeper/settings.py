@@ -29,6 +29,7 @@ class KeeperSettings:
     http_port: int
     unmount_on_exit: bool
     allow_other: bool
+    confine: bool
     log_level: str
     agent_command: tuple[str, ...]
     fetcher_command: tuple[str, ...]
@@ -66,6 +67,7 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     flag("http-port", "8081", "the agent's port, on which the keeper answers the kubelet's probes while it waits")
     flag("on-exit", "unmount", "unmount: take the FUSE mounts away at the end; keep: leave them for the next keeper")
     flag("allow-other", "", "yes: mounts of a keeper without root are for all users too, as root's always are")
+    flag("confine", "Auto", "hold fetcher and FUSE servers to the files that they need, by Landlock: Auto or Off")
     flag("log-level", "info", f"of keeper, fetcher and FUSE servers: one of {', '.join(_LOG_LEVELS)}")
     flag("agent-command", f"{python} -m stoker_sidecar.agent.main", "how the agent is started; empty: no agent")
     flag("fetcher-command", f"{python} -m stoker_sidecar.fetcher.main", "how the fetcher is started; empty: no fetcher")
@@ -81,6 +83,8 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> K
         parser.error(f"--on-exit {options.on_exit!r} must be unmount or keep")
     if options.allow_other not in ("yes", ""):
         parser.error(f"--allow-other {options.allow_other!r} must be yes or empty")
+    if options.confine not in ("Auto", "Off"):
+        parser.error(f"--confine {options.confine!r} must be Auto or Off")
     if not options.http_port.isdecimal():
         parser.error(f"--http-port {options.http_port!r} must be a port such as 8081")
     if options.run_as and not options.run_as.isdecimal():
@@ -103,6 +107,7 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> K
         http_port=int(options.http_port),
         unmount_on_exit=options.on_exit == "unmount",
         allow_other=options.allow_other == "yes",
+        confine=options.confine == "Auto",
         agent_command=tuple(agent + options.agent_arguments) if agent else (),
         fetcher_command=tuple(shlex.split(options.fetcher_command)),
     )

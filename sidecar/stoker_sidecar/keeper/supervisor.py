@@ -61,11 +61,14 @@ class Supervisor:
     def __init__(self, settings: KeeperSettings, reaper: Reaper) -> None:
         self._settings = settings
         mount = partial(open_mount, allow_other=settings.allow_other)
-        self._servers = FuseServers(reaper, settings.fetcher_socket, settings.run_as, settings.log_level, mount)
+        folders = tuple(folder.path for folder in settings.cache) if settings.confine else None
+        self._servers = FuseServers(
+            reaper, settings.fetcher_socket, settings.run_as, settings.log_level, mount, folders
+        )
         self._listening: asyncio.Server | None = None
         options = ["--socket", str(settings.fetcher_socket)]
         options += [word for folder in settings.cache for word in ("--root", str(folder))]
-        options += ["--log-level", settings.log_level]
+        options += ["--log-level", settings.log_level, *([] if settings.confine else ["--confine", "Off"])]
         self._memory = StateMemory()
         fetcher = Start([*settings.fetcher_command, *options], settings.run_as, {"--memory-fd": self._memory.fd})
         agent = Start(settings.agent_command)

@@ -17,8 +17,8 @@ class RestartPolicy:
     A child that lived ``stable_after`` seconds has no history: its end is taken as the first, and answered at once.
     ``longest_delay``: seconds between an end and the next start, at most; ``at_once``: so many ends in a row are
     answered without a delay. ``silence``: seconds without a heartbeat after which a child that has sent one is killed;
-    ``first_heartbeat``: seconds that it has for its first one. None: for ever. ``may_be_stopped``: False: it is killed
-    as soon as someone stops it (SIGSTOP).
+    ``first_heartbeat``: seconds that it has for its first one. None: for ever. One that
+    someone stops (SIGSTOP) is killed at once, whatever its kind.
     """
 
     stable_after: float
@@ -27,7 +27,6 @@ class RestartPolicy:
     from_ready: bool = False  # life begins when the child says that it is ready, not when it is started
     silence: int | None = None
     first_heartbeat: int | None = None
-    may_be_stopped: bool = True
 
 
 # The agent: a minute-long outage of the API server must not make it spin. It may be busy for seconds (a garbage
@@ -35,9 +34,7 @@ class RestartPolicy:
 PATIENT = RestartPolicy(stable_after=10.0, longest_delay=10.0, at_once=3, silence=30)
 # The fetcher: readers of missing bytes wait. It may be busy with a listing of millions. 10 forks of it and its workers
 # are half a second of CPU.
-PROMPT = RestartPolicy(
-    stable_after=0.2, longest_delay=5.0, at_once=10, from_ready=True, silence=30, may_be_stopped=False
-)
+PROMPT = RestartPolicy(stable_after=0.2, longest_delay=5.0, at_once=10, from_ready=True, silence=30)
 # FUSE servers: readers wait in the kernel meanwhile. One that was killed comes back at once however often it happens;
 # one that dies of its first request, which the kernel hands to the next one as well, does not take the CPU: 20 forks
 # are half a second of it. No step of theirs takes longer than a read of the disk, and to be killed costs nothing: the
@@ -49,7 +46,6 @@ QUICK = RestartPolicy(
     from_ready=True,
     silence=5,
     first_heartbeat=20,
-    may_be_stopped=False,
 )
 
 

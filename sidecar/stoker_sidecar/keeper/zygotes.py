@@ -9,7 +9,7 @@ import asyncio
 import logging
 import socket
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -23,9 +23,7 @@ _log = logging.getLogger("stoker.keeper")
 # waits meanwhile.
 _PATIENCE = 2.0
 # Comes back at once, and waits for orders in silence; its imports take a second of CPU.
-_POLICY = RestartPolicy(
-    stable_after=0.05, longest_delay=5.0, at_once=20, from_ready=True, first_heartbeat=60, may_be_stopped=False
-)
+ZYGOTE = RestartPolicy(stable_after=0.05, longest_delay=5.0, at_once=20, from_ready=True, first_heartbeat=60)
 # To wait for imports that run already is faster than to run the same once more beside them. Beyond, something is wrong.
 _READY_WITHIN = 10.0
 _TRIES = 2  # ends in a row, of which the first may be that of one that worked
@@ -79,7 +77,7 @@ class Zygote:
             name,
             reaper,
             self._prepare,
-            _POLICY,
+            ZYGOTE,
             spawn=self._start,
             until=lambda: until(self),
             on_ready=self._ready,
@@ -106,11 +104,16 @@ class Zygote:
 
     def fork(self, start: Start) -> int:
         """Start one of its kind; returns its pid, which is a child of the keeper. Raises OSError."""
-        return order(self._orders, start.command[len(self._kind.program) :], start.fds)
+        return self._order(start.command[len(self._kind.program) :], start, zygote=False)
 
     def fork_zygote(self, start: Start) -> int:
         """Start another zygote of the same kind; returns its pid. Raises OSError."""
-        return order(self._orders, start.command[len(self._kind.zygote) :], start.fds, zygote=True)
+        return self._order(start.command[len(self._kind.zygote) :], start, zygote=True)
+
+    def _order(self, arguments: Sequence[str], start: Start, *, zygote: bool) -> int:
+        if self.child.pid is None:
+            raise OSError("it has just ended")
+        return order(self._orders, self.child.pid, _PATIENCE, arguments, start.fds, zygote=zygote)
 
     def replace(self) -> None:
         """End it, since it did not do what it should; the next one follows."""
@@ -124,9 +127,7 @@ class Zygote:
 
 
 def _socket_pair() -> tuple[socket.socket, socket.socket]:
-    ours, zygote_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    ours.settimeout(_PATIENCE)
-    return ours, zygote_end
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
 class ZygotePair:

@@ -57,6 +57,14 @@ def execute(start: Start) -> int:
     return process.pid
 
 
+def is_stopped(pid: int) -> bool:
+    """Tell whether someone has stopped this child (SIGSTOP), and leave the news for whoever waits for it."""
+    try:
+        return os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return False
+
+
 def end(pid: int | None, number: signal.Signals) -> None:
     """Send a signal to a process that may be gone already."""
     if pid is not None:

@@ -84,6 +84,7 @@ class MountSession:
         fetcher = [sys.executable, *_FETCHER, *_FLOOR_OPTIONS, *_ANY_ENDPOINT, *self._host_folder()]
         command += ["--fetcher-command", shlex.join(fetcher)]
         command += ["--allow-other", "yes"] if self.spec.allow_other else []
+        command += ["--confine", "Off"]  # what it reads and writes is one person's own, wherever that lies (ADR 37)
         return [*command, "--", "--run-dir", str(self.run.folder)]
 
     def _host_folder(self) -> list[str]:

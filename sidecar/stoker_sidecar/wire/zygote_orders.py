@@ -7,16 +7,18 @@ pid. A zygote has one thread and no state, so that either of two can do what is 
 import argparse
 import gc
 import os
+import select
 import socket
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from stoker_sidecar.linux import packets
-from stoker_sidecar.linux.libc import end_with_parent
-from stoker_sidecar.linux.spawn import with_numbers
+from stoker_sidecar.linux.libc import end_with_parent, name_process
+from stoker_sidecar.linux.spawn import is_stopped, with_numbers
 from stoker_sidecar.wire.heartbeat import Heartbeat
 
+LOOK_SECONDS = 0.05  # between two looks whether a zygote that does not answer was stopped
 Become = Callable[[Sequence[str]], int]  # the main function of what is forked
 
 
@@ -68,15 +70,36 @@ def answer_orders(orders: socket.socket, name: str) -> ForkTask | None:
         packets.close_all(fds)
 
 
-def order(orders: socket.socket, arguments: Sequence[str], fds: Mapping[str, int], *, zygote: bool = False) -> int:
-    """Have a process forked, or the next ``zygote``; returns its pid. Waits. Raises OSError, in time if it hangs."""
+def order(
+    orders: socket.socket,
+    pid: int,
+    patience: float,
+    arguments: Sequence[str],
+    fds: Mapping[str, int],
+    *,
+    zygote: bool = False,
+) -> int:
+    """Have the zygote ``pid``, a child of this process, fork a process, or the next ``zygote``; returns the new pid.
+
+    Waits for ``patience`` seconds at most, and for none that was stopped (SIGSTOP). Raises OSError.
+    """
     task = {"arguments": list(arguments), "flags": list(fds), "zygote": zygote}
     try:
         packets.send(orders, task, list(fds.values()))
+        _await_answer(orders, pid, patience)
         reply, _ = packets.receive(orders)
         return int(reply["pid"])
     except (EOFError, ValueError, KeyError) as error:
         raise OSError(f"a zygote does not answer ({error})") from error
+
+
+def _await_answer(orders: socket.socket, pid: int, patience: float) -> None:
+    deadline = time.monotonic() + patience
+    while not select.select([orders], [], [], LOOK_SECONDS)[0]:
+        if is_stopped(pid):
+            raise OSError(f"the zygote {pid} was stopped (SIGSTOP)")
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the zygote {pid} does not answer within {patience:.0f} s")
 
 
 def _fork() -> bool:
@@ -100,7 +123,7 @@ def _begin(orders: socket.socket, packet: packets.Packet, fds: list[int], name: 
     """Become the new process: bound to its parent's life, with its own name, known to who gave the order."""
     end_with_parent()
     if not packet["zygote"]:
-        Path("/proc/self/comm").write_text(name)
+        name_process(name)
     packets.send(orders, {"pid": os.getpid()})
     orders.close()
     return ForkTask(with_numbers(packet["arguments"], dict(zip(packet["flags"], fds, strict=True))), packet["zygote"])

@@ -5,11 +5,11 @@ import os
 import signal
 import socket
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NoReturn
 
 from stoker_sidecar.linux import packets
-from stoker_sidecar.linux.libc import adopt_orphans, end_with_parent
+from stoker_sidecar.linux.libc import adopt_orphans, end_with_parent, name_process
+from stoker_sidecar.linux.spawn import is_stopped
 from stoker_sidecar.wire.zygote_orders import answer_orders, order
 from stoker_sidecar.worker import main as worker
 
@@ -30,17 +30,17 @@ class WorkerZygote:
     def __init__(self, unwanted: Sequence[int]) -> None:
         adopt_orphans()
         self._orders, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        if os.fork() == 0:
+        self._pid = os.fork()
+        if self._pid == 0:
             self._orders.close()
             packets.close_all(unwanted)
             os._exit(_serve(theirs))
         theirs.close()
-        self._orders.settimeout(_PATIENCE)
 
     def launch(self, arguments: Sequence[str], fd: int) -> int:
         """Start a worker with ``--fd``; returns its pid, or never when the zygote is gone or hangs: see ``lost``."""
         try:
-            return order(self._orders, arguments, {"--fd": fd})
+            return order(self._orders, self._pid, _PATIENCE, arguments, {"--fd": fd})
         except OSError as error:  # its answer may still come, and would be taken for that to the next order
             _log.error("no worker can be forked: %s", error)
             self.lost()
@@ -48,6 +48,11 @@ class WorkerZygote:
     def fileno(self) -> int:
         """Return what is readable when the zygote is gone."""
         return self._orders.fileno()
+
+    def end_if_stopped(self) -> None:
+        """End the fetcher when someone has stopped the zygote (SIGSTOP), for the handler of SIGCHLD: see ``lost``."""
+        if is_stopped(self._pid):
+            self.lost()
 
     def lost(self) -> NoReturn:
         """End the fetcher, which would have no quick workers without it.
@@ -61,6 +66,6 @@ class WorkerZygote:
 def _serve(orders: socket.socket) -> int:
     end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the fetcher decides
-    Path("/proc/self/comm").write_text("stoker-zygote")
+    name_process("stoker-zygote")
     task = answer_orders(orders, "stoker-worker")
     return 0 if task is None else worker.main(task.arguments)

@@ -65,6 +65,7 @@ class Facts:
     folders: tuple[CacheFolder, ...]
     modes: tuple[MountMode, ...]
     modes_message: str  # why there are no overlays; empty where they work
+    confinement: str  # what holds fetcher and FUSE servers to their files
     refused: Mapping[VersionKey, str]  # versions that get no overlay on a node that has them, and why
     address: str
     version: str
@@ -105,6 +106,7 @@ def node_status(facts: Facts, conditions: Iterable[Condition] = ()) -> NodeCache
         sidecar_version=facts.version,
         modes=facts.modes,
         modes_message=facts.modes_message or _refused(facts),
+        confinement=facts.confinement,
         capacity_bytes=facts.disk.capacity,
         used_bytes=facts.disk.used,
         available_bytes=facts.disk.available,

@@ -47,6 +47,7 @@ def facts(**changes: Any) -> Facts:
         folders=(CacheFolder(path="/cache", available_bytes=50 * GIB),),
         modes=(MountMode.NATIVE, MountMode.FUSE),
         modes_message="",
+        confinement="Landlock, version 7",
         refused={},
         address="10.0.0.1:8081",
         version="0.1.0",

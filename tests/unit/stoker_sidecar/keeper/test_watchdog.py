@@ -2,7 +2,11 @@
 
 from itertools import accumulate
 
+import pytest
+
 from stoker_sidecar.keeper.watchdog import PATIENT, PROMPT, QUICK, RestartHistory, RestartPolicy, Silence, after_end
+from stoker_sidecar.keeper.zygotes import ZYGOTE
+from stoker_sidecar.wire.zygote_orders import LOOK_SECONDS
 
 _POLICY = RestartPolicy(stable_after=30.0, longest_delay=10.0)
 
@@ -45,6 +49,13 @@ def test_an_agent_that_dies_every_second_does_not_spin() -> None:
 
 def test_a_fuse_server_that_dies_of_every_request_does_not_spin() -> None:
     assert _delays([0.0] * 40, QUICK)[-1] == 5.0
+
+
+@pytest.mark.parametrize("policy", [PATIENT, PROMPT, QUICK, ZYGOTE])
+def test_the_keeper_starts_another_within_a_second_of_seeing_that_one_was_stopped(policy: RestartPolicy) -> None:
+    killed_after = LOOK_SECONDS  # at most, when it was just asked to fork; else the kernel tells at once
+    _, waits = after_end(RestartHistory(), policy.stable_after, policy)
+    assert killed_after + waits <= 1.0
 
 
 def _after(ticks: int, silence: Silence) -> Silence:
