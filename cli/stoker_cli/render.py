@@ -26,13 +26,16 @@ def table(columns: Sequence[str], lines: Iterable[Sequence[str]]) -> Table:
 
 
 def datasets(items: Sequence[Dataset]) -> RenderableType:
-    """Return all Datasets, a line each."""
-    columns = ("NAMESPACE", "NAME", "PHASE", "FILES", "TOTAL", "CACHED%", "NODES", "SPEED", "ETA")
-    return table(columns, (rows.dataset_row(item) for item in rows.by_name(items)))
+    """Return all Datasets, a line each, and below them how much of which quota is taken."""
+    columns = ("NAMESPACE", "NAME", "PHASE", "FILES", "TOTAL", "CACHED%", "NODES", "SPEED", "ETA", "CLASS")
+    lines = rows.quota_lines(items)
+    return Group(
+        table(columns, (rows.dataset_row(item) for item in rows.by_name(items))), *([""] if lines else []), *lines
+    )
 
 
 def dataset(item: Dataset) -> RenderableType:
-    """Draw one Dataset: a bar, its sentence, and a line for each node."""
+    """Draw one Dataset: its sentence, its class, a bar, and a line for each node."""
     now = rows.progress(item)
     bar = Table.grid(padding=(0, 1))
     facts = f"{100 * now.share:3.0f} %  {format_bytes(now.done)} of {format_bytes(now.total)}"
@@ -41,7 +44,8 @@ def dataset(item: Dataset) -> RenderableType:
     columns = ("NODE", "PHASE", "WARM", "SHARE", "SPEED", "ETA", "MODE", "LAST ERROR")
     nodes = table(columns, (rows.node_detail_row(node, item.status.bytes or 0) for node in item.status.nodes))
     title = f"{item.key}: {item.status.phase or 'Pending'}. {rows.message(item)}"
-    return Group(title, bar, nodes) if item.status.nodes else Group(title)
+    head = (title, *rows.class_lines(item))
+    return Group(*head, bar, nodes) if item.status.nodes else Group(*head)
 
 
 def node_caches(caches: Sequence[NodeCache]) -> RenderableType:

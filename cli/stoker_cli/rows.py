@@ -1,9 +1,10 @@
 """Objects -> the words of a table; pure."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from stoker_api.dataset import Dataset, DatasetNode, Phase
+from stoker_api.dataset import Dataset, DatasetNode, DatasetStatus, Phase
 from stoker_api.meta import format_bytes, format_duration
 from stoker_api.names import ConditionType
 from stoker_api.nodecache import NodeCache, NodeDatasetStatus
@@ -68,12 +69,43 @@ def progress_line(dataset: Dataset) -> str:
 
 
 def dataset_row(dataset: Dataset) -> Sequence[str]:
-    """Make a row: NAMESPACE, NAME, PHASE, FILES, TOTAL, CACHED%, NODES, SPEED, ETA."""
+    """Make a row: NAMESPACE, NAME, PHASE, FILES, TOTAL, CACHED%, NODES, SPEED, ETA, CLASS."""
     status = dataset.status
     files = UNKNOWN if status.files is None else f"{status.files:,}"
-    shown = (status.total, status.cached_percent, status.warm_nodes, status.speed, status.eta)
+    shown = (status.total, status.cached_percent, status.warm_nodes, status.speed, status.eta, status.class_name)
     phase = str(status.phase) if status.phase else UNKNOWN
     return (dataset.metadata.namespace, dataset.metadata.name, phase, files, *(word or UNKNOWN for word in shown))
+
+
+def class_lines(dataset: Dataset) -> list[str]:
+    """Say which class a Dataset has, what of its quota it takes, and what it is given less of than it asks for."""
+    status = dataset.status
+    if not status.class_name:
+        lines = []
+    elif quota := _quota(status):
+        lines = [f"class {status.class_name}: takes {format_bytes(status.charged_bytes)} of its namespace's {quota}"]
+    else:
+        lines = [f"class {status.class_name}"]
+    limited = (c for c in status.conditions if (c.type, c.status) == (ConditionType.LIMITED, "True"))
+    return [*lines, *(condition.message for condition in limited)]
+
+
+def quota_lines(datasets: Iterable[Dataset]) -> list[str]:
+    """Say for each namespace and class with a quota how much of it is taken; of all Datasets of those namespaces."""
+    taken: Counter[tuple[str, str, str]] = Counter()
+    for dataset in by_name(datasets):
+        status = dataset.status
+        if quota := _quota(status):
+            taken[dataset.metadata.namespace, status.class_name, quota] += status.charged_bytes
+    return [
+        f"namespace {namespace}, class {name}: {format_bytes(amount)} of {quota}"
+        for (namespace, name, quota), amount in taken.items()
+    ]
+
+
+def _quota(status: DatasetStatus) -> str:
+    amounts = ((status.namespace_quota_bytes, "over all nodes"), (status.node_quota_bytes, "on each node"))
+    return " and ".join(f"{format_bytes(amount)} {where}" for amount, where in amounts if amount is not None)
 
 
 def node_detail_row(node: DatasetNode, total: int) -> Sequence[str]:

@@ -352,6 +352,19 @@ class DatasetStatus(Model):
 
     phase: Phase | None = None
     class_name: Annotated[str, Field(description="The DatasetClass that it has; empty: none applies.")] = ""
+    charged_bytes: Annotated[
+        int, Field(json_schema_extra=_INT64, description="What counts of it to its class's quota, over all nodes.")
+    ] = 0
+    namespace_quota_bytes: Annotated[
+        int | None,
+        Field(
+            json_schema_extra=_INT64,
+            description="What the namespace's Datasets of this class may hold together. Absent: no limit.",
+        ),
+    ] = None
+    node_quota_bytes: Annotated[
+        int | None, Field(json_schema_extra=_INT64, description="The same on each node. Absent: no limit.")
+    ] = None
     observed_generation: Annotated[int, Field(json_schema_extra=_INT64)] = 0
     conditions: Annotated[
         tuple[Condition, ...],

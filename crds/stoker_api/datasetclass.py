@@ -62,6 +62,13 @@ class BandwidthLimits(Model):
     ] = None
 
 
+class QuotaLimits(Model):
+    """How much the Datasets of one namespace that have this class may hold together."""
+
+    per_namespace: Annotated[Quantity | None, Field(description="Bytes over all nodes. Absent: no limit.")] = None
+    per_node: Annotated[Quantity | None, Field(description="Bytes on each node. Absent: no limit.")] = None
+
+
 class DatasetClassSpec(Model):
     """What Datasets of the class may ask for; empty, it is what applies where there is no class."""
 
@@ -104,6 +111,7 @@ class DatasetClassSpec(Model):
             "false: they are asked for anonymously."
         ),
     ] = True
+    quota: Annotated[QuotaLimits, Field(description="What the Datasets of one namespace may hold.")] = QuotaLimits()
 
 
 class DatasetClass(Resource):
@@ -118,6 +126,8 @@ class DatasetClass(Resource):
         PrinterColumn(name="Priority", type="integer", json_path=".spec.priority.max"),
         PrinterColumn(name="Pinning", type="boolean", json_path=".spec.allowPinning"),
         PrinterColumn(name="Replicas", type="string", json_path=".spec.maxReplicas"),
+        PrinterColumn(name="Quota", type="string", json_path=".spec.quota.perNamespace"),
+        PrinterColumn(name="Node Quota", type="string", json_path=".spec.quota.perNode"),
         PrinterColumn(name="Age", type="date", json_path=".metadata.creationTimestamp"),
         PrinterColumn(name="Namespaces", type="string", json_path=".spec.namespaces", priority=1),
         PrinterColumn(name="Description", type="string", json_path=".spec.description", priority=1),

@@ -146,6 +146,7 @@ class Reason(StrEnum):
     NO_NODES = "NoNodes"  # no ready node matches cache.nodeSelector
     NOT_ENOUGH_NODES = "NotEnoughNodes"
     QUOTA_EXCEEDED = "QuotaExceeded"  # what fits is kept, the rest is read through
+    NAMESPACE_QUOTA_EXCEEDED = "NamespaceQuotaExceeded"  # the namespace has no room left in its class's quota
     QUOTA_TOO_SMALL = "QuotaTooSmall"  # smaller than the smallest file: nothing can be kept
     DISK_FULL = "DiskFull"
     CACHE_DISK_FAILED = "CacheDiskFailed"

@@ -25,13 +25,13 @@ def admit(dataset: Dataset, classes: Classes) -> Limited | InvalidDataset:
 
     One that is being deleted is taken whatever its class says: it must be able to go.
     """
-    if dataset.metadata.deletion_timestamp:
-        return Limited(dataset, ClassTerms())
     try:
         found = class_of(dataset, classes)
         taken = found if isinstance(found, Refused) else apply_class(dataset, found)
     except Exception as error:  # noqa: BLE001 -- the boundary of an object: one must not stop the pass of all
         taken = Refused(Reason.INTERNAL_ERROR, f"its class cannot be worked out, please report this: {error!r}")
+    if isinstance(taken, Refused) and dataset.metadata.deletion_timestamp:
+        taken = apply_class(dataset, None)
     if isinstance(taken, Limited):
         return taken
     return InvalidDataset(dataset.metadata, taken.sentence, dataset.status, taken.reason, taken.closed)

@@ -23,6 +23,8 @@ class ClassTerms:
     name: str = ""  # empty: no class
     limits: tuple[str, ...] = ()  # what is less than it asks for, in sentences
     anonymous: bool = False  # without credentials of its own it may not use the node's
+    namespace_quota: int | None = None  # bytes that its namespace's Datasets of this class may hold; None: no limit
+    node_quota: int | None = None  # the same on each node
 
 
 NO_TERMS = ClassTerms()
@@ -56,7 +58,8 @@ def apply_class(dataset: Dataset, found: DatasetClass | None) -> Limited | Refus
         effective = _without_request(effective)
         limits.append(f"`stoker warm` is not followed: {allowed_by(name, listed(spec.warm.policies))}")
     anonymous = not spec.allow_ambient_credentials
-    return Limited(effective, ClassTerms(name, tuple(limits), anonymous))
+    quotas = (None if one is None else parse_quantity(one) for one in (spec.quota.per_namespace, spec.quota.per_node))
+    return Limited(effective, ClassTerms(name, tuple(limits), anonymous, *quotas))
 
 
 def _effective(dataset: Dataset, name: str, spec: DatasetClassSpec) -> Iterator[tuple[str, dict[str, Any], str]]:

@@ -13,6 +13,7 @@ from stoker_operator.core.class_limits import NO_TERMS, ClassTerms
 from stoker_operator.core.conditions import ConditionSet, find
 from stoker_operator.core.deletion import Deletion
 from stoker_operator.core.figures import Figures, add_up, node_counts, node_rows
+from stoker_operator.core.int64 import clamp
 from stoker_operator.core.node_states import NodeStates
 from stoker_operator.core.placement import Role
 from stoker_operator.core.plan import DatasetPlan, wants_warming
@@ -44,10 +45,14 @@ def roll_up_dataset(
     """Return the status that the Dataset should have."""
     facts = _Facts(view, plan, states, add_up(plan, states), deletion)
     dataset, listing, figures = plan.dataset, plan.listing, facts.figures
+    terms = view.terms.get(dataset.key, NO_TERMS)
     answered = format_time(listing.answered_at, "milliseconds") if listing.answered_at else dataset.status.listed_at
     return DatasetStatus(
         phase=_phase(facts),
-        class_name=view.terms.get(dataset.key, NO_TERMS).name,
+        class_name=terms.name,
+        charged_bytes=clamp(plan.placement.charged),
+        namespace_quota_bytes=terms.namespace_quota,
+        node_quota_bytes=terms.node_quota,
         observed_generation=dataset.metadata.generation,
         conditions=_conditions(facts, notes, now),
         version=listing.version,
@@ -247,6 +252,8 @@ def _warm(facts: _Facts) -> Verdict:
         return False, facts.listed[1], "nothing can be fetched before the source is listed"
     if not figures.desired:
         return False, Reason.ON_DEMAND, "no node has to hold it: bytes come when pods read them"
+    if facts.plan.placement.over_quota and len(figures.targets) < figures.desired:
+        return False, Reason.NAMESPACE_QUOTA_EXCEEDED, facts.plan.placement.over_quota
     if not figures.targets:
         return False, Reason.NO_NODES, _no_nodes(facts)
     if figures.all_done:
@@ -301,9 +308,12 @@ def _degraded(facts: _Facts) -> Verdict:
 def _problems(facts: _Facts) -> Iterator[tuple[str, str]]:
     """Return each problem as (reason, sentence), the gravest kind first."""
     plan, figures = facts.plan, facts.figures
+    if plan.placement.over_quota:
+        yield Reason.NAMESPACE_QUOTA_EXCEEDED, plan.placement.over_quota
     for name in plan.placement.nodes(Role.REPLICA, Role.USER, Role.GUEST):
         report = facts.states.get(plan.dataset.metadata.uid, name).reported
-        if report and report.error and report.error.reason != Reason.QUOTA_EXCEEDED:
+        starved = name in plan.placement.starved and report and report.error and report.error.reason in _QUOTA_REASONS
+        if report and report.error and report.error.reason != Reason.QUOTA_EXCEEDED and not starved:
             yield report.error.reason, f"{name}: {report.error.message}"
     for name in figures.targets:
         node = facts.view.nodes.get(name)
@@ -311,6 +321,8 @@ def _problems(facts: _Facts) -> Iterator[tuple[str, str]]:
             yield Reason.NODE_NOT_READY, f"{name} is not ready"
     if facts.listing_error and (facts.version or facts.listing_error.temporary):
         yield facts.listing_error.reason, f"listing fails: {facts.listing_error.message}"
+    if plan.placement.over_quota:
+        return
     if facts.version and 0 < len(figures.targets) < figures.desired:
         yield Reason.NOT_ENOUGH_NODES, _too_few(facts)
     if facts.version and figures.desired and not figures.targets:

@@ -68,9 +68,9 @@ def waiting(demand: PodDemand, ranking: WarmthRanking, requests: Resources, now:
     sentence = f"waiting for {demand.names}: {body}{_progress(demand, ranking)}; {_until(demand, overdue)}"
     best = ranking.cold[0].warmth.percent if ranking.cold else 0
     stem = f"{reason.value} {len(ranking.warm)}/{len(ranking)} {overdue} {_unlisted(demand)}"
-    paused = len(_paused(demand))
-    coarse_key = f"{reason.value} {overdue} {best // _COARSE_STEP} {paused}"
-    return Explanation(reason, sentence, f"{stem} {best // _STEP} {paused}", coarse_key, overdue)
+    hindered = len(_hindrances(demand))
+    coarse_key = f"{reason.value} {overdue} {best // _COARSE_STEP} {hindered}"
+    return Explanation(reason, sentence, f"{stem} {best // _STEP} {hindered}", coarse_key, overdue)
 
 
 def no_node(demand: PodDemand, requests: Resources, shown_at: float) -> Explanation:
@@ -147,17 +147,23 @@ def _progress(demand: PodDemand, ranking: WarmthRanking) -> str:
     if unlisted:
         return unlisted
     if not len(ranking):
-        return "no node that the pod may run on holds any of it yet"
+        return "; ".join(["no node that the pod may run on holds any of it yet", *_hindrances(demand)])
     count = f"{len(ranking.warm)} of {len(ranking)} nodes warm enough"
-    return "; ".join([count, *(_node(one) for one in ranking.cold[:_SHOWN]), *_paused(demand)])
+    return "; ".join([count, *(_node(one) for one in ranking.cold[:_SHOWN]), *_hindrances(demand)])
 
 
-def _paused(demand: PodDemand) -> list[str]:
+def _hindrances(demand: PodDemand) -> list[str]:
     """Name data that will not come by itself, and what to do."""
-    return [
+    paused = [
         f"warming of {dataset.key} is paused: `stoker -n {dataset.metadata.namespace} resume {dataset.metadata.name}`"
         for dataset in demand.datasets
         if dataset.spec.warm.paused
+    ]
+    return paused + [
+        f"{dataset.key}: {condition.message}"
+        for dataset in demand.datasets
+        for condition in dataset.status.conditions
+        if (condition.type, condition.reason) == (ConditionType.DEGRADED, Reason.NAMESPACE_QUOTA_EXCEEDED)
     ]
 
 

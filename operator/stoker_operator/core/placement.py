@@ -3,16 +3,20 @@
 Selector, replicas, pods first, capacity, and keep what is warm where it is.
 """
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
+from itertools import islice
 from typing import Final
 
 from stoker_api.dataset import Dataset
 from stoker_api.meta import parse_quantity
 from stoker_api.times import parse_time
+from stoker_operator.core.class_limits import NO_TERMS
 from stoker_operator.core.node_states import NodeState, NodeStates, alive
+from stoker_operator.core.quota import QuotaBook, QuotaShare, Tenant
 from stoker_operator.core.spoiled import Spoiled
 from stoker_operator.core.usage import Use
 from stoker_operator.core.views import ClusterView
@@ -25,7 +29,7 @@ class Role(StrEnum):
 
     REPLICA = "replica"  # one of cache.replicas
     USER = "user"  # pods use it there, or wait for it there
-    GUEST = "guest"  # as USER, on a node that cache.nodeSelector leaves out: read through, not warmed
+    GUEST = "guest"  # as USER, on a node that cache.nodeSelector or a quota leaves out: read through, not warmed
     IDLE = "idle"  # warm from earlier, kept while nobody needs the room
 
 
@@ -36,6 +40,9 @@ class Placement:
     roles: Mapping[str, Role] = field(default_factory=dict)
     desired: int = 0
     eligible: int = 0  # nodes that match the selector and are ready
+    over_quota: str = ""  # why it is on fewer nodes than asked for, or keeps nothing on some, by its namespace's quota
+    starved: frozenset[str] = frozenset()  # nodes where it may keep nothing more, by that quota
+    charged: int = 0  # bytes that count to that quota
 
     def nodes(self, *roles: Role) -> tuple[str, ...]:
         """Return nodes with one of the roles, sorted."""
@@ -54,24 +61,44 @@ def place(
 
     One that cannot be placed is left out, and noted in ``spoiled``.
     """
-    selections = _Selections(view)
+    selections, book = _Selections(view), QuotaBook()
+    _charge_refused(view, states, book)
     turns: list[tuple[_Turn, _Draft]] = []
 
     def draft(dataset: Dataset) -> None:
         pods = pod_nodes(view, uses.get(dataset.key, ()), wanted.get(dataset.key, frozenset()))
         held, selection = states.of_dataset(dataset.metadata.uid), selections.of(dataset)
-        turns.append((_turn(dataset, bool(pods)), _Draft(view, dataset, held, pods, selection, now)))
+        meta, terms = dataset.metadata, view.terms.get(dataset.key, NO_TERMS)
+        share = QuotaShare(book, Tenant(terms.name, meta.namespace), meta.name, terms)
+        turns.append((_turn(dataset, bool(pods)), _Draft(view, dataset, held, pods, selection, share, now)))
 
     for key, dataset in view.datasets.items():
         spoiled.attempt(key, partial(draft, dataset))
-    drafts = [one for _, one in sorted(turns, key=lambda pair: pair[0])]
+    drafts = by_age_within([one for _, one in sorted(turns, key=lambda pair: pair[0])])
     ledger = _Ledger(view)
-    # Last in line gives up its idle data first.
-    for step, order in ((_Draft.keep, drafts), (_Draft.fill, drafts), (_Draft.drop_idle, reversed(drafts))):
-        for one in order:
+    steps = (_Draft.keep, _Draft.fill, _Draft.count_idle, _Draft.drop_idle)
+    for step in steps:
+        # Last in line gives up its idle data first.
+        for one in reversed(drafts) if step is _Draft.drop_idle else drafts:
             if one.dataset.key not in spoiled:
                 spoiled.attempt(one.dataset.key, partial(step, one, ledger))
     return {one.dataset.key: one.result() for one in drafts if one.dataset.key not in spoiled}
+
+
+def by_age_within(drafts: list["_Draft"]) -> list["_Draft"]:
+    """Let the Datasets under each quota take their turns by age, or use would drive data out and back again."""
+    waiting: dict[Tenant, deque[_Draft]] = {}
+    for one in sorted((one for one in drafts if one.share.limited), key=lambda one: one.age):
+        waiting.setdefault(one.share.tenant, deque()).append(one)
+    return [waiting[one.share.tenant].popleft() if one.share.limited else one for one in drafts]
+
+
+def _charge_refused(view: ClusterView, states: NodeStates, book: QuotaBook) -> None:
+    """Count what nodes have of Datasets that are not taken, to the class that they had last."""
+    for one in view.invalid_datasets.values():
+        tenant = Tenant(one.status.class_name, one.metadata.namespace)
+        for node, state in states.of_dataset(one.metadata.uid).items():
+            book.charge(tenant, one.metadata.name, node, state.warm_bytes)
 
 
 def pod_nodes(view: ClusterView, uses: tuple[Use, ...], wanted: frozenset[str]) -> frozenset[str]:
@@ -90,6 +117,14 @@ def _turn(dataset: Dataset, used: bool) -> _Turn:
 def size_on_node(dataset: Dataset) -> int:
     """Return bytes that a node needs to hold it, as far as the quota allows; 0 until it was listed."""
     size = dataset.status.bytes or 0
+    quota = dataset.spec.cache.quota
+    return min(size, parse_quantity(quota)) if quota else size
+
+
+def _listed_size(dataset: Dataset, held: Mapping[str, NodeState]) -> int:
+    """Return bytes that a node needs to hold what was just listed, which the status may not have yet."""
+    listings = (state.reported.listing for state in held.values() if state.reported)
+    size = max((one.bytes for one in listings if one and one.version), default=0)
     quota = dataset.spec.cache.quota
     return min(size, parse_quantity(quota)) if quota else size
 
@@ -145,15 +180,22 @@ class _Draft:
         held: Mapping[str, NodeState],
         pods: frozenset[str],
         selection: _Selection,
+        share: QuotaShare,
         now: float,
     ) -> None:
         self.dataset: Final = dataset
+        self.share: Final = share
+        self.age: Final = (parse_time(dataset.metadata.creation_timestamp), dataset.key)
         self._view: Final = view
         self._pods: Final = pods
         self._now: Final = now
         self._held: Final = held
         self._size: Final = size_on_node(dataset)
+        self._need: Final = max(self._size, _listed_size(dataset, held)) if share.limited else self._size
         self._roles: Final[dict[str, Role]] = {}
+        self._starved: Final[set[str]] = set()
+        self._over_quota = False
+        self._counted: Final[set[str]] = set()  # nodes of idle data that is charged already
         self._selection: Final = selection
         self._selected: Final = selection.nodes
         self._fresh: Final = selection.fresh
@@ -162,14 +204,16 @@ class _Draft:
     def keep(self, ledger: _Ledger) -> None:
         """Keep replicas that exist; then pods' nodes; what is left over and warm is idle."""
         current = sorted((name for name in self._held if self._may_stay(name, ledger)), key=self._keep_rank)
-        for name in current[: self._desired]:
+        for name in islice((name for name in current if self._within_quota(name)), self._desired):
             self._give(name, Role.REPLICA, ledger)
         for name in sorted(self._pods - self._roles.keys()):
-            self._give(name, Role.USER if name in self._selected else Role.GUEST, ledger)
+            self._serve(name, ledger)
         for name, state in self._held.items():
             if name not in self._roles and self._worth_keeping(name, state):
                 self._roles[name] = Role.IDLE
                 ledger.idle[name] = ledger.idle.get(name, 0) + self._evictable(state)
+                if self.dataset.spec.cache.pinned:
+                    self._count(name)
 
     def fill(self, ledger: _Ledger) -> None:
         """Add replicas, where there are too few: first on nodes that pods use anyway, then on fresh ones."""
@@ -177,9 +221,20 @@ class _Draft:
             self._roles[name] = Role.REPLICA
         for _ in range(self._missing()):
             free = [name for name in self._fresh if name not in self._roles]
+            if self.share.limited:
+                free = [name for name in free if self._within_quota(name)]
             if not free:
                 return
             self._give(min(free, key=lambda name: self._fresh_rank(name, ledger)), Role.REPLICA, ledger)
+
+    def count_idle(self, ledger: _Ledger) -> None:
+        """Keep as much idle data as the quota has left."""
+        for name in self.nodes_with(Role.IDLE):
+            if name not in self._counted and not self._count(name):
+                freed = self._evictable(self._held[name])
+                ledger.room[name] = ledger.room.get(name, 0) + freed
+                ledger.idle[name] = ledger.idle.get(name, 0) - freed
+                del self._roles[name]
 
     def drop_idle(self, ledger: _Ledger) -> None:
         """Give up idle data on nodes that promised more than they have."""
@@ -190,7 +245,15 @@ class _Draft:
                 del self._roles[name]
 
     def result(self) -> Placement:
-        return Placement(dict(self._roles), self._desired, self._selection.eligible)
+        short = self._over_quota and (self._starved or self._missing())
+        return Placement(
+            dict(self._roles),
+            self._desired,
+            self._selection.eligible,
+            over_quota=self.share.sentence(self._need) if short else "",
+            starved=frozenset(self._starved),
+            charged=self.share.charged,
+        )
 
     def nodes_with(self, role: Role) -> list[str]:
         return [name for name, given in self._roles.items() if given is role]
@@ -243,11 +306,41 @@ class _Draft:
     def _evictable(self, state: NodeState) -> int:
         return 0 if self.dataset.spec.cache.pinned else state.warm_bytes
 
+    def _serve(self, name: str, ledger: _Ledger) -> None:
+        """Give it to a node where pods use it: to be read through where the quota has no room for it."""
+        if not self._within_quota(name):
+            self._starved.add(name)
+        selected = name in self._selected and name not in self._starved
+        self._give(name, Role.USER if selected else Role.GUEST, ledger)
+
+    def _within_quota(self, name: str) -> bool:
+        if not self.share.limited:
+            return True
+        fits = self.share.fits(name, self._amount(name))
+        self._over_quota = self._over_quota or not fits
+        return fits
+
+    def _amount(self, name: str) -> int:
+        """Return what counts to the quota: bytes of its version, or of more where the node still has more."""
+        held = self._held.get(name)
+        return max(self._need, held.warm_bytes) if held else self._need
+
+    def _count(self, name: str) -> bool:
+        """Charge idle data to the quota; False when there is no room for it, though it is known how much it is."""
+        state = self._held[name]
+        if not self.share.fits(name, state.warm_bytes) and not state.unread:
+            return False
+        self._counted.add(name)
+        self.share.charge(name, self._need if state.unread else state.warm_bytes)
+        return True
+
     def _give(self, name: str, role: Role, ledger: _Ledger) -> None:
         self._roles[name] = role
         held = self._held.get(name, NodeState())
         here = self._size if held.unread or role is Role.GUEST else held.warm_bytes
         ledger.charge(name, max(0, self._size - here))
+        if self.share.limited:
+            self.share.charge(name, held.warm_bytes if name in self._starved else self._amount(name))
 
     def _keep_rank(self, name: str) -> tuple[bool, bool, bool, bool, str]:
         """Rank whole before partial, then whoever is warming already; both only ever grow, so that nothing flips."""

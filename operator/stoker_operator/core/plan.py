@@ -7,7 +7,7 @@ from functools import partial
 from itertools import chain
 
 from stoker_api import names
-from stoker_api.dataset import Dataset, WarmPolicy
+from stoker_api.dataset import Cache, Dataset, WarmPolicy
 from stoker_api.endpoint import is_address
 from stoker_api.meta import parse_quantity, shortened
 from stoker_api.names import Reason
@@ -181,11 +181,15 @@ def node_dataset(view: ClusterView, plan: DatasetPlan, node: str, states: NodeSt
         priority=warm.priority,
         paused=warm.paused,
         bytes_per_second=clamp(parse_quantity(warm.bandwidth_limit)) if warm.bandwidth_limit else None,
-        quota_bytes=clamp(parse_quantity(spec.cache.quota)) if spec.cache.quota else None,
+        quota_bytes=0 if node in plan.placement.starved else _quota_bytes(spec.cache),
         pinned=spec.cache.pinned,
         allowed_namespaces=spec.access.namespaces,
         anonymous=view.terms.get(dataset.key, NO_TERMS).anonymous,
     )
+
+
+def _quota_bytes(cache: Cache) -> int | None:
+    return clamp(parse_quantity(cache.quota)) if cache.quota else None
 
 
 def wants_warming(plan: DatasetPlan) -> bool:

@@ -14,9 +14,12 @@ from stoker_api.nodecache import NodeCache, NodeDataset
 from stoker_kube.errors import Invalid, NotFound
 from stoker_kube.resources import DATASET_CLASSES, DATASETS, NODE_CACHES
 from stoker_operator.core.conditions import find
-from tests.integration.stoker_operator.conftest import World
+from tests.fakes.sidecar import BYTES
+from tests.integration.stoker_operator.conftest import SECONDS, World
 from tests.support.apiserver import ApiServer
 from tests.support.chart import of_kind, render
+from tests.support.kinds import NAMESPACES
+from tests.support.waiting import eventually_async
 
 
 class Classes:
@@ -161,9 +164,83 @@ async def test_a_dataset_whose_class_is_missing_can_be_deleted(world: World) -> 
     await world.until_gone(DATASETS, "digits")
 
 
+async def add_to(world: World, namespace: str, name: str, class_name: str, replicas: int | str = 1) -> None:
+    """Create a Dataset of another namespace, for this test's nodes; it has BYTES when it is listed."""
+    cache = {"nodeSelector": {"test": world.label}, "replicas": replicas}
+    spec = {"className": class_name, "source": {"uri": "s3://bucket/"}, "cache": cache}
+    await world.kube.create(DATASETS, {"metadata": {"name": name, "namespace": namespace}, "spec": spec})
+
+
+def over_quota(raw: dict[str, Any]) -> str:
+    found = find(Dataset.model_validate(raw).status.conditions, ConditionType.WARM)
+    return found.message if found and found.reason == Reason.NAMESPACE_QUOTA_EXCEEDED else ""
+
+
+async def until_of(world: World, namespace: str, name: str, condition: Any) -> dict[str, Any]:
+    """Return a Dataset of another namespace once the condition holds."""
+
+    async def look() -> dict[str, Any] | None:
+        raw = await world.kube.get(DATASETS, name, namespace)
+        return raw if condition(raw) else None
+
+    return await eventually_async(look, SECONDS)
+
+
+async def holders(world: World, namespace: str, name: str) -> list[str]:
+    """Return the nodes that are to hold a Dataset."""
+    caches = [NodeCache.model_validate(await world.kube.get(NODE_CACHES, one.node)) for one in world.sidecars]
+    return [
+        cache.key
+        for cache in caches
+        for entry in cache.spec.datasets
+        if (entry.namespace, entry.name) == (namespace, name) and entry.eager
+    ]
+
+
+async def test_each_tenant_has_its_own_quota_over_nodes(world: World, classes: Classes) -> None:
+    for sidecar in [await world.add_node(), await world.add_node()]:
+        sidecar.share = 1.0
+    name = await classes.make("tenants", quota={"perNamespace": str(3 * BYTES), "perNode": str(2 * BYTES)})
+    tenants = [f"{world.namespace}-{one}" for one in ("a", "b")]
+    for tenant in tenants:
+        await world.kube.create(NAMESPACES, {"metadata": {"name": tenant}})
+        await add_to(world, tenant, "first", name, "all")
+        await until_of(world, tenant, "first", lambda raw: raw.get("status", {}).get("warmNodes") == "2/2")
+        await add_to(world, tenant, "second", name, "all")
+        waiting = await until_of(world, tenant, "second", over_quota)
+        assert f"namespace {tenant}" in over_quota(waiting)
+        assert "first" in over_quota(waiting)
+        assert len(await holders(world, tenant, "second")) == 1
+    await world.kube.delete(DATASETS, "first", tenants[0])
+    await until_of(world, tenants[0], "second", lambda raw: raw["status"]["warmNodes"] == "2/2")
+    assert len(await holders(world, tenants[1], "second")) == 1
+
+
+async def test_a_quota_that_shrinks_takes_no_mounted_bytes_away(world: World, classes: Classes) -> None:
+    sidecar = await world.add_node()
+    sidecar.share = 1.0
+    name = await classes.make("tenants", quota={"perNode": str(BYTES)})
+    await world.add_dataset(className=name)
+    await world.until_dataset(lambda one: one.status.phase is Phase.READY)
+    sidecar.mount(f"{world.namespace}/digits", "trainer")
+    await sidecar.report()
+    await classes.change("tenants", quota={"perNode": "1Ki"})
+    starved = await until_entry(world, sidecar.node, lambda one: one.quota_bytes == 0)
+    assert (starved.version, starved.eager) == (sidecar.version, False)
+    sidecar.mounts.clear()
+    await sidecar.report()
+
+    def gone(raw: dict[str, Any]) -> bool:
+        entries = NodeCache.model_validate(raw).spec.datasets
+        return all(one.name != "digits" or one.quota_bytes != 0 for one in entries)
+
+    await world.until(NODE_CACHES, sidecar.node, gone)
+
+
 @pytest.mark.parametrize(
     "spec",
     [
+        {"quota": {"perNamespace": "2000P"}},
         {"priority": {"max": 1001}},
         {"priority": {"max": 1, "default": 2}},
         {"maxReplicas": "some"},
@@ -192,7 +269,8 @@ def test_the_example_and_the_class_of_the_chart_are_taken(apiserver: ApiServer, 
 
 
 async def test_kubectl_shows_what_a_class_allows(apiserver: ApiServer, classes: Classes) -> None:
-    name = await classes.make("tenants", default=True, priority={"max": 7}, maxReplicas=3)
+    quota = {"perNamespace": "2Ti", "perNode": "500Gi"}
+    name = await classes.make("tenants", default=True, priority={"max": 7}, maxReplicas=3, quota=quota)
     head, row = apiserver.kubectl("get", "datasetclass", name).splitlines()
-    assert head.split()[:5] == ["NAME", "DEFAULT", "PRIORITY", "PINNING", "REPLICAS"]
-    assert row.split()[:5] == [name, "true", "7", "false", "3"]
+    assert head.split()[:8] == ["NAME", "DEFAULT", "PRIORITY", "PINNING", "REPLICAS", "QUOTA", "NODE", "QUOTA"]
+    assert row.split()[:7] == [name, "true", "7", "false", "3", "2Ti", "500Gi"]

@@ -61,3 +61,24 @@ def test_a_line_of_progress_has_share_bytes_speed_and_eta() -> None:
 def test_a_line_without_bytes_says_why() -> None:
     waiting = dataset(phase="Failed", conditions=[condition("Listed", "False", "no such bucket")])
     assert rows.progress_line(waiting) == "n/d: Failed. no such bucket"
+
+
+QUOTA = {"className": "tenants", "namespaceQuotaBytes": 100 << 30, "nodeQuotaBytes": 20 << 30}
+
+
+def test_a_class_is_a_column_and_its_quota_is_added_up() -> None:
+    two = [dataset(**QUOTA, chargedBytes=one << 30) for one in (30, 10)]
+    assert [rows.dataset_row(one)[-1] for one in (two[0], dataset())] == ["tenants", "-"]
+    assert rows.quota_lines([*two, dataset(className="free")]) == [
+        "namespace n, class tenants: 40.0 GiB of 100.0 GiB over all nodes and 20.0 GiB on each node"
+    ]
+
+
+def test_one_dataset_says_its_class_and_what_it_is_given_less_of() -> None:
+    limits = [condition("Limited", "True", "warm.priority 7 is taken as 0")]
+    assert rows.class_lines(dataset(**QUOTA, chargedBytes=10 << 30, conditions=limits)) == [
+        "class tenants: takes 10.0 GiB of its namespace's 100.0 GiB over all nodes and 20.0 GiB on each node",
+        "warm.priority 7 is taken as 0",
+    ]
+    assert rows.class_lines(dataset(className="free")) == ["class free"]
+    assert rows.class_lines(dataset(conditions=[condition("Limited", "False", "all")])) == []
