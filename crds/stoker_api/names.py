@@ -80,6 +80,12 @@ def node_accounts_namespace(installed_in: str) -> str:
     return f"{installed_in}-nodes"
 
 
+# By what sidecars know each other when they exchange manifests: a Secret beside Stoker, which the operator makes, and
+# the name in the certificate that is in it.
+PEER_SECRET = "stoker-peer-tls"
+PEER_NAME = "stoker-peer"
+
+
 class ConditionType(StrEnum):
     """Condition types of Datasets, TrainingJobs and NodeCaches."""
 

@@ -20,6 +20,7 @@ from stoker_operator.leader import Leader
 from stoker_operator.mirror.state import ClusterState
 from stoker_operator.waiting import done_before
 from stoker_operator.webhook.late_datasets import LateDatasets
+from stoker_operator.webhook.peer_certificate import PeerCertificate
 from stoker_operator.webhook.rotation import (
     CertificateSource,
     MountedCertificates,
@@ -66,6 +67,7 @@ class Replica:
             options.host,
             options.webhook_port,
         )
+        self._peers: Final = PeerCertificate(kube, options.namespace, lambda: datetime.now(UTC))
         self._health: Final = HealthServer(self._missing, options.host, options.http_port)
         self._certified = False
 
@@ -75,6 +77,7 @@ class Replica:
             background = [
                 tasks.create_task(self._front_door.run(), name="front door"),
                 tasks.create_task(self._serve_webhook(), name="webhook"),
+                tasks.create_task(self._keep_peers(), name="sidecars' certificate"),
             ]
             await self._health.start()
             stack.push_async_callback(self._health.stop)
@@ -115,14 +118,13 @@ class Replica:
             return
         work.result()
 
+    async def _keep_peers(self) -> None:
+        await _first(self._peers, "the sidecars wait for their certificate")
+        await keep(self._peers)
+
     async def _serve_webhook(self) -> None:
-        while not self._certified:
-            try:
-                await self._certificates.ensure()
-                self._certified = True
-            except (KubeError, CertificateError) as error:
-                log.warning("the webhook waits for its certificate: %s", error)
-                await asyncio.sleep(CERTIFICATE_RETRY)
+        await _first(self._certificates, "the webhook waits for its certificate")
+        self._certified = True
         await self._webhook.start()
         await keep(self._certificates)
 
@@ -143,6 +145,16 @@ class Replica:
         if self._front_door.catalog is None:
             return "the Datasets are not known yet"
         return "" if self._certified else "the webhook has no certificate yet"
+
+
+async def _first(source: CertificateSource, waiting: str) -> None:
+    """Ensure until it works once."""
+    while True:
+        try:
+            return await source.ensure()
+        except (KubeError, CertificateError) as error:
+            log.warning("%s: %s", waiting, error)
+            await asyncio.sleep(CERTIFICATE_RETRY)
 
 
 async def _grace(stop: asyncio.Event) -> None:

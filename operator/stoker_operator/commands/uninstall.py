@@ -86,7 +86,8 @@ class Uninstall:
             await self._wait_for(self._volumes, "volumes are still there: {}; look for pods that name their claims")
         await self._delete_all(NODE_CACHES)
         await self._delete(LEASES, LEASE, self._what.namespace)
-        await self._delete(SECRETS, WEBHOOK_SECRET, self._what.namespace)
+        for secret in (WEBHOOK_SECRET, names.PEER_SECRET):
+            await self._delete(SECRETS, secret, self._what.namespace)
         self._tell("done: what is left are the Datasets and TrainingJobs themselves, with nobody to act on them")
 
     async def _operator_replicas(self) -> int | None:

@@ -1,7 +1,11 @@
-"""The webhook's own certificate authority: made, checked and renewed by pure functions of the clock."""
+"""Stoker's own certificate authorities: made, checked and renewed by pure functions of the clock.
+
+One is the webhook's. The sidecars have another, by which they know each other.
+"""
 
 import ipaddress
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -10,10 +14,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from stoker_api.names import PEER_NAME
 from stoker_operator.errors import CertificateError
 
 CA_LIFE = timedelta(days=365)
 CERTIFICATE_LIFE = timedelta(days=90)
+PEER_LIFE = timedelta(days=365)
 _RENEW_AT = 2 / 3  # share of the life: a third is left to notice that renewing fails
 _CLOCK_SKEW = timedelta(minutes=5)  # nodes' clocks differ; a certificate is valid a little before it was made
 _MOST_AUTHORITIES = 2  # the present one and the one before it, for certificates that other replicas still serve
@@ -27,6 +33,35 @@ class KeyMaterial:
     authority_key: bytes
     certificate: bytes
     key: bytes
+
+
+@dataclass(frozen=True)
+class PeerMaterial:
+    """What every sidecar has, PEM. ``authorities`` is a bundle, the newest first; their keys are kept by nobody."""
+
+    authorities: bytes
+    certificate: bytes
+    key: bytes
+
+
+def renewed_peer(present: PeerMaterial | None, now: datetime) -> PeerMaterial:
+    """Return what the sidecars should have: ``present`` while it is good, else a new certificate by a new authority.
+
+    The last authority stays in the bundle, for sidecars that do not have the new certificate yet.
+    """
+    kept: list[x509.Certificate] = []
+    if present is not None:
+        with suppress(ValueError, TypeError):
+            serialization.load_pem_private_key(present.key, password=None)
+            certificate = x509.load_pem_x509_certificate(present.certificate)
+            kept = x509.load_pem_x509_certificates(present.authorities)
+            if not _is_due(certificate, now) and _hosts(certificate) == {PEER_NAME}:
+                return present
+    authority, authority_key = _make_authority(now, "stoker-peer-ca", PEER_LIFE)
+    both = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
+    certificate_pem, key = _issue(authority, authority_key, (PEER_NAME,), now, PEER_LIFE, both)
+    bundle = [authority, *(one for one in kept if one.not_valid_after_utc > now)][:_MOST_AUTHORITIES]
+    return PeerMaterial(b"".join(map(_pem, bundle)), certificate_pem, key)
 
 
 def make(hosts: Sequence[str], now: datetime) -> KeyMaterial:
@@ -52,10 +87,12 @@ def renewed(material: KeyMaterial, hosts: Sequence[str], now: datetime) -> KeyMa
     return replace(material, certificate=pair[0], key=pair[1])
 
 
-def _make_authority(now: datetime) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+def _make_authority(
+    now: datetime, called: str = "stoker-webhook-ca", life: timedelta = CA_LIFE
+) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
     key = ec.generate_private_key(ec.SECP256R1())
     # A serial in the name keeps two generations apart: verifiers look authorities up by name.
-    name = _name(f"stoker-webhook-ca-{x509.random_serial_number():x}"[:40])
+    name = _name(f"{called}-{x509.random_serial_number():x}"[:40])
     usage = x509.KeyUsage(
         digital_signature=True,
         content_commitment=False,
@@ -67,7 +104,7 @@ def _make_authority(now: datetime) -> tuple[x509.Certificate, ec.EllipticCurvePr
         encipher_only=False,
         decipher_only=False,
     )
-    builder = _builder(name, name, key.public_key(), now, CA_LIFE)
+    builder = _builder(name, name, key.public_key(), now, life)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     builder = builder.add_extension(usage, critical=True)
     builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
@@ -75,14 +112,19 @@ def _make_authority(now: datetime) -> tuple[x509.Certificate, ec.EllipticCurvePr
 
 
 def _issue(
-    authority: x509.Certificate, authority_key: ec.EllipticCurvePrivateKey, hosts: Sequence[str], now: datetime
+    authority: x509.Certificate,
+    authority_key: ec.EllipticCurvePrivateKey,
+    hosts: Sequence[str],
+    now: datetime,
+    life: timedelta = CERTIFICATE_LIFE,
+    usages: Sequence[x509.ObjectIdentifier] = (ExtendedKeyUsageOID.SERVER_AUTH,),
 ) -> tuple[bytes, bytes]:
     key = ec.generate_private_key(ec.SECP256R1())
     issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key())
-    builder = _builder(_name("stoker-webhook"), authority.subject, key.public_key(), now, CERTIFICATE_LIFE)
+    builder = _builder(_name("stoker"), authority.subject, key.public_key(), now, life)
     builder = builder.add_extension(x509.SubjectAlternativeName(map(_general_name, hosts)), critical=False)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-    builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+    builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
     builder = builder.add_extension(issuer, critical=False)
     return _pem(builder.sign(authority_key, hashes.SHA256())), _key_pem(key)
 

@@ -46,7 +46,7 @@ async def keep(source: CertificateSource) -> None:
         try:
             await source.ensure()
         except (KubeError, CertificateError) as error:
-            log.warning("the webhook's certificate could not be checked, trying again: %s", error)
+            log.warning("a certificate could not be checked, trying again: %s", error)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from stoker_sidecar.agent.http import NodeHttp, serve_http
 from stoker_sidecar.agent.metrics import AgentMetrics
 from stoker_sidecar.agent.node_account import NodeAccount
 from stoker_sidecar.agent.node_cache import NoticeTeller, StatusWriter, follow_node_cache
+from stoker_sidecar.agent.peers import PeerServer
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.volumes.node_volumes import NodeVolumes
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
@@ -83,10 +84,10 @@ class Agent:
     """One node's agent: its parts, run side by side, and what it says of itself to the API server and to probes.
 
     ``plan`` and ``folders`` are those of ``volumes`` too. ``address``: of the pod, where other nodes fetch manifests;
-    empty: nobody can. ``http_port``: of health, metrics and manifests.
+    empty: nobody can. ``http_port``: of health and metrics; ``peer_port``: of manifests. ``run_dir``: of the sockets.
     ``grants``: what Datasets of which namespaces may use of the node's own. ``namespace``: where Stoker is installed,
-    beside which the node's account is; empty: credentials are read in the name of ``kube``. ``confinement``: what holds
-    the node's fetcher and FUSE servers to their files, for people.
+    beside which the node's account is; empty: credentials are read in the name of ``kube``, and no node is served.
+    ``confinement``: what holds the node's fetcher and FUSE servers to their files, for people.
     """
 
     def __init__(
@@ -100,6 +101,8 @@ class Agent:
         fetcher_socket: Path,
         address: str,
         http_port: int,
+        peer_port: int,
+        run_dir: Path,
         grants: NodeGrants,
         namespace: str = "",
         confinement: str = "",
@@ -113,6 +116,9 @@ class Agent:
         self._fetcher_socket = fetcher_socket
         self._address = address
         self._port = http_port
+        self._peer_port = peer_port
+        self._run_dir = run_dir
+        self._namespace = namespace
         self._grants = grants
         self._account = NodeAccount(kube, namespace, driver.node_name, time.monotonic, lambda: datetime.now(UTC))
         self._confinement = confinement
@@ -132,9 +138,9 @@ class Agent:
             )
             name, csi_socket = self._driver.node_name, self._driver.csi_socket
             log.info("serving node %s: HTTP on port %d, CSI on %s", name, self._port, csi_socket)
-            await self._side_by_side(stopping)
+            await self._side_by_side(stopping, http)
 
-    async def _side_by_side(self, stopping: asyncio.Event) -> None:
+    async def _side_by_side(self, stopping: asyncio.Event, http: NodeHttp) -> None:
         name = self._driver.node_name
         async with asyncio.TaskGroup() as tasks:
             running = [
@@ -146,6 +152,7 @@ class Agent:
                     StatusWriter(self._kube, name, self._plan.changes, self._status).run(),
                     NoticeTeller(self._kube, name, self._plan).run(),
                     CacheRootKeeper(self._plan, self._fetcher_socket).run(),
+                    PeerServer(self._kube, self._namespace, http.for_peers(), self._peer_port, self._run_dir).run(),
                     self._keep_mounts(),
                 )
             ]
@@ -175,7 +182,7 @@ class Agent:
             modes_message=self._volumes.why_no_overlay,
             confinement=self._confinement,
             refused=self._volumes.overlays.refused,
-            address=_host_port(self._address, self._port),
+            address=_host_port(self._address, self._peer_port),
             version=self._driver.version,
             trouble=self._trouble(),
             now=format_time(time.time()),

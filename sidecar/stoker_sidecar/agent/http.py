@@ -1,4 +1,4 @@
-"""The node's HTTP side: health for the kubelet, metrics for Prometheus, manifests for other nodes."""
+"""The node's HTTP side: health for the kubelet and metrics for Prometheus; apart from these, manifests for nodes."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class NodeHttp:
-    """The HTTP server of a node.
+    """The HTTP servers of a node.
 
     ``not_ready`` gives the sentence why, or an empty one; ``metrics`` the text format; ``folders`` finds the versions.
     """
@@ -28,11 +28,16 @@ class NodeHttp:
         self._metrics = metrics
 
     def application(self) -> web.Application:
-        """Return the application with its routes."""
+        """Return what anyone may ask who reaches the port."""
         app = web.Application()
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/metrics", self._render)
+        return app
+
+    def for_peers(self) -> web.Application:
+        """Return what other nodes may ask."""
+        app = web.Application()
         app.router.add_get("/manifests/{uid}/{digest}", self._manifest)
         return app
 

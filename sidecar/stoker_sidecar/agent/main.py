@@ -59,6 +59,8 @@ def build(settings: AgentSettings, kube: Kube) -> Agent:
         fetcher_socket=settings.run_dir / "fetcher.sock",
         address=settings.pod_ip,
         http_port=settings.http_port,
+        peer_port=settings.peer_port,
+        run_dir=settings.run_dir,
         grants=NodeGrants(settings.ambient_namespaces, settings.host_folder_grants),
         namespace=settings.namespace,
         confinement=describe(abi(), wanted=settings.confine == "Auto"),

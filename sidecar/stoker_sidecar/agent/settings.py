@@ -58,7 +58,8 @@ class AgentSettings(ProcessSettings):
     host_folder_grants: Annotated[tuple[HostFolder, ...], BeforeValidator(parse_host_folders)] = setting(
         "which namespaces may read which of STOKER_HOST_FOLDERS, as JSON", "[]"
     )
-    http_port: int = setting("port of health, metrics and manifests", "8081")
+    http_port: int = setting("port of health and metrics", "8081")
+    peer_port: int = setting("port of manifests, for other nodes' sidecars alone", "8082")
     # Well under the 2 minutes that the kubelet gives a call.
     publish_wait: float = setting("seconds that a volume waits for plan and manifest", "50")
     log_level: LogLevel = setting("one of debug, info, warning, error", "info")

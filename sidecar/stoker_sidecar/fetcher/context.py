@@ -42,13 +42,15 @@ class NodeDependencies:
 class DownloadSettings:
     """What downloads are made with.
 
-    ``transient_limit``: bytes of files that are read through and not kept, per version.
+    ``transient_limit``: bytes of files that are read through and not kept, per version. ``peers``: the folder in which
+    the agent leaves what other nodes know this one by; None: they are not asked.
     """
 
     pipeline: Pipeline
     retry: Retry
     policy: PolicyFactory
     transient_limit: int
+    peers: Path | None = None
 
 
 @dataclass(frozen=True)

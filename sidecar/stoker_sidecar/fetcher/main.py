@@ -71,6 +71,7 @@ def cache_settings(settings: FetcherSettings, policy: PolicyFactory) -> CacheSet
         ),
         bounds=Bounds(readahead_bytes=settings.readahead),
         policy=policy,
+        peers=settings.socket.parent,
     )
 
 

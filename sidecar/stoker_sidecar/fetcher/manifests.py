@@ -4,6 +4,7 @@ import asyncio
 import json
 import random
 import shutil
+import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,6 +15,7 @@ import aiohttp
 
 from stoker_api.dataset import SkippedKeys, Source
 from stoker_api.meta import format_duration
+from stoker_api.names import PEER_NAME
 from stoker_api.nodecache import ListingResult
 from stoker_sidecar.errors import InvalidSource, ManifestInvalid, ManifestUnavailable, ServerError, SourceTooLarge
 from stoker_sidecar.linux.files import disk_errors, replace_text, sync_file
@@ -142,10 +144,17 @@ MOST_MANIFEST = 16 * 2**30
 
 
 async def fetch_manifest(
-    urls: Sequence[str], paths: DatasetPaths, digest: str, destination: Destination, most: int = MOST_MANIFEST
+    urls: Sequence[str],
+    paths: DatasetPaths,
+    digest: str,
+    destination: Destination,
+    *,
+    tls: ssl.SSLContext | None = None,
+    most: int = MOST_MANIFEST,
 ) -> None:
     """Try the nodes in random order, so that none serves all others. Raises ManifestUnavailable with what each said.
 
+    ``tls``: by what the nodes and this one know each other.
     What came is read as rows, below ``paths``; the manifest that is made of them is moved to the folder of its version.
     """
     if not urls:
@@ -155,7 +164,8 @@ async def fetch_manifest(
         paths.folder.mkdir(parents=True, exist_ok=True)
     said: list[str] = []
     try:
-        async with aiohttp.ClientSession(timeout=_TIMEOUT) as session:
+        connector = aiohttp.TCPConnector(ssl=tls or True)
+        async with aiohttp.ClientSession(timeout=_TIMEOUT, connector=connector) as session:
             for url in random.sample(urls, len(urls)):
                 try:
                     await _download(session, url, received, most)
@@ -173,7 +183,7 @@ async def fetch_manifest(
 
 async def _download(session: aiohttp.ClientSession, url: str, target: Path, most: int) -> None:
     # The address is another node's word: it is asked itself, and sends nobody elsewhere.
-    async with session.get(url, allow_redirects=False) as answer:
+    async with session.get(url, allow_redirects=False, server_hostname=PEER_NAME) as answer:
         answer.raise_for_status()
         if answer.status != HTTPStatus.OK:
             raise ManifestInvalid(f"it answers {answer.status}")

@@ -54,6 +54,7 @@ class CacheSettings:
     connection: ConnectionSettings = field(default_factory=ConnectionSettings)
     bounds: Bounds = field(default_factory=Bounds)
     policy: PolicyFactory = KeepWhatCame
+    peers: Path | None = None  # the folder in which the agent leaves what other nodes know this one by
 
 
 class CacheNode:
@@ -84,7 +85,7 @@ class CacheNode:
             folders=self._folders,
             evictor=Evictor(self._notices),
             slots=WarmSlots(outside.clock, pipeline.limit),
-            downloads=DownloadSettings(pipeline, retry, settings.policy, settings.transient_limit),
+            downloads=DownloadSettings(pipeline, retry, settings.policy, settings.transient_limit, settings.peers),
             news=self.news,
         )
 

@@ -1,12 +1,13 @@
 """The versions of one dataset that are open on this node: found, fetched, linked from each other, moved and dropped."""
 
 import asyncio
+import ssl
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from stoker_api.names import Reason
-from stoker_sidecar.errors import CacheError, NotConfigured, NotYetConfigured
+from stoker_api.names import PEER_SECRET, Reason
+from stoker_sidecar.errors import CacheError, ManifestUnavailable, NotConfigured, NotYetConfigured
 from stoker_sidecar.fetcher.cached_version import CachedVersion
 from stoker_sidecar.fetcher.context import DownloadContext
 from stoker_sidecar.fetcher.download.fetching import Fetching
@@ -18,6 +19,7 @@ from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.builder import verify
 from stoker_sidecar.version.layout import VersionPaths
 from stoker_sidecar.version.manifest import ManifestInfo
+from stoker_sidecar.wire.peer_tls import left
 
 
 class OpenVersions:
@@ -164,12 +166,26 @@ class OpenVersions:
             # Its readers are told to ask again, not that it failed: this node lists anew at this moment.
             sentence = f"the manifest of version {digest[:12]} was lost with its cache folder: listing again"
             raise NotYetConfigured(sentence, reason=Reason.MANIFEST_UNAVAILABLE)
-        urls = tuple(f"http://{host}/manifests/{self._uid}/{digest}" for host in hosts)
-        await fetch_manifest(urls, self._folders.home(self._uid).dataset, digest, place)
+        urls = tuple(f"https://{host}/manifests/{self._uid}/{digest}" for host in hosts)
+        tls = await in_thread(self._peer_tls) if urls else None
+        await fetch_manifest(urls, self._folders.home(self._uid).dataset, digest, place, tls=tls)
         found = self._folders.find(self._uid, digest)
         if found is None:
             raise NotConfigured(f"the manifest of version {digest[:12]} was lost again: its cache folder failed")
         return found
+
+    def _peer_tls(self) -> ssl.SSLContext:
+        """Return what other nodes know this one by. Blocks. Raises ManifestUnavailable while there is nothing."""
+        folder = self._context.settings.peers
+        try:
+            found = left(folder) if folder else None
+            if found is not None:
+                return found.client_context()
+        except (OSError, ValueError) as error:
+            raise ManifestUnavailable(f"this node's certificate for other nodes cannot be used: {error}") from error
+        raise ManifestUnavailable(
+            f"this node has no certificate for other nodes yet: the operator makes it, in Secret {PEER_SECRET}"
+        )
 
     def _rescue(self, fetching: Fetching) -> Path:
         home = self._folders.home(self._uid).dataset

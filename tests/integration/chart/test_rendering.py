@@ -206,26 +206,31 @@ def test_nothing_of_the_nodes_own_is_used_by_default(values: dict[str, Any]) -> 
     assert told["STOKER_HOST_FOLDER_GRANTS"] == "[]"
 
 
-def peers(values: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Return who may reach the port of health, metrics and manifests, by policy; a rule without peers lets in all."""
+def peers(values: Mapping[str, Any], which: str = "http") -> dict[str, list[Any]]:
+    """Return who may reach a port, by policy; a rule without peers lets in all."""
     policies = of_kind(render({"networkPolicy": {"enabled": True, **values}}), "NetworkPolicy")
     return {
         one["metadata"]["name"]: [
             peer
             for rule in one["spec"]["ingress"]
-            if any(port["port"] == "http" for port in rule["ports"])
+            if any(port["port"] == which for port in rule["ports"])
             for peer in rule.get("from") or ["everyone"]
         ]
         for one in policies
     }
 
 
-def test_network_policies_let_sidecars_reach_sidecars_and_nobody_else_unless_named() -> None:
-    sidecars = {"podSelector": {"matchLabels": {"app.kubernetes.io/name": "stoker"} | COMPONENT}}
-    assert peers({}) == {"stoker-operator": [], "stoker-hooks": [], "stoker-sidecar": [sidecars]}
+def test_network_policies_let_nobody_reach_metrics_unless_named() -> None:
+    assert peers({}) == {"stoker-operator": [], "stoker-hooks": [], "stoker-sidecar": []}
     scraper = {"namespaceSelector": {"matchLabels": {"team": "ops"}}}
-    named = {"stoker-operator": [scraper], "stoker-hooks": [], "stoker-sidecar": [sidecars, scraper]}
+    named = {"stoker-operator": [scraper], "stoker-hooks": [], "stoker-sidecar": [scraper]}
     assert peers({"metricsFrom": [scraper]}) == named
+
+
+def test_network_policies_let_sidecars_alone_reach_manifests() -> None:
+    sidecars = {"podSelector": {"matchLabels": {"app.kubernetes.io/name": "stoker"} | COMPONENT}}
+    for values in ({}, {"metricsFrom": [{"namespaceSelector": {}}]}):
+        assert peers(values, "peers") == {"stoker-operator": [], "stoker-hooks": [], "stoker-sidecar": [sidecars]}
 
 
 def test_cache_folders_on_disk_and_in_memory_are_named_and_mounted() -> None:

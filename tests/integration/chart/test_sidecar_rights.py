@@ -145,6 +145,19 @@ def test_a_sidecar_may_tell_of_datasets_and_node_caches_and_of_nothing_else(api:
     assert api.may_create(SIDECAR, "events", forged)[0] == 422
 
 
+def test_of_stokers_own_secrets_a_sidecar_reads_what_sidecars_know_each_other_by(
+    api: Api, apiserver: ApiServer, nodes: list[str]
+) -> None:
+    for name in (names.PEER_SECRET, "stoker-webhook-tls"):
+        apiserver.kubectl("create", "secret", "generic", name, "-n", NAMESPACE)
+    path = f"/api/v1/namespaces/{NAMESPACE}/secrets"
+    watch = f"{path}?fieldSelector=metadata.name%3D"
+    assert api.read(SIDECAR, f"{path}/{names.PEER_SECRET}") == api.read(SIDECAR, watch + names.PEER_SECRET) == 200
+    for other in (f"{path}/stoker-webhook-tls", path, f"{watch}stoker-webhook-tls"):
+        assert api.read(SIDECAR, other) == 403
+    assert api.read(user_of("node-1"), f"{path}/{names.PEER_SECRET}") == 403
+
+
 async def test_a_sidecar_reads_a_secret_in_the_name_of_its_node_and_no_other(
     api: Api, apiserver: ApiServer, namespace: str, nodes: list[str]
 ) -> None:

@@ -31,6 +31,7 @@ from stoker_sidecar.agent.csi.pb import csi_pb2
 from tests.support.apiserver import ApiServer
 from tests.support.csi_driver import node_folder
 from tests.support.keeper import Keeper, mounts_below
+from tests.support.peers import make_peer_secret
 from tests.support.ports import free_ports
 from tests.support.processes import is_running
 from tests.support.waiting import eventually_async
@@ -115,7 +116,7 @@ class SidecarNode:
             await call(message, timeout=SECONDS, wait_for_ready=True)
 
 
-def agent_arguments(name: str, folder: Path, kubeconfig: Path) -> list[str]:
+def agent_arguments(name: str, folder: Path, kubeconfig: Path, namespace: str) -> list[str]:
     paths = {
         "kubelet-dir": "kubelet",
         "cache-root": "k/cache",
@@ -123,7 +124,9 @@ def agent_arguments(name: str, folder: Path, kubeconfig: Path) -> list[str]:
         "state-dir": "state",
         "run-dir": "k/run",
     }
-    flags = {"node-name": name, "kubeconfig": kubeconfig, "pod-ip": "127.0.0.1", "http-port": free_ports(1)[0]}
+    http, peers = free_ports(2)
+    flags = {"node-name": name, "kubeconfig": kubeconfig, "pod-ip": "127.0.0.1", "http-port": http, "peer-port": peers}
+    flags |= {"namespace": namespace}
     everywhere = [{"path": tempfile.gettempdir(), "namespaces": ["*"]}]
     flags |= {"host-folder-grants": json.dumps(everywhere)}
     flags |= {flag: folder / path for flag, path in paths.items()}
@@ -137,7 +140,7 @@ def folder() -> Iterator[Path]:
 
 
 @asynccontextmanager
-async def running(apiserver: ApiServer, folder: Path) -> AsyncIterator[SidecarNode]:
+async def running(apiserver: ApiServer, folder: Path, namespace: str = "") -> AsyncIterator[SidecarNode]:
     python = shlex.quote(sys.executable)
     name = f"node-{uuid4().hex[:8]}"
     source = folder / "source"
@@ -148,7 +151,7 @@ async def running(apiserver: ApiServer, folder: Path) -> AsyncIterator[SidecarNo
         folder / "k",
         agent=f"{python} -m stoker_sidecar.agent.main",
         fetcher=f"{python} -m stoker_sidecar.fetcher.main --floor-bytes=0 --host-folder {tempfile.gettempdir()}",
-        options=agent_arguments(name, folder, apiserver.kubeconfig),
+        options=agent_arguments(name, folder, apiserver.kubeconfig, namespace),
     )
     async with await apiserver.client() as kube:
         with keeper:
@@ -215,13 +218,14 @@ async def mode_becomes(node: SidecarNode, wanted: str) -> None:
 
 
 async def test_another_node_takes_the_manifest_from_the_one_that_listed(
-    node: SidecarNode, apiserver: ApiServer
+    apiserver: ApiServer, folder: Path, namespace: str
 ) -> None:
-    digest = await node.warm()
-    host = (await node.status())["address"]
-    source = {"uri": f"file://{node.source}"}
     with node_folder() as elsewhere:
-        async with running(apiserver, elsewhere) as other:
+        async with running(apiserver, folder, namespace) as node, running(apiserver, elsewhere, namespace) as other:
+            await make_peer_secret(node.kube, namespace)
+            digest = await node.warm()
+            host = (await node.status())["address"]
+            source = {"uri": f"file://{node.source}"}
             await other.plan(other.dataset(source=source, version=digest, eager=True, manifestHosts=[host]))
             await other.until(lambda row: row["phase"] == "Warm")
             assert hashes(await other.publish("pod-2")) == hashes(node.source)

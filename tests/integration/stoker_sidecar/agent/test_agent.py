@@ -12,6 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from stoker_api.names import PEER_NAME
 from stoker_api.nodecache import NodeDatasetStatus, NodePhase
 from stoker_kube.api import Object
 from stoker_kube.errors import Unavailable
@@ -20,8 +21,10 @@ from stoker_sidecar.agent.main import build
 from stoker_sidecar.agent.settings import AgentSettings
 from stoker_sidecar.wire.credentials import StaticCredentials
 from stoker_sidecar.wire.fetcher_protocol import Progress
+from stoker_sidecar.wire.peer_tls import FILE, left
 from tests.fakes.fetcher import GIB, FetcherForAgent
 from tests.fakes.kube import FakeKube
+from tests.support.peers import make_peer_secret
 from tests.support.ports import free_ports
 from tests.support.waiting import eventually
 
@@ -54,6 +57,7 @@ class RunningAgent:
     folder: Path
     agent: asyncio.Task[None]
     stopping: asyncio.Event
+    http_port: int
 
     async def plan(self, *datasets: Object, **spec: Any) -> None:
         body = {"metadata": {"name": "node-1"}, "spec": {"datasets": list(datasets)} | spec}
@@ -84,11 +88,13 @@ class RunningAgent:
 @contextlib.asynccontextmanager
 async def running(kube: FakeKube, folder: Path) -> AsyncIterator[RunningAgent]:
     folders = [f"--{name}={folder / name}" for name in ("kubelet-dir", "cache-root", "mount-root", "state-dir")]
-    options = ["--node-name=node-1", "--pod-ip=127.0.0.1", f"--run-dir={folder}", f"--http-port={free_ports(1)[0]}"]
+    http, peers = free_ports(2)
+    options = ["--node-name=node-1", "--pod-ip=127.0.0.1", f"--run-dir={folder}", "--namespace=stoker"]
+    options += [f"--http-port={http}", f"--peer-port={peers}"]
     settings = AgentSettings.parse([*options, *folders])
     stopping = asyncio.Event()
     task = asyncio.create_task(build(settings, kube).run(stopping))
-    node = RunningAgent(kube, FetcherForAgent(), folder, task, stopping)
+    node = RunningAgent(kube, FetcherForAgent(), folder, task, stopping, http)
     try:
         await node.fetcher.start(folder / "fetcher.sock")
         yield node
@@ -167,10 +173,10 @@ async def test_a_new_plan_hears_of_what_is_on_the_disk_before_anything_is_remove
 async def test_a_lost_plan_removes_nothing(node: RunningAgent) -> None:
     await node.plan(DATASET)
     await node.until(lambda: "u1" in node.fetcher.configured)
-    port = await port_of(node)
+    base = await base_of(node)
     await node.kube.delete(NODE_CACHES, "node-1")
     node.fetcher.say(progress(row(phase=NodePhase.WARM, warm_files=7)))
-    async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+    async with aiohttp.ClientSession(base) as session:
         async with asyncio.timeout(10):  # until the agent has surely seen it
             while "} 7.0" not in await (await session.get("/metrics")).text():
                 pass
@@ -219,38 +225,56 @@ async def test_a_missing_secret_is_told_to_the_fetcher_as_a_sentence(node: Runni
     assert getattr(credentials, "reason", "") == "SecretNotFound"
 
 
-async def port_of(node: RunningAgent) -> int:
+async def base_of(node: RunningAgent) -> str:
     await node.until(lambda: "address" in node.status)
-    return int(node.status["address"].rsplit(":", 1)[1])
+    return f"http://127.0.0.1:{node.http_port}"
 
 
-async def test_http_serves_health_metrics_and_manifests(node: RunningAgent) -> None:
-    await node.plan(DATASET)
-    node.fetcher.say(progress(row(phase=NodePhase.WARMING, warm_files=3)))
-    await node.until(lambda: node.row.get("phase") == "Warming")
+def write_manifest(node: RunningAgent) -> None:
     version = node.folder / "cache-root" / "datasets" / "u1" / "versions" / DIGEST
     version.mkdir(parents=True)
     (version / "manifest.sqlite").write_bytes(b"SQLite format 3")
-    base = f"http://127.0.0.1:{await port_of(node)}"
-    async with aiohttp.ClientSession(base) as session:
+
+
+async def test_http_serves_health_and_metrics_and_no_manifests(node: RunningAgent) -> None:
+    await node.plan(DATASET)
+    node.fetcher.say(progress(row(phase=NodePhase.WARMING, warm_files=3)))
+    await node.until(lambda: node.row.get("phase") == "Warming")
+    write_manifest(node)
+    async with aiohttp.ClientSession(await base_of(node)) as session:
         assert (await session.get("/healthz")).status == 200
         assert (await session.get("/readyz")).status == 200
         metrics = await (await session.get("/metrics")).text()
         assert 'stoker_dataset_warm_files{dataset="digits",namespace="vision"} 3.0' in metrics
-        assert await (await session.get(f"/manifests/u1/{DIGEST}")).read() == b"SQLite format 3"
-        absent = await session.get(f"/manifests/u1/{'e' * 64}")
-        assert (absent.status, await absent.text()) == (
-            404,
-            "version eeeeeeeeeeee of dataset u1 is not on this node: ask another one\n",
-        )
-        assert (await session.get(f"/manifests/..%2F..%2Fetc/{DIGEST}")).status == 400
+        assert (await session.get(f"/manifests/u1/{DIGEST}")).status == 404
+
+
+async def test_other_nodes_are_given_manifests(node: RunningAgent) -> None:
+    await make_peer_secret(node.kube, "stoker")
+    await node.plan(DATASET)
+    await node.until(lambda: "address" in node.status and (node.folder / FILE).exists())
+    write_manifest(node)
+    found = left(node.folder)
+    assert found is not None
+    connector = aiohttp.TCPConnector(ssl=found.client_context())
+    async with aiohttp.ClientSession(f"https://{node.status['address']}", connector=connector) as session:
+
+        async def get(path: str) -> tuple[int, str]:
+            async with session.get(path, server_hostname=PEER_NAME) as answer:
+                return answer.status, await answer.text()
+
+        assert await get(f"/manifests/u1/{DIGEST}") == (200, "SQLite format 3")
+        absent = "version eeeeeeeeeeee of dataset u1 is not on this node: ask another one\n"
+        assert await get(f"/manifests/u1/{'e' * 64}") == (404, absent)
+        assert (await get(f"/manifests/..%2F..%2Fetc/{DIGEST}"))[0] == 400
+        assert (await get("/metrics"))[0] == 404
 
 
 async def test_a_node_without_its_fetcher_is_not_ready(kube: FakeKube, folder: Path) -> None:
     async with running(kube, folder) as node:
         await node.plan(DATASET)
         await node.until(lambda: "u1" in node.fetcher.configured)
-        base = f"http://127.0.0.1:{await port_of(node)}"
+        base = await base_of(node)
         await node.fetcher.stop()
         async with aiohttp.ClientSession(base) as session:
 

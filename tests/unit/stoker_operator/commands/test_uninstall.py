@@ -41,7 +41,7 @@ class World:
         await self.kube.create(
             DEPLOYMENTS, {"metadata": {"name": "stoker-operator", "namespace": "stoker"}, "spec": {"replicas": 2}}
         )
-        for kind, name in ((LEASES, "stoker-operator"), (SECRETS, "stoker-webhook-tls")):
+        for kind, name in ((LEASES, "stoker-operator"), (SECRETS, "stoker-webhook-tls"), (SECRETS, "stoker-peer-tls")):
             await self.kube.create(kind, {"metadata": {"name": name, "namespace": "stoker"}})
         ready = {"conditions": [{"type": "Ready", "status": "True"}]}
         await self.kube.create(NODES, {"metadata": {"name": "a"}, "status": ready})

@@ -1,6 +1,7 @@
 """Where manifests come from: listings that end, and other nodes that may send no more than a manifest."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
@@ -12,9 +13,11 @@ from stoker_api.dataset import Source
 from stoker_sidecar.errors import ManifestUnavailable, ServerError, SourceTooLarge
 from stoker_sidecar.fetcher.manifests import ListingLimits, fetch_manifest, list_source
 from stoker_sidecar.version.builder import ManifestBuilder
-from stoker_sidecar.version.layout import DatasetPaths
+from stoker_sidecar.version.layout import DatasetPaths, VersionPaths
+from stoker_sidecar.version.manifest import ManifestInfo
 from stoker_sidecar.version.objects import ListedObject
 from tests.fakes.object_store import MemoryStore
+from tests.support.peers import peer_tls
 
 SOURCE = Source(uri="s3://bucket/p")
 
@@ -63,14 +66,14 @@ async def test_a_listing_ends_when_its_time_is_up(tmp_path: Path) -> None:
         await _list(EndlessStore(), tmp_path, ListingLimits(seconds=0.05))
 
 
-async def _serve(body: bytes, **headers: str) -> TestServer:
+async def _serve(body: bytes, tls: ssl.SSLContext | None = None, **headers: str) -> TestServer:
     async def manifest(request: web.Request) -> web.Response:
         return web.Response(body=body, status=302 if headers else 200, headers=headers)
 
     app = web.Application()
     app.router.add_get("/m", manifest)
-    server = TestServer(app)
-    await server.start_server()
+    server = TestServer(app, scheme="https" if tls else "http")
+    await server.start_server(ssl=tls)
     return server
 
 
@@ -101,3 +104,22 @@ async def test_a_manifest_of_another_node_is_installed(tmp_path: Path) -> None:
     await fetch_manifest([str(server.make_url("/m"))], paths, info.digest, lambda info: paths.version(info.digest))
     assert paths.version(info.digest).manifest.exists()
     await server.close()
+
+
+async def test_a_node_is_asked_by_the_certificate_that_all_have(tmp_path: Path) -> None:
+    with ManifestBuilder(tmp_path / "sent") as builder:
+        builder.add([ListedObject(b"a", 1, 2, "e")])
+        info = builder.finish()
+    known, stranger = peer_tls(), peer_tls()
+    server = await _serve((tmp_path / "sent").read_bytes(), tls=known.server_context())
+    paths = DatasetPaths(tmp_path / "set")
+    urls = [str(server.make_url("/m"))]
+    with pytest.raises(ManifestUnavailable, match="CERTIFICATE_VERIFY_FAILED"):
+        await fetch_manifest(urls, paths, info.digest, _never, tls=stranger.client_context())
+    await fetch_manifest(urls, paths, info.digest, lambda info: paths.version(info.digest), tls=known.client_context())
+    assert paths.version(info.digest).manifest.exists()
+    await server.close()
+
+
+def _never(info: ManifestInfo) -> VersionPaths:
+    raise AssertionError(info)
