@@ -1,5 +1,7 @@
 """What the fetcher is told, from its command line and its environment."""
 
+from pathlib import Path
+
 import pytest
 
 from stoker_sidecar.fetcher.download.policy import KeepWhatCame
@@ -22,7 +24,8 @@ def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_defaults_of_the_command_line_are_those_of_the_cache() -> None:
     settings = FetcherSettings.parse(NEEDED)
     connection = ConnectionSettings(endpoint_networks=())
-    assert cache_settings(settings, KeepWhatCame) == CacheSettings((FolderSpec("/a"),), connection=connection)
+    wanted = CacheSettings((FolderSpec("/a"),), connection=connection, peers=Path("/"))
+    assert cache_settings(settings, KeepWhatCame) == wanted
 
 
 def test_networks_of_endpoints_are_told_by_commas() -> None:
