@@ -1,13 +1,16 @@
 """One cluster for all stories, with Stoker installed as a user installs it; a namespace for each story."""
 
+import fcntl
 import os
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from uuid import uuid4
 
 import pytest
 
 from e2e.cluster import Cluster
+from e2e.cluster.paths import cache_folder
 from e2e.support.world import Home, World
 
 
@@ -26,12 +29,26 @@ def world() -> Iterator[World]:
     """Start the cluster `test` (the demo has another); take it down at the end unless STOKER_E2E_KEEP is set."""
     cluster = Cluster("test", print)
     made = World(cluster)
-    try:
-        made.prepare()
-        yield made
-    finally:
-        if not os.environ.get("STOKER_E2E_KEEP"):
-            cluster.down()
+    with _alone():
+        try:
+            made.prepare()
+            yield made
+        finally:
+            if not os.environ.get("STOKER_E2E_KEEP"):
+                cluster.down()
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Wait until no other run of the stories on this machine has the cluster `test`."""
+    cache_folder().mkdir(parents=True, exist_ok=True)
+    with (cache_folder() / "stories.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("waiting for another run of the stories to end ...", flush=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from stoker_operator.core.deletion import Deletion, decide_deletion
 from stoker_operator.core.listing import decide_listing
 from stoker_operator.core.node_states import NodeStates
 from stoker_operator.core.placement import Placement, place
-from stoker_operator.core.plan import DatasetPlan, NodeCacheWrite, plan_nodes
+from stoker_operator.core.plan import DatasetPlan, NodePlans, plan_nodes
 from stoker_operator.core.spoiled import Spoiled
 from stoker_operator.core.usage import Use, find_uses
 from stoker_operator.core.views import ClusterView
@@ -24,7 +24,7 @@ class Decision:
     states: NodeStates
     plans: Mapping[str, DatasetPlan]
     deletions: Mapping[str, Deletion]
-    node_caches: tuple[NodeCacheWrite, ...]
+    nodes: NodePlans
     look_again: float | None  # seconds since the epoch
     spoiled: Spoiled  # Datasets for which something could not be worked out, with the sentence
 
@@ -63,8 +63,8 @@ def decide_datasets(
     }
     times = [plan.listing.look_again for plan in plans.values() if plan.listing.look_again is not None]
     held_back = {key for key, plan in plans.items() if not may_be_given(plan)}
-    writes = plan_nodes(view, plans, states, spoiled, held_back)
-    return Decision(view, states, plans, deletions, writes, min(times, default=None), spoiled)
+    nodes = plan_nodes(view, plans, states, spoiled, held_back)
+    return Decision(view, states, plans, deletions, nodes, min(times, default=None), spoiled)
 
 
 def _plan(

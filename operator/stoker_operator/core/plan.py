@@ -1,7 +1,7 @@
 """What every NodeCache should say, and which of them differ from that."""
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -40,6 +40,14 @@ class NodeCacheWrite:
 
 
 @dataclass(frozen=True, slots=True)
+class NodePlans:
+    """The NodeCaches to write, by node, and the nodes of each Dataset's UID whose NodeCache has no room for it."""
+
+    writes: tuple[NodeCacheWrite, ...]
+    left_out: Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
 class DatasetPlan:
     """All that was decided about one dataset."""
 
@@ -63,17 +71,19 @@ def plan_nodes(
     states: NodeStates,
     spoiled: Spoiled,
     held_back: Collection[str] = (),
-) -> tuple[NodeCacheWrite, ...]:
+) -> NodePlans:
     """Return the NodeCaches to write: new ones for nodes with a sidecar, and those whose spec differs.
 
-    Sorted by node. What nodes have of the Datasets in ``spoiled`` and ``held_back`` stays as it is.
+    What nodes have of the Datasets in ``spoiled`` and ``held_back`` stays as it is.
     """
     desired: dict[str, list[NodeDataset]] = {}
     for key, plan in plans.items():
         entries = None if key in held_back else spoiled.attempt(key, partial(_entries, view, plan, states))
         for node, entry in entries or ():
             desired.setdefault(node, []).append(entry)
-    return tuple(_writes(view, desired, _frozen(view, {*spoiled, *held_back})))
+    left_out: dict[str, list[str]] = {}
+    writes = tuple(_writes(view, desired, _frozen(view, {*spoiled, *held_back}), left_out))
+    return NodePlans(writes, left_out)
 
 
 def _frozen(view: ClusterView, keys: Collection[str]) -> Mapping[str, InvalidDataset | None]:
@@ -107,7 +117,10 @@ def _entries(view: ClusterView, plan: DatasetPlan, states: NodeStates) -> list[t
 
 
 def _writes(
-    view: ClusterView, desired: Mapping[str, list[NodeDataset]], frozen: Mapping[str, InvalidDataset | None]
+    view: ClusterView,
+    desired: Mapping[str, list[NodeDataset]],
+    frozen: Mapping[str, InvalidDataset | None],
+    left_out: dict[str, list[str]],
 ) -> Iterator[NodeCacheWrite]:
     for name, node in sorted(view.nodes.items()):
         cache = view.node_caches.get(name)
@@ -116,7 +129,11 @@ def _writes(
         there = cache.spec.datasets if cache else ()
         kept = (_kept(entry, frozen[entry.uid]) for entry in there if entry.uid in frozen)
         entries = (*desired.get(name, ()), *kept)
-        datasets = tuple(sorted(fitting(entries, cache), key=lambda entry: entry.uid))
+        fit = {entry.uid: entry for entry in fitting(entries, cache)}
+        for entry in entries:
+            if fit.get(entry.uid) is not entry:
+                left_out.setdefault(entry.uid, []).append(name)
+        datasets = tuple(fit[uid] for uid in sorted(fit))
         # A NodeCache goes with its Node, and the disk stays: a new one is made before the node says what is there.
         blind = cache is None or (cache.spec.keep_unlisted and not cache.status.inventory)
         # What was found of Datasets that cannot be planned for at this moment waits for that.
@@ -152,6 +169,14 @@ def fitting(entries: Collection[NodeDataset], cache: NodeCache | None) -> list[N
         elif entry.uid in known:
             out.append(known[entry.uid])
     return out
+
+
+def no_room_sentence(node: str) -> str:
+    """Say that a node's NodeCache has no room for what it should be told of a Dataset."""
+    return (
+        f"{node} is not told of this Dataset as it is now: its NodeCache holds {MOST_SPEC // 1000} kB already; "
+        "shorten source.include, source.exclude and access.namespaces, or let fewer Datasets be on that node"
+    )
 
 
 def entry_size(entry: NodeDataset) -> int:

@@ -7,6 +7,7 @@ from stoker_api.names import Reason
 from stoker_api.trainingjob import TrainingJob
 from stoker_operator.core.pod_demand import Unmet
 
+MOST_LEVELS = 50  # twice what the deepest field of a pod has; what writes JSON gives up at some 250
 CONTAINER_LISTS = ("initContainers", "containers")
 
 
@@ -22,11 +23,29 @@ def template_problem(training: TrainingJob) -> Unmet | None:
 
 def _problems(training: TrainingJob) -> Iterator[str]:
     metadata, extra = training.spec.template.metadata, training.spec.template.spec.model_extra or {}
+    if is_deeper([metadata, extra, training.spec.template.spec.containers], MOST_LEVELS + 1):
+        yield f"spec.template has more than {MOST_LEVELS} levels: no field of a pod is nested so deep"
+        return
     for field in ("labels", "annotations"):
         if not isinstance(metadata.get(field) or {}, Mapping):
             yield f"spec.template.metadata.{field} must be a map: write for example {field}: {{team: vision}}"
     yield from _container_problems("initContainers", extra.get("initContainers"))
     yield from _container_problems("containers", training.spec.template.spec.containers)
+
+
+def is_deeper(value: Any, levels: int) -> bool:
+    """Tell whether maps and lists are nested more than ``levels`` deep; however deep, without recursion."""
+    here: list[Any] = [value]
+    for _ in range(levels):
+        inner = (one.values() if isinstance(one, Mapping) else one for one in here if _has_levels(one))
+        here = [item for items in inner for item in items]
+        if not here:
+            return False
+    return any(map(_has_levels, here))
+
+
+def _has_levels(value: Any) -> bool:
+    return isinstance(value, Mapping) or _is_list(value)
 
 
 def _container_problems(field: str, containers: Any) -> Iterator[str]:

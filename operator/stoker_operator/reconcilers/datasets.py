@@ -10,7 +10,7 @@ from stoker_kube.events import EventRecorder
 from stoker_operator import metrics
 from stoker_operator.core.credentials_rbac import named_by
 from stoker_operator.core.dataset_decision import Decision, decide_datasets
-from stoker_operator.core.plan import DatasetPlan
+from stoker_operator.core.plan import DatasetPlan, no_room_sentence
 from stoker_operator.core.views import ClusterView
 from stoker_operator.mirror.state import ClusterState
 from stoker_operator.reconcilers.credential_rights import CredentialRights, rights_key
@@ -63,7 +63,7 @@ class DatasetReconciler:
         yield from finalizers
         yield from self._accounts.actions(decision.view)
         yield from self._rights.actions(decision.view, decision.plans.values())
-        yield from self._plans.actions(decision.node_caches)
+        yield from self._plans.actions(decision.nodes.writes)
         yield from self._volumes.actions(decision.view.datasets.values(), now)
         staying = [key for key in decision.view.datasets if deletion_key(key) not in going]
         yield from self._statuses.actions(decision, staying, self._volumes.note, partial(self._troubles, decision))
@@ -83,7 +83,8 @@ class DatasetReconciler:
         keys += _keys_of_rights(plan)
         failed = (f"{one}: {sentence}" for one in keys if (sentence := self.work.trouble(one)))
         spoiled = (decision.spoiled[key],) if key in decision.spoiled else ()
-        return (*spoiled, *failed, *self._plans.troubles(meta.uid, nodes))
+        crowded = (no_room_sentence(node) for node in decision.nodes.left_out.get(meta.uid, ()))
+        return (*spoiled, *failed, *crowded, *self._plans.troubles(meta.uid, nodes))
 
 
 def _keys_of_rights(plan: DatasetPlan) -> list[str]:

@@ -124,7 +124,7 @@ def test_a_pod_on_a_node_that_the_selector_leaves_out_reads_through() -> None:
     cache = make_cache("a", mounts=(mount(dataset),))
     decision = decided(dataset, make_node("a"), cache)
     assert decision.plans[dataset.key].placement.roles == {"a": Role.GUEST}
-    assert [entry.eager for write in decision.node_caches for entry in write.spec.datasets] == [False]
+    assert [entry.eager for write in decision.nodes.writes for entry in write.spec.datasets] == [False]
 
 
 def test_a_deleted_dataset_stays_only_where_pods_use_it() -> None:
@@ -214,7 +214,7 @@ def test_acting_on_decisions_comes_to_rest(view: ClusterView) -> None:
 
 def _acted_on(view: ClusterView, now: float) -> tuple[ClusterView, tuple[NodeCacheWrite, ...]]:
     """Return the view after the decision was written, while the nodes have not reacted yet, and the writes."""
-    writes = decide_datasets(view, {}, now).node_caches
+    writes = decide_datasets(view, {}, now).nodes.writes
     caches = dict(view.node_caches)
     caches |= {one.node.name: caches[one.node.name].model_copy(update={"spec": one.spec}) for one in writes}
     return ClusterView(datasets=view.datasets, nodes=view.nodes, node_caches=caches), writes

@@ -36,18 +36,18 @@ from tests.unit.stoker_operator.builders import (
 def entry(node: str, *parts: Any, **wanted: frozenset[str]) -> NodeDataset:
     """Return what a node is to hold of vision/imagenet after this pass."""
     decision = decided(*parts, wanted=wanted)
-    written = {write.node.name: write.spec for write in decision.node_caches}
+    written = {write.node.name: write.spec for write in decision.nodes.writes}
     spec = written.get(node) or decision.view.node_caches[node].spec
     return next(one for one in spec.datasets if one.name == "imagenet")
 
 
 def writes(*parts: Any) -> dict[str, NodeCacheWrite]:
-    return {write.node.name: write for write in decided(*parts).node_caches}
+    return {write.node.name: write for write in decided(*parts).nodes.writes}
 
 
 def test_a_node_with_a_sidecar_and_no_cache_gets_one_and_others_do_not() -> None:
     view = ClusterView(nodes={"a": make_node("a"), "b": make_node("b", sidecar_ready=False)})
-    made = decide_datasets(view, {}, NOW).node_caches
+    made = decide_datasets(view, {}, NOW).nodes.writes
     assert [(write.node.name, write.create) for write in made] == [("a", True)]
 
 
@@ -64,7 +64,7 @@ def found_row(dataset: Dataset, *versions: str) -> NodeDatasetStatus:
 
 def test_a_new_node_cache_has_nothing_cleaned_until_the_node_has_said_what_it_has() -> None:
     view = ClusterView(nodes={"a": make_node("a")})
-    (made,) = decide_datasets(view, {}, NOW).node_caches
+    (made,) = decide_datasets(view, {}, NOW).nodes.writes
     silent = make_new_cache("a", inventory=False)
     assert made.spec.keep_unlisted
     assert writes(make_node("a"), silent) == {}
@@ -110,11 +110,11 @@ def test_what_was_found_of_a_dataset_that_does_not_parse_waits_for_it() -> None:
     invalid = InvalidDataset(meta, "spec.source is missing", DatasetStatus())
     view = make_view(make_node("a"), cache)
     broken = ClusterView(nodes=view.nodes, node_caches=view.node_caches, invalid_datasets={"vision/imagenet": invalid})
-    (write,) = decide_datasets(broken, {}, NOW).node_caches
+    (write,) = decide_datasets(broken, {}, NOW).nodes.writes
     assert write.spec == NodeCacheSpec(keep=("uid-imagenet",))
     kept = cache.model_copy(update={"spec": write.spec})
     again = ClusterView(nodes=view.nodes, node_caches={"a": kept}, invalid_datasets=broken.invalid_datasets)
-    assert decide_datasets(again, {}, NOW).node_caches == ()
+    assert decide_datasets(again, {}, NOW).nodes.writes == ()
 
 
 @for_all(
@@ -130,13 +130,13 @@ def test_nothing_that_a_node_found_of_a_living_dataset_is_cleaned(
         "n0", *(found_row(datasets[number], data.draw(st.sampled_from([V1, V2]))) for number in found)
     )
     decision = decided(*datasets, *(make_node(f"n{number}") for number in range(nodes)), back)
-    (spec,) = (write.spec for write in decision.node_caches if write.node.name == "n0")
+    (spec,) = (write.spec for write in decision.nodes.writes if write.node.name == "n0")
     assert {f"uid-d{number}" for number in found} <= {one.uid for one in spec.datasets}
 
 
 def test_nothing_is_written_when_nothing_differs() -> None:
     dataset = listed(make_dataset())
-    settled = decided(dataset, make_node("a"), make_cache("a")).node_caches[0]
+    settled = decided(dataset, make_node("a"), make_cache("a")).nodes.writes[0]
     cache = make_cache("a").model_copy(update={"spec": settled.spec})
     assert writes(dataset, make_node("a"), cache) == {}
 
@@ -152,12 +152,12 @@ def test_a_dataset_that_no_longer_parses_stays_as_it_is_on_its_nodes() -> None:
     meta = ObjectMeta(namespace="vision", name="imagenet", uid="uid-imagenet", generation=2)
     invalid = InvalidDataset(meta, "spec.source is missing", DatasetStatus())
     broken = ClusterView(nodes=view.nodes, node_caches=view.node_caches, invalid_datasets={dataset.key: invalid})
-    assert decide_datasets(broken, {}, NOW).node_caches == ()
+    assert decide_datasets(broken, {}, NOW).nodes.writes == ()
 
 
 def test_only_the_lister_is_asked_to_list() -> None:
     decision = decided(make_dataset(cache={"replicas": 2}), make_node("a"), make_node("b"))
-    ids = [one.listing_id for write in decision.node_caches for one in write.spec.datasets]
+    ids = [one.listing_id for write in decision.nodes.writes for one in write.spec.datasets]
     assert sorted(bool(listing_id) for listing_id in ids) == [False, True]
 
 
@@ -182,7 +182,7 @@ def test_an_address_that_leads_elsewhere_is_told_to_nobody() -> None:
 def test_patterns_are_told_to_the_lister_alone() -> None:
     source = {"uri": "s3://bucket/", "include": ["train/**"], "exclude": ["*.tmp"]}
     decision = decided(make_dataset(source=source, cache={"replicas": 2}), make_node("a"), make_node("b"))
-    told = {bool(one.listing_id): one.source for write in decision.node_caches for one in write.spec.datasets}
+    told = {bool(one.listing_id): one.source for write in decision.nodes.writes for one in write.spec.datasets}
     assert (told[True].include, told[True].exclude) == (("train/**",), ("*.tmp",))
     assert (told[False].include, told[False].exclude) == ((), ())
 
@@ -197,6 +197,15 @@ def test_long_entries_stay_away_from_a_node_cache_that_has_no_room_for_all() -> 
     kept = fitting([*long, *short], None)
     assert {one.uid for one in short} < {one.uid for one in kept} < {one.uid for one in [*short, *long]}
     assert sum(map(entry_size, kept)) <= MOST_SPEC
+
+
+def test_a_dataset_for_which_a_node_cache_has_no_room_says_so() -> None:
+    node, cache = make_node("a"), make_cache("a")
+    patterns = [f"{number:x>63}" for number in range(100)]
+    crowd = [listed(make_dataset(f"d-{number}", access={"namespaces": patterns})) for number in range(120)]
+    left_out = decided(*crowd, node, cache).nodes.left_out
+    assert 0 < len(left_out) < len(crowd)
+    assert set(map(tuple, left_out.values())) == {("a",)}
 
 
 def test_an_entry_that_grew_too_long_stays_as_the_node_knows_it() -> None:
@@ -237,7 +246,7 @@ def test_a_pod_of_a_namespace_that_is_not_admitted_warms_no_node() -> None:
     )
     decision = decided(dataset, make_node("a"), asked, stranger)
     assert decision.plans[dataset.key].placement.roles == {}
-    assert not any(entry.eager for write in decision.node_caches for entry in write.spec.datasets)
+    assert not any(entry.eager for write in decision.nodes.writes for entry in write.spec.datasets)
 
 
 def test_limits_and_switches_reach_the_node() -> None:
@@ -277,7 +286,7 @@ def refused(reason: Reason, *, closed: bool = False, **entry: Any) -> NodeDatase
     dataset = listed(make_dataset())
     view = make_view(make_node("a"), make_cache("a", (given(dataset, **entry), report(dataset))))
     invalid = {dataset.key: InvalidDataset(dataset.metadata, "ask for another class", dataset.status, reason, closed)}
-    writes = decide_datasets(replace(view, invalid_datasets=invalid), {}, NOW).node_caches
+    writes = decide_datasets(replace(view, invalid_datasets=invalid), {}, NOW).nodes.writes
     return writes[0].spec.datasets[0] if writes else None
 
 
@@ -301,5 +310,5 @@ def test_a_slip_in_a_spec_changes_nothing_on_nodes() -> None:
 def test_a_node_is_told_whether_its_own_credentials_may_be_used() -> None:
     dataset = listed(make_dataset())
     view = replace(make_view(dataset, make_node("a")), terms={dataset.key: ClassTerms(anonymous=True)})
-    [write] = decide_datasets(view, {}, NOW).node_caches
+    [write] = decide_datasets(view, {}, NOW).nodes.writes
     assert write.spec.datasets[0].anonymous

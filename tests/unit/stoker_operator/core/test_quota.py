@@ -115,7 +115,7 @@ def test_what_a_pod_has_mounted_stays_and_is_read_through() -> None:
     view = limited(old, new, nodes="a", caches=(cache,), perNamespace="1200")
     decision = decide_datasets(view, {}, NOW)
     assert decision.plans["vision/b"].placement.roles == {"a": Role.GUEST}
-    entry = next(one for write in decision.node_caches for one in write.spec.datasets if one.name == "b")
+    entry = next(one for write in decision.nodes.writes for one in write.spec.datasets if one.name == "b")
     assert (entry.eager, entry.quota_bytes) == (False, 0)
     assert status(decision, "b").charged_bytes == 300
 
@@ -244,7 +244,7 @@ def test_what_pods_have_mounted_never_goes(view: ClusterView) -> None:
 def test_acting_under_quotas_comes_to_rest(view: ClusterView) -> None:
     view = with_nodes(view)
     for step in range(4):
-        writes = decide_datasets(view, {}, NOW + step).node_caches
+        writes = decide_datasets(view, {}, NOW + step).nodes.writes
         caches = dict(view.node_caches)
         caches |= {one.node.name: caches[one.node.name].model_copy(update={"spec": one.spec}) for one in writes}
         view = ClusterView(view.datasets, view.terms, view.invalid_datasets, caches, view.nodes)

@@ -1,6 +1,7 @@
 """The reconcile loop: wake-ups, deadlines, retries."""
 
 import asyncio
+import itertools
 
 import pytest
 
@@ -45,6 +46,23 @@ async def test_it_passes_once_at_start_and_then_when_woken() -> None:
     loop.wake()
     await eventually(lambda: passes.count == 2)
     task.cancel()
+
+
+async def test_passes_that_take_long_leave_as_much_time_for_the_rest() -> None:
+    clock = asyncio.get_running_loop().time
+    times: list[tuple[float, float]] = []  # began, ended
+
+    class Slow(Passes):
+        async def reconcile(self) -> float | None:
+            began = clock()
+            await asyncio.sleep(0.05)
+            times.append((began, clock()))
+            return 0.0
+
+    _, task = await running(Slow())
+    await eventually(lambda: len(times) >= 3)
+    task.cancel()
+    assert all(after[0] - before[1] >= 0.045 for before, after in itertools.pairwise(times))
 
 
 async def test_it_passes_again_when_the_time_that_a_pass_gave_is_over() -> None:

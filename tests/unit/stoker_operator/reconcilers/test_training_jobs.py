@@ -222,6 +222,21 @@ async def test_a_template_of_another_shape_is_told_of(world: World, template: di
     )
 
 
+@pytest.mark.expected_logs("cannot start: spec.template has more than 50 levels")
+async def test_a_template_nested_without_end_is_told_of(world: World) -> None:
+    nested: Any = 1
+    for _ in range(4000):
+        nested = [nested]
+    await world.apply()
+    known = await world.training()
+    spec = known.spec.template.spec.model_copy(update={"containers": ({"name": "c", "image": "x", "odd": nested},)})
+    template = known.spec.template.model_copy(update={"spec": spec})
+    deep = known.model_copy(update={"spec": known.spec.model_copy(update={"template": template})})
+    world.state.training_jobs.put("vision/ddp", deep)
+    await world.run()
+    assert await world.reason(ConditionType.ACCEPTED) == "InvalidSpec"
+
+
 async def test_a_job_goes_on_when_its_template_is_spoilt(world: World) -> None:
     await world.apply()
     await world.run()

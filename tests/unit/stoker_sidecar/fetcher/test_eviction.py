@@ -96,7 +96,7 @@ def _told(dataset: Dataset, found: DatasetClass | None) -> dict[str, Any]:
     """Return what a node is told of a Dataset under that class."""
     admitted = AdmissionMemory().admit_all({dataset.key: dataset}, {found.metadata.name: found} if found else {})
     view = ClusterView(datasets=admitted.datasets, nodes={"a": make_node("a")}, node_caches={"a": make_cache("a")})
-    [entry] = decide_datasets(view, {}, NOW).node_caches[0].spec.datasets
+    [entry] = decide_datasets(view, {}, NOW).nodes.writes[0].spec.datasets
     return {"priority": entry.priority, "pinned": entry.pinned}
 
 
