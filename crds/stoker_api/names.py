@@ -52,6 +52,7 @@ FINALIZER = f"{GROUP}/cleanup"
 CSI_DRIVER = "csi.stoker.dev"
 CSI_ATTRIBUTE_DATASET = "dataset"
 CSI_ATTRIBUTE_DATASET_NAMESPACE = "datasetNamespace"
+CSI_ATTRIBUTE_VERSION = "version"  # the digest that the pod mounts; absent: the current one at the mount
 CSI_POD_NAME = "csi.storage.k8s.io/pod.name"
 CSI_POD_NAMESPACE = "csi.storage.k8s.io/pod.namespace"
 CSI_POD_UID = "csi.storage.k8s.io/pod.uid"
@@ -176,6 +177,7 @@ class Reason(StrEnum):
     UNSCHEDULABLE = "Unschedulable"  # released to warm nodes, of which none takes it any more
     ACCESS_NOT_GRANTED = "AccessNotGranted"
     DATASET_NOT_FOUND = "DatasetNotFound"
+    VERSION_NOT_FOUND = "VersionNotFound"  # no node has that version of the Dataset any more
     MOUNT_FAILED = "MountFailed"
     # TrainingJobs.
     SUSPENDED = "Suspended"

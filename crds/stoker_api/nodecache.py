@@ -32,6 +32,13 @@ def _plain(source: object) -> object:
     return source.plain() if isinstance(source, DatasetSource) else source
 
 
+class OlderVersion(Model):
+    """A version that is not the current one, and that pods on their way to this node will mount."""
+
+    version: Annotated[str, Field(description="Its digest.")]
+    manifest_hosts: Annotated[tuple[str, ...], Field(description="host:port of nodes that have its manifest.")] = ()
+
+
 class NodeDataset(Model):
     """One dataset that this node should serve.
 
@@ -51,6 +58,10 @@ class NodeDataset(Model):
     manifest_hosts: Annotated[
         tuple[str, ...],
         Field(description="host:port of nodes that have the manifest of `version`; empty on the node that listed."),
+    ] = ()
+    older: Annotated[
+        tuple[OlderVersion, ...],
+        Field(description="Fetched beside `version`, and before it: pods on their way here will mount them."),
     ] = ()
     eager: Annotated[bool, Field(description="Fetch everything; else only what is read.")] = False
     priority: int = 0
@@ -116,6 +127,16 @@ class ListingResult(Model):
     finished_at: Annotated[str | None, Field(json_schema_extra={"format": "date-time"})] = None
 
 
+class OlderVersionStatus(Model):
+    """How far this node is with an older version that it was asked for."""
+
+    version: str
+    phase: NodePhase = NodePhase.PENDING
+    bytes: Annotated[int, Field(json_schema_extra=_INT64)] = 0
+    warm_bytes: Annotated[int, Field(json_schema_extra=_INT64)] = 0
+    error: NodeError | None = None
+
+
 class NodeDatasetStatus(Model):
     """One dataset on this node, as it is."""
 
@@ -144,6 +165,7 @@ class NodeDatasetStatus(Model):
         tuple[str, ...],
         Field(description="Other versions still on this disk; all of them while `version` is not open."),
     ] = ()
+    older: Annotated[tuple[OlderVersionStatus, ...], Field(description="The older versions of the plan.")] = ()
 
 
 class MountPhase(StrEnum):

@@ -53,6 +53,15 @@ class JobDataset(Model):
     mount_path: Annotated[
         str, Field(description="Folder in the workers' containers.", pattern=r"^/[^:,]*[^:,/]$", max_length=512)
     ]
+    version: Annotated[
+        str,
+        Field(
+            description="An older version that is still in use, by 12 of its digits or more. Empty: the one that is "
+            "current when the Job is made. All workers read the same.",
+            pattern=r"^([0-9a-f]{12,64})?$",
+            max_length=64,
+        ),
+    ] = ""
 
 
 class JobScheduling(Model):
@@ -147,6 +156,14 @@ class TrainingJobSpec(Model):
     )
 
 
+class JobDatasetVersion(Model):
+    """The version of a Dataset that all workers read."""
+
+    namespace: str
+    name: str
+    version: Annotated[str, Field(description="Digest of the version.")]
+
+
 class JobNode(Model):
     """How warm a node was when a worker was released to it."""
 
@@ -170,6 +187,10 @@ class TrainingJobStatus(Model):
     failed: int = 0
     workers: Annotated[str, Field(description="Ready / total.")] = ""
     data: Annotated[str, Field(description="Warm share of the data where the workers are, or would go.")] = ""
+    datasets: Annotated[
+        tuple[JobDatasetVersion, ...],
+        Field(description="What all workers read, also those that replace others; settled when the Job is made."),
+    ] = ()
     nodes: Annotated[tuple[JobNode, ...], Field(description="Nodes used, and how warm each was at release.")] = ()
     training_phase: str = ""
     epoch: str = ""

@@ -16,6 +16,7 @@ from stoker_api.nodecache import (
     NodeError,
     NodeMount,
     NodePhase,
+    OlderVersionStatus,
 )
 from stoker_kube.api import Kube
 from stoker_kube.resources import NODE_CACHES, NODES, PODS
@@ -36,6 +37,7 @@ class FakeSidecar:
         self.cache: NodeCache | None = None
         self.answers = True  # whether listings are answered
         self.share = 0.0  # of each eager dataset that is on disk
+        self.older_share = 0.0  # of each older version that it is to fetch
         self.version = VERSION  # what a listing finds
         self.error: NodeError | None = None  # what a listing fails with
         self.mounts: dict[str, NodeMount] = {}  # by pod
@@ -131,7 +133,13 @@ class FakeSidecar:
             warm_files=int(FILES * share),
             warm_bytes=int(BYTES * share),
             listing=listing,
+            retained=entry.retain,
+            older=tuple(self._older(one.version) for one in entry.older),
         )
+
+    def _older(self, version: str) -> OlderVersionStatus:
+        phase = NodePhase.WARM if self.older_share == 1.0 else NodePhase.WARMING
+        return OlderVersionStatus(version=version, phase=phase, bytes=BYTES, warm_bytes=int(BYTES * self.older_share))
 
     def _list(self, listing_id: str) -> ListingResult:
         if self.error:

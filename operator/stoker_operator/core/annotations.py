@@ -9,10 +9,13 @@ from stoker_api import names
 from stoker_api.dataset import SchedulingMode
 from stoker_api.meta import DNS_LABEL_PATTERN, DNS_SUBDOMAIN_PATTERN, parse_duration
 
-_EXAMPLE = f'write for example {names.ANNOTATION_DATASETS}: "imagenet:/data, team-b/coco:/coco"'
+_EXAMPLE = f'write for example {names.ANNOTATION_DATASETS}: "imagenet:/data, team-b/coco@1f3a5c7e9b2d:/coco"'
 MOST_DATASETS = 20  # of one pod; a TrainingJob's own bound. Paths are compared in pairs, and each is a volume
 MOST_CHARACTERS = 32_768  # of the annotation: room for 20 of the longest names with the longest paths of a TrainingJob
 _KEY = re.compile(rf"(?:(?P<namespace>{DNS_LABEL_PATTERN[1:-1]})/)?(?P<name>{DNS_SUBDOMAIN_PATTERN[1:-1]})")
+# Of a version: as `kubectl get` shows it, or more of it.
+LEAST_VERSION, MOST_VERSION = 12, 64
+_VERSION = re.compile(rf"[0-9a-f]{{{LEAST_VERSION},{MOST_VERSION}}}")
 
 
 @dataclass(frozen=True)
@@ -24,11 +27,15 @@ class Refusal:
 
 @dataclass(frozen=True)
 class DatasetRequest:
-    """One Dataset that a pod wants. ``path`` None: the pod brings its own volume, only the gate is wanted."""
+    """One Dataset that a pod wants. ``path`` None: the pod brings its own volume, only the gate is wanted.
+
+    ``version``: the first digits of a version at least; empty: the current one.
+    """
 
     namespace: str
     name: str
     path: str | None = None
+    version: str = ""
 
     @property
     def key(self) -> str:
@@ -86,7 +93,7 @@ def parse_datasets(text: str, namespace: str) -> tuple[DatasetRequest, ...] | Re
         requests.append(request)
     if not requests:
         return Refusal(f"the annotation {names.ANNOTATION_DATASETS} is empty: {_EXAMPLE}")
-    return _overlap(requests) or tuple(requests)
+    return _overlap(requests) or _two_versions(requests) or tuple(requests)
 
 
 def parse_mode(text: str | None) -> SchedulingMode | Refusal | None:
@@ -112,7 +119,12 @@ def parse_max_wait(text: str | None) -> float | Refusal | None:
 
 def format_datasets(requests: Iterable[DatasetRequest]) -> str:
     """Return the annotation's value that parses to ``requests``."""
-    return ", ".join(f"{request.key}:{request.path}" if request.path else request.key for request in requests)
+    return ", ".join(_format(request) for request in requests)
+
+
+def _format(request: DatasetRequest) -> str:
+    named = f"{request.key}@{request.version}" if request.version else request.key
+    return f"{named}:{request.path}" if request.path else named
 
 
 def is_inside(path: str, folder: str) -> bool:
@@ -121,14 +133,20 @@ def is_inside(path: str, folder: str) -> bool:
 
 
 def _parse_piece(piece: str, namespace: str) -> DatasetRequest | Refusal:
-    key, colon, raw_path = (part.strip() for part in piece.partition(":"))
+    named, colon, raw_path = (part.strip() for part in piece.partition(":"))
+    key, at, version = named.partition("@")
     match = _KEY.fullmatch(key)
     if match is None:
         return Refusal(f"{piece!r} in the annotation {names.ANNOTATION_DATASETS} does not name a Dataset: {_EXAMPLE}")
+    if at and not _VERSION.fullmatch(version):
+        return Refusal(
+            f"{piece!r} in the annotation {names.ANNOTATION_DATASETS} needs a version after the '@': {LEAST_VERSION} "
+            f"to {MOST_VERSION} digits of 0-9 and a-f, as `kubectl get dataset -o wide` shows them"
+        )
     path = _parse_path(raw_path, piece) if colon else None
     if isinstance(path, Refusal):
         return path
-    return DatasetRequest(match["namespace"] or namespace, match["name"], path)
+    return DatasetRequest(match["namespace"] or namespace, match["name"], path, version)
 
 
 def _parse_path(raw: str, piece: str) -> str | Refusal:
@@ -155,6 +173,14 @@ def _overlap(requests: list[DatasetRequest]) -> Refusal | None:
                     f"{key} at {path} and {other} at {other_path} lie inside one another, and Datasets are read-only: "
                     "choose paths side by side"
                 )
+    return None
+
+
+def _two_versions(requests: list[DatasetRequest]) -> Refusal | None:
+    versions: dict[str, str] = {}
+    for request in requests:
+        if versions.setdefault(request.key, request.version) != request.version:
+            return Refusal(f"{request.key} is named at two versions: a pod mounts one version of a Dataset")
     return None
 
 

@@ -6,15 +6,19 @@ from fnmatch import fnmatchcase
 
 from stoker_api.dataset import Dataset, SchedulingMode
 from stoker_api.meta import parse_duration
-from stoker_operator.core.annotations import PodRequest, Refusal
+from stoker_operator.core.annotations import LEAST_VERSION, PodRequest, Refusal
 from stoker_operator.core.views import InvalidDataset
 
+_SHOWN = 5  # versions in a sentence
 _STRICTNESS = {SchedulingMode.NONE: 0, SchedulingMode.PREFER: 1, SchedulingMode.REQUIRE: 2}
 
 
 @dataclass(frozen=True)
 class CatalogEntry:
-    """What admission needs to know of a Dataset. ``max_wait`` in seconds."""
+    """What admission needs to know of a Dataset. ``max_wait`` in seconds.
+
+    ``version``: what new pods get, empty until it was listed; ``older``: those that are in use beside it.
+    """
 
     namespace: str
     name: str
@@ -22,6 +26,8 @@ class CatalogEntry:
     max_wait: float = 600.0
     allowed_namespaces: tuple[str, ...] = ()
     deleting: bool = False
+    version: str = ""
+    older: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -31,6 +37,18 @@ class CatalogEntry:
     def admits(self, namespace: str) -> bool:
         """Tell whether pods of ``namespace`` may mount it: its own always may."""
         return namespace == self.namespace or any(fnmatchcase(namespace, one) for one in self.allowed_namespaces)
+
+    def resolve(self, named: str) -> str | Refusal:
+        """Return the version that ``named`` begins; the current one, empty until there is one, for nothing."""
+        if not named:
+            return self.version
+        known = [version for version in (self.version, *self.older) if version]
+        found = [version for version in known if version.startswith(named)]
+        if len(found) == 1:
+            return found[0]
+        there = ", ".join(version[:LEAST_VERSION] for version in known[:_SHOWN]) or "none yet"
+        what = "has more than one version" if found else "has no version"
+        return Refusal(f"Dataset {self.key} {what} {named}: name one of {there}, or none for the newest")
 
     @classmethod
     def of(cls, dataset: Dataset) -> "CatalogEntry":
@@ -43,6 +61,8 @@ class CatalogEntry:
             max_wait=parse_duration(scheduling.max_wait),
             allowed_namespaces=dataset.spec.access.namespaces,
             deleting=dataset.metadata.deletion_timestamp is not None,
+            version=dataset.status.version,
+            older=dataset.status.versions_in_use,
         )
 
 

@@ -1,13 +1,15 @@
 """One pass over a snapshot: everything that is decided about all Datasets, in one value."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 
 from stoker_api.dataset import DatasetStatus
 from stoker_operator.core.dataset_status import StatusNotes, roll_up_dataset
 from stoker_operator.core.deletion import Deletion, decide_deletion
 from stoker_operator.core.listing import decide_listing
+from stoker_operator.core.live_versions import known_versions, pinned_by_jobs
 from stoker_operator.core.node_states import NodeStates
 from stoker_operator.core.placement import Placement, place
 from stoker_operator.core.plan import DatasetPlan, NodePlans, plan_nodes
@@ -39,13 +41,15 @@ def decide_datasets(
     wanted: Mapping[str, frozenset[str]],
     now: float,
     may_be_given: Callable[[DatasetPlan], bool] = lambda _: True,
+    versions: Mapping[str, Mapping[str, frozenset[str]]] = MappingProxyType({}),
 ) -> Decision:
     """Decide everything about Datasets. Pure, and what fails for one Dataset is left out for it alone.
 
-    ``may_be_given(plan)``: False while nodes must not be told anything new of the Dataset.
+    ``may_be_given(plan)``: False while nodes must not be told anything new of the Dataset. ``versions``: those that
+    held pods want beside the current one, by key and node.
     """
     states = NodeStates.of(view.node_caches)
-    uses = find_uses(view)
+    uses, pinned = find_uses(view), pinned_by_jobs(view)
     spoiled = Spoiled()
     placements = place(view, states, uses, wanted, now, spoiled)
     plans = {
@@ -53,6 +57,7 @@ def decide_datasets(
         for key in sorted(placements)
         if (plan := spoiled.attempt(key, partial(_plan, view, key, placements[key], uses.get(key, ()), states, now)))
     }
+    plans = {key: _with_versions(plan, states, pinned, versions) for key, plan in plans.items()}
     metas = {key: one.metadata for key, one in view.datasets.items()}
     metas |= {key: one.metadata for key, one in view.invalid_datasets.items()}
     deletions = {
@@ -65,6 +70,17 @@ def decide_datasets(
     held_back = {key for key, plan in plans.items() if not may_be_given(plan)}
     nodes = plan_nodes(view, plans, states, spoiled, held_back)
     return Decision(view, states, plans, deletions, nodes, min(times, default=None), spoiled)
+
+
+def _with_versions(
+    plan: DatasetPlan,
+    states: NodeStates,
+    pinned: Mapping[str, frozenset[str]],
+    wanted: Mapping[str, Mapping[str, frozenset[str]]],
+) -> DatasetPlan:
+    key = plan.dataset.key
+    known = known_versions(states.of_dataset(plan.dataset.metadata.uid), plan.uses)
+    return replace(plan, pinned=pinned.get(key, frozenset()), known=known, wanted=wanted.get(key, {}))
 
 
 def _plan(

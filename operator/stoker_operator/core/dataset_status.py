@@ -57,7 +57,7 @@ def roll_up_dataset(
         conditions=_conditions(facts, notes, now),
         version=listing.version,
         version_short=listing.version[:_SHORT],
-        versions_in_use=tuple(sorted({use.version for use in plan.uses} - {"", listing.version}))[:_MOST_VERSIONS],
+        versions_in_use=tuple(sorted(plan.live))[:_MOST_VERSIONS],
         listed_at=answered,
         listing_id=listing.id,
         listing_node=listing.node,

@@ -69,6 +69,8 @@ class Outcome:
     holds: tuple[Hold, ...] = ()
     releases: tuple[Release, ...] = ()
     wanted: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    # Versions beside the current one that they would mount there: key -> node -> versions.
+    versions: Mapping[str, Mapping[str, frozenset[str]]] = field(default_factory=dict)
 
     def next_deadline(self, now: float) -> float | None:
         """Return seconds until a held pod's maxWait passes; None when there is none to come."""
@@ -112,7 +114,8 @@ class _Pass:
         releases = tuple(one for one in decisions if isinstance(one, Release))
         # Those that may go next ask for nodes first: what other controllers hold may stay for hours.
         asking = sorted((one.pod for one in holds), key=lambda pod: bool(pod.other_gates))
-        return Outcome(holds, releases, self._wanted(pod for pod in asking if pod.key not in self._unreadable))
+        wanted, versions = self._wanted(pod for pod in asking if pod.key not in self._unreadable)
+        return Outcome(holds, releases, wanted, versions)
 
     def _decided(self, group: Group) -> Sequence[Hold | Release]:
         """Return the decisions on a group, which stays held when they cannot be made: the others' turn must come."""
@@ -193,7 +196,7 @@ class _Pass:
     def _together(self, demand: PodDemand, node: str) -> Warmth:
         key = (demand.names, node)
         if key not in self._warmth:
-            self._warmth[key] = self._index.together(demand.datasets, node)
+            self._warmth[key] = self._index.together(demand.datasets, node, demand.versions)
         return self._warmth[key]
 
     def _release(self, pod: PodView, demand: PodDemand, booked: str) -> Release:
@@ -274,25 +277,30 @@ class _Pass:
     def _node_warmth(self, demand: PodDemand, node: str) -> NodeWarmth:
         return NodeWarmth(node, self._together(demand, node))
 
-    def _wanted(self, held: Iterable[PodView]) -> Mapping[str, frozenset[str]]:
+    def _wanted(
+        self, held: Iterable[PodView]
+    ) -> tuple[Mapping[str, frozenset[str]], Mapping[str, Mapping[str, frozenset[str]]]]:
         """Work out where the held pods could run next.
 
         Room is booked, so that pods ask for as many nodes as they need.
         """
         wanted: dict[str, set[str]] = defaultdict(set)
+        versions: dict[str, dict[str, frozenset[str]]] = defaultdict(dict)
         spoiled = Spoiled()
         for pod in held:
-            for key, node in spoiled.attempt(pod.key, partial(self._next_stop, pod)) or ():
+            for key, node, older in spoiled.attempt(pod.key, partial(self._next_stop, pod)) or ():
                 wanted[key].add(node)
-        return {key: frozenset(nodes) for key, nodes in wanted.items()}
+                if older:
+                    versions[key][node] = versions[key].get(node, frozenset()) | {older}
+        return {key: frozenset(nodes) for key, nodes in wanted.items()}, dict(versions)
 
-    def _next_stop(self, pod: PodView) -> list[tuple[str, str]]:
-        """Return the keys of the pod's Datasets, each with the node where it should be."""
+    def _next_stop(self, pod: PodView) -> list[tuple[str, str, str]]:
+        """Return the keys of the pod's Datasets, the node where each should be, and the version if it is an older."""
         demand = read_demand(pod, self._view, self._now)
         node = self._best_node(pod, demand) if isinstance(demand, PodDemand) else None
         if node is None or not isinstance(demand, PodDemand):
             return []
-        return [(dataset.key, node) for dataset in demand.datasets]
+        return [(dataset.key, node, demand.versions.get(dataset.key, "")) for dataset in demand.datasets]
 
     def _best_node(self, pod: PodView, demand: PodDemand) -> str | None:
         ranked = self._ranked(pod, demand)

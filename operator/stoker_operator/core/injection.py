@@ -9,7 +9,7 @@ from stoker_api import names
 from stoker_api.dataset import SchedulingMode
 from stoker_operator.core import propagation
 from stoker_operator.core.annotations import DatasetRequest, PodRequest, Refusal, is_inside, parse_request
-from stoker_operator.core.catalog import Catalog, effective_mode, find_entries
+from stoker_operator.core.catalog import Catalog, CatalogEntry, effective_mode, find_entries
 from stoker_operator.core.pod_template import CONTAINER_LISTS
 
 Patch = tuple[dict[str, Any], ...]
@@ -30,13 +30,42 @@ def decide_injection(pod: Raw, namespace: str, catalog: Catalog) -> Patch | Refu
     entries = find_entries(request, namespace, catalog)
     if isinstance(entries, Refusal):
         return entries
+    versions = _versions(pod, request, entries, namespace)
+    if isinstance(versions, Refusal):
+        return versions
     refusal = _unknown_container(pod, request) or _first_conflict(pod, request, namespace)
     if refusal is not None:
         return refusal
-    volumes, mounts = _volume_ops(pod, request, namespace), _mount_ops(pod, request, namespace)
+    volumes, mounts = _volume_ops(pod, request, versions, namespace), _mount_ops(pod, request, namespace)
     own = [volume["name"] for one in request.datasets if (volume := _own_volume(pod, one, namespace)) is not None]
     spread = propagation.operations(pod, own)
     return (*_label_ops(pod), *spread, *volumes, *mounts, *_gate_ops(pod, effective_mode(request, entries)))
+
+
+def _versions(
+    pod: Raw, request: PodRequest, entries: Sequence[CatalogEntry], namespace: str
+) -> Mapping[str, str] | Refusal:
+    """Return what version of each Dataset the pod is to mount, by key: that of its making, so that it stays the same.
+
+    A volume that the pod brings says so itself.
+    """
+    known, versions = {entry.key: entry for entry in entries}, dict[str, str]()
+    for one in request.datasets:
+        version = known[one.key].resolve(one.version)
+        if isinstance(version, Refusal):
+            return version
+        volume = _own_volume(pod, one, namespace)
+        if one.version and volume is not None and _attributes(volume).get(names.CSI_ATTRIBUTE_VERSION, "") != version:
+            return Refusal(
+                f"{one.key}@{one.version} is asked for, and the pod brings the volume {volume.get('name')!r}, which "
+                "does not name that version: take the volume out, or the version"
+            )
+        versions[one.key] = version
+    return versions
+
+
+def _attributes(volume: Raw) -> Raw:
+    return (volume.get("csi") or {}).get("volumeAttributes") or {}
 
 
 def inline_volume_name(key: str) -> str:
@@ -76,8 +105,7 @@ def _is_claim(volume: Raw, request: DatasetRequest, namespace: str) -> bool:
 
 
 def _is_inline(volume: Raw, request: DatasetRequest, namespace: str) -> bool:
-    csi = volume.get("csi") or {}
-    attributes = csi.get("volumeAttributes") or {}
+    csi, attributes = volume.get("csi") or {}, _attributes(volume)
     place = attributes.get(names.CSI_ATTRIBUTE_DATASET_NAMESPACE) or namespace
     named = attributes.get(names.CSI_ATTRIBUTE_DATASET)
     return csi.get("driver") == names.CSI_DRIVER and (place, named) == (request.namespace, request.name)
@@ -141,19 +169,20 @@ def _label_ops(pod: Raw) -> Iterator[dict[str, Any]]:
         yield {"op": "add", "path": pointer("metadata", "labels", names.LABEL_MANAGED), "value": "true"}
 
 
-def _volume_ops(pod: Raw, request: PodRequest, namespace: str) -> Iterator[dict[str, Any]]:
+def _volume_ops(pod: Raw, request: PodRequest, versions: Mapping[str, str], namespace: str) -> Iterator[dict[str, Any]]:
     needed = {volume: one for one, volume in _mounted(pod, request, namespace)}
     present = pod.get("spec", {}).get("volumes")
     have = {volume.get("name") for volume in present or ()}
-    missing = [_inline_volume(name, one) for name, one in needed.items() if name not in have]
+    missing = [_inline_volume(name, one, versions[one.key]) for name, one in needed.items() if name not in have]
     return _append("/spec/volumes", present, missing)
 
 
-def _inline_volume(name: str, request: DatasetRequest) -> dict[str, Any]:
+def _inline_volume(name: str, request: DatasetRequest, version: str) -> dict[str, Any]:
     attributes = {
         names.CSI_ATTRIBUTE_DATASET: request.name,
         names.CSI_ATTRIBUTE_DATASET_NAMESPACE: request.namespace,
     }
+    attributes |= {names.CSI_ATTRIBUTE_VERSION: version} if version else {}
     return {"name": name, "csi": {"driver": names.CSI_DRIVER, "readOnly": True, "volumeAttributes": attributes}}
 
 

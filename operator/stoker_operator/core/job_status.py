@@ -10,7 +10,9 @@ from stoker_operator.core.job_facts import JobFacts, nodes_at_release, read_rele
 from stoker_operator.core.jobs import FINISHED, job_end
 from stoker_operator.core.pod_demand import Unmet
 
-_DATA_PROBLEMS = frozenset({Reason.DATASET_NOT_FOUND, Reason.ACCESS_NOT_GRANTED})
+_DATA_PROBLEMS = frozenset(
+    {Reason.DATASET_NOT_FOUND, Reason.ACCESS_NOT_GRANTED, Reason.LISTING, Reason.VERSION_NOT_FOUND}
+)
 
 
 def roll_up_job(training: TrainingJob, facts: JobFacts, now: float) -> TrainingJobStatus:
@@ -30,6 +32,7 @@ def roll_up_job(training: TrainingJob, facts: JobFacts, now: float) -> TrainingJ
         failed=facts.count("failed"),
         workers=f"{ready}/{total}",
         data=facts.data or old.data,
+        datasets=old.datasets,
         nodes=nodes_at_release(facts.pods) or old.nodes,
         training_phase=old.training_phase,
         epoch=old.epoch,

@@ -61,7 +61,11 @@ def is_owned(child: Raw, training: TrainingJob) -> bool:
 def dataset_requests(training: TrainingJob) -> tuple[DatasetRequest, ...]:
     """Return the Datasets of the workers, as the annotation says it."""
     home = training.metadata.namespace
-    return tuple(DatasetRequest(one.namespace or home, one.name, one.mount_path) for one in training.spec.datasets)
+    versions = {(row.namespace, row.name): row.version for row in training.status.datasets}
+    return tuple(
+        DatasetRequest(space := one.namespace or home, one.name, one.mount_path, versions.get((space, one.name), ""))
+        for one in training.spec.datasets
+    )
 
 
 def missing_dataset(training: TrainingJob, view: ClusterView) -> Unmet | None:

@@ -1,8 +1,8 @@
 """What every NodeCache should say, and which of them differ from that."""
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 
@@ -11,10 +11,11 @@ from stoker_api.dataset import Cache, Dataset, WarmPolicy
 from stoker_api.endpoint import is_address
 from stoker_api.meta import parse_quantity, shortened
 from stoker_api.names import Reason
-from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset
+from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset, OlderVersion
 from stoker_operator.core.class_limits import NO_TERMS
 from stoker_operator.core.int64 import clamp
 from stoker_operator.core.listing import ListingState
+from stoker_operator.core.live_versions import live_versions, older_versions, versions_of
 from stoker_operator.core.node_states import NodeStates, found_on_disk
 from stoker_operator.core.placement import Placement, Role
 from stoker_operator.core.spoiled import Spoiled
@@ -56,6 +57,15 @@ class DatasetPlan:
     listing: ListingState
     uses: tuple[Use, ...]
     cleaning: bool = False  # deleted and unused: every node gives it up
+    pinned: frozenset[str] = frozenset()  # versions that living TrainingJobs gave their workers
+    known: frozenset[str] = frozenset()  # versions that some node has something of
+    # Versions, by node, for which held pods would go there.
+    wanted: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    @property
+    def live(self) -> frozenset[str]:
+        """The versions beside the current one that somebody needs and some node has."""
+        return live_versions(self.uses, self.pinned, self.listing.version) & self.known
 
     def nodes(self) -> tuple[str, ...]:
         """Return nodes that are given the dataset: the placed ones and the one that lists."""
@@ -182,7 +192,8 @@ def no_room_sentence(node: str) -> str:
 def entry_size(entry: NodeDataset) -> int:
     """Return about how many bytes an entry takes in the API server's database, rather more than fewer."""
     source = entry.source
-    lists = (source.include, source.exclude, entry.allowed_namespaces, entry.retain)
+    older = (text for one in entry.older for text in (one.version, *one.manifest_hosts))
+    lists = (source.include, source.exclude, entry.allowed_namespaces, entry.retain, older)
     texts = [source.uri, source.endpoint, entry.refused, *chain.from_iterable(lists)]
     return _ENTRY_SIZE + len(json.dumps(texts, ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
@@ -202,6 +213,7 @@ def node_dataset(view: ClusterView, plan: DatasetPlan, node: str, states: NodeSt
         version=listing.version,
         retain=_retained(plan, node, states),
         manifest_hosts=_manifest_hosts(view, plan, node),
+        older=tuple(_older(view, plan, node, states, version) for version in _coming(plan, node)),
         eager=plan.placement.roles.get(node) in (Role.REPLICA, Role.USER) and wants_warming(plan),
         priority=warm.priority,
         paused=warm.paused,
@@ -232,17 +244,32 @@ def wants_warming(plan: DatasetPlan) -> bool:
 
 
 def _retained(plan: DatasetPlan, node: str, states: NodeStates) -> tuple[str, ...]:
-    """Find the versions that mounts read, and the one that the new version is being linked from."""
-    report = states.get(plan.dataset.metadata.uid, node).reported
+    """Find the versions that mounts read, what others need and is here, and what the new version is linked from."""
+    state = states.get(plan.dataset.metadata.uid, node)
     mounted = {use.version for use in plan.uses if use.node == node and use.on_node}
-    previous = {report.version} if report else set()
-    return tuple(sorted((mounted | previous) - {"", plan.listing.version}))
+    previous = {state.reported.version} if state.reported else set()
+    kept = mounted | previous | (plan.live & versions_of(state))
+    return tuple(sorted(kept - {"", plan.listing.version, *_coming(plan, node)}))
+
+
+def _coming(plan: DatasetPlan, node: str) -> tuple[str, ...]:
+    return older_versions(node, plan.uses, plan.wanted.get(node, frozenset()), plan.live)
+
+
+def _older(view: ClusterView, plan: DatasetPlan, node: str, states: NodeStates, version: str) -> OlderVersion:
+    held = states.of_dataset(plan.dataset.metadata.uid)
+    holders = (name for name, state in sorted(held.items()) if name != node and state.has_manifest(version))
+    ready = (name for name in holders if name in view.nodes and view.nodes[name].ready)
+    return OlderVersion(version=version, manifest_hosts=_addresses(view, tuple(ready)[:MANIFEST_SOURCES]))
 
 
 def _manifest_hosts(view: ClusterView, plan: DatasetPlan, node: str) -> tuple[str, ...]:
     # The node that listed has the manifest; for all others the list stays the same while they warm.
     if not plan.listing.version or node == plan.listing.node:
         return ()
-    hosts = [name for name in plan.listing.holders[:MANIFEST_SOURCES] if name != node]
+    return _addresses(view, [name for name in plan.listing.holders[:MANIFEST_SOURCES] if name != node])
+
+
+def _addresses(view: ClusterView, hosts: Iterable[str]) -> tuple[str, ...]:
     addresses = [view.node_caches[name].status.address for name in hosts]
     return tuple(address for address in addresses if is_address(address))  # a sidecar's word, which others will ask

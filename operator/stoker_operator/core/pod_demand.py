@@ -1,12 +1,12 @@
 """What a held pod waits for: its Datasets, how strictly, and until when."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from stoker_api import names
 from stoker_api.dataset import Dataset, SchedulingMode
 from stoker_api.names import Reason
-from stoker_operator.core.annotations import PodRequest, Refusal, parse_request
+from stoker_operator.core.annotations import LEAST_VERSION, PodRequest, Refusal, parse_request
 from stoker_operator.core.catalog import CatalogEntry, effective_max_wait, effective_mode
 from stoker_operator.core.views import ClusterView, PodView
 
@@ -21,6 +21,7 @@ class PodDemand:
     mode: SchedulingMode
     max_wait: float
     since: float
+    versions: Mapping[str, str] = field(default_factory=dict)  # by key, of those that are not meant as they are now
 
     @property
     def deadline(self) -> float:
@@ -30,7 +31,11 @@ class PodDemand:
     @property
     def names(self) -> str:
         """The Datasets' keys, for sentences."""
-        return " and ".join(dataset.key for dataset in self.datasets)
+        return " and ".join(self._name(dataset) for dataset in self.datasets)
+
+    def _name(self, dataset: Dataset) -> str:
+        older = self.versions.get(dataset.key)
+        return f"{dataset.key}@{older[:LEAST_VERSION]}" if older else dataset.key
 
 
 @dataclass(frozen=True)
@@ -88,4 +93,6 @@ def _demand(pod: PodView, request: PodRequest, datasets: Mapping[str, Dataset], 
     wanted = tuple(datasets[key] for key in request.keys)
     entries = [CatalogEntry.of(dataset) for dataset in wanted]
     max_wait = min(effective_max_wait(request, entries), LONGEST_WAIT)
-    return PodDemand(wanted, effective_mode(request, entries), max_wait, held_from(pod, now))
+    versions = {key: version for key, version in pod.versions.items() if key in request.keys}
+    older = {key: version for key, version in versions.items() if version != datasets[key].status.version}
+    return PodDemand(wanted, effective_mode(request, entries), max_wait, held_from(pod, now), older)

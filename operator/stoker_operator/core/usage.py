@@ -1,7 +1,7 @@
 """Who uses which dataset: the mounts that nodes report, and unfinished pods that name it and may have it."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from stoker_api.nodecache import MountPhase, NodeMount
@@ -13,13 +13,17 @@ PODS_NAMED = 5  # pods that a sentence names before it only counts
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """One pod's use of a dataset; ``node`` is empty while the pod has none, ``version`` until it is mounted."""
+    """One pod's use of a dataset; ``node`` is empty while the pod has none.
+
+    ``version`` is empty until it is mounted, unless the pod's volume names one.
+    """
 
     namespace: str
     pod: str
     node: str = ""
     version: str = ""
     on_node: bool = False  # True: a row of a NodeCache, so the node itself says so
+    mounted: bool = False
 
 
 def find_uses(view: ClusterView) -> Mapping[str, tuple[Use, ...]]:
@@ -31,8 +35,10 @@ def find_uses(view: ClusterView) -> Mapping[str, tuple[Use, ...]]:
     access = _Access(view)
     found: dict[str, dict[tuple[str, str], Use]] = {}
     for key, use in (*_named(view, access), *_mounted(view, access)):
-        # A mount row says more than the pod's spec does, so it comes last and wins.
-        found.setdefault(key, {})[(use.namespace, use.pod)] = use
+        # A mount row says more than the pod's spec does, so it comes last and wins; but for the version, perhaps.
+        known = found.setdefault(key, {}).get((use.namespace, use.pod))
+        version = use.version or (known.version if known is not None else "")
+        found[key][(use.namespace, use.pod)] = replace(use, version=version)
     return {key: tuple(uses[pod] for pod in sorted(uses)) for key, uses in found.items()}
 
 
@@ -65,7 +71,7 @@ def _named(view: ClusterView, access: _Access) -> Iterator[tuple[str, Use]]:
             continue
         for key in _keys_of(pod, view):
             if access.granted(key, pod.namespace):
-                yield key, Use(pod.namespace, pod.name, pod.node)
+                yield key, Use(pod.namespace, pod.name, pod.node, pod.versions.get(key, ""))
 
 
 def _keys_of(pod: PodView, view: ClusterView) -> Iterator[str]:
@@ -84,7 +90,8 @@ def _mounted(view: ClusterView, access: _Access) -> Iterator[tuple[str, Use]]:
             # A node that stopped answering or lost its sidecar cannot take back its rows: the pod's existence decides.
             answers = node is not None and node.ready and node.sidecar_ready
             if (pod_exists or answers) and _may_count(row, access):
-                yield _key_of(row), Use(row.pod_namespace, row.pod, name, row.version, on_node=True)
+                mounted = row.phase is MountPhase.MOUNTED
+                yield _key_of(row), Use(row.pod_namespace, row.pod, name, row.version, on_node=True, mounted=mounted)
 
 
 def _may_count(row: NodeMount, access: _Access) -> bool:

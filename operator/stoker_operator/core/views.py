@@ -1,5 +1,6 @@
 """Frozen snapshots of what decisions read: nodes, pods, and the whole cluster at one moment."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,6 +22,7 @@ SIDECAR_COMPONENT = "sidecar"
 _LABELS_OF_SIDECARS = (COMPONENT_LABEL, names.LABEL_NODE_ACCOUNT)
 NOTHING = Resources()
 _MOST_DIGITS = 18
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _FINISHED = frozenset({"Succeeded", "Failed"})
 
 
@@ -95,6 +97,7 @@ class PodView:
     owner: Owner | None = None
     claims: tuple[str, ...] = ()  # PersistentVolumeClaims that it names
     volumes: tuple[str, ...] = ()  # datasets ("namespace/name") of its inline CSI volumes
+    versions: Mapping[str, str] = field(default_factory=dict)  # of those, where their volumes name one
     # The resourceVersion, 0 when unknown: it tells old from new, and a pod whose view is the same has not changed.
     version: int = field(default=0, compare=False)
     unweighed: tuple[str, ...] = ()  # rules of the scheduler that gating does not know: core/placement_rules.py
@@ -201,7 +204,7 @@ def parse_pod(raw: Mapping[str, Any]) -> PodView:
     """
     meta, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
     labels = meta.get("labels") or {}
-    claims, volumes = _data_volumes(meta.get("namespace", ""), spec)
+    claims, volumes, versions = _data_volumes(meta.get("namespace", ""), spec)
     base = PodView(
         namespace=meta.get("namespace", ""),
         name=meta["name"],
@@ -215,6 +218,7 @@ def parse_pod(raw: Mapping[str, Any]) -> PodView:
         labels={name: labels[name] for name in _LABELS_OF_SIDECARS if name in labels},
         claims=claims,
         volumes=volumes,
+        versions=versions,
         version=_number(meta.get("resourceVersion", "")),
     )
     return _with_details(base, meta, spec, status) if _concerns_us(meta, spec) else base
@@ -274,8 +278,10 @@ def _owner(meta: Mapping[str, Any]) -> Owner | None:
     return None
 
 
-def _data_volumes(namespace: str, spec: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    claims, datasets = [], []
+def _data_volumes(
+    namespace: str, spec: Mapping[str, Any]
+) -> tuple[tuple[str, ...], tuple[str, ...], Mapping[str, str]]:
+    claims, datasets, versions = [], [], dict[str, str]()
     for volume in spec.get("volumes") or ():
         if claim := volume.get("persistentVolumeClaim"):
             claims.append(claim["claimName"])
@@ -284,4 +290,6 @@ def _data_volumes(namespace: str, spec: Mapping[str, Any]) -> tuple[tuple[str, .
             attributes = csi.get("volumeAttributes") or {}
             home = attributes.get(names.CSI_ATTRIBUTE_DATASET_NAMESPACE) or namespace
             datasets.append(f"{home}/{attributes.get(names.CSI_ATTRIBUTE_DATASET, '')}")
-    return tuple(claims), tuple(datasets)
+            if _DIGEST.fullmatch(version := attributes.get(names.CSI_ATTRIBUTE_VERSION, "")):
+                versions[datasets[-1]] = version
+    return tuple(claims), tuple(datasets), versions

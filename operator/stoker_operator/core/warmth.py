@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from stoker_api.dataset import Dataset
 from stoker_api.nodecache import NodeCache, NodeDatasetStatus, NodePhase
@@ -55,21 +56,28 @@ class WarmthIndex:
         uid = dataset.metadata.uid
         return {*self._reports.get(uid, ()), *self._planned.get(uid, ())}
 
-    def of(self, dataset: Dataset, node: str) -> Warmth:
-        """Return the present version of one Dataset on one node."""
+    def of(self, dataset: Dataset, node: str, version: str = "") -> Warmth:
+        """Return one version of a Dataset on one node, the present one unless another is named."""
         planned = node in self._planned.get(dataset.metadata.uid, ())
         report = self._reports.get(dataset.metadata.uid, {}).get(node)
         total = dataset.status.bytes or 0
         error = report.error.message if report is not None and report.error is not None else ""
+        if version and version != dataset.status.version:
+            return _older(report, version, planned=planned)
         version = dataset.status.version
         if report is None or not version or report.version != version:
             return Warmth(total_bytes=total, planned=planned, error=error)
         warm = report.phase in _WARM_ENOUGH
         return Warmth(report.warm_bytes, total or report.bytes, warm, planned, report.eta_seconds, error)
 
-    def together(self, datasets: Iterable[Dataset], node: str) -> Warmth:
-        """Return all of ``datasets`` on one node: warm when each is; the ETA is the longest."""
-        parts = [self.of(dataset, node) for dataset in datasets]
+    def together(
+        self, datasets: Iterable[Dataset], node: str, versions: Mapping[str, str] = MappingProxyType({})
+    ) -> Warmth:
+        """Return all of ``datasets`` on one node: warm when each is; the ETA is the longest.
+
+        ``versions``: by key, of those that are not meant as they are now.
+        """
+        parts = [self.of(dataset, node, versions.get(dataset.key, "")) for dataset in datasets]
         etas = [part.eta for part in parts if not part.warm]
         return Warmth(
             warm_bytes=sum(part.warm_bytes for part in parts),
@@ -79,3 +87,17 @@ class WarmthIndex:
             eta=None if None in etas else max((eta for eta in etas if eta is not None), default=None),
             error=next((part.error for part in parts if part.error), ""),
         )
+
+
+def _older(report: NodeDatasetStatus | None, version: str, *, planned: bool) -> Warmth:
+    """Return an older version on a node: one that it was asked for, or still has as its current one."""
+    if report is None:
+        return Warmth(planned=planned)
+    if report.version == version:
+        warm = report.phase in _WARM_ENOUGH
+        return Warmth(report.warm_bytes, report.bytes, warm, planned, report.eta_seconds)
+    row = next((one for one in report.older if one.version == version), None)
+    if row is None:
+        return Warmth(planned=planned)
+    error = row.error.message if row.error is not None else ""
+    return Warmth(row.warm_bytes, row.bytes, row.phase in _WARM_ENOUGH, planned, error=error)

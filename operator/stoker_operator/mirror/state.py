@@ -105,6 +105,7 @@ class ClusterState:
         self.own_namespace: Final = own_namespace
         self._admission: Final = AdmissionMemory()
         self._wanted: Mapping[str, frozenset[str]] = MappingProxyType({})
+        self._wanted_versions: Mapping[str, Mapping[str, frozenset[str]]] = MappingProxyType({})
         self._wanted_listeners: Final[list[Callable[[], None]]] = []
 
     @property
@@ -112,11 +113,20 @@ class ClusterState:
         """Dataset key -> nodes where held pods could run: what the gating asks of the placement."""
         return self._wanted
 
-    def set_wanted(self, wanted: Mapping[str, frozenset[str]]) -> None:
+    @property
+    def wanted_versions(self) -> Mapping[str, Mapping[str, frozenset[str]]]:
+        """Dataset key -> node -> the versions beside the current one that they would mount."""
+        return self._wanted_versions
+
+    def set_wanted(
+        self,
+        wanted: Mapping[str, frozenset[str]],
+        versions: Mapping[str, Mapping[str, frozenset[str]]] = MappingProxyType({}),
+    ) -> None:
         """Replace the request; whoever listens is called only when it differs."""
-        if dict(wanted) == dict(self._wanted):
+        if dict(wanted) == dict(self._wanted) and dict(versions) == dict(self._wanted_versions):
             return
-        self._wanted = MappingProxyType(dict(wanted))
+        self._wanted, self._wanted_versions = MappingProxyType(dict(wanted)), MappingProxyType(dict(versions))
         for listener in self._wanted_listeners:
             listener()
 

@@ -48,7 +48,7 @@ class DatasetReconciler:
         """Run one pass; gives the seconds after which time alone calls for another. Waits for no write."""
         now = self._clock()
         view = self._state.snapshot()
-        decision = decide_datasets(view, self._state.wanted, now, self._may_be_given)
+        decision = decide_datasets(view, self._state.wanted, now, self._may_be_given, self._state.wanted_versions)
         _measure(view, self._state.sizes())
         self._plans.keep_only(view.nodes)
         due = self.work.take(self._actions(decision, now))

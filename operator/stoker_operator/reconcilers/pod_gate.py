@@ -54,7 +54,7 @@ class PodGate:
         view = self._state.snapshot()
         refused = {pod.key: key for key in self.work.waiting() if (pod := _find(view, key)) is not None}
         outcome = decide_releases(self._seen(view, refused.keys()), now, self._book.current(now))
-        self._state.set_wanted(outcome.wanted)
+        self._state.set_wanted(outcome.wanted, outcome.versions)
         self._notices.keep_only(hold.pod.uid for hold in outcome.holds)
         releases = (self._action(_RELEASE, one.pod, partial(self._release, one)) for one in outcome.releases)
         holds = (self._action("reason", one.pod, partial(self._hold, one)) for one in outcome.holds)

@@ -16,7 +16,9 @@ from stoker_kube.resources import TRAINING_JOBS
 from stoker_operator.core.job_facts import gather, own_job, pods_by_job
 from stoker_operator.core.job_status import expires_at, refused_status, roll_up_job, unwritten_status
 from stoker_operator.core.job_transitions import job_announcements
+from stoker_operator.core.job_versions import settle_versions
 from stoker_operator.core.jobs import Step, missing_dataset, next_step
+from stoker_operator.core.pod_demand import Unmet
 from stoker_operator.core.views import ClusterView, PodView
 from stoker_operator.core.warmth import WarmthIndex
 from stoker_operator.mirror.state import ClusterState
@@ -84,6 +86,9 @@ class TrainingJobReconciler:
         now = self._clock()
         step = next_step(training, own_job(training, view))
         missing = missing_dataset(training, view) if step is Step.CREATE else None
+        if step is Step.CREATE and missing is None:
+            settled = await self._settle(training, view)
+            missing, training = (settled, training) if isinstance(settled, Unmet) else (None, settled)
         if missing is None:
             await self._children.take(step, training, own_job(training, view))
         problem = missing or (self._children.problem(training) if step is Step.CREATE else None)
@@ -92,6 +97,16 @@ class TrainingJobReconciler:
         status = roll_up_job(training, gather(training, view, pods, index, problem), now)
         await self._write(training.metadata, training.status, status)
         return await self._expire(training, status, now) or (self._children.retry_in(training) if problem else None)
+
+    async def _settle(self, training: TrainingJob, view: ClusterView) -> TrainingJob | Unmet:
+        """Settle what the workers read, and write it down before any is made. Raises KubeError."""
+        rows = settle_versions(training, view)
+        if isinstance(rows, Unmet) or rows == training.status.datasets:
+            return rows if isinstance(rows, Unmet) else training
+        status = training.status.model_copy(update={"datasets": rows})
+        written = await self._writer.training_job_status(training.metadata, status)
+        self._state.training_jobs.put(training.key, written)
+        return training.model_copy(update={"status": status})
 
     async def _write(self, meta: ObjectMeta, old: TrainingJobStatus, status: TrainingJobStatus) -> None:
         if status == old or meta.deletion_timestamp:

@@ -6,7 +6,6 @@ warms. Reads come in beside them and only share the versions.
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 
 from stoker_api.nodecache import ListingResult, NodeDataset
 from stoker_sidecar.errors import CacheError, InUse, SidecarError
@@ -18,9 +17,8 @@ from stoker_sidecar.fetcher.dataset_loop import DatasetLoop
 from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.download.piece_sources import StorePieceSource
 from stoker_sidecar.fetcher.download.warming import CanonicalOrder, WarmLimits, WarmPass
-from stoker_sidecar.fetcher.manifests import list_source
+from stoker_sidecar.fetcher.manifests import ListedSoFar, list_source
 from stoker_sidecar.fetcher.space.budget import SpaceBudget
-from stoker_sidecar.fetcher.space.cache_disk import CacheDisk
 from stoker_sidecar.fetcher.telemetry import Telemetry
 from stoker_sidecar.fetcher.versions import OpenVersions
 from stoker_sidecar.linux.files import disk_errors
@@ -32,7 +30,6 @@ from stoker_sidecar.wire.credentials import Credentials
 from stoker_sidecar.wire.fetcher_protocol import (
     DEMAND_READS,
     EVICTIONS,
-    LISTED_OBJECTS,
     Read,
     ReadDone,
 )
@@ -43,27 +40,10 @@ from stoker_sidecar.wire.fetcher_protocol import (
 _RETRY_UNKEPT = 60.0
 _RETRY_LEFT = 0.01
 _RETRY_CHANGED = 600.0
-# Bytes of an object in the manifest and in its index, once all are listed: a name of 100 bytes, and its figures. The
-# table of the listing is on the disk by then.
-_LISTED_BYTES = 400
+_RETRY_OLDER = 5.0  # until an older version that pods wait for is tried again
 # Seconds between two syncs while files arrive: twice what the kernel itself waits, so that it finds little left to
 # write.
 _SYNC_EVERY = 60.0
-
-
-@dataclass
-class ListedSoFar:
-    """How many objects a listing has found, against the room for its manifest on ``disk``."""
-
-    telemetry: Telemetry
-    disk: CacheDisk
-    objects: int = 0
-
-    def add(self, objects: int) -> None:
-        """Count a page. Raises DiskFull when the manifest would not fit."""
-        self.telemetry.add(LISTED_OBJECTS, objects)
-        self.objects += objects
-        self.disk.check_room_for_list("the list of this source's files", self.objects * _LISTED_BYTES)
 
 
 class DatasetCache:
@@ -76,6 +56,7 @@ class DatasetCache:
         self.warming: WarmPass | None = None
         self.settled = False
         self.warm_error: SidecarError | None = None
+        self.older_errors: dict[str, SidecarError] = {}  # by digest
         self._node = node
         self._bucket: TokenBucket | None = None
         self._synced = node.outside.clock()
@@ -225,16 +206,49 @@ class DatasetCache:
         await self._evict_if_asked()
         if not self.config.version:
             return None
+        older = [await self._try_open(one.version) for one in self.config.older]
         fetching = await self._open(self.config.version)
         await self._drop_unused()
+        # Before the current one: pods wait for just these.
+        delays = [await self._try_older(one) for one in older if one is not None]
+        delays += [_RETRY_OLDER] if None in older else []
+        return soonest(*delays, await self._bring(fetching))
+
+    async def _bring(self, fetching: Fetching) -> float | None:
+        """Go on with a version until it is whole; the seconds until that should be tried again."""
         if fetching.version.complete:
-            self.warm_error = None
+            self._note(fetching, None)
             await _secure(fetching.version)  # who marked it complete may have been killed before that
             return None
         disk = self.budget.disk_of(fetching.version)
         if not self.budget.may_warm(fetching.version, self._node.evictor.promised(self.budget, disk)):
             return _RETRY_UNKEPT
         return await self._finish_or_warm(fetching)
+
+    async def _try_open(self, digest: str) -> Fetching | None:
+        """Open an older version; None when that fails, which holds up nothing else."""
+        try:
+            return await self._open(digest)
+        except SidecarError as error:
+            self.older_errors[digest] = error
+            return None
+
+    async def _try_older(self, fetching: Fetching) -> float | None:
+        try:
+            return await self._bring(fetching)
+        except SidecarError as error:
+            self._note(fetching, error)
+            return _RETRY_OLDER if error.temporary else _RETRY_CHANGED
+
+    def _note(self, fetching: Fetching, error: SidecarError | None) -> None:
+        """Remember what fails of a version, or that nothing does."""
+        digest = fetching.version.paths.folder.name
+        if digest == self.config.version:
+            self.warm_error = error
+        elif error is None:
+            self.older_errors.pop(digest, None)
+        else:
+            self.older_errors[digest] = error
 
     async def _finish_or_warm(self, fetching: Fetching) -> float | None:
         version = fetching.version
@@ -251,7 +265,7 @@ class DatasetCache:
                 await in_thread(version.unmark)
                 return _RETRY_LEFT
             self._node.news.set()  # pods wait for their native mount: the agent is told now
-            self.warm_error = None
+            self._note(fetching, None)
             await _secure(version)
             return None
         return delay
@@ -260,29 +274,33 @@ class DatasetCache:
         """Run one pass; return the seconds until the next. Raises the error that stopped it."""
         if (short := self.budget.lacks(fetching.version)) > 0:
             await self._make_room(fetching, short)
-            if self.current_fetching is not fetching:
+            if not self.versions.is_open(fetching):
                 return _RETRY_LEFT  # dropped meanwhile, since another needed its room more
         slots, outside = self._node.slots, self._node.outside
         limits = WarmLimits(self.uid, slots, self._limit(), self.version_loop.poked, outside.clock, outside.sleep)
         share = WarmShare(self.config.priority, failing=self.version_loop.error is not None)
-        self.warming, self.settled = WarmPass(fetching, CanonicalOrder(fetching.version), limits, share), False
+        self.warming = WarmPass(fetching, CanonicalOrder(fetching.version), limits, share)
+        if fetching is self.current_fetching:
+            self.settled = False
         slots.warming[self.uid] = share
         try:
             await self.warming.run()
-            return self._passed(self.warming, fetching.version)
+            return self._passed(self.warming, fetching)
         finally:
             self.warming = None
             del slots.warming[self.uid]
 
-    def _passed(self, done: WarmPass, version: CachedVersion) -> float | None:
-        self.warm_error = done.error
+    def _passed(self, done: WarmPass, fetching: Fetching) -> float | None:
+        version = fetching.version
+        self._note(fetching, done.error)
         if done.error is not None and (done.fatal or done.error.temporary):
             raise done.error
         if done.error is not None:
             return _RETRY_CHANGED
         if version.missing() > 0 or version.count(State.FAILED):  # left over by failures that have passed
             return _RETRY_LEFT
-        self.settled = True
+        if fetching is self.current_fetching:
+            self.settled = True
         return _RETRY_UNKEPT if version.count(State.UNKEPT) else None
 
     async def _make_room(self, fetching: Fetching, short: int) -> None:
@@ -293,7 +311,7 @@ class DatasetCache:
         disk = self.budget.disk_of(fetching.version)
         making = asyncio.create_task(self._node.evictor.make_room(self.budget, disk, short))
         try:
-            while not making.done() and self.current_fetching is fetching:
+            while not making.done() and self.versions.is_open(fetching):
                 asked = asyncio.create_task(self.budget.asked.wait())
                 try:
                     await asyncio.wait((making, asked), return_when=asyncio.FIRST_COMPLETED)
@@ -335,8 +353,9 @@ class DatasetCache:
 
     async def _open(self, digest: str) -> Fetching:
         """Open a version that is on this disk, or that this node was given and can get. Raises SidecarError."""
-        hosts = self.config.manifest_hosts if digest == self.config.version else None
-        return await self.versions.open(digest, hosts)
+        hosts = {older.version: older.manifest_hosts for older in self.config.older}
+        hosts[self.config.version] = self.config.manifest_hosts
+        return await self.versions.open(digest, hosts.get(digest))
 
     async def _drop_unused(self) -> None:
         """Delete versions that no one wants or reads."""
@@ -349,7 +368,8 @@ class DatasetCache:
 
     def _wanted(self) -> set[str]:
         listed = {self.listing.version} if self.listing is not None else set()
-        return {self.config.version, *self.config.retain, *self.held} | self.versions.placed | listed
+        older = {one.version for one in self.config.older}
+        return {self.config.version, *self.config.retain, *self.held} | older | self.versions.placed | listed
 
     def _handle(self, config: NodeDataset, credentials: Credentials) -> StoreHandle:
         return StoreHandle(config.source, credentials, self._node.open_store)
@@ -363,6 +383,11 @@ class DatasetCache:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def soonest(*delays: float | None) -> float | None:
+    """Return the shortest of these times; None when there is none."""
+    return min((delay for delay in delays if delay is not None), default=None)
 
 
 async def _secure(version: CachedVersion) -> None:

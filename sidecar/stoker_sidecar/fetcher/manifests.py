@@ -18,6 +18,8 @@ from stoker_api.meta import format_duration
 from stoker_api.names import PEER_NAME
 from stoker_api.nodecache import ListingResult
 from stoker_sidecar.errors import InvalidSource, ManifestInvalid, ManifestUnavailable, ServerError, SourceTooLarge
+from stoker_sidecar.fetcher.space.cache_disk import CacheDisk
+from stoker_sidecar.fetcher.telemetry import Telemetry
 from stoker_sidecar.linux.files import disk_errors, replace_text, sync_file
 from stoker_sidecar.store.base import ObjectStore
 from stoker_sidecar.threads import in_thread
@@ -26,6 +28,7 @@ from stoker_sidecar.version.layout import DatasetPaths, VersionPaths
 from stoker_sidecar.version.manifest import ManifestInfo
 from stoker_sidecar.version.objects import ListedObject, selector
 from stoker_sidecar.version.received import rebuild
+from stoker_sidecar.wire.fetcher_protocol import LISTED_OBJECTS
 
 Destination = Callable[[ManifestInfo], VersionPaths]  # which folder a version goes to, now that its size is known
 
@@ -43,6 +46,24 @@ class ListingLimits:
 
 
 _LIMITS = ListingLimits()
+# Bytes of an object in the manifest and in its index, once all are listed: a name of 100 bytes, and its figures. The
+# table of the listing is on the disk by then.
+_LISTED_BYTES = 400
+
+
+@dataclass
+class ListedSoFar:
+    """How many objects a listing has found, against the room for its manifest on ``disk``."""
+
+    telemetry: Telemetry
+    disk: CacheDisk
+    objects: int = 0
+
+    def add(self, objects: int) -> None:
+        """Count a page. Raises DiskFull when the manifest would not fit."""
+        self.telemetry.add(LISTED_OBJECTS, objects)
+        self.objects += objects
+        self.disk.check_room_for_list("the list of this source's files", self.objects * _LISTED_BYTES)
 
 
 async def list_source(

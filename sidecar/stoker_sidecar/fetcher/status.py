@@ -5,7 +5,15 @@ from dataclasses import dataclass
 
 from stoker_api.meta import format_bytes
 from stoker_api.names import Reason
-from stoker_api.nodecache import CacheFolder, ListingResult, Medium, NodeDatasetStatus, NodeError, NodePhase
+from stoker_api.nodecache import (
+    CacheFolder,
+    ListingResult,
+    Medium,
+    NodeDatasetStatus,
+    NodeError,
+    NodePhase,
+    OlderVersionStatus,
+)
 from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.fetcher.cached_version import CachedVersion, State
 from stoker_sidecar.fetcher.core.rates import eta_seconds
@@ -61,8 +69,26 @@ def dataset_status(dataset: DatasetCache, now: float) -> NodeDatasetStatus:
         listing=_listing(dataset),
         error=_error(dataset, version),
         retained=dataset.retained,
+        older=tuple(_older(dataset, one.version) for one in config.older),
     )
     return base.model_copy(update=_figures(version, speed)) if version is not None else base
+
+
+def _older(dataset: DatasetCache, digest: str) -> OlderVersionStatus:
+    fetching, error = dataset.versions.fetchings.get(digest), dataset.older_errors.get(digest)
+    told = _node_error(error) if error is not None else None
+    if fetching is None:
+        return OlderVersionStatus(version=digest, error=told)
+    version, config = fetching.version, dataset.config
+    full = version.missing() < 0 and version.count(State.UNKEPT) > 0
+    state = DatasetState(True, True, False, version.complete, config.eager, config.paused, full, error is not None)
+    return OlderVersionStatus(
+        version=digest,
+        phase=node_phase(state),
+        bytes=version.manifest.info.bytes,
+        warm_bytes=version.arrived_bytes,
+        error=told,
+    )
 
 
 def folder_rows(folders: CacheDisks, datasets: Iterable[DatasetCache]) -> Iterator[CacheFolder]:

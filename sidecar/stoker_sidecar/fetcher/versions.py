@@ -83,6 +83,10 @@ class OpenVersions:
                     await self._open_donors(digest)
                 return await self._load(paths)
 
+    def is_open(self, fetching: Fetching) -> bool:
+        """Tell whether this is the version as it is open now."""
+        return self.fetchings.get(fetching.version.paths.folder.name) is fetching
+
     def has(self, digest: str) -> bool:
         """Tell whether its manifest is here, be it only in safety."""
         return digest in self._rescued or self._folders.find(self._uid, digest) is not None

@@ -9,8 +9,8 @@ import pytest
 from stoker_api import names
 from stoker_api.release import ReleaseRecord
 from stoker_kube.api import JSON
-from stoker_kube.resources import JOBS, NODES, PODS, SERVICES, TRAINING_JOBS
-from tests.fakes.sidecar import FakeSidecar
+from stoker_kube.resources import DATASETS, JOBS, NODE_CACHES, NODES, PODS, SERVICES, TRAINING_JOBS
+from tests.fakes.sidecar import VERSION, FakeSidecar
 from tests.integration.stoker_operator.conftest import World
 
 WITHOUT_FIRST_GATE = [{"op": "remove", "path": "/spec/schedulingGates/0"}]
@@ -33,9 +33,15 @@ async def add_held_pod(world: World, affinity: Any = None, **annotations: str) -
 
 
 async def add_pod(
-    world: World, gates: Sequence[str], affinity: Any = None, name: str = "pod", cpu: str = "1", **annotations: str
+    world: World,
+    gates: Sequence[str],
+    affinity: Any = None,
+    name: str = "pod",
+    cpu: str = "1",
+    version: str = "",
+    **annotations: str,
 ) -> None:
-    """Create a managed pod with some gates."""
+    """Create a managed pod with some gates; with a version also the volume that names it."""
     metadata = {
         "name": name,
         "namespace": world.namespace,
@@ -45,6 +51,9 @@ async def add_pod(
     container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}
     spec: dict[str, Any] = {"containers": [container], "schedulingGates": [{"name": gate} for gate in gates]}
     spec |= {"nodeSelector": {"test": world.label}} | ({"affinity": affinity} if affinity else {})
+    if version:
+        csi = {"driver": names.CSI_DRIVER, "volumeAttributes": {"dataset": "digits", "version": version}}
+        spec["volumes"] = [{"name": "data", "csi": csi}]
     await world.kube.create(PODS, {"metadata": metadata, "spec": spec})
 
 
@@ -159,6 +168,60 @@ async def test_a_training_job_waits_for_its_dataset_and_then_starts(world: World
     await world.until(TRAINING_JOBS, "ddp", reason_is("DataReady", "DatasetNotFound"))
     await world.add_dataset()
     await world.until(JOBS, "ddp", lambda raw: True)
+
+
+V2 = "b2" * 32
+
+
+async def refresh(world: World, sidecar: FakeSidecar) -> None:
+    """Have the node list V2."""
+    sidecar.version = V2
+    change = {"metadata": {"annotations": {names.ANNOTATION_REFRESH_REQUESTED: "2026-11-21T10:00:00Z"}}}
+    await world.kube.patch(DATASETS, "digits", change, world.namespace)
+    await world.until_dataset(lambda d: d.status.version == V2)
+
+
+async def test_the_workers_of_a_job_keep_their_version_when_another_one_is_listed(world: World) -> None:
+    sidecar = await add_roomy_node(world)
+    sidecar.share = 1.0
+    await world.add_dataset()
+    await world.until_dataset(lambda d: d.status.version == VERSION)
+    await add_training_job(world)
+    await world.until(JOBS, "ddp", lambda raw: True)
+    await refresh(world, sidecar)
+    await world.until_dataset(lambda d: d.status.versions_in_use == (VERSION,))
+    job = await world.kube.get(JOBS, "ddp", world.namespace)
+    asked = job["spec"]["template"]["metadata"]["annotations"][names.ANNOTATION_DATASETS]
+    assert asked == f"{world.namespace}/digits@{VERSION}:/data"
+    entry = (await world.kube.get(NODE_CACHES, sidecar.node))["spec"]["datasets"][0]
+    assert (entry["version"], entry["retain"]) == (V2, [VERSION])
+
+
+async def test_a_pod_of_an_older_version_goes_where_that_is_warm(world: World) -> None:
+    sidecar = await add_roomy_node(world)
+    sidecar.share = 1.0
+    await world.add_dataset()
+    await world.until_dataset(lambda d: d.status.version == VERSION)
+    await add_pod(world, ("example.com/other", names.GATE_WARM), version=VERSION)
+    await refresh(world, sidecar)
+    await world.kube.patch(PODS, "pod", WITHOUT_FIRST_GATE, world.namespace, content_type=JSON)
+
+    def fetches_it(raw: dict[str, Any]) -> bool:
+        return [one["version"] for one in raw["spec"]["datasets"][0].get("older", ())] == [VERSION]
+
+    await world.until(NODE_CACHES, sidecar.node, fetches_it)
+    assert not is_released(await world.kube.get(PODS, "pod", world.namespace))
+    sidecar.older_share = 1.0
+    await sidecar.report()
+    released = await world.until(PODS, "pod", is_released)
+    record = ReleaseRecord.model_validate_json(released["metadata"]["annotations"][names.ANNOTATION_RELEASED])
+    assert f"digits@{VERSION[:12]}" in record.message
+
+
+async def test_a_job_that_names_a_version_that_is_gone_says_so(world: World) -> None:
+    await world.add_dataset()
+    await add_training_job(world, datasets=[{"name": "digits", "mountPath": "/data", "version": "0" * 12}])
+    await world.until(TRAINING_JOBS, "ddp", reason_is("DataReady", "VersionNotFound"))
 
 
 async def test_a_template_that_the_api_server_refuses_is_told_in_its_words(world: World) -> None:

@@ -22,6 +22,8 @@ from tests.support.apiserver import ApiServer
 from tests.support.chart import of_kind, render
 from tests.support.waiting import eventually_async
 
+CURRENT, OLDER = "2c" * 32, "1a" * 32
+
 
 @dataclass
 class Admission:
@@ -40,7 +42,7 @@ class Admission:
 @pytest.fixture
 async def admission(apiserver: ApiServer, namespace: str) -> AsyncIterator[Admission]:
     tls = new_tls_context()
-    catalog = {f"{namespace}/imagenet": CatalogEntry(namespace, "imagenet")}
+    catalog = {f"{namespace}/imagenet": CatalogEntry(namespace, "imagenet", version=CURRENT, older=(OLDER,))}
     async with await apiserver.client() as kube:
         server = WebhookServer(lambda: catalog, LateDatasets(kube).find, tls, "127.0.0.1", 0)
         # Pods of this API server get no ServiceAccount from a controller: make the one that admission asks for.
@@ -93,6 +95,13 @@ async def test_an_annotated_pod_is_injected_and_the_api_server_takes_it(admissio
     assert [one["mountPropagation"] for one in mounts if one["mountPath"] == "/data"] == ["HostToContainer"]
 
 
+@pytest.mark.parametrize(("datasets", "version"), [("imagenet:/d", CURRENT), (f"imagenet@{OLDER[:12]}:/d", OLDER)])
+async def test_a_pods_volume_carries_its_version(admission: Admission, datasets: str, version: str) -> None:
+    pod = await admission.create(datasets)
+    attributes = [one["csi"]["volumeAttributes"] for one in pod["spec"]["volumes"] if "csi" in one]
+    assert [one["version"] for one in attributes] == [version]
+
+
 async def test_a_pod_without_the_annotation_never_reaches_the_webhook(admission: Admission) -> None:
     before = called()
     await admission.create()
@@ -112,6 +121,7 @@ async def test_a_pod_with_its_node_set_is_taken_without_gate(admission: Admissio
         ("imagnet:/data", "does not exist: make it"),
         ("imagenet:data", "needs an absolute path"),
         ("imagenet:/a, imagenet:/a", "give each Dataset its own path"),
+        ("imagenet@000000000000:/a", "has no version 000000000000: name one of 2c2c2c2c2c2c, 1a1a1a1a1a1a"),
     ],
 )
 async def test_a_refusal_reaches_the_user_as_a_sentence(admission: Admission, datasets: str, sentence: str) -> None:

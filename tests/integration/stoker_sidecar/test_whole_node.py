@@ -89,14 +89,14 @@ class SidecarNode:
     def target(self, pod: str) -> Path:
         return self.folder / "kubelet" / "pods" / pod / "mount"
 
-    async def publish(self, pod: str) -> Path:
+    async def publish(self, pod: str, **attributes: str) -> Path:
         """Publish as the kubelet does for an inline volume, and return where the pod sees it."""
         who = {names.CSI_POD_NAMESPACE: "vision", names.CSI_POD_NAME: pod, names.CSI_POD_UID: pod}
         message = csi_pb2.NodePublishVolumeRequest(
             volume_id=f"csi-{pod}",
             target_path=str(self.target(pod)),
             volume_capability={"mount": {}, "access_mode": {"mode": MODE}},
-            volume_context=who | {names.CSI_EPHEMERAL: "true", "dataset": "digits"},
+            volume_context=who | {names.CSI_EPHEMERAL: "true", "dataset": "digits"} | attributes,
         )
         await self._call("NodePublishVolume", message, csi_pb2.NodePublishVolumeResponse)
         return self.target(pod)
@@ -238,6 +238,18 @@ async def test_a_killed_fetcher_comes_back_and_goes_on(node: SidecarNode) -> Non
     await node.plan(node.dataset(listingId="one", version=digest, eager=True))
     await node.until(lambda row: row["phase"] == "Warm")
     assert (await node.status())["conditions"][0]["status"] == "True"
+
+
+async def test_a_pod_mounts_the_version_that_its_volume_names(node: SidecarNode) -> None:
+    old, before = await node.warm(), hashes(node.source)
+    (node.source / "class-0" / "0.bin").write_bytes(b"changed")
+    fields: dict[str, object] = {"listingId": "two", "eager": True, "older": [{"version": old}]}
+    await node.plan(node.dataset(version=old, **fields))
+    row = await node.until(lambda row: row.get("listing", {}).get("id") == "two")
+    await node.plan(node.dataset(version=row["listing"]["version"], **fields))
+    await node.until(lambda row: row["version"] != old and row["phase"] == "Warm")
+    assert hashes(await node.publish("pod-1", version=old)) == before
+    assert hashes(await node.publish("pod-2")) == hashes(node.source)
 
 
 async def test_a_new_node_on_an_old_disk_tells_what_is_there_and_fetches_nothing_again(

@@ -1,5 +1,6 @@
 """Parses what the kubelet sends into frozen types that cannot be wrong later, or into a sentence. Pure."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -13,6 +14,9 @@ _Mode = csi_pb2.VolumeCapability.AccessMode
 _READER_MODES = {_Mode.SINGLE_NODE_READER_ONLY, _Mode.MULTI_NODE_READER_ONLY}
 # The kubelet sends SINGLE_NODE_WRITER for every inline volume, whatever its readOnly says.
 _SINGLE_NODE_WRITER_MODES = {_Mode.SINGLE_NODE_WRITER, _Mode.SINGLE_NODE_SINGLE_WRITER, _Mode.SINGLE_NODE_MULTI_WRITER}
+
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,7 @@ def parse_publish(request: csi_pb2.NodePublishVolumeRequest, kubelet_dir: Path) 
         pod=context.get(names.CSI_POD_NAME, ""),
         pod_uid=context.get(names.CSI_POD_UID, ""),
         ephemeral=ephemeral,
+        version=_version(context),
     )
 
 
@@ -113,6 +118,16 @@ def _dataset(context: Mapping[str, str]) -> str:
             f"the volume names no dataset: set volumeAttributes.{names.CSI_ATTRIBUTE_DATASET} to the name of a Dataset"
         )
     return name
+
+
+def _version(context: Mapping[str, str]) -> str:
+    version = context.get(names.CSI_ATTRIBUTE_VERSION, "")
+    if version and not _DIGEST.fullmatch(version):
+        raise _invalid(
+            f"volumeAttributes.{names.CSI_ATTRIBUTE_VERSION} is {version[:80]!r}: it must be the whole version of a "
+            "Dataset, 64 digits of 0-9 and a-f, or absent"
+        )
+    return version
 
 
 def parse_unpublish(request: csi_pb2.NodeUnpublishVolumeRequest, kubelet_dir: Path) -> UnpublishRequest:

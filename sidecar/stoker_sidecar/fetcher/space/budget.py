@@ -219,7 +219,9 @@ class SpaceBudget:
 
     def _is_held(self, digest: str) -> bool:
         """Tell whether pods use it. What is mounted of a dataset may be read through its current version, too."""
-        return bool(self.held) if digest == self.config.version else digest in self.held
+        if digest == self.config.version:
+            return bool(self.held)
+        return digest in self.held or any(digest == older.version for older in self.config.older)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ VersionKey = tuple[str, str]  # uid of the Dataset, digest
 class PublishRequest:
     """A pod's request to see a dataset at ``target``, already checked.
 
-    ``target`` is the key: the volume id of a PersistentVolume is the same for all pods of a node.
+    ``target`` is the key: the volume id of a PersistentVolume is the same for all pods of a node. ``version``: the
+    digest that the volume names; empty: the plan's current one.
     """
 
     volume_id: str
@@ -30,6 +31,7 @@ class PublishRequest:
     pod: str
     pod_uid: str
     ephemeral: bool
+    version: str = ""  # absent in what agents before named versions remembered
 
     @property
     def name(self) -> str:
@@ -103,9 +105,10 @@ def may_mount(pod_namespace: str, dataset: NodeDataset) -> bool:
 
 def version_to_keep(request: PublishRequest, dataset: NodeDataset | None) -> VersionKey | None:
     """Return the version that the fetcher is to keep while this request waits; None while there is none."""
-    if dataset is None or not dataset.version or dataset.refused or not may_mount(request.pod_namespace, dataset):
+    if dataset is None or dataset.refused or not may_mount(request.pod_namespace, dataset):
         return None
-    return dataset.uid, dataset.version
+    version = request.version or dataset.version
+    return (dataset.uid, version) if version else None
 
 
 def decide(
@@ -118,7 +121,7 @@ def decide(
 ) -> Bind | Wait | Refuse:
     """Decide what becomes of a request now.
 
-    ``on_disk``: the version that the plan gives to new mounts, if its manifest is here. ``kept``: the fetcher had
+    ``on_disk``: the version that is to be mounted, if its manifest is here. ``kept``: the fetcher had
     confirmed, before that look at the disk, that it keeps the version.
     """
     if dataset is None:
@@ -132,19 +135,30 @@ def decide(
         return Refuse(VolumeCode.PERMISSION_DENIED, _denied(request))
     if dataset.refused:
         return Refuse(VolumeCode.PERMISSION_DENIED, f"the Dataset {request.name} is refused: {dataset.refused}")
-    if not dataset.version:
+    version = request.version or dataset.version
+    if not version:
         return Wait(f"the Dataset {request.name} has no version to mount yet: {_why_unlisted(status)}")
     if not kept:
         return Wait(
-            f"the fetcher of this node has not confirmed yet that it keeps version {dataset.version[:12]} of the "
+            f"the fetcher of this node has not confirmed yet that it keeps version {version[:12]} of the "
             f"Dataset {request.name}; if this stays, look at the logs of the node's stoker-sidecar pod"
         )
     if on_disk is None:
         return Wait(
-            f"the file list of the Dataset {request.name}, version {dataset.version[:12]}, is not on this node yet"
-            + (f": {status.error.message}" if status is not None and status.error is not None else "")
+            f"the file list of the Dataset {request.name}, version {version[:12]}, is not on this node yet"
+            + _why_missing(version, dataset, status)
         )
-    return Bind(dataset.uid, dataset.version, on_disk)
+    return Bind(dataset.uid, version, on_disk)
+
+
+def _why_missing(version: str, dataset: NodeDataset, status: NodeDatasetStatus | None) -> str:
+    """Say what keeps the file list of a version away, as far as is known."""
+    if version == dataset.version:
+        return f": {status.error.message}" if status is not None and status.error is not None else ""
+    older = next((one for one in status.older if one.version == version), None) if status is not None else None
+    if older is not None and older.error is not None:
+        return f": {older.error.message}"
+    return "; if this stays, no node has that version any more: make the pod anew, without naming it"
 
 
 def _denied(request: PublishRequest) -> str:
@@ -188,6 +202,7 @@ def pending_row(request: PublishRequest) -> NodeMount:
         pod_namespace=request.pod_namespace,
         pod=request.pod,
         pod_uid=request.pod_uid,
+        version=request.version,
     )
 
 

@@ -31,6 +31,17 @@ def test_a_name_without_namespace_is_one_of_the_pods_own() -> None:
     )
 
 
+def test_an_entry_may_name_a_version() -> None:
+    assert parse_datasets("coco@1f3a5c7e9b2d:/coco, imagenet", "vision") == (
+        DatasetRequest("vision", "coco", "/coco", "1f3a5c7e9b2d"),
+        DatasetRequest("vision", "imagenet"),
+    )
+
+
+def test_one_dataset_at_two_versions_is_refused() -> None:
+    assert "two versions" in sentence("coco@1f3a5c7e9b2d:/old, coco:/new")
+
+
 def test_an_entry_without_path_asks_for_the_gate_only() -> None:
     assert parse_datasets("imagenet", "vision") == (DatasetRequest("vision", "imagenet", None),)
 
@@ -44,6 +55,10 @@ def test_an_entry_without_path_asks_for_the_gate_only() -> None:
         ("a/b/c:/data", "'a/b/c:/data'"),
         (":/data", "':/data'"),
         ("imagenet:data", "'imagenet:data'"),
+        ("imagenet@:/data", "12 to 64 digits"),
+        ("imagenet@latest:/data", "12 to 64 digits"),
+        ("imagenet@1f3a5c7:/data", "12 to 64 digits"),
+        (f"imagenet@{'a' * 65}:/data", "12 to 64 digits"),
         ("imagenet:", "'imagenet:'"),
         ("imagenet:/a/../b", "'imagenet:/a/../b'"),
         ("imagenet:/a:/b", "'imagenet:/a:/b'"),
@@ -108,7 +123,11 @@ LABELS = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,8}[a-z0-9])?", fullmatch=True)
 
 @given(st.lists(st.builds(DatasetRequest, LABELS, LABELS), min_size=1, max_size=5), LABELS)
 def test_what_is_formatted_parses_back(requests: list[DatasetRequest], namespace: str) -> None:
-    placed = tuple(DatasetRequest(one.namespace, one.name, f"/mnt/{index}") for index, one in enumerate(requests))
+    versions = {one.key: "0123456789abcdef" if len(one.name) % 2 else "" for one in requests}
+    placed = tuple(
+        DatasetRequest(one.namespace, one.name, f"/mnt/{index}", versions[one.key])
+        for index, one in enumerate(requests)
+    )
     assert parse_datasets(format_datasets(placed), namespace) == placed
 
 

@@ -15,7 +15,7 @@ from stoker_operator.core.affinity import may_run
 from stoker_operator.core.explain import Explanation
 from stoker_operator.core.gating import MOST_NODES, Hold, Outcome, Release, decide_releases
 from stoker_operator.core.views import ClusterView, InvalidDataset, PodView
-from tests.unit.stoker_operator.clusters import GIB, cluster, dataset, held, holding, node
+from tests.unit.stoker_operator.clusters import GIB, VERSION, cluster, dataset, held, holding, node
 
 NOW = 1030.0
 SEEN = 1060.0  # when a pod that no node could take is let go, for autoscalers to see
@@ -483,3 +483,38 @@ def test_a_pod_whose_dataset_is_not_valid_says_why_to_its_own_namespace() -> Non
     other = held(namespace="team", datasets="vision/imagenet:/data")
     view = replace(cluster(other, node("a")), invalid_datasets=invalid)
     assert "does not exist" in only_hold(decide_releases(view, NOW)).why.sentence
+
+
+OLD = "0" * 64
+OLDER_POD: dict[str, Any] = {"versions": {"vision/imagenet": OLD}}
+
+
+def older_row(share: float) -> dict[str, Any]:
+    phase = "Warm" if share == 1.0 else "Warming"
+    return {"version": OLD, "phase": phase, "bytes": 2 * GIB, "warmBytes": int(share * 2 * GIB)}
+
+
+def test_a_pod_goes_to_nodes_that_are_warm_for_its_version() -> None:
+    view = cluster(
+        dataset(), node("a"), node("b"), holding("a"), holding("b", older=[older_row(1.0)]), held(**OLDER_POD)
+    )
+    release = only_release(decide_releases(view, NOW))
+    assert preferred(release) == [(100, "b")]
+    assert release.sentence.startswith("warm: vision/imagenet@000000000000; ")
+
+
+def test_a_node_whose_current_version_is_still_the_pods_is_warm_for_it() -> None:
+    view = cluster(dataset(), node("a"), holding("a", version=OLD), held(**OLDER_POD))
+    assert preferred(only_release(decide_releases(view, NOW))) == [(100, "a")]
+
+
+def test_a_pod_whose_version_is_warm_nowhere_is_held_and_asks_for_it() -> None:
+    view = cluster(dataset(), node("a"), holding("a", older=[older_row(0.5)]), held(**OLDER_POD))
+    outcome = decide_releases(view, NOW)
+    assert "a 50 % (1.0 GiB of 2.0 GiB)" in only_hold(outcome).why.sentence
+    assert outcome.versions == {"vision/imagenet": {"a": frozenset({OLD})}}
+
+
+def test_pods_of_the_current_version_ask_for_none_by_name() -> None:
+    view = cluster(dataset(), node("a"), holding("a", 0.5), held(versions={"vision/imagenet": VERSION}))
+    assert decide_releases(view, NOW).versions == {}

@@ -14,10 +14,11 @@ from stoker_operator.core.catalog import CatalogEntry
 from stoker_operator.core.injection import decide_injection, inline_volume_name, pointer
 
 NAMESPACE = "vision"
+V1, V2 = "1" * 64, "2" * 64
 CATALOG = {
     entry.key: entry
     for entry in (
-        CatalogEntry(NAMESPACE, "imagenet"),
+        CatalogEntry(NAMESPACE, "imagenet", version=V2, older=(V1,)),
         CatalogEntry(NAMESPACE, "cold", mode=SchedulingMode.NONE),
         CatalogEntry(NAMESPACE, "leaving", deleting=True),
         CatalogEntry("team-b", "coco", allowed_namespaces=("vis*",)),
@@ -61,7 +62,7 @@ def mounts(pod: dict[str, Any], index: int = 0, field: str = "containers") -> li
 
 def test_an_annotated_pod_gets_a_read_only_inline_volume() -> None:
     (volume,) = injected(make_pod())["spec"]["volumes"]
-    attributes = {"dataset": "imagenet", "datasetNamespace": NAMESPACE}
+    attributes = {"dataset": "imagenet", "datasetNamespace": NAMESPACE, "version": V2}
     assert volume["csi"] == {"driver": names.CSI_DRIVER, "readOnly": True, "volumeAttributes": attributes}
 
 
@@ -258,3 +259,32 @@ def test_no_container_has_two_mounts_at_one_path_by_us(pod: dict[str, Any]) -> N
         ours = after.get("volumeMounts", [])[len(before.get("volumeMounts", [])) :]
         paths = [one["mountPath"] for one in before.get("volumeMounts", [])]
         assert not {one["mountPath"] for one in ours} & set(paths)
+
+
+def volume_attributes(pod: dict[str, Any]) -> dict[str, str]:
+    (volume,) = pod["spec"]["volumes"]
+    found: dict[str, str] = volume["csi"]["volumeAttributes"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("datasets", "version"), [("imagenet:/data", V2), (f"imagenet@{V1[:12]}:/data", V1), (f"imagenet@{V2}:/data", V2)]
+)
+def test_a_pods_volume_names_the_version_of_its_making(datasets: str, version: str) -> None:
+    assert volume_attributes(injected(make_pod(datasets)))["version"] == version
+
+
+def test_a_dataset_that_is_not_listed_yet_leaves_the_version_open() -> None:
+    assert "version" not in volume_attributes(injected(make_pod("team-b/coco:/data")))
+
+
+def test_a_version_that_is_not_kept_any_more_is_refused() -> None:
+    assert "has no version 333333333333: name one of" in refused(make_pod(f"imagenet@{'3' * 12}:/data"))
+
+
+def test_a_version_and_a_volume_of_the_pods_own_that_names_another_are_refused() -> None:
+    csi = {"driver": names.CSI_DRIVER, "volumeAttributes": {"dataset": "imagenet"}}
+    pod = make_pod(f"imagenet@{V1[:12]}:/data", volumes=[{"name": "mine", "csi": csi}])
+    assert "the pod brings the volume 'mine'" in refused(pod)
+    csi["volumeAttributes"] = {"dataset": "imagenet", "version": V1}
+    assert volume_attributes(injected(pod))["version"] == V1

@@ -31,6 +31,7 @@ from tests.unit.stoker_operator.builders import (
     mount,
     report,
 )
+from tests.unit.stoker_operator.training import training_job
 
 
 def entry(node: str, *parts: Any, **wanted: frozenset[str]) -> NodeDataset:
@@ -312,3 +313,66 @@ def test_a_node_is_told_whether_its_own_credentials_may_be_used() -> None:
     view = replace(make_view(dataset, make_node("a")), terms={dataset.key: ClassTerms(anonymous=True)})
     [write] = decide_datasets(view, {}, NOW).nodes.writes
     assert write.spec.datasets[0].anonymous
+
+
+def following(uses: tuple[dict[str, Any], ...] = ()) -> tuple[Dataset, NodeCache]:
+    """Return vision/imagenet at V2, and node a that has V1 beside it, with these mounts."""
+    dataset = listed(make_dataset(), V2)
+    row = report(dataset, retained=(V1,))
+    return dataset, make_cache("a", (given(dataset), row), mounts=uses)
+
+
+def bound_pod(node: str = "", version: str = V1) -> PodView:
+    return PodView("vision", "p", node=node, volumes=("vision/imagenet",), versions={"vision/imagenet": version})
+
+
+def test_a_version_that_a_pod_on_its_way_will_mount_is_fetched_where_it_goes() -> None:
+    dataset, cache = following()
+    wish = entry("b", dataset, make_node("a"), make_node("b"), cache, bound_pod("b"))
+    assert [(one.version, one.manifest_hosts) for one in wish.older] == [(V1, ("a:8081",))]
+
+
+def test_a_version_that_a_pod_somewhere_needs_stays_where_it_is() -> None:
+    dataset, cache = following()
+    wish = entry("a", dataset, make_node("a"), cache, bound_pod())
+    assert (wish.retain, wish.older) == ((V1,), ())
+
+
+def test_a_version_that_nobody_needs_goes() -> None:
+    dataset, cache = following()
+    assert entry("a", dataset, make_node("a"), cache).retain == ()
+
+
+def test_what_a_mounted_pod_reads_stays_and_is_fetched_no_further() -> None:
+    dataset = listed(make_dataset(), V2)
+    _, cache = following(uses=(mount(dataset, pod="p", version=V1),))
+    wish = entry("a", dataset, make_node("a"), cache, bound_pod("a"))
+    assert (wish.retain, wish.older) == ((V1,), ())
+
+
+def test_versions_that_no_node_has_are_neither_fetched_nor_told() -> None:
+    dataset, cache = following()
+    view = make_view(dataset, make_node("a"), cache, bound_pod("a", "3" * 64))
+    decision = decide_datasets(view, {}, NOW)
+    wish = next(one for write in decision.node_caches for one in write.spec.datasets)
+    assert (wish.older, decision.status("vision/imagenet", "", (), NOW).versions_in_use) == ((), ())
+
+
+@pytest.mark.parametrize(("phase", "retained"), [("Running", (V1,)), (None, (V1,)), ("Succeeded", ())])
+def test_what_a_jobs_workers_read_stays_until_it_ends(phase: str | None, retained: tuple[str, ...]) -> None:
+    dataset, cache = following()
+    rows = [{"namespace": "vision", "name": "imagenet", "version": V1}]
+    job = training_job(status={"phase": phase, "datasets": rows})
+    view = replace(make_view(dataset, make_node("a"), cache), training_jobs={job.key: job})
+    wish = next(one for write in decide_datasets(view, {}, NOW).node_caches for one in write.spec.datasets)
+    assert wish.retain == retained
+
+
+def test_a_held_pods_version_is_fetched_where_it_may_go() -> None:
+    dataset, cache = following()
+    view = make_view(dataset, make_node("a"), make_node("b"), cache, bound_pod())
+    wanted, versions = {"vision/imagenet": frozenset({"b"})}, {"vision/imagenet": {"b": frozenset({V1})}}
+    written = {
+        write.node.name: write.spec for write in decide_datasets(view, wanted, NOW, versions=versions).node_caches
+    }
+    assert [one.version for one in written["b"].datasets[0].older] == [V1]

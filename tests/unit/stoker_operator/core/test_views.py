@@ -89,7 +89,7 @@ def managed_pod() -> dict[str, Any]:
 def test_a_managed_pod_is_read_whole() -> None:
     pod = parse_pod(managed_pod())
     assert (pod.gated, pod.managed, pod.gang, pod.gang_size) == (True, True, "job", 4)
-    assert (pod.claims, pod.volumes) == (("imagenet",), ("team-b/coco",))
+    assert (pod.claims, pod.volumes, pod.versions) == (("imagenet",), ("team-b/coco",), {})
     assert (pod.owner, pod.node_selector) == (Owner("Job", "job", "u"), {"gpu": "a100"})
 
 
@@ -135,3 +135,13 @@ def test_a_gang_size_that_is_no_number_does_not_hide_the_pod(text: str) -> None:
     annotations = {names.ANNOTATION_GANG_SIZE: text}
     meta = {"namespace": "team", "name": "pod", "labels": {names.LABEL_MANAGED: "true"}, "annotations": annotations}
     assert parse_pod({"metadata": meta}).gang_size == 0
+
+
+@pytest.mark.parametrize(("written", "versions"), [("1" * 64, {"ns/coco": "1" * 64}), ("1" * 63, {}), ("latest", {})])
+def test_the_version_that_a_volume_names_is_read(written: str, versions: dict[str, str]) -> None:
+    csi = {"driver": names.CSI_DRIVER, "volumeAttributes": {"dataset": "coco", "version": written}}
+    raw = {
+        "metadata": {"namespace": "ns", "name": "p"},
+        "spec": {"containers": [], "volumes": [{"name": "v", "csi": csi}]},
+    }
+    assert parse_pod(raw).versions == versions

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from stoker_api import names
 from stoker_api.dataset import Dataset
 from stoker_api.names import ConditionType
 from stoker_api.trainingjob import JobPhase, TrainingJob
@@ -11,11 +12,13 @@ from stoker_kube.errors import Forbidden, Invalid, NotFound, Unavailable
 from stoker_kube.events import EventRecorder, ObjectRef
 from stoker_kube.resources import JOBS, SERVICES, TRAINING_JOBS
 from stoker_operator.core.acceptance import parse_training_job
+from stoker_operator.core.jobs import make_job
 from stoker_operator.mirror.state import ClusterState
 from stoker_operator.reconcilers.training_jobs import TrainingJobReconciler
 from stoker_operator.writer import Writer
 from tests.fakes.kube import FakeKube
-from tests.unit.stoker_operator.clusters import dataset
+from tests.unit.stoker_operator.builders import listed
+from tests.unit.stoker_operator.clusters import VERSION, dataset
 from tests.unit.stoker_operator.training import ended, training_job
 
 
@@ -280,3 +283,38 @@ async def test_a_write_that_is_refused_is_a_condition_until_it_is_taken(world: W
     await world.run(2)
     assert (await world.job())["spec"]["suspend"] is True
     assert ConditionType.RECONCILED not in {one.type for one in (await world.training()).status.conditions}
+
+
+async def annotated(world: World) -> str:
+    annotations = (await world.job())["spec"]["template"]["metadata"]["annotations"]
+    return str(annotations[names.ANNOTATION_DATASETS])
+
+
+async def test_the_workers_of_a_job_keep_the_version_that_was_current_when_it_was_made(world: World) -> None:
+    await world.apply()
+    await world.run()
+    world.state.datasets.put("vision/imagenet", listed(dataset(), "e" * 64))
+    await world.run(2)
+    assert [row.version for row in (await world.training()).status.datasets] == [VERSION]
+    assert await annotated(world) == f"vision/imagenet@{VERSION}:/data"
+
+
+async def test_a_job_waits_for_the_first_listing(world: World) -> None:
+    world.state.datasets.put("vision/imagenet", dataset(listed=False))
+    await world.apply()
+    await world.run()
+    assert await world.reason(ConditionType.DATA_READY) == "Listing"
+    assert world.kube.objects(JOBS) == []
+    world.state.datasets.put("vision/imagenet", dataset())
+    await world.run()
+    assert await annotated(world) == f"vision/imagenet@{VERSION}:/data"
+
+
+async def test_a_job_that_was_made_before_versions_were_settled_stays_as_it_is(world: World) -> None:
+    await world.apply()
+    training = await world.training()
+    job = await world.kube.create(JOBS, make_job(training), "vision")
+    world.state.jobs.put("vision/ddp", job)
+    await world.run(2)
+    assert (await world.job())["metadata"]["uid"] == job["metadata"]["uid"]
+    assert (await world.training()).status.datasets == ()

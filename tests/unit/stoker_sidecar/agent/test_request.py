@@ -159,3 +159,12 @@ def test_stats_of_any_path_are_a_question_that_can_be_asked() -> None:
     assert parse_stats(csi_pb2.NodeGetVolumeStatsRequest(volume_id="v", volume_path="some/path")).path == Path(
         "some/path"
     )
+
+
+def test_a_volume_may_name_its_version() -> None:
+    assert parse_publish(inline(volume_context=context_of(version="1a" * 32)), KUBELET).version == "1a" * 32
+
+
+@pytest.mark.parametrize("version", ["1a1a1a1a1a1a", "../" + "a" * 61, "A" * 64])
+def test_what_cannot_be_a_whole_version_is_refused(version: str) -> None:
+    assert "64 digits" in sentence(inline(volume_context=context_of(version=version)))

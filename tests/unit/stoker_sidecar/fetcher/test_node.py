@@ -219,3 +219,35 @@ async def test_a_version_that_is_mounted_here_stays(cache_node: CacheNodeUnderTe
     await cache_node.reach(lambda s: s.phase is NodePhase.WARM and s.version == new)
     assert cache_node.status().retained == (old,)
     assert cache_node.tree(old) == SMALL
+
+
+async def two_versions(cache_node: CacheNodeUnderTest) -> tuple[str, str]:
+    """List twice, with a change between that the source takes back; nothing is fetched."""
+    fill(cache_node.store, SMALL)
+    old = await cache_node.list("1")
+    cache_node.store.put("train/a", b"ALPHA", 5)
+    new = await cache_node.list("2", older=[{"version": old}])
+    return old, new
+
+
+async def test_an_older_version_that_pods_will_mount_is_fetched_beside_the_current_one(
+    cache_node: CacheNodeUnderTest,
+) -> None:
+    cache_node.store.versions = {}
+    old, new = await two_versions(cache_node)
+    await cache_node.configure(listingId="2", version=new, eager=True, older=[{"version": old}])
+    status = await cache_node.reach(lambda s: s.phase is NodePhase.WARM and s.version == new)
+    assert [(one.version, one.phase, one.warm_bytes) for one in status.older] == [(old, NodePhase.WARM, 4010)]
+    assert (cache_node.tree(old), cache_node.tree(new)) == (SMALL, SMALL | {"train/a": b"ALPHA"})
+
+
+@pytest.mark.expected_logs("is no longer the object that was listed|no longer")
+async def test_an_older_version_that_cannot_be_fetched_holds_up_no_other(cache_node: CacheNodeUnderTest) -> None:
+    old, new = await two_versions(cache_node)
+    unknown = "f" * 64
+    older = [{"version": old}, {"version": unknown}]
+    await cache_node.configure(listingId="2", version=new, eager=True, older=older)
+    status = await cache_node.reach(lambda s: s.phase is NodePhase.WARM and s.version == new)
+    told = {one.version: one.error and one.error.reason for one in status.older}
+    assert told == {old: Reason.SOURCE_CHANGED, unknown: Reason.MANIFEST_UNAVAILABLE}
+    assert status.error is None

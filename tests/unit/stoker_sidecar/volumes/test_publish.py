@@ -4,7 +4,7 @@ import pytest
 
 from stoker_api.dataset import MountMode
 from stoker_api.names import Reason
-from stoker_api.nodecache import ListingResult, MountPhase, NodeError
+from stoker_api.nodecache import ListingResult, MountPhase, NodeError, OlderVersionStatus
 from stoker_sidecar.errors import VolumeCode
 from stoker_sidecar.volumes.core.publish import (
     Bind,
@@ -147,3 +147,23 @@ def test_a_store_that_fails_is_trouble_for_fuse_and_none_for_native() -> None:
         for mode in (MountMode.FUSE, MountMode.NATIVE)
     ]
     assert troubles == ["The store is down.", ""]
+
+
+NAMED = "9" * 64
+
+
+def test_a_volume_that_names_a_version_gets_that_one() -> None:
+    request = publish_request(version=NAMED)
+    assert version_to_keep(request, node_dataset()) == (UID, NAMED)
+    assert decide(request, node_dataset(), None, ON_DISK, kept=True) == Bind(UID, NAMED, ON_DISK)
+    assert pending_row(request).version == NAMED
+
+
+def test_the_wait_for_a_named_version_tells_why_it_is_not_here() -> None:
+    error = NodeError(reason=Reason.MANIFEST_UNAVAILABLE, message="No node gave it.")
+    status = dataset_status(older=(OlderVersionStatus(version=NAMED, error=error),))
+    told = [decide(publish_request(version=NAMED), node_dataset(), one, None, kept=True) for one in (status, None)]
+    assert [one.reason.rpartition("yet")[2] for one in told if isinstance(one, Wait)] == [
+        ": No node gave it.",
+        "; if this stays, no node has that version any more: make the pod anew, without naming it",
+    ]

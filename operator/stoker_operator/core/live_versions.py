@@ -1,0 +1,50 @@
+"""Which versions of a Dataset somebody needs: pods that mount them or will, and jobs whose workers are to agree."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from stoker_api.trainingjob import JobPhase
+from stoker_operator.core.node_states import NodeState
+from stoker_operator.core.usage import Use
+from stoker_operator.core.views import ClusterView
+
+MOST_OLDER = 8  # versions of a Dataset that a node fetches beside the current one
+_FINISHED = frozenset({JobPhase.SUCCEEDED, JobPhase.FAILED})
+
+
+def pinned_by_jobs(view: ClusterView) -> Mapping[str, frozenset[str]]:
+    """Return, by key of a Dataset, the versions that TrainingJobs which have not ended gave their workers."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for training in view.training_jobs.values():
+        if training.status.phase not in _FINISHED:
+            for row in training.status.datasets:
+                found[f"{row.namespace}/{row.name}"].add(row.version)
+    return {key: frozenset(versions) for key, versions in found.items()}
+
+
+def known_versions(states: Mapping[str, NodeState], uses: Iterable[Use]) -> frozenset[str]:
+    """Return the versions of a Dataset that some node has something of: anyone may write any text into a pod."""
+    here = {version for state in states.values() for version in versions_of(state)}
+    return frozenset(here | {use.version for use in uses if use.mounted}) - {""}
+
+
+def versions_of(state: NodeState) -> frozenset[str]:
+    """Return the versions that a node has something of."""
+    row = state.reported
+    if row is None:
+        return frozenset()
+    return frozenset({row.version, *row.retained}) - {""}
+
+
+def live_versions(uses: Iterable[Use], pinned: frozenset[str], current: str) -> frozenset[str]:
+    """Return the versions beside the current one that somebody needs."""
+    return (pinned | {use.version for use in uses}) - {"", current}
+
+
+def older_versions(node: str, uses: Iterable[Use], wanted: frozenset[str], live: frozenset[str]) -> tuple[str, ...]:
+    """Return what a node is to fetch beside the current version: what pods on their way to it will mount.
+
+    ``wanted``: versions for which held pods would go there. ``live``: those that there are.
+    """
+    coming = {use.version for use in uses if use.node == node and not use.mounted}
+    return tuple(sorted((coming | wanted) & live)[:MOST_OLDER])
