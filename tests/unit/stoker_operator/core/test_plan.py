@@ -354,7 +354,7 @@ def test_versions_that_no_node_has_are_neither_fetched_nor_told() -> None:
     dataset, cache = following()
     view = make_view(dataset, make_node("a"), cache, bound_pod("a", "3" * 64))
     decision = decide_datasets(view, {}, NOW)
-    wish = next(one for write in decision.node_caches for one in write.spec.datasets)
+    wish = next(one for write in decision.nodes.writes for one in write.spec.datasets)
     assert (wish.older, decision.status("vision/imagenet", "", (), NOW).versions_in_use) == ((), ())
 
 
@@ -364,7 +364,7 @@ def test_what_a_jobs_workers_read_stays_until_it_ends(phase: str | None, retaine
     rows = [{"namespace": "vision", "name": "imagenet", "version": V1}]
     job = training_job(status={"phase": phase, "datasets": rows})
     view = replace(make_view(dataset, make_node("a"), cache), training_jobs={job.key: job})
-    wish = next(one for write in decide_datasets(view, {}, NOW).node_caches for one in write.spec.datasets)
+    wish = next(one for write in decide_datasets(view, {}, NOW).nodes.writes for one in write.spec.datasets)
     assert wish.retain == retained
 
 
@@ -373,6 +373,6 @@ def test_a_held_pods_version_is_fetched_where_it_may_go() -> None:
     view = make_view(dataset, make_node("a"), make_node("b"), cache, bound_pod())
     wanted, versions = {"vision/imagenet": frozenset({"b"})}, {"vision/imagenet": {"b": frozenset({V1})}}
     written = {
-        write.node.name: write.spec for write in decide_datasets(view, wanted, NOW, versions=versions).node_caches
+        write.node.name: write.spec for write in decide_datasets(view, wanted, NOW, versions=versions).nodes.writes
     }
     assert [one.version for one in written["b"].datasets[0].older] == [V1]
