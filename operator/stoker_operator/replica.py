@@ -19,6 +19,7 @@ from stoker_operator.health import HealthServer
 from stoker_operator.leader import Leader
 from stoker_operator.mirror.state import ClusterState
 from stoker_operator.waiting import done_before
+from stoker_operator.webhook.calling_path import CallingPath
 from stoker_operator.webhook.late_datasets import LateDatasets
 from stoker_operator.webhook.peer_certificate import PeerCertificate
 from stoker_operator.webhook.rotation import (
@@ -60,16 +61,18 @@ class Replica:
         self._certificates: Final = self._certificate_source()
         self._state: Final = ClusterState(options.namespace)
         self._front_door: Final = FrontDoor(kube, self._state)
+        self._path: Final = CallingPath(kube, installed_names.WEBHOOK_CONFIGURATION)
         self._webhook: Final = WebhookServer(
             lambda: self._front_door.catalog,
             LateDatasets(kube).find,
             self._tls,
             options.host,
             options.webhook_port,
+            is_called_by=self._path.is_called_by,
         )
         self._peers: Final = PeerCertificate(kube, options.namespace, lambda: datetime.now(UTC))
         self._health: Final = HealthServer(self._missing, options.host, options.http_port)
-        self._certified = False
+        self._webhook_certified: Final = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve, wait for the Lease, lead, hand over."""
@@ -78,6 +81,7 @@ class Replica:
                 tasks.create_task(self._front_door.run(), name="front door"),
                 tasks.create_task(self._serve_webhook(), name="webhook"),
                 tasks.create_task(self._keep_peers(), name="sidecars' certificate"),
+                tasks.create_task(self._keep_path(), name="webhook's path"),
             ]
             await self._health.start()
             stack.push_async_callback(self._health.stop)
@@ -122,9 +126,15 @@ class Replica:
         await _first(self._peers, "the sidecars wait for their certificate")
         await keep(self._peers)
 
+    async def _keep_path(self) -> None:
+        # After there is a certificate: before it nobody can call, and an older replica may be called still.
+        await self._webhook_certified.wait()
+        await _first(self._path, "the webhook waits for its path")
+        await keep(self._path)
+
     async def _serve_webhook(self) -> None:
         await _first(self._certificates, "the webhook waits for its certificate")
-        self._certified = True
+        self._webhook_certified.set()
         await self._webhook.start()
         await keep(self._certificates)
 
@@ -144,7 +154,7 @@ class Replica:
     def _missing(self) -> str:
         if self._front_door.catalog is None:
             return "the Datasets are not known yet"
-        return "" if self._certified else "the webhook has no certificate yet"
+        return "" if self._webhook_certified.is_set() else "the webhook has no certificate yet"
 
 
 async def _first(source: CertificateSource, waiting: str) -> None:

@@ -24,6 +24,7 @@ class Result(StrEnum):
     REFUSED = "refused"
     MALFORMED = "malformed"
     NOT_READY = "not_ready"
+    STRANGER = "stranger"  # not called by the API server
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ def _parse(body: bytes) -> tuple[str, Mapping[str, Any], str]:
         request = json.loads(body)["request"]
         uid, pod = request["uid"], request["object"]
         kind = pod["kind"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise MalformedReviewError("the body is not an AdmissionReview with request.uid and request.object") from error
     if kind != "Pod":
         raise MalformedReviewError(f"the webhook was sent a {kind!r}: its configuration must name pods only")

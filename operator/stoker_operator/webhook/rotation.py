@@ -26,10 +26,10 @@ _ATTEMPTS = 3  # two replicas that start together collide once
 
 
 class CertificateSource(Protocol):
-    """Where the webhook's certificate comes from."""
+    """What is kept right by looking at it again and again, such as the webhook's certificate."""
 
     async def ensure(self) -> None:
-        """Make the TLS context serve the right certificate. Raises KubeError or CertificateError."""
+        """Look, and put right what is not. Raises KubeError or CertificateError."""
 
 
 def new_tls_context() -> ssl.SSLContext:
@@ -46,7 +46,7 @@ async def keep(source: CertificateSource) -> None:
         try:
             await source.ensure()
         except (KubeError, CertificateError) as error:
-            log.warning("a certificate could not be checked, trying again: %s", error)
+            log.warning("%s could not be checked, trying again: %s", type(source).__name__, error)
 
 
 @dataclass(frozen=True)

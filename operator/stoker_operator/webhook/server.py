@@ -4,7 +4,8 @@ import asyncio
 import logging
 import ssl
 from collections import ChainMap
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from aiohttp import web
@@ -18,31 +19,48 @@ from stoker_operator.webhook.review import Result, Review, review
 log = logging.getLogger(__name__)
 
 REQUESTS = Counter("stoker_webhook_requests", "Admission requests by what came of them.", ["result"])
-PATH = "/mutate"
 _MAX_BODY = (
     8 * 1024 * 1024
 )  # bytes: etcd takes objects of 1.5 MiB, JSON of an AdmissionReview may hold one and its managed fields
 _LATE_SECONDS = 5.0  # for looks at the API server, which waits 10 for the answer; each look is bounded too
+_AT_ONCE = 16  # reviews whose bodies are in memory; the others' are not read yet
 _STOP_SECONDS = 5.0  # answers take milliseconds; longer only holds up the end of the process
 
 CatalogSource = Callable[[], Catalog | None]
 
 
 class WebhookServer:
-    """The webhook's HTTPS server, for ``POST /mutate``.
+    """The webhook's HTTPS server.
 
-    ``catalog()`` gives None until the Datasets are known: then pods are told to come back.
+    ``catalog()`` gives None until the Datasets are known: then pods are told to come back. It is read by single keys,
+    in a thread.
     """
 
-    def __init__(self, catalog: CatalogSource, find: LookUp, tls: ssl.SSLContext, host: str, port: int) -> None:
-        """Prepare to serve; ``find`` asks the API server for a Dataset that ``catalog()`` does not have."""
+    def __init__(
+        self,
+        catalog: CatalogSource,
+        find: LookUp,
+        tls: ssl.SSLContext,
+        host: str,
+        port: int,
+        *,
+        is_called_by: Callable[[str], Awaitable[bool]],
+    ) -> None:
+        """Prepare to serve.
+
+        ``find`` asks the API server for a Dataset that ``catalog()`` does not have; ``is_called_by(path)`` tells
+        whether it is the API server that calls.
+        """
         self._catalog: Final = catalog
+        self._is_called_by: Final = is_called_by
+        self._reviewing: Final = ThreadPoolExecutor(1, thread_name_prefix="review")
+        self._turns: Final = asyncio.Semaphore(_AT_ONCE)
         self._find: Final = find
         self._tls: Final = tls
         self._host: Final = host
         self._port = port
         application = web.Application(client_max_size=_MAX_BODY)
-        application.router.add_post(PATH, self._mutate)
+        application.router.add_post("/{path:.*}", self._mutate)
         self._runner: Final = web.AppRunner(application, access_log=None, shutdown_timeout=_STOP_SECONDS)
         for result in Result:
             REQUESTS.labels(result.value)
@@ -62,8 +80,17 @@ class WebhookServer:
     async def stop(self) -> None:
         """Take no new requests, finish those under way."""
         await self._runner.cleanup()
+        self._reviewing.shutdown(wait=False)
 
     async def _mutate(self, request: web.Request) -> web.Response:
+        # Before a byte of the body is read.
+        if not await self._is_called_by(request.path):
+            REQUESTS.labels(Result.STRANGER.value).inc()
+            return web.Response(status=404)
+        async with self._turns:
+            return await self._answer(request)
+
+    async def _answer(self, request: web.Request) -> web.Response:
         catalog = self._catalog()
         if catalog is None:
             REQUESTS.labels(Result.NOT_READY.value).inc()
@@ -84,7 +111,9 @@ class WebhookServer:
         clock = asyncio.get_running_loop().time
         deadline = clock() + _LATE_SECONDS
         while True:
-            reviewed = review(body, ChainMap(late, dict(catalog)) if late else catalog)
+            known = ChainMap(late, dict(catalog)) if late else catalog
+            # In a thread: a review may be megabytes, and the loop renews the Lease and answers probes.
+            reviewed = await asyncio.get_running_loop().run_in_executor(self._reviewing, review, body, known)
             entry = await self._find(reviewed.unknown) if reviewed.unknown and clock() < deadline else None
             if entry is None:
                 return reviewed

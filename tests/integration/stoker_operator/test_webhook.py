@@ -13,6 +13,7 @@ from stoker_kube.api import Kube
 from stoker_kube.errors import Invalid
 from stoker_kube.resources import DATASETS, MUTATING_WEBHOOKS, PODS
 from stoker_operator.core.catalog import CatalogEntry
+from stoker_operator.webhook.calling_path import CallingPath
 from stoker_operator.webhook.late_datasets import LateDatasets
 from stoker_operator.webhook.review import Result
 from stoker_operator.webhook.rotation import OwnCertificateNames, OwnCertificates, new_tls_context
@@ -44,10 +45,12 @@ async def admission(apiserver: ApiServer, namespace: str) -> AsyncIterator[Admis
     tls = new_tls_context()
     catalog = {f"{namespace}/imagenet": CatalogEntry(namespace, "imagenet", version=CURRENT, older=(OLDER,))}
     async with await apiserver.client() as kube:
-        server = WebhookServer(lambda: catalog, LateDatasets(kube).find, tls, "127.0.0.1", 0)
+        name = f"stoker-{uuid.uuid4().hex[:8]}"
+        path = CallingPath(kube, name)
+        find = LateDatasets(kube).find
+        server = WebhookServer(lambda: catalog, find, tls, "127.0.0.1", 0, is_called_by=path.is_called_by)
         # Pods of this API server get no ServiceAccount from a controller: make the one that admission asks for.
         apiserver.kubectl("create", "serviceaccount", "default", "-n", namespace)
-        name = f"stoker-{uuid.uuid4().hex[:8]}"
         # Nothing is called before there is a certificate, so the port may be known first.
         certificates = OwnCertificates(
             kube, OwnCertificateNames(namespace, "tls", name, ("127.0.0.1",)), tls, lambda: datetime.now(UTC)
@@ -56,9 +59,12 @@ async def admission(apiserver: ApiServer, namespace: str) -> AsyncIterator[Admis
         await server.start()
         await kube.create(MUTATING_WEBHOOKS, configuration(name, namespace, server.port))
         await certificates.ensure()
+        await path.ensure()
         admission = Admission(kube, namespace)
         await until_called(admission)
         yield admission
+        called_at = (await kube.get(MUTATING_WEBHOOKS, name))["webhooks"][0]["clientConfig"]["url"]
+        assert len(called_at) > len("https://127.0.0.1:1/mutate/") + 64
         await kube.delete(MUTATING_WEBHOOKS, name)
     await server.stop()
 

@@ -1,6 +1,8 @@
 """The webhook over real TLS on loopback."""
 
+import asyncio
 import ssl
+import threading
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
@@ -12,8 +14,11 @@ from stoker_api import names
 from stoker_kube.errors import Unavailable
 from stoker_kube.resources import DATASETS
 from stoker_operator.core.catalog import Catalog, CatalogEntry
+from stoker_operator.errors import MalformedReviewError
+from stoker_operator.webhook import server
 from stoker_operator.webhook.certs import KeyMaterial, make
 from stoker_operator.webhook.late_datasets import LateDatasets
+from stoker_operator.webhook.review import Review, review
 from stoker_operator.webhook.rotation import load_certificate, new_tls_context
 from stoker_operator.webhook.server import REQUESTS, WebhookServer
 from tests.fakes.kube import FakeKube
@@ -28,11 +33,19 @@ class Running:
         self.material = make(("127.0.0.1",), datetime.now(UTC))
         load_certificate(self.tls, self.material.certificate, self.material.key)
         self.kube = FakeKube()
-        self.server = WebhookServer(lambda: self.catalog, LateDatasets(self.kube).find, self.tls, "127.0.0.1", 0)
+        find = LateDatasets(self.kube).find
+        self.server = WebhookServer(
+            lambda: self.catalog, find, self.tls, "127.0.0.1", 0, is_called_by=self.is_called_by
+        )
 
-    async def post(self, body: Any, trusted: KeyMaterial | None = None) -> tuple[int, Any]:
+    async def is_called_by(self, path: str) -> bool:
+        return path == "/mutate/secret"
+
+    async def post(
+        self, body: Any, trusted: KeyMaterial | None = None, path: str = "/mutate/secret"
+    ) -> tuple[int, Any]:
         context = ssl.create_default_context(cadata=(trusted or self.material).authorities.decode())
-        url = f"https://127.0.0.1:{self.server.port}/mutate"
+        url = f"https://127.0.0.1:{self.server.port}{path}"
         async with aiohttp.ClientSession() as session, session.post(url, json=body, ssl=context) as response:
             is_json = response.content_type == "application/json"
             return response.status, await (response.json() if is_json else response.text())
@@ -97,3 +110,37 @@ async def test_a_certificate_loaded_while_serving_counts_for_new_connections(run
     load_certificate(running.tls, fresh.certificate, fresh.key)
     status, _ = await running.post(make_review("imagenet:/data"), trusted=fresh)
     assert status == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/mutate", "/mutate/", "/mutate/secre", "/mutate/secret/"])
+@pytest.mark.parametrize("dataset", ["imagenet:/data", "unknown:/data"])
+async def test_who_does_not_call_by_the_secret_path_is_told_nothing(running: Running, path: str, dataset: str) -> None:
+    before = count("stranger")
+    assert await running.post(make_review(dataset), path=path) == (404, "")
+    assert count("stranger") == before + 1
+
+
+async def test_a_stranger_is_refused_before_the_body_came(running: Running) -> None:
+    context = ssl.create_default_context(cadata=running.material.authorities.decode())
+    reader, writer = await asyncio.open_connection("127.0.0.1", running.server.port, ssl=context)
+    writer.write(b"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Length: 8000000\r\n\r\n{")
+    async with asyncio.timeout(30):
+        assert (await reader.readline()).startswith(b"HTTP/1.1 404")
+    writer.close()
+
+
+async def test_a_review_is_no_work_of_the_loop(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[str] = []
+
+    def told(body: bytes, catalog: Catalog) -> Review:
+        threads.append(threading.current_thread().name)
+        return review(body, catalog)
+
+    monkeypatch.setattr(server, "review", told)
+    await running.post(make_review("imagenet:/data"))
+    assert threads == ["review_0"]
+
+
+def test_what_is_nested_too_deep_is_no_review() -> None:
+    with pytest.raises(MalformedReviewError):
+        review(b'{"request": ' + b"[" * 100_000, {})

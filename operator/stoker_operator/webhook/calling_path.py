@@ -1,0 +1,135 @@
+"""By what the webhook knows the API server: a path that nobody can guess, which the webhook's configuration names.
+
+The API server shows webhooks no certificate unless its administrators configure one for each. But only they, and the
+API server, read webhook configurations. So the configuration has the secret, and what it says holds for all replicas.
+"""
+
+import asyncio
+import hmac
+import logging
+import re
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+from urllib.parse import urlsplit, urlunsplit
+
+from stoker_kube.api import JSON, Kube, Object
+from stoker_kube.errors import Conflict, Invalid, KubeError, NotFound
+from stoker_kube.resources import MUTATING_WEBHOOKS
+
+log = logging.getLogger(__name__)
+
+_SECRET = re.compile(r"/mutate/[0-9a-f]{64}")
+KEPT_SECONDS = 60.0  # that a path is believed after it was replaced: API servers take a new one within a second or so
+LOOK_SECONDS = 1.0  # between two looks for those who call by another path
+PATIENCE = 2.0  # seconds for a look
+MOST_WAITING = 100  # callers by other paths who wait for a look; more are turned away at once
+
+
+def new_path() -> str:
+    """Make a path that nobody can guess."""
+    return f"/mutate/{secrets.token_hex(32)}"
+
+
+class CallingPath:
+    """The path in the MutatingWebhookConfiguration of that name; ``clock`` counts seconds."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        configuration: str,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Any] = asyncio.sleep,
+    ) -> None:
+        self._kube: Final = kube
+        self._name: Final = configuration
+        self._clock: Final = clock
+        self._sleep: Final = sleep
+        self._believed: dict[str, float] = {}  # paths, and until when
+        self._looking: Final = asyncio.Lock()
+        self._looked = -LOOK_SECONDS
+        self._waiting = 0
+
+    async def ensure(self) -> None:
+        """Run one pass: read what the configuration says, and give it a secret path if it has none.
+
+        Raises KubeError.
+        """
+        try:
+            configuration = await self._kube.get(MUTATING_WEBHOOKS, self._name)
+        except NotFound:
+            return  # nobody calls
+        self._note(configuration)
+        operations = _operations(configuration, new_path())
+        if not operations:
+            return
+        try:
+            written = await self._kube.patch(MUTATING_WEBHOOKS, self._name, operations, content_type=JSON)
+        except (Conflict, Invalid):
+            return  # another replica was first: the next look shows what it wrote
+        self._note(written)
+        log.info("the API server calls the webhook by a new path")
+
+    async def is_called_by(self, path: str) -> bool:
+        """Tell whether the API server calls by this path. For one that is not known it looks, at most once a second."""
+        if self._is_believed(path):
+            return True
+        if self._waiting >= MOST_WAITING:
+            return False
+        self._waiting += 1
+        try:
+            await self._look(self._clock())
+        finally:
+            self._waiting -= 1
+        return self._is_believed(path)
+
+    async def _look(self, asked: float) -> None:
+        async with self._looking:
+            if self._looked > asked:
+                return  # while this one waited for its turn
+            await self._sleep(max(0.0, self._looked + LOOK_SECONDS - self._clock()))
+            self._looked = self._clock()
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    await self.ensure()
+            except (KubeError, TimeoutError) as error:
+                log.warning("the webhook's path could not be looked up: %s", error or "no answer")
+
+    def _is_believed(self, path: str) -> bool:
+        now = self._clock()
+        # Each is compared, and each in the same time whatever it shares with the right one.
+        given = path.encode("utf-8", "surrogatepass")
+        found = [hmac.compare_digest(given, known.encode()) and now < end for known, end in self._believed.items()]
+        return any(found)
+
+    def _note(self, configuration: Object) -> None:
+        now = self._clock()
+        replaced = {path: min(end, now + KEPT_SECONDS) for path, end in self._believed.items() if end > now}
+        present = {_path(webhook): float("inf") for webhook in configuration.get("webhooks") or ()}
+        self._believed = replaced | present
+
+
+def _path(webhook: Mapping[str, Any]) -> str:
+    client = webhook["clientConfig"]
+    if "url" in client:
+        return urlsplit(client["url"]).path or "/"
+    return str((client.get("service") or {}).get("path") or "/")
+
+
+def _operations(configuration: Object, path: str) -> list[Object]:
+    """Return the JSON patch that gives each webhook the path, of those that have no secret one."""
+    operations: list[Object] = []
+    for index, webhook in enumerate(configuration.get("webhooks") or ()):
+        if _SECRET.fullmatch(_path(webhook)):
+            continue
+        client, at = webhook["clientConfig"], f"/webhooks/{index}/clientConfig"
+        operations.append({"op": "test", "path": f"/webhooks/{index}/name", "value": webhook["name"]})
+        if "url" in client:
+            url = urlunsplit(urlsplit(client["url"])._replace(path=path))
+            operations.append({"op": "test", "path": f"{at}/url", "value": client["url"]})
+            operations.append({"op": "add", "path": f"{at}/url", "value": url})
+        else:
+            operations.append({"op": "test", "path": f"{at}/service", "value": client["service"]})
+            operations.append({"op": "add", "path": f"{at}/service/path", "value": path})
+    return operations
