@@ -24,6 +24,13 @@ from stoker_kube.watch import EventType, watch
 
 FILES, BYTES = 1797, 2_000_000
 VERSION = "a1" * 32
+DAEMON_SET = {
+    "apiVersion": "apps/v1",
+    "kind": "DaemonSet",
+    "name": "stoker-sidecar",
+    "uid": "5a5a5a5a-0000-4000-8000-000000000001",
+    "controller": True,
+}
 READY = [{"type": "Ready", "status": "True"}]
 
 
@@ -49,7 +56,13 @@ class FakeSidecar:
         """Make the Node and a ready sidecar pod on it."""
         await self._make_node(labels)
         labels_of_sidecars = {"app.kubernetes.io/component": "sidecar", names.LABEL_NODE_ACCOUNT: "true"}
-        meta = {"name": f"sidecar-{self.node}", "namespace": self.namespace, "labels": labels_of_sidecars}
+        name = f"sidecar-{self.node}"
+        meta = {
+            "name": name,
+            "namespace": self.namespace,
+            "labels": labels_of_sidecars,
+            "ownerReferences": [DAEMON_SET],
+        }
         container = {"name": "sidecar", "image": "none"}
         spec: dict[str, Any] = {"nodeName": self.node, "containers": [container]}
         await self._kube.create(PODS, {"metadata": meta, "spec": spec})

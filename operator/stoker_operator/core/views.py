@@ -131,8 +131,12 @@ class PodView:
 
     @property
     def sidecar(self) -> bool:
-        """True for a pod that looks like the sidecar's; whoever asks must check the namespace too."""
-        return self.labels.get(COMPONENT_LABEL) == SIDECAR_COMPONENT
+        """True for a pod of a DaemonSet with the sidecar's label; whoever asks must check the namespace too.
+
+        A copy of a sidecar's pod, as `kubectl debug` makes, has the label and no such owner.
+        """
+        is_of_daemon_set = self.owner is not None and self.owner.kind == "DaemonSet"
+        return is_of_daemon_set and self.labels.get(COMPONENT_LABEL) == SIDECAR_COMPONENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +220,7 @@ def parse_pod(raw: Mapping[str, Any]) -> PodView:
         deleting=bool(meta.get("deletionTimestamp")),
         created=parse_time(meta.get("creationTimestamp")),
         labels={name: labels[name] for name in _LABELS_OF_SIDECARS if name in labels},
+        owner=_owner(meta) if labels.get(COMPONENT_LABEL) == SIDECAR_COMPONENT else None,
         claims=claims,
         volumes=volumes,
         versions=versions,

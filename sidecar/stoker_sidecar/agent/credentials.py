@@ -124,7 +124,7 @@ class CredentialReader:
         if reference is not None and reference.secret_ref is not None:
             return _Read(source, await self._secret(dataset.namespace, reference.secret_ref.name), now)
         if reference is not None and reference.service_account is not None:
-            return await self._web_identity(dataset.namespace, reference.service_account, source, before)
+            return await self._web_identity(dataset, reference.service_account, source, before)
         return _Read(source, self._grants.without_credentials(dataset.namespace, dataset.anonymous), now)
 
     async def _secret(self, namespace: str, name: str) -> Credentials:
@@ -138,8 +138,8 @@ class CredentialReader:
     async def _get(self, kind: Kind, namespace: str, name: str) -> Object:
         return await self._account.ask(lambda kube: kube.get(kind, name, namespace))
 
-    async def _web_identity(self, namespace: str, name: str, source: _Named, before: _Read | None) -> _Read:
-        now = self._clock()
+    async def _web_identity(self, dataset: NodeDataset, name: str, source: _Named, before: _Read | None) -> _Read:
+        now, namespace = self._clock(), dataset.namespace
         try:
             role = identity.role_arn(namespace, name, await self._get(SERVICE_ACCOUNTS, namespace, name))
             if isinstance(role, UnusableCredentials):
@@ -152,7 +152,8 @@ class CredentialReader:
             return _Read(source, identity.service_account_not_found(namespace, name), now)
         except Forbidden:
             return _Read(source, identity.service_account_forbidden(namespace, name), now)
-        credentials = WebIdentityCredentials(role, token, format_time(expires.timestamp()))
+        session = identity.session_name(namespace, dataset.name, self._account.node)
+        credentials = WebIdentityCredentials(role, token, format_time(expires.timestamp()), session=session)
         renew = now + identity.renew_after(self._today(), expires, TOKEN_SECONDS)
         return _Read(source, credentials, now, renew)
 

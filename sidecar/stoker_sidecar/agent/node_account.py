@@ -42,6 +42,11 @@ class NodeAccount:
         self._asking: _Asking | None = None
         self._minting = asyncio.Lock()  # Datasets are read side by side, and one token does for all
 
+    @property
+    def node(self) -> str:
+        """The name of the node."""
+        return self._node
+
     async def ask(self, what: Callable[[Kube], Awaitable[T]]) -> T:
         """Return ``what(kube)``, asked in the account's name. Raises KubeError.
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -92,6 +93,8 @@ class CacheNode:
     async def open(self) -> None:
         """Prepare the folders. Raises CacheDiskFailed when none of them can be used."""
         await in_thread(self._folders.open)
+        for disk in self._folders.serving:
+            self._delete(disk.empty_trash)
 
     async def configure(self, request: Configure) -> None:
         """Take up a new or changed dataset. Raises ProtocolError when it does not parse."""
@@ -120,6 +123,9 @@ class CacheNode:
             self._context.evictor.remove(uid)
         else:
             delete = self._folders.discard(uid)
+        self._delete(delete)
+
+    def _delete(self, delete: Callable[[], None]) -> None:
         task = asyncio.create_task(in_thread(delete))
         self._removals.add(task)
         task.add_done_callback(self._removals.discard)

@@ -250,7 +250,9 @@ async def _exchange(
         )
         async with client as sts:
             answer = await sts.assume_role_with_web_identity(
-                RoleArn=credentials.role_arn, RoleSessionName="stoker", WebIdentityToken=credentials.token
+                RoleArn=credentials.role_arn,
+                RoleSessionName=credentials.session,
+                WebIdentityToken=credentials.token,
             )
     keys = answer["Credentials"]
     return {

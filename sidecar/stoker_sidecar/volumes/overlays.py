@@ -31,7 +31,9 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _TRY_AGAIN = 300.0
 _FUSE_DEVICE = Path("/dev/fuse")
 _PROBE = "probe"
+_MISSING, _ARRIVING, _REPAIRED = (f"{_PROBE} {name}" for name in ("missing", "arriving", "repaired"))
 _CONTENT = b"read through the overlay"
+_SPOILT = bytes(len(_CONTENT))
 
 
 class Overlays:
@@ -208,7 +210,7 @@ def modes_of(why_no_overlay: str, fuse_device: Path = _FUSE_DEVICE) -> tuple[Mou
 
 
 def why_no_overlay(metadata_root: Path, mount_root: Path) -> str:
-    """Try an overlay of one file: a layer below ``metadata_root``, a mount below ``mount_root``, a read through it.
+    """Try an overlay: a layer below ``metadata_root``, a mount below ``mount_root``, reads while files come and go.
 
     Returns why that does not work, in a sentence; empty when it does: the kernel's version alone says too little.
     Nothing stays. Blocks for some milliseconds.
@@ -230,15 +232,42 @@ def _try_overlay(below: Path, mountpoint: Path) -> None:
     layers = overlay.OverlayLayers(below / "layer", below / "tree", below / "fuse")
     for folder in (layers.tree, layers.fuse):
         folder.mkdir()
-    (layers.fuse / _PROBE).write_bytes(_CONTENT)  # only in the last layer, as a file that is not cached
+    for name in (_MISSING, _ARRIVING):  # in the last layer, as all files are
+        (layers.fuse / name).write_bytes(_CONTENT)
+    (layers.tree / _REPAIRED).write_bytes(_SPOILT)
     manifest = below / "manifest.sqlite"
     with ManifestBuilder(manifest) as builder:
-        builder.add([ListedObject(_PROBE.encode(), len(_CONTENT), 0, "", "")])
+        names = (_MISSING, _ARRIVING, _REPAIRED)
+        builder.add([ListedObject(name.encode(), len(_CONTENT), 0, "", "") for name in names])
         builder.finish()
     metadata_layer.build(manifest, layers.metadata)
     try:
         overlay.mount(layers, mountpoint)
-        if (mountpoint / _PROBE).read_bytes() != _CONTENT:
-            raise MountError(0, f"a file of the lowest layer was read wrong on Linux {os.uname().release}")
+        _try_changes(layers, mountpoint)
     finally:
         overlay.unmount(mountpoint)
+
+
+def _try_changes(layers: overlay.OverlayLayers, mountpoint: Path) -> None:
+    """Do below a mounted overlay what is done to the cache (ADR 41), and read as pods do. Raises MountError."""
+    _check_read(mountpoint / _MISSING, "a file of the lowest layer")
+    draft = layers.tree.with_name("draft")
+    draft.write_bytes(_CONTENT)
+    draft.rename(layers.tree / _ARRIVING)
+    _check_read(mountpoint / _ARRIVING, "a file that came after the mount")
+    with (mountpoint / _REPAIRED).open("rb") as before:
+        draft.write_bytes(_CONTENT)
+        draft.rename(layers.tree / _REPAIRED)
+        if before.read() != _SPOILT:
+            raise _misread("an open file that was replaced below")
+    (layers.tree / _ARRIVING).unlink()
+    _check_read(mountpoint / _ARRIVING, "a file that was opened before it was deleted below")
+
+
+def _check_read(file: Path, what: str) -> None:
+    if file.read_bytes() != _CONTENT:
+        raise _misread(what)
+
+
+def _misread(what: str) -> MountError:
+    return MountError(0, f"{what} was read wrong on Linux {os.uname().release}")

@@ -32,12 +32,16 @@ class StaticCredentials(_Identity, frozen=True, tag="static"):
 
 
 class WebIdentityCredentials(_Identity, frozen=True, tag="webIdentity"):
-    """A ServiceAccount token that STS exchanges for keys. ``token_expires_at``: RFC 3339."""
+    """A ServiceAccount token that STS exchanges for keys.
+
+    ``token_expires_at``: RFC 3339. ``session``: who asks, as the store's audit log shows it.
+    """
 
     role_arn: str
     token: str
     token_expires_at: str = ""
     ca_pem: str = ""
+    session: str = "stoker"
 
 
 class AmbientCredentials(_Identity, frozen=True, tag="ambient"):

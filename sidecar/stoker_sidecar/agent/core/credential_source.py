@@ -84,6 +84,11 @@ def role_arn(namespace: str, name: str, account: Mapping[str, Any]) -> str | Unu
     )
 
 
+def session_name(namespace: str, dataset: str, node: str) -> str:
+    """Return who asks, as STS and the store's audit log name it: at most 64 characters, none that it refuses."""
+    return f"{namespace[:19]}.{dataset[:19]}@{node.partition('.')[0][:24]}"
+
+
 def renew_after(now: datetime, expires: datetime, asked: float, share: float = RENEW_SHARE) -> float:
     """Return the seconds until a token should be renewed.
 

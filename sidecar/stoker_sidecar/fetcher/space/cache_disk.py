@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from errno import EIO, ENODEV
 from pathlib import Path
@@ -15,6 +16,8 @@ from stoker_sidecar.wire.disk_floor import NOTHING, DiskFloor, DiskSpace
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _PROBE_BYTES = 4096
+# Below the folder of datasets: lists of files that were being made or fetched, none of which is gone on with.
+_UNFINISHED_LISTS = "*/manifest.*"
 # Bytes. No dataset can be read without its list of files, and a disk that others fill is no reason against a small one.
 _SMALL_LIST = 4 * 1024**2
 # What people can do about a disk that has reached its floor.
@@ -93,18 +96,30 @@ class CacheDisk:
             self._space = DiskSpace(0, self._space.total)  # the next look at its health says why
 
     def open(self, *, returned: bool = False) -> None:
-        """Make the folders, empty the trash, and mark what an unclean stop made doubtful. Blocks. Raises OSError.
+        """Make the folders, throw away what a kill left, and mark what is doubtful now. Blocks. Raises OSError.
 
+        What is thrown away is deleted by ``empty_trash``, which may take minutes, while readers are served.
         ``returned``: the disk was out of service, and nobody knows which of its unwritten bytes it lost.
         """
         self._make_folders()
-        for path in self.paths.trash.iterdir():
-            shutil.rmtree(path, ignore_errors=True)
-        shutil.rmtree(self.paths.transients, ignore_errors=True)
+        unfinished = () if returned else self.paths.datasets.glob(_UNFINISHED_LISTS)
+        for left in (self.paths.transients, *unfinished):
+            with suppress(FileNotFoundError):
+                left.rename(self.paths.trash / uuid4().hex)
         boot = _BOOT_ID.read_text().strip()
         if returned or not self.paths.boot.exists() or self.paths.boot.read_text() != boot:
             self._doubt_versions()
             self.paths.boot.write_text(boot)
+
+    def empty_trash(self) -> None:
+        """Delete what was thrown away before, as far as the disk lets go of it. Blocks, perhaps for minutes."""
+        with suppress(OSError):
+            for path in self.paths.trash.iterdir():
+                if path.is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink(missing_ok=True)
+        self.forget()
 
     def look(self) -> None:
         """Try the folder, by a small file that is written through to the disk and read again; sets ``trouble``. Blocks.
@@ -118,6 +133,7 @@ class CacheDisk:
             self._try()
             if was_troubled:
                 self.open(returned=True)
+                self.empty_trash()
         except OSError as error:
             self.trouble = f"the cache folder {self.paths.root} is out of service: {error.strerror or error}"
         else:

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from stoker_api.nodecache import NodeCache
-from stoker_operator.core.views import PodView
+from stoker_operator.core.views import Owner, PodView
 from stoker_operator.mirror.state import ClusterState
 from tests.unit.stoker_operator.builders import make_node
 
@@ -16,7 +16,8 @@ def cache(version: str, address: str, uid: str = "u") -> NodeCache:
 
 def sidecar(namespace: str = "stoker", **fields: Any) -> PodView:
     labels = {"app.kubernetes.io/component": "sidecar"}
-    return replace(PodView(namespace, "s", node="a", ready=True, labels=labels), **fields)
+    owner = Owner("DaemonSet", "stoker-sidecar", "d")
+    return replace(PodView(namespace, "s", node="a", ready=True, labels=labels, owner=owner), **fields)
 
 
 def test_a_node_has_a_ready_sidecar_when_such_a_pod_of_our_namespace_is_ready_on_it() -> None:
@@ -28,6 +29,8 @@ def test_a_node_has_a_ready_sidecar_when_such_a_pod_of_our_namespace_is_ready_on
         (sidecar("elsewhere"), False),
         (sidecar(node="b"), False),
         (sidecar(deleting=True), False),
+        (sidecar(owner=None), False),
+        (sidecar(owner=Owner("Job", "copy", "j")), False),
     ):
         state.pods.put("s", pod)
         assert state.snapshot().nodes["a"].sidecar_ready is expected

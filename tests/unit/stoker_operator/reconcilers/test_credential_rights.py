@@ -11,6 +11,7 @@ from stoker_kube.resources import DATASETS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUN
 from stoker_operator.core.credentials_rbac import NamedCredentials
 from stoker_operator.core.views import parse_pod
 from stoker_operator.mirror.grants import trim_grant
+from tests.fakes.sidecar import DAEMON_SET
 from tests.unit.stoker_operator.reconcilers.test_datasets import World
 
 KEYS = NamedCredentials("vision", "Secret", "keys")
@@ -108,7 +109,8 @@ async def test_the_common_right_of_earlier_versions_stays_until_the_last_old_sid
     await world.run()
     assert len(world.kube.objects(ROLES)) == 1
     labels = {"app.kubernetes.io/component": "sidecar", names.LABEL_NODE_ACCOUNT: "true"}
-    new = {"metadata": {"namespace": "stoker", "name": "s-a", "labels": labels}, "spec": {"nodeName": "a"}}
+    meta = {"namespace": "stoker", "name": "s-a", "labels": labels, "ownerReferences": [DAEMON_SET]}
+    new = {"metadata": meta, "spec": {"nodeName": "a"}}
     world.state.pods.put("stoker/s-a", parse_pod(new))
     await world.run()
     assert world.kube.objects(ROLES) == world.kube.objects(ROLE_BINDINGS) == []
@@ -118,7 +120,8 @@ async def test_a_pod_of_a_tenant_is_no_old_sidecar(world: World) -> None:
     await test_the_common_right_of_earlier_versions_stays_until_the_last_old_sidecar_went(world)
     await tell(world, ROLES, old_grant("Role"))
     labels = {"app.kubernetes.io/component": "sidecar"}
-    world.state.pods.put("vision/x", parse_pod({"metadata": {"namespace": "vision", "name": "x", "labels": labels}}))
+    meta = {"namespace": "vision", "name": "x", "labels": labels, "ownerReferences": [DAEMON_SET]}
+    world.state.pods.put("vision/x", parse_pod({"metadata": meta}))
     await world.run()
     assert world.kube.objects(ROLES) == []
 

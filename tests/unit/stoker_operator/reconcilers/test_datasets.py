@@ -29,6 +29,7 @@ from stoker_operator.reconcilers.dataset_statuses import FIGURES_EVERY
 from stoker_operator.reconcilers.datasets import DatasetReconciler
 from stoker_operator.writer import Writer
 from tests.fakes.kube import FakeKube
+from tests.fakes.sidecar import DAEMON_SET
 from tests.unit.stoker_operator.builders import NOW, V1, make_node, report
 
 
@@ -55,7 +56,8 @@ class World:
     def add_node(self, name: str) -> None:
         self.state.nodes.put(name, make_node(name))
         labels = {"app.kubernetes.io/component": "sidecar"}
-        raw: dict[str, Any] = {"metadata": {"namespace": "stoker", "name": f"s-{name}", "labels": labels}}
+        meta = {"namespace": "stoker", "name": f"s-{name}", "labels": labels, "ownerReferences": [DAEMON_SET]}
+        raw: dict[str, Any] = {"metadata": meta}
         raw |= {"spec": {"nodeName": name}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
         self.state.pods.put(f"stoker/s-{name}", parse_pod(raw))
 

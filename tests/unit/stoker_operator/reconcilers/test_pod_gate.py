@@ -16,6 +16,7 @@ from stoker_operator.mirror.state import ClusterState
 from stoker_operator.reconcilers.pod_gate import PodGate
 from stoker_operator.writer import Writer
 from tests.fakes.kube import FakeKube
+from tests.fakes.sidecar import DAEMON_SET
 from tests.unit.stoker_operator.clusters import dataset, holding, node
 
 
@@ -40,8 +41,9 @@ class World:
         self.gate = PodGate(Writer(self.kube), self.state, self.events, lambda: self.now)
         self.state.datasets.put("vision/imagenet", dataset())
         self.state.nodes.put("a", node("a"))
+        labels = {"app.kubernetes.io/component": "sidecar"}
         sidecar = {
-            "metadata": {"namespace": "stoker", "name": "s", "labels": {"app.kubernetes.io/component": "sidecar"}},
+            "metadata": {"namespace": "stoker", "name": "s", "labels": labels, "ownerReferences": [DAEMON_SET]},
             "spec": {"nodeName": "a"},
             "status": {"conditions": [{"type": "Ready", "status": "True"}]},
         }

@@ -12,6 +12,7 @@ from stoker_operator.mirror.state import ClusterState
 from stoker_operator.reconcilers.startup_taints import StartupTaints
 from stoker_operator.writer import Writer
 from tests.fakes.kube import FakeKube
+from tests.fakes.sidecar import DAEMON_SET
 
 OURS = {"key": names.TAINT_AGENT_NOT_READY, "effect": "NoSchedule"}
 OTHER = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
@@ -35,6 +36,7 @@ class World:
         labels = {"app.kubernetes.io/component": "sidecar"}
         conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
         meta = {"name": "sidecar", "namespace": namespace, "uid": "s", "labels": labels}
+        meta["ownerReferences"] = [DAEMON_SET]
         pod = parse_pod({"metadata": meta, "spec": {"nodeName": "a"}, "status": {"conditions": conditions}})
         self.state.pods.put(pod.key, pod)
 

@@ -216,7 +216,10 @@ async def test_web_identity_asks_for_a_token_and_renews_it_in_time(bench: Bench)
     await bench.put_service_account()
     first = await bench.read()
     assert first == WebIdentityCredentials(
-        "arn:aws:iam::1:role/reader", "trainer-sts.amazonaws.com-1", "2026-01-01T01:00:00Z"
+        "arn:aws:iam::1:role/reader",
+        "trainer-sts.amazonaws.com-1",
+        "2026-01-01T01:00:00Z",
+        session="vision.digits@node-1",
     )
     assert await bench.read(after=47 * 60) == first
     renewed = await bench.read(after=60)
