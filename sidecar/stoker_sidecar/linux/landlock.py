@@ -4,7 +4,6 @@ import ctypes
 import os
 import stat
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntFlag
 
@@ -80,7 +79,7 @@ class _PathBeneath(ctypes.Structure):
 
 @dataclass(frozen=True)
 class PathRule:
-    """What is allowed of a file, or of a folder and all beneath it. One that is not there is left out."""
+    """What is allowed of a file, or of a folder and all beneath it. One that cannot be reached is left out."""
 
     path: str
     access: FileAccess = READ
@@ -115,8 +114,7 @@ def restrict(rules: Iterable[PathRule], *, no_tcp: TcpAccess) -> None:
     descriptor = libc.system_call(_SYS_CREATE_RULESET, ctypes.byref(ruleset), ctypes.sizeof(ruleset), 0)
     try:
         for rule in rules:
-            with suppress(FileNotFoundError, NotADirectoryError):
-                _allow(descriptor, rule, handled)
+            _allow(descriptor, rule, handled)
         libc.forgo_new_privileges()
         libc.system_call(_SYS_RESTRICT_SELF, descriptor, 0)
     finally:
@@ -134,7 +132,10 @@ def _files_handled(found: int) -> FileAccess:
 
 
 def _allow(ruleset: int, rule: PathRule, handled: FileAccess) -> None:
-    descriptor = os.open(rule.path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        descriptor = os.open(rule.path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:  # not there, on a disk that fails, or in another user's folder: there is nothing to give up
+        return
     try:
         access = rule.access & handled
         if not stat.S_ISDIR(os.fstat(descriptor).st_mode):

@@ -35,7 +35,7 @@ class World:
     def add_sidecar(self, namespace: str = "stoker", *, ready: bool = True) -> None:
         labels = {"app.kubernetes.io/component": "sidecar"}
         conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
-        meta = {"name": "sidecar", "namespace": namespace, "uid": "s", "labels": labels}
+        meta: dict[str, Any] = {"name": "sidecar", "namespace": namespace, "uid": "s", "labels": labels}
         meta["ownerReferences"] = [DAEMON_SET]
         pod = parse_pod({"metadata": meta, "spec": {"nodeName": "a"}, "status": {"conditions": conditions}})
         self.state.pods.put(pod.key, pod)

@@ -98,6 +98,19 @@ def test_a_held_process_cannot_send_signals_to_others(folders: Path) -> None:
     assert in_child(_held(folders), lambda: os.kill(parent, signal.SIGCONT)) == 1
 
 
+@pytest.mark.root
+def test_a_folder_that_its_user_may_not_enter_is_left_out(folders: Path) -> None:
+    """As root's home is to the fetcher, whose HOME it is in a container."""
+    (folders / "other").chmod(0o700)
+    rules = [PathRule(str(folders / "other" / "inner"), READ), PathRule("/usr", READ)]
+
+    def held() -> None:
+        os.setuid(65532)
+        restrict(rules, no_tcp=TcpAccess.BIND)
+
+    assert in_child(held, lambda: list(Path("/usr").iterdir())) == 0
+
+
 def test_what_is_open_stays_open(folders: Path) -> None:
     with (folders / "other" / "file").open("rb") as file:
         assert in_child(_held(folders), lambda: os.pread(file.fileno(), 7, 0)) == 0
