@@ -33,7 +33,9 @@ def build(settings: AgentSettings, kube: Kube) -> Agent:
     Blocks for some milliseconds, in which it tries an overlay mount.
     """
     plan = NodePlan()
-    folders = CacheFolders([Path(folder.path) for folder in settings.cache_root], plan.in_service)
+    folders = CacheFolders(
+        [Path(folder.path) for folder in settings.cache_root], plan.in_service, confined=settings.confine == "Auto"
+    )
     volumes = node_volumes(
         VolumePaths(
             mount_table=settings.state_dir / "mounts.json",

@@ -3,11 +3,12 @@
 import asyncio
 import logging
 import os
+import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from stoker_sidecar.linux.confinement import Confinement, temporary_folders
+from stoker_sidecar.linux.confinement import Confinement
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.wire.cache_folder import FolderSpec
@@ -23,6 +24,7 @@ _NAMED_FILES = (
     "SSL_CERT_FILE",
 )
 _LOOK_SECONDS = 5.0
+_SORTING = "/var/tmp"  # where SQLite sorts an index that has no room in memory
 
 
 def confinement_of(
@@ -42,7 +44,7 @@ def confinement_of(
         *filter(None, [environment.get("SSL_CERT_DIR")]),
         os.path.expanduser("~/.aws"),  # noqa: PTH111 -- a home that is not known raises there
     ]
-    writable = [*(spec.path for spec in roots), str(socket.parent), *temporary_folders()]
+    writable = [*(spec.path for spec in roots), str(socket.parent), tempfile.gettempdir(), _SORTING]
     return Confinement(readable, writable)
 
 

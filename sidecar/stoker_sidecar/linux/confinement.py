@@ -3,7 +3,6 @@
 import logging
 import os
 import sys
-import tempfile
 from collections.abc import Iterable
 
 from stoker_sidecar.linux.landlock import READ, WRITE, FileAccess, PathRule, TcpAccess, abi, restrict, shortcoming
@@ -34,7 +33,6 @@ _ETC = (
 )
 _FACTS = ("/proc/sys/kernel/random/boot_id", "/run/systemd/resolve")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
-_TEMPORARY = ("/var/tmp",)  # where SQLite sorts an index that has no room in memory
 
 
 class Confinement:
@@ -57,16 +55,20 @@ class Confinement:
         return [*read, *devices, *(PathRule(path, WRITE) for path in self._writable)]
 
     def begin(self, *, no_tcp: TcpAccess) -> None:
-        """Confine this process for good; where the kernel cannot, say so and go on.
+        """Confine this thread, and all that it starts, for good; where the kernel cannot, say so and go on.
 
-        To be called while the process has one thread, and before it hears of anyone outside. Raises OSError.
+        For a process: to be called while it has one thread, and before it hears of anyone outside. Raises OSError.
         """
         why = shortcoming(abi())
         if why:
             _log.warning("%s: this process may open what its user may", why)
             return
-        self._were = {path: _identity(path) for path in (*self._readable, *self._writable)}
+        self.take_note()
         restrict(self.rules(), no_tcp=no_tcp)
+
+    def take_note(self) -> None:
+        """Remember which folders there are now, for ``is_outdated``."""
+        self._were = {path: _identity(path) for path in (*self._readable, *self._writable)}
 
     def is_outdated(self) -> bool:
         """Tell whether one of its folders is another one by now. Blocks; False when it is not confined."""
@@ -77,11 +79,6 @@ def describe(found: int, *, wanted: bool) -> str:
     """Say for people what holds a node's processes, by the kernel's version of Landlock. Pure."""
     why = shortcoming(found) if wanted else "it is turned off (STOKER_CONFINE)"
     return f"None: {why}" if why else f"Landlock, version {found}"
-
-
-def temporary_folders() -> list[str]:
-    """Return where this process puts what is too large for its memory."""
-    return [tempfile.gettempdir(), *_TEMPORARY]
 
 
 def _identity(path: str) -> tuple[int, int] | None:

@@ -13,12 +13,15 @@ from contextlib import suppress
 from pathlib import Path
 
 from stoker_sidecar.errors import CacheError, ManifestInvalid, MountError
+from stoker_sidecar.linux.confinement import Confinement
+from stoker_sidecar.linux.landlock import TcpAccess
 from stoker_sidecar.linux.libc import end_with_parent
 from stoker_sidecar.version.manifest import ROOT_INO, Entry, Manifest
 from stoker_sidecar.version.objects import skip_reason
 from stoker_sidecar.wire.disk_floor import FLOOR_BYTES, FLOOR_INODES, NO_FLOOR, DiskFloor, DiskSpace, Floor
 
 _BUILDING = ".building"
+_NO_TCP = TcpAccess.BIND | TcpAccess.CONNECT
 _DIR_MODE = 0o555
 _FILE_MODE = 0o444
 # An ext4 inode of 256 bytes holds attributes of a path up to 28 bytes; longer ones take a block of their own.
@@ -163,6 +166,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.manifest is None:
             remove(options.folder)
         else:
+            # The manifest is the fetcher's, and this process is root: it reads beside it and writes layers, no more.
+            options.folder.parent.mkdir(parents=True, exist_ok=True)
+            Confinement([str(options.manifest.parent)], [str(options.folder.parent)]).begin(no_tcp=_NO_TCP)
             build(options.manifest, options.folder, DiskFloor(options.floor_bytes, options.floor_inodes))
     except (CacheError, MountError, OSError) as error:
         sys.stderr.write(f"{error}\n")

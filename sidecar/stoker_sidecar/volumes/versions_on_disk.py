@@ -9,15 +9,22 @@ from stoker_sidecar.linux.beneath import open_file_beneath
 from stoker_sidecar.linux.files import is_there
 from stoker_sidecar.version.layout import CachePaths, VersionPaths
 from stoker_sidecar.version.manifest import Manifest
+from stoker_sidecar.volumes.confined_threads import ConfinedThreads
 from stoker_sidecar.volumes.core.publish import VersionOnDisk
 
 
 class CacheFolders:
-    """The cache folders of a node; a version lies in one of them. ``in_service``: what the fetcher says of a folder."""
+    """The cache folders of a node; a version lies in one of them. ``in_service``: what the fetcher says of a folder.
 
-    def __init__(self, roots: Sequence[Path], in_service: Callable[[Path], bool] = lambda root: True) -> None:
+    ``confined``: manifests are read by threads that may read these folders alone, as the folders are another user's.
+    """
+
+    def __init__(
+        self, roots: Sequence[Path], in_service: Callable[[Path], bool] = lambda root: True, *, confined: bool = False
+    ) -> None:
         self._roots = [CachePaths(root) for root in roots]
         self._in_service = in_service
+        self._threads = ConfinedThreads(map(str, roots)) if confined else None
 
     def find(self, uid: str, digest: str) -> VersionOnDisk | None:
         """Find a version whose manifest is here, whole (it arrives by rename). Raises CacheError when it is damaged.
@@ -25,7 +32,9 @@ class CacheFolders:
         What lies on a disk that does not answer is not found.
         """
         paths = self.paths(uid, digest)
-        return _read(paths) if paths is not None else None
+        if paths is None:
+            return None
+        return _read(paths) if self._threads is None else self._threads.run(_read, paths)
 
     def paths(self, uid: str, digest: str) -> VersionPaths | None:
         """Return where a version lies: rather in a folder that is in service, and rather where it is complete.
@@ -41,7 +50,9 @@ class CacheFolders:
 
 
 def _read(paths: VersionPaths) -> VersionOnDisk:
-    try:  # SQLite would follow a link, and wait for a pipe
+    # SQLite would follow a link, and wait for a pipe. It opens by name, whatever it is given (it resolves
+    # /proc/self/fd): against a link that is put there after this look, there are the confined threads.
+    try:
         os.close(open_file_beneath(paths.root, paths.manifest))
     except OSError as error:
         raise CacheDiskFailed(f"the manifest {paths.manifest} is not a file that can be read: {error}") from error

@@ -1,11 +1,14 @@
 """The agent finds a version in whichever cache folder it is, rather where it can be read whole."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from stoker_sidecar.errors import CacheDiskFailed
+from stoker_sidecar.errors import CacheDiskFailed, ManifestInvalid
+from stoker_sidecar.linux.beneath import open_file_beneath
+from stoker_sidecar.volumes import versions_on_disk
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from tests.support.versions import VersionFolder
 
@@ -85,3 +88,34 @@ def test_a_link_in_place_of_a_manifest_is_not_followed(roots: list[Path], target
     manifest.symlink_to(target)
     with pytest.raises(CacheDiskFailed, match="is not a file that can be read"):
         CacheFolders(roots).find("u1", digest)
+
+
+def test_a_link_that_comes_after_the_look_at_the_manifest_is_not_followed(
+    roots: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digest = _put(roots[0])
+    with ThreadPoolExecutor(1) as others:
+        others.submit(str).result()  # its thread begins now, and is held to nothing
+
+        def lose(path: Path) -> None:
+            path.rename(tmp_path / "elsewhere.sqlite")
+            path.symlink_to(tmp_path / "elsewhere.sqlite")
+
+        def look_and_lose(root: Path, path: Path) -> int:
+            descriptor = open_file_beneath(root, path)
+            others.submit(lose, path).result()
+            return descriptor
+
+        monkeypatch.setattr(versions_on_disk, "open_file_beneath", look_and_lose)
+        with pytest.raises(ManifestInvalid):
+            CacheFolders(roots, confined=True).find("u1", digest)
+    assert (tmp_path / "elsewhere.sqlite").exists()
+
+
+def test_a_folder_that_was_made_anew_is_read_by_threads_that_may(roots: list[Path]) -> None:
+    digest = _put(roots[0])
+    folders = CacheFolders(roots, confined=True)
+    before = folders.find("u1", digest)
+    roots[0].rename(roots[0].with_name("old"))
+    _put(roots[0])
+    assert before == folders.find("u1", digest)
