@@ -9,7 +9,7 @@ from stoker_api.dataset import DatasetStatus
 from stoker_operator.core.dataset_status import StatusNotes, roll_up_dataset
 from stoker_operator.core.deletion import Deletion, decide_deletion
 from stoker_operator.core.listing import decide_listing
-from stoker_operator.core.live_versions import known_versions, pinned_by_jobs
+from stoker_operator.core.live_versions import known_versions, live_versions, pinned_by_jobs, uses_by_node
 from stoker_operator.core.node_states import NodeStates
 from stoker_operator.core.placement import Placement, place
 from stoker_operator.core.plan import DatasetPlan, NodePlans, plan_nodes
@@ -52,12 +52,16 @@ def decide_datasets(
     uses, pinned = find_uses(view), pinned_by_jobs(view)
     spoiled = Spoiled()
     placements = place(view, states, uses, wanted, now, spoiled)
+
+    def plan_of(key: str, placement: Placement) -> DatasetPlan:
+        plan = _plan(view, key, placement, uses.get(key, ()), states, now)
+        return _with_versions(plan, states, pinned.get(key, frozenset()), versions.get(key, {}))
+
     plans = {
         key: plan
         for key in sorted(placements)
-        if (plan := spoiled.attempt(key, partial(_plan, view, key, placements[key], uses.get(key, ()), states, now)))
+        if (plan := spoiled.attempt(key, partial(plan_of, key, placements[key])))
     }
-    plans = {key: _with_versions(plan, states, pinned, versions) for key, plan in plans.items()}
     metas = {key: one.metadata for key, one in view.datasets.items()}
     metas |= {key: one.metadata for key, one in view.invalid_datasets.items()}
     deletions = {
@@ -75,12 +79,12 @@ def decide_datasets(
 def _with_versions(
     plan: DatasetPlan,
     states: NodeStates,
-    pinned: Mapping[str, frozenset[str]],
-    wanted: Mapping[str, Mapping[str, frozenset[str]]],
+    pinned: frozenset[str],
+    wanted: Mapping[str, frozenset[str]],
 ) -> DatasetPlan:
-    key = plan.dataset.key
     known = known_versions(states.of_dataset(plan.dataset.metadata.uid), plan.uses)
-    return replace(plan, pinned=pinned.get(key, frozenset()), known=known, wanted=wanted.get(key, {}))
+    live = live_versions(plan.uses, pinned, plan.listing.version) & known
+    return replace(plan, live=live, wanted=wanted, uses_at=uses_by_node(plan.uses))
 
 
 def _plan(

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from stoker_api.trainingjob import JobPhase
+from stoker_operator.core.catalog import CatalogEntry
 from stoker_operator.core.node_states import NodeState
 from stoker_operator.core.usage import Use
 from stoker_operator.core.views import ClusterView
@@ -13,12 +14,17 @@ _FINISHED = frozenset({JobPhase.SUCCEEDED, JobPhase.FAILED})
 
 
 def pinned_by_jobs(view: ClusterView) -> Mapping[str, frozenset[str]]:
-    """Return, by key of a Dataset, the versions that TrainingJobs which have not ended gave their workers."""
+    """Return, by key of a Dataset, the versions that TrainingJobs which have not ended gave their workers.
+
+    Only of TrainingJobs whose namespace the Dataset admits, as with pods.
+    """
     found: dict[str, set[str]] = defaultdict(set)
     for training in view.training_jobs.values():
-        if training.status.phase not in _FINISHED:
-            for row in training.status.datasets:
-                found[f"{row.namespace}/{row.name}"].add(row.version)
+        rows = training.status.datasets if training.status.phase not in _FINISHED else ()
+        for row in rows:
+            dataset = view.datasets.get(f"{row.namespace}/{row.name}")
+            if dataset is not None and CatalogEntry.of(dataset).admits(training.metadata.namespace):
+                found[dataset.key].add(row.version)
     return {key: frozenset(versions) for key, versions in found.items()}
 
 
@@ -36,15 +42,24 @@ def versions_of(state: NodeState) -> frozenset[str]:
     return frozenset({row.version, *row.retained}) - {""}
 
 
+def uses_by_node(uses: Iterable[Use]) -> Mapping[str, list[Use]]:
+    """Return the uses of a Dataset by their nodes: there may be thousands of either."""
+    found: dict[str, list[Use]] = defaultdict(list)
+    for use in uses:
+        found[use.node].append(use)
+    return dict(found)
+
+
 def live_versions(uses: Iterable[Use], pinned: frozenset[str], current: str) -> frozenset[str]:
     """Return the versions beside the current one that somebody needs."""
     return (pinned | {use.version for use in uses}) - {"", current}
 
 
-def older_versions(node: str, uses: Iterable[Use], wanted: frozenset[str], live: frozenset[str]) -> tuple[str, ...]:
+def older_versions(uses: Iterable[Use], wanted: frozenset[str], live: frozenset[str]) -> tuple[str, ...]:
     """Return what a node is to fetch beside the current version: what pods on their way to it will mount.
 
-    ``wanted``: versions for which held pods would go there. ``live``: those that there are.
+    ``uses``: of the Dataset on this node. ``wanted``: versions for which held pods would go there. ``live``: those that
+    there are.
     """
-    coming = {use.version for use in uses if use.node == node and not use.mounted}
+    coming = {use.version for use in uses if not use.mounted}
     return tuple(sorted((coming | wanted) & live)[:MOST_OLDER])

@@ -15,7 +15,7 @@ from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset, OlderVer
 from stoker_operator.core.class_limits import NO_TERMS
 from stoker_operator.core.int64 import clamp
 from stoker_operator.core.listing import ListingState
-from stoker_operator.core.live_versions import live_versions, older_versions, versions_of
+from stoker_operator.core.live_versions import older_versions, versions_of
 from stoker_operator.core.node_states import NodeStates, found_on_disk
 from stoker_operator.core.placement import Placement, Role
 from stoker_operator.core.spoiled import Spoiled
@@ -57,15 +57,10 @@ class DatasetPlan:
     listing: ListingState
     uses: tuple[Use, ...]
     cleaning: bool = False  # deleted and unused: every node gives it up
-    pinned: frozenset[str] = frozenset()  # versions that living TrainingJobs gave their workers
-    known: frozenset[str] = frozenset()  # versions that some node has something of
+    live: frozenset[str] = frozenset()  # versions beside the current one that somebody needs and some node has
     # Versions, by node, for which held pods would go there.
     wanted: Mapping[str, frozenset[str]] = field(default_factory=dict)
-
-    @property
-    def live(self) -> frozenset[str]:
-        """The versions beside the current one that somebody needs and some node has."""
-        return live_versions(self.uses, self.pinned, self.listing.version) & self.known
+    uses_at: Mapping[str, Sequence[Use]] = field(default_factory=dict)  # the same uses by node
 
     def nodes(self) -> tuple[str, ...]:
         """Return nodes that are given the dataset: the placed ones and the one that lists."""
@@ -246,14 +241,14 @@ def wants_warming(plan: DatasetPlan) -> bool:
 def _retained(plan: DatasetPlan, node: str, states: NodeStates) -> tuple[str, ...]:
     """Find the versions that mounts read, what others need and is here, and what the new version is linked from."""
     state = states.get(plan.dataset.metadata.uid, node)
-    mounted = {use.version for use in plan.uses if use.node == node and use.on_node}
+    mounted = {use.version for use in plan.uses_at.get(node, ()) if use.on_node}
     previous = {state.reported.version} if state.reported else set()
     kept = mounted | previous | (plan.live & versions_of(state))
     return tuple(sorted(kept - {"", plan.listing.version, *_coming(plan, node)}))
 
 
 def _coming(plan: DatasetPlan, node: str) -> tuple[str, ...]:
-    return older_versions(node, plan.uses, plan.wanted.get(node, frozenset()), plan.live)
+    return older_versions(plan.uses_at.get(node, ()), plan.wanted.get(node, frozenset()), plan.live)
 
 
 def _older(view: ClusterView, plan: DatasetPlan, node: str, states: NodeStates, version: str) -> OlderVersion:

@@ -368,6 +368,16 @@ def test_what_a_jobs_workers_read_stays_until_it_ends(phase: str | None, retaine
     assert wish.retain == retained
 
 
+def test_a_job_of_a_namespace_that_a_dataset_does_not_admit_keeps_none_of_its_versions() -> None:
+    dataset, cache = following()
+    rows = [{"namespace": "vision", "name": "imagenet", "version": V1}]
+    job = training_job(status={"phase": "Running", "datasets": rows})
+    stranger = job.model_copy(update={"metadata": job.metadata.model_copy(update={"namespace": "stranger"})})
+    view = replace(make_view(dataset, make_node("a"), cache), training_jobs={stranger.key: stranger})
+    wish = next(one for write in decide_datasets(view, {}, NOW).nodes.writes for one in write.spec.datasets)
+    assert wish.retain == ()
+
+
 def test_a_held_pods_version_is_fetched_where_it_may_go() -> None:
     dataset, cache = following()
     view = make_view(dataset, make_node("a"), make_node("b"), cache, bound_pod())
