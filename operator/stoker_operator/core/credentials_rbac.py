@@ -9,10 +9,12 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import chain
 from typing import Any
 
 from stoker_api import names
 from stoker_api.dataset import Credentials
+from stoker_api.nodecache import NodeCacheSpec
 from stoker_operator.core.plan import DatasetPlan
 from stoker_operator.core.views import ClusterView, NodeView
 
@@ -69,16 +71,37 @@ def named_by(namespace: str, credentials: Credentials | None) -> Iterator[NamedC
         yield NamedCredentials(namespace, SERVICE_ACCOUNT, credentials.service_account)
 
 
-def readers(view: ClusterView, plans: Iterable[DatasetPlan]) -> Mapping[NamedCredentials, frozenset[str]]:
+class NamedByNodes:
+    """What the Datasets of each node name, worked out again only for nodes whose NodeCache changed."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[NodeCacheSpec, frozenset[NamedCredentials]]] = {}
+
+    def of(self, view: ClusterView) -> Iterator[tuple[str, frozenset[NamedCredentials]]]:
+        """Yield the nodes with what they name."""
+        there = view.nodes.keys() & view.node_caches.keys()
+        self._known = {node: self._of_node(node, view.node_caches[node].spec) for node in there}
+        return ((node, named) for node, (_, named) in self._known.items())
+
+    def _of_node(self, node: str, spec: NodeCacheSpec) -> tuple[NodeCacheSpec, frozenset[NamedCredentials]]:
+        known = self._known.get(node)
+        if known is not None and known[0] is spec:
+            return known
+        each = (named_by(entry.namespace, entry.source.credentials) for entry in spec.datasets)
+        return spec, frozenset(chain.from_iterable(each))
+
+
+def readers(
+    view: ClusterView, plans: Iterable[DatasetPlan], named_by_nodes: NamedByNodes
+) -> Mapping[NamedCredentials, frozenset[str]]:
     """Return the nodes that may read what: those that have a Dataset which names it, and those that are about to.
 
     What a NodeCache says counts until it is taken out of it, for a Dataset that no longer parses as well.
     """
     found: dict[NamedCredentials, set[str]] = {}
-    for node in view.nodes.keys() & view.node_caches.keys():
-        for entry in view.node_caches[node].spec.datasets:
-            for named in named_by(entry.namespace, entry.source.credentials):
-                found.setdefault(named, set()).add(node)
+    for node, all_named in named_by_nodes.of(view):
+        for named in all_named:
+            found.setdefault(named, set()).add(node)
     for plan in plans:
         for named in named_by(plan.dataset.metadata.namespace, plan.dataset.spec.source.credentials):
             if nodes := plan.nodes():

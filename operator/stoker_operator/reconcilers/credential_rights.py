@@ -8,7 +8,15 @@ from typing import Any, Final
 from stoker_api import names
 from stoker_kube.api import Object
 from stoker_kube.resources import ROLE_BINDINGS, ROLES, Kind
-from stoker_operator.core.credentials_rbac import NamedCredentials, named_by, readers, role, role_bindings, role_of
+from stoker_operator.core.credentials_rbac import (
+    NamedByNodes,
+    NamedCredentials,
+    named_by,
+    readers,
+    role,
+    role_bindings,
+    role_of,
+)
 from stoker_operator.core.plan import DatasetPlan
 from stoker_operator.core.views import ClusterView
 from stoker_operator.mirror.grants import trim_grant
@@ -46,12 +54,13 @@ class CredentialRights:
             ROLES: state.roles,
             ROLE_BINDINGS: state.role_bindings,
         }
+        self._named_by_nodes: Final = NamedByNodes()
         # What was worked out last: passes are many, and it changes rarely.
         self._bodies: dict[NamedCredentials, tuple[frozenset[str], _Bodies]] = {}
 
     def actions(self, view: ClusterView, plans: Iterable[DatasetPlan]) -> Iterator[KeyedAction]:
         """Return what would write the rights that differ."""
-        wanted = readers(view, plans)
+        wanted = readers(view, plans, self._named_by_nodes)
         self._bodies = {named: self._objects(named, nodes) for named, nodes in wanted.items()}
         staying = {one.metadata.namespace for one in view.datasets.values() if not one.metadata.deletion_timestamp}
         there = self._there()

@@ -7,6 +7,7 @@ from stoker_api.dataset import Source
 from stoker_api.nodecache import NodeCacheSpec, NodeDataset
 from stoker_operator.core.credentials_rbac import (
     SHARDS,
+    NamedByNodes,
     NamedCredentials,
     node_account,
     readers,
@@ -33,12 +34,23 @@ def view_of(**held: dict[str, Any]) -> ClusterView:
 
 def test_nodes_read_what_the_datasets_that_they_have_name_and_no_others() -> None:
     view = view_of(a={"secretRef": {"name": "keys"}}, b={"serviceAccount": "reader"}, c={})
-    assert readers(view, ()) == {KEYS: frozenset("a"), READER: frozenset("b")}
+    assert readers(view, (), NamedByNodes()) == {KEYS: frozenset("a"), READER: frozenset("b")}
 
 
 def test_a_node_that_is_gone_reads_nothing() -> None:
     view = view_of(a={"secretRef": {"name": "keys"}})
-    assert readers(ClusterView(node_caches=view.node_caches), ()) == {}
+    assert readers(ClusterView(node_caches=view.node_caches), (), NamedByNodes()) == {}
+
+
+def test_what_a_node_names_follows_its_plan() -> None:
+    named = NamedByNodes()
+    before, after = view_of(a={"secretRef": {"name": "keys"}}), view_of(a={"serviceAccount": "reader"})
+    assert [dict(named.of(view)) for view in (before, before, after, ClusterView())] == [
+        {"a": {KEYS}},
+        {"a": {KEYS}},
+        {"a": {READER}},
+        {},
+    ]
 
 
 def test_a_role_names_one_thing() -> None:
