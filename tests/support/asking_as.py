@@ -13,6 +13,8 @@ from typing import Any
 import yaml
 
 from stoker_api import names
+from stoker_kube.client import KubeClient
+from stoker_kube.resources import PODS, SERVICE_ACCOUNTS
 from tests.support.apiserver import ApiServer
 from tests.support.chart import NAMESPACE, is_hook, of_kind, render
 
@@ -195,3 +197,15 @@ def activated(server: ApiServer) -> Api:
         ]
         refused = all(status == 422 for status, _ in probe)
     return api
+
+
+async def token_of_sidecar(kube: KubeClient, node: str) -> str:
+    """Return the token that the kubelet would give to the sidecar's pod on a node."""
+    container = {"name": "sidecar", "image": "none"}
+    meta = {"generateName": "sidecar-", "namespace": NAMESPACE}
+    spec = {"nodeName": node, "serviceAccountName": "stoker-sidecar", "containers": [container]}
+    pod = await kube.create(PODS, {"metadata": meta, "spec": spec})
+    bound = {"apiVersion": "v1", "kind": "Pod", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
+    body = {"spec": {"boundObjectRef": bound}}
+    answer = await kube.create_subresource(SERVICE_ACCOUNTS, "stoker-sidecar", NAMESPACE, "token", body)
+    return str(answer["status"]["token"])

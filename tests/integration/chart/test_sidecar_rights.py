@@ -10,12 +10,11 @@ import yaml
 
 from stoker_api import names
 from stoker_kube.api import Object
-from stoker_kube.client import KubeClient
 from stoker_kube.errors import Forbidden
-from stoker_kube.resources import PODS, SECRETS, SERVICE_ACCOUNTS
+from stoker_kube.resources import SECRETS
 from stoker_sidecar.agent.node_account import NodeAccount
 from tests.support.apiserver import ApiServer
-from tests.support.asking_as import ACCOUNTS, GOOD_RULE, OPERATOR, SIDECAR, Api, event
+from tests.support.asking_as import ACCOUNTS, GOOD_RULE, OPERATOR, SIDECAR, Api, event, token_of_sidecar
 from tests.support.chart import NAMESPACE
 
 
@@ -148,7 +147,8 @@ def test_a_sidecar_may_tell_of_datasets_and_node_caches_and_of_nothing_else(api:
 def test_of_stokers_own_secrets_a_sidecar_reads_what_sidecars_know_each_other_by(
     api: Api, apiserver: ApiServer, nodes: list[str]
 ) -> None:
-    for name in (names.PEER_SECRET, "stoker-webhook-tls"):
+    made = (names.PEER_SECRET, "stoker-webhook-tls")
+    for name in made:
         apiserver.kubectl("create", "secret", "generic", name, "-n", NAMESPACE)
     path = f"/api/v1/namespaces/{NAMESPACE}/secrets"
     watch = f"{path}?fieldSelector=metadata.name%3D"
@@ -156,6 +156,7 @@ def test_of_stokers_own_secrets_a_sidecar_reads_what_sidecars_know_each_other_by
     for other in (f"{path}/stoker-webhook-tls", path, f"{watch}stoker-webhook-tls"):
         assert api.read(SIDECAR, other) == 403
     assert api.read(user_of("node-1"), f"{path}/{names.PEER_SECRET}") == 403
+    apiserver.kubectl("delete", "secret", *made, "-n", NAMESPACE)
 
 
 async def test_a_sidecar_reads_a_secret_in_the_name_of_its_node_and_no_other(
@@ -173,15 +174,3 @@ async def test_a_sidecar_reads_a_secret_in_the_name_of_its_node_and_no_other(
     assert (await read(LONG))["metadata"]["name"] == "keys"
     with pytest.raises(Forbidden, match=f'User "{user_of("node-1")}" cannot get'):
         await read("node-1")
-
-
-async def token_of_sidecar(kube: KubeClient, node: str) -> str:
-    """Return the token that the kubelet would give to the sidecar's pod on a node."""
-    container = {"name": "sidecar", "image": "none"}
-    meta = {"generateName": "sidecar-", "namespace": NAMESPACE}
-    spec = {"nodeName": node, "serviceAccountName": "stoker-sidecar", "containers": [container]}
-    pod = await kube.create(PODS, {"metadata": meta, "spec": spec})
-    bound = {"apiVersion": "v1", "kind": "Pod", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
-    body = {"spec": {"boundObjectRef": bound}}
-    answer = await kube.create_subresource(SERVICE_ACCOUNTS, "stoker-sidecar", NAMESPACE, "token", body)
-    return str(answer["status"]["token"])

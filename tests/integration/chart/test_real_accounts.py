@@ -1,0 +1,139 @@
+"""Operator and sidecar at work with the tokens of their own accounts, on a real API server with the chart's rights."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from stoker_api import names
+from stoker_api.dataset import Dataset, Phase
+from stoker_kube.api import Kube, Object
+from stoker_kube.client import KubeClient
+from stoker_kube.errors import Forbidden, KubeError
+from stoker_kube.informer import Informer
+from stoker_kube.resources import DATASETS, MUTATING_WEBHOOKS, SECRETS, SERVICE_ACCOUNTS
+from stoker_kube.watch import watch
+from stoker_operator.core.acceptance import parse_dataset
+from stoker_operator.leader import Leader
+from stoker_operator.mirror.state import ClusterState
+from stoker_operator.webhook.calling_path import CallingPath
+from stoker_operator.webhook.peer_certificate import PeerCertificate
+from stoker_sidecar.agent.node_account import NodeAccount
+from tests.fakes.sidecar import FakeSidecar, settled
+from tests.support.apiserver import ApiServer
+from tests.support.asking_as import Api, token_of_sidecar
+from tests.support.chart import NAMESPACE
+from tests.support.waiting import eventually_async
+
+SECONDS = 30.0
+
+
+async def known() -> None:
+    """Say that all Datasets are known: the test makes its own after the start."""
+
+
+@dataclass
+class World:
+    """An administrator, and the operator in its own name."""
+
+    admin: KubeClient
+    operator: Kube
+    tasks: list[asyncio.Task[Any]]
+
+    async def add_node(self, name: str) -> None:
+        """Add a node with a scripted sidecar."""
+        sidecar = FakeSidecar(self.admin, name, NAMESPACE)
+        sidecar.share = 1.0
+        await sidecar.join(test=name)
+        self.tasks.append(asyncio.create_task(sidecar.run()))
+
+    async def warm_dataset(self, namespace: str, node: str) -> None:
+        """Add a Dataset with a Secret, which that node alone may hold, and wait until it is there."""
+        source = {"uri": "s3://bucket/", "credentials": {"secretRef": {"name": "keys"}}}
+        spec = {"source": source, "cache": {"nodeSelector": {"test": node}}}
+        await self.admin.create(DATASETS, {"metadata": {"name": "digits", "namespace": namespace}, "spec": spec})
+
+        async def is_warm() -> bool | None:
+            dataset = Dataset.model_validate(await self.admin.get(DATASETS, "digits", namespace))
+            return dataset.status.phase is Phase.READY or None
+
+        await eventually_async(is_warm, SECONDS)
+
+    async def read(self, node: str, namespace: str) -> Object:
+        """Read the Secret as the agent of a node does."""
+        sidecar = self.admin.as_bearer(await token_of_sidecar(self.admin, node))
+        account = NodeAccount(sidecar, NAMESPACE, node, time.monotonic, lambda: datetime.now(UTC))
+        return await account.ask(lambda kube: kube.get(SECRETS, "keys", namespace))
+
+
+@pytest.fixture
+async def world(api: Api, apiserver: ApiServer) -> AsyncIterator[World]:
+    """Let the operator lead."""
+    async with await apiserver.client() as admin:
+        body: Object = {"spec": {}}
+        answer = await admin.create_subresource(SERVICE_ACCOUNTS, "stoker-operator", NAMESPACE, "token", body)
+        operator = admin.as_bearer(answer["status"]["token"])
+        state, stop = ClusterState(NAMESPACE), asyncio.Event()
+        datasets: Informer[Any] = Informer(watch(operator, DATASETS), parse_dataset, state.datasets.feed)
+        made = World(admin, operator, [asyncio.create_task(datasets.run())])
+        await datasets.wait_synced()
+        leading = asyncio.create_task(Leader(operator, state).run(known, stop))
+        yield made
+        stop.set()
+        await leading
+        for task in made.tasks:
+            await settled(task)
+
+
+async def test_the_node_of_a_dataset_reads_its_secret_and_another_does_not(
+    world: World, apiserver: ApiServer, namespace: str
+) -> None:
+    apiserver.kubectl("create", "secret", "generic", "keys", "-n", namespace)
+    holder, other = (f"real-{which}-{uuid4().hex[:8]}" for which in ("holder", "other"))
+    for node in (holder, other):
+        await world.add_node(node)
+    await world.warm_dataset(namespace, holder)
+    assert (await world.read(holder, namespace))["metadata"]["name"] == "keys"
+    with pytest.raises(Forbidden, match=f"{names.node_accounts_namespace(NAMESPACE)}:{other}"):
+        await world.read(other, namespace)
+    await world.admin.delete(DATASETS, "digits", namespace)
+
+    async def is_taken_away() -> bool | None:
+        try:
+            await world.read(holder, namespace)
+        except Forbidden:
+            return True
+        return None
+
+    await eventually_async(is_taken_away, SECONDS)
+
+
+async def test_the_operator_makes_the_certificate_by_which_sidecars_know_each_other(world: World) -> None:
+    await PeerCertificate(world.operator, NAMESPACE, lambda: datetime.now(UTC)).ensure()
+    sidecar = world.admin.as_bearer(await token_of_sidecar(world.admin, "any"))
+    only = f"metadata.name={names.PEER_SECRET}"
+    events = watch(sidecar, SECRETS, namespace=NAMESPACE, field_selector=only, give_up_on=(KubeError,))
+    told = await anext(events)
+    await events.aclose()
+    await world.admin.delete(SECRETS, names.PEER_SECRET, NAMESPACE)
+    assert set(told.object["data"]) == {"ca.crt", "tls.crt", "tls.key"}
+
+
+async def test_the_operator_gives_the_webhook_its_path(world: World) -> None:
+    # Of its own name, and for what nobody makes, so that other tests' pods are not held up.
+    rule = {"apiGroups": ["none.example"], "apiVersions": ["v1"], "resources": ["nothing"], "operations": ["CREATE"]}
+    client = {"service": {"name": "stoker-webhook", "namespace": NAMESPACE}}
+    webhook = {"name": "pods.stoker.dev", "clientConfig": client, "rules": [rule]}
+    webhook |= {"sideEffects": "None", "admissionReviewVersions": ["v1"]}
+    await world.admin.create(MUTATING_WEBHOOKS, {"metadata": {"name": "stoker"}, "webhooks": [webhook]})
+    path = CallingPath(world.operator, "stoker")
+    await path.ensure()
+    written = await world.admin.get(MUTATING_WEBHOOKS, "stoker")
+    await world.admin.delete(MUTATING_WEBHOOKS, "stoker")
+    assert await path.is_called_by(written["webhooks"][0]["clientConfig"]["service"]["path"])
+    assert not await path.is_called_by("/mutate")
