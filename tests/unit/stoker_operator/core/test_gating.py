@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker_api.dataset import DatasetStatus, SchedulingMode
-from stoker_api.meta import ObjectMeta
-from stoker_api.names import Reason
+from stoker_api.meta import Condition, ObjectMeta
+from stoker_api.names import ConditionType, Reason
 from stoker_api.release import ReleaseNode, ReleaseRecord
 from stoker_operator.core.affinity import may_run
 from stoker_operator.core.explain import Explanation
@@ -119,6 +119,31 @@ def test_a_paused_dataset_says_how_to_go_on_and_is_worth_an_event() -> None:
     assert "warming of vision/imagenet is paused: `stoker -n vision resume imagenet`" in why(True).sentence
     assert "paused" not in why(False).sentence
     assert (why(True).detail_key, why(True).coarse_key) != (why(False).detail_key, why(False).coarse_key)
+
+
+def test_a_dataset_past_its_namespace_s_quota_says_so() -> None:
+    over = dataset()
+    condition = Condition(
+        type=ConditionType.DEGRADED,
+        status="True",
+        reason=Reason.NAMESPACE_QUOTA_EXCEEDED,
+        message="the quota is taken",
+        last_transition_time="2026-01-01T00:00:00Z",
+    )
+    status = over.status.model_copy(update={"conditions": (condition,)})
+    view = cluster(over.model_copy(update={"status": status}), node("a"), held())
+    assert "vision/imagenet: the quota is taken" in only_hold(decide_releases(view, NOW)).why.sentence
+
+
+def test_a_pod_whose_dataset_is_refused_by_its_class_says_why() -> None:
+    meta = ObjectMeta(namespace="vision", name="imagenet")
+    refused = InvalidDataset(meta, "DatasetClass x does not exist", DatasetStatus(), Reason.CLASS_NOT_FOUND)
+    view = replace(cluster(held(), node("a")), invalid_datasets={"vision/imagenet": refused})
+    why = only_hold(decide_releases(view, NOW)).why
+    assert (why.reason, why.sentence) == (
+        Reason.CLASS_NOT_FOUND,
+        "Dataset vision/imagenet is not accepted: DatasetClass x does not exist",
+    )
 
 
 def test_an_unlisted_dataset_is_said_to_be_so() -> None:
