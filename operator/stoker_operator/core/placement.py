@@ -326,12 +326,13 @@ class _Draft:
         return max(self._need, held.warm_bytes) if held else self._need
 
     def _count(self, name: str) -> bool:
-        """Charge idle data to the quota; False when there is no room for it, though it is known how much it is."""
+        """Charge idle data to the quota; False when there is no room for it, and it is known how much it is."""
         state = self._held[name]
-        if not self.share.fits(name, state.warm_bytes) and not state.unread:
-            return False
+        amount = self._need if state.unread else state.warm_bytes
+        if not self.share.fits(name, amount):
+            return state.unread
         self._counted.add(name)
-        self.share.charge(name, self._need if state.unread else state.warm_bytes)
+        self.share.charge(name, amount)
         return True
 
     def _give(self, name: str, role: Role, ledger: _Ledger) -> None:

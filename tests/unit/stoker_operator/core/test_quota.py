@@ -169,6 +169,15 @@ def test_what_was_listed_a_moment_ago_counts_before_the_status_says_it() -> None
     assert placed(limited(fresh, nodes="a", caches=(cache,), perNamespace="1Ki"))["a"].over_quota
 
 
+def test_the_node_that_listed_it_is_not_taken_to_hold_it() -> None:
+    old, fresh = dataset("a", OLD), make_dataset("b", creationTimestamp=NEW)
+    answer = ListingResult(id="x", version="1" * 64, bytes=SIZE)
+    manifest = report(fresh, 0, version="", files=0, bytes=0, listing=answer, retained=("1" * 64,))
+    cache = make_cache("a", (given(old), report(old)), (given(fresh, listing_id="x"), manifest))
+    found = placed(limited(old, fresh, nodes="a", caches=(cache,), perNode="1500"))["b"]
+    assert (found.charged, "by a (1000 B); this one" in found.over_quota) == (0, True)
+
+
 def test_the_status_says_that_the_quota_is_why() -> None:
     decision = decide_datasets(
         limited(dataset("a", OLD), dataset("b", NEW), perNamespace="1500", perNode="1Mi"), {}, NOW
