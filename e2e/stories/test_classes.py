@@ -1,13 +1,12 @@
-"""What an administrator allows holds on real nodes: a stranger's priority, and a namespace's quota."""
+"""What an administrator allows holds on real nodes: a stranger's priority."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from e2e.cluster.processes import wait_for
 from e2e.support import manifests
 from e2e.support.bucket import files
-from e2e.support.world import PATIENCE, Home, World, condition, node_rows
+from e2e.support.world import Home, World, condition, node_rows
 
 NODE = "node-1"
 THERE = {"nodeSelector": {"kubernetes.io/hostname": NODE}}
@@ -62,26 +61,3 @@ def test_a_stranger_with_the_highest_priority_drops_nobody_s_data(world: World, 
     world.helm_install(*SMALL, *allowed(priority_max=1000))
     stranger.ready("theirs")
     home.until("ours", lambda it: "Evicted" in condition(it, "Degraded", "reason"))
-
-
-def test_past_its_quota_a_namespace_reads_through_and_keeps_nothing(world: World, home: Home) -> None:
-    world.helm_install(*SMALL, *allowed(quota_perNode="5Mi"))
-    bucket = home.bucket()
-    bucket.put(files(3, MIB, "first/") | files(3, MIB, "second/", seed=2))
-    home.dataset("first", bucket, "first/", cache=THERE)
-    home.ready("first")
-    home.dataset("second", bucket, "second/", cache=THERE, scheduling={"mode": "None"})
-    waiting = home.until("second", lambda it: condition(it, "Warm", "reason") == "NamespaceQuotaExceeded")
-    assert "by first (3.0 MiB); this one needs 3.0 MiB on a node" in condition(waiting, "Warm", "message")
-    assert "3.0 MiB of 5.0 MiB on each node" in world.stoker("-n", home.namespace, "status")
-
-    pod = manifests.pod(home.namespace, "reader", "second:/data", manifests.SUM_EVERYTHING.format(path="/data"))
-    pod["spec"]["nodeSelector"] = THERE["nodeSelector"]
-    world.apply(pod)
-    expected = {path: digest for path, digest in bucket.sums().items() if path.startswith("second/")}
-    assert sorted(home.read_sums("reader").values()) == sorted(expected.values())
-    kept = [row for row in world.get("nodecache", NODE)["status"]["datasets"] if row["name"] == "second"]
-    assert all(row["warmBytes"] == 0 for row in kept)
-    world.kubectl("delete", "dataset", "first", "-n", home.namespace, "--wait", "--timeout=60s")
-    home.ready("second")
-    wait_for("the freed quota to be used", lambda: phase_on_node(home.ready("second")) == "Warm", PATIENCE)

@@ -57,6 +57,24 @@ async def test_a_quota_smaller_than_any_file_says_so_and_serves_all(cache_node: 
     assert await cache_node.read(digest, inode(cache_node, digest, "a"), 0, 5) == b"alpha"
 
 
+async def test_a_quota_of_nothing_serves_all_and_keeps_nothing(cache_node: CacheNodeUnderTest) -> None:
+    fill(cache_node.store, {"a": b"alpha", "b": b"beta"})
+    digest = await cache_node.list()
+    await cache_node.configure(listingId="1", version=digest, quotaBytes=0)
+    assert await cache_node.read(digest, inode(cache_node, digest, "a"), 0, 5) == b"alpha"
+    assert (cache_node.tree(digest), cache_node.status().warm_bytes) == ({}, 0)
+
+
+async def test_a_quota_that_is_taken_away_leaves_what_is_there(cache_node: CacheNodeUnderTest) -> None:
+    fill(cache_node.store, {"a": b"alpha", "b": b"beta"})
+    digest = await cache_node.list()
+    await cache_node.configure(listingId="1", version=digest, eager=True)
+    await cache_node.reach(lambda s: s.phase is NodePhase.WARM)
+    await cache_node.configure(listingId="1", version=digest, eager=False, quotaBytes=0)
+    assert await cache_node.read(digest, inode(cache_node, digest, "b"), 0, 4) == b"beta"
+    assert cache_node.tree(digest) == {"a": b"alpha", "b": b"beta"}
+
+
 async def test_a_raised_quota_is_used(cache_node: CacheNodeUnderTest) -> None:
     fill(cache_node.store, {"a": b"alpha", "b": b"beta"})
     digest = await cache_node.list()
