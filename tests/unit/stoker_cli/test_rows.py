@@ -3,6 +3,7 @@
 import pytest
 
 from stoker_api.dataset import Dataset, Phase
+from stoker_api.nodecache import NodeCache
 from stoker_cli import rows
 
 
@@ -82,3 +83,12 @@ def test_one_dataset_says_its_class_and_what_it_is_given_less_of() -> None:
     ]
     assert rows.class_lines(dataset(className="free")) == ["class free"]
     assert rows.class_lines(dataset(conditions=[condition("Limited", "False", "all")])) == []
+
+
+def test_nodes_whose_processes_nothing_holds_to_their_files_are_named_with_why() -> None:
+    said = {"a": "Landlock, version 7", "b": "None: this kernel has no Landlock", "c": ""}
+    caches = [
+        NodeCache.model_validate({"metadata": {"name": name}, "status": {"confinement": text}})
+        for name, text in said.items()
+    ]
+    assert rows.unconfined(caches) == ["b: processes are not confined: this kernel has no Landlock"]

@@ -126,3 +126,25 @@ def test_cold_bytes_are_read_and_kept(confined: ConfinedNode) -> None:
     mounted = confined.node.mount(confined.version)
     assert (mounted / "file").read_bytes() == b"content"
     wait_until((confined.version.paths.tree / "file").exists)
+
+
+def test_a_cache_folder_that_was_made_anew_is_used_and_no_reader_gets_an_error() -> None:
+    with node_folder() as folder, pytest.MonkeyPatch.context() as patch:
+        for name in ("granted", "temporary"):
+            (folder / name).mkdir()
+        for name in ("cached", "cold"):
+            (folder / "granted" / name).write_bytes(name.encode())
+        patch.setenv("TMPDIR", f"{folder}/temporary")
+        source = Source(uri=f"file://{folder}/granted")
+        command = shlex.join([*_FETCHER, f"--host-folder={folder}/granted"])
+        with Keeper(folder, fetcher=command) as keeper:
+            node = AgentlessNode(keeper)
+            version = node.list_source("u1", source)
+            node.hand_out(version)
+            mounted = node.mount(version)
+            assert (mounted / "cached").read_bytes() == b"cached"
+            (folder / "cache").rename(folder / "old")
+            (folder / "cache").mkdir()  # as the agent does for one that is gone
+            node.hand_out(node.list_source("u1", source, "2"))
+            assert [(mounted / name).read_bytes() for name in ("cold", "cached")] == [b"cold", b"cached"]
+            assert keeper.logged("the fetcher ends, to be started with a right to it")

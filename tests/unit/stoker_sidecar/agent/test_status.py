@@ -230,3 +230,7 @@ def test_a_single_error_is_cut_at_a_thousand_characters() -> None:
     (cut,) = within_budget((row,))
     assert cut.error is not None
     assert len(cut.error.message) == 1024
+
+
+def test_what_holds_the_processes_is_told() -> None:
+    assert node_status(facts()).confinement == "Landlock, version 7"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker_sidecar.linux.confinement import Confinement
+from stoker_sidecar.linux.confinement import Confinement, describe
 from stoker_sidecar.linux.landlock import READ, WRITE, PathRule, TcpAccess, abi, restrict, shortcoming
 
 _NO = 13  # EACCES
@@ -146,3 +146,11 @@ def test_a_kernel_that_cannot_says_why(found: int, words: str) -> None:
 @pytest.mark.parametrize("found", [2, 3, 5, 7, 9])
 def test_kernels_since_renames_between_folders_can(found: int) -> None:
     assert shortcoming(found) == ""
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted", "said"),
+    [(7, True, "Landlock, version 7"), (0, True, "None: this kernel has no"), (7, False, "None: it is turned off")],
+)
+def test_people_are_told_what_holds_a_nodes_processes(found: int, wanted: bool, said: str) -> None:
+    assert describe(found, wanted=wanted).startswith(said)
