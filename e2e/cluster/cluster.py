@@ -107,6 +107,14 @@ class Cluster:
         """Run helm as administrator and return its output. Raises CommandFailedError when `check`."""
         return self._run_client("helm", args, input, check)
 
+    def stop_api_server(self) -> None:
+        """Take the API server away; nodes and pods go on."""
+        self._plane().stop_api_server()
+
+    def start_api_server(self) -> None:
+        """Bring it back. Raises NotReadyError."""
+        self._plane().start_api_server()
+
     def load_image(self, tar: Path, nodes: Iterable[str] | None = None) -> None:
         """Load a docker-archive into the given nodes; by default into all, and into those that join later."""
         store = ImageStore(self.paths.images)

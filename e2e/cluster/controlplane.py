@@ -9,13 +9,14 @@ from pathlib import Path
 from e2e.cluster.certs import Authority, control_plane_identities
 from e2e.cluster.errors import CommandFailedError
 from e2e.cluster.paths import ClusterPaths
-from e2e.cluster.processes import answers, run, start_daemon, wait_for
+from e2e.cluster.processes import answers, kill, owned_by, run, start_daemon, wait_for
 from e2e.cluster.slots import Slot
 
 API_PORT = 6443
 DNS_READY_PORT = 8181
 CLUSTER_DOMAIN = "cluster.local"
 START_SECONDS = 60.0
+API_SERVER = "kube-apiserver"
 
 # Two blocks, since inside one block `template` comes before `kubernetes`. There is no way out of the cluster:
 # a name that it does not know does not exist.
@@ -128,15 +129,24 @@ class ControlPlane:
         """Start everything and return when the API server is ready. Raises NotReadyError with the guilty log."""
         etcd = self._start("etcd", etcd_command(self._slot, self._paths.data / "etcd"))
         self._make_identities()
-        server = self._start("kube-apiserver", apiserver_command(self._slot, self._binary("kube-apiserver"), self.pki))
+        self.start_api_server(lambda: etcd.poll() is None)
+        self._start_clients()
+
+    def start_api_server(self, may_go_on: Callable[[], bool] = lambda: True) -> None:
+        """Start the API server and return when it is ready. Raises NotReadyError with its log."""
+        server = self._start(API_SERVER, apiserver_command(self._slot, self._binary(API_SERVER), self.pki))
+        log = self._log(API_SERVER)
         wait_for(
             "the API server to be ready",
             self.is_ready,
             START_SECONDS,
-            self._log("kube-apiserver"),
-            lambda: etcd.poll() is None and server.poll() is None,
+            log,
+            lambda: may_go_on() and server.poll() is None,
         )
-        self._start_clients()
+
+    def stop_api_server(self) -> None:
+        """Stop the API server; etcd and everything that asks it go on."""
+        kill([owned.pid for owned in owned_by(self._paths.name) if owned.component == API_SERVER])
 
     def is_ready(self) -> bool:
         try:

@@ -83,6 +83,16 @@ def test_the_dashboard_shows_only_metrics_that_exist() -> None:
     assert shown <= documented
 
 
+def test_every_test_that_the_page_on_security_names_is_there() -> None:
+    named = set(re.findall(r"`(test_\w+)`", (DOCS / "SECURITY.md").read_text(encoding="utf-8")))
+    files = [path for folder in ("tests", "e2e") for path in (ROOT / folder).rglob("*.py")]
+    there = {
+        name for path in files for name in re.findall(r"^(?:async )?def (test_\w+)", path.read_text("utf-8"), re.M)
+    }
+    assert named
+    assert named <= there
+
+
 def test_the_page_on_concurrency_names_files_that_exist() -> None:
     text = (DOCS / "CONCURRENCY.md").read_text(encoding="utf-8")
     roots = (ROOT / "sidecar" / "stoker_sidecar", ROOT / "operator" / "stoker_operator", ROOT)

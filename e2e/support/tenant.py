@@ -1,0 +1,146 @@
+"""Someone with edit rights in one namespace who means harm, and a canary in another that must not notice."""
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from e2e.cluster import CommandFailedError
+from e2e.support import manifests
+from e2e.support.bucket import Bucket
+from e2e.support.manifests import Object
+from e2e.support.world import PATIENCE, Home, NotSeenError, World
+
+COUNT = "find /data -type f | wc -l"
+
+
+@dataclass
+class Tenant:
+    """A service account with Kubernetes' own role ``edit`` in its namespace, and no other right."""
+
+    world: World
+    namespace: str
+
+    def prepare(self) -> None:
+        """Make the namespace, the account and its right."""
+        binding = {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": "tenant", "namespace": self.namespace},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
+            "subjects": [{"kind": "ServiceAccount", "name": "tenant", "namespace": self.namespace}],
+        }
+        account = {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": "tenant", "namespace": self.namespace},
+        }
+        self.world.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}})
+        self.world.apply(account, binding)
+
+    def kubectl(self, *args: str, stdin: str | None = None) -> str:
+        """Return what kubectl prints for the tenant. Raises CommandFailedError with what it said."""
+        return self.world.kubectl(f"--as=system:serviceaccount:{self.namespace}:tenant", *args, stdin=stdin)
+
+    def create(self, *objects: Object) -> None:
+        """Create objects as the tenant. Raises CommandFailedError."""
+        items = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+        self.kubectl("create", "-f", "-", stdin=json.dumps(items))
+
+    def refused(self, item: Object) -> str:
+        """Return the sentence with which the tenant is refused. Raises NotSeenError when the object is taken."""
+        try:
+            self.create(item)
+        except CommandFailedError as error:
+            return str(error)
+        raise NotSeenError(f"{item['kind']} {item['metadata']['name']} was accepted")
+
+    def dataset(self, name: str, **spec: Any) -> Object:
+        """Make a Dataset of the tenant's, with exactly this spec."""
+        meta = {"name": name, "namespace": self.namespace}
+        return {"apiVersion": "stoker.dev/v1alpha1", "kind": "Dataset", "metadata": meta, "spec": spec}
+
+    def training_job(self, name: str, template: Object) -> Object:
+        """Make a TrainingJob of the tenant's."""
+        meta = {"name": name, "namespace": self.namespace}
+        spec = {"workers": 1, "template": template}
+        return {"apiVersion": "stoker.dev/v1alpha1", "kind": "TrainingJob", "metadata": meta, "spec": spec}
+
+    def pod(self, name: str, datasets: str, command: str = "sleep 600", **annotations: str) -> Object:
+        """Make a pod of the tenant's."""
+        return manifests.pod(self.namespace, name, datasets, command, **annotations)
+
+    def told(self, kind: str, name: str, words: str) -> Object:
+        """Wait until a condition of the object has these words in its reason or message. Raises NotSeenError."""
+
+        def is_told(item: Object) -> bool:
+            conditions = item.get("status", {}).get("conditions", [])
+            return any(words in f"{one['reason']}: {one['message']}" for one in conditions)
+
+        return self.world.wait(kind, name, self.namespace, is_told)
+
+
+@dataclass
+class Canary:
+    """Makes a Dataset and a pod that needs it warm, again and again, and notes how long each took to its end."""
+
+    home: Home
+    bucket: Bucket
+    rounds: list[tuple[float, float, str]] = field(default_factory=list)  # began, seconds, trouble
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def run(self) -> None:
+        """Make rounds until ``stop``."""
+        number = 0
+        while not self._stop.is_set():
+            number += 1
+            began = time.monotonic()
+            trouble = self._round(f"canary-{number}")
+            with self._changed:
+                self.rounds.append((began, time.monotonic() - began, trouble))
+                self._changed.notify_all()
+            self._clean(f"canary-{number}")
+
+    def stop(self) -> None:
+        """Let the round that is under way be the last."""
+        self._stop.set()
+
+    def next_round(self) -> float:
+        """Return the seconds of the first round that begins from now on. Raises NotSeenError when it failed."""
+        asked = time.monotonic()
+        with self._changed:
+            if not self._changed.wait_for(lambda: any(one[0] >= asked for one in self.rounds), 3 * PATIENCE):
+                raise NotSeenError("the canary made no round")
+            _, seconds, trouble = next(one for one in self.rounds if one[0] >= asked)
+        if trouble:
+            raise NotSeenError(f"the canary's round failed: {trouble}")
+        return seconds
+
+    def _round(self, name: str) -> str:
+        try:
+            self.home.dataset(name, self.bucket)
+            pod = manifests.pod(self.home.namespace, name, f"{name}:/data", COUNT, scheduling="Require")
+            self.home.apply_pod(pod)
+            self.home.world.finished(name, self.home.namespace)
+            seen = self.home.world.logs(name, self.home.namespace).strip()
+            return "" if seen == str(len(self.bucket.objects)) else f"{seen} files of {len(self.bucket.objects)}"
+        except (AssertionError, CommandFailedError) as error:
+            return str(error)
+
+    def _clean(self, name: str) -> None:
+        for kind in ("pod", "dataset"):
+            self.home.world.cluster.kubectl(
+                "delete", kind, name, "-n", self.home.namespace, "--wait=false", "--ignore-not-found", check=False
+            )
+
+
+def eventually(seen: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
+    """Look until ``seen()``. Raises NotSeenError."""
+    deadline = time.monotonic() + seconds
+    while not seen():
+        if time.monotonic() > deadline:
+            raise NotSeenError(f"{what} never came")
+        threading.Event().wait(0.5)
