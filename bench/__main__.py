@@ -17,6 +17,7 @@ from bench.errors import BenchError, UsageError
 from bench.machine import describe
 from bench.origin import origin
 from bench.page import targets_table
+from bench.passes import SIZES, measure, show
 from bench.publishing import keep, known_reasons, read_report, write_pages
 from bench.report import Report, to_json
 from bench.runner import Run, chosen
@@ -65,6 +66,10 @@ def parser() -> argparse.ArgumentParser:
     compare.add_argument("before", type=Path, metavar="JSON")
     compare.add_argument("after", type=Path, metavar="JSON")
     compare.set_defaults(act=_compare)
+    sizes = commands.add_parser("passes", help="measure what the operator's decisions cost by the size of the cluster")
+    sizes.add_argument("nodes", nargs="*", type=int, metavar="NODES", help=f"default: {' '.join(map(str, SIZES))}")
+    sizes.add_argument("--json", type=Path, default=_RESULTS.with_name("passes.json"), help="where the figures go")
+    sizes.set_defaults(act=_passes)
     for command in (run, page):
         command.add_argument("--docs", type=Path, default=_DOCS, help="folder of the documents (default: docs)")
     return top
@@ -96,6 +101,10 @@ def _page(options: argparse.Namespace) -> None:
 def _compare(options: argparse.Namespace) -> None:
     before, after = read_report(options.before), read_report(options.after)
     print("\n".join(columns(compared(before.rows, after.rows))))
+
+
+def _passes(options: argparse.Namespace) -> None:
+    print(show(measure(options.nodes or SIZES), options.json))
 
 
 def _command(options: argparse.Namespace) -> str:
