@@ -1,6 +1,7 @@
 """etcd, API server, controller manager, scheduler and DNS: their command lines, started in the right order."""
 
 import shutil
+import socket
 import subprocess
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -147,6 +148,17 @@ class ControlPlane:
     def stop_api_server(self) -> None:
         """Stop the API server; etcd and everything that asks it go on."""
         kill([owned.pid for owned in owned_by(self._paths.name) if owned.component == API_SERVER])
+        # A killed process with many threads is a zombie some time before the kernel closes what it listens on.
+        wait_for("the API server's port to be free", self._may_listen, START_SECONDS)
+
+    def _may_listen(self) -> bool:
+        with socket.socket() as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                listener.bind((str(self._slot.host_address), API_PORT))
+            except OSError:
+                return False
+        return True
 
     def is_ready(self) -> bool:
         try:
