@@ -6,6 +6,8 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
+from weakref import WeakValueDictionary
 
 from stoker_api.backoff import BackoffPolicy
 from stoker_sidecar.fetcher.core.lanes import WarmSlots
@@ -20,6 +22,7 @@ from stoker_sidecar.store.base import Retry
 from stoker_sidecar.store.opening import OpenStore
 from stoker_sidecar.wire.disk_floor import DiskSpace
 
+LISTINGS_AT_ONCE = 4  # of one namespace: 128 MiB of pages at most, and a slow store does not hold up the next Dataset
 # A dataset whose source fails goes on by itself when the source heals, at most a minute later.
 _DATASET_BACKOFF = BackoffPolicy(base=1.0, cap=60.0)
 
@@ -53,6 +56,24 @@ class DownloadSettings:
     peers: Path | None = None
 
 
+class ListingSlots:
+    """How many listings of one namespace may run at once: so many pages lie in memory, 16 MiB and the next one each.
+
+    Those of different namespaces do not wait for each other, however long they take.
+    """
+
+    def __init__(self, at_once: int = LISTINGS_AT_ONCE) -> None:
+        self._at_once: Final = at_once
+        # A namespace is forgotten when nobody of it lists.
+        self._slots: Final[WeakValueDictionary[str, asyncio.Semaphore]] = WeakValueDictionary()
+
+    async def run(self, namespace: str, step: Callable[[], Awaitable[None]]) -> None:
+        """Run ``step`` once it is its turn; raises what that raises."""
+        slot = self._slots.setdefault(namespace, asyncio.Semaphore(self._at_once))
+        async with slot:
+            await step()
+
+
 @dataclass(frozen=True)
 class NodeContext:
     """What all datasets of the node share. ``news`` is set when the agent should be told at once."""
@@ -62,6 +83,7 @@ class NodeContext:
     folders: CacheDisks
     evictor: Evictor
     slots: WarmSlots
+    listings: ListingSlots
     downloads: DownloadSettings
     news: asyncio.Event
 

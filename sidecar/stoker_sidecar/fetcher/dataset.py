@@ -6,6 +6,7 @@ warms. Reads come in beside them and only share the versions.
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 
 from stoker_api.nodecache import ListingResult, NodeDataset
 from stoker_sidecar.errors import CacheError, InUse, SidecarError
@@ -61,7 +62,8 @@ class DatasetCache:
         self._bucket: TokenBucket | None = None
         self._synced = node.outside.clock()
         name = f"dataset {config.namespace}/{config.name}"
-        self.list_loop = DatasetLoop(f"{name}, listing", self._list_step, node.outside.backoff)
+        listing = partial(node.listings.run, config.namespace, self._list_step)
+        self.list_loop = DatasetLoop(f"{name}, listing", listing, node.outside.backoff)
         self.version_loop = DatasetLoop(name, self._version_step, node.outside.backoff)
         self._source = StorePieceSource(self._handle(config, credentials), node.outside.fetcher)
         self.budget = SpaceBudget(config, node.folders, wake=self.version_loop.poke)

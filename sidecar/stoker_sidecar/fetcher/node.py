@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from stoker_api.names import Reason
 from stoker_api.nodecache import NodeDataset
 from stoker_sidecar.errors import CacheDiskFailed, DiskFull, NotYetConfigured, ProtocolError
-from stoker_sidecar.fetcher.context import DownloadSettings, NodeContext, NodeDependencies
+from stoker_sidecar.fetcher.context import DownloadSettings, ListingSlots, NodeContext, NodeDependencies
 from stoker_sidecar.fetcher.core.lanes import Bounds, WarmSlots
 from stoker_sidecar.fetcher.dataset import DatasetCache
 from stoker_sidecar.fetcher.download.pipeline import Pipeline
@@ -86,6 +86,7 @@ class CacheNode:
             folders=self._folders,
             evictor=Evictor(self._notices),
             slots=WarmSlots(outside.clock, pipeline.limit),
+            listings=ListingSlots(),
             downloads=DownloadSettings(pipeline, retry, settings.policy, settings.transient_limit, settings.peers),
             news=self.news,
         )

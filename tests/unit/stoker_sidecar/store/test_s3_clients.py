@@ -1,6 +1,7 @@
 """What S3 clients share: botocore's descriptions, read before the fetcher is forked."""
 
 import asyncio
+import itertools
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, cast
@@ -13,11 +14,12 @@ from botocore.exceptions import MetadataRetrievalError
 from botocore.loaders import JSONFileLoader
 
 from stoker_api.dataset import Source
+from stoker_sidecar.store import s3_clients
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.core.s3_requests import AccessKeys
 from stoker_sidecar.store.s3_boto import S3Boto
 from stoker_sidecar.store.s3_clients import Identity, open_client, open_identity, read_descriptions
-from stoker_sidecar.wire.credentials import AmbientCredentials, Credentials, StaticCredentials
+from stoker_sidecar.wire.credentials import AmbientCredentials, AnonymousCredentials, Credentials, StaticCredentials
 from tests.fakes.volumes import Clock
 from tests.support.waiting import eventually
 
@@ -104,3 +106,25 @@ async def test_listings_are_signed_once_credentials_have_come() -> None:
     signed = vars((await boto._opened()).meta.config)["signature_version"]
     await boto.aclose()
     assert (anonymous is UNSIGNED, signed is UNSIGNED) == (True, False)
+
+
+async def test_however_many_begin_at_once_the_loop_has_a_turn_between_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = s3_clients._new_session
+    story: list[str] = []
+
+    def noted() -> AioSession:
+        story.append("session")
+        return made()
+
+    async def heart() -> None:
+        while True:
+            story.append("beat")
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(s3_clients, "_new_session", noted)
+    source = Source.model_validate({"uri": "s3://bucket/p/", "endpoint": "http://127.0.0.1:9", "region": "us-east-1"})
+    beating = asyncio.create_task(heart())
+    await asyncio.gather(*(open_identity(source, AnonymousCredentials(), ConnectionSettings()) for _ in range(8)))
+    beating.cancel()
+    assert story.count("session") == 8
+    assert ("session", "session") not in itertools.pairwise(story)
