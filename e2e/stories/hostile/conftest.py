@@ -1,4 +1,7 @@
-"""A tenant who means harm, what a neighbour has that the tenant is after, and a canary that must not notice."""
+"""A tenant who means harm, what a neighbour has that the tenant is after, and a canary that must not notice.
+
+All of it ends with the module: the last story of helm wants to uninstall while no pod reads.
+"""
 
 import threading
 from collections.abc import Iterator
@@ -13,7 +16,7 @@ from e2e.support.tenant import Canary, Tenant
 from e2e.support.world import Home, World
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def tenant(world: World) -> Iterator[Tenant]:
     """Give an attacker a namespace, which is deleted at the end with all that is in it."""
     made = Tenant(world, f"evil-{uuid4().hex[:6]}")
@@ -24,7 +27,7 @@ def tenant(world: World) -> Iterator[Tenant]:
     world.kubectl("delete", "namespace", made.namespace, "--wait=false")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def victim(world: World) -> Iterator[Home]:
     """Give a neighbour a Dataset named ``private``, warm on all nodes, and a pod that reads it all the time."""
     home = Home(world, f"victim-{uuid4().hex[:6]}")
@@ -45,7 +48,7 @@ def victim(world: World) -> Iterator[Home]:
     world.kubectl("delete", "namespace", home.namespace, "--wait=false")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def canary(world: World) -> Iterator[Canary]:
     """Run the canary beside all attacks."""
     home = Home(world, f"canary-{uuid4().hex[:6]}")
@@ -64,7 +67,7 @@ def canary(world: World) -> Iterator[Canary]:
     world.kubectl("delete", "namespace", home.namespace, "--wait=false")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def store(world: World) -> Iterator[str]:
     """Serve an object store that means harm; its URL."""
     with hostile_store(str(world.cluster.slot.host_address)) as url:
