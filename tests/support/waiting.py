@@ -51,3 +51,16 @@ async def eventually_async(look: Callable[[], Awaitable[T | None]], seconds: flo
         loop.call_later(0.05, turn.set_result, None)  # kind to the server that is asked
         await turn
     return answer
+
+
+def all_sockets_closed() -> bool:
+    """Tell whether TLS connections have said goodbye.
+
+    Clients' close() does not wait for that, and the loop ends with the test.
+
+    asyncio shows a loop's transports nowhere but in this private table.
+    """
+    transports = getattr(asyncio.get_running_loop(), "_transports", {})
+    return all(
+        transport.get_extra_info("socket") is None or transport.is_closing() for transport in transports.values()
+    )

@@ -20,7 +20,7 @@ from stoker_operator.mirror.state import ClusterState
 from tests.fakes.sidecar import FakeSidecar, settled
 from tests.support.apiserver import ApiServer
 from tests.support.kinds import NAMESPACES
-from tests.support.waiting import eventually, eventually_async
+from tests.support.waiting import all_sockets_closed, eventually, eventually_async
 
 SECONDS = 30.0  # a loaded two-core machine; passes take milliseconds
 
@@ -146,16 +146,3 @@ async def world(apiserver: ApiServer, monkeypatch: pytest.MonkeyPatch) -> AsyncI
         for task in made.tasks:
             await settled(task)
     await eventually(all_sockets_closed)
-
-
-def all_sockets_closed() -> bool:
-    """Tell whether TLS connections have said goodbye.
-
-    Clients' close() does not wait for that, and the loop ends with the test.
-
-    asyncio shows a loop's transports nowhere but in this private table.
-    """
-    transports = getattr(asyncio.get_running_loop(), "_transports", {})
-    return all(
-        transport.get_extra_info("socket") is None or transport.is_closing() for transport in transports.values()
-    )

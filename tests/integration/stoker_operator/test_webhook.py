@@ -21,7 +21,7 @@ from stoker_operator.webhook.server import REQUESTS, WebhookServer
 from tests.integration.stoker_operator.conftest import SECONDS
 from tests.support.apiserver import ApiServer
 from tests.support.chart import of_kind, render
-from tests.support.waiting import eventually_async
+from tests.support.waiting import all_sockets_closed, eventually, eventually_async
 
 CURRENT, OLDER = "2c" * 32, "1a" * 32
 
@@ -67,6 +67,7 @@ async def admission(apiserver: ApiServer, namespace: str) -> AsyncIterator[Admis
         assert len(called_at) > len("https://127.0.0.1:1/mutate/") + 64
         await kube.delete(MUTATING_WEBHOOKS, name)
     await server.stop()
+    await eventually(all_sockets_closed)
 
 
 def configuration(name: str, namespace: str, port: int) -> dict[str, Any]:
