@@ -74,7 +74,7 @@ class Uninstall:
         try:
             await self._stop_operator(replicas)
             await self._clean_nodes()
-        except Exception:
+        except Exception:  # whatever stopped it: the webhook must not be left without an answer
             await self._start_operator(replicas)
             raise
         await self._release_pods()
