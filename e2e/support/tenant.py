@@ -22,7 +22,6 @@ class Tenant:
 
     world: World
     namespace: str
-    made: int = 0  # lists of objects that were taken
 
     def prepare(self) -> None:
         """Make the namespace, the account and its right."""
@@ -49,7 +48,6 @@ class Tenant:
         """Create objects as the tenant. Raises CommandFailedError."""
         items = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
         self.kubectl("create", "-f", "-", stdin=json.dumps(items))
-        self.made += 1
 
     def refused(self, item: Object) -> str:
         """Return the sentence with which the tenant is refused. Raises NotSeenError when the object is taken."""
