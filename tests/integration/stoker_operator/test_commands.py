@@ -1,6 +1,7 @@
 """The operator's one-off commands as helm's hooks run them, on a real API server."""
 
 import asyncio
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -10,7 +11,8 @@ import pytest
 from stoker_api import names
 from stoker_api.schema import KINDS
 from stoker_kube.client import KubeClient
-from stoker_kube.resources import DATASETS, NODE_CACHES, PERSISTENT_VOLUME_CLAIMS
+from stoker_kube.errors import NotFound
+from stoker_kube.resources import DATASETS, NODE_CACHES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from stoker_operator.core.volumes import persistent_volume_claim
 from tests.support.apiserver import ApiServer
 from tests.unit.stoker_operator.builders import make_dataset
@@ -32,9 +34,17 @@ async def command(apiserver: ApiServer, *words: str, **environment: str) -> tupl
 
 
 async def install(kube: KubeClient, namespace: str) -> None:
-    """Make what an operator leaves: a finalizer, a claim. Delete other tests' NodeCaches: no sidecar cleans them."""
+    """Make what an operator leaves: a finalizer, a claim.
+
+    Delete what other tests left for a whole cluster: no sidecar cleans their NodeCaches, and no controller of
+    Kubernetes' takes the protection off their volumes.
+    """
     for cache in (await kube.list(NODE_CACHES)).items:
         await kube.delete(NODE_CACHES, cache["metadata"]["name"])
+    for volume in (await kube.list(PERSISTENT_VOLUMES)).items:
+        await kube.patch(PERSISTENT_VOLUMES, volume["metadata"]["name"], {"metadata": {"finalizers": None}})
+        with contextlib.suppress(NotFound):
+            await kube.delete(PERSISTENT_VOLUMES, volume["metadata"]["name"])
     meta = {"name": "imagenet", "namespace": namespace, "finalizers": [names.FINALIZER]}
     made = await kube.create(DATASETS, {"metadata": meta, "spec": {"source": {"uri": "s3://bucket/"}}})
     dataset = make_dataset(namespace=namespace, uid=made["metadata"]["uid"])
