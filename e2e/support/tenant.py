@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from e2e.cluster import CommandFailedError
@@ -82,13 +83,24 @@ class Tenant:
         return self.world.wait(kind, name, self.namespace, is_told)
 
 
+@dataclass(frozen=True)
+class Round:
+    """One round of the canary: when it began and how long it took, in seconds, what failed, and what was told."""
+
+    began: float
+    seconds: float
+    trouble: str
+    story: str
+
+
 @dataclass
 class Canary:
     """Makes a Dataset and a pod that needs it warm, again and again, and notes how long each took to its end."""
 
     home: Home
     bucket: Bucket
-    rounds: list[tuple[float, float, str]] = field(default_factory=list)  # began, seconds, trouble
+    slow: float = 20.0  # seconds that a round may take; the events of a slower one are kept
+    rounds: list[Round] = field(default_factory=list)
     _stop: threading.Event = field(default_factory=threading.Event)
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
@@ -97,27 +109,32 @@ class Canary:
         number = 0
         while not self._stop.is_set():
             number += 1
-            began = time.monotonic()
-            trouble = self._round(f"canary-{number}")
+            name, began = f"canary-{number}", time.monotonic()
+            trouble = self._round(name)
+            seconds = time.monotonic() - began
+            story = self._story(name) if seconds >= self.slow else ""
             with self._changed:
-                self.rounds.append((began, time.monotonic() - began, trouble))
+                self.rounds.append(Round(began, seconds, trouble, story))
                 self._changed.notify_all()
-            self._clean(f"canary-{number}")
+            self._clean(name)
 
     def stop(self) -> None:
         """Let the round that is under way be the last."""
         self._stop.set()
 
-    def next_round(self) -> float:
-        """Return the seconds of the first round that begins from now on. Raises NotSeenError when it failed."""
+    def next_round(self) -> Round:
+        """Return the first round that begins from now on. Raises NotSeenError when it failed."""
         asked = time.monotonic()
         with self._changed:
-            if not self._changed.wait_for(lambda: any(one[0] >= asked for one in self.rounds), 3 * PATIENCE):
+            if not self._changed.wait_for(lambda: self._since(asked), 3 * PATIENCE):
                 raise NotSeenError("the canary made no round")
-            _, seconds, trouble = next(one for one in self.rounds if one[0] >= asked)
-        if trouble:
-            raise NotSeenError(f"the canary's round failed: {trouble}")
-        return seconds
+            found = self._since(asked)[0]
+        if found.trouble:
+            raise NotSeenError(f"the canary's round failed: {found.trouble}")
+        return found
+
+    def _since(self, began: float) -> list[Round]:
+        return [one for one in self.rounds if one.began >= began]
 
     def _round(self, name: str) -> str:
         try:
@@ -129,6 +146,19 @@ class Canary:
             return "" if seen == str(len(self.bucket.objects)) else f"{seen} files of {len(self.bucket.objects)}"
         except (AssertionError, CommandFailedError) as error:
             return str(error)
+
+    def _story(self, name: str) -> str:
+        """Tell when what happened to the round's objects, and what else the machine had to do."""
+        try:
+            events = self.home.world.items(
+                "events", "-n", self.home.namespace, "--field-selector", f"involvedObject.name={name}"
+            )
+        except CommandFailedError as error:
+            return str(error)
+        lines = [f"{one.get('lastTimestamp')} {one['reason']}: {one.get('message', '')}" for one in events]
+        pressure = [Path(f"/proc/pressure/{what}") for what in ("cpu", "io", "memory")]
+        load = [Path("/proc/loadavg"), *(one for one in pressure if one.exists())]
+        return "\n".join([*lines, *(f"{one.name}: {one.read_text().splitlines()[0]}" for one in load)])
 
     def _clean(self, name: str) -> None:
         for kind in ("pod", "dataset"):

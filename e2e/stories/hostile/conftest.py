@@ -3,6 +3,7 @@
 All of it ends with the module: the last story of helm wants to uninstall while no pod reads.
 """
 
+import os
 import threading
 from collections.abc import Iterator
 from uuid import uuid4
@@ -14,6 +15,8 @@ from e2e.support.bucket import files
 from e2e.support.hostilestore import hostile_store
 from e2e.support.tenant import Canary, Tenant
 from e2e.support.world import Home, World
+
+STRICT = "STOKER_E2E_STRICT" in os.environ  # each round, also one that no attack asks for; on a machine of one's own
 
 
 @pytest.fixture(scope="module")
@@ -61,10 +64,12 @@ def canary(world: World) -> Iterator[Canary]:
     yield made
     made.stop()
     thread.join()
-    slowest = max((seconds for _, seconds, _ in made.rounds), default=0.0)
-    print(f"the canary made {len(made.rounds)} rounds, the slowest of {slowest:.1f} s")
+    took = sorted(one.seconds for one in made.rounds)
+    print(f"the canary made {len(took)} rounds: median {took[len(took) // 2]:.1f} s, slowest {took[-1]:.1f} s")
     world.kubectl("delete", "datasets", "--all", "-n", home.namespace, "--wait", "--timeout=120s")
     world.kubectl("delete", "namespace", home.namespace, "--wait=false")
+    slow = [one for one in made.rounds if one.seconds >= made.slow]
+    assert not (slow and STRICT), "\n".join(f"{one.seconds:.1f} s\n{one.story}" for one in slow)
 
 
 @pytest.fixture(scope="module")

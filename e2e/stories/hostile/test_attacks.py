@@ -1,7 +1,9 @@
 """What a tenant with edit rights in one namespace may try: refused with a sentence, or without effect on others.
 
 After each attack, while what it made is still there, a canary of another namespace makes a Dataset and a pod that needs
-it warm, which must end well within 20 seconds.
+it warm, which must end well within 20 seconds. A machine that does other work too makes a round slow by itself, so one
+that was slow is asked for once more: what an attack does to its neighbours lasts, and twice is not the machine's.
+With ``STOKER_E2E_STRICT=1``, on a machine of one's own, no round at all may be slow.
 """
 
 import json
@@ -17,7 +19,6 @@ from e2e.support import manifests
 from e2e.support.tenant import Canary, Tenant, eventually
 from e2e.support.world import Home, World
 
-SECONDS = 20.0
 CROWD = int(os.environ.get("STOKER_E2E_CROWD", "60"))  # Datasets; 300 on a machine of one's own
 CONTAINER = {"name": "c", "image": "x"}
 
@@ -26,7 +27,13 @@ CONTAINER = {"name": "c", "image": "x"}
 def canary_lives(canary: Canary, victim: Home) -> Iterator[None]:
     """Look after each attack whether the canary and the victim's pod noticed it."""
     yield
-    assert canary.next_round() < SECONDS
+    first = canary.next_round()
+    if first.seconds >= canary.slow:
+        print(f"a slow round, {first.seconds:.1f} s:\n{first.story}")
+        again = canary.next_round()
+        assert again.seconds < canary.slow, (
+            f"two slow rounds, {first.seconds:.1f} and {again.seconds:.1f} s:\n{again.story}"
+        )
     trainer = victim.world.get("pod", "trainer", victim.namespace)
     assert trainer["status"]["phase"] == "Running"
     assert all(one["restartCount"] == 0 for one in trainer["status"]["containerStatuses"])
