@@ -115,5 +115,7 @@ async def _run(kube: Kube, settings: Settings) -> None:
         certificate_dir=settings.webhook_certificate_dir,
         startup_taint=settings.startup_taint,
     )
-    await Replica(kube, options).run(stop)
+    # Over connections of its own, the Lease's renewal never queues behind the requests of a crowd of objects.
+    async with await KubeClient.connect() as lease:
+        await Replica(kube, lease, options).run(stop)
     log.info("replica %s has stopped", settings.identity)

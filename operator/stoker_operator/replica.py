@@ -52,10 +52,14 @@ class ReplicaOptions:
 
 
 class Replica:
-    """One process of the operator: runs until ``stop``; raises LeadershipLostError when it may no longer act."""
+    """One process of the operator: runs until ``stop``; raises LeadershipLostError when it may no longer act.
 
-    def __init__(self, kube: Kube, options: ReplicaOptions) -> None:
+    ``lease`` is a client for the Lease alone, so that no other request delays its renewal.
+    """
+
+    def __init__(self, kube: Kube, lease: Kube, options: ReplicaOptions) -> None:
         self._kube: Final = kube
+        self._lease: Final = lease
         self._options: Final = options
         self._tls: Final = new_tls_context()
         self._certificates: Final = self._certificate_source()
@@ -94,7 +98,7 @@ class Replica:
 
     async def _take_part(self, stop: asyncio.Event) -> None:
         options = self._options
-        election = LeaderElection(self._kube, options.namespace, installed_names.LEASE, options.identity)
+        election = LeaderElection(self._lease, options.namespace, installed_names.LEASE, options.identity)
         metrics.LEADER.set(0)
         if not await done_before(election.acquire(), stop.wait()):
             return
