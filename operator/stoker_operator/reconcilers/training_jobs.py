@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -93,7 +94,7 @@ class TrainingJobReconciler:
             await self._children.take(step, training, own_job(training, view))
         problem = missing or (self._children.problem(training) if step is Step.CREATE else None)
         if step is not Step.NOTHING:
-            view = self._state.snapshot()
+            view = replace(view, jobs=self._state.jobs.snapshot())
         status = roll_up_job(training, gather(training, view, pods, index, problem), now)
         await self._write(training.metadata, training.status, status)
         return await self._expire(training, status, now) or (self._children.retry_in(training) if problem else None)

@@ -39,13 +39,19 @@ class Turns:
         return not self._waiting
 
     def replace(self, actions: Iterable[KeyedAction]) -> None:
-        """Let these wait, and forget the ones that waited until now; a scope keeps its place in the round."""
-        found: dict[str, deque[KeyedAction]] = {}
+        """Let these wait, and forget the ones that waited until now.
+
+        A scope keeps its place in the round, and a key that waited already its place in its scope: passes come faster
+        than a long queue gets done, and each wishes for its first objects again.
+        """
+        found: dict[str, dict[str, KeyedAction]] = {}
         for action in actions:
-            found.setdefault(action.scope, deque()).append(action)
+            found.setdefault(action.scope, {})[action.key] = action
         for scope in self._waiting.keys() - found.keys():
             del self._waiting[scope]
-        self._waiting.update(found)
+        for scope, new in found.items():
+            first = [new.pop(one.key) for one in self._waiting.get(scope, ()) if one.key in new]
+            self._waiting[scope] = deque((*first, *new.values()))
 
     def begin(self) -> KeyedAction | None:
         """Take the next one that may begin, which counts as under way until ``end``; None when there is none."""

@@ -45,3 +45,16 @@ def test_what_is_not_offered_again_is_forgotten() -> None:
     turns.replace([action("old")])
     turns.replace([action("new", "other")])
     assert begun(turns) == ["new"]
+
+
+def test_what_waited_goes_before_what_is_offered_again() -> None:
+    turns = Turns(at_once=1, at_once_each=1)
+    crowd = [action(f"job-{number}") for number in range(3)]
+    served = []
+    for _ in crowd:  # each pass wishes for all of them, and there is time for one
+        turns.replace(crowd)
+        one = turns.begin()
+        assert one is not None
+        served.append(one.key)
+        turns.end(one)
+    assert served == ["job-0", "job-1", "job-2"]
