@@ -3,7 +3,6 @@
 All of it ends with the module: the last story of helm wants to uninstall while no pod reads.
 """
 
-import os
 import threading
 from collections.abc import Iterator
 from uuid import uuid4
@@ -14,9 +13,7 @@ from e2e.support import manifests
 from e2e.support.bucket import files
 from e2e.support.hostilestore import hostile_store
 from e2e.support.tenant import Canary, Tenant
-from e2e.support.world import Home, World
-
-STRICT = "STOKER_E2E_STRICT" in os.environ  # each round, also one that no attack asks for; on a machine of one's own
+from e2e.support.world import STRICT, Home, World
 
 
 @pytest.fixture(scope="module")
