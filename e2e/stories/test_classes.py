@@ -1,4 +1,4 @@
-"""What an administrator allows holds on real nodes: a stranger's priority."""
+"""What an administrator allows holds on real nodes: a stranger's priority, and a quota."""
 
 from collections.abc import Iterator
 
@@ -62,3 +62,25 @@ def test_a_stranger_with_the_highest_priority_drops_nobody_s_data(world: World, 
     stranger.ready("theirs")
     # First it says Evicted, and DiskFull as soon as what still fits has been fetched again.
     home.until("ours", lambda it: condition(it, "Degraded") == "True" and it["status"]["cachedPercent"] != "100%")
+
+
+def test_past_its_quota_a_namespace_reads_through_and_keeps_nothing(world: World, home: Home) -> None:
+    world.helm_install(*SMALL, *allowed(quota_perNode="5Mi"))
+    bucket = home.bucket()
+    bucket.put(files(3, MIB, "first/") | files(3, MIB, "second/", seed=2))
+    home.dataset("first", bucket, "first/", cache=THERE)
+    home.ready("first")
+    home.dataset("second", bucket, "second/", cache=THERE, scheduling={"mode": "None"})
+    waiting = home.until("second", lambda it: condition(it, "Warm", "reason") == "NamespaceQuotaExceeded")
+    assert "by first (3.0 MiB); this one needs 3.0 MiB on a node" in condition(waiting, "Warm", "message")
+    assert "3.0 MiB of 5.0 MiB on each node" in world.stoker("-n", home.namespace, "status")
+
+    pod = manifests.pod(home.namespace, "reader", "second:/data", manifests.SUM_EVERYTHING.format(path="/data"))
+    pod["spec"]["nodeSelector"] = THERE["nodeSelector"]
+    home.apply_pod(pod)
+    expected = {path: digest for path, digest in bucket.sums().items() if path.startswith("second/")}
+    assert sorted(home.read_sums("reader").values()) == sorted(expected.values())
+    kept = [row for row in world.get("nodecache", NODE)["status"]["datasets"] if row["name"] == "second"]
+    assert all(row["warmBytes"] == 0 for row in kept)
+    world.kubectl("delete", "dataset", "first", "-n", home.namespace, "--wait", "--timeout=60s")
+    home.until("second", lambda it: phase_on_node(it) == "Warm")
