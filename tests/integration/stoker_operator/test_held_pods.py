@@ -193,8 +193,12 @@ async def test_the_workers_of_a_job_keep_their_version_when_another_one_is_liste
     job = await world.kube.get(JOBS, "ddp", world.namespace)
     asked = job["spec"]["template"]["metadata"]["annotations"][names.ANNOTATION_DATASETS]
     assert asked == f"{world.namespace}/digits@{VERSION}:/data"
-    entry = (await world.kube.get(NODE_CACHES, sidecar.node))["spec"]["datasets"][0]
-    assert (entry["version"], entry["retain"]) == (V2, [VERSION])
+
+    def keeps_it(raw: dict[str, Any]) -> bool:
+        entry = raw["spec"]["datasets"][0]
+        return (entry["version"], entry.get("retain")) == (V2, [VERSION])
+
+    await world.until(NODE_CACHES, sidecar.node, keeps_it)
 
 
 async def test_a_pod_of_an_older_version_goes_where_that_is_warm(world: World) -> None:
