@@ -28,6 +28,7 @@ RUN cd /opt/stoker/lib/python3.11/site-packages \
 # Our own code: no network needed.
 FROM dependencies AS code
 COPY pyproject.toml README.md LICENSE ./
+COPY tuning tuning
 COPY crds/stoker_api crds/stoker_api
 COPY kube kube
 COPY operator operator
