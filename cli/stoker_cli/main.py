@@ -1,7 +1,6 @@
 """The commands of `stoker`, also found by kubectl as `kubectl stoker`."""
 
 import asyncio
-import json
 import sys
 from collections.abc import Coroutine
 from dataclasses import replace
@@ -9,7 +8,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from stoker_api import names
 from stoker_api.dataset import Dataset
@@ -17,34 +15,15 @@ from stoker_api.meta import parse_duration
 from stoker_cli import mount as mount_program
 from stoker_cli import render, rows, waiting
 from stoker_cli.cluster import Cluster, Target, connect
-from stoker_cli.errors import CliError
+from stoker_cli.output import OUTPUT, console, print_json, refusals
+from stoker_cli.tuning import tuning
 from stoker_cli.why import dumps, explain
-
-# Width of what goes to a pipe: wide enough that no table row is folded, since scripts and CI logs do not scroll
-# sideways.
-PIPE_WIDTH = 200
-OUTPUT = click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
-
-
-def console() -> Console:
-    """Open standard output, as wide as it is, or PIPE_WIDTH when nobody looks."""
-    return Console() if sys.stdout.isatty() else Console(width=PIPE_WIDTH)
 
 
 def run(work: Coroutine[None, None, None]) -> None:
-    """Run one command; what it refuses becomes a sentence on standard error and an exit code."""
-    try:
+    """Run one command that asks the cluster; refusals are told."""
+    with refusals():
         asyncio.run(work)
-    except CliError as error:
-        click.echo(f"stoker: {error}", err=True)
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        sys.exit(130)  # 128 + SIGINT, as shells expect
-
-
-def print_json(value: object) -> None:
-    """Print indented JSON on standard output."""
-    click.echo(json.dumps(value, indent=2))
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -61,6 +40,9 @@ def main(context: click.Context, /, kubeconfig: Path | None, kube_context: str |
     Exit codes: 0 good, 1 the dataset failed or the wait ran out, 2 wrong usage, 3 not found, 4 cluster not reachable.
     """
     context.obj = Target(kubeconfig, kube_context, namespace)
+
+
+main.add_command(tuning)
 
 
 def with_namespace(target: Target, namespace: str | None) -> Target:

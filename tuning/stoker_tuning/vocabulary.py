@@ -143,3 +143,29 @@ class Compression(StrEnum):
     ON = "on"
     OFF = "off"
     AUTO = "auto"
+
+
+class WarmOrder(StrEnum):
+    """When a file is warmed up, in relation to the others of its Dataset."""
+
+    FIRST = "first"
+    EARLY = "early"
+    NORMAL = "normal"
+    LATE = "late"
+
+
+class CachePlace(StrEnum):
+    """Which kind of cache folder a file is kept in; ``auto`` leaves it to the node."""
+
+    AUTO = "auto"
+    MEMORY = "memory"
+    DISK = "disk"
+
+
+class RuleLayer(StrEnum):
+    """Where a rule comes from, in the order in which they count: a later one fills what an earlier one left open."""
+
+    CUSTOM = "custom"
+    ENVIRONMENT = "environment"
+    FRAMEWORK = "framework"
+    BUILT_IN = "built-in"

@@ -1,0 +1,222 @@
+"""`stoker tuning`: documents of rules are checked, tried on a folder, and explained, without a cluster."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn
+
+from stoker_cli import render, tuning_rows
+from stoker_cli.errors import FAILED, NOT_FOUND, CliError
+from stoker_cli.output import OUTPUT, console, print_json, refusals
+from stoker_cli.tuning_files import files_below
+from stoker_cli.tuning_rows import Trial, explanation_lines, value_rows
+from stoker_tuning.documents.assembly import TuningRules, read_profile
+from stoker_tuning.documents.errors import DocumentError, Problem
+from stoker_tuning.documents.tree import MOST_BYTES
+from stoker_tuning.documents.values import parse_bytes
+from stoker_tuning.recommend.recommendation import recommend
+from stoker_tuning.rules.compiled import compile_rules
+from stoker_tuning.rules.facts import AccessFacts, FileFacts, Surroundings, SystemFacts, WorkloadFacts
+from stoker_tuning.rules.file_rules import FileRules
+from stoker_tuning.rules.merging import given_values
+from stoker_tuning.vocabulary import AccessPattern, ModelFileKind, RuleLayer, Split, TrainingPhase
+
+_EVERY = 1_000  # files between two looks at the progress
+
+
+class _Size(click.ParamType[int]):
+    """Bytes, as documents write them."""
+
+    name = "SIZE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return parse_bytes(int(value) if str(value).isdecimal() else value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def _choice(name: str, words: Any, text: str) -> Callable[[Any], Any]:
+    return click.option(name, type=click.Choice([str(word) for word in words]), help=text)
+
+
+_AROUND = (
+    _choice("--phase", TrainingPhase, "What the workload does."),
+    click.option("--framework", help="What it trains with, such as pytorch."),
+    click.option("--batch-size", type=float, help="Items of a batch."),
+    click.option("--job", help="Its name."),
+    click.option("--workload-namespace", help="Its namespace."),
+    _choice("--model-kind", ModelFileKind, "Which model files it loads or saves."),
+    _choice("--pattern", AccessPattern, "In which order it reads."),
+    click.option("--items-per-second", type=float, help="How many it reads."),
+    click.option("--memory", type=_Size(), help="The node's memory."),
+    click.option("--gpus", type=float, help="The node's GPUs."),
+    click.option("--bandwidth", type=_Size(), help="Bytes a second from the store."),
+    click.option("--disk", type=_Size(), help="Room for the cache on the node's disks."),
+)
+
+
+def _around(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that say what rules know of workload and node; what is left out is not known."""
+    for option in reversed(_AROUND):
+        command = option(command)
+    return command
+
+
+def _surroundings(options: dict[str, Any]) -> Surroundings:
+    phase, kind, pattern = options["phase"], options["model_kind"], options["pattern"]
+    workload = WorkloadFacts(
+        options["framework"],
+        TrainingPhase(phase) if phase else None,
+        options["batch_size"],
+        options["job"],
+        options["workload_namespace"],
+        ModelFileKind(kind) if kind else None,
+    )
+    access = AccessFacts(AccessPattern(pattern) if pattern else None, options["items_per_second"])
+    system = SystemFacts(options["memory"], options["gpus"], options["bandwidth"], options["disk"])
+    return Surroundings(access, workload, system)
+
+
+@click.group()
+def tuning() -> None:
+    """Check and try documents of tuning rules (docs/RULES.md), without a cluster."""
+
+
+@tuning.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
+@OUTPUT
+def validate(files: tuple[Path, ...], output: str) -> None:
+    """Check documents: each problem is told with its line, its column and what may be meant.
+
+    Exit codes: 0 all are good, 1 one is not, 3 one cannot be read.
+    """
+    with refusals():
+        found = [(file, *_checked(file)) for file in files]
+        if output == "json":
+            print_json([tuning_rows.verdict(str(file), rules, problems) for file, rules, problems in found])
+        else:
+            for file, rules, problems in found:
+                for line in tuning_rows.verdict_lines(str(file), rules, problems):
+                    click.echo(line)
+        if any(problems for _, _, problems in found):
+            sys.exit(FAILED)
+
+
+@tuning.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--files", "each", is_flag=True, help="A line for each file, with the rules that apply to it.")
+@click.option("--all", "every", is_flag=True, help="Also the built-in rules that apply to no file.")
+@_around
+@OUTPUT
+def test(file: Path, folder: Path, each: bool, every: bool, output: str, **options: Any) -> None:
+    """Try the rules of FILE, and the built-in ones, on the files of FOLDER: what would apply to how many.
+
+    Nothing is changed. What options leave out is not known to the rules, and holds for none of them.
+    """
+    with refusals():
+        rules = _profile(file)
+        compiled = compile_rules(list(rules.rules))
+        trial = Trial(compiled, FileRules(compiled, _surroundings(options)))
+        told = _try(trial, folder, tell=each and output == "table", keep=each and output == "json")
+        if output == "json":
+            print_json(trial.wire() | ({"each": told} if each else {}))
+        else:
+            shown = [
+                row for row, spec, count in trial.rows() if every or count or spec.origin.layer is RuleLayer.CUSTOM
+            ]
+            console().print(render.table(tuning_rows.RULE_COLUMNS, shown))
+            click.echo(trial.sentence())
+
+
+def _try(trial: Trial, folder: Path, *, tell: bool, keep: bool) -> dict[str, list[str]]:
+    """Count every file; with ``keep`` return the rules of each by its path."""
+    kept: dict[str, list[str]] = {}
+    shown = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.completed:,.0f} files of {task.description}"))
+    with Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal) as progress:
+        task = progress.add_task(tuning_rows.printable(str(folder)), total=None)
+        for number, facts in enumerate(files_below(folder), 1):
+            names = trial.add(facts)
+            if tell:
+                click.echo(f"{tuning_rows.printable(facts.path)}\t{' '.join(names) or '-'}")
+            if number % _EVERY == 0:
+                progress.update(task, completed=number)
+            if keep:
+                kept[facts.path] = names
+    return kept
+
+
+@tuning.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("path")
+@click.option("--size", type=_Size(), help="The file's size; default: that of PATH, where it is a file here.")
+@_choice("--kind", ModelFileKind, "What the file is to a model.")
+@_choice("--split", Split, "Which part of its Dataset the file belongs to.")
+@click.option("--all", "every", is_flag=True, help="Also the rules that do not apply, and what they lack.")
+@_around
+@OUTPUT
+def explain(
+    file: Path,
+    path: str,
+    size: int | None,
+    kind: str | None,
+    split: str | None,
+    every: bool,
+    output: str,
+    **options: Any,
+) -> None:
+    """Say what is recommended for the file PATH of a Dataset, and which rule of FILE or built-in one says so."""
+    with refusals():
+        surroundings = _surroundings(options)
+        facts = FileFacts(
+            path.lstrip("/"),
+            _size_of(Path(path)) if size is None else size,
+            ModelFileKind(kind) if kind else None,
+            Split(split) if split else None,
+        )
+        rules = compile_rules(list(_profile(file).rules))
+        applying = FileRules(rules, surroundings).applying(facts)
+        explained = recommend(given_values(rules, applying, facts), surroundings)
+        if output == "json":
+            print_json(tuning_rows.explained_wire(rules, explained, surroundings, facts))
+            return
+        console().print(render.table(tuning_rows.VALUE_COLUMNS, value_rows(explained)))
+        for line in explanation_lines(rules, surroundings, facts, every=every):
+            click.echo(line)
+
+
+def _size_of(path: Path) -> int | None:
+    try:
+        return path.stat().st_size if path.is_file() else None
+    except (OSError, ValueError):  # a name that no file here can have
+        return None
+
+
+def _checked(file: Path) -> tuple[TuningRules | None, tuple[Problem, ...]]:
+    try:
+        return read_profile(_read(file)), ()
+    except DocumentError as error:
+        return None, error.problems
+
+
+def _profile(file: Path) -> TuningRules:
+    rules, problems = _checked(file)
+    if rules is None:
+        raise CliError("\n".join(tuning_rows.verdict_lines(str(file), None, problems)))
+    return rules
+
+
+def _read(file: Path) -> bytes:
+    """Read a document, and no more of it than one can have. Raises CliError."""
+    try:
+        with file.open("rb") as source:
+            return source.read(MOST_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise CliError(f"{tuning_rows.printable(str(file))} cannot be read: {reason}", NOT_FOUND) from error

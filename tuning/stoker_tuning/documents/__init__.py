@@ -1,0 +1,1 @@
+"""Tuning documents: read from YAML or JSON, checked, and made the plain rules that the rest works with."""

@@ -1,0 +1,26 @@
+"""The documents that come with Stoker: rules, templates, frameworks, environments and hardware profiles.
+
+They are YAML files beside this one, written as anyone would write theirs.
+"""
+
+from functools import cache
+from importlib.resources import files
+
+from stoker_tuning.documents.profile_models import TuningDocument
+from stoker_tuning.documents.reading import read_document
+
+_PACKAGE = "stoker_tuning.documents"
+_FOLDER = "builtin"
+
+
+def builtin_sources() -> dict[str, str]:
+    """Return the text of each document by its file's name."""
+    folder = files(_PACKAGE) / _FOLDER
+    found = sorted(each.name for each in folder.iterdir() if each.name.endswith(".yaml"))
+    return {name: (folder / name).read_text(encoding="utf-8") for name in found}
+
+
+@cache
+def builtin_documents() -> tuple[TuningDocument, ...]:
+    """Return the documents, checked as everyone's are."""
+    return tuple(read_document(text)[0] for text in builtin_sources().values())

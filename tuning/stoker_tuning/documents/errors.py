@@ -1,0 +1,47 @@
+"""What is wrong in a document: each problem has a place, a sentence and, where there is one, a suggestion."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+MOST_PROBLEMS = 20  # that are told; one who made more sees the rest when these are mended
+_MOST_WORD = 60  # characters of others' words in a sentence
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One problem; ``line`` and ``column`` count from 1, ``path`` is such as ``spec.rules[0].priority``."""
+
+    line: int
+    column: int
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        where = f"line {self.line}, column {self.column}"
+        return f"{where}: {self.path}: {self.message}" if self.path else f"{where}: {self.message}"
+
+
+class DocumentError(Exception):
+    """A document that cannot be taken, and why."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems[:MOST_PROBLEMS])
+        self.left_out = len(problems) - len(self.problems)
+        super().__init__("; ".join(map(str, self.problems)))
+
+
+def quoted(word: object) -> str:
+    """Quote a word of a document, shortened and without signs that would move a terminal's cursor."""
+    text = str(word)
+    text = text if len(text) <= _MOST_WORD else f"{text[: _MOST_WORD - 1]}…"
+    return '"' + "".join(mark if mark.isprintable() else "?" for mark in text) + '"'
+
+
+def suggestion(word: object, known: Sequence[str]) -> str:
+    """Say which of the words that are known may be meant, and which there are."""
+    text = str(word)[:_MOST_WORD]
+    plain = {each.lower().replace("_", ""): each for each in known}
+    near = get_close_matches(text.lower().replace("_", "").replace("-", ""), plain, n=1, cutoff=0.6)
+    meant = f"did you mean {plain[near[0]]}? " if near else ""
+    return f"{meant}It can be {', '.join(known)}" if known else f"{meant}Nothing can be here"
