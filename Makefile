@@ -75,6 +75,10 @@ lock: install ## Pin anew what pyproject.toml names: requirements/*.txt (tools/l
 crds: install ## Generate the CRDs from the models
 	@$(PY) -m stoker_api.schema crds charts/stoker/crds
 
+.PHONY: rules
+rules: install ## Write docs/RULES.md from the models of tuning documents
+	@$(PY) -m stoker_tuning.documents.reference docs/RULES.md
+
 .PHONY: cluster-build
 cluster-build: install ## Build the parts of the test cluster (once; cached)
 	@$(PY) -m e2e.cluster build

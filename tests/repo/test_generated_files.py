@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from stoker_api.schema import crds, render
+from stoker_tuning.documents.reference import reference
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -13,3 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.parametrize(("name", "document"), crds().items())
 def test_crds_are_current(folder: str, name: str, document: dict[str, object]) -> None:
     assert (ROOT / folder / name).read_text(encoding="utf-8") == render(document), "stale: run `make crds`"
+
+
+def test_the_page_on_rules_is_current() -> None:
+    assert (ROOT / "docs" / "RULES.md").read_text(encoding="utf-8") == reference(), "stale: run `make rules`"

@@ -78,7 +78,8 @@ def _sentence(error: ErrorDetails, context: dict[str, Any]) -> str:
 
 def _written(tree: Tree, found: tuple[int | str, ...]) -> Path:
     """Return the part of pydantic's path that the document has, and one step more where something is missing."""
-    value, path = tree.value, ()
+    value = tree.value
+    path: Path = ()
     for step in found:
         path = (*path, step)
         there = step in value if isinstance(value, dict) else isinstance(value, list) and step in range(len(value))

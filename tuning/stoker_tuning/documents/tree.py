@@ -94,8 +94,12 @@ def _decoded(source: bytes | str) -> str:
 
 
 def _failed(mark: Any, message: str) -> DocumentError:
-    line, column = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
-    return DocumentError([Problem(line, column, "", message)])
+    return DocumentError([Problem(*_place(mark), "", message)])
+
+
+def _place(mark: Any) -> tuple[int, int]:
+    """Return line and column, from 1, of a parser's mark; of no mark the document's begin."""
+    return (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
 
 
 class _Open:
@@ -152,7 +156,7 @@ class _Reader:
         if key in inside.value:
             raise _failed(event.start_mark, f"{quoted(key)} is here twice: write it once")
         inside.key = key
-        self.places[(*inside.path, key)] = (event.start_mark.line + 1, event.start_mark.column + 1)
+        self.places[(*inside.path, key)] = _place(event.start_mark)
 
     def _begin(self, event: yaml.NodeEvent, *, mapping: bool) -> None:
         if self._stack and isinstance(self._stack[-1].value, dict) and self._stack[-1].key is None:
@@ -165,7 +169,7 @@ class _Reader:
 
     def _put(self, mark: Any, value: Any) -> Path:
         """Put a value where it belongs; return its path."""
-        place = (mark.line + 1, mark.column + 1)
+        place = _place(mark)
         if not self._stack:
             self.value, self.done = value, True
             self.places[()] = place

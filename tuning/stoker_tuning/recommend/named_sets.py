@@ -34,25 +34,25 @@ def _level(size: int, ahead: int, streams: int, *, page_cache: bool) -> NamedSet
     }
 
 
-LEVELS: Mapping[OptimizationLevel, NamedSet] = {
+LEVELS: Mapping[StrEnum, NamedSet] = {
     OptimizationLevel.BASIC: _level(64 * KIB, 128 * KIB, 1, page_cache=False),
     OptimizationLevel.BALANCED: _level(256 * KIB, 128 * KIB, 4, page_cache=False),
     OptimizationLevel.AGGRESSIVE: _level(MIB, 512 * KIB, 8, page_cache=True),
     OptimizationLevel.MAXIMUM: _level(8 * MIB, 2 * MIB, 16, page_cache=True),
 }
-STRATEGIES: Mapping[PrefetchStrategy, NamedSet] = {
+STRATEGIES: Mapping[StrEnum, NamedSet] = {
     PrefetchStrategy.CONSERVATIVE: {"prefetch_depth": 8},
     PrefetchStrategy.BALANCED: {"prefetch_depth": 64},
     PrefetchStrategy.AGGRESSIVE: {"prefetch_depth": 512},
     PrefetchStrategy.ADAPTIVE: {"prefetch_depth": 128},  # where it begins; what helps moves it
 }
-POLICIES: Mapping[CachePolicy, NamedSet] = {
+POLICIES: Mapping[StrEnum, NamedSet] = {
     CachePolicy.NONE: {"should_cache": False, "cache_priority": CachePriority.LOW},
     CachePolicy.LRU: {"should_cache": True, "cache_priority": CachePriority.NORMAL},
     CachePolicy.TRAINING_AWARE: {"should_cache": True},
     CachePolicy.ML: {"should_cache": True, "divide_cold": True},
 }
-PRIORITIES: Mapping[CachePriority, NamedSet] = {
+PRIORITIES: Mapping[StrEnum, NamedSet] = {
     CachePriority.LOW: {"lane_weight": 1, "warm_order": WarmOrder.LATE},
     CachePriority.NORMAL: {"lane_weight": 4, "warm_order": WarmOrder.NORMAL},
     CachePriority.HIGH: {"lane_weight": 8, "warm_order": WarmOrder.EARLY},
@@ -71,7 +71,7 @@ def _file(size: int, priority: CachePriority, *, cached: bool) -> dict[str, Knob
 _L, _S, _AWARE = OptimizationLevel, PrefetchStrategy, CachePolicy.TRAINING_AWARE
 _BALANCED = _names(_L.BALANCED, _S.BALANCED, _AWARE)
 _NORMAL = CachePriority.NORMAL
-PHASES: Mapping[TrainingPhase, NamedSet] = {
+PHASES: Mapping[StrEnum, NamedSet] = {
     TrainingPhase.UNKNOWN: _BALANCED | _file(64 * KIB, _NORMAL, cached=True),
     TrainingPhase.INITIALIZATION: _names(_L.BASIC, _S.CONSERVATIVE, _AWARE) | _file(64 * KIB, _NORMAL, cached=True),
     TrainingPhase.TRAINING: _names(_L.AGGRESSIVE, _S.AGGRESSIVE, _AWARE) | _file(MIB, CachePriority.HIGH, cached=True),
@@ -99,10 +99,10 @@ DEFAULTS: NamedSet = {
 }
 # By the knob that names a set: the sets.
 NAMED_SETS: Mapping[str, Mapping[StrEnum, NamedSet]] = {
-    "level": dict(LEVELS),
-    "strategy": dict(STRATEGIES),
-    "cache_policy": dict(POLICIES),
-    "cache_priority": dict(PRIORITIES),
+    "level": LEVELS,
+    "strategy": STRATEGIES,
+    "cache_policy": POLICIES,
+    "cache_priority": PRIORITIES,
 }
 
 

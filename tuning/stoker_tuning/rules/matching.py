@@ -55,7 +55,7 @@ class Matcher:
             self._forget()
         self._transitions += 1
         takes, forks = self._automaton.takes, self._automaton.forks
-        reached = []
+        reached: list[int] = []
         for number in states.numbers:
             characters = takes[number]
             if characters is not None and characters.takes(character):

@@ -1,0 +1,195 @@
+"""docs/RULES.md from the models and tables: `python -m stoker_tuning.documents.reference FILE` writes it."""
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from stoker_tuning.documents import profile_models, reference_text, rule_models, tree, values
+from stoker_tuning.documents.builtin_documents import builtin_documents
+from stoker_tuning.documents.values import format_size
+from stoker_tuning.recommend.knobs import KNOB_BY_NAME, KNOBS, Knob, KnobKind
+from stoker_tuning.recommend.named_sets import DEFAULTS, NAMED_SETS, PHASES, SLOW_TRAINING
+from stoker_tuning.rules.properties import OPERATORS, PROPERTIES, ValueKind
+from stoker_tuning.rules.regex_syntax import MOST_PATTERN, MOST_STATES
+from stoker_tuning.vocabulary import ActionType
+
+_MODELS: tuple[type[BaseModel], ...] = (
+    profile_models.TuningDocument,
+    profile_models.TuningSpec,
+    rule_models.TuningRule,
+    rule_models.RuleCondition,
+    rule_models.RuleAction,
+    profile_models.TemplateUse,
+    profile_models.RuleTemplate,
+    profile_models.FrameworkProfile,
+    profile_models.EnvironmentProfile,
+    profile_models.HardwareProfile,
+    profile_models.TuningSettings,
+)
+_KIND_WORDS = {
+    ValueKind.TEXT: "text",
+    ValueKind.NUMBER: "a number",
+    ValueKind.BYTES: "bytes, such as `64Mi`",
+    ValueKind.GLOB: "a glob",
+}
+
+
+def reference() -> str:
+    """Return the page."""
+    parts = [
+        reference_text.HEADER,
+        reference_text.FIVE_MINUTES,
+        _fields(),
+        _conditions(),
+        _actions(),
+        reference_text.PRECEDENCE,
+        _named_sets(),
+        _builtin(),
+        _limits(),
+    ]
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+
+
+def _fields() -> str:
+    parts = ["## The document", reference_text.DOCUMENT]
+    for model in _MODELS:
+        rows = [
+            (f"`{field.alias or name}`", "yes" if field.is_required() else "", field.description or "")
+            for name, field in model.model_fields.items()
+        ]
+        title = (model.__doc__ or "").splitlines()[0]
+        parts += [f"### {model.__name__}\n\n{title}\n\n" + _table(("field", "needed", ""), rows)]
+    return "\n\n".join(parts)
+
+
+def _conditions() -> str:
+    rows = []
+    for each in PROPERTIES:
+        kind = ", ".join(f"`{word}`" for word in each.words) or _KIND_WORDS[each.kind]
+        rows.append((f"`{each.scope}`", f"`{each.name}`", kind, each.about))
+    kinds = [(kind, ", ".join(f"`{operator}`" for operator in known)) for kind, known in OPERATORS.items()]
+    return "\n\n".join(
+        [
+            "## Conditions",
+            _table(("type", "property", "is", ""), rows),
+            _table(("compared with", "operators"), kinds),
+            reference_text.CONDITIONS,
+        ]
+    )
+
+
+def _bounds(knob: Knob) -> str:
+    if knob.words is not None:
+        return ", ".join(f"`{word}`" for word in knob.words)
+    return "`true`, `false`" if knob.kind is KnobKind.SWITCH else values.bounds_of(knob).replace(" and ", " to ")
+
+
+def _actions() -> str:
+    rows = [
+        (f"`{action}`", f"`{k.name}`", _bounds(k), k.about)
+        for action in ActionType
+        for k in KNOBS
+        if action in k.actions
+    ]
+    older = [(f"`{name}`", f"`{action}`") for name, action in sorted(rule_models.ACTION_ALIASES.items())]
+    return "\n\n".join(
+        [
+            "## Actions",
+            reference_text.ACTIONS,
+            _table(("action", "parameter", "is", ""), rows),
+            "Older names of actions are taken too:",
+            _table(("older name", "action"), older),
+        ]
+    )
+
+
+def _value(name: str, value: object) -> str:
+    if KNOB_BY_NAME[name].kind is KnobKind.BYTES and isinstance(value, int):
+        return format_size(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _sets(title: str, sets: Mapping[StrEnum, Mapping[str, object]]) -> str:
+    knobs = list(dict.fromkeys(knob for each in sets.values() for knob in each))
+    rows = [
+        (f"`{name}`", *(_value(knob, each[knob]) if knob in each else "" for knob in knobs))
+        for name, each in sets.items()
+    ]
+    return _table((title, *(f"`{knob}`" for knob in knobs)), rows)
+
+
+def _named_sets() -> str:
+    slow = ", ".join(f"`{knob}` {value}" for knob, value in SLOW_TRAINING.items())
+    defaults = [(f"`{knob}`", _value(knob, value)) for knob, value in DEFAULTS.items()]
+    return "\n\n".join(
+        [
+            "## Named sets",
+            reference_text.NAMED_SETS,
+            *(_sets(f"`{knob}`", sets) for knob, sets in NAMED_SETS.items()),
+            "### Phases",
+            _sets("phase", PHASES),
+            f"When fewer than 10 items a second are read in Training, it is {slow}.",
+            "### What nothing else says",
+            _table(("knob", "value"), defaults),
+        ]
+    )
+
+
+def _builtin() -> str:
+    documents = builtin_documents()
+    rules = [(f"`{rule.id}`", rule.name, rule.description) for each in documents for rule in each.spec.rules]
+    templates = [(f"`{t.id}`", t.category, t.description) for each in documents for t in each.spec.templates]
+    others = [
+        (kind, f"`{each.name}`", each.description)
+        for document in documents
+        for kind, found in (
+            ("framework", document.spec.frameworks),
+            ("environment", document.spec.environments),
+            ("hardware profile", document.spec.hardware_profiles),
+        )
+        for each in found
+    ]
+    return "\n\n".join(
+        [
+            "## What is built in",
+            reference_text.BUILT_IN,
+            _table(("rule", "", ""), rules),
+            _table(("template", "category", ""), templates),
+            _table(("kind", "name", ""), others),
+        ]
+    )
+
+
+def _limits() -> str:
+    rows = [
+        ("size of a document", f"{format_size(tree.MOST_BYTES)} bytes"),
+        ("depth", f"{tree.MOST_DEPTH} levels"),
+        ("values in it", f"{tree.MOST_NODES:,}"),
+        ("rules, with those of templates", f"{profile_models.MOST_RULES:,}"),
+        ("templates, frameworks, environments, hardware profiles", f"{profile_models.MOST_GROUPS} of each"),
+        ("templates that a list puts to use", f"{profile_models.MOST_USES}"),
+        ("conditions of a rule", f"{rule_models.MOST_CONDITIONS}"),
+        ("actions of a rule", f"{rule_models.MOST_ACTIONS}"),
+        ("values of `in` and `not_in`", f"{values.MOST_IN_LIST}"),
+        ("text in a condition", f"{values.MOST_TEXT:,} characters"),
+        ("a regular expression or a glob", f"{MOST_PATTERN} characters, {MOST_STATES:,} states"),
+    ]
+    return "\n\n".join(["## Limits", _table(("", "at most"), rows)])
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Write the page into the file that is named."""
+    (file,) = arguments
+    Path(file).write_text(reference(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
