@@ -40,8 +40,9 @@ def quoted(word: object) -> str:
 
 def suggestion(word: object, known: Sequence[str]) -> str:
     """Say which of the words that are known may be meant, and which there are."""
-    text = str(word)[:_MOST_WORD]
+    text = str(word)[:_MOST_WORD].lower().replace("_", "").replace("-", "")
     plain = {each.lower().replace("_", ""): each for each in known}
-    near = get_close_matches(text.lower().replace("_", "").replace("-", ""), plain, n=1, cutoff=0.6)
+    begins = [each for each in plain if len(text) > 2 and each.startswith(text[:3])]
+    near = get_close_matches(text, plain, n=1, cutoff=0.6) or begins
     meant = f"did you mean {plain[near[0]]}? " if near else ""
     return f"{meant}It can be {', '.join(known)}" if known else f"{meant}Nothing can be here"

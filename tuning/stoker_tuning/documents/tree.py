@@ -19,6 +19,8 @@ MOST_NODES = 50_000
 _MOST_NUMBER = 40  # characters
 _PLAIN = {"": None, "~": None, "null": None, "true": True, "false": False}
 _INTEGER = re.compile(r"[-+]?[0-9]+")
+# Any escape, so that an escaped backslash is not taken for the begin of one; groups only of two halves of a sign.
+_JSON_ESCAPE = re.compile(r"\\(?:u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|.)")
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 
 # libyaml where PyYAML was built with it: fifteen times as fast.
@@ -55,8 +57,7 @@ def written_path(path: Path) -> str:
 def read_tree(source: bytes | str) -> Tree:
     """Read one document of YAML or JSON. Raises DocumentError."""
     text = _decoded(source)
-    # JSON may be indented by tabs, which within JSON's strings cannot stand as they are.
-    text = text.replace("\t", " ") if text.lstrip()[:1] in ("{", "[") else text
+    text = _json_as_yaml(text) if text.lstrip()[:1] in ("{", "[") else text
     reader = _Reader()
     try:
         for event in yaml.parse(text, Loader=_LOADER):
@@ -69,6 +70,21 @@ def read_tree(source: bytes | str) -> Tree:
     if not reader.done:
         raise _failed(None, "is empty: write a document with apiVersion, kind and spec")
     return Tree(reader.value, reader.places)
+
+
+def _json_as_yaml(text: str) -> str:
+    """Write what JSON has and YAML has not as YAML does.
+
+    JSON may be indented by tabs, which within its strings cannot stand as they are; and it writes signs beyond the
+    first plane as two halves.
+    """
+    return _JSON_ESCAPE.sub(_whole_sign, text.replace("\t", " "))
+
+
+def _whole_sign(match: re.Match[str]) -> str:
+    if match[1] is None:
+        return match[0]
+    return rf"\U{0x10000 + ((int(match[1], 16) - 0xD800) << 10) + int(match[2], 16) - 0xDC00:08x}"
 
 
 def _plain_words(error: yaml.MarkedYAMLError) -> str:
@@ -187,14 +203,11 @@ class _Reader:
 
 
 def _text(event: yaml.ScalarEvent) -> str:
-    """Return a scalar's text; JSON writes signs beyond the first plane as two halves, which are put together."""
+    """Return a scalar's text. Raises DocumentError for half a sign, which libyaml refuses itself."""
     text = str(event.value)
-    if not any("\ud800" <= mark <= "\udfff" for mark in text):
-        return text
-    try:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
-    except UnicodeDecodeError as error:
-        raise _failed(event.start_mark, "has half a surrogate pair: write the whole sign") from error
+    if any("\ud800" <= mark <= "\udfff" for mark in text):
+        raise _failed(event.start_mark, "has half a surrogate pair: write the whole sign")
+    return text
 
 
 def _resolved(event: yaml.ScalarEvent) -> Any:

@@ -1,0 +1,170 @@
+"""`stoker tuning`: documents are checked, tried on a folder, and explained."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from stoker_cli.main import main
+from stoker_tuning.documents.tree import MOST_BYTES
+
+HEAD = "apiVersion: stoker.dev/v1alpha1\nkind: TuningProfile\nmetadata: {name: mine}\nspec:\n"
+RULES = """\
+  rules:
+    - id: shards
+      priority: 10
+      conditions:
+        - {type: file_pattern, value: "*.tar"}
+        - {type: workload_context, property: phase, value: Training}
+      actions: [{type: stream, parameters: {chunk_size: 16Mi}}]
+    - id: never
+      conditions: [{type: file_pattern, value: "*.nothing"}]
+      actions: [{type: cache, parameters: {should_cache: false}}]
+"""
+
+
+@pytest.fixture
+def document(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.yaml"
+    path.write_text(HEAD + RULES)
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    data = tmp_path / "data"
+    (data / "train").mkdir(parents=True)
+    (data / "train" / "1.tar").write_bytes(b"x" * 1024)
+    (data / "train" / "2.tar").write_bytes(b"x" * 1024)
+    (data / "readme.md").write_bytes(b"x")
+    (data / "link").symlink_to(data / "readme.md")
+    return data
+
+
+def stoker(*words: object) -> Result:
+    return CliRunner().invoke(main, ["tuning", *map(str, words)])
+
+
+def parsed(result: Result) -> Any:
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_a_good_document_is_told_in_a_line(document: Path) -> None:
+    result = stoker("validate", document)
+    assert result.exit_code == 0
+    assert result.stdout.startswith(f"{document}: good: mine has 2 rules")
+
+
+def test_a_wrong_one_is_told_with_place_and_suggestion(document: Path) -> None:
+    document.write_text(HEAD + RULES.replace("phase", "phaze"))
+    result = stoker("validate", document)
+    assert result.exit_code == 1
+    assert f"{document}:10:36: spec.rules[0].conditions[1].property" in result.stdout
+    assert "did you mean phase?" in result.stdout
+
+
+def test_verdicts_as_json(document: Path, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.json"
+    wrong.write_text("{}")
+    result = stoker("validate", document, wrong, "-o", "json")
+    good, bad = json.loads(result.stdout)
+    assert (result.exit_code, good["valid"], bad["valid"]) == (1, True, False)
+    assert bad["problems"][0] == {"line": 1, "column": 1, "path": "apiVersion", "message": "is missing: write it"}
+
+
+@pytest.mark.parametrize("command", [["validate"], ["test", "."], ["explain", "a"]])
+def test_a_document_that_cannot_be_read_is_exit_code_3(command: list[str], tmp_path: Path) -> None:
+    result = stoker(command[0], tmp_path / "no.yaml", *command[1:])
+    assert result.exit_code == 3
+    assert "cannot be read: No such file" in result.stderr
+
+
+@pytest.mark.parametrize("command", [["test", "."], ["explain", "a"]])
+def test_a_wrong_document_is_exit_code_1(command: list[str], document: Path) -> None:
+    document.write_text("kind: x")
+    result = stoker(command[0], document, *command[1:])
+    assert result.exit_code == 1
+    assert f"{document}:1:1: apiVersion: is missing" in result.stderr
+
+
+def test_no_more_of_a_file_is_read_than_a_document_can_have(tmp_path: Path) -> None:
+    huge = tmp_path / "huge.yaml"
+    with huge.open("wb") as file:
+        file.truncate(MOST_BYTES * 1000)
+    assert "1048576 at most" in stoker("validate", huge).stdout
+
+
+def test_a_trial_counts_files_by_rule(document: Path, folder: Path) -> None:
+    found = parsed(stoker("test", document, folder, "--phase", "Training", "-o", "json"))
+    counts = {row["rule"]: row["files"] for row in found["rules"]}
+    assert (found["files"], counts["shards"], counts["never"]) == (3, 2, 0)
+
+
+def test_what_is_not_said_is_not_known(document: Path, folder: Path) -> None:
+    found = parsed(stoker("test", document, folder, "-o", "json"))
+    assert {row["rule"]: row["files"] for row in found["rules"]}["shards"] == 0
+
+
+def test_a_trial_shows_ones_own_rules_and_those_that_apply(document: Path, folder: Path) -> None:
+    lines = stoker("test", document, folder, "--phase", "Training").stdout.splitlines()
+    assert [line.split()[0] for line in lines[:3]] == ["RULE", "shards", "never"]
+    assert lines[-1].startswith("3 files of 2.0 KiB were tried; no rule applies to 1")
+    assert "weights-for-inference" in stoker("test", document, folder, "--all").stdout
+
+
+def test_a_trial_names_the_rules_of_each_file(document: Path, folder: Path) -> None:
+    words = ("test", document, folder, "--phase", "Training", "--files")
+    assert stoker(*words).stdout.splitlines()[:3] == ["readme.md\t-", "train/1.tar\tshards", "train/2.tar\tshards"]
+    each = parsed(stoker(*words, "-o", "json"))["each"]
+    assert each == {"readme.md": [], "train/1.tar": ["shards"], "train/2.tar": ["shards"]}
+
+
+def test_a_folder_that_is_not_there_is_exit_code_3(document: Path, tmp_path: Path) -> None:
+    result = stoker("test", document, tmp_path / "no")
+    assert result.exit_code == 3
+    assert "cannot be listed" in result.stderr
+
+
+def test_an_explanation_says_which_rule_gave_which_value_and_why(document: Path) -> None:
+    found = parsed(stoker("explain", document, "train/1.tar", "--phase", "Training", "-o", "json"))
+    assert found["values"]["chunk_size"] == {
+        "value": 16 << 20,
+        "from": "rule",
+        "rule": "shards",
+        "document": "mine",
+        "layer": "custom",
+        "group": "",
+        "because": ["file_pattern glob equals *.tar", "workload_context phase equals Training"],
+    }
+    assert found["values"]["prefetch_size"] == {"value": 1 << 20, "from": "phase Training"}
+
+
+def test_an_explanation_is_a_table_and_what_each_rule_found(document: Path) -> None:
+    result = stoker("explain", document, "train/1.tar", "--phase", "Training", "--all")
+    lines = result.stdout.splitlines()
+    assert any(line.split()[:4] == ["chunk_size", "16.0", "MiB", "shards"] for line in lines)
+    assert "shards applies: 100 % of its weights hold." in lines
+    assert "never does not apply: 0 % hold, not file_pattern glob equals *.nothing." in lines
+
+
+def test_the_size_of_a_file_that_is_here_is_known(document: Path, folder: Path) -> None:
+    document.write_text(
+        HEAD + RULES.replace('file_pattern, value: "*.tar"', "file_context, property: size, value: 1Ki")
+    )
+    words = ("explain", document, folder / "train" / "1.tar", "--phase", "Training", "-o", "json")
+    assert parsed(stoker(*words))["values"]["chunk_size"]["from"] == "rule"
+    assert parsed(stoker(*words, "--size", "2Ki"))["values"]["chunk_size"]["from"] == "default"
+
+
+@pytest.mark.parametrize("command", [["validate"], ["test"], ["explain"], []])
+def test_every_command_has_help(command: list[str]) -> None:
+    result = stoker(*command, "--help")
+    assert result.exit_code == 0
+    assert "Usage:" in result.stdout
+
+
+def test_a_wrong_size_is_wrong_usage(document: Path) -> None:
+    assert stoker("explain", document, "a", "--size", "huge").exit_code == 2
