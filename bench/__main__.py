@@ -20,6 +20,7 @@ from bench.page import targets_table
 from bench.passes import SIZES, measure, show
 from bench.publishing import keep, known_reasons, read_report, write_pages
 from bench.report import Report, to_json
+from bench.rule_costs import FILES, RULES, measure_rules, show_rules
 from bench.runner import Run, chosen
 from bench.scale import SCALES, sized
 from bench.tables import columns, table
@@ -70,6 +71,11 @@ def parser() -> argparse.ArgumentParser:
     sizes.add_argument("nodes", nargs="*", type=int, metavar="NODES", help=f"default: {' '.join(map(str, SIZES))}")
     sizes.add_argument("--json", type=Path, default=_RESULTS.with_name("passes.json"), help="where the figures go")
     sizes.set_defaults(act=_passes)
+    rules = commands.add_parser("rules", help="measure what tuning rules cost by the number of files")
+    rules.add_argument("--files", type=int, default=FILES, metavar="N", help="default: %(default)s")
+    rules.add_argument("--rules", type=int, default=RULES, metavar="N", help="default: %(default)s")
+    rules.add_argument("--json", type=Path, default=_RESULTS.with_name("rules.json"), help="where the figures go")
+    rules.set_defaults(act=_rules)
     for command in (run, page):
         command.add_argument("--docs", type=Path, default=_DOCS, help="folder of the documents (default: docs)")
     return top
@@ -105,6 +111,10 @@ def _compare(options: argparse.Namespace) -> None:
 
 def _passes(options: argparse.Namespace) -> None:
     print(show(measure(options.nodes or SIZES), options.json))
+
+
+def _rules(options: argparse.Namespace) -> None:
+    print(show_rules(measure_rules(options.files, options.rules), options.json))
 
 
 def _command(options: argparse.Namespace) -> str:

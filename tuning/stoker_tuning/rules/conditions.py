@@ -18,7 +18,7 @@ _ORDER: dict[ConditionOperator, Callable[[float, float], bool]] = {
     ConditionOperator.LESS_OR_EQUAL: lambda fact, value: fact <= value,
 }
 _NEGATED = {ConditionOperator.NOT_EQUALS, ConditionOperator.NOT_IN}
-# Of a file, what its group (folder, extension, step of size, type, split) decides; the rest needs its name.
+# Of a file, what its group decides; the rest needs its path.
 _OF_GROUP = {"extension", "size", "type", "split"}
 
 
@@ -52,20 +52,28 @@ class CompiledCondition:
             return any(glob.holds(file.path) for glob in self.globs) != (self.spec.operator in _NEGATED)
         return self.test(getattr(file, self.spec.property))
 
-    def decide(self, file: FileFacts) -> bool | None:
-        """Tell whether it holds for all files (True) or none (False) of a file's group; None: it depends on the name.
+    def decide(self, file: FileFacts, folder: str | None) -> bool | None:
+        """Tell whether it holds for all files (True) or none (False) of a file's group; None: it depends.
 
-        A group has one folder, extension (as it is written), type and split, and no condition tells its sizes apart.
+        A group has one extension (as it is written), type and split, and no condition tells its sizes apart; and one
+        ``folder``, or files of all folders (None).
         """
         if self.globs:
-            return self._decide_globs(file)
+            return self._decide_globs(folder, file.written_extension)
         return self.holds_for(file) if self.spec.property in _OF_GROUP else None
 
-    def _decide_globs(self, file: FileFacts) -> bool | None:
-        found = [glob.decide(file.folder, file.written_extension) for glob in self.globs]
+    def _decide_globs(self, folder: str | None, extension: str) -> bool | None:
+        found = [glob.decide(folder, extension) for glob in self.globs]
         if True not in found and None in found:
             return None
         return (True in found) != (self.spec.operator in _NEGATED)
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The folders, of which a file has to be below one for this to hold; none where it can hold anywhere."""
+        if not self.globs or self.spec.operator in _NEGATED or not all(glob.folder for glob in self.globs):
+            return ()
+        return tuple(dict.fromkeys(glob.folder for glob in self.globs))
 
     @property
     def size_steps(self) -> tuple[float, ...]:

@@ -1,12 +1,13 @@
 """Which rules apply to a file, cheaply for millions: most is decided for whole groups of files at once.
 
-A group is what conditions can know of a file without its name: folder, extension, type, split, and between which of the
-rules' sizes it is. Of a Dataset's files there are many in each group, so a file costs little more than finding its
-group; rules that look at names are asked file by file, and only those that the group leaves open.
+A group is what conditions can know of files without their paths: extension, type, split, and between which of the
+rules' sizes they are. Rules that ask for a folder are found by that folder, and are decided for the groups in it alone.
+Of a Dataset's files there are many in each group, so a file costs little more than finding its group; rules that look
+at names are asked file by file, and only those that the group leaves open.
 """
 
 from bisect import bisect_left
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from stoker_tuning.rules.compiled import CompiledRule, RuleForFiles, narrowed
@@ -17,10 +18,13 @@ _MOST_GROUPS = 20_000  # some 10 MB; then they are forgotten and found anew
 
 @dataclass(frozen=True, slots=True)
 class _FileGroup:
-    """What is known of the files of one group: rules that apply to all, and rules that depend on the name."""
+    """What is known of the files of one group: rules that apply to all, and rules that depend on the path."""
 
     apply: tuple[int, ...]
     open: tuple[RuleForFiles, ...]
+
+
+_NO_RULES = _FileGroup((), ())
 
 
 class FileRules:
@@ -28,9 +32,17 @@ class FileRules:
 
     def __init__(self, rules: tuple[CompiledRule, ...], surroundings: Surroundings) -> None:
         self._rules = narrowed(rules, surroundings)
+        self._anywhere: list[RuleForFiles] = []
+        self._by_folder: dict[str, list[RuleForFiles]] = {}
+        for rule in self._rules:
+            for folder in _folders(rule):
+                self._by_folder.setdefault(folder, []).append(rule)
+            if not _folders(rule):
+                self._anywhere.append(rule)
         conditions = [each for rule in self._rules for each in rule.conditions]
         self._steps = sorted({step for each in conditions for step in each.size_steps})
         self._groups: dict[Hashable, _FileGroup] = {}
+        self._below: dict[str, tuple[RuleForFiles, ...]] = {}
 
     @property
     def groups(self) -> int:
@@ -41,15 +53,16 @@ class FileRules:
         """Return the places of the rules that apply, in the order in which they count."""
         path = file.path
         slash, dot = path.rfind("/") + 1, path.rfind(".")
-        extension = path[dot:] if dot >= slash else ""
-        key = (path[:slash], extension, self._step(file.size), file.type, file.split)
-        group = self._groups.get(key)
-        if group is None:
-            group = self._met(key, file)
-        if not group.open:
-            return group.apply
-        named = [rule.place for rule in group.open if _applies(rule, file)]
-        return tuple(sorted((*group.apply, *named))) if named else group.apply
+        folder, extension = path[:slash], path[dot:] if dot >= slash else ""
+        key = (extension, self._step(file.size), file.type, file.split)
+        group = self._groups.get(key) or self._met(key, self._anywhere, file, None)
+        below = self._below.get(folder)
+        if below is None:
+            below = self._met_folder(folder)
+        if not below:
+            return _asked(group, _NO_RULES, file)
+        inner = (folder, *key)
+        return _asked(group, self._groups.get(inner) or self._met(inner, below, file, folder), file)
 
     def applying_without_file(self) -> tuple[int, ...]:
         """Return the places of the rules that apply whatever the file: those that are about a whole Dataset."""
@@ -62,31 +75,51 @@ class FileRules:
         number = bisect_left(self._steps, size)
         return 2 * number + (number < len(self._steps) and self._steps[number] == size)
 
-    def _met(self, key: Hashable, file: FileFacts) -> _FileGroup:
+    def _met_folder(self, folder: str) -> tuple[RuleForFiles, ...]:
+        """Find the rules that ask for a folder or for one above it."""
+        if len(self._below) >= _MOST_GROUPS:
+            self._below.clear()
+        names = folder.split("/")[:-1]
+        above = ["/".join(names[:depth]) + "/" for depth in range(1, len(names) + 1)] if self._by_folder else []
+        found = {rule.place: rule for each in above for rule in self._by_folder.get(each, ())}
+        below = self._below[folder] = tuple(found[place] for place in sorted(found))
+        return below
+
+    def _met(self, key: Hashable, rules: Sequence[RuleForFiles], file: FileFacts, folder: str | None) -> _FileGroup:
         if len(self._groups) >= _MOST_GROUPS:
             self._groups.clear()
-        apply, still_open = [], []
-        for rule in self._rules:
-            left = _left_open(rule, file)
-            if left is None:
-                continue
-            if left.needed <= 0:
-                apply.append(rule.place)
-            else:
-                still_open.append(left)
-        group = self._groups[key] = _FileGroup(tuple(apply), tuple(still_open))
+        left = [each for rule in rules if (each := _left_open(rule, file, folder)) is not None]
+        group = _FileGroup(
+            tuple(rule.place for rule in left if rule.needed <= 0), tuple(rule for rule in left if rule.needed > 0)
+        )
+        self._groups[key] = group
         return group
+
+
+def _folders(rule: RuleForFiles) -> tuple[str, ...]:
+    """Return the folders, of which a file has to be below one for the rule to apply; none where it can anywhere."""
+    weight = sum(each.spec.weight for each in rule.conditions)
+    needs = (each.folders for each in rule.conditions if weight - each.spec.weight < rule.needed)
+    return next((folders for folders in needs if folders), ())
+
+
+def _asked(group: _FileGroup, inner: _FileGroup, file: FileFacts) -> tuple[int, ...]:
+    """Ask the rules that are open, and put all that apply in order."""
+    named = [rule.place for rule in (*group.open, *inner.open) if _applies(rule, file)]
+    if not named and not inner.apply:
+        return group.apply
+    return tuple(sorted((*group.apply, *inner.apply, *named)))
 
 
 def _applies(rule: RuleForFiles, file: FileFacts | None) -> bool:
     return sum(each.spec.weight for each in rule.conditions if each.holds_for(file)) >= rule.needed
 
 
-def _left_open(rule: RuleForFiles, file: FileFacts) -> RuleForFiles | None:
+def _left_open(rule: RuleForFiles, file: FileFacts, folder: str | None) -> RuleForFiles | None:
     """Return what is left of a rule for the files of one group; None when it applies to none of them."""
     needed, left, weight = rule.needed, [], 0.0
     for each in rule.conditions:
-        holds = each.decide(file)
+        holds = each.decide(file, folder)
         if holds is None:
             left.append(each)
             weight += each.spec.weight

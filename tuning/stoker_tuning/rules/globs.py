@@ -37,17 +37,18 @@ class Glob:
         """Tell whether a path matches."""
         return self.matcher.holds(path if self.of_path else path.rpartition("/")[2])
 
-    def decide(self, folder: str, extension: str) -> bool | None:
+    def decide(self, folder: str | None, extension: str) -> bool | None:
         """Tell whether all files (True) or none (False) of a folder with an extension match; None: it depends.
 
-        ``folder`` ends with '/', or is empty; ``extension`` is written as the files have it.
+        ``folder`` ends with '/', or is empty; None stands for all folders. ``extension`` is as the files have it.
         """
         if self.extension and extension != self.extension:
             return False
-        common = min(len(folder), len(self.folder))
-        if folder[:common] != self.folder[:common]:
+        if folder is None:
+            return True if self.decided and not self.folder else None
+        if not folder.startswith(self.folder):
             return False
-        return True if self.decided and len(folder) >= len(self.folder) else None
+        return True if self.decided else None
 
 
 def parse_glob(text: str) -> Glob:

@@ -12,11 +12,15 @@ _MOST_TEXT = 4_096  # characters: no path on Linux is longer
 class _States(dict[str, "_States"]):
     """A set of the automaton's states, and by the next character the set that follows."""
 
-    __slots__ = ("accepting", "accepting_at_end", "numbers")
+    __slots__ = ("accepting", "accepting_at_end", "matcher", "numbers")
 
-    def __init__(self, numbers: frozenset[int], accepting: bool, accepting_at_end: bool) -> None:
+    def __init__(self, matcher: "Matcher", numbers: frozenset[int], accepting: bool, accepting_at_end: bool) -> None:
         super().__init__()
-        self.numbers, self.accepting, self.accepting_at_end = numbers, accepting, accepting_at_end
+        self.matcher, self.numbers = matcher, numbers
+        self.accepting, self.accepting_at_end = accepting, accepting_at_end
+
+    def __missing__(self, character: str) -> "_States":
+        return self.matcher.step(self, character)
 
 
 class Matcher:
@@ -35,25 +39,26 @@ class Matcher:
         """Tell whether the text matches; one that is longer than any path does not."""
         if len(text) > _MOST_TEXT:
             return False
-        now, whole = self._begin, self._whole
+        now = self._begin
         for character in text:
-            if now.accepting and not whole:
-                return True
-            follows = now.get(character)
-            now = self._step(now, character) if follows is None else follows
-            if whole and not now.numbers:
-                return False
+            now = now[character]
         return now.accepting_at_end
+
+    def step(self, states: _States, character: str) -> _States:
+        """Find out what follows a set of states, and note it there."""
+        if self._transitions >= _MOST_TRANSITIONS:
+            self._forget()
+        self._transitions += 1
+        found = states if states.accepting and not self._whole else self._following(states, character)
+        states[character] = found
+        return found
 
     def _forget(self) -> None:
         self._known: dict[frozenset[int], _States] = {}
         self._transitions = 0
         self._begin = self._states([self._automaton.start], begin=True)
 
-    def _step(self, states: _States, character: str) -> _States:
-        if self._transitions >= _MOST_TRANSITIONS:
-            self._forget()
-        self._transitions += 1
+    def _following(self, states: _States, character: str) -> _States:
         takes, forks = self._automaton.takes, self._automaton.forks
         reached: list[int] = []
         for number in states.numbers:
@@ -62,16 +67,14 @@ class Matcher:
                 reached += forks[number]
         if not self._whole:
             reached.append(self._automaton.start)
-        found = self._states(reached)
-        states[character] = found
-        return found
+        return self._states(reached)
 
     def _states(self, reached: list[int], *, begin: bool = False) -> _States:
         numbers = self._closure(reached, begin=begin, end=False)
         known = self._known.get(numbers) if not begin else None
         if known is None:
             at_end = self._automaton.accept in self._closure(reached, begin=begin, end=True)
-            known = _States(numbers, self._accepts(numbers), at_end)
+            known = _States(self, numbers, self._accepts(numbers), at_end)
             if not begin:
                 self._known[numbers] = known
         return known
