@@ -60,7 +60,7 @@ class FileRules:
         if below is None:
             below = self._met_folder(folder)
         if not below:
-            return _asked(group, _NO_RULES, file)
+            return _asked(group, _NO_RULES, file) if group.open else group.apply
         inner = (folder, *key)
         return _asked(group, self._groups.get(inner) or self._met(inner, below, file, folder), file)
 
@@ -105,7 +105,8 @@ def _folders(rule: RuleForFiles) -> tuple[str, ...]:
 
 def _asked(group: _FileGroup, inner: _FileGroup, file: FileFacts) -> tuple[int, ...]:
     """Ask the rules that are open, and put all that apply in order."""
-    named = [rule.place for rule in (*group.open, *inner.open) if _applies(rule, file)]
+    still_open = group.open + inner.open if group.open else inner.open
+    named = [rule.place for rule in still_open if _applies(rule, file)] if still_open else []
     if not named and not inner.apply:
         return group.apply
     return tuple(sorted((*group.apply, *inner.apply, *named)))
