@@ -15,7 +15,7 @@ from stoker_cli.output import OUTPUT, console, print_json, refusals
 from stoker_cli.tuning_files import files_below
 from stoker_cli.tuning_rows import Trial, explanation_lines, value_rows
 from stoker_tuning.documents.assembly import TuningRules, read_profile
-from stoker_tuning.documents.errors import DocumentError, Problem
+from stoker_tuning.documents.errors import DocumentError
 from stoker_tuning.documents.tree import MOST_BYTES
 from stoker_tuning.documents.values import parse_bytes
 from stoker_tuning.recommend.recommendation import recommend
@@ -96,14 +96,13 @@ def validate(files: tuple[Path, ...], output: str) -> None:
     Exit codes: 0 all are good, 1 one is not, 3 one cannot be read.
     """
     with refusals():
-        found = [(file, *_checked(file)) for file in files]
+        verdicts = [(str(file), _checked(file)) for file in files]
         if output == "json":
-            print_json([tuning_rows.verdict(str(file), rules, problems) for file, rules, problems in found])
+            print_json([tuning_rows.verdict(file, found) for file, found in verdicts])
         else:
-            for file, rules, problems in found:
-                for line in tuning_rows.verdict_lines(str(file), rules, problems):
-                    click.echo(line)
-        if any(problems for _, _, problems in found):
+            for file, found in verdicts:
+                click.echo("\n".join(tuning_rows.verdict_lines(file, found)))
+        if any(isinstance(found, DocumentError) for _, found in verdicts):
             sys.exit(FAILED)
 
 
@@ -198,18 +197,18 @@ def _size_of(path: Path) -> int | None:
         return None
 
 
-def _checked(file: Path) -> tuple[TuningRules | None, tuple[Problem, ...]]:
+def _checked(file: Path) -> TuningRules | DocumentError:
     try:
-        return read_profile(_read(file)), ()
+        return read_profile(_read(file))
     except DocumentError as error:
-        return None, error.problems
+        return error
 
 
 def _profile(file: Path) -> TuningRules:
-    rules, problems = _checked(file)
-    if rules is None:
-        raise CliError("\n".join(tuning_rows.verdict_lines(str(file), None, problems)))
-    return rules
+    found = _checked(file)
+    if isinstance(found, DocumentError):
+        raise CliError("\n".join(tuning_rows.verdict_lines(str(file), found)))
+    return found
 
 
 def _read(file: Path) -> bytes:

@@ -1,11 +1,11 @@
 """Verdicts, trials and explanations of tuning rules -> lines, rows of a table and JSON; pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 
 from stoker_api.meta import format_bytes
 from stoker_tuning.documents.assembly import TuningRules
-from stoker_tuning.documents.errors import Problem
+from stoker_tuning.documents.errors import DocumentError
 from stoker_tuning.recommend.knobs import KNOBS, Knob, KnobKind
 from stoker_tuning.recommend.recommendation import Explained
 from stoker_tuning.rules.compiled import CompiledRule
@@ -23,26 +23,26 @@ def printable(text: str) -> str:
     return "".join(mark if mark.isprintable() else "?" for mark in text)
 
 
-def verdict(file: str, rules: TuningRules | None, problems: Sequence[Problem]) -> dict[str, object]:
+def verdict(file: str, found: TuningRules | DocumentError) -> dict[str, object]:
     """Return what was found of a document, as JSON."""
-    own = _own(rules) if rules else 0
-    return {"file": file, "valid": rules is not None, "rules": own, "problems": [asdict(each) for each in problems]}
+    if isinstance(found, TuningRules):
+        return {"file": file, "valid": True, "rules": _own(found), "problems": []}
+    problems = [asdict(each) for each in found.problems]
+    return {"file": file, "valid": False, "rules": 0, "problems": problems, "leftOut": found.left_out}
 
 
-def verdict_lines(file: str, rules: TuningRules | None, problems: Sequence[Problem]) -> list[str]:
+def verdict_lines(file: str, found: TuningRules | DocumentError) -> list[str]:
     """Return what was found of a document: a line, or one for each problem as compilers write them."""
     name = printable(file)
-    if rules is not None:
-        return [f"{name}: good: {rules.name} has {_own(rules)} rules in force beside {_builtin(rules)} built-in ones"]
-    return [f"{name}:{p.line}:{p.column}: {f'{p.path}: ' if p.path else ''}{p.message}" for p in problems]
+    if isinstance(found, TuningRules):
+        builtin = len(found.rules) - _own(found)
+        return [f"{name}: good: {found.name} has {_own(found)} rules in force beside {builtin} built-in ones"]
+    lines = [f"{name}:{p.line}:{p.column}: {f'{p.path}: ' if p.path else ''}{p.message}" for p in found.problems]
+    return [*lines, *([f"{name}: and {found.left_out} problems more"] if found.left_out else [])]
 
 
 def _own(rules: TuningRules) -> int:
     return sum(rule.origin.document == rules.name for rule in rules.rules)
-
-
-def _builtin(rules: TuningRules) -> int:
-    return len(rules.rules) - _own(rules)
 
 
 class Trial:

@@ -66,6 +66,11 @@ def test_a_wrong_one_is_told_with_place_and_suggestion(document: Path) -> None:
     assert "did you mean phase?" in result.stdout
 
 
+def test_problems_beyond_some_are_counted(document: Path) -> None:
+    document.write_text(HEAD + "".join(f"  k{number}: 1\n" for number in range(25)))
+    assert stoker("validate", document).stdout.endswith("and 5 problems more\n")
+
+
 def test_verdicts_as_json(document: Path, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.json"
     wrong.write_text("{}")

@@ -20,9 +20,8 @@ from stoker_tuning.documents.profile_models import (
 from stoker_tuning.documents.reading import read_document
 from stoker_tuning.documents.rule_models import TuningRule
 from stoker_tuning.documents.tree import Path, Tree
+from stoker_tuning.documents.values import MOST_PATTERN_STATES, TOO_MANY_PATTERNS, pattern_states
 from stoker_tuning.recommend.knobs import knob_names
-from stoker_tuning.rules.matching import Matcher
-from stoker_tuning.rules.regex_syntax import parse_regex
 from stoker_tuning.rules.spec import ActionSpec, ConditionSpec, KnobValue, RuleOrigin, RuleSpec
 from stoker_tuning.vocabulary import (
     ActionTarget,
@@ -32,8 +31,6 @@ from stoker_tuning.vocabulary import (
     RuleLayer,
 )
 
-# Of all regular expressions of a document: what one path costs at the most, a character.
-MOST_PATTERN_STATES = 20_000
 SETTINGS_RULE = "settings"  # what the settings of a document are called where a rule's id stands
 _AFTER_ALL_RULES = -1  # as a priority
 
@@ -155,9 +152,7 @@ class _Assembly:
         if len(found) > MOST_RULES + len(RuleLayer):
             self._tell(("spec",), f"there are {len(found)} rules with those of templates: {MOST_RULES} is the most")
         elif sum(_states(rule) for rule in found) > MOST_PATTERN_STATES:
-            self._tell(
-                ("spec",), "its regular expressions are too large together: write fewer, or file_pattern in their place"
-            )
+            self._tell(("spec",), TOO_MANY_PATTERNS)
 
     def _tell(self, path: Path, sentence: str) -> None:
         if self._tree is None:
@@ -220,4 +215,4 @@ def _framework_gate(name: str) -> ConditionSpec:
 def _states(rule: RuleSpec) -> int:
     """Return how many states the regular expressions of a rule have: a character of a path costs so many steps."""
     patterns = [str(each.value) for each in rule.conditions if each.operator is ConditionOperator.MATCHES]
-    return sum(Matcher(parse_regex(pattern), whole=False).states for pattern in patterns)
+    return sum(map(pattern_states, patterns))

@@ -25,9 +25,9 @@ class Problem:
 class DocumentError(Exception):
     """A document that cannot be taken, and why."""
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[Problem], left_out: int = 0) -> None:
         self.problems = tuple(problems[:MOST_PROBLEMS])
-        self.left_out = len(problems) - len(self.problems)
+        self.left_out = left_out + len(problems) - len(self.problems)
         super().__init__("; ".join(map(str, self.problems)))
 
 

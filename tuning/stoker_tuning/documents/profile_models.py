@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field, field_validator
 
 from stoker_tuning.documents.errors import quoted, suggestion
 from stoker_tuning.documents.rule_models import DocumentModel, TuningRule, checked_parameters, words
-from stoker_tuning.documents.values import Description, Identifier, condition_value, refusal, refusal_at
+from stoker_tuning.documents.values import Description, Identifier, PatternBudget, condition_value, refusal, refusal_at
 from stoker_tuning.recommend.knobs import KNOB_BY_NAME
 from stoker_tuning.rules.properties import property_names, property_of
 from stoker_tuning.rules.spec import KnobValue
@@ -152,7 +152,9 @@ def _comparisons(value: object) -> dict[str, Comparison]:
         operator = _SIGNS[match[1] or "=="]
         try:
             number = float(match[2]) if fact.name == "gpu_count" else match[2]
-            found[fact.name] = Comparison(operator=operator, value=condition_value(fact, operator, number))
+            found[fact.name] = Comparison(
+                operator=operator, value=condition_value(fact, operator, number, PatternBudget())
+            )
         except ValueError as error:
             raise refusal_at(str(name), f'{quoted(each)} is no comparison: write for example ">= 8"') from error
     return found

@@ -6,9 +6,10 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from stoker_tuning.documents.errors import DocumentError, Problem, quoted, suggestion
+from stoker_tuning.documents.errors import MOST_PROBLEMS, DocumentError, Problem, quoted, suggestion
 from stoker_tuning.documents.profile_models import TuningDocument
 from stoker_tuning.documents.tree import Path, Tree, read_tree
+from stoker_tuning.documents.values import PatternBudget
 
 # pydantic's words for what people most often get wrong, in ours.
 _SENTENCES = {
@@ -36,28 +37,38 @@ def read_document(source: bytes | str) -> tuple[TuningDocument, Tree]:
     """Read and check one document by itself. Raises DocumentError and nothing else."""
     tree = read_tree(source)
     try:
-        return TuningDocument.model_validate(tree.value), tree
+        return TuningDocument.model_validate(tree.value, context=PatternBudget()), tree
     except ValidationError as error:
-        raise DocumentError(_problems(tree, error.errors(include_url=False))) from error
+        raise _refused(tree, error.errors(include_url=False)) from error
 
 
-def _problems(tree: Tree, errors: list[ErrorDetails]) -> list[Problem]:
-    """Return the problems as they stand in the document; a list is not called short for items that are wrong."""
+def _refused(tree: Tree, errors: list[ErrorDetails]) -> DocumentError:
+    """Make the error of the first problems as they stand in the document: for thousands sentences would take long.
+
+    A list is not called short for items that are wrong.
+    """
     wrong = {error["loc"][:depth] for error in errors for depth in range(len(error["loc"]))}
     told = [error for error in errors if not (error["type"] == "too_short" and error["loc"] in wrong)]
-    return sorted((_problem(tree, each) for each in told), key=lambda problem: (problem.line, problem.column))
+    placed = sorted(((tree.place(_path(tree, error)), error) for error in told), key=lambda pair: pair[0])
+    problems = [_problem(tree, error) for _, error in placed[:MOST_PROBLEMS]]
+    return DocumentError(problems, left_out=len(placed) - len(problems))
+
+
+def _path(tree: Tree, error: ErrorDetails) -> Path:
+    """Return where a problem is; a validator names the key in the mapping that it looked at."""
+    path = _written(tree, error["loc"])
+    key = error.get("ctx", {}).get("key")
+    if key is None:
+        return path
+    return (*path, int(key)) if key.isdigit() and (*path, int(key)) in tree.places else (*path, key)
 
 
 def _problem(tree: Tree, error: ErrorDetails) -> Problem:
-    path: Path = _written(tree, error["loc"])
-    context: dict[str, Any] = error.get("ctx", {})
+    path = _path(tree, error)
     if error["type"] == "extra_forbidden":
         known = _fields(tuple(step for step in path[:-1] if isinstance(step, str)))
         return tree.problem(path, f"{quoted(path[-1])} is not known here: {suggestion(path[-1], known)}")
-    if "key" in context:
-        key = context["key"]
-        path = (*path, int(key) if key.isdigit() and (*path, int(key)) in tree.places else key)
-    return tree.problem(path, _sentence(error, context))
+    return tree.problem(path, _sentence(error, error.get("ctx", {})))
 
 
 def _sentence(error: ErrorDetails, context: dict[str, Any]) -> str:

@@ -9,6 +9,7 @@ from stoker_tuning.documents.values import (
     Description,
     Identifier,
     Line,
+    PatternBudget,
     condition_value,
     knob_value,
     parse_word,
@@ -118,7 +119,8 @@ class RuleCondition(DocumentModel):
         found, operator = _looked_at(info), info.data.get("operator")
         if found is None or operator is None:  # told already
             return None
-        return condition_value(found, operator, value)
+        budget = info.context if isinstance(info.context, PatternBudget) else PatternBudget()
+        return condition_value(found, operator, value, budget)
 
 
 def _looked_at(info: ValidationInfo) -> FactProperty | None:

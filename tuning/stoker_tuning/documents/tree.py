@@ -37,13 +37,15 @@ class Tree:
     value: Any
     places: dict[Path, tuple[int, int]]
 
+    def place(self, path: Path) -> tuple[int, int]:
+        """Return the line and the column of a path, or of the nearest place above it that is written."""
+        while path and path not in self.places:
+            path = path[:-1]
+        return self.places.get(path, (1, 1))
+
     def problem(self, path: Path, message: str) -> Problem:
-        """Make a problem at a path, or at the nearest place above it that is written."""
-        found = path
-        while found and found not in self.places:
-            found = found[:-1]
-        line, column = self.places.get(found, (1, 1))
-        return Problem(line, column, written_path(path), message)
+        """Make a problem at a path."""
+        return Problem(*self.place(path), written_path(path), message)
 
 
 def written_path(path: Path) -> str:

@@ -20,6 +20,11 @@ MOST_BYTES_VALUE = 2**60  # 1Ei
 MOST_NUMBER = 1e15
 MOST_TEXT = 1024
 MOST_IN_LIST = 100
+# Of all regular expressions of a document: what a character of one path costs at the most.
+MOST_PATTERN_STATES = 20_000
+TOO_MANY_PATTERNS = (
+    "the document's regular expressions are too large together: write fewer, or file_pattern in their place"
+)
 _UNITS = {"": 1} | {unit: 1000 ** (power + 1) for power, unit in enumerate("kMGTP")}
 _UNITS |= {f"{unit}i": 1024 ** (power + 1) for power, unit in enumerate("KMGTP")}
 _QUANTITY = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,6})?)(k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?B?")
@@ -72,7 +77,24 @@ def parse_text(value: object) -> str:
     return str(value)
 
 
-def _pattern_states(pattern: str) -> int:
+class PatternBudget:
+    """Counts the states of a document's regular expressions while it is read, so that many cost no more than few."""
+
+    def __init__(self) -> None:
+        self._left = MOST_PATTERN_STATES
+
+    def checked(self, pattern: str) -> str:
+        """Check a regular expression. Raises a refusal."""
+        if self._left < 0:
+            raise refusal(TOO_MANY_PATTERNS)
+        self._left -= pattern_states(pattern)
+        if self._left < 0:
+            raise refusal(TOO_MANY_PATTERNS)
+        return pattern
+
+
+def pattern_states(pattern: str) -> int:
+    """Return how many states a regular expression has: what a character costs at the most. Raises a refusal."""
     try:
         return Matcher(parse_regex(pattern), whole=False).states
     except PatternError as error:
@@ -103,7 +125,9 @@ def _one_value(of: FactProperty, value: object) -> Scalar:
     return text
 
 
-def condition_value(of: FactProperty, operator: ConditionOperator, value: object) -> Scalar | tuple[Scalar, ...]:
+def condition_value(
+    of: FactProperty, operator: ConditionOperator, value: object, budget: PatternBudget
+) -> Scalar | tuple[Scalar, ...]:
     """Read what a property is compared with by an operator. Raises a refusal."""
     if operator is ConditionOperator.EXISTS:
         if value not in (None, True, False) or (isinstance(value, int) and not isinstance(value, bool)):
@@ -116,9 +140,7 @@ def condition_value(of: FactProperty, operator: ConditionOperator, value: object
     if value is None or isinstance(value, list | tuple | dict):
         raise refusal(f"{operator} needs one value; write in or not_in for a list")
     if operator is ConditionOperator.MATCHES:
-        text = parse_text(value)
-        _pattern_states(text)
-        return text
+        return budget.checked(parse_text(value))
     return parse_text(value) if operator is ConditionOperator.CONTAINS else _one_value(of, value)
 
 

@@ -1,6 +1,7 @@
 """The door of documents: what is wrong is told with its place, and with what may be meant."""
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -136,8 +137,33 @@ def test_words_of_a_document_move_no_cursor() -> None:
 def test_regular_expressions_are_bounded_together() -> None:
     long = "{type: file_context, property: path, operator: matches, value: 'a{240}'}"
     rules = "".join(f"    - id: a{n}\n      conditions: [{long}]\n{ACTIONS}" for n in range(60))
-    (problem,) = problems(HEAD + "  rules:\n" + rules)
+    first = problems(HEAD + "  rules:\n" + rules)[0]
+    assert first.path == "spec.rules[41].conditions[0].value"
+    assert "too large together" in first.message
+
+
+def test_regular_expressions_of_templates_count_each_time_that_they_are_used() -> None:
+    long = "{type: file_context, property: path, operator: matches, value: 'a{240}'}"
+    rules = "".join(f"        - {{id: r{n}, conditions: [{long}], actions: [{{type: cache}}]}}\n" for n in range(30))
+    text = f"{HEAD}  use: [{{template: t}}, {{template: t}}]\n  templates:\n    - id: t\n      rules:\n{rules}"
+    (problem,) = problems(text)
     assert "too large together" in problem.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEAD + "".join(f"  k{number}: 1\n" for number in range(20_000)),
+        HEAD + "  rules:\n" + f"    - {{id: a, conditions: [{'{type: fil}, ' * 8_000}]}}\n" * 2,
+        HEAD + "  rules: [" + "{rules: " * 15,
+        '"' * 1_000_000,
+    ],
+    ids=["keys", "words", "depth", "quotes"],
+)
+def test_a_document_of_nothing_but_problems_is_refused_soon(text: str) -> None:
+    begin = time.thread_time()
+    assert problems(text)
+    assert time.thread_time() - begin < 5.0  # below 1 s
 
 
 def test_rules_with_those_of_templates_are_bounded() -> None:
