@@ -1,4 +1,4 @@
-"""`stoker tuning`: documents are checked, tried on a folder, and explained."""
+"""The commands of `stoker tuning`: documents are checked, tried on a folder, and explained."""
 
 import json
 from pathlib import Path
