@@ -1,4 +1,4 @@
-"""The commands of `stoker tuning`: documents of rules are checked, tried on a folder, and explained without a cluster."""
+"""The commands of `stoker tuning`: documents are checked, tried on a folder and explained, without a cluster."""
 
 import sys
 from collections.abc import Callable
