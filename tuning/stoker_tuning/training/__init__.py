@@ -1,0 +1,1 @@
+"""What a workload does, from what it reads and says: patterns, epochs, splits, rates and phases. Pure."""
