@@ -1,0 +1,158 @@
+"""A trace played to what the sidecar plays live accesses to: what it would have known at each moment. Pure."""
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from stoker_cli.trace import Ended, Mounted, Trace, TraceEvent, Truth
+from stoker_tuning.training.accesses import ModelFileUse, SeenAccess, SelfReport
+from stoker_tuning.training.sweeps import siblings
+from stoker_tuning.training.workload import WorkloadTracker, WorkloadView
+from stoker_tuning.vocabulary import TrainingPhase
+
+_SWEEPS_EVERY = 0.5  # seconds of the trace
+NOTICED_WITHIN = 10.0  # seconds: what a change of phase may take
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What is known of a workload at the moment when its phase or epoch changes, or when it ends."""
+
+    seconds: float
+    workload: str
+    view: WorkloadView
+    ended: bool = False
+
+
+@dataclass
+class Replay:
+    """The moments of a trace in order, and beside them what the training code said."""
+
+    moments: list[Moment] = field(default_factory=list)
+    truth: dict[str, list[Truth]] = field(default_factory=dict)
+
+
+def replay(trace: Trace, window: int) -> Replay:
+    """Play a trace to its end."""
+    return _Player(trace, window).play()
+
+
+class _Player:
+    """A tracker for each workload of the trace."""
+
+    def __init__(self, trace: Trace, window: int) -> None:
+        self._trace = trace
+        self._window = window
+        self._trackers: dict[str, WorkloadTracker] = {}
+        self._shown: dict[str, tuple[TrainingPhase, int]] = {}
+        self._ended: set[str] = set()
+        self._looked = 0.0
+        self._replay = Replay()
+
+    def play(self) -> Replay:
+        seconds = 0.0
+        for name, event in self._trace.events:
+            seconds = event.seconds
+            if isinstance(event, Truth):
+                self._replay.truth.setdefault(name, []).append(event)
+                continue
+            if name in self._ended:
+                continue  # what was still on its way
+            if name not in self._trackers:
+                layout, sampling = self._trace.layout, self._trace.sampling
+                self._trackers[name] = WorkloadTracker(layout, sampling, window=self._window)
+            self._take(name, event)
+            self._look_for_sweeps(seconds)
+        for name in list(self._trackers):
+            self._end(name, seconds)
+        return self._replay
+
+    def _take(self, name: str, event: TraceEvent) -> None:
+        tracker = self._trackers[name]
+        match event:
+            case SeenAccess():
+                tracker.saw(event)
+            case ModelFileUse():
+                tracker.used(event)
+            case SelfReport():
+                tracker.reported(event)
+            case Mounted():
+                tracker.mounted(event.seconds)
+            case Ended():
+                self._end(name, event.seconds)
+                return
+        now = (tracker.phase.phase, tracker.epoch_number)
+        if now != self._shown.get(name):
+            self._shown[name] = now
+            self._replay.moments.append(Moment(event.seconds, name, tracker.at(event.seconds)))
+
+    def _end(self, name: str, seconds: float) -> None:
+        tracker = self._trackers.pop(name)
+        self._ended.add(name)
+        self._shown.pop(name, None)
+        self._replay.moments.append(Moment(seconds, name, tracker.at(seconds), ended=True))
+
+    def _look_for_sweeps(self, seconds: float) -> None:
+        if seconds - self._looked < _SWEEPS_EVERY:
+            return
+        self._looked = seconds
+        training = {name: one for name, one in self._trackers.items() if one.phase.trained}
+        units = max((one.training_split_units for one in training.values()), default=0)
+        found = siblings({name: one.training_units for name, one in training.items()}, units)
+        for name, others in found.items():
+            training[name].beside(others)
+
+
+@dataclass(frozen=True)
+class ReplayVerdict:
+    """How right a replay is for one workload, against what its code said.
+
+    ``phases``, ``epochs``: shares of the time in which they were right. ``delays``: seconds from each change of phase
+    until it was noticed; ``missed``: changes that never were.
+    """
+
+    phases: float
+    epochs: float
+    delays: tuple[float, ...]
+    missed: int
+
+    @property
+    def longest_delay(self) -> float:
+        """Seconds that the slowest noticed change took."""
+        return max(self.delays, default=0.0)
+
+
+def verdicts(replayed: Replay) -> Mapping[str, ReplayVerdict]:
+    """Compare a replay with the truth that its trace has, for each workload that told one."""
+    return {
+        name: _verdict(truth, [moment for moment in replayed.moments if moment.workload == name])
+        for name, truth in replayed.truth.items()
+    }
+
+
+def _verdict(truth: list[Truth], moments: list[Moment]) -> ReplayVerdict:
+    total = phases = epochs = counted = 0.0
+    delays: list[float] = []
+    missed = 0
+    for before, after in itertools.pairwise(truth):
+        spans = list(_spans(moments, before.seconds, after.seconds))
+        right = [span for span in spans if span[2].phase.phase is before.phase]
+        total += after.seconds - before.seconds
+        phases += sum(end - start for start, end, _ in right)
+        if right:
+            delays.append(right[0][0] - before.seconds)
+        missed += not right
+        if before.epoch is not None:
+            counted += after.seconds - before.seconds
+            epochs += sum(end - start for start, end, view in spans if view.epoch.number == before.epoch)
+    return ReplayVerdict(phases / total if total else 1.0, epochs / counted if counted else 1.0, tuple(delays), missed)
+
+
+def _spans(moments: Iterable[Moment], start: float, end: float) -> Iterator[tuple[float, float, WorkloadView]]:
+    """Yield what was known from when to when, between two times."""
+    known = list(moments)
+    for moment, following in zip(known, [*known[1:], None], strict=True):
+        until = following.seconds if following else end
+        since = max(start, moment.seconds)
+        if since < min(end, until):
+            yield since, min(end, until), moment.view
