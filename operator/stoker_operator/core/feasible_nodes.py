@@ -6,12 +6,27 @@ from collections.abc import Mapping
 from stoker_operator.core.affinity import may_run
 from stoker_operator.core.views import NodeView, PodView
 
+# Seconds for which a node that fell silent, or whose sidecar did, is still taken for the one that a held pod will go
+# to: longer than the restart of an API server or of a sidecar, and less than a person notices beside a lost node.
+SILENCE = 30.0
+
+
+def silent_until(node: NodeView) -> float | None:
+    """Return when a node that is silent is given up, in seconds since the epoch; None when it is not silent at all."""
+    if node.ready and node.sidecar_ready:
+        return None
+    since = node.sidecar_silent_since if node.ready else node.not_ready_since
+    return since + SILENCE
+
 
 class FeasibleNodes:
-    """Ready, schedulable nodes with a ready sidecar that a pod's selectors, affinity and tolerations allow."""
+    """Ready, schedulable nodes with a ready sidecar that a pod's selectors, affinity and tolerations allow.
 
-    def __init__(self, nodes: Mapping[str, NodeView]) -> None:
-        self._usable = [node for node in nodes.values() if node.ready and node.schedulable and node.sidecar_ready]
+    With ``silent_at``, seconds since the epoch: the nodes that are silent then, and were not for long.
+    """
+
+    def __init__(self, nodes: Mapping[str, NodeView], silent_at: float | None = None) -> None:
+        self._usable = [node for node in nodes.values() if node.schedulable and _answers(node, silent_at)]
         self._known: dict[str, frozenset[str]] = {}
 
     def of(self, pod: PodView) -> frozenset[str]:
@@ -21,3 +36,8 @@ class FeasibleNodes:
         if key not in self._known:
             self._known[key] = frozenset(node.name for node in self._usable if may_run(pod, node))
         return self._known[key]
+
+
+def _answers(node: NodeView, silent_at: float | None) -> bool:
+    until = silent_until(node)
+    return until is None if silent_at is None else until is not None and silent_at < until

@@ -14,7 +14,7 @@ from stoker_operator.core import explain
 from stoker_operator.core.affinity import prefer_nodes, require_nodes
 from stoker_operator.core.capacity import FreeCapacity
 from stoker_operator.core.explain import Explanation, NodeWarmth, WarmthRanking
-from stoker_operator.core.feasible_nodes import FeasibleNodes
+from stoker_operator.core.feasible_nodes import FeasibleNodes, silent_until
 from stoker_operator.core.gangs import Group, groups_of
 from stoker_operator.core.placement_rules import foreign_claims
 from stoker_operator.core.pod_demand import PodDemand, Unmet, read_demand
@@ -71,11 +71,12 @@ class Outcome:
     wanted: Mapping[str, frozenset[str]] = field(default_factory=dict)
     # Versions beside the current one that they would mount there: key -> node -> versions.
     versions: Mapping[str, Mapping[str, frozenset[str]]] = field(default_factory=dict)
+    silences: frozenset[float] = frozenset()  # when nodes that are waited for are given up, in seconds since the epoch
 
     def next_deadline(self, now: float) -> float | None:
-        """Return seconds until a held pod's maxWait passes; None when there is none to come."""
-        coming = [hold.deadline - now for hold in self.holds if hold.deadline is not None and hold.deadline > now]
-        return min(coming, default=None)
+        """Return seconds until a held pod's maxWait passes, or a silent node is given up; None when none is to come."""
+        times = [*(hold.deadline for hold in self.holds if hold.deadline is not None), *self.silences]
+        return min((time - now for time in times if time > now), default=None)
 
 
 def decide_releases(
@@ -99,6 +100,8 @@ class _Pass:
         self._now = now
         self._index = WarmthIndex(view.node_caches)
         self._candidates = FeasibleNodes(view.nodes)
+        self._silent = FeasibleNodes(view.nodes, silent_at=now)
+        self._silences: set[float] = set()
         self._free = FreeCapacity(view.nodes, view.pods.values(), bookings)
         self._unreadable: set[str] = set()
         self._warmth: dict[tuple[str, str], Warmth] = {}
@@ -115,7 +118,7 @@ class _Pass:
         # Those that may go next ask for nodes first: what other controllers hold may stay for hours.
         asking = sorted((one.pod for one in holds), key=lambda pod: bool(pod.other_gates))
         wanted, versions = self._wanted(pod for pod in asking if pod.key not in self._unreadable)
-        return Outcome(holds, releases, wanted, versions)
+        return Outcome(holds, releases, wanted, versions, frozenset(self._silences))
 
     def _decided(self, group: Group) -> Sequence[Hold | Release]:
         """Return the decisions on a group, which stays held when they cannot be made: the others' turn must come."""
@@ -304,8 +307,21 @@ class _Pass:
 
     def _best_node(self, pod: PodView, demand: PodDemand) -> str | None:
         ranked = self._ranked(pod, demand)
+        if waited_for := self._silent_holders(pod, demand, ranked):
+            return waited_for[0]
         # No room anywhere: warm up where the pod may go once there is.
         return self._free.take(pod, ranked) or next(iter(ranked), None)
+
+    def _silent_holders(self, pod: PodView, demand: PodDemand, ranked: Sequence[str]) -> list[str]:
+        """Find nodes that are silent, not for long, and hold more than any that is not: the bucket is not asked twice.
+
+        The warmest first.
+        """
+        best = max((self._together(demand, name).share for name in ranked), default=0.0)
+        shares = {name: self._together(demand, name).share for name in self._silent.of(pod)}
+        found = sorted((name for name in shares if shares[name] > best), key=lambda name: (-shares[name], name))
+        self._silences.update(until for name in found if (until := silent_until(self._view.nodes[name])) is not None)
+        return found
 
     def _ranked(self, pod: PodView, demand: PodDemand) -> list[str]:
         """Rank the feasible nodes that all the Datasets may be on.

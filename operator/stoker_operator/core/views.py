@@ -48,6 +48,7 @@ class NodeView:
     taints: tuple[Taint, ...] = ()
     allocatable: Resources = NOTHING
     sidecar_ready: bool = False
+    sidecar_silent_since: float = 0.0  # seconds since the epoch; 0.0 while it is ready, or where there is none
 
     def matches(self, selector: Mapping[str, str]) -> bool:
         """Tell whether the node has every label of ``selector``."""
@@ -76,6 +77,7 @@ class PodView:
     node: str = ""
     phase: str = "Pending"
     ready: bool = False
+    not_ready_since: float = 0.0  # seconds since the epoch, of sidecars alone; 0.0 while ready
     requests: Resources = NOTHING
     gates: tuple[str, ...] = ()
     managed: bool = False
@@ -194,11 +196,15 @@ def parse_node(raw: Mapping[str, Any]) -> NodeView:
         uid=meta.get("uid", ""),
         labels=dict(meta.get("labels") or {}),
         ready=ready and not meta.get("deletionTimestamp"),
-        not_ready_since=0.0 if ready else parse_time(condition.get("lastTransitionTime")),
+        not_ready_since=_not_ready_since(condition),
         schedulable=not spec.get("unschedulable", False),
         taints=tuple(taints),
         allocatable=parse_resources(status.get("allocatable") or {}),
     )
+
+
+def _not_ready_since(condition: Mapping[str, Any]) -> float:
+    return 0.0 if condition.get("status") == "True" else parse_time(condition.get("lastTransitionTime"))
 
 
 def parse_pod(raw: Mapping[str, Any]) -> PodView:
@@ -209,18 +215,21 @@ def parse_pod(raw: Mapping[str, Any]) -> PodView:
     meta, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
     labels = meta.get("labels") or {}
     claims, volumes, versions = _data_volumes(meta.get("namespace", ""), spec)
+    ready: Mapping[str, Any] = next((one for one in status.get("conditions") or () if one["type"] == "Ready"), {})
+    owner = _owner(meta) if labels.get(COMPONENT_LABEL) == SIDECAR_COMPONENT else None
     base = PodView(
         namespace=meta.get("namespace", ""),
         name=meta["name"],
         uid=meta.get("uid", ""),
         node=spec.get("nodeName") or "",
         phase=status.get("phase") or "Pending",
-        ready=any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions") or ()),
+        ready=ready.get("status") == "True",
+        not_ready_since=0.0 if owner is None else _not_ready_since(ready),
         requests=pod_requests(spec),
         deleting=bool(meta.get("deletionTimestamp")),
         created=parse_time(meta.get("creationTimestamp")),
         labels={name: labels[name] for name in _LABELS_OF_SIDECARS if name in labels},
-        owner=_owner(meta) if labels.get(COMPONENT_LABEL) == SIDECAR_COMPONENT else None,
+        owner=owner,
         claims=claims,
         volumes=volumes,
         versions=versions,

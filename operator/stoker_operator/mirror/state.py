@@ -141,15 +141,19 @@ class ClusterState:
     def snapshot(self) -> ClusterView:
         """Copy everything, with Datasets as their classes let them be.
 
-        Each node's ``sidecar_ready`` is filled in from the sidecars' pods.
+        Each node's ``sidecar_ready`` and ``sidecar_silent_since`` are filled in from the sidecars' pods.
         """
         pods = self.pods.snapshot()
-        ready = {
-            pod.node
-            for pod in pods.values()
-            if pod.sidecar and pod.ready and not pod.deleting and pod.namespace == self.own_namespace
+        sidecars = [pod for pod in pods.values() if pod.sidecar and pod.namespace == self.own_namespace]
+        ready = {pod.node for pod in sidecars if pod.ready and not pod.deleting}
+        silent: dict[str, float] = {}
+        for pod in sidecars:
+            if pod.node not in ready:
+                silent[pod.node] = max(silent.get(pod.node, 0.0), pod.not_ready_since)
+        nodes = {
+            name: replace(node, sidecar_ready=name in ready, sidecar_silent_since=silent.get(name, 0.0))
+            for name, node in self.nodes.snapshot().items()
         }
-        nodes = {name: replace(node, sidecar_ready=name in ready) for name, node in self.nodes.snapshot().items()}
         admitted = self._admission.admit_all(self.datasets.snapshot(), self.dataset_classes.snapshot())
         jobs = self.training_jobs.snapshot()
         return ClusterView(

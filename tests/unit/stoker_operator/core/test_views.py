@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from stoker_api import names
 from stoker_operator.core.resources import Resources, parse_resources, pod_requests
-from stoker_operator.core.views import Owner, Taint, parse_node, parse_pod
+from stoker_operator.core.views import COMPONENT_LABEL, SIDECAR_COMPONENT, Owner, Taint, parse_node, parse_pod
 
 
 def container(cpu: str, **more: Any) -> dict[str, Any]:
@@ -64,6 +64,15 @@ def test_a_silent_node_tells_since_when() -> None:
     condition = {"type": "Ready", "status": "Unknown", "lastTransitionTime": "1970-01-01T00:01:00Z"}
     node = parse_node({"metadata": {"name": "n"}, "status": {"conditions": [condition]}})
     assert (node.ready, node.not_ready_since) == (False, 60.0)
+
+
+def test_a_silent_sidecar_tells_since_when_and_no_other_pod_does() -> None:
+    condition = {"type": "Ready", "status": "False", "lastTransitionTime": "1970-01-01T00:01:00Z"}
+    owner = {"kind": "DaemonSet", "name": "stoker-sidecar", "uid": "u", "controller": True}
+    meta = {"name": "s", "labels": {COMPONENT_LABEL: SIDECAR_COMPONENT}, "ownerReferences": [owner]}
+    raw = {"metadata": meta, "status": {"conditions": [condition]}}
+    assert parse_pod(raw).not_ready_since == 60.0
+    assert parse_pod(raw | {"metadata": {"name": "other"}}).not_ready_since == 0.0
 
 
 def managed_pod() -> dict[str, Any]:

@@ -36,6 +36,16 @@ def test_a_node_has_a_ready_sidecar_when_such_a_pod_of_our_namespace_is_ready_on
         assert state.snapshot().nodes["a"].sidecar_ready is expected
 
 
+def test_since_when_a_nodes_sidecar_is_silent_is_known() -> None:
+    state = ClusterState("stoker")
+    state.nodes.put("a", make_node("a", sidecar_ready=False))
+    state.pods.put("old", sidecar(name="old", ready=False, not_ready_since=5.0))
+    state.pods.put("new", sidecar(name="new", ready=False, not_ready_since=7.0))
+    assert state.snapshot().nodes["a"].sidecar_silent_since == 7.0
+    state.pods.put("new", sidecar(name="new"))
+    assert state.snapshot().nodes["a"].sidecar_silent_since == 0.0
+
+
 def test_listeners_hear_of_changes_and_only_of_their_tables() -> None:
     state, heard = ClusterState("stoker"), []
     state.nodes.listen(lambda old, new: heard.append((old, new)))

@@ -1,0 +1,47 @@
+"""A node that falls silent for a moment does not have its data fetched a second time elsewhere."""
+
+from dataclasses import replace
+
+import pytest
+
+from stoker_operator.core.feasible_nodes import SILENCE
+from stoker_operator.core.gating import Outcome, decide_releases
+from stoker_operator.core.views import NodeView
+from tests.unit.stoker_operator.clusters import cluster, dataset, held, holding, node
+
+NOW = 1030.0
+FELL_SILENT = NOW - 5.0
+SILENT = pytest.mark.parametrize(
+    "silent",
+    [
+        replace(node("a"), ready=False, not_ready_since=FELL_SILENT),
+        replace(node("a"), sidecar_ready=False, sidecar_silent_since=FELL_SILENT),
+    ],
+    ids=["node", "sidecar"],
+)
+
+
+def decided(silent: NodeView, now: float, other: float = 0.0) -> Outcome:
+    """Decide about a pod whose data is at 80 % on the silent node, and at a share on another."""
+    return decide_releases(cluster(dataset(), silent, node("b"), holding("a", 0.8), holding("b", other), held()), now)
+
+
+@SILENT
+def test_a_held_pod_waits_for_the_node_that_has_its_data(silent: NodeView) -> None:
+    outcome = decided(silent, NOW)
+    assert (outcome.releases, outcome.wanted) == ((), {"vision/imagenet": frozenset({"a"})})
+
+
+@SILENT
+def test_it_is_looked_at_again_when_the_node_is_given_up(silent: NodeView) -> None:
+    assert decided(silent, NOW).next_deadline(NOW) == SILENCE - 5.0
+
+
+@SILENT
+def test_after_that_the_data_is_wanted_elsewhere(silent: NodeView) -> None:
+    assert decided(silent, FELL_SILENT + SILENCE).wanted == {"vision/imagenet": frozenset({"b"})}
+
+
+@SILENT
+def test_a_node_that_has_as_much_is_not_passed_over(silent: NodeView) -> None:
+    assert decided(silent, NOW, other=0.8).wanted == {"vision/imagenet": frozenset({"b"})}
