@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from stoker_operator.core.affinity import may_run
 from stoker_operator.core.views import NodeView, PodView
 
-# Seconds for which a node that fell silent, or whose sidecar did, is still taken for the one that a held pod will go
-# to: longer than the restart of an API server or of a sidecar, and less than a person notices beside a lost node.
-SILENCE = 30.0
+# Seconds for which a node that fell silent, or whose sidecar did, is still the one that a held pod is to go to: all
+# nodes were Unknown for 58 s after an API server had been away for 70, and came back one after the other.
+SILENCE = 90.0
 
 
 def silent_until(node: NodeView) -> float | None:
