@@ -307,8 +307,8 @@ class _Pass:
 
     def _best_node(self, pod: PodView, demand: PodDemand) -> str | None:
         ranked = self._ranked(pod, demand)
-        if waited_for := self._silent_holders(pod, demand, ranked):
-            return waited_for[0]
+        if waited_for := self._free.take(pod, self._silent_holders(pod, demand, ranked)):
+            return waited_for
         # No room anywhere: warm up where the pod may go once there is.
         return self._free.take(pod, ranked) or next(iter(ranked), None)
 
@@ -318,7 +318,9 @@ class _Pass:
         The warmest first.
         """
         best = max((self._together(demand, name).share for name in ranked), default=0.0)
-        shares = {name: self._together(demand, name).share for name in self._silent.of(pod)}
+        shares = {
+            name: self._together(demand, name).share for name in self._silent.of(pod) if self._may_hold(demand, name)
+        }
         found = sorted((name for name in shares if shares[name] > best), key=lambda name: (-shares[name], name))
         self._silences.update(until for name in found if (until := silent_until(self._view.nodes[name])) is not None)
         return found

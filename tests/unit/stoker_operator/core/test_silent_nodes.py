@@ -45,3 +45,17 @@ def test_after_that_the_data_is_wanted_elsewhere(silent: NodeView) -> None:
 @SILENT
 def test_a_node_that_has_as_much_is_not_passed_over(silent: NodeView) -> None:
     assert decided(silent, NOW, other=0.8).wanted == {"vision/imagenet": frozenset({"b"})}
+
+
+@SILENT
+def test_a_node_without_room_for_the_pod_is_not_waited_for(silent: NodeView) -> None:
+    busy = [held(f"busy-{number}", gates=(), node="a", phase="Running") for number in range(4)]
+    view = cluster(dataset(), silent, node("b"), holding("a", 0.8), held(), *busy)
+    assert decide_releases(view, NOW).wanted == {"vision/imagenet": frozenset({"b"})}
+
+
+@SILENT
+def test_a_node_that_the_dataset_must_not_be_on_is_not_waited_for(silent: NodeView) -> None:
+    chosen = dataset(cache={"nodeSelector": {"disk": "ssd"}})
+    view = cluster(chosen, silent, node("b", labels={"disk": "ssd"}), holding("a", 0.8), held())
+    assert decide_releases(view, NOW).wanted == {"vision/imagenet": frozenset({"b"})}
