@@ -5,6 +5,7 @@ from typing import Any
 
 from stoker_api import names
 from stoker_api.dataset import MountMode
+from stoker_api.inline_volume import is_report_volume
 from stoker_api.nodecache import MountPhase, NodeMount
 
 Object = Mapping[str, Any]
@@ -50,5 +51,5 @@ def _shows(volume: Object, mount: NodeMount, pod: Object) -> bool:
     if csi.get("driver") == names.CSI_DRIVER:
         attributes = csi.get("volumeAttributes") or {}
         place = attributes.get(names.CSI_ATTRIBUTE_DATASET_NAMESPACE) or own
-        return (place, attributes.get(names.CSI_ATTRIBUTE_DATASET)) == wanted
+        return (place, attributes.get(names.CSI_ATTRIBUTE_DATASET)) == wanted and not is_report_volume(volume)
     return (own, (volume.get("persistentVolumeClaim") or {}).get("claimName")) == wanted

@@ -49,12 +49,15 @@ def dataset(item: Dataset) -> RenderableType:
 
 
 def node_caches(caches: Sequence[NodeCache]) -> RenderableType:
-    """Return all nodes, a line each, and below each what it holds."""
+    """Return all nodes, a line each, and below them what each holds and what its pods do with it."""
     columns = ("NODE", "READY", "DATASETS", "USED", "CAPACITY", "FREE", "WARMING", "MOUNTS", "MODES")
     parts: list[RenderableType] = [table(columns, (rows.node_row(cache) for cache in caches))]
     held = [(cache.metadata.name, *rows.held_row(item)) for cache in caches for item in cache.status.datasets]
     if held:
         parts += ["", table(("NODE", "DATASET", "PHASE", "WARM", "SHARE", "SPEED", "ETA"), held)]
+    working = [(cache.metadata.name, *rows.workload_row(item)) for cache in caches for item in cache.status.workloads]
+    if working:
+        parts += ["", table(("NODE", "POD", "TRAINING", "EPOCH", "ITEMS/S", "STALL", "LOSS", "SOURCE"), working)]
     unconfined = rows.unconfined(caches)
     return Group(*parts, *(["", *unconfined] if unconfined else []))
 

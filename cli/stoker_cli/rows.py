@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from stoker_api.dataset import Dataset, DatasetNode, DatasetStatus, Phase
 from stoker_api.meta import format_bytes, format_duration
 from stoker_api.names import ConditionType
-from stoker_api.nodecache import NodeCache, NodeDatasetStatus
+from stoker_api.nodecache import NodeCache, NodeDatasetStatus, NodeWorkload
 
 SETTLED = {Phase.READY, Phase.DEGRADED, Phase.FAILED}
 UNKNOWN = "-"
@@ -145,6 +145,16 @@ def held_row(held: NodeDatasetStatus) -> Sequence[str]:
     speed = f"{format_bytes(held.bytes_per_second)}/s" if held.bytes_per_second else UNKNOWN
     eta = UNKNOWN if held.eta_seconds is None else format_duration(held.eta_seconds)
     return (f"{held.namespace}/{held.name}", held.phase, format_bytes(held.warm_bytes), share, speed, eta)
+
+
+def workload_row(workload: NodeWorkload) -> Sequence[str]:
+    """Make a row: POD, TRAINING, EPOCH, ITEMS/S, STALL, LOSS, SOURCE of what one pod of one node does."""
+    epoch = "" if workload.epoch is None else str(workload.epoch)
+    of = "" if workload.epochs is None or not epoch else f"/{workload.epochs}"
+    rate = "" if workload.items_per_second is None else f"{workload.items_per_second:,g}"
+    stall = "" if workload.stall_percent is None else f"{workload.stall_percent}%"
+    words = (workload.phase, epoch + of, rate, stall, workload.mean_loss, workload.source)
+    return (workload.pod, *(word or UNKNOWN for word in words))
 
 
 def by_name(datasets: Iterable[Dataset]) -> list[Dataset]:

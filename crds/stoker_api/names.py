@@ -28,6 +28,7 @@ ANNOTATION_DATASETS = f"{GROUP}/datasets"
 ANNOTATION_SCHEDULING = f"{GROUP}/scheduling"
 ANNOTATION_MAX_WAIT = f"{GROUP}/max-wait"
 ANNOTATION_CONTAINERS = f"{GROUP}/containers"
+ANNOTATION_REPORT = f"{GROUP}/report"  # "false": the pod gets no way to report what it does
 
 # The annotation that an administrator writes on a DatasetClass, as on a StorageClass; and where kubectl finds it.
 ANNOTATION_DEFAULT_CLASS = f"datasetclass.{GROUP}/is-default-class"
@@ -53,10 +54,16 @@ CSI_DRIVER = "csi.stoker.dev"
 CSI_ATTRIBUTE_DATASET = "dataset"
 CSI_ATTRIBUTE_DATASET_NAMESPACE = "datasetNamespace"
 CSI_ATTRIBUTE_VERSION = "version"  # the digest that the pod mounts; absent: the current one at the mount
+CSI_ATTRIBUTE_REPORT = "report"  # "true": the folder in which the pod reports, and no Dataset
 CSI_POD_NAME = "csi.storage.k8s.io/pod.name"
 CSI_POD_NAMESPACE = "csi.storage.k8s.io/pod.namespace"
 CSI_POD_UID = "csi.storage.k8s.io/pod.uid"
 CSI_EPHEMERAL = "csi.storage.k8s.io/ephemeral"
+
+# Where a pod finds the socket to which it reports, and the variable that says so (docs/REPORTS.md).
+REPORT_FOLDER = "/run/stoker"
+REPORT_SOCKET = f"{REPORT_FOLDER}/report.sock"
+REPORT_VARIABLE = "STOKER_REPORT_SOCKET"
 
 # Keys of the Secret that spec.source.credentials.secretRef names.
 SECRET_ACCESS_KEY_ID = "AWS_ACCESS_KEY_ID"
@@ -185,4 +192,5 @@ class Reason(StrEnum):
     RUNNING = "Running"
     SUCCEEDED = "Succeeded"
     BACKOFF_LIMIT_EXCEEDED = "BackoffLimitExceeded"
+    TRAINING_PHASE = "TrainingPhase"  # the training code is in another phase
     NAME_TAKEN = "NameTaken"  # a Service or Job of that name exists and is not ours

@@ -215,6 +215,47 @@ class CacheFolder(Model):
     message: Annotated[ShortMessage, Field(description="Why it is out of service.")] = ""
 
 
+class EvidenceSource(StrEnum):
+    """By what a node knows something of a workload."""
+
+    REPORT = "report"  # the pod's own word
+    FUSE = "fuse"  # exact requests
+    FANOTIFY = "fanotify"  # sampled opens
+
+
+_Word = Annotated[str, Field(max_length=40)]
+_Text = Annotated[str, Field(max_length=256)]
+
+
+class NodeWorkload(Model):
+    """What one pod of this node does with its Datasets: 10 pods at most, each namespace's first ones first."""
+
+    pod: Annotated[str, Field(description="namespace/name.", max_length=320)]
+    uid: Annotated[str, Field(max_length=64)] = ""
+    datasets: Annotated[
+        tuple[Annotated[str, Field(max_length=320)], ...],
+        Field(description="namespace/name of what it has mounted.", max_length=20, json_schema_extra=_ATOMIC),
+    ] = ()
+    source: EvidenceSource = EvidenceSource.REPORT
+    phase: Annotated[_Word, Field(description="Of training: Initialization, Training, Validation, ...")] = ""
+    epoch: Annotated[int | None, Field(json_schema_extra=_INT64)] = None
+    epochs: Annotated[int | None, Field(json_schema_extra=_INT64, description="Of the whole run.")] = None
+    step: Annotated[int | None, Field(json_schema_extra=_INT64)] = None
+    items_per_second: Annotated[float | None, Field(description="Over the last minute, of all its ranks.")] = None
+    stall_percent: Annotated[
+        int | None, Field(description="Share of the last minute in which it waited for data.", ge=0, le=100)
+    ] = None
+    stall_source: EvidenceSource | None = None
+    loss: Annotated[_Word, Field(description="The last one.")] = ""
+    mean_loss: Annotated[_Word, Field(description="Of the last 100.")] = ""
+    learning_rate: float | None = None
+    checkpoint: Annotated[_Text, Field(description="The last one that it saved or loaded.")] = ""
+    framework: _Word = ""
+    reported_at: Annotated[str | None, Field(json_schema_extra={"format": "date-time"})] = None
+    problem: Annotated[_Text, Field(description="What was wrong with a line that it reported.")] = ""
+    refused: Annotated[int, Field(description="Lines that did not count.", json_schema_extra=_INT64)] = 0
+
+
 class NodeCacheStatus(Model):
     """What the sidecar found and did. Bytes everywhere."""
 
@@ -259,6 +300,10 @@ class NodeCacheStatus(Model):
     ] = False
     mounts: Annotated[
         tuple[NodeMount, ...], Field(description="Published volumes, and those that wait.", json_schema_extra=_ATOMIC)
+    ] = ()
+    workloads: Annotated[
+        tuple[NodeWorkload, ...],
+        Field(description="What pods do with their Datasets, 10 at most.", max_length=10, json_schema_extra=_ATOMIC),
     ] = ()
 
 

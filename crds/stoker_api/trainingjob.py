@@ -172,6 +172,27 @@ class JobNode(Model):
     warm_percent: Annotated[int, Field(description="Warm share of the job's datasets at release, 0-100.")] = 0
 
 
+class TrainingProgress(Model):
+    """What the training code does, as its workers report it or their nodes see it."""
+
+    phase: Annotated[str, Field(description="Initialization, Training, Validation, SaveCheckpoint ...")] = ""
+    epoch: Annotated[str, Field(description="The epoch that all workers have reached, of how many.")] = ""
+    stall: Annotated[str, Field(description="Share of the last minute in which training waited for data.")] = ""
+    stall_source: str = ""
+    step: Annotated[int | None, Field(json_schema_extra=_INT64)] = None
+    items_per_second: Annotated[float | None, Field(description="Of all workers together.")] = None
+    loss: str = ""
+    mean_loss: Annotated[str, Field(description="Of the last 100.")] = ""
+    learning_rate: float | None = None
+    checkpoint: Annotated[str, Field(description="The last one that was saved or loaded.")] = ""
+    workers: Annotated[int, Field(description="Of how many workers this is known.")] = 0
+    problem: Annotated[str, Field(description="What was wrong with a line that a worker reported.")] = ""
+    phase_since: Annotated[
+        str | None, Field(description="When this phase was first seen here.", json_schema_extra={"format": "date-time"})
+    ] = None
+    updated_at: Annotated[str | None, Field(json_schema_extra={"format": "date-time"})] = None
+
+
 class TrainingJobStatus(Model):
     """What has become of it, as its Job and its pods show."""
 
@@ -192,9 +213,9 @@ class TrainingJobStatus(Model):
         Field(description="What all workers read, also those that replace others; settled when the Job is made."),
     ] = ()
     nodes: Annotated[tuple[JobNode, ...], Field(description="Nodes used, and how warm each was at release.")] = ()
-    training_phase: str = ""
-    epoch: str = ""
-    stall: Annotated[str, Field(description="Share of time that training waited for data.")] = ""
+    training: Annotated[
+        TrainingProgress | None, Field(description="What the training code does; absent until that is known.")
+    ] = None
     start_time: Annotated[str | None, Field(json_schema_extra={"format": "date-time"})] = None
     completion_time: Annotated[str | None, Field(json_schema_extra={"format": "date-time"})] = None
 
@@ -210,8 +231,9 @@ class TrainingJob(Resource):
         PrinterColumn(name="Phase", type="string", json_path=".status.phase"),
         PrinterColumn(name="Workers", type="string", json_path=".status.workers"),
         PrinterColumn(name="Data", type="string", json_path=".status.data"),
-        PrinterColumn(name="Epoch", type="string", json_path=".status.epoch"),
-        PrinterColumn(name="Stall", type="string", json_path=".status.stall"),
+        PrinterColumn(name="Training", type="string", json_path=".status.training.phase"),
+        PrinterColumn(name="Epoch", type="string", json_path=".status.training.epoch"),
+        PrinterColumn(name="Stall", type="string", json_path=".status.training.stall"),
         PrinterColumn(name="Age", type="date", json_path=".metadata.creationTimestamp"),
     )
     SCALE: ClassVar[dict[str, str] | None] = {

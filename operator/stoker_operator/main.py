@@ -114,6 +114,7 @@ async def _run(kube: Kube, settings: Settings) -> None:
         webhook_port=settings.webhook_port,
         certificate_dir=settings.webhook_certificate_dir,
         startup_taint=settings.startup_taint,
+        reports=settings.reports,
     )
     # Over connections of its own, the Lease's renewal never queues behind the requests of a crowd of objects.
     async with await KubeClient.connect() as lease:

@@ -48,6 +48,7 @@ class ReplicaOptions:
     http_port: int
     webhook_port: int
     certificate_dir: Path | None = None  # a mounted tls.crt and tls.key; None: certificates of our own
+    reports: bool = False  # annotated pods get a way to report what they do
     startup_taint: bool = False  # take stoker.dev/agent-not-ready off nodes whose sidecar is ready
 
 
@@ -73,6 +74,7 @@ class Replica:
             options.host,
             options.webhook_port,
             is_called_by=self._path.is_called_by,
+            reports=options.reports,
         )
         self._peers: Final = PeerCertificate(kube, options.namespace, lambda: datetime.now(UTC))
         self._health: Final = HealthServer(self._missing, options.host, options.http_port)

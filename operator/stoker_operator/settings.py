@@ -31,6 +31,7 @@ class Settings(BaseSettings):
     http_port: Port = Field(8080, description="Health and metrics.")
     webhook_port: Port = Field(9443, description="The admission webhook.")
     startup_taint: bool = Field(False, description="Take stoker.dev/agent-not-ready off nodes whose sidecar is ready.")
+    reports: bool = Field(False, description="Give annotated pods a way to report what they do (docs/REPORTS.md).")
     webhook_certificate_dir: Path | None = Field(
         None, description="A mounted tls.crt and tls.key, such as cert-manager's; absent: certificates of our own."
     )

@@ -16,6 +16,7 @@ from stoker_api.nodecache import (
     NodeError,
     NodeMount,
     NodePhase,
+    NodeWorkload,
     OlderVersionStatus,
 )
 from stoker_kube.api import Kube
@@ -48,6 +49,7 @@ class FakeSidecar:
         self.version = VERSION  # what a listing finds
         self.error: NodeError | None = None  # what a listing fails with
         self.mounts: dict[str, NodeMount] = {}  # by pod
+        self.workloads: tuple[NodeWorkload, ...] = ()
         self.cleaned: list[str] = []  # UIDs of what it was made to delete
         self._disk: dict[str, NodeDatasetStatus] = {}
         self._writing = asyncio.Lock()  # one status at a time, as a sidecar does: the older of two must not come last
@@ -117,6 +119,7 @@ class FakeSidecar:
             inventory=True,
             datasets=tuple(self._disk.values()),
             mounts=tuple(self.mounts.values()),
+            workloads=self.workloads,
         )
         await self._kube.patch(NODE_CACHES, self.node, {"status": status.wire()}, subresource="status")
 

@@ -23,6 +23,8 @@ from stoker_sidecar.volumes.mounted_volumes import MountedVolumes
 from stoker_sidecar.volumes.mounter import Mounter
 from stoker_sidecar.volumes.overlays import Overlays
 from stoker_sidecar.volumes.publisher import Publisher
+from stoker_sidecar.volumes.report_volumes import ReportVolumes
+from stoker_sidecar.volumes.synchronization import Changes
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from tests.fakes.volumes import UID, Clock, FakeKeeper, FakePlan, node_dataset
 
@@ -71,6 +73,8 @@ class RunningDriver:
     driver: Driver
     publisher: Publisher
     mounted: MountedVolumes
+    reports: ReportVolumes
+    changes: Changes
     plan: FakePlan
     clock: Clock
     calls: list[tuple[str, str]]
@@ -116,5 +120,9 @@ async def running_driver(
     def observe(method: str, code: str, _seconds: float) -> None:
         calls.append((method, code))
 
-    async with serve_driver(driver, publisher, lambda: True, observe):
-        yield RunningDriver(driver, publisher, mounted, plan, clock, calls)
+    changes = Changes()
+    root = folder / "state" / "reports"
+    root.mkdir(parents=True, exist_ok=True)
+    reports = ReportVolumes(root, folder / "state" / "report-volumes.json", Mounter(mounts), changes.mark)
+    async with serve_driver(driver, publisher, reports, lambda: True, observe):
+        yield RunningDriver(driver, publisher, mounted, reports, changes, plan, clock, calls)

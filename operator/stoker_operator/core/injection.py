@@ -7,10 +7,12 @@ from typing import Any
 
 from stoker_api import names
 from stoker_api.dataset import SchedulingMode
-from stoker_operator.core import propagation
+from stoker_api.inline_volume import is_report_volume
+from stoker_operator.core import propagation, report_injection
 from stoker_operator.core.annotations import DatasetRequest, PodRequest, Refusal, is_inside, parse_request
 from stoker_operator.core.catalog import Catalog, CatalogEntry, effective_mode, find_entries
 from stoker_operator.core.pod_template import CONTAINER_LISTS
+from stoker_operator.core.report_injection import ReportVolumeRequest
 
 Patch = tuple[dict[str, Any], ...]
 Raw = Mapping[str, Any]
@@ -18,11 +20,12 @@ Raw = Mapping[str, Any]
 _READ_ONLY_SOURCES = ("configMap", "secret", "projected", "downwardAPI")
 
 
-def decide_injection(pod: Raw, namespace: str, catalog: Catalog) -> Patch | Refusal:
+def decide_injection(pod: Raw, namespace: str, catalog: Catalog, *, reports: bool = False) -> Patch | Refusal:
     """Work out the JSON patch (RFC 6902) for a pod of ``namespace`` that is being made; () when it has everything.
 
     ``pod`` is the object of the admission request (its own metadata.namespace may still be empty); ``catalog`` maps
-    ``namespace/name`` to Datasets. Applying the patch and deciding again gives ().
+    ``namespace/name`` to Datasets. ``reports``: pods get a way to report what they do. Applying the patch and deciding
+    again gives ().
     """
     request = parse_request(pod.get("metadata", {}).get("annotations") or {}, namespace)
     if isinstance(request, Refusal):
@@ -36,7 +39,10 @@ def decide_injection(pod: Raw, namespace: str, catalog: Catalog) -> Patch | Refu
     refusal = _unknown_container(pod, request) or _first_conflict(pod, request, namespace)
     if refusal is not None:
         return refusal
-    volumes, mounts = _volume_ops(pod, request, versions, namespace), _mount_ops(pod, request, namespace)
+    first = request.datasets[0]
+    report = report_injection.report_volume(pod, _volume_attributes(first, versions[first.key])) if reports else None
+    volumes = _volume_ops(pod, request, versions, namespace, report)
+    mounts = _mount_ops(pod, request, namespace, report)
     own = [volume["name"] for one in request.datasets if (volume := _own_volume(pod, one, namespace)) is not None]
     spread = propagation.operations(pod, own)
     return (*_label_ops(pod), *spread, *volumes, *mounts, *_gate_ops(pod, effective_mode(request, entries)))
@@ -108,7 +114,8 @@ def _is_inline(volume: Raw, request: DatasetRequest, namespace: str) -> bool:
     csi, attributes = volume.get("csi") or {}, _attributes(volume)
     place = attributes.get(names.CSI_ATTRIBUTE_DATASET_NAMESPACE) or namespace
     named = attributes.get(names.CSI_ATTRIBUTE_DATASET)
-    return csi.get("driver") == names.CSI_DRIVER and (place, named) == (request.namespace, request.name)
+    here = csi.get("driver") == names.CSI_DRIVER and (place, named) == (request.namespace, request.name)
+    return here and not is_report_volume(volume)
 
 
 def _is_brought(pod: Raw, request: DatasetRequest, namespace: str) -> bool:
@@ -169,30 +176,52 @@ def _label_ops(pod: Raw) -> Iterator[dict[str, Any]]:
         yield {"op": "add", "path": pointer("metadata", "labels", names.LABEL_MANAGED), "value": "true"}
 
 
-def _volume_ops(pod: Raw, request: PodRequest, versions: Mapping[str, str], namespace: str) -> Iterator[dict[str, Any]]:
+def _volume_ops(
+    pod: Raw, request: PodRequest, versions: Mapping[str, str], namespace: str, report: ReportVolumeRequest | None
+) -> Iterator[dict[str, Any]]:
     needed = {volume: one for one, volume in _mounted(pod, request, namespace)}
     present = pod.get("spec", {}).get("volumes")
     have = {volume.get("name") for volume in present or ()}
     missing = [_inline_volume(name, one, versions[one.key]) for name, one in needed.items() if name not in have]
+    if report is not None and report_injection.VOLUME not in have and list(_reporting(pod, request, namespace)):
+        missing.append(report.volume)
     return _append("/spec/volumes", present, missing)
 
 
 def _inline_volume(name: str, request: DatasetRequest, version: str) -> dict[str, Any]:
-    attributes = {
-        names.CSI_ATTRIBUTE_DATASET: request.name,
-        names.CSI_ATTRIBUTE_DATASET_NAMESPACE: request.namespace,
-    }
-    attributes |= {names.CSI_ATTRIBUTE_VERSION: version} if version else {}
+    attributes = _volume_attributes(request, version)
     return {"name": name, "csi": {"driver": names.CSI_DRIVER, "readOnly": True, "volumeAttributes": attributes}}
 
 
-def _mount_ops(pod: Raw, request: PodRequest, namespace: str) -> Iterator[dict[str, Any]]:
+def _volume_attributes(request: DatasetRequest, version: str) -> dict[str, str]:
+    named = {
+        names.CSI_ATTRIBUTE_DATASET: request.name,
+        names.CSI_ATTRIBUTE_DATASET_NAMESPACE: request.namespace,
+    }
+    return named | ({names.CSI_ATTRIBUTE_VERSION: version} if version else {})
+
+
+def _reporting(pod: Raw, request: PodRequest, namespace: str) -> Iterator[str]:
+    """Yield the paths of the containers that have a place for the report folder."""
+    planned = [one.path or "" for one, _ in _mounted(pod, request, namespace)]
+    return (path for path, container in _containers(pod, request) if report_injection.has_place(container, planned))
+
+
+def _mount_ops(
+    pod: Raw, request: PodRequest, namespace: str, report: ReportVolumeRequest | None
+) -> Iterator[dict[str, Any]]:
     wanted = list(_mounted(pod, request, namespace))
+    reporting = set(_reporting(pod, request, namespace)) if report is not None else set[str]()
     for path, container in _containers(pod, request):
         present = container.get("volumeMounts")
         have = {(one.get("name"), posixpath.normpath(one.get("mountPath") or "/")) for one in present or ()}
         missing = [_mount(volume, one) for one, volume in wanted if (volume, one.path) not in have]
-        yield from _append(f"{path}/volumeMounts", present, missing)
+        if report is not None and path in reporting:
+            yield from _append(f"{path}/volumeMounts", present, [*missing, report.mount])
+            if not report_injection.has_variable(container):
+                yield from _append(f"{path}/env", container.get("env"), [report.variable])
+        else:
+            yield from _append(f"{path}/volumeMounts", present, missing)
 
 
 def _mount(volume: str, request: DatasetRequest) -> dict[str, Any]:

@@ -9,10 +9,12 @@ from pydantic import ValidationError
 
 from stoker_api import names
 from stoker_api.dataset import Dataset
+from stoker_api.nodecache import NodeWorkload
 from stoker_api.release import ReleaseRecord
 from stoker_api.trainingjob import JobNode, TrainingJob
 from stoker_operator.core.jobs import dataset_requests, is_owned
 from stoker_operator.core.pod_demand import Unmet
+from stoker_operator.core.training_progress import workloads_of
 from stoker_operator.core.views import ClusterView, PodView
 from stoker_operator.core.warmth import WarmthIndex
 
@@ -21,13 +23,15 @@ from stoker_operator.core.warmth import WarmthIndex
 class JobFacts:
     """What a TrainingJob's status is made from.
 
-    ``data`` is the warm share where the workers are or would go, for people; ``problem`` keeps the Job from being made.
+    ``data`` is the warm share where the workers are or would go, for people; ``problem`` keeps the Job from being made;
+    ``workloads`` is what the nodes say that its workers do.
     """
 
     job: Mapping[str, Any] | None
     pods: tuple[PodView, ...] = ()
     data: str = ""
     problem: Unmet | None = None
+    workloads: tuple[NodeWorkload, ...] = ()
 
     @property
     def status(self) -> Mapping[str, Any]:
@@ -62,7 +66,8 @@ def gather(
     """Return the facts. ``pods`` are those with the TrainingJob's label, of any age."""
     job = own_job(training, view)
     alive = tuple(pod for pod in pods if pod.phase != "Failed" and not pod.deleting)
-    return JobFacts(job, alive if job is not None else (), _data(training, view, alive, index), problem)
+    data, seen = _data(training, view, alive, index), workloads_of(view, alive)
+    return JobFacts(job, alive if job is not None else (), data, problem, seen)
 
 
 def pods_by_job(view: ClusterView) -> dict[str, list[PodView]]:

@@ -9,6 +9,7 @@ from stoker_operator.core.conditions import ConditionSet, find
 from stoker_operator.core.job_facts import JobFacts, nodes_at_release, read_release
 from stoker_operator.core.jobs import FINISHED, job_end
 from stoker_operator.core.pod_demand import Unmet
+from stoker_operator.core.training_progress import training_progress
 
 _DATA_PROBLEMS = frozenset(
     {Reason.DATASET_NOT_FOUND, Reason.ACCESS_NOT_GRANTED, Reason.LISTING, Reason.VERSION_NOT_FOUND}
@@ -34,9 +35,7 @@ def roll_up_job(training: TrainingJob, facts: JobFacts, now: float) -> TrainingJ
         data=facts.data or old.data,
         datasets=old.datasets,
         nodes=nodes_at_release(facts.pods) or old.nodes,
-        training_phase=old.training_phase,
-        epoch=old.epoch,
-        stall=old.stall,
+        training=training_progress(old.training, facts.workloads, now),
         start_time=facts.status.get("startTime") or old.start_time,
         completion_time=_completion_time(facts, now) if phase in FINISHED else None,
     )

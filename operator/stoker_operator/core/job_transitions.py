@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from stoker_api.names import ConditionType, Reason
-from stoker_api.trainingjob import JobPhase, TrainingJobStatus
+from stoker_api.trainingjob import JobPhase, TrainingJobStatus, TrainingProgress
 from stoker_operator.core.conditions import find
 from stoker_operator.core.dataset_transitions import Announcement, accepted_generation, moved
 
@@ -33,3 +33,15 @@ def job_announcements(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterato
         reason, kind = _TOLD[new.phase]
         condition = find(new.conditions, kind)
         yield Announcement("Normal", reason, condition.message if condition else "")
+    yield from _of_training(old.training, new.training)
+
+
+def _of_training(old: TrainingProgress | None, new: TrainingProgress | None) -> Iterator[Announcement]:
+    """Tell of another phase of the training code.
+
+    The sentence has no figures, so an event that comes again each epoch is counted in one object and makes no others.
+    """
+    before = old.phase if old is not None else ""
+    if new is not None and new.phase and new.phase != before:
+        said = f"its workers are in the phase {new.phase}" + (f", after {before}" if before else "")
+        yield Announcement("Normal", Reason.TRAINING_PHASE, said)

@@ -7,6 +7,7 @@ from typing import Any
 
 from stoker_api import names
 from stoker_api.dataset import Dataset, DatasetStatus
+from stoker_api.inline_volume import is_report_volume
 from stoker_api.meta import ObjectMeta
 from stoker_api.names import Reason
 from stoker_api.nodecache import NodeCache
@@ -300,7 +301,7 @@ def _data_volumes(
         if claim := volume.get("persistentVolumeClaim"):
             claims.append(claim["claimName"])
         csi = volume.get("csi") or {}
-        if csi.get("driver") == names.CSI_DRIVER:
+        if csi.get("driver") == names.CSI_DRIVER and not is_report_volume(volume):
             attributes = csi.get("volumeAttributes") or {}
             home = attributes.get(names.CSI_ATTRIBUTE_DATASET_NAMESPACE) or namespace
             datasets.append(f"{home}/{attributes.get(names.CSI_ATTRIBUTE_DATASET, '')}")

@@ -20,6 +20,7 @@ from stoker_operator.core.job_transitions import job_announcements
 from stoker_operator.core.job_versions import settle_versions
 from stoker_operator.core.jobs import Step, missing_dataset, next_step
 from stoker_operator.core.pod_demand import Unmet
+from stoker_operator.core.training_progress import progress_due_in
 from stoker_operator.core.views import ClusterView, PodView
 from stoker_operator.core.warmth import WarmthIndex
 from stoker_operator.mirror.state import ClusterState
@@ -95,9 +96,12 @@ class TrainingJobReconciler:
         problem = missing or (self._children.problem(training) if step is Step.CREATE else None)
         if step is not Step.NOTHING:
             view = replace(view, jobs=self._state.jobs.snapshot())
-        status = roll_up_job(training, gather(training, view, pods, index, problem), now)
+        facts = gather(training, view, pods, index, problem)
+        status = roll_up_job(training, facts, now)
         await self._write(training.metadata, training.status, status)
-        return await self._expire(training, status, now) or (self._children.retry_in(training) if problem else None)
+        progress = progress_due_in(status.training, facts.workloads, now)
+        retry = self._children.retry_in(training) if problem else None
+        return _soonest(await self._expire(training, status, now), retry, progress)
 
     async def _settle(self, training: TrainingJob, view: ClusterView) -> TrainingJob | Unmet:
         """Settle what the workers read, and write it down before any is made. Raises KubeError."""
@@ -134,6 +138,10 @@ class TrainingJobReconciler:
         except Conflict:
             log.debug("TrainingJob %s is another one by now", training.key)
         return None
+
+
+def _soonest(*seconds: float | None) -> float | None:
+    return min((one for one in seconds if one is not None), default=None)
 
 
 def _action(meta: ObjectMeta, act: Act) -> KeyedAction:

@@ -36,10 +36,13 @@ class Review:
     unknown: str = ""
 
 
-def review(body: bytes, catalog: Catalog) -> Review:
-    """Answer an AdmissionReview of a Pod. Raises MalformedReviewError when ``body`` is not one."""
+def review(body: bytes, catalog: Catalog, *, reports: bool = False) -> Review:
+    """Answer an AdmissionReview of a Pod. Raises MalformedReviewError when ``body`` is not one.
+
+    ``reports``: pods get a way to report what they do.
+    """
     uid, pod, namespace = _parse(body)
-    decision = injection.decide_injection(pod, namespace, catalog)
+    decision = injection.decide_injection(pod, namespace, catalog, reports=reports)
     if isinstance(decision, Refusal):
         status = {"code": _UNPROCESSABLE, "reason": "Invalid", "message": decision.sentence}
         unknown = decision.key if isinstance(decision, UnknownDataset) else ""

@@ -6,6 +6,7 @@ import ssl
 from collections import ChainMap
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Final
 
 from aiohttp import web
@@ -45,12 +46,14 @@ class WebhookServer:
         port: int,
         *,
         is_called_by: Callable[[str], Awaitable[bool]],
+        reports: bool = False,
     ) -> None:
         """Prepare to serve.
 
         ``find`` asks the API server for a Dataset that ``catalog()`` does not have; ``is_called_by(path)`` tells
-        whether it is the API server that calls.
+        whether it is the API server that calls. ``reports``: pods get a way to report what they do.
         """
+        self._reports: Final = reports
         self._catalog: Final = catalog
         self._is_called_by: Final = is_called_by
         self._reviewing: Final = ThreadPoolExecutor(1, thread_name_prefix="review")
@@ -113,7 +116,8 @@ class WebhookServer:
         while True:
             known = ChainMap(late, dict(catalog)) if late else catalog
             # In a thread: a review may be megabytes, and the loop renews the Lease and answers probes.
-            reviewed = await asyncio.get_running_loop().run_in_executor(self._reviewing, review, body, known)
+            work = partial(review, body, known, reports=self._reports)
+            reviewed = await asyncio.get_running_loop().run_in_executor(self._reviewing, work)
             entry = await self._find(reviewed.unknown) if reviewed.unknown and clock() < deadline else None
             if entry is None:
                 return reviewed

@@ -24,7 +24,9 @@ from stoker_sidecar.agent.node_account import NodeAccount
 from stoker_sidecar.agent.node_cache import NoticeTeller, StatusWriter, follow_node_cache
 from stoker_sidecar.agent.peers import PeerServer
 from stoker_sidecar.agent.plan import NodePlan
+from stoker_sidecar.agent.report_link import ReportedWorkloads, ReportLink
 from stoker_sidecar.volumes.node_volumes import NodeVolumes
+from stoker_sidecar.volumes.report_volumes import ReportVolumes
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 
 log = logging.getLogger(__name__)
@@ -83,8 +85,9 @@ def _is_missing(path: Path) -> bool:
 class Agent:
     """One node's agent: its parts, run side by side, and what it says of itself to the API server and to probes.
 
-    ``plan`` and ``folders`` are those of ``volumes`` too. ``address``: of the pod, where other nodes fetch manifests;
-    empty: nobody can. ``http_port``: of health and metrics; ``peer_port``: of manifests. ``run_dir``: of the sockets.
+    ``plan`` and ``folders`` are those of ``volumes`` too. ``reports``: in which pods say what they do. ``address``:
+    of the pod, where other nodes fetch manifests; empty: nobody can. ``http_port``: of health and metrics;
+    ``peer_port``: of manifests. ``run_dir``: of the sockets.
     ``grants``: what Datasets of which namespaces may use of the node's own. ``namespace``: where Stoker is installed,
     beside which the node's account is; empty: credentials are read in the name of ``kube``, and no node is served.
     ``confinement``: what holds the node's fetcher and FUSE servers to their files, for people.
@@ -97,6 +100,7 @@ class Agent:
         plan: NodePlan,
         folders: CacheFolders,
         volumes: NodeVolumes,
+        reports: ReportVolumes,
         *,
         fetcher_socket: Path,
         address: str,
@@ -113,6 +117,8 @@ class Agent:
         self._folders = folders
         self._volumes = volumes
         self._publisher = volumes.publisher
+        self._reports = reports
+        self._workloads = ReportedWorkloads(reports, self._publisher.rows)
         self._fetcher_socket = fetcher_socket
         self._address = address
         self._port = http_port
@@ -134,7 +140,13 @@ class Agent:
             http = NodeHttp(self._folders, self._not_ready, self._metrics.render)
             await stack.enter_async_context(serve_http(http.application(), self._port))
             self._registration = await stack.enter_async_context(
-                serve_driver(self._driver, self._publisher, lambda: self._plan.synced, self._metrics.observe_call)
+                serve_driver(
+                    self._driver,
+                    self._publisher,
+                    self._reports,
+                    lambda: self._plan.synced,
+                    self._metrics.observe_call,
+                )
             )
             name, csi_socket = self._driver.node_name, self._driver.csi_socket
             log.info("serving node %s: HTTP on port %d, CSI on %s", name, self._port, csi_socket)
@@ -152,6 +164,9 @@ class Agent:
                     StatusWriter(self._kube, name, self._plan.changes, self._status).run(),
                     NoticeTeller(self._kube, name, self._plan).run(),
                     CacheRootKeeper(self._plan, self._fetcher_socket).run(),
+                    ReportLink(
+                        self._run_dir / "reports.sock", self._reports, self._workloads, self._plan.changes
+                    ).run(),
                     PeerServer(self._kube, self._namespace, http.for_peers(), self._peer_port, self._run_dir).run(),
                     self._keep_mounts(),
                 )
@@ -161,6 +176,7 @@ class Agent:
                 task.cancel()
 
     async def _keep_mounts(self) -> None:
+        await self._reports.restore()
         await self._volumes.mounted.restore()
         await self._volumes.reconciler.run()
 
@@ -176,6 +192,7 @@ class Agent:
             found={uid: plan.orphans.get(uid, ()) for uid in plan.kept},
             inventory=plan.inventory,
             mounts=self._publisher.rows(),
+            workloads=self._workloads.rows(),
             disk=steady(plan.disk, _disk_of(written)) if written else plan.disk,
             folders=steady_folders(plan.folders, written.cache_folders) if written else plan.folders,
             modes=self._volumes.modes,

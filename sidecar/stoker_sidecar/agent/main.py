@@ -16,12 +16,16 @@ from stoker_sidecar.agent.core.grants import NodeGrants
 from stoker_sidecar.agent.csi.driver import Driver
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.agent.settings import AgentSettings
+from stoker_sidecar.linux import mounts
 from stoker_sidecar.linux.confinement import describe
 from stoker_sidecar.linux.landlock import abi
+from stoker_sidecar.volumes.mounter import Mounter
 from stoker_sidecar.volumes.node_volumes import VolumePaths, node_volumes
+from stoker_sidecar.volumes.report_volumes import ReportVolumes
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_sidecar.wire.disk_floor import DiskFloor
 from stoker_sidecar.wire.heartbeat import Heartbeat
+from stoker_sidecar.wire.report_folders import REPORTS
 
 log = logging.getLogger("stoker.agent")
 _OVERLAYS_OFF = "Overlays are turned off by the chart's value sidecar.overlay."
@@ -58,6 +62,9 @@ def build(settings: AgentSettings, kube: Kube) -> Agent:
         plan,
         folders,
         volumes,
+        ReportVolumes(
+            settings.state_dir / REPORTS, settings.state_dir / "report-volumes.json", Mounter(mounts), plan.changes.mark
+        ),
         fetcher_socket=settings.run_dir / "fetcher.sock",
         address=settings.pod_ip,
         http_port=settings.http_port,

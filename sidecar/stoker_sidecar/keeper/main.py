@@ -32,6 +32,8 @@ def prepare_folders(settings: KeeperSettings) -> None:
         settings.mount_root.chmod(_OURS)
     for folder in settings.cache:
         _prepare_cache(Path(folder.path), settings.run_as)
+    if settings.reports_root is not None:
+        _prepare_reports(settings.reports_root, settings.run_as)
     if settings.run_as is not None:
         os.chown(settings.run_dir, -1, settings.run_as)
 
@@ -45,6 +47,20 @@ def _prepare_cache(folder: Path, owner: int | None) -> None:
             os.chown(folder, owner, owner)
     except OSError as error:
         _log.error("the cache folder %s cannot be prepared: %s", folder, error)
+
+
+def _prepare_reports(folder: Path, group: int | None) -> None:
+    """Make the folder of the pods' report folders, in which only root makes any; its group is the listener's.
+
+    Without it pods run and do not report.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o711)
+        if group is not None:
+            os.chown(folder, -1, group)
+    except OSError as error:
+        _log.error("the folder %s cannot be prepared, and pods cannot report: %s", folder, error)
 
 
 def end_one_process_at_a_time(cgroup: Path = _OWN_CGROUP) -> None:

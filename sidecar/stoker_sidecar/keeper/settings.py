@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stoker_sidecar.wire.cache_folder import FolderSpec, parse_folders
+from stoker_sidecar.wire.report_folders import REPORTS
 
 # The nobody-like user of the image: owns the cache, runs everything that touches the network or answers FUSE.
 _UNPRIVILEGED = 65532
@@ -30,6 +31,7 @@ class KeeperSettings:
     unmount_on_exit: bool
     allow_other: bool
     confine: bool
+    reports_root: Path | None
     log_level: str
     agent_command: tuple[str, ...]
     fetcher_command: tuple[str, ...]
@@ -38,6 +40,11 @@ class KeeperSettings:
     def keeper_socket(self) -> Path:
         """Where the agent reaches the keeper."""
         return self.run_dir / "keeper.sock"
+
+    @property
+    def reports_socket(self) -> Path:
+        """Where the agent reaches the report listener."""
+        return self.run_dir / "reports.sock"
 
     @property
     def fetcher_socket(self) -> Path:
@@ -68,6 +75,7 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     flag("on-exit", "unmount", "unmount: take the FUSE mounts away at the end; keep: leave them for the next keeper")
     flag("allow-other", "", "yes: mounts of a keeper without root are for all users too, as root's always are")
     flag("confine", "Auto", "hold fetcher and FUSE servers to the files that they need, by Landlock: Auto or Off")
+    flag("reports", "Off", "listen to what pods report of their training: On or Off")
     flag("log-level", "info", f"of keeper, fetcher and FUSE servers: one of {', '.join(_LOG_LEVELS)}")
     flag("agent-command", f"{python} -m stoker_sidecar.agent.main", "how the agent is started; empty: no agent")
     flag("fetcher-command", f"{python} -m stoker_sidecar.fetcher.main", "how the fetcher is started; empty: no fetcher")
@@ -85,6 +93,10 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> K
         parser.error(f"--allow-other {options.allow_other!r} must be yes or empty")
     if options.confine not in ("Auto", "Off"):
         parser.error(f"--confine {options.confine!r} must be Auto or Off")
+    if options.reports not in ("On", "Off"):
+        parser.error(f"--reports {options.reports!r} must be On or Off")
+    if options.reports == "On" and not options.state_dir:
+        parser.error("--reports On needs a --state-dir: the pods' folders are in it")
     if not options.http_port.isdecimal():
         parser.error(f"--http-port {options.http_port!r} must be a port such as 8081")
     if options.run_as and not options.run_as.isdecimal():
@@ -108,6 +120,7 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> K
         unmount_on_exit=options.on_exit == "unmount",
         allow_other=options.allow_other == "yes",
         confine=options.confine == "Auto",
+        reports_root=Path(options.state_dir) / REPORTS if options.reports == "On" else None,
         agent_command=tuple(agent + options.agent_arguments) if agent else (),
         fetcher_command=tuple(shlex.split(options.fetcher_command)),
     )

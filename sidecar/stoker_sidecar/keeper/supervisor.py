@@ -4,6 +4,7 @@ import asyncio
 import errno
 import logging
 import os
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
@@ -72,6 +73,7 @@ class Supervisor:
         self._memory = StateMemory()
         fetcher = Start([*settings.fetcher_command, *options], settings.run_as, {"--memory-fd": self._memory.fd})
         agent = Start(settings.agent_command)
+        self._reports = _report_listener(settings, reaper)
         self._agent = Child("agent", reaper, lambda: agent) if settings.agent_command else None
         self._fetcher = None
         self._zygotes = [self._servers.zygotes]
@@ -86,7 +88,7 @@ class Supervisor:
 
     async def make_ready(self) -> None:
         """Start what takes long to import, and let it wait: readers of another keeper then hardly notice the change."""
-        children = [child for child in (self._agent, self._fetcher) if child is not None]
+        children = [child for child in (self._agent, self._fetcher, self._reports) if child is not None]
         self._begin_zygotes()
         for child in children:
             child.make_ready()
@@ -117,6 +119,8 @@ class Supervisor:
             self._agent.begin()
         if self._fetcher is not None:
             self._fetcher.begin()
+        if self._reports is not None:
+            self._reports.begin()
 
     def _begin_zygotes(self) -> None:
         for pair in self._zygotes:
@@ -124,7 +128,7 @@ class Supervisor:
 
     def _rows(self) -> list[dict[str, Any]]:
         zygotes = [child for pair in self._zygotes for child in pair.children]
-        children = (self._agent, self._fetcher, *zygotes)
+        children = (self._agent, self._fetcher, self._reports, *zygotes)
         return [
             {"name": child.name, "pid": child.pid, "restarts": child.history.restarts}
             for child in children
@@ -159,11 +163,23 @@ class Supervisor:
             self._listening.close()
         if self._agent is not None:
             await self._agent.stop(_AGENT_GRACE)
+        if self._reports is not None:
+            await self._reports.stop(0)  # it has nothing to lose
         for pair in self._zygotes:
             await pair.stop()
         if self._fetcher is not None:
             await self._fetcher.stop(_FETCHER_GRACE)
         self._memory.close()
+
+
+def _report_listener(settings: KeeperSettings, reaper: Reaper) -> Child | None:
+    """Return the process that hears what pods report, where that is on: of its own, since they are hostile."""
+    if settings.reports_root is None:
+        return None
+    command = [sys.executable, "-m", "stoker_sidecar.reports.main", "--log-level", settings.log_level]
+    command += ["--socket", str(settings.reports_socket), "--root", str(settings.reports_root)]
+    start = Start([*command, *([] if settings.confine else ["--confine", "Off"])], settings.run_as)
+    return Child("report listener", reaper, lambda: start)
 
 
 def close_mounts(mounts: list[MountInTransfer]) -> None:

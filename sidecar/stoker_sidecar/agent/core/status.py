@@ -18,6 +18,7 @@ from stoker_api.nodecache import (
     NodeError,
     NodeMount,
     NodePhase,
+    NodeWorkload,
 )
 from stoker_sidecar.volumes.core.publish import VersionKey
 
@@ -61,6 +62,7 @@ class Facts:
     found: Mapping[str, tuple[str, ...]]  # those of them that are kept until they are planned; versions of unread ones
     inventory: bool  # the fetcher has said what is on the disk
     mounts: tuple[NodeMount, ...]
+    workloads: tuple[NodeWorkload, ...]  # what pods do, at its own pace: see workloads.py
     disk: DiskFigures
     folders: tuple[CacheFolder, ...]
     modes: tuple[MountMode, ...]
@@ -118,6 +120,7 @@ def node_status(facts: Facts, conditions: Iterable[Condition] = ()) -> NodeCache
         datasets=datasets,
         inventory=facts.inventory,
         mounts=facts.mounts,
+        workloads=facts.workloads,
     )
 
 
@@ -235,5 +238,5 @@ def _without_figures(status: NodeCacheStatus) -> NodeCacheStatus:
         for row in status.datasets
     )
     folders = tuple(folder.model_copy(update=_FOLDER_FIGURES) for folder in status.cache_folders)
-    figures = {"used_bytes": 0, "available_bytes": 0, "used": "", "capacity": ""}
+    figures = {"used_bytes": 0, "available_bytes": 0, "used": "", "capacity": "", "workloads": ()}
     return status.model_copy(update={"datasets": rows, "cache_folders": folders} | figures)

@@ -10,9 +10,11 @@ from google.protobuf.wrappers_pb2 import BoolValue
 
 from stoker_api import names
 from stoker_sidecar.agent.csi.pb import csi_pb2, registration_pb2
-from stoker_sidecar.agent.csi.request import parse_publish, parse_stats, parse_unpublish
+from stoker_sidecar.agent.csi.request import is_report, parse_publish, parse_report, parse_stats, parse_unpublish
 from stoker_sidecar.agent.csi.rpc import Method, Observe, handler, serve
+from stoker_sidecar.volumes.core.publish import VolumeReport
 from stoker_sidecar.volumes.publisher import Publisher
+from stoker_sidecar.volumes.report_volumes import ReportVolumes
 
 log = logging.getLogger(__name__)
 
@@ -72,15 +74,16 @@ class IdentityService:
 
 
 class NodeService:
-    """CSI's Node service: converts between messages and the publisher.
+    """CSI's Node service: converts between messages and the publisher, or the report volumes.
 
     ``kubelet_dir``: where the kubelet of the node ``node_name`` works.
     """
 
-    def __init__(self, node_name: str, kubelet_dir: Path, publisher: Publisher) -> None:
+    def __init__(self, node_name: str, kubelet_dir: Path, publisher: Publisher, reports: ReportVolumes) -> None:
         self._node_name = node_name
         self._kubelet_dir = kubelet_dir
         self._publisher = publisher
+        self._reports = reports
 
     def methods(self) -> dict[str, Method]:
         """Return the service's methods by name; staging is not among them, as a bind mount needs none."""
@@ -93,29 +96,30 @@ class NodeService:
         }
 
     async def publish(self, request: csi_pb2.NodePublishVolumeRequest) -> csi_pb2.NodePublishVolumeResponse:
-        """Mount a dataset at the target path."""
-        await self._publisher.publish(parse_publish(request, self._kubelet_dir))
+        """Mount a dataset at the target path, or the folder in which a pod reports."""
+        if is_report(request):
+            await self._reports.publish(parse_report(request, self._kubelet_dir))
+        else:
+            await self._publisher.publish(parse_publish(request, self._kubelet_dir))
         return csi_pb2.NodePublishVolumeResponse()
 
     async def unpublish(self, request: csi_pb2.NodeUnpublishVolumeRequest) -> csi_pb2.NodeUnpublishVolumeResponse:
-        """Unmount a dataset from the target path."""
-        await self._publisher.unpublish(parse_unpublish(request, self._kubelet_dir).target)
+        """Unmount what is at the target path."""
+        target = parse_unpublish(request, self._kubelet_dir).target
+        await self._reports.unpublish(target)
+        # Also after that: a sidecar that knew no report volumes has mounted a Dataset there.
+        await self._publisher.unpublish(target)
         return csi_pb2.NodeUnpublishVolumeResponse()
 
     async def stats(self, request: csi_pb2.NodeGetVolumeStatsRequest) -> csi_pb2.NodeGetVolumeStatsResponse:
         """Answer the version's size, wholly used, since nothing can be written.
 
-        The cache disk's says nothing of the volume.
+        The cache disk's says nothing of the volume. A report volume has none.
         """
         wanted = parse_stats(request)
-        report = await self._publisher.report(wanted.volume_id, wanted.path)
-        usage = [
-            csi_pb2.VolumeUsage(unit=csi_pb2.VolumeUsage.BYTES, total=report.bytes, used=report.bytes),
-            csi_pb2.VolumeUsage(unit=csi_pb2.VolumeUsage.INODES, total=report.files, used=report.files),
-        ]
-        message = report.trouble or "the volume is mounted and answers"
-        condition = csi_pb2.VolumeCondition(abnormal=bool(report.trouble), message=message)
-        return csi_pb2.NodeGetVolumeStatsResponse(usage=usage, volume_condition=condition)
+        if self._reports.get(wanted.path) is not None:
+            return _stats(VolumeReport(0, 0))
+        return _stats(await self._publisher.report(wanted.volume_id, wanted.path))
 
     async def capabilities(self, _request: csi_pb2.NodeGetCapabilitiesRequest) -> csi_pb2.NodeGetCapabilitiesResponse:
         """Answer what the node offers: volume statistics and condition."""
@@ -125,6 +129,16 @@ class NodeService:
     async def info(self, _request: csi_pb2.NodeGetInfoRequest) -> csi_pb2.NodeGetInfoResponse:
         """Answer the node's name; there is no limit of volumes and no topology."""
         return csi_pb2.NodeGetInfoResponse(node_id=self._node_name)
+
+
+def _stats(report: VolumeReport) -> csi_pb2.NodeGetVolumeStatsResponse:
+    usage = [
+        csi_pb2.VolumeUsage(unit=csi_pb2.VolumeUsage.BYTES, total=report.bytes, used=report.bytes),
+        csi_pb2.VolumeUsage(unit=csi_pb2.VolumeUsage.INODES, total=report.files, used=report.files),
+    ]
+    message = report.trouble or "the volume is mounted and answers"
+    condition = csi_pb2.VolumeCondition(abnormal=bool(report.trouble), message=message)
+    return csi_pb2.NodeGetVolumeStatsResponse(usage=usage, volume_condition=condition)
 
 
 class RegistrationService:
@@ -163,11 +177,13 @@ class RegistrationService:
 
 @asynccontextmanager
 async def serve_driver(
-    driver: Driver, publisher: Publisher, is_ready: Callable[[], bool], observe: Observe
+    driver: Driver, publisher: Publisher, reports: ReportVolumes, is_ready: Callable[[], bool], observe: Observe
 ) -> AsyncIterator[RegistrationService]:
     """Serve both sockets while inside. Registration opens last, since the kubelet calls the other one at once."""
     identity = handler("csi.v1.Identity", IdentityService(driver.version, is_ready).methods(), observe)
-    node = handler("csi.v1.Node", NodeService(driver.node_name, driver.kubelet_dir, publisher).methods(), observe)
+    node = handler(
+        "csi.v1.Node", NodeService(driver.node_name, driver.kubelet_dir, publisher, reports).methods(), observe
+    )
     registration = RegistrationService(driver.csi_socket)
     registrar = handler("pluginregistration.Registration", registration.methods(), observe)
     async with serve(driver.csi_socket, [identity, node]), serve(driver.registration_socket, [registrar]):

@@ -9,6 +9,7 @@ from stoker_api import names
 from stoker_sidecar.agent.csi.pb import csi_pb2
 from stoker_sidecar.errors import VolumeCode, VolumeError
 from stoker_sidecar.volumes.core.publish import PublishRequest
+from stoker_sidecar.volumes.core.report_volume import ReportVolume
 
 _Mode = csi_pb2.VolumeCapability.AccessMode
 _READER_MODES = {_Mode.SINGLE_NODE_READER_ONLY, _Mode.MULTI_NODE_READER_ONLY}
@@ -17,6 +18,7 @@ _SINGLE_NODE_WRITER_MODES = {_Mode.SINGLE_NODE_WRITER, _Mode.SINGLE_NODE_SINGLE_
 
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+_UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")  # becomes the name of a folder
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,28 @@ def parse_publish(request: csi_pb2.NodePublishVolumeRequest, kubelet_dir: Path) 
         pod_uid=context.get(names.CSI_POD_UID, ""),
         ephemeral=ephemeral,
         version=_version(context),
+    )
+
+
+def is_report(request: csi_pb2.NodePublishVolumeRequest) -> bool:
+    """Tell whether a report volume is asked for, whatever Dataset it names for older sidecars."""
+    return request.volume_context.get(names.CSI_ATTRIBUTE_REPORT) == "true"
+
+
+def parse_report(request: csi_pb2.NodePublishVolumeRequest, kubelet_dir: Path) -> ReportVolume:
+    """Check a request for a report volume: only the kubelet says whose it is. Raises VolumeError (INVALID_ARGUMENT)."""
+    volume_id = _required(request.volume_id, "volume_id")
+    context = request.volume_context
+    _check_capability(request, context.get(names.CSI_EPHEMERAL) == "true")
+    uid = context.get(names.CSI_POD_UID, "")
+    if _UID.fullmatch(uid) is None:
+        raise _invalid(f"the kubelet did not say which pod asks: {uid!r} is no UID")
+    return ReportVolume(
+        volume_id=volume_id,
+        target=_target(request.target_path, kubelet_dir),
+        namespace=_pod_namespace(context),
+        pod=context.get(names.CSI_POD_NAME, ""),
+        pod_uid=uid,
     )
 
 

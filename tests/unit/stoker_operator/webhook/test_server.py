@@ -132,9 +132,9 @@ async def test_a_stranger_is_refused_before_the_body_came(running: Running) -> N
 async def test_a_review_is_no_work_of_the_loop(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[str] = []
 
-    def told(body: bytes, catalog: Catalog) -> Review:
+    def told(body: bytes, catalog: Catalog, *, reports: bool) -> Review:
         threads.append(threading.current_thread().name)
-        return review(body, catalog)
+        return review(body, catalog, reports=reports)
 
     monkeypatch.setattr(server, "review", told)
     await running.post(make_review("imagenet:/data"))

@@ -43,6 +43,7 @@ def facts(**changes: Any) -> Facts:
         found={},
         inventory=True,
         mounts=(),
+        workloads=(),
         disk=DiskFigures(capacity=100 * GIB, used=GIB, available=50 * GIB),
         folders=(CacheFolder(path="/cache", available_bytes=50 * GIB),),
         modes=(MountMode.NATIVE, MountMode.FUSE),

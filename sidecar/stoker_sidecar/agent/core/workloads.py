@@ -1,0 +1,98 @@
+"""What a node says of the pods that it knows something of: which ones, and how often that is worth a write. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from stoker_api.nodecache import EvidenceSource, NodeMount, NodeWorkload
+from stoker_api.times import format_time
+from stoker_sidecar.volumes.core.report_volume import ReportVolume
+from stoker_tuning.reports.figures import ReportSummary
+
+MOST_WORKLOADS = 10
+_MOST_DATASETS = 20
+# Seconds between two changes of what is shown. A phase or an epoch is news; figures that moved are so once a minute: a
+# thousand nodes that train for weeks must not make the API server write for nothing.
+NEWS_SECONDS, CALM_SECONDS = 10.0, 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class PodReport:
+    """What one pod said, heard at ``at``, in seconds since the epoch."""
+
+    summary: ReportSummary
+    at: float
+
+
+def reported_workloads(
+    volumes: Iterable[ReportVolume], mounts: Sequence[NodeMount], reports: Mapping[str, PodReport]
+) -> tuple[NodeWorkload, ...]:
+    """Return a row for each pod that has reported, as the kubelet names it, in the order in which the pods came."""
+    named = {volume.pod_uid: volume for volume in volumes}
+    return tuple(
+        _row(volume, mounts, reports[uid]) for uid, volume in named.items() if uid in reports and reports[uid].at > 0
+    )
+
+
+def _row(volume: ReportVolume, mounts: Sequence[NodeMount], report: PodReport) -> NodeWorkload:
+    said = report.summary
+    datasets = (f"{row.dataset_namespace}/{row.dataset}" for row in mounts if row.pod_uid == volume.pod_uid)
+    return NodeWorkload(
+        pod=volume.pod_name,
+        uid=volume.pod_uid,
+        datasets=tuple(dict.fromkeys(datasets))[:_MOST_DATASETS],
+        source=EvidenceSource.REPORT,
+        phase=said.phase,
+        epoch=said.epoch,
+        epochs=said.epochs,
+        step=said.step,
+        items_per_second=said.items_per_second,
+        stall_percent=said.stall_percent,
+        stall_source=None if said.stall_percent is None else EvidenceSource.REPORT,
+        loss=said.loss,
+        mean_loss=said.mean_loss,
+        learning_rate=said.learning_rate,
+        checkpoint=said.checkpoint,
+        framework=said.framework,
+        reported_at=format_time(report.at - said.age) if said.lines else None,
+        problem=said.problem,
+        refused=said.refused,
+    )
+
+
+def fair_share(rows: Iterable[NodeWorkload], most: int = MOST_WORKLOADS) -> tuple[NodeWorkload, ...]:
+    """Choose ``most`` rows: each namespace's first before any namespace's second, whoever has made how many pods."""
+    seen: Counter[str] = Counter()
+    ranked: list[tuple[int, int, NodeWorkload]] = []
+    for row in rows:
+        namespace = row.pod.partition("/")[0]
+        ranked.append((seen[namespace], len(ranked), row))
+        seen[namespace] += 1
+    return tuple(row for _, _, row in sorted(ranked, key=lambda entry: entry[:2])[:most])
+
+
+def due_in(shown: Sequence[NodeWorkload], now: Sequence[NodeWorkload], since: float) -> float | None:
+    """Return the seconds until ``now`` takes the place of what was shown ``since`` seconds ago; None: they are alike.
+
+    Which pods there are is told at once, so that no row outlives its pod.
+    """
+    if tuple(shown) == tuple(now):
+        return None
+    if {row.uid for row in shown} != {row.uid for row in now}:
+        return 0.0
+    calm = [_news(row) for row in shown] == [_news(row) for row in now]
+    return max(0.0, (CALM_SECONDS if calm else NEWS_SECONDS) - since)
+
+
+def _news(row: NodeWorkload) -> tuple[object, ...]:
+    """Return what people wait to see; the first figures count, their changes do not."""
+    return (
+        row.phase,
+        row.epoch,
+        row.epochs,
+        row.datasets,
+        row.checkpoint,
+        row.problem,
+        row.stall_percent is None,
+        row.items_per_second is None,
+    )

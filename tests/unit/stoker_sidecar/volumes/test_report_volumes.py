@@ -1,0 +1,104 @@
+"""The report volumes: a folder for each pod, remembered, and never a reason for a pod not to start."""
+
+from pathlib import Path
+
+import pytest
+
+from stoker_sidecar.volumes.core.report_volume import ReportVolume
+from stoker_sidecar.volumes.mounter import Mounter
+from stoker_sidecar.volumes.report_volumes import ReportVolumes
+from tests.fakes.volumes import FakeMounts
+
+
+class Node:
+    """Report volumes of a node in a folder, with the kernel's mounts in memory."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.root = folder / "reports"
+        self.root.mkdir()
+        self.mounts = FakeMounts()
+        self.restart()
+
+    def restart(self) -> None:
+        self.volumes = ReportVolumes(self.root, self.folder / "state" / "report-volumes.json", Mounter(self.mounts))
+
+    def volume(self, uid: str = "u1", name: str = "report") -> ReportVolume:
+        return ReportVolume("csi-1", self.folder / "pods" / uid / name, "vision", "trainer", uid)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+async def test_a_pod_is_shown_its_own_folder_and_no_other(node: Node) -> None:
+    await node.volumes.publish(node.volume("u1"))
+    await node.volumes.publish(node.volume("u2"))
+    assert node.mounts.stacks == {node.volume(uid).target: [node.root / uid] for uid in ("u1", "u2")}
+
+
+async def test_volumes_are_known_to_the_next_agent(node: Node) -> None:
+    await node.volumes.publish(node.volume())
+    node.restart()
+    assert node.volumes.all() == (node.volume(),)
+
+
+@pytest.mark.expected_logs("starts without a way to report")
+async def test_a_mount_that_is_refused_leaves_an_empty_folder_and_the_pod_starts(node: Node) -> None:
+    node.mounts.refuses = True
+    await node.volumes.publish(node.volume())
+    assert list(node.volume().target.iterdir()) == []
+
+
+@pytest.mark.expected_logs("starts without a way to report")
+async def test_without_a_folder_for_reports_the_pod_starts(node: Node) -> None:
+    node.root.rmdir()
+    await node.volumes.publish(node.volume())
+    assert node.volume().target.is_dir()
+
+
+async def test_what_is_unpublished_leaves_nothing(node: Node) -> None:
+    await node.volumes.publish(node.volume())
+    (node.root / "u1" / "report.sock").touch()
+    assert await node.volumes.unpublish(node.volume().target)
+    assert (node.volumes.all(), node.mounts.stacks, list(node.root.iterdir())) == ((), {}, [])
+    assert not node.volume().target.exists()
+
+
+async def test_another_volumes_target_is_not_its_business(node: Node) -> None:
+    assert not await node.volumes.unpublish(node.folder / "pods" / "u1" / "dataset")
+
+
+async def test_a_pods_folder_stays_while_one_of_its_volumes_does(node: Node) -> None:
+    for name in ("one", "two"):
+        await node.volumes.publish(node.volume(name=name))
+    await node.volumes.unpublish(node.volume(name="one").target)
+    assert [folder.name for folder in node.root.iterdir()] == ["u1"]
+
+
+async def test_a_mount_that_was_lost_is_made_again_and_folders_of_nobody_go(node: Node) -> None:
+    await node.volumes.publish(node.volume())
+    node.mounts.stacks.clear()
+    (node.root / "left-over").mkdir()
+    node.restart()
+    await node.volumes.restore()
+    assert node.mounts.stacks == {node.volume().target: [node.root / "u1"]}
+    assert [folder.name for folder in node.root.iterdir()] == ["u1"]
+
+
+async def test_a_volume_whose_pod_went_without_a_word_is_forgotten(node: Node) -> None:
+    await node.volumes.publish(node.volume())
+    node.mounts.stacks.clear()
+    node.volume().target.rmdir()
+    node.restart()
+    await node.volumes.restore()
+    assert node.volumes.all() == ()
+
+
+@pytest.mark.expected_logs("cannot be read")
+async def test_a_table_that_cannot_be_read_keeps_no_agent_from_starting(node: Node) -> None:
+    await node.volumes.publish(node.volume())
+    (node.folder / "state" / "report-volumes.json").write_text("{")
+    node.restart()
+    assert node.volumes.all() == ()

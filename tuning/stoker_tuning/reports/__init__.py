@@ -1,0 +1,1 @@
+"""What a training pod says of itself: its lines (docs/REPORTS.md), and the figures that are kept of them. Pure."""
