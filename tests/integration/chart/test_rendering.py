@@ -294,3 +294,17 @@ def test_overlays_are_tried_and_other_processes_not_seen_unless_asked_for(
     pod = sidecar["spec"]["template"]["spec"]
     (overlay,) = (one["value"] for one in pod["containers"][0]["env"] if one["name"] == "STOKER_OVERLAY")
     assert (overlay, pod["hostPID"]) == expected
+
+
+@pytest.mark.parametrize(("enabled", "operator", "sidecar"), [(True, "true", "On"), (False, "false", "Off")])
+def test_reports_are_turned_on_and_off_for_operator_and_sidecar_together(
+    enabled: bool, operator: str, sidecar: str
+) -> None:
+    rendered = render({"reports": {"enabled": enabled}})
+    values = [variable(workload, "STOKER_REPORTS") for workload in of_kind(rendered, "Deployment", "DaemonSet")]
+    assert sorted(values) == sorted([operator, sidecar])
+
+
+def variable(workload: dict[str, Any], name: str) -> str:
+    (container,) = workload["spec"]["template"]["spec"]["containers"]
+    return next(str(one["value"]) for one in container["env"] if one["name"] == name)

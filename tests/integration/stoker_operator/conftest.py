@@ -114,10 +114,14 @@ class World:
 
     async def until_events(self, *reasons: str) -> None:
         """Wait until events of all these reasons were told about Datasets; they are written behind the status."""
+        await self.until_told("Dataset", *reasons)
+
+    async def until_told(self, kind: str, *reasons: str) -> None:
+        """Do as ``until_events`` for objects of another kind."""
 
         async def look() -> bool | None:
             found = (await self.kube.list(EVENTS, self.namespace)).items
-            told = {event["reason"] for event in found if event["involvedObject"]["kind"] == "Dataset"}
+            told = {event["reason"] for event in found if event["involvedObject"]["kind"] == kind}
             return set(reasons) <= told or None
 
         await eventually_async(look, SECONDS)

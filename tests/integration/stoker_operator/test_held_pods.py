@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from stoker_api import names
+from stoker_api.nodecache import NodeWorkload
 from stoker_api.release import ReleaseRecord
 from stoker_kube.api import JSON
 from stoker_kube.resources import DATASETS, JOBS, NODE_CACHES, NODES, PODS, SERVICES, TRAINING_JOBS
@@ -168,6 +169,44 @@ async def test_a_training_job_waits_for_its_dataset_and_then_starts(world: World
     await world.until(TRAINING_JOBS, "ddp", reason_is("DataReady", "DatasetNotFound"))
     await world.add_dataset()
     await world.until(JOBS, "ddp", lambda raw: True)
+
+
+async def test_what_workers_report_is_told_of_their_training_job(world: World) -> None:
+    sidecar = await add_roomy_node(world)
+    await world.add_dataset()
+    await add_training_job(world, workers=1, scheduling={"mode": "None"})
+    await world.until(JOBS, "ddp", lambda raw: True)
+    uid = await add_worker(world, sidecar.node)
+    report = {"phase": "Validation", "epoch": 3, "epochs": 90, "stall_percent": 4, "stall_source": "report"}
+    sidecar.workloads = (NodeWorkload(pod=f"{world.namespace}/ddp-0", uid=uid, **report),)
+    await sidecar.report()
+    raw = await world.until(TRAINING_JOBS, "ddp", lambda raw: "training" in raw.get("status", {}))
+    training = raw["status"]["training"]
+    assert (training["phase"], training["epoch"], training["stall"]) == ("Validation", "3/90", "4%")
+    await world.until_told("TrainingJob", "TrainingPhase")
+
+
+async def test_a_node_says_nothing_of_workers_that_are_not_its_own(world: World) -> None:
+    ours, other = await add_roomy_node(world), await add_roomy_node(world)
+    await world.add_dataset()
+    await add_training_job(world, workers=1, scheduling={"mode": "None"})
+    await world.until(JOBS, "ddp", lambda raw: True)
+    uid = await add_worker(world, ours.node)
+    other.workloads = (NodeWorkload(pod=f"{world.namespace}/ddp-0", uid=uid, phase="Forged"),)
+    await other.report()
+    ours.workloads = (NodeWorkload(pod=f"{world.namespace}/ddp-0", uid=uid, phase="Training"),)
+    await ours.report()
+    raw = await world.until(TRAINING_JOBS, "ddp", lambda raw: "training" in raw.get("status", {}))
+    assert raw["status"]["training"]["phase"] == "Training"
+
+
+async def add_worker(world: World, node: str) -> str:
+    """Make the worker that no Job controller makes here, on a node; its UID."""
+    labels = {names.LABEL_MANAGED: "true", names.LABEL_TRAINING_JOB: "ddp"}
+    metadata = {"name": "ddp-0", "namespace": world.namespace, "labels": labels}
+    spec = {"nodeName": node, "containers": [{"name": "trainer", "image": "none"}]}
+    made = await world.kube.create(PODS, {"metadata": metadata, "spec": spec})
+    return str(made["metadata"]["uid"])
 
 
 V2 = "b2" * 32

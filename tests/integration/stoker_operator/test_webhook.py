@@ -48,7 +48,7 @@ async def admission(apiserver: ApiServer, namespace: str) -> AsyncIterator[Admis
         name = f"stoker-{uuid.uuid4().hex[:8]}"
         path = CallingPath(kube, name)
         find = LateDatasets(kube).find
-        server = WebhookServer(lambda: catalog, find, tls, "127.0.0.1", 0, is_called_by=path.is_called_by)
+        server = WebhookServer(lambda: catalog, find, tls, "127.0.0.1", 0, is_called_by=path.is_called_by, reports=True)
         # Pods of this API server get no ServiceAccount from a controller: make the one that admission asks for.
         apiserver.kubectl("create", "serviceaccount", "default", "-n", namespace)
         # Nothing is called before there is a certificate, so the port may be known first.
@@ -106,7 +106,13 @@ async def test_an_annotated_pod_is_injected_and_the_api_server_takes_it(admissio
 async def test_a_pods_volume_carries_its_version(admission: Admission, datasets: str, version: str) -> None:
     pod = await admission.create(datasets)
     attributes = [one["csi"]["volumeAttributes"] for one in pod["spec"]["volumes"] if "csi" in one]
-    assert [one["version"] for one in attributes] == [version]
+    assert [one["version"] for one in attributes if "report" not in one] == [version]
+
+
+async def test_a_pod_gets_a_way_to_report_that_the_api_server_takes(admission: Admission) -> None:
+    container = (await admission.create("imagenet:/data"))["spec"]["containers"][0]
+    assert [one["mountPath"] for one in container["volumeMounts"] if one["name"] == "stoker-report"] == ["/run/stoker"]
+    assert {"name": "STOKER_REPORT_SOCKET", "value": "/run/stoker/report.sock"} in container["env"]
 
 
 async def test_a_pod_without_the_annotation_never_reaches_the_webhook(admission: Admission) -> None:

@@ -39,8 +39,12 @@ class ConfinedNode:
 
     @property
     def fetcher(self) -> int:
+        return self.process("fetcher")
+
+    def process(self, name: str) -> int:
+        """Return the keeper's child of that name."""
         rows = self.node.keeper.call(op="list")["children"]
-        return next(int(row["pid"]) for row in rows if row["name"] == "fetcher")
+        return next(int(row["pid"]) for row in rows if row["name"] == name)
 
     def child(self, name: str) -> int:
         """Return the fetcher's child of that name."""
@@ -63,17 +67,18 @@ def confined() -> Iterator[ConfinedNode]:
                 for name in ("granted/file", "other/secret", "kubelet/pods", "cache", "state")
             ),
             *(("read", path) for path in ("/etc/shadow", "/etc/hosts", "/proc/1/environ", f"/proc/{os.getpid()}/fd")),
-            *(("write", f"{folder}/{name}") for name in ("granted", "other", "cache", "run")),
+            *(("write", f"{folder}/{name}") for name in ("granted", "other", "cache", "run", "state/reports")),
             ("signal", str(os.getpid())),
             ("connect", str(server.getsockname()[1])),
         ]
-        (folder / "state").mkdir()
         probe = ProcessProbe(attempts, folder / "code")
         patch = stack.enter_context(pytest.MonkeyPatch.context())
         for name, value in {**probe.environment(), "TMPDIR": f"{folder}/temporary"}.items():
             patch.setenv(name, value)
         command = shlex.join([*_FETCHER, f"--host-folder={folder}/granted"])
-        node = AgentlessNode(stack.enter_context(Keeper(folder, fetcher=command)))
+        (folder / "state").mkdir()
+        reports = ["--reports", "On", "--state-dir", str(folder / "state")]
+        node = AgentlessNode(stack.enter_context(Keeper(folder, fetcher=command, options=reports)))
         version = node.list_source("u1", Source(uri=f"file://{folder}/granted"))
         node.hand_out(version)
         yield ConfinedNode(folder, node, probe, version)
@@ -88,6 +93,7 @@ _FORBIDDEN = {
     "read /proc/1/environ": EACCES,
     "write granted": EACCES,
     "write other": EACCES,
+    "write state/reports": EACCES,
     "signal ": EPERM,
 }
 _FETCHER_MAY = {"read granted/file": 0, "read cache": 0, "write cache": 0, "write run": 0, "connect ": 0}
@@ -96,6 +102,14 @@ _SERVER_MAY = {
     "read cache": 0,
     "write cache": EACCES,
     "write run": EACCES,
+    "connect ": EACCES,
+}
+_LISTENER_MAY = {
+    "read granted/file": EACCES,
+    "read cache": EACCES,
+    "write cache": EACCES,
+    "write run": 0,
+    "write state/reports": 0,
     "connect ": EACCES,
 }
 
@@ -120,6 +134,11 @@ def test_a_fuse_server_only_reads_and_only_the_caches(confined: ConfinedNode) ->
     confined.node.mount(confined.version)
     pid = int(confined.node.keeper.call(op="list")["servers"][0]["pid"])
     assert _without_proc_of_the_test(confined.met(pid)) == _FORBIDDEN | _SERVER_MAY
+
+
+def test_the_report_listener_writes_where_pods_report_and_reads_nothing_else(confined: ConfinedNode) -> None:
+    met = _without_proc_of_the_test(confined.met(confined.process("report listener")))
+    assert met == _FORBIDDEN | _LISTENER_MAY
 
 
 def test_cold_bytes_are_read_and_kept(confined: ConfinedNode) -> None:
