@@ -42,10 +42,14 @@ class ReportVolumeRequest:
 def report_volume(pod: Raw, attributes: Raw) -> ReportVolumeRequest | None:
     """Return what a pod needs to report; None where its author does not want it, or has a volume of that name.
 
+    None also for a pod with a user namespace, for which the runtime has to map each volume's users: a volume more
+    would be a reason more not to start.
     ``attributes``: of one of its Datasets' volumes. A sidecar of a version that knows no reports mounts that Dataset
     in place of the socket's folder, so that the pod starts while nodes are being upgraded.
     """
     if (pod.get("metadata", {}).get("annotations") or {}).get(names.ANNOTATION_REPORT, "").strip().lower() == "false":
+        return None
+    if pod.get("spec", {}).get("hostUsers") is False:
         return None
     wanted = {
         "name": VOLUME,

@@ -52,3 +52,9 @@ def test_a_pod_with_a_volume_of_its_own_is_not_called_a_stranger() -> None:
     lines = explain(pod(CLAIM), [], [row()]).lines
     assert "brought a volume of its own" in lines[0]
     assert "(native)" in lines[1]
+
+
+def test_a_volume_to_report_through_shows_no_dataset() -> None:
+    reporting = {"csi": {"driver": names.CSI_DRIVER, "volumeAttributes": {"dataset": "train", "report": "true"}}}
+    (reads,) = sentences(pod(reporting), [row()])
+    assert "mountPropagation" not in reads

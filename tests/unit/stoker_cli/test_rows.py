@@ -3,7 +3,7 @@
 import pytest
 
 from stoker_api.dataset import Dataset, Phase
-from stoker_api.nodecache import NodeCache
+from stoker_api.nodecache import NodeCache, NodeWorkload
 from stoker_cli import rows
 
 
@@ -92,3 +92,17 @@ def test_nodes_whose_processes_nothing_holds_to_their_files_are_named_with_why()
         for name, text in said.items()
     ]
     assert rows.unconfined(caches) == ["b: processes are not confined: this kernel has no Landlock"]
+
+
+def test_what_a_pod_does_is_a_row_and_what_is_not_known_a_dash() -> None:
+    known = NodeWorkload(
+        pod="vision/run-0",
+        phase="Training",
+        epoch=3,
+        epochs=90,
+        items_per_second=5120.0,
+        stall_percent=4,
+        mean_loss="0.7",
+    )
+    assert rows.workload_row(known) == ("vision/run-0", "Training", "3/90", "5,120", "4%", "0.7", "report")
+    assert set(rows.workload_row(NodeWorkload(pod="p"))[1:-1]) == {rows.UNKNOWN}

@@ -112,7 +112,7 @@ def _integer(most: int, least: int = 0) -> Callable[[str, Any], int]:
 
 
 def _number(least: float, most: float, *, any_float: bool = False) -> Callable[[str, Any], float]:
-    """``any_float``: also no number at all and the infinities, which a loss comes to."""
+    """Make what reads a number. ``any_float``: also no number at all and the infinities, which a loss comes to."""
 
     def parse(name: str, value: Any) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):

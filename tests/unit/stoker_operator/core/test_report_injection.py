@@ -67,6 +67,10 @@ def test_an_annotation_leaves_a_pod_out(word: str) -> None:
     assert not reports(pod)
 
 
+def test_a_pod_with_a_user_namespace_is_left_out() -> None:
+    assert not reports(make_pod(hostUsers=False))
+
+
 @pytest.mark.parametrize("path", ["/run/stoker", "/run", "/var/run/", "/run/stoker/inner", "/var/run/stoker"])
 def test_a_container_without_a_place_for_it_goes_without(path: str) -> None:
     pod = make_pod(containers=[at(path), container(name="other")])

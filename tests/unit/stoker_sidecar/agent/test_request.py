@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from stoker_api import names
 from stoker_sidecar.agent.csi.pb import csi_pb2
-from stoker_sidecar.agent.csi.request import parse_publish, parse_stats, parse_unpublish
+from stoker_sidecar.agent.csi.request import is_report, parse_publish, parse_report, parse_stats, parse_unpublish
 from stoker_sidecar.errors import VolumeCode, VolumeError
 
 KUBELET = Path("/var/lib/kubelet")
@@ -168,3 +168,21 @@ def test_a_volume_may_name_its_version() -> None:
 @pytest.mark.parametrize("version", ["1a1a1a1a1a1a", "../" + "a" * 61, "A" * 64])
 def test_what_cannot_be_a_whole_version_is_refused(version: str) -> None:
     assert "64 digits" in sentence(inline(volume_context=context_of(version=version)))
+
+
+def test_a_report_volume_is_the_pods_that_the_kubelet_names() -> None:
+    request = inline(volume_context=context_of(report="true"))
+    assert is_report(request)
+    volume = parse_report(request, KUBELET)
+    assert (volume.pod_name, volume.pod_uid, volume.target) == ("vision/trainer-0", "u1", Path(TARGET))
+
+
+@pytest.mark.parametrize("uid", ["", "..", "a/b", "x" * 65])
+def test_a_report_volume_of_nobody_is_refused(uid: str) -> None:
+    context = context_of(report="true") | {names.CSI_POD_UID: uid}
+    with pytest.raises(VolumeError, match="did not say which pod asks"):
+        parse_report(inline(volume_context=context), KUBELET)
+
+
+def test_a_dataset_is_no_report_volume() -> None:
+    assert not is_report(inline())

@@ -47,3 +47,14 @@ def test_help_names_the_environment_variable_of_each_flag(capsys: pytest.Capture
     with pytest.raises(SystemExit):
         parse(["--help"], {})
     assert "STOKER_MOUNT_ROOT" in capsys.readouterr().out
+
+
+def test_reports_are_heard_where_there_is_a_state_folder() -> None:
+    assert parse([], {}).reports_root is None
+    assert parse(["--reports", "On", "--state-dir", "/state"], {}).reports_root == Path("/state/reports")
+
+
+def test_reports_without_a_state_folder_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse(["--reports", "On"], {})
+    assert "needs a --state-dir" in capsys.readouterr().err
