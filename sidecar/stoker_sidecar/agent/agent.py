@@ -176,8 +176,8 @@ class Agent:
                 task.cancel()
 
     async def _keep_mounts(self) -> None:
-        await self._reports.restore()
         await self._volumes.mounted.restore()
+        await self._reports.restore()
         await self._volumes.reconciler.run()
 
     def _status(self, written: NodeCacheStatus | None) -> NodeCacheStatus | None:

@@ -73,7 +73,10 @@ class ReportVolumes:
                     await self.publish(volume)
             except VolumeError as error:
                 log.warning("the report volume of pod %s stays as it is: %s", volume.pod_name, error)
-        await in_thread(_remove_others, self._root, {volume.pod_uid for volume in self.all()})
+        try:
+            await in_thread(_remove_others, self._root, {volume.pod_uid for volume in self.all()})
+        except VolumeError as error:
+            log.warning("folders of pods that are gone stay: %s", error)
         self._on_change()
 
     async def _publish(self, volume: ReportVolume) -> None:

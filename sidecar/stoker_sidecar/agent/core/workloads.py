@@ -29,9 +29,8 @@ def reported_workloads(
 ) -> tuple[NodeWorkload, ...]:
     """Return a row for each pod that has reported, as the kubelet names it, in the order in which the pods came."""
     named = {volume.pod_uid: volume for volume in volumes}
-    return tuple(
-        _row(volume, mounts, reports[uid]) for uid, volume in named.items() if uid in reports and reports[uid].at > 0
-    )
+    said = {uid: report for uid, report in reports.items() if report.summary.lines or report.summary.refused}
+    return tuple(_row(volume, mounts, said[uid]) for uid, volume in named.items() if uid in said)
 
 
 def _row(volume: ReportVolume, mounts: Sequence[NodeMount], report: PodReport) -> NodeWorkload:

@@ -39,7 +39,8 @@ def test_a_row_has_the_name_that_the_kubelet_gave_and_what_the_pod_said() -> Non
 
 
 def test_a_pod_that_said_nothing_has_no_row() -> None:
-    assert reported_workloads([volume()], [], {}) == ()
+    silent = {"u1": PodReport(ReportSummary(), 1000.0)}
+    assert (reported_workloads([volume()], [], {}), reported_workloads([volume()], [], silent)) == ((), ())
 
 
 def test_ten_rows_are_shared_between_namespaces_however_many_pods_one_has() -> None:
