@@ -119,6 +119,11 @@ def test_the_readmes_dataset_is_the_example() -> None:
     assert manifest in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
+def test_the_page_on_reports_has_the_example() -> None:
+    program = (ROOT / "examples" / "report.py").read_text(encoding="utf-8")
+    assert program[program.index("import json") :] in (DOCS / "REPORTS.md").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("name", FOREIGN)
 def test_no_file_names_a_registry_or_a_folder_of_one_machine(name: str) -> None:
     guilty = [str(path.relative_to(ROOT)) for path in tracked() if name in path.read_text("utf-8", errors="ignore")]
