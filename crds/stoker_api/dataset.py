@@ -95,6 +95,13 @@ class MountMode(StrEnum):
     FUSE = "fuse"
 
 
+class ObservePolicy(StrEnum):
+    """Whether the nodes look at which files pods read."""
+
+    AUTO = "Auto"  # where the node can, within its budget
+    OFF = "Off"
+
+
 class SecretReference(Model):
     """A Secret in the Dataset's own namespace."""
 
@@ -323,6 +330,13 @@ class DatasetSpec(Model):
     refresh: Annotated[Refresh, Field(description="Whether new versions of the source are taken over.")] = Refresh()
     scheduling: Annotated[Scheduling, Field(description="Default for pods that mount it.")] = Scheduling()
     access: Annotated[Access, Field(description="Namespaces that may mount it beside its own.")] = Access()
+    observe: Annotated[
+        ObservePolicy,
+        Field(
+            description="Auto: nodes look at which files pods read, within a budget, for speed and stall of workloads. "
+            "Off: they do not."
+        ),
+    ] = ObservePolicy.AUTO
 
 
 class SkippedKeys(Model):

@@ -34,6 +34,10 @@ ANNOTATION_REPORT = f"{GROUP}/report"  # "false": the pod gets no way to report 
 ANNOTATION_DEFAULT_CLASS = f"datasetclass.{GROUP}/is-default-class"
 DEFAULT_CLASS_PATH = r".metadata.annotations.datasetclass\.stoker\.dev/is-default-class"
 
+# The annotation that an administrator writes on a NodeCache, with the value Off: nobody looks at what that node's pods
+# read.
+ANNOTATION_OBSERVE = f"{GROUP}/observe"
+
 # Annotations that Stoker writes.
 ANNOTATION_GANG_SIZE = f"{GROUP}/gang-size"  # on a TrainingJob's pods: how many are released together
 ANNOTATION_TEMPLATE_HASH = f"{GROUP}/template-hash"  # on a TrainingJob's Job: of what it was made from

@@ -6,13 +6,15 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BeforeValidator, Field
 
 from stoker_api import names
-from stoker_api.dataset import DatasetSource, MountMode, SkippedKeys, Source
+from stoker_api.dataset import DatasetSource, MountMode, ObservePolicy, SkippedKeys, Source
 from stoker_api.meta import Condition, Model, PrinterColumn, Resource, ShortMessage
 
 _INT64 = {"format": "int64"}
 # Each list has one writer, who writes it whole. As a map of its items it would have its field manager's notes on each
 # field of each item beside it: a third of the object.
 _ATOMIC = {"x-kubernetes-list-type": "atomic"}
+
+MOST_WORKLOADS = 10
 
 
 class NodePhase(StrEnum):
@@ -75,6 +77,9 @@ class NodeDataset(Model):
     anonymous: Annotated[
         bool, Field(description="Without credentials of its own it may not use the node's, whatever the chart grants.")
     ] = False
+    observe: Annotated[ObservePolicy, Field(description="Off: nobody looks at what pods read of it.")] = (
+        ObservePolicy.AUTO
+    )
     refused: Annotated[
         ShortMessage, Field(description="Why no new mount is made, in a sentence; what is mounted goes on.")
     ] = ""
@@ -219,8 +224,25 @@ class EvidenceSource(StrEnum):
     """By what a node knows something of a workload."""
 
     REPORT = "report"  # the pod's own word
-    FUSE = "fuse"  # exact requests
-    FANOTIFY = "fanotify"  # sampled opens
+    FUSE = "fuse"  # exact requests to the node's FUSE servers
+    FANOTIFY = "fanotify"  # files that were opened on native and overlay mounts, sampled
+
+
+class StallSource(StrEnum):
+    """What counted the time that a workload waits for data."""
+
+    REPORT = "report"  # the pod's own word
+    TASK_DELAY = "taskDelay"  # the kernel's delay accounting, of the process that waited longest
+    FUSE = "fuse"  # reads that a FUSE server had not answered yet
+    PRESSURE = "pressure"  # io.pressure of the pod's cgroup: nothing of it went on, and something waited for a disk
+
+
+class Attribution(StrEnum):
+    """How it is known that a pod is who reads."""
+
+    PROCESS = "process"  # by the reader's process, where the sidecar sees the node's
+    ONLY_POD = "onlyPod"  # no other pod of the node has the version mounted
+    VERSION = "version"  # several pods have, and these figures are an equal share of what they read together
 
 
 _Word = Annotated[str, Field(max_length=40)]
@@ -236,16 +258,21 @@ class NodeWorkload(Model):
         tuple[Annotated[str, Field(max_length=320)], ...],
         Field(description="namespace/name of what it has mounted.", max_length=20, json_schema_extra=_ATOMIC),
     ] = ()
-    source: EvidenceSource = EvidenceSource.REPORT
+    source: Annotated[
+        EvidenceSource,
+        Field(description="report: what the pod says of itself counts; its reads tell what it leaves open."),
+    ] = EvidenceSource.REPORT
     phase: Annotated[_Word, Field(description="Of training: Initialization, Training, Validation, ...")] = ""
     epoch: Annotated[int | None, Field(json_schema_extra=_INT64)] = None
     epochs: Annotated[int | None, Field(json_schema_extra=_INT64, description="Of the whole run.")] = None
     step: Annotated[int | None, Field(json_schema_extra=_INT64)] = None
-    items_per_second: Annotated[float | None, Field(description="Over the last minute, of all its ranks.")] = None
-    stall_percent: Annotated[
-        int | None, Field(description="Share of the last minute in which it waited for data.", ge=0, le=100)
+    items_per_second: Annotated[
+        float | None, Field(description="Over the last minute, of all its ranks; files opened, where it is observed.")
     ] = None
-    stall_source: EvidenceSource | None = None
+    stall_percent: Annotated[
+        int | None, Field(description="Share of the time lately in which it waited for data.", ge=0, le=100)
+    ] = None
+    stall_source: StallSource | None = None
     loss: Annotated[_Word, Field(description="The last one.")] = ""
     mean_loss: Annotated[_Word, Field(description="Of the last 100.")] = ""
     learning_rate: float | None = None
@@ -254,6 +281,16 @@ class NodeWorkload(Model):
     reported_at: Annotated[str | None, Field(json_schema_extra={"format": "date-time"})] = None
     problem: Annotated[_Text, Field(description="What was wrong with a line that it reported.")] = ""
     refused: Annotated[int, Field(description="Lines that did not count.", json_schema_extra=_INT64)] = 0
+    observed_by: Annotated[
+        EvidenceSource | None, Field(description="What sees its reads; absent: nothing has seen any.")
+    ] = None
+    attribution: Attribution | None = None
+    reads: Annotated[
+        int | None, Field(json_schema_extra=_INT64, description="Files opened so far, estimated from the sample.")
+    ] = None
+    sampled: Annotated[
+        float | None, Field(description="Share of the opens that was seen lately; 1: all.", ge=0, le=1)
+    ] = None
 
 
 class NodeCacheStatus(Model):
@@ -277,6 +314,10 @@ class NodeCacheStatus(Model):
         Field(
             description="What holds fetcher and FUSE servers to the files that they need; None, and why, if nothing."
         ),
+    ] = ""
+    observer: Annotated[
+        ShortMessage,
+        Field(description="What sees reads of native and overlay mounts, with its budget; None, and why, if nothing."),
     ] = ""
     capacity_bytes: Annotated[int, Field(json_schema_extra=_INT64)] = 0
     used_bytes: Annotated[int, Field(json_schema_extra=_INT64)] = 0
@@ -303,7 +344,11 @@ class NodeCacheStatus(Model):
     ] = ()
     workloads: Annotated[
         tuple[NodeWorkload, ...],
-        Field(description="What pods do with their Datasets, 10 at most.", max_length=10, json_schema_extra=_ATOMIC),
+        Field(
+            description="What pods do with their Datasets, 10 at most.",
+            max_length=MOST_WORKLOADS,
+            json_schema_extra=_ATOMIC,
+        ),
     ] = ()
 
 

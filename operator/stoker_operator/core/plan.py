@@ -217,6 +217,7 @@ def node_dataset(view: ClusterView, plan: DatasetPlan, node: str, states: NodeSt
         pinned=spec.cache.pinned,
         allowed_namespaces=spec.access.namespaces,
         anonymous=view.terms.get(dataset.key, NO_TERMS).anonymous,
+        observe=spec.observe,
     )
 
 

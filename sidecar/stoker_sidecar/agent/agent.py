@@ -22,6 +22,9 @@ from stoker_sidecar.agent.http import NodeHttp, serve_http
 from stoker_sidecar.agent.metrics import AgentMetrics
 from stoker_sidecar.agent.node_account import NodeAccount
 from stoker_sidecar.agent.node_cache import NoticeTeller, StatusWriter, follow_node_cache
+from stoker_sidecar.agent.node_workloads import NodeWorkloads
+from stoker_sidecar.agent.observation import Observation
+from stoker_sidecar.agent.observation_metrics import ObservationCollector
 from stoker_sidecar.agent.peers import PeerServer
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.agent.report_link import ReportedWorkloads, ReportLink
@@ -90,7 +93,8 @@ class Agent:
     ``peer_port``: of manifests. ``run_dir``: of the sockets.
     ``grants``: what Datasets of which namespaces may use of the node's own. ``namespace``: where Stoker is installed,
     beside which the node's account is; empty: credentials are read in the name of ``kube``, and no node is served.
-    ``confinement``: what holds the node's fetcher and FUSE servers to their files, for people.
+    ``confinement``: what holds the node's fetcher and FUSE servers to their files, for people. ``observation``: what
+    is seen of reads.
     """
 
     def __init__(
@@ -108,6 +112,7 @@ class Agent:
         peer_port: int,
         run_dir: Path,
         grants: NodeGrants,
+        observation: Observation,
         namespace: str = "",
         confinement: str = "",
     ) -> None:
@@ -118,7 +123,8 @@ class Agent:
         self._volumes = volumes
         self._publisher = volumes.publisher
         self._reports = reports
-        self._workloads = ReportedWorkloads(reports, self._publisher.rows)
+        self._reported = ReportedWorkloads(reports, self._publisher.rows)
+        self._workloads = NodeWorkloads(self._reported.rows, lambda: observation.rows, observation.news, plan.changes)
         self._fetcher_socket = fetcher_socket
         self._address = address
         self._port = http_port
@@ -128,7 +134,8 @@ class Agent:
         self._grants = grants
         self._account = NodeAccount(kube, namespace, driver.node_name, time.monotonic, lambda: datetime.now(UTC))
         self._confinement = confinement
-        self._metrics = AgentMetrics(plan, self._publisher.rows)
+        self._observation = observation
+        self._metrics = AgentMetrics(plan, self._publisher.rows, ObservationCollector(plan, observation))
         self._registration: RegistrationService | None = None
 
     async def run(self, stopping: asyncio.Event) -> None:
@@ -164,16 +171,20 @@ class Agent:
                     StatusWriter(self._kube, name, self._plan.changes, self._status).run(),
                     NoticeTeller(self._kube, name, self._plan).run(),
                     CacheRootKeeper(self._plan, self._fetcher_socket).run(),
-                    ReportLink(
-                        self._run_dir / "reports.sock", self._reports, self._workloads, self._plan.changes
-                    ).run(),
+                    self._report_link().run(),
+                    self._workloads.run(),
                     PeerServer(self._kube, self._namespace, http.for_peers(), self._peer_port, self._run_dir).run(),
                     self._keep_mounts(),
+                    self._observation.run(),
                 )
             ]
             await stopping.wait()
             for task in running:
                 task.cancel()
+
+    def _report_link(self) -> ReportLink:
+        socket, news = self._run_dir / "reports.sock", self._observation.news
+        return ReportLink(socket, self._reports, self._reported, self._plan.changes, news)
 
     async def _keep_mounts(self) -> None:
         await self._volumes.mounted.restore()
@@ -198,6 +209,7 @@ class Agent:
             modes=self._volumes.modes,
             modes_message=self._volumes.why_no_overlay,
             confinement=self._confinement,
+            observer=self._observation.message,
             refused=self._volumes.overlays.refused,
             address=_host_port(self._address, self._peer_port),
             version=self._driver.version,

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -14,13 +15,15 @@ from stoker_kube.errors import ConfigError
 from stoker_sidecar.agent.agent import Agent
 from stoker_sidecar.agent.core.grants import NodeGrants
 from stoker_sidecar.agent.csi.driver import Driver
+from stoker_sidecar.agent.observation import Observation
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.agent.settings import AgentSettings
 from stoker_sidecar.linux import mounts
 from stoker_sidecar.linux.confinement import describe
+from stoker_sidecar.linux.fanotify import why_not
 from stoker_sidecar.linux.landlock import abi
 from stoker_sidecar.volumes.mounter import Mounter
-from stoker_sidecar.volumes.node_volumes import VolumePaths, node_volumes
+from stoker_sidecar.volumes.node_volumes import NodeVolumes, VolumePaths, node_volumes
 from stoker_sidecar.volumes.report_volumes import ReportVolumes
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_sidecar.wire.disk_floor import DiskFloor
@@ -29,6 +32,8 @@ from stoker_sidecar.wire.report_folders import REPORTS
 
 log = logging.getLogger("stoker.agent")
 _OVERLAYS_OFF = "Overlays are turned off by the chart's value sidecar.overlay."
+
+_OBSERVER_OFF = "it is turned off by the chart's value sidecar.observe"
 
 
 def build(settings: AgentSettings, kube: Kube) -> Agent:
@@ -71,8 +76,25 @@ def build(settings: AgentSettings, kube: Kube) -> Agent:
         peer_port=settings.peer_port,
         run_dir=settings.run_dir,
         grants=NodeGrants(settings.ambient_namespaces, settings.host_folder_grants),
+        observation=_observation(settings, plan, folders, volumes),
         namespace=settings.namespace,
         confinement=describe(abi(), wanted=settings.confine == "Auto"),
+    )
+
+
+def _observation(settings: AgentSettings, plan: NodePlan, folders: CacheFolders, volumes: NodeVolumes) -> Observation:
+    off = "" if settings.observe == "Auto" else _OBSERVER_OFF
+    return Observation(
+        plan,
+        volumes.mounted.all,
+        folders,
+        mount_root=settings.mount_root,
+        run_dir=settings.run_dir,
+        cgroups=settings.cgroup_root,
+        family=os.getppid(),  # the keeper
+        off=off,
+        blind="" if off else why_not(settings.mount_root),
+        cpu=settings.observer_cpu,
     )
 
 

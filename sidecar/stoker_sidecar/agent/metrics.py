@@ -44,11 +44,15 @@ _COUNTS: tuple[tuple[str, str, str], ...] = (
 
 
 class AgentMetrics:
-    """The agent's metrics: counts CSI calls as they end; everything else is read from the plan when someone scrapes."""
+    """The agent's metrics: counts CSI calls as they end; everything else is read when someone scrapes.
 
-    def __init__(self, plan: NodePlan, mounts: Callable[[], Iterable[NodeMount]]) -> None:
+    ``others``: collectors beside that of the plan.
+    """
+
+    def __init__(self, plan: NodePlan, mounts: Callable[[], Iterable[NodeMount]], *others: Collector) -> None:
         self._registry = CollectorRegistry()
-        self._registry.register(_StateCollector(plan, mounts))
+        for collector in (_StateCollector(plan, mounts), *others):
+            self._registry.register(collector)
         self._calls = Counter(
             "stoker_csi_calls", "Calls of the kubelet, by outcome.", ("method", "code"), registry=self._registry
         )

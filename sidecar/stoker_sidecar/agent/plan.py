@@ -7,7 +7,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from stoker_api.dataset import ObservePolicy
 from stoker_api.meta import Condition
+from stoker_api.names import ANNOTATION_OBSERVE
 from stoker_api.nodecache import CacheFolder, NodeCache, NodeDataset, NodeDatasetStatus
 from stoker_sidecar.agent.core.status import DiskFigures
 from stoker_sidecar.errors import ProtocolError
@@ -33,6 +35,8 @@ class NodePlan:
         self.synced = False  # the API server has said whether there is a NodeCache
         self.generation: int | None = None  # None: there is no NodeCache (yet)
         self.cache_uid = ""
+        self.observed = True  # unless an administrator said Off of this node
+        self.unobserved: frozenset[str] = frozenset()  # UIDs of datasets at whose reads nobody may look
         self.datasets: tuple[NodeDataset, ...] = ()
         self.keep_unlisted = True  # nothing is removed from the disk because no plan names it
         self.keep: frozenset[str] = frozenset()  # UIDs of what is not removed either
@@ -54,8 +58,10 @@ class NodePlan:
     def take_node_cache(self, cache: NodeCache) -> None:
         """Take a NodeCache that was read."""
         self.generation, self.cache_uid = cache.metadata.generation, cache.metadata.uid
+        self.observed = cache.metadata.annotations.get(ANNOTATION_OBSERVE) != ObservePolicy.OFF
         self.datasets = cache.spec.datasets
         self.keep_unlisted, self.keep = cache.spec.keep_unlisted, frozenset(cache.spec.keep)
+        self.unobserved = frozenset(row.uid for row in self.datasets if row.observe is ObservePolicy.OFF)
         self._by_name = {(dataset.namespace, dataset.name): dataset for dataset in self.datasets}
         if not self._from_fetcher:
             self.rows = {row.uid: row for row in cache.status.datasets}
@@ -117,6 +123,10 @@ class NodePlan:
         self.changes.mark()
 
     # What others ask.
+
+    def is_observed(self, uid: str) -> bool:
+        """Return whether someone may look at what pods read of a dataset."""
+        return self.observed and uid not in self.unobserved
 
     def fetcher_age(self) -> float:
         """Return the seconds since the fetcher came or went."""

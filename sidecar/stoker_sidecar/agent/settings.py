@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator, BeforeValidator
 
 from stoker_sidecar.agent.core.grants import HostFolder, parse_host_folders
+from stoker_sidecar.wire.access_protocol import is_cpu_share
 from stoker_sidecar.wire.cache_folder import FolderSpec, parse_folders
 from stoker_sidecar.wire.disk_floor import FLOOR_BYTES, FLOOR_INODES, DiskFloor
 from stoker_sidecar.wire.settings import AbsolutePath, FloorSetting, LogLevel, ProcessSettings, setting
@@ -19,6 +20,12 @@ def _named(name: str) -> str:
     if not name:
         raise ValueError("the name of the node is missing: set NODE_NAME from the downward API (spec.nodeName)")
     return name
+
+
+def _cpu_share(text: str) -> str:
+    if not is_cpu_share(text):
+        raise ValueError(f"{text!r} must be a share of a core between 0.0001 and 1, such as 0.01")
+    return text
 
 
 class AgentSettings(ProcessSettings):
@@ -48,6 +55,11 @@ class AgentSettings(ProcessSettings):
     confine: Literal["Auto", "Off"] = setting(
         "whether the keeper has fetcher and FUSE servers held to their files", "Auto"
     )
+    observe: Literal["Auto", "Off"] = setting("look at what pods read, where the kernel can: Auto or Off", "Auto")
+    observer_cpu: Annotated[str, AfterValidator(_cpu_share)] = setting(
+        "share of a core that the keeper gives the observer, to be told", "0.01"
+    )
+    cgroup_root: AbsolutePath = setting("the node's cgroup v2 file system, where it is mounted", "/sys/fs/cgroup")
     floor_bytes: FloorSetting = setting(FLOOR_BYTES, str(DiskFloor().bytes))
     floor_inodes: FloorSetting = setting(FLOOR_INODES, str(DiskFloor().inodes))
     state_dir: AbsolutePath = setting("folder of what must survive the pod", "/var/lib/stoker/state")

@@ -15,6 +15,7 @@ import pyfuse3
 import trio
 
 from stoker_sidecar.errors import SidecarError
+from stoker_sidecar.fuse.access_log import AccessLog
 from stoker_sidecar.fuse.dataset_fs import DatasetFs
 from stoker_sidecar.fuse.fetch_client import FetchClient
 from stoker_sidecar.fuse.following_manifest import FollowingManifest, locate_manifest
@@ -43,6 +44,7 @@ class FuseServerSettings:
     uid: str
     digest: str
     readable: Sequence[str]
+    accesses: Path | None
     log_level: str
 
 
@@ -138,7 +140,8 @@ async def serve(
     client = FetchClient(settings.fetcher_socket, settings.uid, settings.digest)
     fs = DatasetFs(manifest, settings.version_dir, client, refused)
     connection = FuseConnection(settings, heartbeat)
-    answers = operations(fs, connection.switch)
+    accesses = AccessLog(settings.uid, settings.digest)
+    answers = operations(fs, connection.switch, accesses)
     follow = Follow(settings.uid, settings.digest)
     repairs = RepairFollower(settings.fetcher_socket, follow, partial(_forget, fs))
     take_ready_requests()
@@ -147,6 +150,8 @@ async def serve(
         nursery.start_soon(client.run)
         nursery.start_soon(_send_heartbeats, heartbeat)
         nursery.start_soon(repairs.run)
+        if settings.accesses is not None:
+            nursery.start_soon(accesses.run, settings.accesses)
         await _answer(settings.fd)
         nursery.cancel_scope.cancel()
     pyfuse3.close(unmount=False)
@@ -172,6 +177,7 @@ def parse(argv: Sequence[str]) -> FuseServerSettings:
         default=[],
         help="cache folder; again for more; given one, it is held to reading these, where the kernel has Landlock",
     )
+    parser.add_argument("--accesses", type=Path, help="the agent's socket for accesses; none: nothing is counted")
     parser.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"))
     return FuseServerSettings(**vars(parser.parse_args(argv)))
 

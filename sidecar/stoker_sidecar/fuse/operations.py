@@ -14,6 +14,7 @@ from contextlib import contextmanager
 import pyfuse3
 
 from stoker_sidecar.errors import FsError
+from stoker_sidecar.fuse.access_log import AccessLog
 from stoker_sidecar.fuse.dataset_fs import NAME_MAX, DatasetFs
 from stoker_sidecar.version.manifest import ROOT_INO, Entry
 
@@ -55,16 +56,17 @@ def _absent() -> pyfuse3.EntryAttributes:
 class FuseOperations(pyfuse3.Operations):
     """The operations that pyfuse3 calls for each request of the kernel, on one DatasetFs.
 
-    ``on_init`` runs in libfuse's INIT, when its side of the connection is set up. Errors reach the reader as their
-    errno; what is no FsError is a bug and becomes EIO.
+    ``on_init`` runs in libfuse's INIT, when its side of the connection is set up. ``accesses`` counts opens and reads.
+    Errors reach the reader as their errno; what is no FsError is a bug and becomes EIO.
     """
 
     supports_dot_lookup = False
     enable_writeback_cache = False
 
-    def __init__(self, fs: DatasetFs, on_init: Callable[[], None]) -> None:
+    def __init__(self, fs: DatasetFs, on_init: Callable[[], None], accesses: AccessLog) -> None:
         super().__init__()
         self._fs = fs
+        self._accesses = accesses
         self._on_init = on_init
         self._requests: Counter[str] = Counter()
 
@@ -120,12 +122,18 @@ class FuseOperations(pyfuse3.Operations):
         """Open a file. The handle is the inode; the page cache stays from one open to the next."""
         with self._answering("open"):
             handle = pyfuse3.FileHandleT(self._fs.open(inode, flags))
+            self._accesses.opened(inode, ctx.pid)
             return pyfuse3.FileInfo(fh=handle, keep_cache=True)
 
     async def read(self, fh: pyfuse3.FileHandleT, off: int, size: int) -> bytes:
         """Read bytes of a file."""
         with self._answering("read"):
-            return await self._fs.read(fh, off, size)
+            counted = self._accesses.begin_read(fh, off, size)
+            try:
+                return await self._fs.read(fh, off, size)
+            finally:
+                if counted:
+                    self._accesses.end_read()
 
     async def release(self, fh: pyfuse3.FileHandleT) -> None:
         """Do nothing: nothing is kept per handle."""

@@ -57,7 +57,8 @@ class FuseServers:
     """All FUSE mounts of the node and their servers, by (uid, digest).
 
     ``run_as``: the servers' user (None: the keeper's own). ``folders``: the node's cache folders, which the servers may
-    read and nothing else (None: they are not confined).
+    read and nothing else (None: they are not confined). ``access_socket``: where they tell what is read
+    (None: nowhere).
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class FuseServers:
         log_level: str,
         mount: Callable[[Path], InitializedMount] = open_mount,
         folders: Sequence[str] | None = None,
+        access_socket: Path | None = None,
     ) -> None:
         self.zygotes = ZygotePair(FUSE_SERVERS, reaper, run_as)
         self._reaper = reaper
@@ -76,6 +78,7 @@ class FuseServers:
         self._log_level = log_level
         self._mount = mount
         self._folders = folders
+        self._access_socket = access_socket
         self._served: dict[tuple[str, str], FuseServer] = {}
 
     async def serve(self, version: ServedVersion) -> None:
@@ -142,6 +145,8 @@ class FuseServers:
         arguments += ["--manifest", str(version.manifest), "--version-dir", str(version.version_dir)]
         arguments += ["--fetcher-socket", str(self._fetcher_socket), "--log-level", self._log_level]
         arguments += ["--resend"] if mount.can_resend else []
+        if self._access_socket is not None:
+            arguments += ["--accesses", str(self._access_socket)]
         if self._folders is not None:
             readable = {*self._folders, str(version.version_dir), str(version.manifest.parent)}
             arguments += [word for folder in sorted(readable) for word in ("--readable", folder)]

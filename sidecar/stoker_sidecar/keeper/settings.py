@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from stoker_sidecar.wire.access_protocol import SOCKET, is_cpu_share
 from stoker_sidecar.wire.cache_folder import FolderSpec, parse_folders
 from stoker_sidecar.wire.report_folders import REPORTS
 
@@ -32,6 +33,8 @@ class KeeperSettings:
     allow_other: bool
     confine: bool
     reports_root: Path | None
+    observe: bool
+    observer_cpu: str
     log_level: str
     agent_command: tuple[str, ...]
     fetcher_command: tuple[str, ...]
@@ -50,6 +53,11 @@ class KeeperSettings:
     def fetcher_socket(self) -> Path:
         """Where the agent and the FUSE servers reach the fetcher."""
         return self.run_dir / "fetcher.sock"
+
+    @property
+    def access_socket(self) -> Path | None:
+        """Where the observer and the FUSE servers tell the agent of reads; None: they do not."""
+        return self.run_dir / SOCKET if self.observe else None
 
 
 def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
@@ -76,6 +84,8 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     flag("allow-other", "", "yes: mounts of a keeper without root are for all users too, as root's always are")
     flag("confine", "Auto", "hold fetcher and FUSE servers to the files that they need, by Landlock: Auto or Off")
     flag("reports", "Off", "listen to what pods report of their training: On or Off")
+    flag("observe", "Auto", "look at what pods read of Datasets, where the kernel can: Auto or Off")
+    flag("observer-cpu", "0.01", "share of a core that looking at native and overlay mounts may cost")
     flag("log-level", "info", f"of keeper, fetcher and FUSE servers: one of {', '.join(_LOG_LEVELS)}")
     flag("agent-command", f"{python} -m stoker_sidecar.agent.main", "how the agent is started; empty: no agent")
     flag("fetcher-command", f"{python} -m stoker_sidecar.fetcher.main", "how the fetcher is started; empty: no fetcher")
@@ -97,6 +107,10 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> K
         parser.error(f"--reports {options.reports!r} must be On or Off")
     if options.reports == "On" and not options.state_dir:
         parser.error("--reports On needs a --state-dir: the pods' folders are in it")
+    if options.observe not in ("Auto", "Off"):
+        parser.error(f"--observe {options.observe!r} must be Auto or Off")
+    if not is_cpu_share(options.observer_cpu):
+        parser.error(f"--observer-cpu {options.observer_cpu!r} must be between 0.0001 and 1, such as 0.01")
     if not options.http_port.isdecimal():
         parser.error(f"--http-port {options.http_port!r} must be a port such as 8081")
     if options.run_as and not options.run_as.isdecimal():
@@ -121,6 +135,8 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> K
         allow_other=options.allow_other == "yes",
         confine=options.confine == "Auto",
         reports_root=Path(options.state_dir) / REPORTS if options.reports == "On" else None,
+        observe=options.observe == "Auto" and bool(agent),
+        observer_cpu=options.observer_cpu,
         agent_command=tuple(agent + options.agent_arguments) if agent else (),
         fetcher_command=tuple(shlex.split(options.fetcher_command)),
     )

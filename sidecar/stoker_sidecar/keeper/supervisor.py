@@ -64,7 +64,13 @@ class Supervisor:
         mount = partial(open_mount, allow_other=settings.allow_other)
         folders = tuple(folder.path for folder in settings.cache) if settings.confine else None
         self._servers = FuseServers(
-            reaper, settings.fetcher_socket, settings.run_as, settings.log_level, mount, folders
+            reaper,
+            settings.fetcher_socket,
+            settings.run_as,
+            settings.log_level,
+            mount,
+            folders,
+            settings.access_socket,
         )
         self._listening: asyncio.Server | None = None
         options = ["--socket", str(settings.fetcher_socket)]
@@ -75,6 +81,7 @@ class Supervisor:
         agent = Start(settings.agent_command)
         self._reports = _report_listener(settings, reaper)
         self._agent = Child("agent", reaper, lambda: agent) if settings.agent_command else None
+        self._observer = observer_child(settings, reaper, folders)
         self._fetcher = None
         self._zygotes = [self._servers.zygotes]
         if settings.fetcher_command[: len(FETCHERS.program)] == FETCHERS.program:
@@ -117,6 +124,8 @@ class Supervisor:
         self._listening = await control.listen(self._settings.keeper_socket)
         if self._agent is not None:
             self._agent.begin()
+        if self._observer is not None:
+            self._observer.begin()
         if self._fetcher is not None:
             self._fetcher.begin()
         if self._reports is not None:
@@ -128,7 +137,7 @@ class Supervisor:
 
     def _rows(self) -> list[dict[str, Any]]:
         zygotes = [child for pair in self._zygotes for child in pair.children]
-        children = (self._agent, self._fetcher, self._reports, *zygotes)
+        children = (self._agent, self._fetcher, self._observer, self._reports, *zygotes)
         return [
             {"name": child.name, "pid": child.pid, "restarts": child.history.restarts}
             for child in children
@@ -161,6 +170,8 @@ class Supervisor:
     async def _stop_others(self) -> None:
         if self._listening is not None:
             self._listening.close()
+        if self._observer is not None:
+            await self._observer.stop(grace=0)  # it has nothing to save
         if self._agent is not None:
             await self._agent.stop(_AGENT_GRACE)
         if self._reports is not None:
@@ -180,6 +191,17 @@ def _report_listener(settings: KeeperSettings, reaper: Reaper) -> Child | None:
     command += ["--socket", str(settings.reports_socket), "--root", str(settings.reports_root)]
     start = Start([*command, *([] if settings.confine else ["--confine", "Off"])], settings.run_as)
     return Child("report listener", reaper, lambda: start)
+
+
+def observer_child(settings: KeeperSettings, reaper: Reaper, folders: Sequence[str] | None) -> Child | None:
+    """Return the process that looks at what pods read; None where nobody is to."""
+    if settings.access_socket is None:
+        return None
+    command = [sys.executable, "-m", "stoker_sidecar.observer.main", "--socket", str(settings.access_socket)]
+    command += ["--cpu", settings.observer_cpu, "--log-level", settings.log_level]
+    command += [word for folder in folders or () for word in ("--readable", folder)]
+    start = Start(command, settings.run_as)
+    return Child("observer", reaper, lambda: start)
 
 
 def close_mounts(mounts: list[MountInTransfer]) -> None:

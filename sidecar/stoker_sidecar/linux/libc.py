@@ -3,8 +3,11 @@
 import ctypes
 import os
 import signal
+import sys
 
 CLONE_NEWNS = 0x20000  # the kind of namespace that holds mounts
+_AT_EMPTY_PATH = 0x1000
+_MOST_HANDLE = 128  # MAX_HANDLE_SZ
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
@@ -40,6 +43,24 @@ def system_call(number: int, *arguments: object) -> int:
     """Make a system call that the C library itself may not know; returns its result."""
     converted = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
     return _checked(_libc.syscall(ctypes.c_long(number), *converted))
+
+
+def fanotify_init(flags: int, event_flags: int) -> int:
+    """Make a fanotify group, and return its descriptor."""
+    return _checked(_libc.fanotify_init(ctypes.c_uint(flags), ctypes.c_uint(event_flags)))
+
+
+def fanotify_mark(group: int, flags: int, mask: int, folder: int) -> None:
+    """Add or remove marks of a fanotify group, on what the descriptor ``folder`` is open for."""
+    _checked(_libc.fanotify_mark(group, ctypes.c_uint(flags), ctypes.c_uint64(mask), folder, None))
+
+
+def name_to_handle(descriptor: int, flags: int) -> bytes:
+    """Return the struct file_handle of an open file or folder: name_to_handle_at(2)."""
+    room = ctypes.create_string_buffer(_MOST_HANDLE.to_bytes(4, sys.byteorder), 8 + _MOST_HANDLE)
+    mount_id = ctypes.c_int()
+    _checked(_libc.name_to_handle_at(descriptor, b"", room, ctypes.byref(mount_id), flags | _AT_EMPTY_PATH))
+    return room.raw[: 8 + int.from_bytes(room.raw[:4], sys.byteorder)]
 
 
 def sync_file_system(descriptor: int) -> None:

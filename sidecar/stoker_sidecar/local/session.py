@@ -85,6 +85,7 @@ class MountSession:
         command += ["--fetcher-command", shlex.join(fetcher)]
         command += ["--allow-other", "yes"] if self.spec.allow_other else []
         command += ["--confine", "Off"]  # what it reads and writes is one person's own, wherever that lies (ADR 37)
+        command += ["--observe", "Off"]  # its agent has no use for it
         return [*command, "--", "--run-dir", str(self.run.folder)]
 
     def _host_folder(self) -> list[str]:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from stoker_sidecar.errors import CacheDiskFailed
 from stoker_sidecar.linux.beneath import open_file_beneath
@@ -11,6 +12,8 @@ from stoker_sidecar.version.layout import CachePaths, VersionPaths
 from stoker_sidecar.version.manifest import Manifest
 from stoker_sidecar.volumes.confined_threads import ConfinedThreads
 from stoker_sidecar.volumes.core.publish import VersionOnDisk
+
+T = TypeVar("T")
 
 
 class CacheFolders:
@@ -34,7 +37,11 @@ class CacheFolders:
         paths = self.paths(uid, digest)
         if paths is None:
             return None
-        return _read(paths) if self._threads is None else self._threads.run(_read, paths)
+        return self.read(_read, paths)
+
+    def read(self, work: Callable[[VersionPaths], T], paths: VersionPaths) -> T:
+        """Return what ``work`` reads of a version, confined as all reading here. Raises what it raises."""
+        return work(paths) if self._threads is None else self._threads.run(work, paths)
 
     def paths(self, uid: str, digest: str) -> VersionPaths | None:
         """Return where a version lies: rather in a folder that is in service, and rather where it is complete.

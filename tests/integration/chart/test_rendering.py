@@ -273,6 +273,8 @@ def test_a_bare_off_of_yaml_turns_overlays_off() -> None:
         ({"sidecar": {"endpoints": {"allow": ["localhost"]}}}, "allow"),
         ({"sidecar": {"fetch": {"workers": "auto"}}}, "workers"),
         ({"sidecar": {"overlay": "On"}}, "overlay"),
+        ({"sidecar": {"observe": {"mode": "On"}}}, "observe"),
+        ({"sidecar": {"observe": {"cpu": "5%"}}}, "cpu"),
         ({"sidecar": {"hostPID": "yes"}}, "hostPID"),
         ({"webhook": {"failurePolicy": "fail"}}, "failurePolicy"),
         ({"logLevel": "loud"}, "logLevel"),
@@ -308,3 +310,17 @@ def test_reports_are_turned_on_and_off_for_operator_and_sidecar_together(
 def variable(workload: dict[str, Any], name: str) -> str:
     (container,) = workload["spec"]["template"]["spec"]["containers"]
     return next(str(one["value"]) for one in container["env"] if one["name"] == name)
+
+
+@pytest.mark.parametrize(
+    ("values", "mode", "cgroups"),
+    [({}, "Auto", True), ({"mode": "Off", "pressure": False}, "Off", False), ({"mode": False}, "Off", True)],
+)
+def test_nodes_look_at_what_pods_read_unless_it_is_off(values: Mapping[str, Any], mode: str, cgroups: bool) -> None:
+    (sidecar,) = of_kind(render({"sidecar": {"observe": values}}), "DaemonSet")
+    (container,) = sidecar["spec"]["template"]["spec"]["containers"]
+    variables = {one["name"]: one.get("value") for one in container["env"]}
+    mounts = {one["mountPath"]: one for one in container["volumeMounts"]}
+    assert variables["STOKER_OBSERVE"] == mode
+    assert (variables.get("STOKER_CGROUP_ROOT") in mounts) is cgroups
+    assert all(one.get("readOnly") for path, one in mounts.items() if path == variables.get("STOKER_CGROUP_ROOT"))

@@ -62,12 +62,13 @@ class Facts:
     found: Mapping[str, tuple[str, ...]]  # those of them that are kept until they are planned; versions of unread ones
     inventory: bool  # the fetcher has said what is on the disk
     mounts: tuple[NodeMount, ...]
-    workloads: tuple[NodeWorkload, ...]  # what pods do, at its own pace: see workloads.py
+    workloads: tuple[NodeWorkload, ...]  # what pods do, at its own pace: see node_workloads.py
     disk: DiskFigures
     folders: tuple[CacheFolder, ...]
     modes: tuple[MountMode, ...]
     modes_message: str  # why there are no overlays; empty where they work
     confinement: str  # what holds fetcher and FUSE servers to their files
+    observer: str  # what sees reads of native and overlay mounts
     refused: Mapping[VersionKey, str]  # versions that get no overlay on a node that has them, and why
     address: str
     version: str
@@ -109,6 +110,7 @@ def node_status(facts: Facts, conditions: Iterable[Condition] = ()) -> NodeCache
         modes=facts.modes,
         modes_message=facts.modes_message or _refused(facts),
         confinement=facts.confinement,
+        observer=facts.observer,
         capacity_bytes=facts.disk.capacity,
         used_bytes=facts.disk.used,
         available_bytes=facts.disk.available,

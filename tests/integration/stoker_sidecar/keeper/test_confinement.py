@@ -78,7 +78,9 @@ def confined() -> Iterator[ConfinedNode]:
         command = shlex.join([*_FETCHER, f"--host-folder={folder}/granted"])
         (folder / "state").mkdir()
         reports = ["--reports", "On", "--state-dir", str(folder / "state")]
-        node = AgentlessNode(stack.enter_context(Keeper(folder, fetcher=command, options=reports)))
+        # With an agent there is an observer; this agent does nothing.
+        keeper = Keeper(folder, fetcher=command, agent="sleep 1000", options=reports)
+        node = AgentlessNode(stack.enter_context(keeper))
         version = node.list_source("u1", Source(uri=f"file://{folder}/granted"))
         node.hand_out(version)
         yield ConfinedNode(folder, node, probe, version)
@@ -139,6 +141,13 @@ def test_a_fuse_server_only_reads_and_only_the_caches(confined: ConfinedNode) ->
 def test_the_report_listener_writes_where_pods_report_and_reads_nothing_else(confined: ConfinedNode) -> None:
     met = _without_proc_of_the_test(confined.met(confined.process("report listener")))
     assert met == _FORBIDDEN | _LISTENER_MAY
+
+
+def test_the_observer_only_reads_and_only_the_caches(confined: ConfinedNode) -> None:
+    rows = confined.node.keeper.call(op="list")["children"]
+    pid = next(int(row["pid"]) for row in rows if row["name"] == "observer")
+    wait_until(lambda: "NoNewPrivs:\t1" in Path(f"/proc/{pid}/status").read_text())
+    assert _without_proc_of_the_test(confined.met(pid)) == _FORBIDDEN | _SERVER_MAY
 
 
 def test_cold_bytes_are_read_and_kept(confined: ConfinedNode) -> None:

@@ -20,6 +20,7 @@ from stoker_api import names
 from stoker_api.nodecache import NodeWorkload
 from stoker_sidecar.agent.csi.pb import csi_pb2
 from stoker_sidecar.agent.report_link import ReportedWorkloads, ReportLink
+from stoker_sidecar.volumes.synchronization import Changes
 from tests.support.csi_driver import FILES, RunningDriver, node_folder, running_driver, write_version
 from tests.support.keeper import Keeper
 from tests.support.waiting import eventually, wait_until
@@ -117,7 +118,8 @@ async def node() -> AsyncIterator[ReportingNode]:
         with keeper:
             async with running_driver(folder, info) as driver:
                 workloads = ReportedWorkloads(driver.reports, driver.publisher.rows)
-                link = ReportLink(keeper.run_dir / "reports.sock", driver.reports, workloads, driver.changes)
+                socket = keeper.run_dir / "reports.sock"
+                link = ReportLink(socket, driver.reports, workloads, driver.changes, Changes())
                 linking = asyncio.create_task(link.run())
                 yield ReportingNode(driver, keeper, workloads)
                 linking.cancel()

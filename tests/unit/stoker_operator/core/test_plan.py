@@ -256,11 +256,13 @@ def test_limits_and_switches_reach_the_node() -> None:
             warm={"priority": 7, "paused": True, "bandwidthLimit": "1Mi"},
             cache={"quota": "2Ki", "pinned": True},
             access={"namespaces": ["research-*"]},
+            observe="Off",
         )
     )
     wish = entry("a", dataset, make_node("a"))
     assert (wish.priority, wish.paused, wish.bytes_per_second) == (7, True, 2**20)
     assert (wish.quota_bytes, wish.pinned, wish.allowed_namespaces) == (2048, True, ("research-*",))
+    assert wish.observe == "Off"
 
 
 def test_versions_that_mounts_read_are_retained_on_their_node_only() -> None:

@@ -8,7 +8,16 @@ import pytest
 
 from stoker_api.dataset import MountMode, Source
 from stoker_api.names import ConditionType, Reason
-from stoker_api.nodecache import CacheFolder, NodeDataset, NodeDatasetStatus, NodeError, NodeMount, NodePhase
+from stoker_api.nodecache import (
+    CacheFolder,
+    EvidenceSource,
+    NodeDataset,
+    NodeDatasetStatus,
+    NodeError,
+    NodeMount,
+    NodePhase,
+    NodeWorkload,
+)
 from stoker_sidecar.agent.core.status import (
     DiskFigures,
     Facts,
@@ -49,6 +58,7 @@ def facts(**changes: Any) -> Facts:
         modes=(MountMode.NATIVE, MountMode.FUSE),
         modes_message="",
         confinement="Landlock, version 7",
+        observer="Fanotify, with 1.00% of a core",
         refused={},
         address="10.0.0.1:8081",
         version="0.1.0",
@@ -235,3 +245,10 @@ def test_a_single_error_is_cut_at_a_thousand_characters() -> None:
 
 def test_what_holds_the_processes_is_told() -> None:
     assert node_status(facts()).confinement == "Landlock, version 7"
+
+
+def test_who_reads_how_fast_is_a_figure_and_can_wait() -> None:
+    row = NodeWorkload(pod="vision/trainer-0", source=EvidenceSource.FUSE, items_per_second=9)
+    before, after = node_status(facts()), node_status(facts(workloads=(row,)))
+    assert before != after
+    assert not is_urgent(before, after)

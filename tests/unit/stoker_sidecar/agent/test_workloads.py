@@ -1,128 +1,162 @@
-"""What a node says of pods that report: whose rows, how many, and how often they change."""
+"""Accesses become figures of the pods that made them."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from stoker_api.nodecache import NodeMount, NodeWorkload
-from stoker_sidecar.agent.core.workloads import (
-    CALM_SECONDS,
-    NEWS_SECONDS,
-    PodReport,
-    due_in,
-    fair_share,
-    reported_workloads,
-)
-from stoker_sidecar.agent.report_link import ReportedWorkloads
-from stoker_sidecar.volumes.core.report_volume import ReportVolume
-from stoker_sidecar.wire.reports_protocol import Heard
-from stoker_tuning.reports.figures import ReportSummary
+from stoker_api.dataset import MountMode
+from stoker_api.nodecache import Attribution, EvidenceSource, StallSource
+from stoker_sidecar.agent.core.stall import Stall
+from stoker_sidecar.agent.core.watches import MOST_WATCHES, TreeWatch, wanted_watches
+from stoker_sidecar.agent.readers import OURS, ReaderProcesses
+from stoker_sidecar.agent.workloads import ObservedTree, Workloads
+from stoker_sidecar.volumes.core.publish import Published
+from stoker_sidecar.wire.access_protocol import AccessBatch, AccessRow
+from tests.fakes.volumes import DIGEST, UID, Clock, publish_request
 
-SUMMARY = ReportSummary(phase="Training", epoch=3, stall_percent=4, lines=9, age=2.0)
-MOUNT = NodeMount(volume_id="v", dataset_namespace="team-b", dataset="coco", pod_namespace="vision", pod_uid="u1")
+TREE = ObservedTree(UID, DIGEST, EvidenceSource.FANOTIFY)
 
 
-def volume(uid: str = "u1", namespace: str = "vision") -> ReportVolume:
-    return ReportVolume("csi-1", Path(f"/pods/{uid}"), namespace, f"pod-{uid}", uid)
+class KnownReaders(ReaderProcesses):
+    """Knows whose process each pid is: ``pods`` by pid."""
+
+    def __init__(self, pods: dict[int, str]) -> None:
+        super().__init__(family=0)
+        self._pods = pods
+
+    def who(self, pids: Collection[int], pods: Collection[str]) -> dict[int, str]:
+        return {pid: self._pods.get(pid, "") for pid in pids}
 
 
-def workload(uid: str = "u1", namespace: str = "vision", **fields: Any) -> NodeWorkload:
-    return NodeWorkload(pod=f"{namespace}/pod-{uid}", uid=uid, **fields)
+def mounted(pod: str = "trainer-0", mode: MountMode = MountMode.NATIVE, uid: str = UID) -> Published:
+    return Published(publish_request(pod), uid, DIGEST, Path("/cache/v"), 10, 100, mode, mode is not MountMode.NATIVE)
 
 
-def test_a_row_has_the_name_that_the_kubelet_gave_and_what_the_pod_said() -> None:
-    (row,) = reported_workloads([volume()], [MOUNT], {"u1": PodReport(SUMMARY, 1000.0)})
-    assert (row.pod, row.datasets, row.phase, row.epoch) == ("vision/pod-u1", ("team-b/coco",), "Training", 3)
-    assert (row.stall_percent, row.stall_source, row.reported_at) == (4, "report", "1970-01-01T00:16:38Z")
+def opens(count: int, pid: int = 0) -> list[AccessRow]:
+    return [AccessRow(1000.0, 2 + number, 0, 0, pid) for number in range(count)]
 
 
-def test_a_pod_that_said_nothing_has_no_row() -> None:
-    silent = {"u1": PodReport(ReportSummary(), 1000.0)}
-    assert (reported_workloads([volume()], [], {}), reported_workloads([volume()], [], silent)) == ((), ())
+def batch(rows: list[AccessRow], share: float = 1.0, until: float = 1000.0) -> AccessBatch:
+    return AccessBatch(1, until - 1.0, until, share, len(rows), rows=rows)
 
 
-def test_ten_rows_are_shared_between_namespaces_however_many_pods_one_has() -> None:
-    crowd = [workload(f"a{number}", "crowd") for number in range(30)]
-    chosen = fair_share([*crowd, workload("b1", "vision"), workload("b2", "vision")])
-    assert len(chosen) == 10
-    assert [row.uid for row in chosen][:4] == ["a0", "b1", "a1", "b2"]
+def workloads(*records: Published, readers: dict[int, str] | None = None) -> tuple[Workloads, Clock]:
+    clock = Clock()
+    return Workloads(lambda: records, KnownReaders(readers or {}), clock), clock
+
+
+def test_the_only_pod_that_has_a_version_is_who_reads_it() -> None:
+    seen, _ = workloads(mounted())
+    seen.take(TREE, batch(opens(40)))
+    (row,) = seen.rows()
+    assert (row.pod, row.uid, row.attribution) == ("vision/trainer-0", "uid-trainer-0", Attribution.ONLY_POD)
+    assert (row.items_per_second, row.reads, row.sampled) == (40.0, 40, 1.0)
+
+
+def test_a_sample_stands_for_what_it_is_a_share_of() -> None:
+    seen, _ = workloads(mounted())
+    seen.take(TREE, batch(opens(40), share=0.25))
+    (row,) = seen.rows()
+    assert (row.items_per_second, row.reads, row.sampled) == (160.0, 160, 0.25)
+
+
+def test_a_second_in_which_nobody_looked_says_nothing_of_the_speed() -> None:
+    seen, _ = workloads(mounted())
+    seen.take(TREE, batch(opens(40), until=999.0))
+    seen.take(TREE, batch([], share=0.0))
+    (row,) = seen.rows()
+    assert (row.items_per_second, row.sampled) == (40.0, 0.5)
+
+
+def test_pods_are_told_apart_by_their_processes() -> None:
+    readers = {7: "uid-trainer-0", 8: "uid-trainer-1"}
+    seen, _ = workloads(mounted("trainer-0"), mounted("trainer-1"), readers=readers)
+    seen.take(TREE, batch(opens(30, pid=7) + opens(10, pid=8)))
+    assert {(row.pod, row.items_per_second, row.attribution) for row in seen.rows()} == {
+        ("vision/trainer-0", 30.0, Attribution.PROCESS),
+        ("vision/trainer-1", 10.0, Attribution.PROCESS),
+    }
+
+
+def test_pods_that_cannot_be_told_apart_share_what_was_seen_and_say_so() -> None:
+    seen, _ = workloads(mounted("trainer-0"), mounted("trainer-1"))
+    seen.take(TREE, batch(opens(40)))
+    assert [(row.pod, row.items_per_second, row.reads, row.attribution) for row in seen.rows()] == [
+        ("vision/trainer-0", 20.0, 20, Attribution.VERSION),
+        ("vision/trainer-1", 20.0, 20, Attribution.VERSION),
+    ]
+
+
+def test_a_read_is_of_the_process_that_opened_the_file() -> None:
+    readers = {7: "uid-trainer-0", 8: "uid-trainer-1"}
+    records = [mounted("trainer-0", MountMode.FUSE), mounted("trainer-1", MountMode.FUSE)]
+    seen, _ = workloads(*records, readers=readers)
+    seen.take(TREE._replace(source=EvidenceSource.FUSE), batch([*opens(1, pid=7), *opens(1, pid=8)]))
+    seen.take(TREE._replace(source=EvidenceSource.FUSE), batch([AccessRow(1001.0, 2, 0, 100, 0)], until=1001.0))
+    assert {row.pod for row in seen.rows()} == {"vision/trainer-0", "vision/trainer-1"}
+
+
+def test_what_the_sidecar_itself_reads_is_nobodys() -> None:
+    seen, _ = workloads(mounted(), readers={9: OURS})
+    seen.take(TREE, batch(opens(30, pid=9) + opens(10)))
+    (row,) = seen.rows()
+    assert row.items_per_second == 10.0
+    assert seen.counts[UID, EvidenceSource.FANOTIFY].opens == 10.0
+
+
+def test_opens_of_an_overlay_are_not_counted_a_second_time_below_it() -> None:
+    seen, _ = workloads(mounted(mode=MountMode.OVERLAY))
+    seen.take(TREE, batch(opens(10)))
+    seen.take(ObservedTree(UID, DIGEST, EvidenceSource.FUSE), batch(opens(10)))
+    (row,) = seen.rows()
+    assert (row.reads, row.source) == (10, EvidenceSource.FANOTIFY)
+
+
+def test_what_nobody_has_mounted_is_not_remembered() -> None:
+    seen, _ = workloads(mounted())
+    for number in range(10):
+        seen.take(ObservedTree(f"made-up-{number}", DIGEST, EvidenceSource.FUSE), batch(opens(10)))
+    assert seen.counts == {}
+    assert seen.waited == {}
+
+
+def test_who_reads_no_more_is_forgotten() -> None:
+    seen, clock = workloads(mounted())
+    seen.take(TREE, batch(opens(10)))
+    clock.now += 121.0
+    assert seen.rows() == ()
+
+
+def test_a_stall_is_shown_with_what_counted_it() -> None:
+    seen, _ = workloads(mounted())
+    seen.take(TREE, batch(opens(10)))
+    seen.stalls = {"uid-trainer-0": Stall(0.4567, StallSource.PRESSURE)}
+    (row,) = seen.rows()
+    assert (row.stall_percent, row.stall_source) == (46, StallSource.PRESSURE)
 
 
 @pytest.mark.parametrize(
-    ("now", "since", "due"),
+    ("records", "version"),
     [
-        (workload(epoch=1), 0.0, None),
-        (workload(epoch=2), 3.0, NEWS_SECONDS - 3.0),
-        (workload(epoch=1, phase="Validation"), NEWS_SECONDS + 1, 0.0),
-        (workload(epoch=1, step=7), 3.0, CALM_SECONDS - 3.0),
-        (workload("u2"), 0.0, 0.0),
+        ([mounted(mode=MountMode.FUSE)], (UID, DIGEST)),
+        ([mounted(mode=MountMode.NATIVE)], None),
+        ([mounted("a", MountMode.FUSE), mounted("b", MountMode.FUSE)], None),
     ],
 )
-def test_news_waits_a_little_and_figures_longer(now: NodeWorkload, since: float, due: float | None) -> None:
-    assert due_in([workload(epoch=1)], [now], since) == due
+def test_fuse_counts_the_waits_of_a_pod_that_reads_alone(
+    records: list[Published], version: tuple[str, str] | None
+) -> None:
+    seen, _ = workloads(*records)
+    assert set(seen.alone_by_fuse().values()) == {version}
 
 
-class FakeVolumes:
-    """The report volumes of a node, as far as they are asked."""
-
-    def __init__(self, *volumes: ReportVolume) -> None:
-        self.volumes = volumes
-
-    def all(self) -> tuple[ReportVolume, ...]:
-        return self.volumes
+def test_what_pods_see_without_fuse_is_watched_unless_it_is_off() -> None:
+    records = [mounted("a"), mounted("b"), mounted("c", MountMode.FUSE), replace(mounted("d"), uid="off")]
+    assert wanted_watches(records, {"off"}) == {TreeWatch(UID, DIGEST, MountMode.NATIVE, Path("/cache/v"))}
 
 
-class Told:
-    """What a node shows, at seconds that the test sets."""
-
-    def __init__(self, *volumes: ReportVolume) -> None:
-        self.now = 100.0
-        self.volumes = FakeVolumes(*volumes)
-        self.workloads = ReportedWorkloads(self.volumes, lambda: (), lambda: self.now, lambda: self.now)
-
-    def hear(self, uid: str = "u1", **changes: Any) -> None:
-        self.workloads.take(Heard({uid: replace(SUMMARY, **changes)}))
-
-    @property
-    def phases(self) -> list[str]:
-        return [row.phase for row in self.workloads.rows()]
-
-
-def test_a_phase_that_flaps_changes_what_is_shown_once_in_ten_seconds() -> None:
-    told = Told(volume())
-    told.hear()
-    shown = [told.phases]
-    for second in range(100):
-        told.now += 1.0
-        told.hear(phase=("Training", "Validation")[second % 2])
-        if told.phases != shown[-1]:
-            shown.append(told.phases)
-    assert len(shown) <= 11
-
-
-def test_it_says_when_it_will_have_something_else_to_say() -> None:
-    told = Told(volume())
-    told.hear()
-    assert told.phases == ["Training"]
-    told.now += 4.0
-    told.hear(phase="Validation")
-    assert told.workloads.due_in() == NEWS_SECONDS - 4.0
-    assert told.phases == ["Training"]
-    told.now += NEWS_SECONDS
-    assert told.phases == ["Validation"]
-
-
-def test_a_pod_that_is_gone_leaves_at_once() -> None:
-    told = Told(volume())
-    told.hear()
-    assert told.phases == ["Training"]
-    told.volumes.volumes = ()
-    assert told.phases == []
-
-
-def test_nobody_speaks_for_a_pod_that_has_no_report_volume_here() -> None:
-    told = Told(volume())
-    told.hear("another")
-    assert told.phases == []
+def test_watches_are_bounded() -> None:
+    records = [mounted(uid=f"u{number}") for number in range(MOST_WATCHES + 5)]
+    assert len(wanted_watches(records, ())) == MOST_WATCHES

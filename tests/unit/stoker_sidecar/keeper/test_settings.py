@@ -34,6 +34,8 @@ def test_an_empty_command_starts_nothing() -> None:
     [
         (["--on-exit", "explode"], "--on-exit 'explode' must be unmount or keep"),
         (["--log-level", "loud"], "--log-level 'loud' must be one of debug, info, warning, error"),
+        (["--observe", "on"], "--observe 'on' must be Auto or Off"),
+        (["--observer-cpu", "5%"], "--observer-cpu '5%' must be between 0.0001 and 1"),
         (["--run-as", "nobody"], "--run-as 'nobody' must be a user id"),
     ],
 )
@@ -58,3 +60,8 @@ def test_reports_without_a_state_folder_are_refused(capsys: pytest.CaptureFixtur
     with pytest.raises(SystemExit):
         parse(["--reports", "On"], {})
     assert "needs a --state-dir" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("argv", [["--observe", "Off"], ["--agent-command", ""]])
+def test_nobody_looks_at_reads_where_that_is_off_or_there_is_no_agent(argv: list[str]) -> None:
+    assert parse(argv, {}).access_socket is None

@@ -4,16 +4,27 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from stoker_api.nodecache import EvidenceSource, NodeMount, NodeWorkload
+from stoker_api.nodecache import (
+    MOST_WORKLOADS,
+    Attribution,
+    EvidenceSource,
+    NodeMount,
+    NodeWorkload,
+    StallSource,
+)
 from stoker_api.times import format_time
+from stoker_sidecar.agent.core.stall import Stall
+from stoker_sidecar.volumes.core.publish import PublishRequest
 from stoker_sidecar.volumes.core.report_volume import ReportVolume
-from stoker_tuning.reports.figures import ReportSummary
+from stoker_tuning.reports.figures import ReportSummary, round_to
 
-MOST_WORKLOADS = 10
 _MOST_DATASETS = 20
 # Seconds between two changes of what is shown. A phase or an epoch is news; figures that moved are so once a minute: a
 # thousand nodes that train for weeks must not make the API server write for nothing.
 NEWS_SECONDS, CALM_SECONDS = 10.0, 60.0
+# What only observation tells, and what the pod's own word comes before.
+_OBSERVED = ("observed_by", "attribution", "reads", "sampled")
+_EITHER = ("datasets", "items_per_second")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +58,7 @@ def _row(volume: ReportVolume, mounts: Sequence[NodeMount], report: PodReport) -
         step=said.step,
         items_per_second=said.items_per_second,
         stall_percent=said.stall_percent,
-        stall_source=None if said.stall_percent is None else EvidenceSource.REPORT,
+        stall_source=None if said.stall_percent is None else StallSource.REPORT,
         loss=said.loss,
         mean_loss=said.mean_loss,
         learning_rate=said.learning_rate,
@@ -57,6 +68,58 @@ def _row(volume: ReportVolume, mounts: Sequence[NodeMount], report: PodReport) -
         problem=said.problem,
         refused=said.refused,
     )
+
+
+def observed_row(
+    request: PublishRequest,
+    *,
+    source: EvidenceSource,
+    attribution: Attribution,
+    datasets: Sequence[str],
+    items_per_second: float,
+    reads: float,
+    sampled: float,
+    stall: Stall | None,
+) -> NodeWorkload:
+    """Return the row of a pod, from what is seen of its reads.
+
+    Figures are rounded to what a person would look at, so that a node writes nothing while they hardly move.
+    """
+    return NodeWorkload(
+        pod=f"{request.pod_namespace}/{request.pod}",
+        uid=request.pod_uid,
+        datasets=tuple(datasets)[:_MOST_DATASETS],
+        source=source,
+        observed_by=source,
+        attribution=attribution,
+        items_per_second=round_to(items_per_second, 2),
+        reads=round(round_to(reads, 2)),
+        sampled=round(sampled, 2),
+        stall_percent=round(100 * stall.share) if stall else None,
+        stall_source=stall.source if stall else None,
+    )
+
+
+def merged(reported: Iterable[NodeWorkload], observed: Iterable[NodeWorkload]) -> tuple[NodeWorkload, ...]:
+    """Return a row for each pod, those that report first: its own word counts, and its reads tell what it leaves open.
+
+    The stall has one source: the two figures are not mixed.
+    """
+    seen = {row.uid: row for row in observed}
+    own = tuple(_filled(row, seen.pop(row.uid, None)) for row in reported)
+    return own + tuple(seen.values())
+
+
+def _filled(told: NodeWorkload, seen: NodeWorkload | None) -> NodeWorkload:
+    if seen is None:
+        return told
+    values: dict[str, object] = {name: getattr(seen, name) for name in _OBSERVED}
+    for name in _EITHER:
+        value = getattr(told, name)
+        values[name] = getattr(seen, name) if value in (None, "", ()) else value
+    if told.stall_percent is None:
+        values |= {"stall_percent": seen.stall_percent, "stall_source": seen.stall_source}
+    return told.model_copy(update=values)
 
 
 def fair_share(rows: Iterable[NodeWorkload], most: int = MOST_WORKLOADS) -> tuple[NodeWorkload, ...]:
@@ -94,4 +157,6 @@ def _news(row: NodeWorkload) -> tuple[object, ...]:
         row.problem,
         row.stall_percent is None,
         row.items_per_second is None,
+        row.observed_by,
+        row.attribution,
     )

@@ -1,0 +1,125 @@
+"""What the agent knows of reads on its node: the parts that see them, and the figures that become of it."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from stoker_api.nodecache import EvidenceSource, NodeWorkload
+from stoker_sidecar.agent.access_server import AccessClient, AccessServer
+from stoker_sidecar.agent.plan import NodePlan
+from stoker_sidecar.agent.readers import ReaderProcesses
+from stoker_sidecar.agent.stall_meter import StallMeter
+from stoker_sidecar.agent.tree_watching import TreeWatching
+from stoker_sidecar.agent.workloads import ObservedTree, Workloads
+from stoker_sidecar.threads import in_thread
+from stoker_sidecar.volumes.core.publish import Published
+from stoker_sidecar.volumes.synchronization import Changes
+from stoker_sidecar.volumes.versions_on_disk import CacheFolders
+from stoker_sidecar.wire.access_protocol import SOCKET, AccessBatch
+
+log = logging.getLogger(__name__)
+# Seconds between two looks at the figures: a stall is one of this span.
+FIGURES_SECONDS = 10.0
+
+
+class Observation:
+    """Everything about reads on one node. ``run`` it beside the agent's other parts.
+
+    ``mounted``: what pods have mounted. ``run_dir``: of the sockets. ``cgroups``: the node's cgroup v2 file system.
+    ``family``: pid of the process that started the sidecar's others. ``off``: why nobody looks at anything, and
+    ``blind``: why native and overlay mounts are not seen; sentences, empty where that is not so. ``cpu``: the share of
+    a core that looking may cost, as it is told.
+    """
+
+    def __init__(
+        self,
+        plan: NodePlan,
+        mounted: Callable[[], Iterable[Published]],
+        folders: CacheFolders,
+        *,
+        mount_root: Path,
+        run_dir: Path,
+        cgroups: Path,
+        family: int,
+        off: str = "",
+        blind: str = "",
+        cpu: str = "0.01",
+    ) -> None:
+        self._plan = plan
+        self._mounted = mounted
+        self._off = off
+        self._blind = blind
+        self._cpu = cpu
+        self.watching = TreeWatching(mounted, self._unobserved, plan.changes, folders, mount_root)
+        self._meter = StallMeter(cgroups)
+        self._server = AccessServer(
+            run_dir / SOCKET,
+            on_observer=self.watching.set_observer,
+            on_asked=self.watching.ask,
+            on_batch=self._take,
+            is_counted=plan.is_observed,
+        )
+        self.workloads = Workloads(mounted, ReaderProcesses(family))
+        self.news = Changes()  # marked after each look
+        self.rows: tuple[NodeWorkload, ...] = ()
+
+    @property
+    def message(self) -> str:
+        """What sees reads of native and overlay mounts, for people."""
+        why = self._off or self._blind
+        if why:
+            return f"None: {why}"
+        if not self._plan.observed:
+            return "None: the annotation stoker.dev/observe of this NodeCache turns it off"
+        refused = next(iter(self.watching.refused.values()), "")
+        but = f"; {len(self.watching.refused)} mounted versions are not seen: {refused}" if refused else ""
+        return f"Fanotify, with {float(self._cpu):.2%} of a core{but}"
+
+    async def run(self) -> None:
+        """See reads and keep the figures, until cancelled. Raises OSError when the socket cannot be had."""
+        if self._off:
+            return
+        parts = [self._keep_figures(), self._keep_counting()] + ([] if self._blind else [self.watching.run()])
+        with self._server.serving():
+            async with asyncio.TaskGroup() as tasks:
+                for part in parts:
+                    tasks.create_task(part)
+
+    async def look(self) -> None:
+        """Bring the figures up to date."""
+        pods = self.workloads.alone_by_fuse() if self._plan.observed else {}
+        if pods:
+            self.workloads.stalls = await in_thread(self._meter.measure, pods, dict(self.workloads.waited))
+        self.rows = self.workloads.rows() if self._plan.observed else ()
+        self.news.mark()
+
+    async def _keep_figures(self) -> None:
+        while True:
+            await asyncio.sleep(FIGURES_SECONDS)
+            await self.look()
+
+    async def _keep_counting(self) -> None:
+        """Tell FUSE servers when a Dataset is to be looked at, or no more."""
+        told: tuple[bool, frozenset[str]] | None = None
+        while True:
+            token = self._plan.changes.token()
+            wanted = self._plan.observed, self._plan.unobserved
+            if told != wanted:
+                told = wanted
+                self._server.tell_counting()
+            await self._plan.changes.wait(token)
+
+    def _unobserved(self) -> frozenset[str]:
+        return frozenset(row.uid for row in self._mounted() if not self._plan.is_observed(row.uid))
+
+    def _take(self, client: AccessClient, batch: AccessBatch) -> None:
+        tree = self._tree(client, batch)
+        if tree is not None and self._plan.is_observed(tree.uid):
+            self.workloads.take(tree, batch)
+
+    def _tree(self, client: AccessClient, batch: AccessBatch) -> ObservedTree | None:
+        if client.version is not None:
+            return ObservedTree(*client.version, EvidenceSource.FUSE)
+        watch = self.watching.watch_of(batch.watch)
+        return ObservedTree(watch.uid, watch.digest, EvidenceSource.FANOTIFY) if watch is not None else None

@@ -1,0 +1,52 @@
+"""Measures which share of their time pods wait for data, by whichever way this node has."""
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from stoker_api.nodecache import StallSource
+from stoker_sidecar.agent.core.stall import FuseWaits, Stall, StallSample, stall_between
+from stoker_sidecar.linux.stall import delays_counted, disk_pressure, find_pod_cgroup, task_delays
+from stoker_sidecar.volumes.core.publish import VersionKey
+
+
+class StallMeter:
+    """Takes samples of pods, and compares each with the one before.
+
+    ``cgroups``: where the node's cgroup v2 file system is seen. ``samples``: the last ones, by UID of the pod.
+    ``clock``: the monotonic one, in seconds.
+    """
+
+    def __init__(self, cgroups: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._cgroups = cgroups
+        self._clock = clock
+        self._found: dict[str, Path | None] = {}
+        self.samples: dict[str, StallSample] = {}
+
+    def measure(
+        self, pods: Mapping[str, VersionKey | None], waited: Mapping[VersionKey, FuseWaits]
+    ) -> dict[str, Stall]:
+        """Return the stall since the last call, by UID of the pod, where it is known. Blocks for some milliseconds.
+
+        ``pods``: by UID, with the version that a pod alone reads by FUSE, if so; ``waited``: what the FUSE servers say.
+        """
+        samples = {uid: sample for uid, fuse in pods.items() if (sample := self._sample(uid, fuse, waited)) is not None}
+        stalls = {uid: stall_between(self.samples.get(uid), sample) for uid, sample in samples.items()}
+        self.samples = samples
+        self._found = {uid: found for uid, found in self._found.items() if uid in pods}
+        return {uid: stall for uid, stall in stalls.items() if stall is not None}
+
+    def _sample(self, uid: str, fuse: VersionKey | None, waited: Mapping[VersionKey, FuseWaits]) -> StallSample | None:
+        """Take the best that there is: pressure is a mean over CPUs, and too low for a task that moves between them."""
+        if delays_counted() and (delays := task_delays(uid)):
+            return StallSample(StallSource.TASK_DELAY, self._clock(), delays)
+        if fuse is not None and fuse in waited:
+            return StallSample(StallSource.FUSE, waited[fuse].at, {uid: waited[fuse].seconds})
+        pressure = self._pressure(uid)
+        return None if pressure is None else StallSample(StallSource.PRESSURE, self._clock(), {uid: pressure})
+
+    def _pressure(self, uid: str) -> float | None:
+        if self._found.get(uid) is None:
+            self._found[uid] = find_pod_cgroup(self._cgroups, uid)
+        found = self._found[uid]
+        return None if found is None else disk_pressure(found)

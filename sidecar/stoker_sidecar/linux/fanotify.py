@@ -1,0 +1,146 @@
+"""Files that are opened below marked folders, as the kernel tells them: fanotify groups, marks and events.
+
+A group reports by folder handle and name (FAN_REPORT_DFID_NAME), so its events bring no descriptors: whoever reads
+them learns names and nothing else.
+"""
+
+import errno
+import os
+import struct
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from stoker_sidecar.linux import libc
+
+_FAN_CLOEXEC = 0x1
+_FAN_NONBLOCK = 0x2
+_FAN_REPORT_DFID_NAME = 0xC00
+_FAN_OPEN = 0x20
+_FAN_Q_OVERFLOW = 0x4000
+_FAN_EVENT_ON_CHILD = 0x0800_0000
+_MARK_ADD = 0x1
+_MARK_FLUSH = 0x80
+_AT_HANDLE_FID = 0x200  # of file systems whose handles cannot be decoded, such as overlays: Linux 6.5
+# struct fanotify_event_metadata; then, of the information record: its head, fsid, and the size of the handle.
+_EVENT = struct.Struct("=IBBHQii")
+_HANDLE_AT = 12
+_HANDLE_SIZE = struct.Struct("=I")
+_HANDLE_HEAD = 8
+_BUFFER = 64 * 1024
+# Bytes of an event without a name: nothing can be said of it.
+_SMALLEST = 48
+
+
+class Opened(NamedTuple):
+    """A file that was opened: handle of its folder, its name there, and the opener's pid (0: of another namespace)."""
+
+    folder: bytes
+    name: bytes
+    pid: int
+
+
+class Drained(NamedTuple):
+    """What was in a group's queue. ``whole``: nothing was lost or left."""
+
+    opened: list[Opened]
+    whole: bool
+
+
+def open_group() -> int:
+    """Make a group without marks; returns its descriptor. Raises OSError: EPERM without CAP_SYS_ADMIN, EINVAL, ENOSYS.
+
+    The kernel drops what is more than 16,384 events (fs.fanotify.max_queued_events), and says so.
+    """
+    return libc.fanotify_init(_FAN_CLOEXEC | _FAN_NONBLOCK | _FAN_REPORT_DFID_NAME, os.O_RDONLY | os.O_CLOEXEC)
+
+
+def mark_folder(group: int, folder: int) -> None:
+    """Have the files of an open folder reported when they are opened. Raises OSError."""
+    libc.fanotify_mark(group, _MARK_ADD, _FAN_OPEN | _FAN_EVENT_ON_CHILD, folder)
+
+
+def clear_marks(group: int) -> None:
+    """Take all marks of a group off, in one call: readers then pay nothing. Raises OSError."""
+    libc.fanotify_mark(group, _MARK_FLUSH, 0, -1)
+
+
+def folder_handle(folder: int) -> bytes:
+    """Return what names an open folder in the events of a group. Raises OSError: EOPNOTSUPP where there is none."""
+    try:
+        return libc.name_to_handle(folder, _AT_HANDLE_FID)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # before Linux 6.5
+            raise
+        return libc.name_to_handle(folder, 0)
+
+
+def drain(group: int, most: int) -> Drained:
+    """Take up to about ``most`` events from a group's queue; never waits. Raises OSError."""
+    opened: list[Opened] = []
+    whole = True
+    while True:
+        try:
+            data = os.read(group, _BUFFER)
+        except BlockingIOError:
+            return Drained(opened, whole)
+        more, complete = parse(data)
+        opened += more
+        whole = whole and complete
+        if len(opened) >= most:
+            return Drained(opened, whole=False)
+
+
+def discard(group: int) -> None:
+    """Empty a group's queue unread. Raises OSError."""
+    try:
+        while os.read(group, _BUFFER):
+            pass
+    except BlockingIOError:
+        return
+
+
+def parse(data: bytes) -> Drained:
+    """Read the events of one buffer. Pure. Raises struct.error and ValueError for what no kernel writes."""
+    opened: list[Opened] = []
+    whole, at = True, 0
+    while at < len(data):
+        length, _, _, head, mask, _, pid = _EVENT.unpack_from(data, at)
+        if length < _EVENT.size:
+            raise ValueError(f"an event of {length} bytes")
+        handle = at + head + _HANDLE_AT
+        if mask & _FAN_Q_OVERFLOW:
+            whole = False
+        elif length > _SMALLEST:
+            name = handle + _HANDLE_HEAD + _HANDLE_SIZE.unpack_from(data, handle)[0]
+            opened.append(Opened(data[handle:name], data[name : data.index(0, name)], pid))
+        at += length
+    return Drained(opened, whole)
+
+
+def why_not(folder: Path) -> str:
+    """Try for real whether opens below a folder's file system are reported; returns why not, empty when they are."""
+    try:
+        with tempfile.TemporaryDirectory(dir=folder, prefix="probe") as inside:
+            return _try(Path(inside))
+    except OSError as error:
+        return f"fanotify does not work at {folder}: {error.strerror}; it needs Linux 5.9 and CAP_SYS_ADMIN"
+
+
+def _try(folder: Path) -> str:
+    (folder / "file").touch()
+    group = open_group()
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            mark_folder(group, descriptor)
+            expected = folder_handle(descriptor)
+        finally:
+            os.close(descriptor)
+        (folder / "file").read_bytes()
+        found = drain(group, most=1).opened
+    finally:
+        os.close(group)
+    if [(one.folder, one.name) for one in found[:1]] != [(expected, b"file")]:
+        return f"Linux {os.uname().release} names opened files of {folder} otherwise than by their folder's handle"
+    return ""

@@ -1,0 +1,1 @@
+"""When the observer looks and when it rests. Pure."""

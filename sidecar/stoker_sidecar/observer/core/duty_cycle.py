@@ -1,0 +1,56 @@
+"""How much the observer may look: a budget of CPU that fills with time, and the pace of its looks. Pure."""
+
+from dataclasses import dataclass
+
+# Seconds between two looks into the kernel's queues: rarely, since each costs a wake-up; often enough for their room.
+SHORTEST_TICK, LONGEST_TICK = 0.005, 0.1
+# Events of a look that are worth it.
+_AIM = 512
+# Seconds' worth of the budget that may be saved: a burst of that length is seen whole.
+_SAVED = 5.0
+
+
+@dataclass
+class CpuBudget:
+    """A budget of CPU time: ``rate`` seconds of it a second, of which 5 s' worth can be saved, spent as they are used.
+
+    What was spent beyond it is paid back by rest, so that the mean over time is kept whatever comes.
+    """
+
+    rate: float
+    now: float
+    used: float = 0.0
+    balance: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Begin with half of what can be saved."""
+        self.balance = self._most / 2
+
+    @property
+    def _most(self) -> float:
+        return self.rate * _SAVED
+
+    @property
+    def spent(self) -> bool:
+        """Whether it is used up: time to rest."""
+        return self.balance <= 0.0
+
+    def account(self, now: float, used: float) -> None:
+        """Note the time and the CPU seconds used ever."""
+        earned = (now - self.now) * self.rate
+        self.balance = min(self._most, self.balance + earned) - (used - self.used)
+        self.now, self.used = now, used
+
+    def charge(self, seconds: float) -> None:
+        """Note CPU time that another process used for this one."""
+        self.balance -= seconds
+
+    def rest(self) -> float:
+        """Return the seconds until half of what can be saved is there again; 0: now."""
+        return max(0.0, (self._most / 2 - self.balance) / self.rate)
+
+
+def next_tick(tick: float, events: int) -> float:
+    """Return the seconds until the next look, after one that came ``tick`` seconds after its last and found so many."""
+    wanted = tick * _AIM / max(events, 1)
+    return min(max(wanted, SHORTEST_TICK), 2 * tick, LONGEST_TICK)

@@ -1,0 +1,207 @@
+"""What FUSE servers tell of their reads, and how long a workload waits for data, against its own measurement."""
+
+import asyncio
+import json
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from stoker_api.dataset import MountMode
+from stoker_api.nodecache import EvidenceSource, StallSource
+from stoker_sidecar.agent.core.stall import Stall, StallSample
+from stoker_sidecar.agent.observation import Observation
+from stoker_sidecar.agent.plan import NodePlan
+from stoker_sidecar.agent.stall_meter import StallMeter
+from stoker_sidecar.agent.workloads import SourceCounts
+from stoker_sidecar.volumes.core.publish import Published, VersionKey
+from stoker_sidecar.volumes.versions_on_disk import CacheFolders
+from stoker_sidecar.wire.fetcher_protocol import Read, Reply
+from tests.fakes.read_fetcher import FetcherForReads
+from tests.fakes.volumes import publish_request
+from tests.support.keeper import UID, Keeper
+from tests.support.true_fetcher import bringing
+from tests.support.versions import VersionFolder
+from tests.support.waiting import eventually, wait_until
+
+pytestmark = pytest.mark.root
+_SLOW = 0.25  # seconds that the source takes for a piece
+FILES = {f"train/{number:03}.bin": bytes([number % 256]) * 4096 for number in range(60)}
+
+
+@dataclass
+class FuseNode:
+    """A version behind FUSE, whose source is slow, and the agent's part that sees reads of it."""
+
+    version: VersionFolder
+    seen: Path
+    observation: Observation
+    plan: NodePlan
+
+    @property
+    def counts(self) -> SourceCounts:
+        return self.observation.workloads.counts.get((UID, EvidenceSource.FUSE), SourceCounts())
+
+
+@asynccontextmanager
+async def fuse_node(folder: Path) -> AsyncIterator[FuseNode]:
+    version, truth = VersionFolder(folder / "version", FILES), folder / "truth"
+    for path, data in FILES.items():
+        (truth / path).parent.mkdir(parents=True, exist_ok=True)
+        (truth / path).write_bytes(data)
+    bring = bringing(version.folder, truth)
+
+    def slowly(request: Read) -> Reply:
+        time.sleep(_SLOW)  # the source that is throttled
+        return bring(request)
+
+    # An agent that does nothing: its part of observing runs in this process.
+    with Keeper(folder / "keeper", agent="sleep 1000") as keeper:
+        digest = version.info.digest
+        record = Published(publish_request(), UID, digest, version.folder, 1, 1, MountMode.FUSE, True)
+        plan = NodePlan()
+        observation = Observation(
+            plan,
+            lambda: (record,),
+            CacheFolders([folder]),
+            mount_root=keeper.mount_root,
+            run_dir=keeper.run_dir,
+            cgroups=folder,
+            family=keeper.pid,
+            blind="this test reads through FUSE alone",
+        )
+        running = asyncio.create_task(observation.run())
+        try:
+            with FetcherForReads(keeper.run_dir / "fetcher.sock", slowly):
+                seen = await asyncio.to_thread(keeper.serve, version)
+                yield FuseNode(version, seen, observation, plan)
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_opens_and_reads_of_a_fuse_mount_are_counted_exactly(tmp_path: Path) -> None:
+    async with fuse_node(tmp_path) as node:
+        names = [node.seen / path for path in sorted(FILES)][:8]
+
+        def read() -> None:
+            for name in names:
+                name.read_bytes()
+
+        first = names[0]
+
+        def counts() -> bool:
+            first.stat()
+            os.close(os.open(first, os.O_RDONLY))
+            return node.counts.opens > 0
+
+        await eventually(counts, seconds=30)
+        client = node.observation.workloads
+        await asyncio.to_thread(read)
+        await eventually(lambda: node.counts.reads >= len(names), seconds=30)
+        assert (node.counts.reads, node.counts.bytes) == (len(names), len(names) * 4096)
+        (row,) = client.rows()
+        assert (row.pod, row.source, row.sampled) == ("vision/trainer-0", EvidenceSource.FUSE, 1.0)
+
+
+async def test_a_dataset_that_is_not_to_be_looked_at_is_not_counted(tmp_path: Path) -> None:
+    async with fuse_node(tmp_path) as node:
+        node.plan.unobserved = frozenset({UID})
+        node.plan.changes.mark()
+        first = node.seen / sorted(FILES)[0]
+        await asyncio.to_thread(first.read_bytes)
+        node.plan.unobserved = frozenset()
+        node.plan.changes.mark()
+
+        def counts() -> bool:
+            os.close(os.open(first, os.O_RDONLY))
+            return node.counts.opens > 0
+
+        await eventually(counts, seconds=30)
+        assert node.counts.reads == 0
+
+
+# Reads each file once and works after it, as a data loader does; then tells from when until when it waited.
+_LOADER = """
+import json, os, sys, time
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # pressure is a mean over CPUs
+names, work = sys.argv[2:], float(sys.argv[1])
+rows = []
+for name in names:
+    before = time.monotonic()
+    open(name, "rb").read()
+    after = time.monotonic()
+    rows.append((before, after))
+    while time.monotonic() < after + work:
+        pass
+print(json.dumps(rows), flush=True)
+"""
+
+
+def _cgroup_root() -> Path:
+    for root in (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified")):
+        if (root / "cgroup.controllers").exists():
+            return root
+    raise FileNotFoundError("no cgroup v2 file system is mounted at /sys/fs/cgroup")
+
+
+@contextmanager
+def pod_cgroup(pod_uid: str) -> Iterator[Path]:
+    """Make a pod's cgroup where a kubelet makes it."""
+    parent = _cgroup_root() / f"kubepods-test-{os.getpid()}"
+    group = parent / f"pod{pod_uid}"
+    group.mkdir(parents=True)
+    try:
+        yield group
+    finally:
+        (group / "cgroup.kill").write_text("1")  # the loader of a test that failed
+        wait_until(lambda: "populated 0" in (group / "cgroup.events").read_text())
+        for folder in (group, parent):
+            folder.rmdir()
+
+
+@pytest.mark.parametrize("source", [StallSource.PRESSURE, StallSource.FUSE])
+async def test_a_stall_is_what_the_loader_measures_itself(source: StallSource, tmp_path: Path) -> None:
+    async with fuse_node(tmp_path) as node:
+        first = str(node.seen / sorted(FILES)[0])
+
+        def counts() -> bool:
+            os.close(os.open(first, os.O_RDONLY))
+            return node.counts.opens > 0
+
+        await eventually(counts, seconds=30)
+        with pod_cgroup("uid-trainer-0") as group:
+            names = [str(node.seen / path) for path in sorted(FILES)[1:]]
+            loader = await asyncio.create_subprocess_exec(
+                sys.executable, "-c", _LOADER, str(_SLOW), *names, stdout=asyncio.subprocess.PIPE
+            )
+            (group / "cgroup.procs").write_text(str(loader.pid))
+            pods = {"uid-trainer-0": None if source is StallSource.PRESSURE else (UID, node.version.info.digest)}
+            before, after, seen = await _two_samples(StallMeter(_cgroup_root()), node, pods)
+            rows = json.loads((await loader.communicate())[0])
+        own = _waited(rows, before.at, after.at) / (after.at - before.at)
+        assert seen.source is source
+        assert abs(seen.share - own) <= 0.05
+
+
+async def _two_samples(
+    meter: StallMeter, node: FuseNode, pods: Mapping[str, VersionKey | None]
+) -> tuple[StallSample, StallSample, Stall]:
+    """Measure while the loader reads its files, from one fifth of them to four fifths."""
+    workloads, uid = node.observation.workloads, "uid-trainer-0"
+    await eventually(lambda: node.counts.reads > len(FILES) / 5, seconds=30)
+    meter.measure(pods, dict(workloads.waited))
+    before = meter.samples[uid]
+    await eventually(lambda: node.counts.reads > 4 * len(FILES) / 5, seconds=30)
+    stalls = meter.measure(pods, dict(workloads.waited))
+    return before, meter.samples[uid], stalls[uid]
+
+
+def _waited(rows: list[tuple[float, float]], since: float, until: float) -> float:
+    """Return how long the loader waited in that time."""
+    return sum(max(0.0, min(after, until) - max(before, since)) for before, after in rows)

@@ -1,0 +1,201 @@
+"""The real observer on the real kernel: what it sees of native and overlay mounts, what it may, and what it costs."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from stoker_api.dataset import MountMode
+from stoker_api.nodecache import Attribution, EvidenceSource
+from stoker_sidecar.linux import fanotify
+from stoker_sidecar.observer.watched_tree import open_tree
+from stoker_sidecar.version.layout import VersionPaths
+from stoker_sidecar.version.manifest import Manifest
+from stoker_sidecar.volumes.marked_tree import MarkedTree
+from stoker_sidecar.volumes.watchable_folders import sample_folders
+from tests.fakes.volumes import UID, node_dataset
+from tests.support.csi_driver import node_folder, write_version
+from tests.support.observed_node import observed_node
+
+pytestmark = pytest.mark.root
+MANY = {f"train/n{number % 20:02}/{number}.jpg": b"x" for number in range(400)}
+ODD = {"train/a\nb": b"1", "train/\u65e5\u672c \\ x": b"2", "train/" + "n" * 255: b"3"}
+
+
+def read_all(folder: Path) -> int:
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    for path in files:
+        path.read_bytes()
+    return len(files)
+
+
+@pytest.mark.parametrize("mode", [MountMode.NATIVE, MountMode.OVERLAY])
+async def test_what_a_pod_opens_is_counted(mode: MountMode) -> None:
+    async with observed_node(mode, MANY) as node:
+        node.start_observer(cpu="1")
+        await node.until_seen()
+        before = node.counts.opens
+        await asyncio.to_thread(read_all, node.seen)
+        await node.until(lambda: node.counts.opens >= before + len(MANY))
+        (row,) = node.observation.workloads.rows()
+        assert (row.pod, row.datasets) == ("vision/trainer-0", ("vision/imagenet",))
+        assert (row.source, row.attribution) == (EvidenceSource.FANOTIFY, Attribution.ONLY_POD)
+
+
+@contextmanager
+def marked(folder: Path, files: dict[str, bytes]) -> Iterator[tuple[MarkedTree, Path]]:
+    info = write_version(folder / "cache", files)
+    paths = VersionPaths(folder / "cache" / "datasets" / UID / "versions" / info.digest)
+    tree = MarkedTree(paths.root, paths.tree, sample_folders(paths))
+    yield tree, paths.folder
+    tree.close()
+
+
+def test_each_open_is_told_by_the_inode_of_the_manifest_whatever_its_name() -> None:
+    with node_folder() as folder, marked(folder, ODD) as (tree, version):
+        watched = open_tree(1, str(VersionPaths(version).manifest), tree.share, os.dup(tree.group), os.dup(tree.table))
+        tree.put_on()
+        watched.begin(1.0)
+        read_all(version / "tree")
+        assert watched.look(2.0, most=100) == len(ODD)
+        (batch,) = watched.report(2.0)
+        manifest = Manifest.open(VersionPaths(version).manifest)
+        assert [manifest.path(row.ino) for row in batch.rows] == sorted(ODD)
+        assert (batch.opens, batch.share) == (len(ODD), 1.0)
+        manifest.close()
+        watched.close()
+
+
+def test_without_marks_nothing_is_queued() -> None:
+    with node_folder() as folder, marked(folder, MANY) as (tree, version):
+        tree.put_on()
+        tree.take_off()
+        read_all(version / "tree")
+        assert fanotify.drain(tree.group, most=10).opened == []
+
+
+def test_a_queue_that_overflows_is_told_and_its_events_count_for_nothing() -> None:
+    most = int(Path("/proc/sys/fs/fanotify/max_queued_events").read_text())
+    with node_folder() as folder, marked(folder, MANY) as (tree, version):
+        watched = open_tree(1, str(VersionPaths(version).manifest), tree.share, os.dup(tree.group), os.dup(tree.table))
+        tree.put_on()
+        watched.begin(1.0)
+        names = [str(path) for path in (version / "tree").rglob("*.jpg")]
+        # Equal events of one process are merged: each of these differs from what is queued already by its pid.
+        script = "import sys\nfor name in sys.argv[1:]:\n open(name).close()"
+        for _ in range(most // len(names) + 1):
+            subprocess.run([sys.executable, "-S", "-I", "-c", script, *names], check=True)
+        watched.look(2.0, most=10 * most)
+        (batch,) = watched.report(2.0)
+        assert (batch.opens, batch.lost, batch.share, batch.until - batch.since) == (0, 1, 0.0, 0.0)
+        watched.close()
+
+
+async def test_a_dataset_that_is_not_to_be_looked_at_is_not_marked() -> None:
+    async with observed_node(files=MANY) as node:
+        node.start_observer(cpu="1")
+        await node.until_seen()
+        watching = node.observation.watching
+        plan = node_dataset(version=node.record.version, observe="Off")
+        node.plan.datasets, node.plan.unobserved = (plan,), frozenset({UID})
+        node.plan.changes.mark()
+        await node.until(lambda: watching.watch_of(1) is None)
+        seen = node.counts
+        read_all(node.seen)
+        assert node.counts == seen
+
+
+async def test_an_overlay_that_is_mounted_anew_is_watched_anew() -> None:
+    async with observed_node(MountMode.OVERLAY, MANY) as node:
+        node.start_observer(cpu="1")
+        await node.until_seen()
+        node.mount_anew()
+        before = node.counts.opens
+
+        def sees() -> bool:
+            node.plan.changes.mark()
+            read_all(node.seen)
+            return node.counts.opens > before + len(MANY)
+
+        await node.until(sees, seconds=60)
+
+
+@pytest.mark.expected_logs("disconnected")
+async def test_another_observer_goes_on_where_one_was_killed() -> None:
+    async with observed_node(files=MANY) as node:
+        node.start_observer(cpu="1")
+        await node.until_seen()
+        node.end_observers()
+        before = node.counts.opens
+        node.start_observer(cpu="1")
+
+        def sees() -> bool:
+            read_all(node.seen)
+            return node.counts.opens > before
+
+        await node.until(sees)
+
+
+_FLOOD = """
+import os, sys, time
+names = sys.stdin.read().split("\\n")
+end, count = time.monotonic() + float(sys.argv[1]), 0
+while time.monotonic() < end:
+    for name in names:
+        os.close(os.open(name, os.O_RDONLY))
+        count += 1
+print(count)
+"""
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
+async def test_a_flood_of_opens_costs_the_budget_and_no_more() -> None:
+    seconds, rate = 8.0, 0.02
+    # Equal events that wait are one: more files than are opened between two looks.
+    files = {f"train/n{number % 20:02}/{number}.jpg": b"" for number in range(6000)}
+    async with observed_node(files=files) as node:
+        observer = node.start_observer(cpu=str(rate))
+        await node.until_seen()
+        names = [str(path) for path in node.seen.rglob("*.jpg")]
+        before, begun, seen = cpu_seconds(observer.pid), time.monotonic(), node.counts.opens
+        flood = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", _FLOOD, str(seconds), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+        )
+        out, _ = await flood.communicate("\n".join(names).encode())
+        # Beside the budget: what it had saved before, one look beyond it, and ticks of the clock that counts it.
+        assert cpu_seconds(observer.pid) - before <= rate * (time.monotonic() - begun) + 5 * rate + 0.1
+        (row,) = node.observation.workloads.rows()
+        assert row.sampled is not None
+        assert row.sampled < 0.9
+        assert int(out) / 3 < node.counts.opens - seen < int(out) * 3
+
+
+async def test_an_idle_observer_uses_next_to_nothing() -> None:
+    async with observed_node(files=MANY) as node:
+        observer = node.start_observer()
+        await node.until_seen()
+        node.plan.observed = False
+        node.plan.changes.mark()
+        await node.until(lambda: node.observation.watching.watch_of(1) is None)
+        before = cpu_seconds(observer.pid)
+        await asyncio.get_running_loop().run_in_executor(None, observer_waits, observer)
+        assert cpu_seconds(observer.pid) - before <= 0.03
+
+
+def observer_waits(observer: "subprocess.Popen[bytes]") -> None:
+    with pytest.raises(subprocess.TimeoutExpired):
+        observer.wait(5.0)
+
+
+def test_the_kernel_reports_what_is_opened_here(tmp_path: Path) -> None:
+    assert fanotify.why_not(tmp_path) == ""

@@ -1,0 +1,127 @@
+"""A version that pods have mounted, the agent's part that sees reads of it, and the real observer beside."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stoker_api.dataset import MountMode
+from stoker_api.nodecache import EvidenceSource
+from stoker_sidecar.agent.observation import Observation
+from stoker_sidecar.agent.plan import NodePlan
+from stoker_sidecar.agent.workloads import SourceCounts
+from stoker_sidecar.linux import overlay
+from stoker_sidecar.version.layout import CachePaths
+from stoker_sidecar.volumes import metadata_layer
+from stoker_sidecar.volumes.core.publish import Published
+from stoker_sidecar.volumes.versions_on_disk import CacheFolders
+from stoker_sidecar.wire.access_protocol import SOCKET
+from tests.fakes.volumes import UID, publish_request
+from tests.support.csi_driver import FILES, node_folder, write_version
+from tests.support.waiting import eventually
+
+NOBODY = 0  # no process is of the sidecar's family: readers of a test are the test's own
+
+
+@dataclass
+class ObservedNode:
+    """One mounted version; ``seen`` is what a pod sees of it."""
+
+    folder: Path
+    seen: Path
+    record: Published
+    plan: NodePlan
+    observation: Observation
+    observers: list["subprocess.Popen[bytes]"] = field(default_factory=list)
+
+    @property
+    def counts(self) -> SourceCounts:
+        """What was seen of the version by fanotify."""
+        return self.observation.workloads.counts.get((UID, EvidenceSource.FANOTIFY), SourceCounts())
+
+    def start_observer(self, cpu: str = "0.05") -> "subprocess.Popen[bytes]":
+        """Start the real observer, held to the cache folder."""
+        command = [sys.executable, "-m", "stoker_sidecar.observer.main", "--cpu", cpu]
+        command += ["--socket", str(self.folder / "run" / SOCKET), "--readable", str(self.folder / "cache")]
+        self.observers.append(subprocess.Popen(command))
+        return self.observers[-1]
+
+    def end_observers(self) -> None:
+        """Kill the observers that run."""
+        for process in self.observers:
+            process.kill()
+            process.wait()
+        self.observers.clear()
+
+    def mount_anew(self) -> None:
+        """Have another overlay of the same layers take the place of the one that is mounted."""
+        overlay.unmount(self.seen)
+        overlay.mount(_layers(self.folder, self.record.folder / "tree"), self.seen)
+
+    async def until(self, condition: Callable[[], bool], seconds: float = 30) -> None:
+        """Wait for a condition while the agent's part runs."""
+        await eventually(condition, seconds)
+
+    async def until_seen(self) -> None:
+        """Read a file until the observer has seen it: it watches then."""
+        path = next(path for path in self.seen.rglob("*") if path.is_file())
+
+        def look() -> bool:
+            path.read_bytes()
+            return self.counts.opens > 0
+
+        await self.until(look)
+
+
+@asynccontextmanager
+async def observed_node(
+    mode: MountMode = MountMode.NATIVE, files: Mapping[str, bytes] = FILES
+) -> AsyncIterator[ObservedNode]:
+    """Run the agent's part for one version, mounted in that way; no observer yet."""
+    with node_folder() as folder:
+        info = write_version(folder / "cache", files)
+        paths = CachePaths(folder / "cache").dataset(UID).version(info.digest)
+        with _mounted(folder, mode, info.digest) as seen:
+            record = Published(publish_request(), UID, info.digest, paths.folder, info.files, info.bytes, mode, False)
+            plan = NodePlan()
+            (folder / "run").mkdir()
+            observation = Observation(
+                plan,
+                lambda: (record,),
+                CacheFolders([folder / "cache"]),
+                mount_root=folder / "mnt",
+                run_dir=folder / "run",
+                cgroups=folder,
+                family=NOBODY,
+            )
+            node = ObservedNode(folder, seen, record, plan, observation)
+            running = asyncio.create_task(observation.run())
+            try:
+                yield node
+            finally:
+                node.end_observers()
+                running.cancel()
+                await asyncio.gather(running, return_exceptions=True)
+
+
+@contextmanager
+def _mounted(folder: Path, mode: MountMode, digest: str) -> Iterator[Path]:
+    paths = CachePaths(folder / "cache").dataset(UID).version(digest)
+    if mode is MountMode.NATIVE:
+        yield paths.tree
+        return
+    mountpoint, layers = folder / "mnt" / UID / (digest + overlay.SUFFIX), _layers(folder, paths.tree)
+    layers.fuse.mkdir()
+    metadata_layer.build(paths.manifest, layers.metadata)
+    overlay.mount(layers, mountpoint)
+    try:
+        yield mountpoint
+    finally:
+        overlay.unmount(mountpoint)
+
+
+def _layers(folder: Path, tree: Path) -> overlay.OverlayLayers:
+    return overlay.OverlayLayers(folder / "layer", tree, folder / "fuse")

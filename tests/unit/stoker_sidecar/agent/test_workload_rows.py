@@ -1,0 +1,175 @@
+"""What a node says of pods that report: whose rows, how many, and how often they change."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoker_api.nodecache import Attribution, EvidenceSource, NodeMount, NodeWorkload, StallSource
+from stoker_sidecar.agent.core.stall import Stall
+from stoker_sidecar.agent.core.workload_rows import (
+    CALM_SECONDS,
+    NEWS_SECONDS,
+    PodReport,
+    due_in,
+    fair_share,
+    merged,
+    observed_row,
+    reported_workloads,
+)
+from stoker_sidecar.agent.node_workloads import NodeWorkloads
+from stoker_sidecar.agent.report_link import ReportedWorkloads
+from stoker_sidecar.volumes.core.report_volume import ReportVolume
+from stoker_sidecar.volumes.synchronization import Changes
+from stoker_sidecar.wire.reports_protocol import Heard
+from stoker_tuning.reports.figures import ReportSummary
+from tests.fakes.volumes import publish_request
+
+SUMMARY = ReportSummary(phase="Training", epoch=3, stall_percent=4, lines=9, age=2.0)
+MOUNT = NodeMount(volume_id="v", dataset_namespace="team-b", dataset="coco", pod_namespace="vision", pod_uid="u1")
+
+
+def volume(uid: str = "u1", namespace: str = "vision") -> ReportVolume:
+    return ReportVolume("csi-1", Path(f"/pods/{uid}"), namespace, f"pod-{uid}", uid)
+
+
+def workload(uid: str = "u1", namespace: str = "vision", **fields: Any) -> NodeWorkload:
+    return NodeWorkload(pod=f"{namespace}/pod-{uid}", uid=uid, **fields)
+
+
+def test_a_row_has_the_name_that_the_kubelet_gave_and_what_the_pod_said() -> None:
+    (row,) = reported_workloads([volume()], [MOUNT], {"u1": PodReport(SUMMARY, 1000.0)})
+    assert (row.pod, row.datasets, row.phase, row.epoch) == ("vision/pod-u1", ("team-b/coco",), "Training", 3)
+    assert (row.stall_percent, row.stall_source, row.reported_at) == (4, "report", "1970-01-01T00:16:38Z")
+
+
+def test_a_pod_that_said_nothing_has_no_row() -> None:
+    silent = {"u1": PodReport(ReportSummary(), 1000.0)}
+    assert (reported_workloads([volume()], [], {}), reported_workloads([volume()], [], silent)) == ((), ())
+
+
+def observed(items: float = 123.4, stall: Stall | None = None, **fields: Any) -> NodeWorkload:
+    """Make the row of pod u1 as its reads tell it."""
+    seen = observed_row(
+        publish_request(pod_uid="u1"),
+        source=EvidenceSource.FANOTIFY,
+        attribution=Attribution.ONLY_POD,
+        datasets=["vision/imagenet"],
+        items_per_second=items,
+        reads=1234.0,
+        sampled=0.256,
+        stall=stall,
+    )
+    return seen.model_copy(update=fields)
+
+
+def test_figures_of_observation_are_no_finer_than_a_person_looks() -> None:
+    row = observed(stall=Stall(0.4567, StallSource.PRESSURE))
+    assert (row.items_per_second, row.reads, row.sampled) == (120.0, 1200, 0.26)
+    assert (row.stall_percent, row.stall_source) == (46, StallSource.PRESSURE)
+
+
+def test_a_pods_own_word_comes_before_what_is_seen_of_it() -> None:
+    told = workload(phase="Training", items_per_second=5.0, stall_percent=4, stall_source=StallSource.REPORT)
+    (row,) = merged([told], [observed(stall=Stall(0.5, StallSource.PRESSURE))])
+    assert (row.source, row.items_per_second) == (EvidenceSource.REPORT, 5.0)
+    assert (row.stall_percent, row.stall_source) == (4, StallSource.REPORT)
+
+
+def test_what_a_pod_leaves_open_is_filled_by_what_is_seen_of_it() -> None:
+    (row,) = merged([workload(phase="Training")], [observed(stall=Stall(0.5, StallSource.TASK_DELAY))])
+    assert (row.source, row.phase) == (EvidenceSource.REPORT, "Training")
+    assert (row.observed_by, row.attribution) == (EvidenceSource.FANOTIFY, Attribution.ONLY_POD)
+    assert (row.items_per_second, row.stall_percent, row.stall_source) == (120.0, 50, StallSource.TASK_DELAY)
+    assert row.datasets == ("vision/imagenet",)
+
+
+def test_a_pod_that_says_nothing_is_shown_by_its_reads() -> None:
+    assert merged([workload("u2")], [observed()]) == (workload("u2"), observed())
+
+
+def test_ten_rows_are_shared_between_namespaces_however_many_pods_one_has() -> None:
+    crowd = [workload(f"a{number}", "crowd") for number in range(30)]
+    chosen = fair_share([*crowd, workload("b1", "vision"), workload("b2", "vision")])
+    assert len(chosen) == 10
+    assert [row.uid for row in chosen][:4] == ["a0", "b1", "a1", "b2"]
+
+
+@pytest.mark.parametrize(
+    ("now", "since", "due"),
+    [
+        (workload(epoch=1), 0.0, None),
+        (workload(epoch=2), 3.0, NEWS_SECONDS - 3.0),
+        (workload(epoch=1, phase="Validation"), NEWS_SECONDS + 1, 0.0),
+        (workload(epoch=1, step=7), 3.0, CALM_SECONDS - 3.0),
+        (workload("u2"), 0.0, 0.0),
+    ],
+)
+def test_news_waits_a_little_and_figures_longer(now: NodeWorkload, since: float, due: float | None) -> None:
+    assert due_in([workload(epoch=1)], [now], since) == due
+
+
+class FakeVolumes:
+    """The report volumes of a node, as far as they are asked."""
+
+    def __init__(self, *volumes: ReportVolume) -> None:
+        self.volumes = volumes
+
+    def all(self) -> tuple[ReportVolume, ...]:
+        return self.volumes
+
+
+class Told:
+    """What a node shows, at seconds that the test sets."""
+
+    def __init__(self, *volumes: ReportVolume) -> None:
+        self.now = 100.0
+        self.volumes = FakeVolumes(*volumes)
+        self.reported = ReportedWorkloads(self.volumes, lambda: (), lambda: self.now)
+        self.workloads = NodeWorkloads(self.reported.rows, lambda: (), Changes(), Changes(), lambda: self.now)
+
+    def hear(self, uid: str = "u1", **changes: Any) -> None:
+        self.reported.take(Heard({uid: replace(SUMMARY, **changes)}))
+
+    @property
+    def phases(self) -> list[str]:
+        return [row.phase for row in self.workloads.rows()]
+
+
+def test_a_phase_that_flaps_changes_what_is_shown_once_in_ten_seconds() -> None:
+    told = Told(volume())
+    told.hear()
+    shown = [told.phases]
+    for second in range(100):
+        told.now += 1.0
+        told.hear(phase=("Training", "Validation")[second % 2])
+        if told.phases != shown[-1]:
+            shown.append(told.phases)
+    assert len(shown) <= 11
+
+
+def test_it_says_when_it_will_have_something_else_to_say() -> None:
+    told = Told(volume())
+    told.hear()
+    assert told.phases == ["Training"]
+    told.now += 4.0
+    told.hear(phase="Validation")
+    assert told.workloads.due_in() == NEWS_SECONDS - 4.0
+    assert told.phases == ["Training"]
+    told.now += NEWS_SECONDS
+    assert told.phases == ["Validation"]
+
+
+def test_a_pod_that_is_gone_leaves_at_once() -> None:
+    told = Told(volume())
+    told.hear()
+    assert told.phases == ["Training"]
+    told.volumes.volumes = ()
+    assert told.phases == []
+
+
+def test_nobody_speaks_for_a_pod_that_has_no_report_volume_here() -> None:
+    told = Told(volume())
+    told.hear("another")
+    assert told.phases == []

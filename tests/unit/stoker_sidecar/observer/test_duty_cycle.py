@@ -1,0 +1,50 @@
+"""How much the observer may look."""
+
+import pytest
+
+from stoker_sidecar.observer.core.duty_cycle import LONGEST_TICK, SHORTEST_TICK, CpuBudget, next_tick
+
+
+def test_a_budget_is_spent_when_more_was_used_than_earned() -> None:
+    budget = CpuBudget(rate=0.01, now=0.0)
+    budget.account(now=1.0, used=0.04)
+    assert budget.spent
+
+
+def test_rest_lasts_until_half_of_what_can_be_saved_is_there_again() -> None:
+    budget = CpuBudget(rate=0.01, now=0.0)
+    budget.account(now=0.0, used=0.025)
+    assert budget.rest() == pytest.approx(2.5)
+    budget.account(now=2.5, used=0.025)
+    assert budget.rest() == pytest.approx(0.0)
+
+
+def test_no_more_than_five_seconds_worth_is_saved() -> None:
+    budget = CpuBudget(rate=0.01, now=0.0)
+    budget.account(now=3600.0, used=0.0)
+    assert budget.balance == pytest.approx(0.05)
+
+
+def test_what_the_agent_used_is_paid_from_the_same_budget() -> None:
+    budget = CpuBudget(rate=0.01, now=0.0)
+    budget.charge(0.03)
+    assert budget.spent
+
+
+def test_over_an_hour_of_floods_the_mean_is_the_budget() -> None:
+    budget, now, used = CpuBudget(rate=0.01, now=0.0), 0.0, 0.0
+    while now < 3600:
+        now, used = now + 0.1, used + 0.1  # a look under a flood takes all of a core
+        budget.account(now, used)
+        if budget.spent:
+            now += budget.rest()
+            budget.account(now, used)
+    assert used / now == pytest.approx(0.01, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("tick", "events", "wanted"),
+    [(0.1, 0, LONGEST_TICK), (0.005, 0, 0.01), (0.1, 5120, 0.01), (0.005, 100_000, SHORTEST_TICK)],
+)
+def test_looks_come_the_faster_the_more_there_is_to_see(tick: float, events: int, wanted: float) -> None:
+    assert next_tick(tick, events) == pytest.approx(wanted)
