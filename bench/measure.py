@@ -80,6 +80,12 @@ def tree_cpu_seconds(root: int) -> float:
     return sum(parse_ticks(stat) for stat in stats if stat) / _TICK
 
 
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU seconds of one process so far; 0 when it is gone."""
+    stat = _read(f"{pid}/stat")
+    return parse_ticks(stat) / _TICK if stat else 0.0
+
+
 def peak_bytes(pids: Iterable[int]) -> int:
     """Return the sum of the processes' highest RSS since ``forget_peaks``, in bytes: what they share counts in each."""
     return sum(parse_peak(_read(f"{pid}/status")) for pid in pids)

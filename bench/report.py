@@ -106,6 +106,7 @@ TITLES = {
     "B10": "B10: becoming native under readers",
     "storm": "Kill storm",
     "idle": "The sidecar while warm pods read",
+    "observer": "Readers while the node looks at what they open",
     "memory": "Memory of the sidecar, and what reached the server",
     "gpus": "Training simulated: images a second",
 }

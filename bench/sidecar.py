@@ -28,15 +28,20 @@ class Switches:
     """Mechanisms that are on in every real sidecar, and off where a benchmark shows what they are worth."""
 
     overlay: bool = True
+    observe: bool = True
     readahead: bool = True
     policy: str = ""  # of bench.variants.fetcher; empty: the product's fetcher
     read_through: int = 0  # bytes of files that are read and not kept, a version; 0: the fetcher's own default
 
     @property
     def variables(self) -> dict[str, str]:
-        """Environment variables of agent and FUSE servers."""
+        """Environment variables of keeper, agent and FUSE servers."""
         # The bench's stores are on loopback.
-        return {"STOKER_OVERLAY": "Auto" if self.overlay else "Off", "STOKER_ENDPOINT_NETWORKS": "127.0.0.0/8,::1/128"}
+        return {
+            "STOKER_OVERLAY": "Auto" if self.overlay else "Off",
+            "STOKER_OBSERVE": "Auto" if self.observe else "Off",
+            "STOKER_ENDPOINT_NETWORKS": "127.0.0.0/8,::1/128",
+        }
 
     @property
     def fetcher_command(self) -> list[str]:

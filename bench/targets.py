@@ -111,6 +111,18 @@ TARGETS: Sequence[Target] = (
     _at_most("storm-wrong", "storm", "reads with wrong bytes", 0, "reads with wrong bytes"),
     _at_most("storm-stall", "storm", "longest stall", 0.5, "s of the longest stall"),
     _at_most("idle", "idle", "readers of whole versions cost the sidecar", 0, "CPU s more than when nobody reads"),
+    Target(
+        "observer-readers",
+        "observer",
+        "warm readers that are looked at: files/s of others",
+        0.99,
+        True,
+        "files/s",
+        "Stoker native",
+        "page cache warm",
+        of_ratio=True,
+    ),
+    _at_most("observer-cpu", "observer", "CPU of the observer", 1.0, "% of a core", "observer"),
     _at_most("memory", "memory", "all processes, 200,000 objects", 300, "MB PSS", "all processes"),
     _at_most("lookups", "memory", "lookups ask the server nothing", 0, "LISTs"),
 )

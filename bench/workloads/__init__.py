@@ -12,6 +12,7 @@ from bench.workloads import (
     large,
     memory,
     metadata,
+    observer,
     partial,
     preads,
     sharing,
@@ -32,6 +33,7 @@ WORKLOADS: Mapping[str, Callable[[Environment], Iterator[Row]]] = {
     "B10": switch.measure,
     "storm": storm.measure,
     "idle": idle.measure,
+    "observer": observer.measure,
     "memory": memory.measure,
     "gpus": gpus.measure,
 }

@@ -1,4 +1,4 @@
-"""What the sidecar does while pods read natively: nothing, and this counts it."""
+"""What the sidecar does while pods read natively, with the observer off: nothing, and this counts it."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -8,6 +8,7 @@ from bench.measure import tree_cpu_seconds
 from bench.node import Node
 from bench.readers import read_epoch
 from bench.report import Row
+from bench.sidecar import Switches
 from bench.systems import STOKER, cold_volume
 from bench.workloads.epochs import Orders
 from stoker_api.dataset import MountMode
@@ -19,7 +20,7 @@ _SETTLE_SECONDS = 5.0  # for the last words about the dataset that just became w
 def measure(env: Environment) -> Iterator[Row]:
     """Yield rows for a while with readers, for one before and one after it without, and for what the readers cost."""
     corpus = env.scale.switched
-    with env.corpus("idle", corpus) as prefix, env.node() as node:
+    with env.corpus("idle", corpus) as prefix, env.node(switches=Switches(observe=False)) as node:
         volume, target = cold_volume(node, prefix)
         node.warm(volume)
         node.wait_mode(target, MountMode.NATIVE)
