@@ -291,6 +291,27 @@ class NodeWorkload(Model):
     sampled: Annotated[
         float | None, Field(description="Share of the opens that was seen lately; 1: all.", ge=0, le=1)
     ] = None
+    confidence: Annotated[
+        float | None,
+        Field(description="Of the phase, where reads tell it, 0 to 1; absent: the pod's own word.", ge=0, le=1),
+    ] = None
+    epoch_progress: Annotated[
+        float | None,
+        Field(description="Share of the epoch that is behind it, where reads tell the epoch.", ge=0, le=1),
+    ] = None
+    epoch_error: Annotated[
+        float | None,
+        Field(description="Two standard errors of epochProgress; absent: the epoch is the pod's own word.", ge=0, le=1),
+    ] = None
+    pattern: Annotated[_Word, Field(description="In which order it reads: sequential, shuffled, strided, ...")] = ""
+    splits: Annotated[
+        tuple[_Word, ...],
+        Field(
+            description="Parts of its data that are known: train, validation, test.",
+            max_length=4,
+            json_schema_extra=_ATOMIC,
+        ),
+    ] = ()
 
 
 class NodeCacheStatus(Model):

@@ -7,11 +7,15 @@ from pathlib import Path
 
 from stoker_api.nodecache import EvidenceSource, NodeWorkload
 from stoker_sidecar.agent.access_server import AccessClient, AccessServer
+from stoker_sidecar.agent.core.reading import ObservedTree
+from stoker_sidecar.agent.dataset_layouts import DatasetLayouts
+from stoker_sidecar.agent.model_heads import ModelHeads
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.agent.readers import ReaderProcesses
 from stoker_sidecar.agent.stall_meter import StallMeter
+from stoker_sidecar.agent.training_watch import TrainingWatch
 from stoker_sidecar.agent.tree_watching import TreeWatching
-from stoker_sidecar.agent.workloads import ObservedTree, Workloads
+from stoker_sidecar.agent.workloads import Workloads
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.volumes.core.publish import Published
 from stoker_sidecar.volumes.synchronization import Changes
@@ -60,7 +64,11 @@ class Observation:
             on_batch=self._take,
             is_counted=plan.is_observed,
         )
-        self.workloads = Workloads(mounted, ReaderProcesses(family))
+        self._layouts = DatasetLayouts(folders)
+        self._heads = ModelHeads(folders)
+        self.workloads = Workloads(
+            self._observed, ReaderProcesses(family), watch=TrainingWatch(self._layouts, self._heads)
+        )
         self.news = Changes()  # marked after each look
         self.rows: tuple[NodeWorkload, ...] = ()
 
@@ -80,7 +88,8 @@ class Observation:
         """See reads and keep the figures, until cancelled. Raises OSError when the socket cannot be had."""
         if self._off:
             return
-        parts = [self._keep_figures(), self._keep_counting()] + ([] if self._blind else [self.watching.run()])
+        parts = [self._keep_figures(), self._keep_counting(), self._layouts.run(), self._heads.run()]
+        parts += [] if self._blind else [self.watching.run()]
         with self._server.serving():
             async with asyncio.TaskGroup() as tasks:
                 for part in parts:
@@ -91,7 +100,8 @@ class Observation:
         pods = self.workloads.alone_by_fuse() if self._plan.observed else {}
         if pods:
             self.workloads.stalls = await in_thread(self._meter.measure, pods, dict(self.workloads.waited))
-        self.rows = self.workloads.rows() if self._plan.observed else ()
+        self.workloads.follow()
+        self.rows = self.workloads.rows()
         self.news.mark()
 
     async def _keep_figures(self) -> None:
@@ -100,7 +110,7 @@ class Observation:
             await self.look()
 
     async def _keep_counting(self) -> None:
-        """Tell FUSE servers when a Dataset is to be looked at, or no more."""
+        """Tell FUSE servers when a Dataset is to be looked at, or no more, and follow who has one mounted."""
         told: tuple[bool, frozenset[str]] | None = None
         while True:
             token = self._plan.changes.token()
@@ -108,7 +118,11 @@ class Observation:
             if told != wanted:
                 told = wanted
                 self._server.tell_counting()
+            self.workloads.follow()
             await self._plan.changes.wait(token)
+
+    def _observed(self) -> tuple[Published, ...]:
+        return tuple(row for row in self._mounted() if self._plan.is_observed(row.uid))
 
     def _unobserved(self) -> frozenset[str]:
         return frozenset(row.uid for row in self._mounted() if not self._plan.is_observed(row.uid))

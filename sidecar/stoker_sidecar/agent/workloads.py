@@ -1,39 +1,29 @@
 """Who reads what on this node: accesses arrive here, are given to the pods that made them, and become figures."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 from stoker_api.dataset import MountMode
 from stoker_api.nodecache import Attribution, EvidenceSource, NodeWorkload
 from stoker_sidecar.agent.core.openers import Openers
 from stoker_sidecar.agent.core.read_rates import RecentOpens, SeenTime, speed
+from stoker_sidecar.agent.core.reading import ObservedTree, ReaderBatch, ReaderKey
 from stoker_sidecar.agent.core.stall import FuseWaits, Stall
 from stoker_sidecar.agent.core.workload_rows import observed_row
+from stoker_sidecar.agent.pod_training import PodTraining
 from stoker_sidecar.agent.readers import OURS, ReaderProcesses
+from stoker_sidecar.agent.training_watch import TrainingWatch, seen_by
 from stoker_sidecar.volumes.core.publish import Published, VersionKey
 from stoker_sidecar.wire.access_protocol import AccessBatch, AccessRow
 
 # Seconds after which a workload that reads nothing is none any more.
 _FORGET = 120.0
+# Seconds by which a batch may seem to be ahead of the agent's clock; who claims more makes it up.
+_EARLY = 1.0
 # Datasets whose counters are kept although nobody has them mounted.
 _MOST_COUNTS = 2000
-
-
-class ObservedTree(NamedTuple):
-    """What a batch is about: a version, and what saw it."""
-
-    uid: str
-    digest: str
-    source: EvidenceSource
-
-
-class ReaderKey(NamedTuple):
-    """Who reads: a pod by its UID; where it is empty, all pods of one version together."""
-
-    pod_uid: str
-    version: VersionKey | None = None
 
 
 @dataclass(frozen=True)
@@ -50,32 +40,33 @@ class SourceCounts:
 class Workload:
     """One pod that reads, or all pods of a version together where they cannot be told apart.
 
-    This is where its accesses arrive. ``datasets``: what it reads, by UID. All seconds are of the monotonic clock.
+    This is where its accesses arrive. ``datasets``: what it reads, by UID. ``training``: what follows it in detail, if
+    anything does. All seconds are of the monotonic clock.
     """
 
-    attribution: Attribution
+    attribution: Attribution | None = None  # it has read nothing yet
     datasets: dict[str, str] = field(default_factory=dict)
     reads: float = 0.0
     last: float = 0.0
     source: EvidenceSource = EvidenceSource.FANOTIFY
     recent: RecentOpens[ObservedTree] = field(default_factory=RecentOpens)
+    training: PodTraining | None = None
 
-    def take(self, tree: ObservedTree, until: float, opens: float, share: float, accesses: Sequence[AccessRow]) -> None:
-        """Take what it was seen to do in one batch.
-
-        ``opens``: so many files were seen to be opened, which are ``share`` of all. ``accesses``: those of them that
-        the batch has a row for, in order.
-        """
-        self.reads += opens / share if share else 0.0
-        self.recent.add(until, tree, opens)
-        if opens or accesses:
-            self.last, self.source = until, tree.source
+    def take(self, tree: ObservedTree, batch: ReaderBatch) -> None:
+        """Take what it was seen to do in one batch."""
+        self.reads += batch.opens / batch.share if batch.share else 0.0
+        self.recent.add(batch.until, tree, batch.opens)
+        if batch.opens or batch.rows:
+            self.last, self.source = batch.until, tree.source
+        if self.training is not None:
+            self.training.take(tree, batch)
 
 
 class Workloads:
     """The workloads of a node. Not for threads.
 
-    ``mounted``: what pods have mounted. ``clock``: the monotonic one, in seconds.
+    ``mounted``: what pods have mounted. ``watch`` follows some of them in detail; None: nobody is followed. ``clock``:
+    the monotonic one, in seconds.
     """
 
     def __init__(
@@ -83,9 +74,11 @@ class Workloads:
         mounted: Callable[[], Iterable[Published]],
         readers: ReaderProcesses,
         clock: Callable[[], float] = time.monotonic,
+        watch: TrainingWatch | None = None,
     ) -> None:
         self._mounted = mounted
         self._readers = readers
+        self._watch = watch
         self._clock = clock
         self._openers = Openers()
         self._workloads: dict[ReaderKey, Workload] = {}
@@ -96,8 +89,8 @@ class Workloads:
 
     def take(self, tree: ObservedTree, batch: AccessBatch) -> None:
         """Take a batch: count it, and give it to those who read. What nobody has mounted may be made up."""
-        mounted = [row for row in self._mounted() if (row.uid, row.version) == tree[:2]]
-        if not mounted:
+        mounted = [row for row in self._mounted() if (row.uid, row.version) == tree.version]
+        if not mounted or batch.until > self._clock() + _EARLY:
             return
         users = [row for row in mounted if _reads_by(row, tree.source)]
         by_reader = self._by_reader(tree, batch, users)
@@ -109,22 +102,33 @@ class Workloads:
         for pod_uid, share in shares.items():
             workload = self._workload(pod_uid, users)
             workload.datasets[tree.uid] = users[0].request.name
-            workload.take(tree, batch.until, batch.opens * share, batch.share, by_reader[pod_uid])
+            workload.take(tree, _of_reader(batch, share, by_reader[pod_uid]))
+
+    def follow(self) -> None:
+        """Follow the pods that have something mounted, before they read of it; to be called when that changed."""
+        if self._watch is None:
+            return
+        mounted = tuple(self._mounted())
+        self._watch.choose(mounted)
+        followed = self._watch.pods()
+        for row in mounted:
+            key = ReaderKey(row.request.pod_uid)
+            if key.pod_uid in followed and key not in self._workloads:
+                self._workloads[key] = Workload(source=seen_by(row), last=self._clock())
+            if key.pod_uid in followed:
+                self._workloads[key].datasets[row.uid] = row.request.name
+        for key, workload in self._workloads.items():
+            workload.training = self._watch.of(key)
+        self._watch.look_for_sweeps()
 
     def rows(self) -> tuple[NodeWorkload, ...]:
         """Return a row for each pod that reads, in the order in which they mounted; forgets who is gone."""
         now, mounted = self._clock(), tuple(self._mounted())
         self._prune(now, mounted)
-        users: dict[ReaderKey, dict[str, Published]] = {}
-        for record in mounted:
-            key = self._key_of(record)
-            if key is not None and record.request.pod_uid:
-                users.setdefault(key, {}).setdefault(record.request.pod_uid, record)
-        return tuple(
-            self._row(self._workloads[key], record, len(pods), now)
-            for key, pods in users.items()
-            for record in pods.values()
-        )
+        records = {row.request.pod_uid: row for row in reversed(mounted) if row.request.pod_uid}
+        known = {uid: key for uid in reversed(records) if (key := self._key_of(uid, mounted)) is not None}
+        pods = Counter(known.values())
+        return tuple(self._row(self._workloads[key], records[uid], pods[key], now) for uid, key in known.items())
 
     def alone_by_fuse(self) -> dict[str, VersionKey | None]:
         """Return the pods that mount Datasets, by UID, each with the version that it alone reads by FUSE, if so."""
@@ -138,10 +142,11 @@ class Workloads:
                 found[row.request.pod_uid] = (row.uid, row.version)
         return found
 
-    def _key_of(self, record: Published) -> ReaderKey | None:
-        """Return by which workload a pod's reads are known: its own, or that of all who have the version."""
-        keys = (ReaderKey(record.request.pod_uid), ReaderKey("", (record.uid, record.version)))
-        return next((key for key in keys if key in self._workloads), None)
+    def _key_of(self, pod_uid: str, mounted: Sequence[Published]) -> ReaderKey | None:
+        """Return by which workload a pod's reads are known: its own, or that of all who have a version of its."""
+        shared = (ReaderKey("", (row.uid, row.version)) for row in mounted if row.request.pod_uid == pod_uid)
+        known = [key for key in (ReaderKey(pod_uid), *shared) if key in self._workloads]
+        return max(known, key=lambda key: self._workloads[key].reads > 0, default=None)
 
     def _prune(self, now: float, records: Sequence[Published]) -> None:
         """Forget who reads no more or is gone, and what is of versions that nobody has mounted."""
@@ -149,9 +154,10 @@ class Workloads:
         self._workloads = {
             key: one
             for key, one in self._workloads.items()
-            if now - one.last <= _FORGET and (key.pod_uid in pods if key.pod_uid else key.version in versions)
+            if (key.pod_uid in pods if key.pod_uid else key.version in versions)
+            and (one.training is not None or now - one.last <= _FORGET)
         }
-        self._times = {tree: time for tree, time in self._times.items() if tree[:2] in versions}
+        self._times = {tree: time for tree, time in self._times.items() if tree.version in versions}
         self.waited = {version: waits for version, waits in self.waited.items() if version in versions}
         if len(self.counts) > _MOST_COUNTS:
             uids = {uid for uid, _ in versions}
@@ -169,6 +175,7 @@ class Workloads:
             reads=one.reads / sharing,
             sampled=found.share,
             stall=self.stalls.get(record.request.pod_uid),
+            training=one.training.training(now) if one.training else None,
         )
 
     def _by_reader(
@@ -176,7 +183,7 @@ class Workloads:
     ) -> dict[str, list[AccessRow]]:
         """Return whose the rows of a batch are, by UID of the pod; by the empty one what may be any pod's."""
         pods = {row.request.pod_uid for row in users}
-        rows = self._openers.named(tree[:2], batch.rows)
+        rows = self._openers.named(tree.version, batch.rows)
         who = self._readers.who({row.pid for row in rows}, pods)
         nobody = next(iter(pods)) if len(pods) == 1 else ""
         found: dict[str, list[AccessRow]] = {}
@@ -188,8 +195,10 @@ class Workloads:
         alone = len({row.request.pod_uid for row in users}) == 1
         how = Attribution.VERSION if not pod_uid else Attribution.ONLY_POD if alone else Attribution.PROCESS
         version = (users[0].uid, users[0].version)
-        found = self._workloads.setdefault(ReaderKey(pod_uid, None if pod_uid else version), Workload(how))
+        key = ReaderKey(pod_uid, None if pod_uid else version)
+        found = self._workloads.setdefault(key, Workload())
         found.attribution = how
+        found.training = self._watch.of(key) if self._watch else None
         return found
 
     def _count(self, tree: ObservedTree, batch: AccessBatch, opens: float) -> None:
@@ -202,8 +211,8 @@ class Workloads:
             lost=before.lost + batch.lost,
         )
         if tree.source is EvidenceSource.FUSE:
-            waited = self.waited.get(tree[:2], FuseWaits(0.0, 0.0))
-            self.waited[tree[:2]] = FuseWaits(batch.until, waited.seconds + batch.waited)
+            waited = self.waited.get(tree.version, FuseWaits(0.0, 0.0))
+            self.waited[tree.version] = FuseWaits(batch.until, waited.seconds + batch.waited)
 
 
 def _reads_by(row: Published, source: EvidenceSource) -> bool:
@@ -212,7 +221,15 @@ def _reads_by(row: Published, source: EvidenceSource) -> bool:
 
 
 def _shares(by_reader: Mapping[str, Sequence[AccessRow]]) -> dict[str, float]:
-    """Return which share of a batch's opens is whose: as many as of the opens that have a row."""
+    """Return which share of a batch is whose: as many as of the opens that have a row, or else of the reads."""
     opens = {reader: sum(not row.length for row in rows) for reader, rows in by_reader.items()}
-    total = sum(opens.values())
-    return {reader: count / total if total else 1.0 / len(opens) for reader, count in opens.items()}
+    counts = opens if any(opens.values()) else {reader: len(rows) for reader, rows in by_reader.items()}
+    total = sum(counts.values())
+    return {reader: count / total if total else 1.0 / len(counts) for reader, count in counts.items()}
+
+
+def _of_reader(batch: AccessBatch, share: float, rows: Sequence[AccessRow]) -> ReaderBatch:
+    """Return what one reader did, whose share of a batch it is."""
+    return ReaderBatch(
+        batch.since, batch.until, batch.opens * share, batch.share, batch.reads * share, batch.files, rows
+    )

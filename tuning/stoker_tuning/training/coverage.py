@@ -32,6 +32,14 @@ class SplitCoverage:
         """The split whose epochs count: training, or all data where that is not known."""
         return self._main
 
+    def resample(self, sampling: AccessSampling) -> None:
+        """Take that another share is seen from now on."""
+        self._sampling = sampling
+        for counter in self._counters.values():
+            counter.sampling = sampling
+        if self._behaviour:
+            self._behaviour.share = sampling.share
+
     def split(self, run: FileRun) -> Split:
         """Return the split of a run's files, as is known by now."""
         return self._by_group.get(run.group, run.split) if run.split is Split.UNKNOWN else run.split

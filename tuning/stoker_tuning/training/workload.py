@@ -77,6 +77,11 @@ class WorkloadTracker:
         self._accesses = 0
         self._source = AccessSource.FUSE
 
+    def resample(self, sampling: AccessSampling) -> None:
+        """Take that another share of the accesses is seen from now on: what is estimated goes on with it."""
+        self._coverage.resample(sampling)
+        self._rates.share = sampling.share
+
     def saw(self, access: SeenAccess) -> None:
         """Take one access."""
         if self._window.due(access.seconds):

@@ -1,8 +1,9 @@
 """What a node says of the pods that it knows something of: which ones, and how often that is worth a write. Pure."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from stoker_api.nodecache import (
     MOST_WORKLOADS,
@@ -13,18 +14,21 @@ from stoker_api.nodecache import (
     StallSource,
 )
 from stoker_api.times import format_time
+from stoker_sidecar.agent.core.observed_training import ObservedTraining
 from stoker_sidecar.agent.core.stall import Stall
 from stoker_sidecar.volumes.core.publish import PublishRequest
 from stoker_sidecar.volumes.core.report_volume import ReportVolume
 from stoker_tuning.reports.figures import ReportSummary, round_to
+
+T = TypeVar("T")
 
 _MOST_DATASETS = 20
 # Seconds between two changes of what is shown. A phase or an epoch is news; figures that moved are so once a minute: a
 # thousand nodes that train for weeks must not make the API server write for nothing.
 NEWS_SECONDS, CALM_SECONDS = 10.0, 60.0
 # What only observation tells, and what the pod's own word comes before.
-_OBSERVED = ("observed_by", "attribution", "reads", "sampled")
-_EITHER = ("datasets", "items_per_second")
+_OBSERVED = ("observed_by", "attribution", "reads", "sampled", "pattern", "splits")
+_EITHER = ("datasets", "items_per_second", "checkpoint")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +78,20 @@ def observed_row(
     request: PublishRequest,
     *,
     source: EvidenceSource,
-    attribution: Attribution,
+    attribution: Attribution | None,
     datasets: Sequence[str],
     items_per_second: float,
     reads: float,
     sampled: float,
     stall: Stall | None,
+    training: ObservedTraining | None = None,
 ) -> NodeWorkload:
     """Return the row of a pod, from what is seen of its reads.
 
     Figures are rounded to what a person would look at, so that a node writes nothing while they hardly move.
     """
+    known = training or ObservedTraining()
+    one_pod = attribution is not Attribution.VERSION  # epochs of several that read the same are not one's
     return NodeWorkload(
         pod=f"{request.pod_namespace}/{request.pod}",
         uid=request.pod_uid,
@@ -97,6 +104,14 @@ def observed_row(
         sampled=round(sampled, 2),
         stall_percent=round(100 * stall.share) if stall else None,
         stall_source=stall.source if stall else None,
+        phase=known.phase,
+        confidence=known.confidence,
+        epoch=known.epoch if one_pod else None,
+        epoch_progress=known.progress if one_pod else None,
+        epoch_error=known.error if one_pod else None,
+        pattern=known.pattern,
+        splits=known.splits,
+        checkpoint=known.model,
     )
 
 
@@ -117,6 +132,10 @@ def _filled(told: NodeWorkload, seen: NodeWorkload | None) -> NodeWorkload:
     for name in _EITHER:
         value = getattr(told, name)
         values[name] = getattr(seen, name) if value in (None, "", ()) else value
+    if not told.phase:
+        values |= {"phase": seen.phase, "confidence": seen.confidence}
+    if told.epoch is None:
+        values |= {name: getattr(seen, name) for name in ("epoch", "epoch_progress", "epoch_error")}
     if told.stall_percent is None:
         values |= {"stall_percent": seen.stall_percent, "stall_source": seen.stall_source}
     return told.model_copy(update=values)
@@ -124,12 +143,17 @@ def _filled(told: NodeWorkload, seen: NodeWorkload | None) -> NodeWorkload:
 
 def fair_share(rows: Iterable[NodeWorkload], most: int = MOST_WORKLOADS) -> tuple[NodeWorkload, ...]:
     """Choose ``most`` rows: each namespace's first before any namespace's second, whoever has made how many pods."""
+    return chosen_fairly(rows, lambda row: row.pod.partition("/")[0], most)
+
+
+def chosen_fairly(rows: Iterable[T], namespace: Callable[[T], str], most: int) -> tuple[T, ...]:
+    """Choose ``most`` of what is of some namespace: each one's first before any one's second."""
     seen: Counter[str] = Counter()
-    ranked: list[tuple[int, int, NodeWorkload]] = []
+    ranked: list[tuple[int, int, T]] = []
     for row in rows:
-        namespace = row.pod.partition("/")[0]
-        ranked.append((seen[namespace], len(ranked), row))
-        seen[namespace] += 1
+        name = namespace(row)
+        ranked.append((seen[name], len(ranked), row))
+        seen[name] += 1
     return tuple(row for _, _, row in sorted(ranked, key=lambda entry: entry[:2])[:most])
 
 

@@ -1,0 +1,68 @@
+"""What a pod does, from what is known of it on each version that it reads. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from stoker_tuning.training.workload import WorkloadView
+from stoker_tuning.vocabulary import AccessPattern, ModelFileKind, Split, TrainingPhase
+
+
+class VersionView(NamedTuple):
+    """What is known of a pod on one version. ``last``: when it read of it, in seconds."""
+
+    view: WorkloadView
+    only_models: bool
+    last: float
+
+
+@dataclass(frozen=True)
+class ObservedTraining:
+    """What a pod does, as far as its reads tell; for people, so rounded.
+
+    ``epoch`` counts from 0 (None: it has not trained); ``progress`` and ``error``: shares of an epoch, the error two
+    standard errors. ``model``: the model file that it loaded last, and its kind.
+    """
+
+    phase: str = ""
+    confidence: float | None = None
+    epoch: int | None = None
+    progress: float | None = None
+    error: float | None = None
+    pattern: str = ""
+    splits: tuple[str, ...] = ()
+    model: str = ""
+
+
+def observed_training(versions: Sequence[VersionView]) -> ObservedTraining:
+    """Return what a pod does: on the data that it trains on, if it does, else on what it read last."""
+    known = [one for one in versions if one.view.phase.phase is not TrainingPhase.UNKNOWN]
+    if not known:
+        return ObservedTraining(model=_model(versions))
+    main = max(known, key=lambda one: (one.view.phase.trained, not one.only_models, one.last))
+    view, epoch = main.view, main.view.epoch
+    trained = view.phase.trained
+    return ObservedTraining(
+        phase=view.phase.phase,
+        confidence=round(view.phase.confidence, 1),
+        epoch=epoch.number if trained else None,
+        progress=round(epoch.progress, 2) if trained else None,
+        error=round(epoch.error, 2) if trained else None,
+        pattern="" if view.pattern.pattern is AccessPattern.UNKNOWN else view.pattern.pattern,
+        splits=tuple(sorted({split for split, _, _ in view.splits if split is not Split.UNKNOWN})),
+        model=_model(versions),
+    )
+
+
+def _model(versions: Sequence[VersionView]) -> str:
+    """Name the model file that was loaded last."""
+    loaded = [
+        (history.last, name, history.kind)
+        for one in versions
+        for name, history in one.view.model_files.items()
+        if history.loads and history.kind not in (ModelFileKind.UNKNOWN, ModelFileKind.METADATA)
+    ]
+    if not loaded:
+        return ""
+    _, name, kind = max(loaded)
+    return f"loaded {name[:220]} ({kind})"

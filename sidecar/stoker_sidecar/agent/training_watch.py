@@ -1,0 +1,94 @@
+"""Which readers of a node are followed in detail: ten pods, shared fairly between namespaces; the rest is counted."""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+
+from stoker_api.dataset import MountMode
+from stoker_api.nodecache import MOST_WORKLOADS, EvidenceSource
+from stoker_sidecar.agent.core.reading import ObservedTree, ReaderKey
+from stoker_sidecar.agent.core.workload_rows import chosen_fairly
+from stoker_sidecar.agent.dataset_layouts import DatasetLayouts
+from stoker_sidecar.agent.model_heads import ModelHeads
+from stoker_sidecar.agent.pod_training import PodTraining
+from stoker_sidecar.volumes.core.publish import Published, VersionKey
+from stoker_tuning.training.sweeps import siblings
+from stoker_tuning.training.unit_set import UnitSet
+
+# Seconds between two looks for sweeps.
+_SWEEPS = 30.0
+
+
+class TrainingWatch:
+    """Follows what the first ten pods do with what they have mounted. Not for threads.
+
+    ``clock``: the monotonic one, in seconds.
+    """
+
+    def __init__(self, layouts: DatasetLayouts, heads: ModelHeads, clock: Callable[[], float] = time.monotonic) -> None:
+        self._layouts = layouts
+        self._heads = heads
+        self._clock = clock
+        self._followed: dict[ReaderKey, PodTraining] = {}
+        self._looked = clock()
+
+    def choose(self, mounted: Sequence[Published]) -> None:
+        """Follow the pods that have something mounted, ten at most, and nobody else."""
+        pods = {row.request.pod_uid: row for row in mounted if row.request.pod_uid}
+        chosen = chosen_fairly(pods.values(), lambda row: row.request.pod_namespace, MOST_WORKLOADS)
+        uids = {row.request.pod_uid for row in chosen}
+        records = [row for row in mounted if row.request.pod_uid in uids]
+        users: dict[VersionKey, set[str]] = defaultdict(set)
+        for row in mounted:
+            users[row.uid, row.version].add(row.request.pod_uid)
+        shared = dict.fromkeys((row.uid, row.version) for row in records if len(users[row.uid, row.version]) > 1)
+        wanted = [*map(ReaderKey, sorted(uids)), *(ReaderKey("", version) for version in list(shared)[:MOST_WORKLOADS])]
+        self._follow(wanted, records)
+
+    def _follow(self, wanted: Sequence[ReaderKey], records: Sequence[Published]) -> None:
+        now = self._clock()
+        before = self._followed
+        self._followed = {key: before.get(key) or PodTraining(self._layouts, self._heads, now) for key in wanted}
+        versions = {(row.uid, row.version) for row in records}
+        for key, training in self._followed.items():
+            training.budget.share = 1.0 / len(wanted)
+            own = [row for row in records if _has(row, key)]
+            training.retain({(row.uid, row.version) for row in own})
+            for row in own:
+                training.mounted(ObservedTree(row.uid, row.version, seen_by(row)), now)
+        self._layouts.retain(versions)
+        self._heads.retain(versions)
+
+    def of(self, key: ReaderKey) -> PodTraining | None:
+        """Return what a reader does; None: it is not followed."""
+        return self._followed.get(key)
+
+    def pods(self) -> tuple[str, ...]:
+        """Return the UIDs of the pods that are followed."""
+        return tuple(key.pod_uid for key in self._followed if key.pod_uid)
+
+    def look_for_sweeps(self) -> None:
+        """Tell readers that go through the same data by themselves of each other, now and then."""
+        now = self._clock()
+        if now - self._looked < _SWEEPS:
+            return
+        self._looked = now
+        for version in {version for training in self._followed.values() for version in training.versions}:
+            self._look_at(version)
+
+    def _look_at(self, version: VersionKey) -> None:
+        pods = {key: training.tracker(version) for key, training in self._followed.items() if key.pod_uid}
+        trackers = {key: one for key, one in pods.items() if one is not None and one.phase.trained}
+        coverage: Mapping[ReaderKey, UnitSet] = {key: one.training_units for key, one in trackers.items()}
+        units = max((one.training_split_units for one in trackers.values()), default=0)
+        for key, others in siblings(coverage, units).items():
+            trackers[key].beside(others)
+
+
+def seen_by(row: Published) -> EvidenceSource:
+    """Return what sees reads of a volume."""
+    return EvidenceSource.FUSE if row.mode is MountMode.FUSE else EvidenceSource.FANOTIFY
+
+
+def _has(row: Published, key: ReaderKey) -> bool:
+    return row.request.pod_uid == key.pod_uid if key.pod_uid else (row.uid, row.version) == key.version
