@@ -51,6 +51,13 @@ class Cluster:
         listing = await self._client.list(NODE_CACHES)
         return sorted((NodeCache.model_validate(item) for item in listing.items), key=lambda cache: cache.metadata.name)
 
+    async def readable_node_caches(self) -> list[NodeCache]:
+        """Return every node's cache; nothing for who may not read them."""
+        try:
+            return await self.node_caches()
+        except (NotFound, Forbidden):
+            return []
+
     async def pod(self, name: str) -> dict[str, Any]:
         """Read a pod. Raises CliError with NOT_FOUND."""
         return await self._get(PODS, name)

@@ -88,7 +88,7 @@ async def _show_one(cluster: Cluster, dataset: Dataset, watch: bool, timeout: fl
     elif watch or (sys.stdout.isatty() and not rows.settled(dataset)):
         await waiting.until(lambda: cluster.dataset(dataset.metadata.name), rows.settled, console(), timeout)
     else:
-        console().print(render.dataset(dataset))
+        console().print(render.dataset(dataset, await cluster.readable_node_caches()))
 
 
 def _show_all(datasets: list[Dataset], namespace: str, output: str) -> None:

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from stoker_api.dataset import Dataset
 from stoker_api.meta import format_bytes
-from stoker_api.nodecache import NodeCache
+from stoker_api.nodecache import NodeCache, NodeWorkload
 from stoker_cli import rows
 from stoker_cli.why import PodExplanation
 
@@ -34,8 +34,8 @@ def datasets(items: Sequence[Dataset]) -> RenderableType:
     )
 
 
-def dataset(item: Dataset) -> RenderableType:
-    """Draw one Dataset: its sentence, its class, a bar, and a line for each node."""
+def dataset(item: Dataset, caches: Sequence[NodeCache] = ()) -> RenderableType:
+    """Draw one Dataset: its sentence, its class, a bar, a line for each node, and what its pods do, as nodes say."""
     now = rows.progress(item)
     bar = Table.grid(padding=(0, 1))
     facts = f"{100 * now.share:3.0f} %  {format_bytes(now.done)} of {format_bytes(now.total)}"
@@ -45,7 +45,14 @@ def dataset(item: Dataset) -> RenderableType:
     nodes = table(columns, (rows.node_detail_row(node, item.status.bytes or 0) for node in item.status.nodes))
     title = f"{item.key}: {item.status.phase or 'Pending'}. {rows.message(item)}"
     head = (title, *rows.class_lines(item))
-    return Group(*head, bar, nodes) if item.status.nodes else Group(*head)
+    working = workloads(rows.readers(caches, item))
+    return Group(*head, bar, nodes, *working) if item.status.nodes else Group(*head, *working)
+
+
+def workloads(known: Sequence[tuple[str, NodeWorkload]]) -> list[RenderableType]:
+    """Return a table of what pods do, each with its node; nothing where nothing is known."""
+    columns = ("NODE", "POD", "TRAINING", "EPOCH", "ITEMS/S", "STALL", "LOSS", "SOURCE")
+    return ["", table(columns, ((node, *rows.workload_row(row)) for node, row in known))] if known else []
 
 
 def node_caches(caches: Sequence[NodeCache]) -> RenderableType:
@@ -55,9 +62,7 @@ def node_caches(caches: Sequence[NodeCache]) -> RenderableType:
     held = [(cache.metadata.name, *rows.held_row(item)) for cache in caches for item in cache.status.datasets]
     if held:
         parts += ["", table(("NODE", "DATASET", "PHASE", "WARM", "SHARE", "SPEED", "ETA"), held)]
-    working = [(cache.metadata.name, *rows.workload_row(item)) for cache in caches for item in cache.status.workloads]
-    if working:
-        parts += ["", table(("NODE", "POD", "TRAINING", "EPOCH", "ITEMS/S", "STALL", "LOSS", "SOURCE"), working)]
+    parts += workloads([(cache.metadata.name, item) for cache in caches for item in cache.status.workloads])
     unconfined = rows.unconfined(caches)
     return Group(*parts, *(["", *unconfined] if unconfined else []))
 

@@ -153,8 +153,30 @@ def workload_row(workload: NodeWorkload) -> Sequence[str]:
     of = "" if workload.epochs is None or not epoch else f"/{workload.epochs}"
     rate = "" if workload.items_per_second is None else f"{workload.items_per_second:,g}"
     stall = "" if workload.stall_percent is None else f"{workload.stall_percent}%"
-    words = (workload.phase, epoch + of, rate, stall, workload.mean_loss, workload.source)
+    phase = workload.phase if workload.confidence is None else f"{workload.phase} ({workload.confidence:.0%} sure)"
+    words = (phase, epoch + of + _progress(workload), rate, stall, workload.mean_loss, _source(workload))
     return (workload.pod, *(word or UNKNOWN for word in words))
+
+
+def _progress(workload: NodeWorkload) -> str:
+    """Say how far an epoch is that reads tell, with its error: ``, 52±4%``."""
+    if workload.epoch is None or workload.epoch_progress is None:
+        return ""
+    error = f"±{100 * workload.epoch_error:.0f}" if workload.epoch_error else ""
+    return f", {100 * workload.epoch_progress:.0f}{error}%"
+
+
+def _source(workload: NodeWorkload) -> str:
+    """Say by what this is known: the pod's word, and what sees its reads, with the share that is seen of them."""
+    sources = dict.fromkeys(source for source in (workload.source, workload.observed_by) if source is not None)
+    sampled = workload.sampled if workload.sampled is not None and workload.observed_by is not None else 1.0
+    return ", ".join(sources) + (f" ({sampled:.0%} seen)" if 0 < sampled < 1 else "")
+
+
+def readers(caches: Iterable[NodeCache], dataset: Dataset) -> list[tuple[str, NodeWorkload]]:
+    """Return the pods of which is known that they have a Dataset mounted, each with its node."""
+    name = f"{dataset.metadata.namespace}/{dataset.metadata.name}"
+    return [(cache.metadata.name, row) for cache in caches for row in cache.status.workloads if name in row.datasets]
 
 
 def by_name(datasets: Iterable[Dataset]) -> list[Dataset]:

@@ -176,7 +176,14 @@ class TrainingProgress(Model):
     """What the training code does, as its workers report it or their nodes see it."""
 
     phase: Annotated[str, Field(description="Initialization, Training, Validation, SaveCheckpoint ...")] = ""
+    phase_source: Annotated[
+        str, Field(description="Who says it: report (the workers), fuse or fanotify (what sees their reads).")
+    ] = ""
+    confidence: Annotated[
+        float | None, Field(description="Of a phase that reads tell, 0 to 1: that of the least sure worker.")
+    ] = None
     epoch: Annotated[str, Field(description="The epoch that all workers have reached, of how many.")] = ""
+    epoch_source: Annotated[str, Field(description="Who says it, as phaseSource.")] = ""
     stall: Annotated[str, Field(description="Share of the last minute in which training waited for data.")] = ""
     stall_source: str = ""
     step: Annotated[int | None, Field(json_schema_extra=_INT64)] = None

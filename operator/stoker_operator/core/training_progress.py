@@ -1,9 +1,9 @@
 """What a TrainingJob's training code does, rolled up from what the nodes of its workers say; at a calm pace. Pure."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from stoker_api.nodecache import NodeWorkload
+from stoker_api.nodecache import EvidenceSource, NodeWorkload
 from stoker_api.times import format_time, parse_time
 from stoker_api.trainingjob import TrainingProgress
 from stoker_operator.core.views import ClusterView, PodView
@@ -50,19 +50,26 @@ def progress_due_in(old: TrainingProgress | None, workloads: Sequence[NodeWorklo
 
 def _news(progress: TrainingProgress) -> tuple[object, ...]:
     """Return what people wait to see; the first figures count, their changes do not."""
-    return progress.phase, progress.epoch, progress.checkpoint, progress.problem, not progress.stall
+    words = progress.phase, progress.phase_source, progress.epoch, progress.checkpoint, progress.problem
+    return *words, not progress.stall
 
 
 def _fresh(old: TrainingProgress | None, rows: Sequence[NodeWorkload], now: float) -> TrainingProgress:
-    phase = _most_common([row.phase for row in rows if row.phase])
+    in_phase = _in_most_common_phase(_told_first([row for row in rows if row.phase], _tells_phase))
+    in_epoch = _told_first([row for row in rows if row.epoch is not None], _tells_epoch)
+    phase = in_phase[0].phase if in_phase else ""
+    counted = _told_first([row for row in rows if row.items_per_second is not None], _reports)
     stalls = [row.stall_percent for row in rows if row.stall_percent is not None]
-    rates = [row.items_per_second for row in rows if row.items_per_second is not None]
+    rates = [row.items_per_second for row in counted if row.items_per_second is not None]
     steps = [row.step for row in rows if row.step is not None]
     speaker = next((row for row in rows if row.loss), rows[0])
     kept = old.phase_since if old is not None and old.phase == phase else None
     return TrainingProgress(
         phase=phase[:_MOST_WORD],
-        epoch=_epoch(rows),
+        phase_source=_source(in_phase, _tells_phase),
+        confidence=min((row.confidence for row in in_phase if row.confidence is not None), default=None),
+        epoch=_epoch(in_epoch),
+        epoch_source=_source(in_epoch, _tells_epoch),
         stall=f"{round(sum(stalls) / len(stalls))}%" if stalls else "",
         stall_source=next((row.stall_source for row in rows if row.stall_source is not None), ""),
         step=min(steps, default=None),
@@ -85,5 +92,33 @@ def _epoch(rows: Sequence[NodeWorkload]) -> str:
     return "" if not epochs else f"{min(epochs)}/{max(of)}" if of else str(min(epochs))
 
 
-def _most_common(words: Sequence[str]) -> str:
-    return Counter(words).most_common(1)[0][0] if words else ""
+def _told_first(rows: Sequence[NodeWorkload], tells: Callable[[NodeWorkload], bool]) -> Sequence[NodeWorkload]:
+    """Return the workers that say it themselves; where none does, all: their reads say it."""
+    return [row for row in rows if tells(row)] or rows
+
+
+def _tells_phase(row: NodeWorkload) -> bool:
+    return row.confidence is None
+
+
+def _tells_epoch(row: NodeWorkload) -> bool:
+    return row.epoch_error is None
+
+
+def _reports(row: NodeWorkload) -> bool:
+    return row.source is EvidenceSource.REPORT
+
+
+def _source(rows: Sequence[NodeWorkload], tells: Callable[[NodeWorkload], bool]) -> str:
+    """Return who says it: the workers, or what sees the reads of the first of them."""
+    if not rows:
+        return ""
+    return EvidenceSource.REPORT if tells(rows[0]) else rows[0].observed_by or ""
+
+
+def _in_most_common_phase(rows: Sequence[NodeWorkload]) -> Sequence[NodeWorkload]:
+    """Return the workers of the phase that most of them are in."""
+    if not rows:
+        return rows
+    phase = Counter(row.phase for row in rows).most_common(1)[0][0]
+    return [row for row in rows if row.phase == phase]

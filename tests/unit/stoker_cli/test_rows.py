@@ -106,3 +106,25 @@ def test_what_a_pod_does_is_a_row_and_what_is_not_known_a_dash() -> None:
     )
     assert rows.workload_row(known) == ("vision/run-0", "Training", "3/90", "5,120", "4%", "0.7", "report")
     assert set(rows.workload_row(NodeWorkload(pod="p"))[1:-1]) == {rows.UNKNOWN}
+
+
+def observed(**fields: object) -> NodeWorkload:
+    base = {"pod": "vision/run-0", "source": "fanotify", "observed_by": "fanotify", "sampled": 0.31}
+    known = {"phase": "Training", "confidence": 0.9, "epoch": 3, "epoch_progress": 0.52, "epoch_error": 0.04}
+    return NodeWorkload.model_validate(base | known | fields)
+
+
+def test_what_is_told_by_reads_says_how_sure_it_is() -> None:
+    phase, epoch, *_, source = rows.workload_row(observed())[1:]
+    assert (phase, epoch, source) == ("Training (90% sure)", "3, 52±4%", "fanotify (31% seen)")
+
+
+def test_a_pod_that_reports_and_is_observed_has_both_sources() -> None:
+    assert rows.workload_row(observed(source="report", sampled=1.0))[-1] == "report, fanotify"
+
+
+def test_the_pods_of_a_dataset_are_those_that_have_it_mounted() -> None:
+    mounted, other = observed(datasets=["n/d"]), observed(datasets=["n/other"])
+    status = {"workloads": [mounted.wire(), other.wire()]}
+    cache = NodeCache.model_validate({"metadata": {"name": "node-1"}, "status": status})
+    assert rows.readers([cache], dataset()) == [("node-1", mounted)]

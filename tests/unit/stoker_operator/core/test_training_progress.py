@@ -65,6 +65,30 @@ def test_workers_add_up() -> None:
     assert (known.items_per_second, known.loss, known.workers) == (320.0, "0.7", 3)
 
 
+def seen(uid: str = "u0", **fields: Any) -> NodeWorkload:
+    """Make the row of a worker that says nothing, by its reads."""
+    told = {"source": "fanotify", "observed_by": "fanotify", "confidence": 0.8, "epoch_error": 0.1}
+    return row(uid, **told | fields)
+
+
+def test_workers_that_say_nothing_are_known_by_their_reads_and_the_source_is_said() -> None:
+    known = progress(seen("u0"), seen("u1", confidence=0.6, epoch=4))
+    assert (known.phase, known.phase_source, known.confidence) == ("Training", "fanotify", 0.6)
+    assert (known.epoch, known.epoch_source) == ("3", "fanotify")
+
+
+def test_a_workers_own_word_counts_for_all() -> None:
+    validating = row("u0", phase="Validation", epoch=7, source="report", items_per_second=10.0)
+    known = progress(seen("u1", items_per_second=500.0), validating, seen("u2", items_per_second=500.0))
+    assert (known.phase, known.phase_source, known.confidence) == ("Validation", "report", None)
+    assert (known.epoch, known.epoch_source, known.items_per_second) == ("7", "report", 10.0)
+
+
+def test_what_a_worker_leaves_open_is_said_by_its_reads() -> None:
+    known = progress(row("u0", source="report", observed_by="fuse", epoch=2, epoch_error=0.0))
+    assert (known.phase_source, known.epoch, known.epoch_source) == ("report", "2", "fuse")
+
+
 def test_an_epoch_without_an_end_is_told_alone() -> None:
     assert progress(row()).epoch == "3"
 

@@ -48,7 +48,7 @@ class WatchedNode:
     def __init__(self, *records: Published, readers: dict[int, str] | None = None, **made: DatasetLayout) -> None:
         self.records = records
         self.clock = Clock()
-        layouts = MadeLayouts(**(made or {f"u{UID}": IMAGES, UID: IMAGES}))
+        layouts = MadeLayouts(**(made or {UID: IMAGES}))
         watch = TrainingWatch(layouts, ModelHeads(CacheFolders([])), self.clock)
         known = KnownReaders(readers or {})
         self.workloads = Workloads(lambda: self.records, known, self.clock, watch)
