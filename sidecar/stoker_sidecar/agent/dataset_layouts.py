@@ -1,13 +1,15 @@
 """What the files of mounted versions are to training: made from their manifests, in a thread, once for each version."""
 
+import asyncio
 import logging
+import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
 from functools import partial
 
 from stoker_sidecar.errors import SidecarError
-from stoker_sidecar.threads import in_thread
+from stoker_sidecar.threads import to_its_end
 from stoker_sidecar.version.layout import VersionPaths
 from stoker_sidecar.version.manifest import Manifest
 from stoker_sidecar.volumes.core.publish import VersionKey
@@ -32,6 +34,7 @@ class DatasetLayouts:
         self._made: dict[_LayoutKey, DatasetLayout | None] = {}  # None: it cannot be made
         self._wanted: dict[_LayoutKey, None] = {}
         self._asked = Changes()
+        self._ended = threading.Event()
 
     def get(self, version: VersionKey, *, by_chunk: bool) -> DatasetLayout | None:
         """Return a version's layout; None: it is not made yet, which is done now, or cannot be."""
@@ -61,27 +64,41 @@ class DatasetLayouts:
 
     async def _make(self, version: VersionKey, by_chunk: bool) -> DatasetLayout | None:
         try:
-            return await in_thread(self._read, version, by_chunk)
+            reading = asyncio.ensure_future(asyncio.to_thread(self._read, version, by_chunk))
+            return await to_its_end(reading, hurry=self._ended.set)
         except (OSError, SidecarError) as error:
             log.warning("who reads version %s of dataset %s is not followed: %s", version[1][:12], version[0], error)
             return None
 
     def _read(self, version: VersionKey, by_chunk: bool) -> DatasetLayout | None:
         paths = self._folders.paths(*version)
-        return None if paths is None else self._folders.read(partial(read_layout, by_chunk=by_chunk), paths)
+        if paths is None:
+            return None
+
+        def ended() -> bool:
+            return self._ended.is_set() or (version, by_chunk) not in self._wanted
+
+        return self._folders.read(partial(read_layout, by_chunk=by_chunk, ended=ended), paths)
 
 
-def read_layout(paths: VersionPaths, *, by_chunk: bool) -> DatasetLayout | None:
-    """Make the layout of a version; None: it has too many files. Blocks, without haste. Raises CacheError."""
+def read_layout(
+    paths: VersionPaths, *, by_chunk: bool, ended: Callable[[], bool] = lambda: False
+) -> DatasetLayout | None:
+    """Make the layout of a version; None: it has too many files. Blocks, without haste. Raises CacheError.
+
+    It is of no use when ``ended`` says that nobody waits for it any more: then it ends soon.
+    """
     with closing(Manifest.open(paths.manifest)) as manifest:
         if manifest.info.files > MOST_FILES:
             return None
-        return make_layout(_facts(manifest), by_chunk=by_chunk)
+        return make_layout(_facts(manifest, ended), by_chunk=by_chunk)
 
 
-def _facts(manifest: Manifest) -> Iterator[FileFact]:
+def _facts(manifest: Manifest, ended: Callable[[], bool]) -> Iterator[FileFact]:
     for count, (path, entry) in enumerate(manifest.walk(), start=1):
         if not entry.is_dir:
             yield FileFact(entry.ino, path.decode(errors="replace"), entry.size)
         if count % _PACE_FILES == 0:
+            if ended():
+                return
             time.sleep(_PACE_SECONDS)

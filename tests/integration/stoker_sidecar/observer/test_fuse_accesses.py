@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import random
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -63,12 +64,15 @@ async def fuse_node(folder: Path) -> AsyncIterator[FuseNode]:
     # An agent that does nothing: its part of observing runs in this process.
     with Keeper(folder / "keeper", agent="sleep 1000") as keeper:
         digest = version.info.digest
+        versions = folder / "cache" / "datasets" / UID / "versions"
+        versions.mkdir(parents=True)
+        (versions / digest).symlink_to(version.folder)
         record = Published(publish_request(), UID, digest, version.folder, 1, 1, MountMode.FUSE, True)
         plan = NodePlan()
         observation = Observation(
             plan,
             lambda: (record,),
-            CacheFolders([folder]),
+            CacheFolders([folder / "cache"]),
             mount_root=keeper.mount_root,
             run_dir=keeper.run_dir,
             cgroups=folder,
@@ -107,6 +111,24 @@ async def test_opens_and_reads_of_a_fuse_mount_are_counted_exactly(tmp_path: Pat
         assert (node.counts.reads, node.counts.bytes) == (len(names), len(names) * 4096)
         (row,) = client.rows()
         assert (row.pod, row.source, row.sampled) == ("vision/trainer-0", EvidenceSource.FUSE, 1.0)
+
+
+async def test_a_pod_that_reads_shuffled_files_of_a_fuse_mount_is_seen_to_train(tmp_path: Path) -> None:
+    async with fuse_node(tmp_path) as node:
+        names = [node.seen / path for path in FILES]
+        random.Random(1).shuffle(names)
+        workloads = node.observation.workloads
+
+        def follows() -> bool:
+            os.close(os.open(names[0], os.O_RDONLY))
+            return [row.phase for row in workloads.rows()] == ["Initialization"] and node.counts.opens > 0
+
+        await eventually(follows, seconds=30)
+        for name in names[1:40]:
+            await asyncio.to_thread(name.read_bytes)
+        await eventually(lambda: [row.phase for row in workloads.rows()] == ["Training"], seconds=30)
+        (row,) = workloads.rows()
+        assert (row.source, row.epoch, row.splits) == (EvidenceSource.FUSE, 0, ("train",))
 
 
 async def test_a_dataset_that_is_not_to_be_looked_at_is_not_counted(tmp_path: Path) -> None:

@@ -2,10 +2,11 @@
 
 import asyncio
 import os
+import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from stoker_sidecar.volumes.marked_tree import MarkedTree
 from stoker_sidecar.volumes.watchable_folders import sample_folders
 from tests.fakes.volumes import UID, node_dataset
 from tests.support.csi_driver import node_folder, write_version
-from tests.support.observed_node import observed_node
+from tests.support.observed_node import ObservedNode, observed_node
 
 pytestmark = pytest.mark.root
 MANY = {f"train/n{number % 20:02}/{number}.jpg": b"x" for number in range(400)}
@@ -46,6 +47,38 @@ async def test_what_a_pod_opens_is_counted(mode: MountMode) -> None:
         (row,) = node.observation.workloads.rows()
         assert (row.pod, row.datasets) == ("vision/trainer-0", ("vision/imagenet",))
         assert (row.source, row.attribution) == (EvidenceSource.FANOTIFY, Attribution.ONLY_POD)
+
+
+@pytest.mark.parametrize("mode", [MountMode.NATIVE, MountMode.OVERLAY])
+async def test_a_pod_that_reads_shuffled_files_is_seen_to_train_and_then_to_validate(mode: MountMode) -> None:
+    training = {f"train/{number}.jpg": b"x" for number in range(400)}
+    async with observed_node(mode, training | {f"val/{number}.jpg": b"x" for number in range(100)}) as node:
+        node.start_observer(cpu="1")
+        await node.until_seen()
+        paths = [node.seen / path for path in training]
+        random.Random(1).shuffle(paths)
+        await asyncio.to_thread(read_slowly, paths)
+        await until_phase(node, "Training")
+        await asyncio.to_thread(read_slowly, sorted((node.seen / "val").iterdir()))
+        await until_phase(node, "Validation")
+        (row,) = node.observation.rows
+        assert (row.source, row.splits) == (EvidenceSource.FANOTIFY, ("train", "validation"))
+
+
+def read_slowly(paths: Sequence[Path]) -> None:
+    """Read as a loader with work between its batches does: the kernel's queue keeps up."""
+    for number, path in enumerate(paths):
+        path.read_bytes()
+        if number % 8 == 0:
+            time.sleep(0.02)
+
+
+async def until_phase(node: ObservedNode, phase: str) -> None:
+    deadline = time.monotonic() + 30
+    while phase not in [row.phase for row in node.observation.rows]:
+        assert time.monotonic() < deadline, node.observation.rows
+        await node.observation.look()
+        await asyncio.sleep(0.1)
 
 
 @contextmanager

@@ -94,3 +94,11 @@ async def test_an_opened_model_file_is_corrected_by_its_bytes(version: VersionPa
     async with running(heads):
         heads.opened((UID, version.folder.name), layout, ino)
         await eventually(lambda: layout.model_files[ino].kind is ModelFileKind.WEIGHTS, 30)
+
+
+def test_a_layout_that_nobody_waits_for_is_not_finished(tmp_path: Path) -> None:
+    info = write_version(tmp_path / "cache", {f"train/{number}.jpg": b"" for number in range(5000)})
+    version = CachePaths(tmp_path / "cache").dataset(UID).version(info.digest)
+    layout = read_layout(version, by_chunk=False, ended=lambda: True)
+    assert layout is not None
+    assert sum(run.files for run in layout.runs) < 5000
