@@ -105,6 +105,7 @@ class Observer:
             tree.begin(now)
 
     def _begin_when_rested(self) -> float:
+        self._budget.settle()
         rest = self._budget.rest()
         if not rest:
             self._marks = Marks.ASKED
@@ -115,6 +116,7 @@ class Observer:
     def _rest_or_look(self, now: float) -> float:
         if self._budget.spent:
             self._marks = Marks.OFF
+            self._budget.settle()
             self._say({"op": "marks", "on": False})
             return self._budget.rest()
         if now >= self._next_look:

@@ -14,13 +14,16 @@ _SAVED = 5.0
 class CpuBudget:
     """A budget of CPU time: ``rate`` seconds of it a second, of which 5 s' worth can be saved, spent as they are used.
 
-    What was spent beyond it is paid back by rest, so that the mean over time is kept whatever comes.
+    What was spent beyond it is paid back by rest, so that the mean over time is kept whatever comes. ``debt``: what is
+    owed for marks that are on. It is paid by the rest after them: if it ended the looks that the marks were put on for,
+    a version whose marks cost more than was saved would never be looked at.
     """
 
     rate: float
     now: float
     used: float = 0.0
     balance: float = 0.0
+    debt: float = 0.0
 
     def __post_init__(self) -> None:
         """Begin with half of what can be saved."""
@@ -42,8 +45,12 @@ class CpuBudget:
         self.now, self.used = now, used
 
     def charge(self, seconds: float) -> None:
-        """Note CPU time that another process used for this one."""
-        self.balance -= seconds
+        """Note CPU time that another process used for this one; it is owed until the next rest."""
+        self.debt += seconds
+
+    def settle(self) -> None:
+        """Begin to rest: pay what is owed."""
+        self.balance, self.debt = self.balance - self.debt, 0.0
 
     def rest(self) -> float:
         """Return the seconds until half of what can be saved is there again; 0: now."""

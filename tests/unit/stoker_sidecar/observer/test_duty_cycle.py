@@ -25,10 +25,12 @@ def test_no_more_than_five_seconds_worth_is_saved() -> None:
     assert budget.balance == pytest.approx(0.05)
 
 
-def test_what_the_agent_used_is_paid_from_the_same_budget() -> None:
+def test_what_the_agent_used_is_paid_from_the_same_budget_by_rest() -> None:
     budget = CpuBudget(rate=0.01, now=0.0)
     budget.charge(0.03)
-    assert budget.spent
+    assert not budget.spent
+    budget.settle()
+    assert budget.rest() == pytest.approx(3.0)
 
 
 def test_over_an_hour_of_floods_the_mean_is_the_budget() -> None:

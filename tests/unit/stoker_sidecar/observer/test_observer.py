@@ -155,13 +155,28 @@ def test_what_is_seen_after_a_rest_stands_for_the_rest_too(agent: AgentSide) -> 
     assert batch["share"] == pytest.approx(1.0 / 8.0 * 0.5)
 
 
-def test_marks_that_cost_the_agent_too_much_are_paid_by_rest(agent: AgentSide) -> None:
+def test_marks_that_cost_more_than_is_saved_are_looked_at_and_paid_by_rest(agent: AgentSide) -> None:
     agent.watch()
     agent.step()
     agent.said()
-    agent.marked(cpu=0.03)
-    agent.step()
-    assert agent.said() == [{"op": "marks", "on": False}]
+    agent.marked(cpu=0.2)
+    os.write(agent.queues[1], opened(b"a"))
+    agent.step(0.5)
+    agent.cpu += 0.06
+    agent.step(0.5)
+    batch, off = batch_and_marks(agent)
+    assert (batch["opens"], off) == (1, {"op": "marks", "on": False})
+    assert agent.step(0.0) > 1.0
+    agent.step(20.0)
+    assert not [said for said in agent.said() if said["op"] == "marks"]
+    agent.step(10.0)
+    assert {"op": "marks", "on": True} in agent.said()
+
+
+def batch_and_marks(agent: AgentSide) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the batch that it sent, and what it asks of the marks."""
+    said = agent.said()
+    return next(one for one in said if one["op"] == "accesses"), next(one for one in said if one["op"] == "marks")
 
 
 @pytest.mark.parametrize(
