@@ -1,5 +1,6 @@
 """What a node says of pods that report: whose rows, how many, and how often they change."""
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -167,6 +168,18 @@ def test_a_pod_that_is_gone_leaves_at_once() -> None:
     assert told.phases == ["Training"]
     told.volumes.volumes = ()
     assert told.phases == []
+
+
+async def test_what_is_seen_first_is_told_at_once() -> None:
+    rows: list[NodeWorkload] = []
+    news, changes = Changes(), Changes()
+    told = NodeWorkloads(lambda: (), lambda: rows, news, changes)
+    token, telling = changes.token(), asyncio.create_task(told.run())
+    rows.append(observed())
+    news.mark()
+    assert await changes.wait(token, timeout=30)
+    assert told.rows() == (observed(),)
+    telling.cancel()
 
 
 def test_nobody_speaks_for_a_pod_that_has_no_report_volume_here() -> None:

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stoker_tuning.training.accesses import ModelFileAction, ModelFileUse, SeenAccess, SelfReport
+from stoker_tuning.training.accesses import (
+    AccessSampling,
+    ModelFileAction,
+    ModelFileUse,
+    SamplingMethod,
+    SeenAccess,
+    SelfReport,
+)
 from stoker_tuning.training.epochs import EpochMethod
 from stoker_tuning.training.layout import FileFact, make_layout
 from stoker_tuning.training.workload import WorkloadTracker
@@ -49,6 +56,16 @@ def test_slow_validation_is_noticed_within_some_seconds() -> None:
 def test_validation_does_not_count_as_an_epoch() -> None:
     made = tracker(opens(shuffled(TRAIN, 1)), opens(VALIDATION, start=5.0), opens(VALIDATION, start=7.0))
     assert made.at(10.0).epoch.number == 0
+
+
+def test_another_share_of_what_is_seen_goes_into_the_estimates() -> None:
+    made = tracker(opens(shuffled(TRAIN, 1)[:200]))
+    before = made.at(2.0)
+    made.resample(AccessSampling(SamplingMethod.TIME, 0.5))
+    after = made.at(2.0)
+    assert after.rates.items_per_second == pytest.approx(2 * before.rates.items_per_second)
+    assert (before.epoch.error, after.epoch.error) == (0.0, pytest.approx(0.1, abs=0.1))
+    assert after.epoch.error > 0
 
 
 def test_the_next_epoch_is_counted() -> None:
