@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from stoker_api.names import ConditionType, Reason
+from stoker_api.nodecache import EvidenceSource
 from stoker_api.trainingjob import JobPhase, TrainingJobStatus, TrainingProgress
 from stoker_operator.core.conditions import find
 from stoker_operator.core.dataset_transitions import Announcement, accepted_generation, moved
@@ -44,4 +45,5 @@ def _of_training(old: TrainingProgress | None, new: TrainingProgress | None) -> 
     before = old.phase if old is not None else ""
     if new is not None and new.phase and new.phase != before:
         said = f"its workers are in the phase {new.phase}" + (f", after {before}" if before else "")
-        yield Announcement("Normal", Reason.TRAINING_PHASE, said)
+        seen = "" if new.phase_source == EvidenceSource.REPORT else " (as their reads show)"
+        yield Announcement("Normal", Reason.TRAINING_PHASE, said + seen)

@@ -140,6 +140,10 @@ def test_another_phase_is_told_in_a_sentence_that_comes_again() -> None:
     assert announced(training, validating) == ["its workers are in the phase Validation, after Training"]
 
 
+def test_a_phase_that_reads_tell_is_told_as_such() -> None:
+    assert announced(None, progress(seen())) == ["its workers are in the phase Training (as their reads show)"]
+
+
 def test_another_epoch_is_no_event() -> None:
     assert announced(progress(row(epoch=1)), progress(row(epoch=2))) == []
 
