@@ -83,7 +83,7 @@ class PodTraining:
     def tracker(self, version: VersionKey) -> WorkloadTracker | None:
         """Return the tracker of a version, if there is one."""
         followed = self._versions.get(version)
-        return followed and followed.tracker
+        return None if followed is None else followed.tracker
 
     def _follow(self, tree: ObservedTree) -> FollowedVersion | None:
         """Return what follows a version; where chunks were counted and only opens are seen now, it begins anew."""

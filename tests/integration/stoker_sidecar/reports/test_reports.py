@@ -71,8 +71,7 @@ class ReportingNode:
         return next(row for row in self.rows() if row.uid == uid)
 
     def rows(self) -> tuple[NodeWorkload, ...]:
-        """Return what the node says, at the pace of a test."""
-        self.workloads._shown_at = float("-inf")
+        """Return what is known of the pods."""
         return self.workloads.rows()
 
     @property
@@ -118,8 +117,8 @@ async def node() -> AsyncIterator[ReportingNode]:
         with keeper:
             async with running_driver(folder, info) as driver:
                 workloads = ReportedWorkloads(driver.reports, driver.publisher.rows)
-                socket = keeper.run_dir / "reports.sock"
-                link = ReportLink(socket, driver.reports, workloads, driver.changes, Changes())
+                path = keeper.run_dir / "reports.sock"
+                link = ReportLink(path, driver.reports, workloads, driver.changes, Changes())
                 linking = asyncio.create_task(link.run())
                 yield ReportingNode(driver, keeper, workloads)
                 linking.cancel()

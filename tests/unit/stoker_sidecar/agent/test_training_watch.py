@@ -1,6 +1,6 @@
 """Pods are followed in detail: what they do becomes their rows."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -29,7 +29,7 @@ TARS = make_layout(FileFact(number, f"train/{number}.tar", 10 * CHUNK) for numbe
 class MadeLayouts(DatasetLayouts):
     """Layouts that are there, by UID of the Dataset; of others none is made."""
 
-    def __init__(self, **made: DatasetLayout) -> None:
+    def __init__(self, made: Mapping[str, DatasetLayout]) -> None:
         super().__init__(CacheFolders([]))
         self.made = made
 
@@ -45,10 +45,15 @@ def record(pod: str = "trainer-0", uid: str = UID, mode: MountMode = MountMode.N
 class WatchedNode:
     """Pods that have mounted something, and what the node knows of them."""
 
-    def __init__(self, *records: Published, readers: dict[int, str] | None = None, **made: DatasetLayout) -> None:
+    def __init__(
+        self,
+        *records: Published,
+        readers: dict[int, str] | None = None,
+        made: Mapping[str, DatasetLayout] | None = None,
+    ) -> None:
         self.records = records
         self.clock = Clock()
-        layouts = MadeLayouts(**(made or {UID: IMAGES}))
+        layouts = MadeLayouts(made or {UID: IMAGES})
         watch = TrainingWatch(layouts, ModelHeads(CacheFolders([])), self.clock)
         known = KnownReaders(readers or {})
         self.workloads = Workloads(lambda: self.records, known, self.clock, watch)
@@ -118,21 +123,21 @@ def test_what_is_opened_of_a_fuse_mount_goes_on_natively_in_the_same_epoch() -> 
 
 
 def test_large_files_count_by_chunks_while_their_reads_are_seen() -> None:
-    node = WatchedNode(record(mode=MountMode.FUSE), **{UID: TARS})
+    node = WatchedNode(record(mode=MountMode.FUSE), made={UID: TARS})
     for file in range(20):
         node.read_bytes(file, CHUNK)
     assert node.row().epoch_progress == 0.05
 
 
 def test_a_server_of_weights_does_inference() -> None:
-    node = WatchedNode(record(), **{UID: WEIGHTS})
+    node = WatchedNode(record(), made={UID: WEIGHTS})
     node.read([2])
     row = node.row()
     assert (row.phase, row.checkpoint) == ("Inference", "loaded model.safetensors (Weights)")
 
 
 def test_who_has_weights_and_data_mounted_does_what_it_does_with_the_data() -> None:
-    node = WatchedNode(record(), record(uid="weights", target="/kubelet/w"), weights=WEIGHTS, **{UID: IMAGES})
+    node = WatchedNode(record(), record(uid="weights", target="/kubelet/w"), made={"weights": WEIGHTS, UID: IMAGES})
     node.read([2], uid="weights")
     assert node.row().phase == "Initialization"
     node.read(shuffled(TRAIN, 1)[:100])
@@ -160,7 +165,7 @@ def test_three_that_go_through_the_same_data_by_themselves_are_a_sweep() -> None
 
 def test_ten_pods_are_followed_and_the_others_are_counted() -> None:
     crowd = [record(f"crowd-{number}", uid=f"u{number}", pod_namespace="crowd") for number in range(15)]
-    node = WatchedNode(*crowd, record(), **{UID: IMAGES} | {f"u{number}": IMAGES for number in range(15)})
+    node = WatchedNode(*crowd, record(), made={UID: IMAGES} | {f"u{number}": IMAGES for number in range(15)})
     node.read(shuffled(TRAIN, 1)[:50], uid="u14")
     assert node.row("crowd/crowd-14").phase == ""
     assert node.row("crowd/crowd-14").reads == 50

@@ -8,10 +8,11 @@ import pytest
 
 from stoker_api.dataset import MountMode
 from stoker_api.nodecache import Attribution, EvidenceSource, StallSource
+from stoker_sidecar.agent.core.reading import ObservedTree
 from stoker_sidecar.agent.core.stall import Stall
 from stoker_sidecar.agent.core.watches import MOST_WATCHES, TreeWatch, wanted_watches
 from stoker_sidecar.agent.readers import OURS, ReaderProcesses
-from stoker_sidecar.agent.workloads import ObservedTree, Workloads
+from stoker_sidecar.agent.workloads import Workloads
 from stoker_sidecar.volumes.core.publish import Published
 from stoker_sidecar.wire.access_protocol import AccessBatch, AccessRow
 from tests.fakes.volumes import DIGEST, UID, Clock, publish_request

@@ -64,8 +64,8 @@ def test_another_share_of_what_is_seen_goes_into_the_estimates() -> None:
     made.resample(AccessSampling(SamplingMethod.TIME, 0.5))
     after = made.at(2.0)
     assert after.rates.items_per_second == pytest.approx(2 * before.rates.items_per_second)
-    assert (before.epoch.error, after.epoch.error) == (0.0, pytest.approx(0.1, abs=0.1))
-    assert after.epoch.error > 0
+    assert before.epoch.error == 0.0
+    assert after.epoch.error > 0.0
 
 
 def test_the_next_epoch_is_counted() -> None:
