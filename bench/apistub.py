@@ -2,14 +2,16 @@
 
 import base64
 import json
+import ssl
 import threading
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import yaml
+from stoker_operator.webhook.certs import make
 
 NODE = "bench"
 _TICK_SECONDS = 0.2
@@ -74,17 +76,22 @@ class ApiStub:
             "status": self.status,
         }
 
-    def write_kubeconfig(self, path: Path) -> None:
-        """Write a kubeconfig that leads the agent here."""
-        config = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "bench", "cluster": {"server": f"http://127.0.0.1:{self._server.server_port}"}}],
-            "users": [{"name": "bench", "user": {"token": "bench"}}],
-            "contexts": [{"name": "bench", "context": {"cluster": "bench", "user": "bench"}}],
-            "current-context": "bench",
-        }
-        path.write_text(yaml.safe_dump(config))
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables by which a pod finds its API server."""
+        return {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(self._server.server_port)}
+
+    def write_service_account(self, folder: Path) -> None:
+        """Write the files by which a pod is known to its API server, and speak TLS from now on."""
+        material = make(["127.0.0.1"], datetime.now(UTC))
+        folder.mkdir()
+        (folder / "token").write_text("bench")
+        (folder / "ca.crt").write_bytes(material.authorities)
+        pair = folder / "server.pem"
+        pair.write_bytes(material.key + material.certificate)
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(pair)
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
 
 
 class _Server(ThreadingHTTPServer):

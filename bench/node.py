@@ -56,13 +56,13 @@ class Node:
         self._cache = CachePaths(folder / "cache")
         self._desired: dict[str, dict[str, Any]] = {}
         self._counted = 0
-        self.sidecar = Sidecar(folder, self._agent_options(), switches or Switches())
+        self.sidecar = Sidecar(folder, self._agent_options(), switches or Switches(), self._api.environment)
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             stack.enter_context(self._api)
             self._folder.mkdir(parents=True)
-            self._api.write_kubeconfig(self._kubeconfig)
+            self._api.write_service_account(self._account)
             stack.enter_context(self.sidecar)
             self._wait(
                 "the agent to say what the node can do", lambda: bool(self._api.status.get("modes")), _START_SECONDS
@@ -76,8 +76,8 @@ class Node:
         self._stack.__exit__(kind, error, trace)
 
     @property
-    def _kubeconfig(self) -> Path:
-        return self._folder / "kubeconfig"
+    def _account(self) -> Path:
+        return self._folder / "account"
 
     def _agent_options(self) -> list[str]:
         places = {"kubelet-dir": "kubelet", "cache-root": "cache", "mount-root": "mnt", "state-dir": "state"}
@@ -85,7 +85,7 @@ class Node:
         return [
             f"--node-name={NODE}",
             "--pod-ip=127.0.0.1",
-            f"--kubeconfig={self._kubeconfig}",
+            f"--service-account={self._account}",
             "--http-port=0",
             *folders,
         ]

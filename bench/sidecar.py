@@ -56,16 +56,20 @@ class Switches:
 class Sidecar:
     """A running sidecar, as a context manager; its processes can be looked at and killed.
 
-    ``folder`` lies on the cache disk and has a short name; nothing stays mounted below it.
+    ``folder`` lies on the cache disk and has a short name; nothing stays mounted below it. ``environment``: variables
+    of all processes.
     """
 
-    def __init__(self, folder: Path, agent_options: Sequence[str], switches: Switches) -> None:
+    def __init__(
+        self, folder: Path, agent_options: Sequence[str], switches: Switches, environment: Mapping[str, str]
+    ) -> None:
         self.folder = folder
         self.run_dir = folder / "run"
         self.cache_root = folder / "cache"
         self.mount_root = folder / "mnt"
         self._agent = shlex.join([sys.executable, "-m", "stoker_sidecar.agent.main", *agent_options])
         self._switches = switches
+        self._environment = environment
         self._log = folder / "keeper.log"
         self._keeper: subprocess.Popen[bytes] | None = None
 
@@ -75,7 +79,7 @@ class Sidecar:
         command += ["--mount-root", str(self.mount_root), "--cache-root", str(self.cache_root)]
         command += ["--agent-command", self._agent]
         command += ["--fetcher-command", shlex.join(self._switches.fetcher_command)]
-        environment: Mapping[str, str] = os.environ | self._switches.variables
+        environment: Mapping[str, str] = {**os.environ, **self._switches.variables, **self._environment}
         with self._log.open("wb") as out:
             self._keeper = subprocess.Popen(command, stdout=out, stderr=out, env=environment, start_new_session=True)
         try:

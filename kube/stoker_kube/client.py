@@ -14,14 +14,14 @@ from stoker_kube.encoding import apply_body
 from stoker_kube.errors import Expired
 from stoker_kube.lines import LineSplitter
 from stoker_kube.resources import Kind
+from stoker_kube.service_account import ACCOUNT
 from stoker_kube.transport import Request, Transport
 
 PAGE_SIZE = "500"  # objects; kubectl's own, so that 5,000 pods are ten requests
 WATCH_SECONDS = (240, 360)  # spread, so that a thousand sidecars do not reconnect together
 # Seconds. With bookmarks the server says something about once a minute: a silence of this length is a dead connection.
 WATCH_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=30, sock_read=150)
-# With its charset: the official client would encode a dictionary for the bare type, and passes bytes on for this one.
-APPLY = "application/apply-patch+yaml; charset=utf-8"
+APPLY = "application/apply-patch+yaml"
 
 
 class KubeClient:
@@ -31,14 +31,14 @@ class KubeClient:
         self._transport = transport
 
     @classmethod
-    async def connect(cls, kubeconfig: Path | None = None, context: str | None = None) -> Self:
+    async def connect(cls, kubeconfig: Path | None = None, context: str | None = None, account: Path = ACCOUNT) -> Self:
         """Return the cluster of ``kubeconfig``; else the one that this pod runs in.
 
-        Else of $KUBECONFIG or ~/.kube/config.
+        Else of $KUBECONFIG or ~/.kube/config. ``account``: folder of the pod's token and authority.
 
         Nothing is sent yet. Raises ConfigError.
         """
-        return cls(await Transport.connect(kubeconfig, context))
+        return cls(await Transport.connect(kubeconfig, context, account))
 
     async def __aenter__(self) -> Self:
         return self
@@ -141,7 +141,7 @@ class KubeClient:
         async with self._transport.open(request) as response:
             lines = LineSplitter()
             try:
-                async for chunk in response.response.content.iter_any():
+                async for chunk in response.content.iter_any():
                     for line in lines.feed(chunk):
                         yield json.loads(line)
             except aiohttp.SocketTimeoutError:

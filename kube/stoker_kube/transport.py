@@ -1,25 +1,27 @@
-"""HTTP to the API server through the official asynchronous client; foreign errors become ours here and nowhere else."""
+"""HTTP to the API server; foreign errors become ours here and nowhere else."""
 
 import copy
 import json
 import os
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
+from urllib.parse import quote, urlencode
 
 import aiohttp
-from kubernetes.aio.client import ApiClient, Configuration
-from kubernetes.aio.client.rest import RESTResponse
-from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
+import yarl
 
 from stoker_kube.api import Object, PatchBody
 from stoker_kube.errors import ConfigError, KubeError, Unauthorized, Unavailable, from_status
+from stoker_kube.service_account import ServiceAccount
 
 REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=30)  # seconds; the API server itself gives up after 60
 # Enough connections for some tens of watches beside ordinary requests: a watch holds its connection for minutes.
 CONNECTIONS = 100
+_WATCH_BUFFER = 2**21  # bytes; one object of a watch is one line, and etcd takes 1.5 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,33 +36,44 @@ class Request:
     timeout: aiohttp.ClientTimeout = REQUEST_TIMEOUT
 
 
+class ServerAccess(Protocol):
+    """Where a server is, and as whom it is asked. Every method may raise ConfigError."""
+
+    host: str
+    proxy: str | None
+    server_name: str | None  # that the server's certificate is for, where it is another one than the host's
+
+    def ssl(self) -> ssl.SSLContext:
+        """Return what verifies the server."""
+
+    async def authorization(self) -> str:
+        """Return the value of the header, empty where there is none."""
+
+    async def renew(self) -> bool:
+        """Look for other credentials after the server refused those that were sent; whether there are any."""
+
+
 class Transport:
     """One server, one set of credentials, one connection pool."""
 
-    def __init__(self, configuration: Configuration, kubeconfig: Path | None, context: str | None, own: bool) -> None:
-        self._configuration = configuration
-        self._kubeconfig = kubeconfig
-        self._context = context
-        self._own = own  # inside a cluster: the library reads the rotated token by itself
+    def __init__(self, access: ServerAccess) -> None:
+        self._access = access
         self._token = ""  # sent in place of one's own
-        self._api = ApiClient(configuration)
-        self._api.user_agent = "stoker"
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=CONNECTIONS, ssl=access.ssl()),
+            headers={"User-Agent": "stoker", "Accept": "application/json"},
+            trust_env=True,  # proxies
+            read_bufsize=_WATCH_BUFFER,
+        )
 
     @classmethod
-    async def connect(cls, kubeconfig: Path | None, context: str | None) -> Self:
+    async def connect(cls, kubeconfig: Path | None, context: str | None, account: Path) -> Self:
         """Find the server and the credentials, as ``KubeClient.connect`` says."""
-        configuration = Configuration()
-        configuration.connection_pool_maxsize = CONNECTIONS
         own = kubeconfig is None and context is None and "KUBERNETES_SERVICE_HOST" in os.environ
         try:
-            if own:
-                load_incluster_config(client_configuration=configuration)
-            else:
-                await _load(configuration, kubeconfig, context)
-        except (ConfigException, OSError, ValueError) as error:
-            where = "the pod's service account" if own else str(kubeconfig or "$KUBECONFIG or ~/.kube/config")
-            raise ConfigError(f"Cannot find a cluster: {where} is not usable: {error}") from error
-        return cls(configuration, kubeconfig, context, own)
+            return cls(ServiceAccount(os.environ, account) if own else await _by_kubeconfig(kubeconfig, context))
+        except ConfigError as error:
+            raise ConfigError(f"Cannot find a cluster: {error.message}") from error
 
     def as_bearer(self, token: str) -> Self:
         """Return a transport that sends this token in place of its own, over the same connections."""
@@ -70,14 +83,14 @@ class Transport:
 
     async def close(self) -> None:
         """Close every connection; watches end."""
-        await self._api.close()
+        await self._session.close()
 
     async def call(self, request: Request) -> Object:
         """Return the JSON answer of a request that succeeded. Raises KubeError."""
         try:
             return await self._once(request)
         except Unauthorized:
-            if not await self._renewed():
+            if self._token or not await self._access.renew():
                 raise
         return await self._once(request)
 
@@ -86,7 +99,7 @@ class Transport:
             return _parsed(await response.read())
 
     @asynccontextmanager
-    async def open(self, request: Request) -> AsyncIterator[RESTResponse]:
+    async def open(self, request: Request) -> AsyncIterator[aiohttp.ClientResponse]:
         """Return the answer with a good status, its body unread.
 
         Raises KubeError, also for what goes wrong while reading.
@@ -98,43 +111,34 @@ class Transport:
                 yield response
             finally:
                 # close(), not release(): a half-read watch must not go back to the pool; a whole answer has already.
-                response.response.close()
+                response.close()
         except (aiohttp.ClientError, TimeoutError, OSError, json.JSONDecodeError) as error:
             what = f"{request.method} {request.path}: {type(error).__name__} {error}".rstrip()
-            host = self._configuration.host
+            host = self._access.host
             raise Unavailable(0, "Unreachable", f"The API server at {host} did not answer {what}") from error
-        except ConfigException as error:
-            raise ConfigError(f"The credentials for the API server cannot be read: {error}") from error
 
-    async def _send(self, request: Request) -> RESTResponse:
-        headers = {"Accept": "application/json", "Content-Type": request.content_type}
-        if self._token:
-            headers["Authorization"] = f"Bearer {self._token}"
-        prepared = await self._api.param_serialize(
+    async def _send(self, request: Request) -> aiohttp.ClientResponse:
+        authorization = f"Bearer {self._token}" if self._token else await self._access.authorization()
+        headers = {"Content-Type": request.content_type} | ({"Authorization": authorization} if authorization else {})
+        query = f"?{urlencode(request.query, quote_via=quote)}" if request.query else ""
+        body = request.body
+        return await self._session.request(
             request.method,
-            request.path,
-            query_params=list(request.query.items()),
-            header_params=headers,
-            body=request.body,
-            auth_settings=[] if self._token else ["BearerToken"],
+            yarl.URL(f"{self._access.host}{request.path}{query}", encoded=True),
+            data=body if body is None or isinstance(body, bytes) else json.dumps(body).encode(),
+            headers=headers,
+            timeout=request.timeout,
+            proxy=self._access.proxy,
+            server_hostname=self._access.server_name,
+            allow_redirects=False,
         )
-        return await self._api.call_api(*prepared, _request_timeout=request.timeout)
-
-    async def _renewed(self) -> bool:
-        """Read the kubeconfig again, since an exec plugin's token may have expired; whether the token is a new one."""
-        if self._own or self._token:
-            return False
-        before = dict(self._configuration.api_key)
-        try:
-            await _load(self._configuration, self._kubeconfig, self._context)
-        except (ConfigException, OSError, ValueError):
-            return False
-        return bool(before != self._configuration.api_key)
 
 
-async def _load(configuration: Configuration, kubeconfig: Path | None, context: str | None) -> None:
-    file = {"config_file": str(kubeconfig)} if kubeconfig else {}
-    await load_kube_config(**file, context=context, client_configuration=configuration, persist_config=False)
+async def _by_kubeconfig(file: Path | None, context: str | None) -> ServerAccess:
+    # Imported where it is needed: the library that reads kubeconfigs takes 19 MB, and no pod reads one.
+    from stoker_kube.kubeconfig import Kubeconfig
+
+    return await Kubeconfig.load(file, context)
 
 
 def _parsed(content: bytes) -> Object:
@@ -142,7 +146,7 @@ def _parsed(content: bytes) -> Object:
     return body if isinstance(body, dict) else {"value": body}
 
 
-async def _raise_for_status(response: RESTResponse) -> None:
+async def _raise_for_status(response: aiohttp.ClientResponse) -> None:
     if 200 <= response.status < 300:
         return
     content = await response.read()

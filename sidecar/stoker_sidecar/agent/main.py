@@ -103,7 +103,7 @@ async def run(settings: AgentSettings, heartbeat: Heartbeat) -> None:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    async with await KubeClient.connect(settings.kubeconfig) as kube:
+    async with await KubeClient.connect(settings.kubeconfig, account=settings.service_account) as kube:
         sending = asyncio.create_task(heartbeat.send_forever(asyncio.sleep))
         await build(settings, kube).run(stopping)
         sending.cancel()

@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator
 
+from stoker_kube.service_account import ACCOUNT
 from stoker_sidecar.agent.core.grants import HostFolder, parse_host_folders
 from stoker_sidecar.wire.access_protocol import is_cpu_share
 from stoker_sidecar.wire.cache_folder import FolderSpec, parse_folders
@@ -43,6 +44,7 @@ class AgentSettings(ProcessSettings):
     kubeconfig: Annotated[Path | None, BeforeValidator(lambda text: text or None)] = setting(
         "kubeconfig of the cluster; none: the pod's service account", ""
     )
+    service_account: AbsolutePath = setting("folder of the pod's token and of the authority to trust", str(ACCOUNT))
     kubelet_dir: AbsolutePath = setting("root folder of the kubelet", "/var/lib/kubelet")
     cache_root: Annotated[tuple[FolderSpec, ...], BeforeValidator(parse_folders)] = setting(
         "folders of the cached bytes, by commas, the preferred one first; memory:/path for a tmpfs",
