@@ -29,7 +29,8 @@ PYTEST: dict[str, tuple[str, ...]] = {
     "unit": ("tests/unit", "tests/repo", "-n", "2"),
     "contract": ("tests/contract",),
     "model": ("tests/model",),
-    "integration": ("tests/integration",),
+    # By file: what a module shares, such as a node or an API server's objects, is made once.
+    "integration": ("tests/integration", "-n", "2", "--dist", "loadfile"),
     "e2e": ("e2e/stories", "-o", "timeout=900", "-x" if os.environ.get("STOKER_E2E_FAIL_FAST") else "-v"),
 }
 STAGES = ("lint", *PYTEST)
