@@ -1,0 +1,100 @@
+import random
+
+import pytest
+
+from stoker_tuning.learning.changes import Verdict
+from stoker_tuning.learning.experiment import Experiment
+from stoker_tuning.learning.paired_test import MOST_PAIRS
+from stoker_tuning.learning.windows import FigureWindow
+from tests.unit.stoker_tuning.learning.simulation import SimulatedWorkload, change, falling, flat, saturating
+
+
+def finished(experiment: Experiment, workload: SimulatedWorkload) -> Experiment:
+    while experiment.verdict is None:
+        experiment.saw(workload.run(float(experiment.value)))
+    return experiment
+
+
+def test_a_change_that_helps_stays() -> None:
+    experiment = finished(Experiment(change()), SimulatedWorkload(saturating(300)))
+
+    assert (experiment.verdict, experiment.value) == (Verdict.HELPED, 512)
+
+
+def test_a_change_that_hurts_is_taken_back_within_ten_windows() -> None:
+    workload = SimulatedWorkload(falling)
+    experiment = finished(Experiment(change()), workload)
+
+    assert (experiment.verdict, experiment.value) == (Verdict.HURT, 64)
+    assert workload.windows <= 10
+
+
+def test_a_change_that_hurts_much_is_taken_back_after_two_pairs() -> None:
+    workload = SimulatedWorkload(lambda value: 1.0 if value == 64 else 0.1)
+    finished(Experiment(change()), workload)
+
+    assert workload.windows == 4
+
+
+@pytest.mark.parametrize(("keeps", "value"), [(True, 512), (False, 64)])
+def test_what_makes_no_difference_stays_where_a_rule_asked_for_it(keeps: bool, value: int) -> None:
+    workload = SimulatedWorkload(flat, noise=0.02, seed=2)
+    experiment = finished(Experiment(change(), keep_neutral=keeps), workload)
+
+    assert (experiment.verdict, experiment.value) == (Verdict.NEUTRAL, value)
+    assert workload.windows <= 2 * MOST_PAIRS
+
+
+def test_what_falls_by_itself_is_not_held_against_the_change() -> None:
+    verdicts = [
+        finished(Experiment(change(name=f"c{seed}")), SimulatedWorkload(flat, 0.05, lambda n: 0.99**n, seed)).verdict
+        for seed in range(40)
+    ]
+
+    assert verdicts.count(Verdict.HURT) <= 4
+
+
+def test_before_and_after_is_seen_in_proportion_to_the_control() -> None:
+    coin = random.Random(5)
+    before = [FigureWindow(1000 + coin.gauss(0, 20), control=500 + coin.gauss(0, 10)) for _ in range(12)]
+    experiment = Experiment(change(), before)
+    while experiment.verdict is None:
+        experiment.saw(FigureWindow(1500 + coin.gauss(0, 20), control=500 + coin.gauss(0, 10)))
+    outcome = experiment.outcome(9.0)
+
+    assert outcome is not None
+    assert (outcome.verdict, outcome.taken_back) == (Verdict.HELPED, False)
+    assert outcome.low < 0.5 < outcome.high
+    assert outcome.control_after is not None
+    assert outcome.control_after.items_per_second == pytest.approx(500, rel=0.02)
+
+
+def test_what_lifts_the_control_as_well_is_no_gain() -> None:
+    experiment = Experiment(change(), [FigureWindow(1000, control=500)] * 12)
+    for _ in range(12):
+        experiment.saw(FigureWindow(2000, control=1000))
+
+    assert experiment.verdict is Verdict.NEUTRAL
+
+
+def test_a_workload_that_reads_nothing_any_more_ends_the_experiment_without_a_verdict_against_it() -> None:
+    workload = SimulatedWorkload(lambda _: 0.0)
+    experiment = finished(Experiment(change()), workload)
+
+    assert experiment.verdict is Verdict.NEUTRAL
+    assert workload.windows <= 8 * MOST_PAIRS
+
+
+def test_the_outcome_tells_figures_gain_and_interval() -> None:
+    experiment = Experiment(change())
+    while experiment.verdict is None:
+        new = experiment.value == 512
+        experiment.saw(FigureWindow(1250 if new else 1000, stall=0.1 if new else 0.3))
+    outcome = experiment.outcome(7.0)
+
+    assert outcome is not None
+    assert outcome.gain == pytest.approx(0.25)
+    assert outcome.low <= 0.25 <= outcome.high
+    assert outcome.before.stall == pytest.approx(0.3)
+    assert outcome.after.stall == pytest.approx(0.1)
+    assert (outcome.at, outcome.change, outcome.control_before) == (7.0, change(), None)

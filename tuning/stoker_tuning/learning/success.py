@@ -1,0 +1,75 @@
+"""How often what a rule asks for helped, by the order in which the workload reads."""
+
+import math
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from stoker_tuning.learning.changes import Outcome, Verdict
+from stoker_tuning.vocabulary import AccessPattern
+
+MOST_RATES = 512
+_WIDTH = 1.96  # standard errors, for 95 %
+_HOPELESS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class SuccessRate:
+    """What came of the changes of one rule on one pattern: how many, and of them how many helped, and hurt."""
+
+    changes: int = 0
+    helped: int = 0
+    hurt: int = 0
+
+    @property
+    def rate(self) -> float:
+        """Mean of the Beta posterior of helping, from an even prior: half where nothing is known."""
+        return (self.helped + 1) / (self.changes + 2)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Wilson's interval of the share that helps, at 95 %."""
+        return wilson(self.helped, self.changes)
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether it hurts more often than not, by Wilson's lower limit at 95 %."""
+        return wilson(self.hurt, self.changes)[0] > _HOPELESS
+
+    def plus(self, verdict: Verdict) -> "SuccessRate":
+        """Return it with one more outcome."""
+        return SuccessRate(
+            self.changes + 1, self.helped + (verdict is Verdict.HELPED), self.hurt + (verdict is Verdict.HURT)
+        )
+
+
+def wilson(successes: int, trials: int) -> tuple[float, float]:
+    """Return Wilson's interval of a share, at 95 %."""
+    if not trials:
+        return 0.0, 1.0
+    share, squared = successes / trials, _WIDTH**2
+    center = (share + squared / (2 * trials)) / (1 + squared / trials)
+    half = _WIDTH * math.sqrt(share * (1 - share) / trials + squared / (4 * trials**2)) / (1 + squared / trials)
+    return max(0.0, center - half), min(1.0, center + half)
+
+
+class SuccessRates:
+    """The rates of the MOST_RATES rules and patterns that were last heard of."""
+
+    def __init__(self) -> None:
+        self._rates: OrderedDict[tuple[str, AccessPattern], SuccessRate] = OrderedDict()
+
+    def add(self, outcome: Outcome) -> None:
+        """Count an outcome."""
+        key = outcome.change.origin, outcome.change.pattern
+        self._rates[key] = self.of(*key).plus(outcome.verdict)
+        self._rates.move_to_end(key)
+        if len(self._rates) > MOST_RATES:
+            self._rates.popitem(last=False)
+
+    def of(self, origin: str, pattern: AccessPattern) -> SuccessRate:
+        """Return what is known of a rule on a pattern."""
+        return self._rates.get((origin, pattern), SuccessRate())
+
+    def rows(self) -> list[tuple[str, AccessPattern, SuccessRate]]:
+        """Return all of them, by rule."""
+        return [(origin, pattern, rate) for (origin, pattern), rate in sorted(self._rates.items())]
