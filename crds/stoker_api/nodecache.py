@@ -312,6 +312,12 @@ class NodeWorkload(Model):
             json_schema_extra=_ATOMIC,
         ),
     ] = ()
+    tuned: Annotated[
+        _Text, Field(description="The last change for it that came to something, and what became of it.")
+    ] = ""
+    gain_percent: Annotated[
+        int | None, Field(description="What that change made of its items a second.", ge=-100, le=1000)
+    ] = None
 
 
 class NodeCacheStatus(Model):
