@@ -2,6 +2,8 @@
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from stoker_api.workload_totals import WorkloadTotals
+
 LEADER = Gauge("stoker_leader", "1 on the replica that acts, 0 on the one that stands by.")
 RECONCILE_SECONDS = Histogram("stoker_reconcile_seconds", "Duration of one pass of a reconcile loop.", ["loop"])
 RECONCILE_ERRORS = Counter("stoker_reconcile_errors", "Passes that failed and were tried again.", ["loop"])
@@ -12,4 +14,19 @@ DATASETS = Gauge("stoker_datasets", "Datasets by phase.", ["phase"])
 UNSCHEDULABLE = Gauge(
     "stoker_unschedulable_pods", "Released pods that the scheduler has found no node for, for a minute."
 )
+WORKLOADS = Gauge("stoker_cluster_workloads", "Pods of which is known what they do, by phase.", ["phase"])
+ACTIVE = Gauge("stoker_cluster_active_workloads", "Those of them that read data lately.")
+TUNED = Gauge("stoker_cluster_tuned_workloads", "Those for which a change came to something.")
+EPOCHS = Gauge("stoker_cluster_epochs", "Epochs that are behind them.")
+BATCHES = Gauge("stoker_cluster_batches", "Batches that are behind them.")
 OBJECTS = Gauge("stoker_mirrored_objects", "Objects held in memory, by table.", ["table"])
+
+
+def show_workloads(totals: WorkloadTotals) -> None:
+    """Set the figures of all nodes' workloads."""
+    for phase, count in totals.by_phase.items():
+        WORKLOADS.labels(phase).set(count)
+    ACTIVE.set(totals.active)
+    TUNED.set(totals.tuned)
+    EPOCHS.set(totals.epochs)
+    BATCHES.set(totals.batches)

@@ -77,7 +77,7 @@ class Replica:
             reports=options.reports,
         )
         self._peers: Final = PeerCertificate(kube, options.namespace, lambda: datetime.now(UTC))
-        self._health: Final = HealthServer(self._missing, options.host, options.http_port)
+        self._health: Final = HealthServer(self._missing, options.host, options.http_port, self._state.workloads)
         self._webhook_certified: Final = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> None:

@@ -1,13 +1,13 @@
 """The mirror of the cluster: a table for each kind, which kopf, informers and answers of writes feed."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
 
 from stoker_api.dataset import Dataset
 from stoker_api.datasetclass import DatasetClass
-from stoker_api.nodecache import NodeCache
+from stoker_api.nodecache import NodeCache, NodeWorkload
 from stoker_api.trainingjob import TrainingJob
 from stoker_operator.core.admission import AdmissionMemory
 from stoker_operator.core.dataset_classes import InvalidClass
@@ -133,6 +133,11 @@ class ClusterState:
     def listen_wanted(self, listener: Callable[[], None]) -> None:
         """Call ``listener()`` after each change of the request."""
         self._wanted_listeners.append(listener)
+
+    def workloads(self) -> Iterator[NodeWorkload]:
+        """Yield what all nodes say of their pods."""
+        for cache in self.node_caches.snapshot().values():
+            yield from cache.status.workloads
 
     def sizes(self) -> Mapping[str, int]:
         """Count the objects of each table, by its name."""

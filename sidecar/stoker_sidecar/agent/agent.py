@@ -19,18 +19,23 @@ from stoker_sidecar.agent.credentials import CredentialReader
 from stoker_sidecar.agent.csi.driver import Driver, RegistrationService, serve_driver
 from stoker_sidecar.agent.fetcher_link import FetcherLink
 from stoker_sidecar.agent.http import NodeHttp, serve_http
+from stoker_sidecar.agent.learning_metrics import LearningCollector
 from stoker_sidecar.agent.metrics import AgentMetrics
 from stoker_sidecar.agent.node_account import NodeAccount
 from stoker_sidecar.agent.node_cache import NoticeTeller, StatusWriter, follow_node_cache
+from stoker_sidecar.agent.node_learning import NodeLearning
 from stoker_sidecar.agent.node_workloads import NodeWorkloads
 from stoker_sidecar.agent.observation import Observation
 from stoker_sidecar.agent.observation_metrics import ObservationCollector
 from stoker_sidecar.agent.peers import PeerServer
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.agent.report_link import ReportedWorkloads, ReportLink
+from stoker_sidecar.agent.tuning_history import TuningHistory
+from stoker_sidecar.agent.tuning_http import TuningHttp
 from stoker_sidecar.volumes.node_volumes import NodeVolumes
 from stoker_sidecar.volumes.report_volumes import ReportVolumes
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
+from stoker_tuning.documents.assembly import builtin_rules
 
 log = logging.getLogger(__name__)
 # Seconds without the fetcher before it is said aloud: the keeper starts it again within one or two.
@@ -90,7 +95,8 @@ class Agent:
 
     ``plan`` and ``folders`` are those of ``volumes`` too. ``reports``: in which pods say what they do. ``address``:
     of the pod, where other nodes fetch manifests; empty: nobody can. ``http_port``: of health and metrics;
-    ``peer_port``: of manifests. ``run_dir``: of the sockets.
+    ``peer_port``: of manifests; ``learning_port``: of rules and history, on the loopback address. ``history``: the file
+    of what was tuned. ``run_dir``: of the sockets.
     ``grants``: what Datasets of which namespaces may use of the node's own. ``namespace``: where Stoker is installed,
     beside which the node's account is; empty: credentials are read in the name of ``kube``, and no node is served.
     ``confinement``: what holds the node's fetcher and FUSE servers to their files, for people. ``observation``: what
@@ -110,6 +116,8 @@ class Agent:
         address: str,
         http_port: int,
         peer_port: int,
+        learning_port: int,
+        history: Path,
         run_dir: Path,
         grants: NodeGrants,
         observation: Observation,
@@ -124,18 +132,28 @@ class Agent:
         self._publisher = volumes.publisher
         self._reports = reports
         self._reported = ReportedWorkloads(reports, self._publisher.rows)
-        self._workloads = NodeWorkloads(self._reported.rows, lambda: observation.rows, observation.news, plan.changes)
+        self._learning = NodeLearning(TuningHistory(history), observation.news)
+        self._workloads = NodeWorkloads(
+            self._reported.rows,
+            lambda: observation.rows,
+            observation.news,
+            plan.changes,
+            tuned=self._learning.shown,
+        )
+        self._tuning_http = TuningHttp(self._learning, self._workloads.known, builtin_rules)
         self._fetcher_socket = fetcher_socket
         self._address = address
         self._port = http_port
         self._peer_port = peer_port
+        self._learning_port = learning_port
         self._run_dir = run_dir
         self._namespace = namespace
         self._grants = grants
         self._account = NodeAccount(kube, namespace, driver.node_name, time.monotonic, lambda: datetime.now(UTC))
         self._confinement = confinement
         self._observation = observation
-        self._metrics = AgentMetrics(plan, self._publisher.rows, ObservationCollector(plan, observation))
+        learned = LearningCollector(self._learning, self._workloads.known)
+        self._metrics = AgentMetrics(plan, self._publisher.rows, ObservationCollector(plan, observation), learned)
         self._registration: RegistrationService | None = None
 
     async def run(self, stopping: asyncio.Event) -> None:
@@ -144,8 +162,10 @@ class Agent:
         Raises OSError when a socket or port cannot be had.
         """
         async with AsyncExitStack() as stack:
-            http = NodeHttp(self._folders, self._not_ready, self._metrics.render)
+            http = NodeHttp(self._folders, self._not_ready, self._metrics.render, self._tuning_http.metrics)
             await stack.enter_async_context(serve_http(http.application(), self._port))
+            own = serve_http(self._tuning_http.application(), self._learning_port, "127.0.0.1")
+            await stack.enter_async_context(own)
             self._registration = await stack.enter_async_context(
                 serve_driver(
                     self._driver,
@@ -176,6 +196,7 @@ class Agent:
                     PeerServer(self._kube, self._namespace, http.for_peers(), self._peer_port, self._run_dir).run(),
                     self._keep_mounts(),
                     self._observation.run(),
+                    self._learning.run(self._workloads.known),
                 )
             ]
             await stopping.wait()

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from aiohttp import web
@@ -19,13 +19,21 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 class NodeHttp:
     """The HTTP servers of a node.
 
-    ``not_ready`` gives the sentence why, or an empty one; ``metrics`` the text format; ``folders`` finds the versions.
+    ``not_ready`` gives the sentence why, or an empty one; ``metrics`` the text format; ``folders`` finds the versions;
+    ``totals`` answers what workloads do, in sums.
     """
 
-    def __init__(self, folders: CacheFolders, not_ready: Callable[[], str], metrics: Callable[[], bytes]) -> None:
+    def __init__(
+        self,
+        folders: CacheFolders,
+        not_ready: Callable[[], str],
+        metrics: Callable[[], bytes],
+        totals: Callable[[web.Request], Awaitable[web.StreamResponse]],
+    ) -> None:
         self._folders = folders
         self._not_ready = not_ready
         self._metrics = metrics
+        self._totals = totals
 
     def application(self) -> web.Application:
         """Return what anyone may ask who reaches the port."""
@@ -33,6 +41,7 @@ class NodeHttp:
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/metrics", self._render)
+        app.router.add_get("/ml/metrics", self._totals)
         return app
 
     def for_peers(self) -> web.Application:
@@ -78,12 +87,15 @@ class NodeHttp:
 
 
 @asynccontextmanager
-async def serve_http(application: web.Application, port: int) -> AsyncIterator[None]:
-    """Serve on every address of the pod, IPv4 and IPv6, while inside. Raises OSError when the port is taken."""
+async def serve_http(application: web.Application, port: int, host: str | None = None) -> AsyncIterator[None]:
+    """Serve on ``host``, or on every address of the pod, IPv4 and IPv6, while inside.
+
+    Raises OSError when the port is taken.
+    """
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
-        await web.TCPSite(runner, port=port, reuse_address=True).start()
+        await web.TCPSite(runner, host, port, reuse_address=True).start()
         yield
     finally:
         await runner.cleanup()

@@ -74,6 +74,8 @@ def build(settings: AgentSettings, kube: Kube) -> Agent:
         address=settings.pod_ip,
         http_port=settings.http_port,
         peer_port=settings.peer_port,
+        learning_port=settings.learning_port,
+        history=settings.state_dir / "tuning-history.db",
         run_dir=settings.run_dir,
         grants=NodeGrants(settings.ambient_namespaces, settings.host_folder_grants),
         observation=_observation(settings, plan, folders, volumes),

@@ -18,6 +18,7 @@ class NodeWorkloads:
 
     ``reported`` and ``observed`` give what is known now; ``news`` is marked when that may have changed: it is not the
     agent's ``changes``, as most of it is not worth that the whole agent looks about. ``clock`` counts seconds.
+    ``tuned`` adds to a row what was changed for it.
     """
 
     def __init__(
@@ -27,12 +28,14 @@ class NodeWorkloads:
         news: Changes,
         changes: Changes,
         clock: Callable[[], float] = time.monotonic,
+        tuned: Callable[[NodeWorkload], NodeWorkload] = lambda row: row,
     ) -> None:
         self._reported = reported
         self._observed = observed
         self._news = news
         self._changes = changes
         self._clock = clock
+        self._tuned = tuned
         self._shown: tuple[NodeWorkload, ...] = ()
         self._shown_at = float("-inf")
 
@@ -42,6 +45,10 @@ class NodeWorkloads:
         if due is not None and due <= 0:
             self._shown, self._shown_at = rows, self._clock()
         return self._shown
+
+    def known(self) -> tuple[NodeWorkload, ...]:
+        """Return what is known now, by reports and by reads, and of changes."""
+        return tuple(map(self._tuned, fair_share(merged(self._reported(), self._observed()))))
 
     def due_in(self) -> float | None:
         """Return the seconds until ``rows`` will say something else; None: not before there is news."""
@@ -58,5 +65,5 @@ class NodeWorkloads:
             await self._news.wait(token, due)
 
     def _now(self) -> tuple[tuple[NodeWorkload, ...], float | None]:
-        rows = fair_share(merged(self._reported(), self._observed()))
+        rows = self.known()
         return rows, due_in(self._shown, rows, self._clock() - self._shown_at)

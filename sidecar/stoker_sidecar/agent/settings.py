@@ -74,6 +74,7 @@ class AgentSettings(ProcessSettings):
     )
     http_port: int = setting("port of health and metrics", "8081")
     peer_port: int = setting("port of manifests, for other nodes' sidecars alone", "8082")
+    learning_port: int = setting("port of rules and history, on the pod's loopback address alone", "8083")
     # Well under the 2 minutes that the kubelet gives a call.
     publish_wait: float = setting("seconds that a volume waits for plan and manifest", "50")
     log_level: LogLevel = setting("one of debug, info, warning, error", "info")

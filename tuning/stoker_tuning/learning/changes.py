@@ -1,4 +1,4 @@
-"""Changes of knobs and what came of them, as values: who turns a knob makes a Change, learning makes its Outcome."""
+"""Changes of knobs and what came of them, as values: who turns a knob makes a Change, learning makes its ChangeOutcome."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -32,7 +32,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class WindowFigures:
     """What a workload did over some windows: their number, items a second, and its stall, a share of its time.
 
     ``stall`` is None where nothing on the node measures it.
@@ -43,7 +43,7 @@ class Figures:
     stall: float | None = None
 
 
-class Verdict(StrEnum):
+class ChangeVerdict(StrEnum):
     """What came of a change."""
 
     HELPED = "helped"
@@ -52,7 +52,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ChangeOutcome:
     """What came of a change, told at ``at``, in seconds since the epoch.
 
     ``before``, ``after``: the workload under the old value and under the new one. ``control_before`` and
@@ -63,12 +63,12 @@ class Outcome:
 
     change: Change
     at: float
-    verdict: Verdict
+    verdict: ChangeVerdict
     gain: float
     low: float
     high: float
-    before: Figures
-    after: Figures
-    control_before: Figures | None = None
-    control_after: Figures | None = None
+    before: WindowFigures
+    after: WindowFigures
+    control_before: WindowFigures | None = None
+    control_after: WindowFigures | None = None
     taken_back: bool = False

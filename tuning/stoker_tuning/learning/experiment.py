@@ -12,7 +12,7 @@ import random
 from collections.abc import Sequence
 from statistics import median
 
-from stoker_tuning.learning.changes import Change, Outcome, Verdict
+from stoker_tuning.learning.changes import Change, ChangeOutcome, ChangeVerdict
 from stoker_tuning.learning.paired_test import MOST_PAIRS, helped, hurt, interval, log_ratio
 from stoker_tuning.learning.windows import FigureWindow, control_figures, figures
 from stoker_tuning.rules.spec import KnobValue
@@ -41,7 +41,7 @@ class Experiment:
         self._new: list[FigureWindow] = []
         self._differences: list[float] = []
         self._idle = 0
-        self.verdict: Verdict | None = None
+        self.verdict: ChangeVerdict | None = None
 
     @property
     def value(self) -> KnobValue:
@@ -55,9 +55,9 @@ class Experiment:
     @property
     def taken_back(self) -> bool:
         """Whether the old value is in force again."""
-        if self.verdict is Verdict.NEUTRAL:
+        if self.verdict is ChangeVerdict.NEUTRAL:
             return not self._keep_neutral
-        return self.verdict is Verdict.HURT
+        return self.verdict is ChangeVerdict.HURT
 
     @property
     def pairs(self) -> int:
@@ -92,33 +92,33 @@ class Experiment:
         if difference is None:
             self._idle += 1
             if self._idle >= _MOST_IDLE:
-                self.verdict = Verdict.NEUTRAL
+                self.verdict = ChangeVerdict.NEUTRAL
             return
         self._differences.append(difference)
         self._old.append(old)
         self._new.append(new)
         self.verdict = self._judged()
 
-    def _judged(self) -> Verdict | None:
+    def _judged(self) -> ChangeVerdict | None:
         seen = self._differences
         if hurt(seen) or (len(seen) >= GUARD_PAIRS and max(seen[-GUARD_PAIRS:]) < math.log(GUARD_RATIO)):
-            return Verdict.HURT
+            return ChangeVerdict.HURT
         if helped(seen):
-            return Verdict.HELPED
+            return ChangeVerdict.HELPED
         most = MOST_PAIRS if self._alternates else len(self._before)
-        return Verdict.NEUTRAL if len(seen) >= most else None
+        return ChangeVerdict.NEUTRAL if len(seen) >= most else None
 
     def _toss(self) -> tuple[bool, bool]:
         """Return whether the first, and the second, window of a pair is under the new value."""
         first = self._coin.random() < 0.5
         return first, not first
 
-    def outcome(self, at: float) -> Outcome | None:
+    def outcome(self, at: float) -> ChangeOutcome | None:
         """Return what came of it, told at ``at``; None: it is not decided."""
         if self.verdict is None:
             return None
         low, high = interval(self._differences) if self._differences else (-1.0, 7.0)
-        return Outcome(
+        return ChangeOutcome(
             self.change,
             at,
             self.verdict,

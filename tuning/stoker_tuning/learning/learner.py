@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from stoker_tuning.learning.changes import Change, Outcome, Verdict
+from stoker_tuning.learning.changes import Change, ChangeOutcome, ChangeVerdict
 from stoker_tuning.learning.experiment import Experiment
 from stoker_tuning.learning.success import SuccessRates
 from stoker_tuning.learning.windows import FigureWindow
@@ -60,7 +60,7 @@ class Learner:
         trial = self._trials.get(_key(change))
         return trial.value if trial is not None and trial.change.id == change.id else None
 
-    def saw(self, dataset: str, workload: str | None, window: FigureWindow, at: float) -> Outcome | None:
+    def saw(self, dataset: str, workload: str | None, window: FigureWindow, at: float) -> ChangeOutcome | None:
         """Take a window that ended at ``at``, in seconds since the epoch; return what a change came to, if it did.
 
         ``workload`` is that of the change: None for one that is for all who read the Dataset, with their figures.
@@ -76,10 +76,10 @@ class Learner:
             self.learn(outcome)
         return outcome
 
-    def learn(self, outcome: Outcome) -> None:
+    def learn(self, outcome: ChangeOutcome) -> None:
         """Take what came of a change: of a trial, or of one that is in the history, in the order of time."""
         self.rates.add(outcome)
-        if outcome.verdict is Verdict.HURT:
+        if outcome.verdict is ChangeVerdict.HURT:
             change = outcome.change
             self._hurt[_key(change), change.knob, change.new] = None
             if len(self._hurt) > MOST_REMEMBERED:

@@ -4,7 +4,7 @@ import math
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from stoker_tuning.learning.changes import Outcome, Verdict
+from stoker_tuning.learning.changes import ChangeOutcome, ChangeVerdict
 from stoker_tuning.vocabulary import AccessPattern
 
 MOST_RATES = 512
@@ -35,10 +35,12 @@ class SuccessRate:
         """Whether it hurts more often than not, by Wilson's lower limit at 95 %."""
         return wilson(self.hurt, self.changes)[0] > _HOPELESS
 
-    def plus(self, verdict: Verdict) -> "SuccessRate":
+    def plus(self, verdict: ChangeVerdict) -> "SuccessRate":
         """Return it with one more outcome."""
         return SuccessRate(
-            self.changes + 1, self.helped + (verdict is Verdict.HELPED), self.hurt + (verdict is Verdict.HURT)
+            self.changes + 1,
+            self.helped + (verdict is ChangeVerdict.HELPED),
+            self.hurt + (verdict is ChangeVerdict.HURT),
         )
 
 
@@ -58,7 +60,7 @@ class SuccessRates:
     def __init__(self) -> None:
         self._rates: OrderedDict[tuple[str, AccessPattern], SuccessRate] = OrderedDict()
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: ChangeOutcome) -> None:
         """Count an outcome."""
         key = outcome.change.origin, outcome.change.pattern
         self._rates[key] = self.of(*key).plus(outcome.verdict)

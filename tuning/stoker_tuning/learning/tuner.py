@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from statistics import median
 
-from stoker_tuning.learning.changes import Change, Outcome, Verdict
+from stoker_tuning.learning.changes import Change, ChangeOutcome, ChangeVerdict
 from stoker_tuning.learning.experiment import Experiment
 from stoker_tuning.learning.halving_search import STEP, HalvingSearch, around, candidates, finer
 from stoker_tuning.learning.loss_budget import LossBudget
@@ -46,7 +46,7 @@ class Tuner:
         self._start = start
         self._budget = LossBudget()
         self.adopted = start
-        self.outcomes: deque[Outcome] = deque(maxlen=_MOST_OUTCOMES)
+        self.outcomes: deque[ChangeOutcome] = deque(maxlen=_MOST_OUTCOMES)
         self._step = STEP
         self._search: HalvingSearch | None = self._searching(candidates(knob))
         self._proof: Experiment | None = None
@@ -126,7 +126,7 @@ class Tuner:
             return
         self._proof = None
         self.outcomes.append(outcome)
-        if outcome.verdict is Verdict.HELPED:
+        if outcome.verdict is ChangeVerdict.HELPED:
             self.adopted = float(proof.change.new)
         self._refine()
 
@@ -145,7 +145,7 @@ class Tuner:
         self._budget.idle()
         self._waited += 1
         outcome = self._watch.saw(window, at)
-        if outcome is not None and outcome.verdict is Verdict.HURT:
+        if outcome is not None and outcome.verdict is ChangeVerdict.HURT:
             self.outcomes.append(outcome)
             self.adopted = self._start
             self._watch = _Watch()
@@ -167,7 +167,7 @@ class _Watch:
         self._recent: deque[float] = deque(maxlen=_REMEMBERED)
         self.due = False
 
-    def saw(self, window: FigureWindow, at: float) -> Outcome | None:
+    def saw(self, window: FigureWindow, at: float) -> ChangeOutcome | None:
         """Take a window; return what the comparison came to, when it did."""
         if self.trial is None:
             return None
@@ -180,7 +180,7 @@ class _Watch:
         self.due = self._falls >= _FALLS or self._windows >= CHECK_EVERY
         return None
 
-    def _paired(self, trial: Experiment, window: FigureWindow, at: float) -> Outcome | None:
+    def _paired(self, trial: Experiment, window: FigureWindow, at: float) -> ChangeOutcome | None:
         pairs = trial.pairs
         trial.saw(window)
         if trial.pairs > pairs and trial.last_ratio is not None:

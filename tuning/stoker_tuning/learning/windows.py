@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from stoker_tuning.learning.changes import Figures
+from stoker_tuning.learning.changes import WindowFigures
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,14 +20,14 @@ class FigureWindow:
     control: float | None = None
 
 
-def figures(windows: Sequence[FigureWindow]) -> Figures:
+def figures(windows: Sequence[FigureWindow]) -> WindowFigures:
     """Return the means over windows."""
     stalls = [window.stall for window in windows if window.stall is not None]
     rate = fmean(window.items_per_second for window in windows) if windows else 0.0
-    return Figures(len(windows), rate, fmean(stalls) if stalls else None)
+    return WindowFigures(len(windows), rate, fmean(stalls) if stalls else None)
 
 
-def control_figures(windows: Sequence[FigureWindow]) -> Figures | None:
+def control_figures(windows: Sequence[FigureWindow]) -> WindowFigures | None:
     """Return the means of the control; None where it is missing in any window."""
     controls = [window.control for window in windows if window.control is not None]
-    return Figures(len(controls), fmean(controls)) if controls and len(controls) == len(windows) else None
+    return WindowFigures(len(controls), fmean(controls)) if controls and len(controls) == len(windows) else None

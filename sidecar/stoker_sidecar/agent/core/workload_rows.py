@@ -183,4 +183,5 @@ def _news(row: NodeWorkload) -> tuple[object, ...]:
         row.items_per_second is None,
         row.observed_by,
         row.attribution,
+        row.tuned,
     )

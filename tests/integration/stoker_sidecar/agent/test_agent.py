@@ -58,6 +58,7 @@ class RunningAgent:
     agent: asyncio.Task[None]
     stopping: asyncio.Event
     http_port: int
+    learning_port: int
 
     async def plan(self, *datasets: Object, **spec: Any) -> None:
         body = {"metadata": {"name": "node-1"}, "spec": {"datasets": list(datasets)} | spec}
@@ -88,13 +89,13 @@ class RunningAgent:
 @contextlib.asynccontextmanager
 async def running(kube: FakeKube, folder: Path) -> AsyncIterator[RunningAgent]:
     folders = [f"--{name}={folder / name}" for name in ("kubelet-dir", "cache-root", "mount-root", "state-dir")]
-    http, peers = free_ports(2)
+    http, peers, learning = free_ports(3)
     options = ["--node-name=node-1", "--pod-ip=127.0.0.1", f"--run-dir={folder}", "--namespace=stoker"]
-    options += [f"--http-port={http}", f"--peer-port={peers}"]
+    options += [f"--http-port={http}", f"--peer-port={peers}", f"--learning-port={learning}"]
     settings = AgentSettings.parse([*options, *folders])
     stopping = asyncio.Event()
     task = asyncio.create_task(build(settings, kube).run(stopping))
-    node = RunningAgent(kube, FetcherForAgent(), folder, task, stopping, http)
+    node = RunningAgent(kube, FetcherForAgent(), folder, task, stopping, http, learning)
     try:
         await node.fetcher.start(folder / "fetcher.sock")
         yield node
@@ -247,6 +248,19 @@ async def test_http_serves_health_and_metrics_and_no_manifests(node: RunningAgen
         metrics = await (await session.get("/metrics")).text()
         assert 'stoker_dataset_warm_files{dataset="digits",namespace="vision"} 3.0' in metrics
         assert (await session.get(f"/manifests/u1/{DIGEST}")).status == 404
+
+
+async def test_rules_and_history_are_for_those_who_reach_the_pods_loopback_address(node: RunningAgent) -> None:
+    await node.plan(DATASET)
+    await node.until(lambda: "u1" in node.fetcher.configured)
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{node.http_port}") as session:
+        totals = await (await session.get("/ml/metrics")).json()
+        assert [(await session.get(path)).status for path in ("/ml/rules", "/ml/history")] == [404, 404]
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{node.learning_port}") as session:
+        rules = await (await session.get("/ml/rules")).json()
+        history = await (await session.get("/ml/history")).json()
+    assert (totals["totalWorkloads"], history) == (0, {"history": []})
+    assert any(rule["layer"] == "built-in" for rule in rules["rules"])
 
 
 async def test_other_nodes_are_given_manifests(node: RunningAgent) -> None:

@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from stoker_tuning.learning.changes import Verdict
+from stoker_tuning.learning.changes import ChangeVerdict
 from stoker_tuning.learning.experiment import Experiment
 from stoker_tuning.learning.paired_test import MOST_PAIRS
 from stoker_tuning.learning.windows import FigureWindow
@@ -18,14 +18,14 @@ def finished(experiment: Experiment, workload: SimulatedWorkload) -> Experiment:
 def test_a_change_that_helps_stays() -> None:
     experiment = finished(Experiment(change()), SimulatedWorkload(saturating(300)))
 
-    assert (experiment.verdict, experiment.value) == (Verdict.HELPED, 512)
+    assert (experiment.verdict, experiment.value) == (ChangeVerdict.HELPED, 512)
 
 
 def test_a_change_that_hurts_is_taken_back_within_ten_windows() -> None:
     workload = SimulatedWorkload(falling)
     experiment = finished(Experiment(change()), workload)
 
-    assert (experiment.verdict, experiment.value) == (Verdict.HURT, 64)
+    assert (experiment.verdict, experiment.value) == (ChangeVerdict.HURT, 64)
     assert workload.windows <= 10
 
 
@@ -41,7 +41,7 @@ def test_what_makes_no_difference_stays_where_a_rule_asked_for_it(keeps: bool, v
     workload = SimulatedWorkload(flat, noise=0.02, seed=2)
     experiment = finished(Experiment(change(), keep_neutral=keeps), workload)
 
-    assert (experiment.verdict, experiment.value) == (Verdict.NEUTRAL, value)
+    assert (experiment.verdict, experiment.value) == (ChangeVerdict.NEUTRAL, value)
     assert workload.windows <= 2 * MOST_PAIRS
 
 
@@ -51,7 +51,7 @@ def test_what_falls_by_itself_is_not_held_against_the_change() -> None:
         for seed in range(40)
     ]
 
-    assert verdicts.count(Verdict.HURT) <= 4
+    assert verdicts.count(ChangeVerdict.HURT) <= 4
 
 
 def test_before_and_after_is_seen_in_proportion_to_the_control() -> None:
@@ -63,7 +63,7 @@ def test_before_and_after_is_seen_in_proportion_to_the_control() -> None:
     outcome = experiment.outcome(9.0)
 
     assert outcome is not None
-    assert (outcome.verdict, outcome.taken_back) == (Verdict.HELPED, False)
+    assert (outcome.verdict, outcome.taken_back) == (ChangeVerdict.HELPED, False)
     assert outcome.low < 0.5 < outcome.high
     assert outcome.control_after is not None
     assert outcome.control_after.items_per_second == pytest.approx(500, rel=0.02)
@@ -74,14 +74,14 @@ def test_what_lifts_the_control_as_well_is_no_gain() -> None:
     for _ in range(12):
         experiment.saw(FigureWindow(2000, control=1000))
 
-    assert experiment.verdict is Verdict.NEUTRAL
+    assert experiment.verdict is ChangeVerdict.NEUTRAL
 
 
 def test_a_workload_that_reads_nothing_any_more_ends_the_experiment_without_a_verdict_against_it() -> None:
     workload = SimulatedWorkload(lambda _: 0.0)
     experiment = finished(Experiment(change()), workload)
 
-    assert experiment.verdict is Verdict.NEUTRAL
+    assert experiment.verdict is ChangeVerdict.NEUTRAL
     assert workload.windows <= 8 * MOST_PAIRS
 
 

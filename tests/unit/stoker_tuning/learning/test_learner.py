@@ -1,12 +1,12 @@
 from dataclasses import replace
 
-from stoker_tuning.learning.changes import Change, Outcome, Verdict
+from stoker_tuning.learning.changes import Change, ChangeOutcome, ChangeVerdict
 from stoker_tuning.learning.learner import MOST_TRIALS, Learner
 from stoker_tuning.vocabulary import AccessPattern
 from tests.unit.stoker_tuning.learning.simulation import SimulatedWorkload, change, falling, saturating
 
 
-def tried(learner: Learner, one: Change, workload: SimulatedWorkload) -> Outcome:
+def tried(learner: Learner, one: Change, workload: SimulatedWorkload) -> ChangeOutcome:
     assert learner.begin(one)
     for number in range(100):
         value = learner.value(one)
@@ -21,7 +21,7 @@ def test_a_change_is_tried_and_what_came_of_it_is_counted() -> None:
     learner = Learner()
     outcome = tried(learner, change(), SimulatedWorkload(saturating(300)))
 
-    assert outcome.verdict is Verdict.HELPED
+    assert outcome.verdict is ChangeVerdict.HELPED
     assert learner.rates.of("ahead", AccessPattern.SHUFFLED).helped == 1
     assert learner.value(change()) is None
 

@@ -1,20 +1,20 @@
 import pytest
 
-from stoker_tuning.learning.changes import Outcome, Verdict
+from stoker_tuning.learning.changes import ChangeOutcome, ChangeVerdict
 from stoker_tuning.learning.success import MOST_RATES, SuccessRate, SuccessRates, wilson
 from stoker_tuning.learning.windows import figures
 from stoker_tuning.vocabulary import AccessPattern
 from tests.unit.stoker_tuning.learning.simulation import change
 
 
-def outcome(verdict: Verdict, origin: str = "ahead") -> Outcome:
+def outcome(verdict: ChangeVerdict, origin: str = "ahead") -> ChangeOutcome:
     none = figures(())
-    return Outcome(change(origin=origin), 0.0, verdict, 0.0, 0.0, 0.0, none, none)
+    return ChangeOutcome(change(origin=origin), 0.0, verdict, 0.0, 0.0, 0.0, none, none)
 
 
 def test_rates_are_by_rule_and_pattern() -> None:
     rates = SuccessRates()
-    for verdict in (Verdict.HELPED, Verdict.HELPED, Verdict.HURT, Verdict.NEUTRAL):
+    for verdict in (ChangeVerdict.HELPED, ChangeVerdict.HELPED, ChangeVerdict.HURT, ChangeVerdict.NEUTRAL):
         rates.add(outcome(verdict))
 
     assert rates.of("ahead", AccessPattern.SHUFFLED) == SuccessRate(4, 2, 1)
@@ -39,7 +39,7 @@ def test_a_rule_is_hopeless_when_it_surely_hurts_more_often_than_not() -> None:
 def test_no_more_rates_are_kept_than_stated() -> None:
     rates = SuccessRates()
     for number in range(MOST_RATES + 10):
-        rates.add(outcome(Verdict.HELPED, f"rule{number}"))
+        rates.add(outcome(ChangeVerdict.HELPED, f"rule{number}"))
 
     assert len(rates.rows()) == MOST_RATES
     assert rates.of("rule0", AccessPattern.SHUFFLED).changes == 0

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from stoker_tuning.learning.changes import Change, Verdict
+from stoker_tuning.learning.changes import Change, ChangeVerdict
 from stoker_tuning.learning.halving_search import candidates
 from stoker_tuning.learning.tuner import CHECK_EVERY, Tuner
 from stoker_tuning.recommend.knobs import KNOB_BY_NAME, KNOBS, Knob, KnobKind
@@ -107,13 +107,13 @@ def test_what_begins_to_hurt_is_taken_back(seed: int) -> None:
     run(one, workload, CHECK_EVERY + 10)
 
     assert one.adopted == 16
-    assert [(outcome.verdict, outcome.taken_back) for outcome in one.outcomes] == [(Verdict.HURT, True)]
+    assert [(outcome.verdict, outcome.taken_back) for outcome in one.outcomes] == [(ChangeVerdict.HURT, True)]
 
 
 def test_every_change_that_is_adopted_was_proved() -> None:
     one = tuner(1, 0)
     run(one, SimulatedWorkload(saturating(64), 0.1), EPOCHS * EPOCH)
-    helped = [outcome for outcome in one.outcomes if outcome.verdict is Verdict.HELPED]
+    helped = [outcome for outcome in one.outcomes if outcome.verdict is ChangeVerdict.HELPED]
 
     assert one.adopted == helped[-1].change.new
     assert all(outcome.low > 0 for outcome in helped)

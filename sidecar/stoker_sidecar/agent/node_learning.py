@@ -1,0 +1,102 @@
+"""What a node learns of its workloads: what became of changes, which phase comes next; and the history of both."""
+
+import asyncio
+import logging
+import time
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Iterable
+
+from stoker_api.nodecache import NodeWorkload
+from stoker_sidecar.agent.core.history_rows import HistoryKind, HistoryRow, change_row, outcome_of
+from stoker_sidecar.agent.core.seen_phases import SeenPhases
+from stoker_sidecar.agent.core.tuned_rows import tuned_row
+from stoker_sidecar.agent.tuning_history import TuningHistory
+from stoker_sidecar.threads import in_thread
+from stoker_sidecar.volumes.synchronization import Changes
+from stoker_tuning.learning.changes import ChangeOutcome
+from stoker_tuning.learning.learner import Learner
+
+log = logging.getLogger(__name__)
+# Seconds between two looks at phases, when nothing is told, and between two writes of the history.
+LOOK_SECONDS = 10.0
+# Rows that wait for the disk; of more, the oldest are lost. Rows that are learned from at the start.
+MOST_WAITING, MOST_LEARNED = 1000, 2000
+_MOST_LAST = 64
+
+
+class NodeLearning:
+    """The learning of one node. Whoever turns knobs asks ``learner`` and tells ``decided`` what it came to.
+
+    ``news`` is marked when workloads may do something else. ``wall`` counts seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        history: TuningHistory,
+        news: Changes,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self.learner = Learner()
+        self.history = history
+        self.phases = SeenPhases()
+        self.changes: Counter[tuple[str, str]] = Counter()  # by knob and verdict, since the agent started
+        self._news = news
+        self._wall = wall
+        self._waiting: deque[HistoryRow] = deque(maxlen=MOST_WAITING)
+        self._last: OrderedDict[str, ChangeOutcome] = OrderedDict()
+
+    async def run(self, rows: Callable[[], Iterable[NodeWorkload]]) -> None:
+        """Learn from the history, then keep it, until cancelled; what waits then is written still.
+
+        ``rows`` gives what is known of workloads now.
+        """
+        try:
+            await self._remember()
+            while True:
+                token = self._news.token()
+                self.look(rows())
+                await self.write()
+                await self._news.wait(token, LOOK_SECONDS)
+        finally:
+            await asyncio.shield(self.write())
+
+    def decided(self, outcome: ChangeOutcome) -> None:
+        """Take what a change came to, to be kept and shown."""
+        self.changes[outcome.change.knob, outcome.verdict.value] += 1
+        self._note(outcome)
+        self._waiting.append(change_row(outcome))
+
+    def look(self, rows: Iterable[NodeWorkload]) -> None:
+        """Note which phases have changed, and whether that was foreseen."""
+        self._waiting.extend(self.phases.saw(rows, self._wall()))
+
+    def shown(self, row: NodeWorkload) -> NodeWorkload:
+        """Return a workload's row with the last change for it that came to something."""
+        outcome = self._last.get(row.uid)
+        return row if outcome is None else tuned_row(row, outcome)
+
+    async def write(self) -> None:
+        """Write what waits, in a thread."""
+        if not self._waiting:
+            return
+        rows = tuple(self._waiting)
+        self._waiting.clear()
+        await in_thread(self.history.add, rows)
+
+    async def _remember(self) -> None:
+        rows = await in_thread(self.history.rows, kind=HistoryKind.CHANGE, most=MOST_LEARNED)
+        outcomes = [outcome for row in reversed(rows) if (outcome := outcome_of(row)) is not None]
+        for outcome in outcomes:
+            self.learner.learn(outcome)
+            self._note(outcome)
+        if outcomes:
+            log.info("learned from the %d changes that are in the history", len(outcomes))
+
+    def _note(self, outcome: ChangeOutcome) -> None:
+        uid = outcome.change.workload
+        if uid is None:
+            return
+        self._last[uid] = outcome
+        self._last.move_to_end(uid)
+        if len(self._last) > _MOST_LAST:
+            self._last.popitem(last=False)

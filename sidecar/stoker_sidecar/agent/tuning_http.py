@@ -1,0 +1,121 @@
+"""What a node has learned, over HTTP: totals for all, rules and history for those who may look into the pod.
+
+Rules and history name Datasets and pods of all namespaces, so they are served on the pod's loopback address only, which
+``kubectl port-forward`` reaches: a right of those who administer Stoker's namespace.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from aiohttp import web
+
+from stoker_api.nodecache import NodeWorkload
+from stoker_api.workload_totals import workload_totals
+from stoker_sidecar.agent.core.history_rows import HistoryKind
+from stoker_sidecar.agent.node_learning import NodeLearning
+from stoker_sidecar.threads import in_thread
+from stoker_tuning.rules.spec import RuleSpec
+
+MOST_ROWS = 1000
+_KINDS = [kind.value for kind in HistoryKind]
+
+
+class TuningHttp:
+    """The pages ``/ml/metrics``, ``/ml/rules`` and ``/ml/history`` of a node, as JSON.
+
+    ``rows``: of the node's workloads now. ``rules``: those in force; it may block.
+    """
+
+    def __init__(
+        self,
+        learning: NodeLearning,
+        rows: Callable[[], Iterable[NodeWorkload]],
+        rules: Callable[[], Sequence[RuleSpec]],
+    ) -> None:
+        self._learning = learning
+        self._rows = rows
+        self._rules = rules
+
+    def application(self) -> web.Application:
+        """Return all pages: for the pod's loopback address."""
+        app = web.Application()
+        app.router.add_get("/ml/metrics", self.metrics)
+        app.router.add_get("/ml/rules", self._show_rules)
+        app.router.add_get("/ml/history", self._show_history)
+        return app
+
+    async def metrics(self, _: web.Request) -> web.Response:
+        """Answer with totals, which name nobody."""
+        learning = self._learning
+        changes = learning.changes
+        verdicts = {verdict for _, verdict in changes}
+        return web.json_response(
+            workload_totals(self._rows()).wire()
+            | {
+                "optimizationEvents": changes.total(),
+                "optimizationEventsByVerdict": {
+                    one: sum(count for (_, verdict), count in changes.items() if verdict == one)
+                    for one in sorted(verdicts)
+                },
+                "phaseChanges": learning.phases.changes.total(),
+                "predictions": learning.phases.hits.total(),
+                "predictionsRight": learning.phases.hits[True],
+            }
+        )
+
+    async def _show_rules(self, _: web.Request) -> web.Response:
+        rules = await in_thread(self._rules)
+        return web.json_response({"rules": [_rule(rule) for rule in rules], "learned": self._learned()})
+
+    def _learned(self) -> list[dict[str, Any]]:
+        """Return what is known of each rule, and of what else turned a knob, by pattern."""
+        return [
+            {
+                "rule": origin,
+                "pattern": pattern.value,
+                "changes": rate.changes,
+                "helped": rate.helped,
+                "hurt": rate.hurt,
+                "successRate": round(rate.rate, 3),
+                "interval": [round(limit, 3) for limit in rate.interval],
+                "leftOut": rate.hopeless,
+            }
+            for origin, pattern, rate in self._learning.learner.rates.rows()
+        ]
+
+    async def _show_history(self, request: web.Request) -> web.Response:
+        """Answer with the last rows; ``kind``, ``about`` (NAMESPACE/NAME), ``namespace`` and ``limit`` choose."""
+        asked = request.query
+        kind, limit = asked.get("kind", ""), asked.get("limit", "100")
+        if kind and kind not in _KINDS:
+            return _no(f"kind is {kind[:40]!r}: it must be one of {', '.join(_KINDS)}")
+        if not limit.isdecimal() or not 1 <= int(limit[:9]) <= MOST_ROWS:
+            return _no(f"limit is {limit[:40]!r}: it must be a number from 1 to {MOST_ROWS}")
+        rows = await in_thread(
+            self._learning.history.rows,
+            kind=HistoryKind(kind) if kind else None,
+            about=asked.get("about", ""),
+            namespace=asked.get("namespace", ""),
+            most=int(limit),
+        )
+        return web.json_response({"history": [row.wire() for row in rows]})
+
+
+def _rule(rule: RuleSpec) -> dict[str, Any]:
+    return {
+        "id": rule.id,
+        "name": rule.name,
+        "description": rule.description,
+        "document": rule.origin.document,
+        "layer": rule.origin.layer.value,
+        "priority": rule.priority,
+        "conditions": [str(condition) for condition in (*rule.gates, *rule.conditions)],
+        "actions": [
+            {"type": action.type.value, "target": action.target.value, "parameters": action.parameters}
+            for action in rule.actions
+        ],
+    }
+
+
+def _no(sentence: str) -> web.Response:
+    return web.json_response({"error": sentence}, status=400)

@@ -1,0 +1,173 @@
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp.test_utils import TestServer
+from prometheus_client import CollectorRegistry, generate_latest
+
+from stoker_api.nodecache import NodeWorkload
+from stoker_api.workload_totals import PHASES
+from stoker_sidecar.agent.core.history_rows import HistoryKind
+from stoker_sidecar.agent.learning_metrics import LearningCollector
+from stoker_sidecar.agent.node_learning import NodeLearning
+from stoker_sidecar.agent.tuning_history import TuningHistory
+from stoker_sidecar.agent.tuning_http import TuningHttp
+from stoker_sidecar.volumes.synchronization import Changes
+from stoker_tuning.documents.assembly import builtin_rules
+from stoker_tuning.learning.changes import Change, ChangeOutcome, ChangeVerdict, WindowFigures
+from stoker_tuning.vocabulary import AccessPattern, TrainingPhase
+from tests.support.waiting import eventually
+
+CHANGE = Change(
+    "c1", 10.0, "vision/imagenet", "v1", "u1", TrainingPhase.TRAINING, AccessPattern.SHUFFLED, "prefetch_depth",
+    64, 512, "ahead", "vision/resnet-0",
+)  # fmt: skip
+FIGURES = WindowFigures(6, 1000.0)
+HURT = ChangeOutcome(CHANGE, 20.0, ChangeVerdict.HURT, -0.5, -0.6, -0.4, FIGURES, FIGURES, taken_back=True)
+
+
+class LearningNode:
+    """A node's learning, and what is known of its workloads."""
+
+    def __init__(self, folder: Path) -> None:
+        self.rows: list[NodeWorkload] = []
+        self.news = Changes()
+        self.history = TuningHistory(folder / "tuning.db")
+        self.learning = NodeLearning(self.history, self.news, lambda: 1000.0)
+
+    def does(self, phase: str, reads: int = 0, uid: str = "u1", **fields: Any) -> None:
+        self.rows = [NodeWorkload(pod="vision/resnet-0", uid=uid, phase=phase, reads=reads, **fields)]
+        self.learning.look(self.rows)
+
+    def metrics(self) -> str:
+        registry = CollectorRegistry()
+        registry.register(LearningCollector(self.learning, lambda: self.rows))
+        return generate_latest(registry).decode()
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> LearningNode:
+    return LearningNode(tmp_path)
+
+
+@asynccontextmanager
+async def running(node: LearningNode) -> AsyncIterator[None]:
+    task = asyncio.create_task(node.learning.run(lambda: node.rows))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_what_a_change_came_to_is_learned_from_after_a_restart(node: LearningNode, tmp_path: Path) -> None:
+    async with running(node):
+        node.learning.decided(HURT)
+        node.news.mark()
+        await eventually(lambda: bool(node.history.rows()))
+    again = LearningNode(tmp_path)
+    async with running(again):
+        await eventually(lambda: bool(again.learning.learner.why_not(replace(CHANGE, id="c2"))))
+
+    assert "hurt this workload before" in again.learning.learner.why_not(replace(CHANGE, id="c2"))
+
+
+async def test_phases_and_what_was_foreseen_of_them_are_in_the_history(node: LearningNode) -> None:
+    for epoch in range(3):
+        node.does("Training", 1000 * epoch + 100, splits=("train", "validation"))
+        node.does("Validation", 1000 * epoch + 900, splits=("train", "validation"))
+    await node.learning.write()
+    phases = node.history.rows(kind=HistoryKind.PHASE)
+    predictions = [row.wire() for row in node.history.rows(kind=HistoryKind.PREDICTION)]
+
+    assert len(phases) == 6
+    assert [row["hit"] for row in predictions] == [True] * 5
+    assert predictions[0]["wants"] == "validation"
+    assert node.learning.phases.hits == {True: 5}
+
+
+def test_a_phase_that_goes_on_is_no_news(node: LearningNode) -> None:
+    for reads in range(5):
+        node.does("Training", reads)
+
+    assert node.learning.phases.changes == {"Training": 1}
+
+
+def test_a_workload_without_a_row_is_forgotten(node: LearningNode) -> None:
+    node.does("Training")
+    node.does("Training", uid="u2")
+
+    assert node.learning.phases.next_of("u1") is None
+
+
+def test_a_row_shows_the_last_change_and_what_it_gained(node: LearningNode) -> None:
+    row = NodeWorkload(pod="vision/resnet-0", uid="u1")
+    node.learning.decided(HURT)
+    shown = node.learning.shown(row)
+
+    assert (shown.tuned, shown.gain_percent) == ("prefetch_depth 64 to 512: hurt, taken back (ahead)", -50)
+    assert node.learning.shown(row.model_copy(update={"uid": "u2"})).tuned == ""
+
+
+def test_metrics_have_words_of_closed_sets_for_labels(node: LearningNode) -> None:
+    node.learning.decided(HURT)
+    node.does("Training")
+    text = node.metrics()
+
+    assert 'stoker_workloads{phase="Training"} 1.0' in text
+    assert text.count("stoker_workloads{") == len(PHASES)
+    assert 'stoker_tuning_changes_total{knob="prefetch_depth",verdict="hurt"} 1.0' in text
+    assert "vision" not in text
+
+
+def test_a_phase_that_is_none_counts_as_unknown(node: LearningNode) -> None:
+    node.does("Resting")
+
+    assert 'stoker_workloads{phase="Unknown"} 1.0' in node.metrics()
+    assert node.learning.phases.changes.total() == 0
+
+
+@asynccontextmanager
+async def served(node: LearningNode) -> AsyncIterator[aiohttp.ClientSession]:
+    http = TuningHttp(node.learning, lambda: node.rows, builtin_rules)
+    async with TestServer(http.application()) as server, aiohttp.ClientSession(server.make_url("/")) as session:
+        yield session
+
+
+async def test_the_pages_show_totals_rules_and_history(node: LearningNode) -> None:
+    node.learning.decided(HURT)
+    node.learning.learner.learn(HURT)
+    node.does("Training", epoch=3, step=70, items_per_second=10.0)
+    await node.learning.write()
+    async with served(node) as session:
+        totals = await (await session.get("/ml/metrics")).json()
+        rules = await (await session.get("/ml/rules")).json()
+        history = await (await session.get("/ml/history", params={"kind": "change"})).json()
+
+    assert (totals["totalWorkloads"], totals["activeWorkloads"], totals["totalBatches"]) == (1, 1, 70)
+    assert totals["optimizationEventsByVerdict"] == {"hurt": 1}
+    assert rules["learned"][0] | {"interval": []} == {
+        "rule": "ahead", "pattern": "shuffled", "changes": 1, "helped": 0, "hurt": 1, "successRate": 0.333,
+        "interval": [], "leftOut": False,
+    }  # fmt: skip
+    assert {rule["id"] for rule in rules["rules"]} == {rule.id for rule in builtin_rules()}
+    assert [row["verdict"] for row in history["history"]] == ["hurt"]
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [
+        ({"kind": "secrets"}, "kind is 'secrets': it must be one of change, phase, prediction"),
+        ({"limit": "all"}, "limit is 'all': it must be a number from 1 to 1000"),
+        ({"limit": "9" * 4300}, f"limit is '{'9' * 40}': it must be a number from 1 to 1000"),
+    ],
+)
+async def test_a_wrong_question_is_answered_with_a_sentence(node: LearningNode, query: Any, sentence: str) -> None:
+    async with served(node) as session:
+        answer = await session.get("/ml/history", params=query)
+        assert (answer.status, (await answer.json())["error"]) == (400, sentence)
