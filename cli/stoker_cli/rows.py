@@ -149,13 +149,23 @@ def held_row(held: NodeDatasetStatus) -> Sequence[str]:
 
 def workload_row(workload: NodeWorkload) -> Sequence[str]:
     """Make a row: POD, TRAINING, EPOCH, ITEMS/S, STALL, LOSS, SOURCE of what one pod of one node does."""
-    epoch = "" if workload.epoch is None else str(workload.epoch)
-    of = "" if workload.epochs is None or not epoch else f"/{workload.epochs}"
-    rate = "" if workload.items_per_second is None else f"{workload.items_per_second:,g}"
     stall = "" if workload.stall_percent is None else f"{workload.stall_percent}%"
     phase = workload.phase if workload.confidence is None else f"{workload.phase} ({workload.confidence:.0%} sure)"
-    words = (phase, epoch + of + _progress(workload), rate, stall, workload.mean_loss, _source(workload))
+    rate = number_words(workload.items_per_second)
+    words = (phase, epoch_words(workload), rate, stall, workload.mean_loss, _source(workload))
     return (workload.pod, *(word or UNKNOWN for word in words))
+
+
+def epoch_words(workload: NodeWorkload) -> str:
+    """Write the epoch, of how many, and how far it is; empty where it is not known."""
+    epoch = "" if workload.epoch is None else str(workload.epoch)
+    of = "" if workload.epochs is None or not epoch else f"/{workload.epochs}"
+    return epoch + of + _progress(workload)
+
+
+def number_words(number: float | None) -> str:
+    """Write a number with commas; empty where it is not known."""
+    return "" if number is None else f"{number:,g}"
 
 
 def _progress(workload: NodeWorkload) -> str:

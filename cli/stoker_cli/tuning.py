@@ -13,6 +13,7 @@ from stoker_cli import render, tuning_rows
 from stoker_cli.errors import FAILED, NOT_FOUND, CliError
 from stoker_cli.output import OUTPUT, console, print_json, refusals
 from stoker_cli.tuning_files import files_below
+from stoker_cli.tuning_history import history_command
 from stoker_cli.tuning_replay import replay_command
 from stoker_cli.tuning_rows import Trial, explanation_lines, value_rows
 from stoker_tuning.documents.assembly import TuningRules, read_profile
@@ -85,10 +86,11 @@ def _surroundings(options: dict[str, Any]) -> Surroundings:
 
 @click.group()
 def tuning() -> None:
-    """Check and try documents of tuning rules (docs/RULES.md), without a cluster."""
+    """Check and try documents of tuning rules (docs/RULES.md), and see what came of them."""
 
 
 tuning.add_command(replay_command)
+tuning.add_command(history_command)
 
 
 @tuning.command()

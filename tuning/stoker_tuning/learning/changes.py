@@ -1,4 +1,4 @@
-"""Changes of knobs and what came of them, as values: who turns a knob makes a Change, learning makes its ChangeOutcome."""
+"""Changes of knobs and what came of them, as values: who turns a knob makes a Change, learning says what it came to."""
 
 from dataclasses import dataclass
 from enum import StrEnum

@@ -37,11 +37,8 @@ class SuccessRate:
 
     def plus(self, verdict: ChangeVerdict) -> "SuccessRate":
         """Return it with one more outcome."""
-        return SuccessRate(
-            self.changes + 1,
-            self.helped + (verdict is ChangeVerdict.HELPED),
-            self.hurt + (verdict is ChangeVerdict.HURT),
-        )
+        helped, hurt = verdict is ChangeVerdict.HELPED, verdict is ChangeVerdict.HURT
+        return SuccessRate(self.changes + 1, self.helped + helped, self.hurt + hurt)
 
 
 def wilson(successes: int, trials: int) -> tuple[float, float]:

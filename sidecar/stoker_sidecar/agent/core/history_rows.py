@@ -68,8 +68,7 @@ def outcome_of(row: HistoryRow) -> ChangeOutcome | None:
         change |= {"phase": TrainingPhase(change["phase"]), "pattern": AccessPattern(change["pattern"])}
         figures = {name: None if body[name] is None else WindowFigures(**body[name]) for name in _FIGURES}
         known = {field.name: body[field.name] for field in fields(ChangeOutcome) if field.name in body}
-        return ChangeOutcome(
-            **(known | figures | {"change": Change(**change), "verdict": ChangeVerdict(body["verdict"])})
-        )
+        verdict = ChangeVerdict(body["verdict"])
+        return ChangeOutcome(**(known | figures | {"change": Change(**change), "verdict": verdict}))
     except (KeyError, TypeError, ValueError, AttributeError):
         return None

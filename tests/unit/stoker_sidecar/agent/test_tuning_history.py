@@ -22,10 +22,8 @@ CHANGE = Change(
     "c1", 10.0, "vision/imagenet", "v1", "uid", TrainingPhase.TRAINING, AccessPattern.SHUFFLED, "prefetch_depth",
     64, 512, "ahead", "vision/resnet-0",
 )  # fmt: skip
-OUTCOME = ChangeOutcome(
-    CHANGE, 20.0, ChangeVerdict.HELPED, 0.25, 0.1, 0.4, WindowFigures(6, 1000.0, 0.3), WindowFigures(6, 1250.0, 0.1), WindowFigures(6, 500.0),
-    WindowFigures(6, 500.0),
-)  # fmt: skip
+BEFORE, AFTER, CONTROL = WindowFigures(6, 1000.0, 0.3), WindowFigures(6, 1250.0, 0.1), WindowFigures(6, 500.0)
+OUTCOME = ChangeOutcome(CHANGE, 20.0, ChangeVerdict.HELPED, 0.25, 0.1, 0.4, BEFORE, AFTER, CONTROL, CONTROL)
 
 
 @pytest.fixture
