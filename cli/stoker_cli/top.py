@@ -1,4 +1,4 @@
-"""`stoker top`: what workloads do now, live on a terminal."""
+"""The command `stoker top`: what workloads do now, live on a terminal."""
 
 import asyncio
 import sys

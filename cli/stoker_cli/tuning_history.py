@@ -1,4 +1,4 @@
-"""`stoker tuning history`: which knobs were turned, and what came of it."""
+"""The command `stoker tuning history`: which knobs were turned, and what came of it."""
 
 import asyncio
 import json

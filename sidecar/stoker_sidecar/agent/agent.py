@@ -196,7 +196,7 @@ class Agent:
                     PeerServer(self._kube, self._namespace, http.for_peers(), self._peer_port, self._run_dir).run(),
                     self._keep_mounts(),
                     self._observation.run(),
-                    self._learning.run(self._workloads.known),
+                    self._learning.run(self._workloads.known, self._observation.workloads.opened),
                 )
             ]
             await stopping.wait()

@@ -1,13 +1,14 @@
-"""What a node learns of its workloads: what became of changes, which phase comes next; and the history of both."""
+"""What a node learns of its workloads: what came of changes, which phase comes next; and the history of both."""
 
 import asyncio
 import logging
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from stoker_api.nodecache import NodeWorkload
 from stoker_sidecar.agent.core.history_rows import HistoryKind, HistoryRow, change_row, outcome_of
+from stoker_sidecar.agent.core.read_windows import ReadWindows, together
 from stoker_sidecar.agent.core.seen_phases import SeenPhases
 from stoker_sidecar.agent.core.tuned_rows import tuned_row
 from stoker_sidecar.agent.tuning_history import TuningHistory
@@ -25,9 +26,14 @@ _MOST_LAST = 64
 
 
 class NodeLearning:
-    """The learning of one node. Whoever turns knobs asks ``learner`` and tells ``decided`` what it came to.
+    """The learning of one node.
 
-    ``news`` is marked when workloads may do something else. ``wall`` counts seconds since the epoch.
+    Whoever turns a knob asks ``learner`` to ``begin`` with the change, and has in force what ``value`` says; ``turns``
+    is marked after each window, when that may be something else. It is None for a change that is on trial no more:
+    ``decisions`` has what it came to, or its workload is gone.
+
+    ``news`` is marked when workloads may do something else. ``wall`` counts seconds since the epoch, ``clock`` is the
+    monotonic one.
     """
 
     def __init__(
@@ -35,6 +41,7 @@ class NodeLearning:
         history: TuningHistory,
         news: Changes,
         wall: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.learner = Learner()
         self.history = history
@@ -42,19 +49,23 @@ class NodeLearning:
         self.changes: Counter[tuple[str, str]] = Counter()  # by knob and verdict, since the agent started
         self._news = news
         self._wall = wall
+        self._clock = clock
+        self._windows = ReadWindows()
+        self.turns = Changes()
+        self.decisions: deque[ChangeOutcome] = deque(maxlen=_MOST_LAST)  # the last ones
         self._waiting: deque[HistoryRow] = deque(maxlen=MOST_WAITING)
         self._last: OrderedDict[str, ChangeOutcome] = OrderedDict()
 
-    async def run(self, rows: Callable[[], Iterable[NodeWorkload]]) -> None:
+    async def run(self, rows: Callable[[], Iterable[NodeWorkload]], opened: Callable[[], Mapping[str, float]]) -> None:
         """Learn from the history, then keep it, until cancelled; what waits then is written still.
 
-        ``rows`` gives what is known of workloads now.
+        ``rows`` gives what is known of workloads now, ``opened`` the files that each has opened so far, by its UID.
         """
         try:
             await self._remember()
             while True:
                 token = self._news.token()
-                self.look(rows())
+                self.look(tuple(rows()), opened())
                 await self.write()
                 await self._news.wait(token, LOOK_SECONDS)
         finally:
@@ -62,13 +73,29 @@ class NodeLearning:
 
     def decided(self, outcome: ChangeOutcome) -> None:
         """Take what a change came to, to be kept and shown."""
+        self.decisions.append(outcome)
         self.changes[outcome.change.knob, outcome.verdict.value] += 1
         self._note(outcome)
         self._waiting.append(change_row(outcome))
 
-    def look(self, rows: Iterable[NodeWorkload]) -> None:
-        """Note which phases have changed, and whether that was foreseen."""
+    def look(self, rows: Sequence[NodeWorkload], opened: Mapping[str, float]) -> None:
+        """Note which phases have changed and whether that was foreseen, and judge changes by the window that ended."""
         self._waiting.extend(self.phases.saw(rows, self._wall()))
+        trials = self.learner.on_trial
+        uids = frozenset(key.workload for key in trials if key.workload is not None)
+        windows = self._windows.close(rows, opened, uids, self._clock())
+        for key in trials:
+            readers = [row.uid for row in rows if key.dataset in row.datasets and key.workload in (None, row.uid)]
+            if not readers:
+                self.learner.forget(*key)
+            seen = [windows[uid] for uid in readers if uid in windows]
+            if seen:
+                window = seen[0] if key.workload is not None else together(seen)
+                outcome = self.learner.saw(*key, window, self._wall())
+                if outcome is not None:
+                    self.decided(outcome)
+        if windows:
+            self.turns.mark()
 
     def shown(self, row: NodeWorkload) -> NodeWorkload:
         """Return a workload's row with the last change for it that came to something."""

@@ -47,8 +47,8 @@ class NodeWorkloads:
         return self._shown
 
     def known(self) -> tuple[NodeWorkload, ...]:
-        """Return what is known now, by reports and by reads, and of changes."""
-        return tuple(map(self._tuned, fair_share(merged(self._reported(), self._observed()))))
+        """Return what is known now, whether or not it is time to say it."""
+        return self._now()[0]
 
     def due_in(self) -> float | None:
         """Return the seconds until ``rows`` will say something else; None: not before there is news."""
@@ -65,5 +65,5 @@ class NodeWorkloads:
             await self._news.wait(token, due)
 
     def _now(self) -> tuple[tuple[NodeWorkload, ...], float | None]:
-        rows = self.known()
+        rows = tuple(map(self._tuned, fair_share(merged(self._reported(), self._observed()))))
         return rows, due_in(self._shown, rows, self._clock() - self._shown_at)

@@ -130,6 +130,14 @@ class Workloads:
         pods = Counter(known.values())
         return tuple(self._row(self._workloads[key], records[uid], pods[key], now) for uid, key in known.items())
 
+    def opened(self) -> dict[str, float]:
+        """Return the files that each pod has opened so far, estimated where a sample is seen, by its UID."""
+        mounted = tuple(self._mounted())
+        uids = {row.request.pod_uid for row in mounted if row.request.pod_uid}
+        known = {uid: key for uid in uids if (key := self._key_of(uid, mounted)) is not None}
+        pods = Counter(known.values())
+        return {uid: self._workloads[key].reads / pods[key] for uid, key in known.items()}
+
     def alone_by_fuse(self) -> dict[str, VersionKey | None]:
         """Return the pods that mount Datasets, by UID, each with the version that it alone reads by FUSE, if so."""
         rows = tuple(self._mounted())

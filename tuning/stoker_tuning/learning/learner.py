@@ -45,6 +45,11 @@ class Learner:
             return "Another change is on trial for it."
         return "" if len(self._trials) < MOST_TRIALS else f"{MOST_TRIALS} changes are on trial on this node."
 
+    @property
+    def on_trial(self) -> tuple[TrialKey, ...]:
+        """For whom changes are on trial."""
+        return tuple(self._trials)
+
     def begin(self, change: Change, before: Sequence[FigureWindow] = (), *, keep_neutral: bool = True) -> bool:
         """Put a change on trial; return whether it is.
 

@@ -36,13 +36,23 @@ class LearningNode:
 
     def __init__(self, folder: Path) -> None:
         self.rows: list[NodeWorkload] = []
+        self.now = 0.0
+        self.opened: dict[str, float] = {}
         self.news = Changes()
         self.history = TuningHistory(folder / "tuning.db")
-        self.learning = NodeLearning(self.history, self.news, lambda: 1000.0)
+        self.learning = NodeLearning(self.history, self.news, lambda: 1000.0, lambda: self.now)
 
     def does(self, phase: str, reads: int = 0, uid: str = "u1", **fields: Any) -> None:
         self.rows = [NodeWorkload(pod="vision/resnet-0", uid=uid, phase=phase, reads=reads, **fields)]
-        self.learning.look(self.rows)
+        self.learning.look(self.rows, {})
+
+    def reads(self, seconds: float = 10.0, **rates: float) -> None:
+        """Let pods read for some seconds, so many files in each, and have a look."""
+        self.now += seconds
+        self.opened = {uid: self.opened.get(uid, 0.0) + rate * seconds for uid, rate in rates.items()}
+        pods = {uid: NodeWorkload(pod=f"vision/{uid}", uid=uid, datasets=("vision/imagenet",)) for uid in rates}
+        self.rows = [row.model_copy(update={"phase": "Training", "stall_percent": 10}) for row in pods.values()]
+        self.learning.look(self.rows, self.opened)
 
     def metrics(self) -> str:
         registry = CollectorRegistry()
@@ -57,7 +67,7 @@ def node(tmp_path: Path) -> LearningNode:
 
 @asynccontextmanager
 async def running(node: LearningNode) -> AsyncIterator[None]:
-    task = asyncio.create_task(node.learning.run(lambda: node.rows))
+    task = asyncio.create_task(node.learning.run(lambda: node.rows, dict))
     try:
         yield
     finally:
@@ -171,3 +181,65 @@ async def test_a_wrong_question_is_answered_with_a_sentence(node: LearningNode, 
     async with served(node) as session:
         answer = await session.get("/ml/history", params=query)
         assert (answer.status, (await answer.json())["error"]) == (400, sentence)
+
+
+def turned(node: LearningNode, change: Change, helps: float) -> list[float]:
+    """Do what acts on rules does: begin, and have in force what is said before each window; return those values."""
+    node.reads(u1=100.0, u2=50.0)
+    assert node.learning.learner.begin(change)
+    values = []
+    while (value := node.learning.learner.value(change)) is not None:
+        values.append(float(value))
+        node.reads(u1=100.0 * (helps if value == change.new else 1.0), u2=50.0)
+    return values
+
+
+async def test_a_change_is_judged_by_what_its_workload_reads_in_windows(node: LearningNode) -> None:
+    values = turned(node, CHANGE, helps=1.5)
+    (outcome,) = node.learning.decisions
+
+    assert set(values) == {64.0, 512.0}
+    assert (outcome.verdict, outcome.taken_back, len(values)) == (ChangeVerdict.HELPED, False, 10)
+    assert outcome.gain == pytest.approx(0.5)
+    assert outcome.control_before is not None
+    assert outcome.control_before.items_per_second == pytest.approx(50.0)
+    assert node.learning.shown(node.rows[0]).gain_percent == 50
+
+
+async def test_a_change_that_hurts_much_is_taken_back_after_four_windows(node: LearningNode) -> None:
+    values = turned(node, CHANGE, helps=0.5)
+
+    assert len(values) == 4
+    assert node.learning.decisions[-1].taken_back
+
+
+async def test_a_change_for_a_dataset_is_judged_by_all_who_read_it(node: LearningNode) -> None:
+    turned(node, replace(CHANGE, workload=None), helps=2.0)
+
+    assert node.learning.decisions[-1].before.items_per_second == pytest.approx(150.0)
+
+
+def test_looks_in_between_end_no_window(node: LearningNode) -> None:
+    node.reads(u1=100.0)
+    node.learning.learner.begin(CHANGE)
+    for _ in range(40):
+        node.reads(1.0, u1=100.0)
+
+    trial = node.learning.learner.on_trial
+    assert [key.workload for key in trial] == ["u1"]
+
+
+def test_the_trial_of_a_pod_that_is_gone_ends(node: LearningNode) -> None:
+    node.reads(u1=100.0)
+    node.learning.learner.begin(CHANGE)
+    node.reads(u2=100.0)
+
+    assert node.learning.learner.on_trial == ()
+
+
+async def test_whoever_turns_knobs_is_told_when_a_window_has_ended(node: LearningNode) -> None:
+    node.reads(u1=100.0)
+    token = node.learning.turns.token()
+    node.reads(u1=100.0)
+
+    assert token.is_set()

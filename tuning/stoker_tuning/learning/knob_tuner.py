@@ -32,7 +32,7 @@ _CAUTION = 0.5
 ChangeMaker = Callable[[float, float], Change]
 
 
-class Tuner:
+class KnobTuner:
     """The tuner of one knob.
 
     ``start``: the value in force, which is what it may not be worse than. ``change``: makes the Change from one value

@@ -6,7 +6,7 @@ import pytest
 
 from stoker_tuning.learning.changes import Change, ChangeVerdict
 from stoker_tuning.learning.halving_search import candidates
-from stoker_tuning.learning.tuner import CHECK_EVERY, Tuner
+from stoker_tuning.learning.knob_tuner import CHECK_EVERY, KnobTuner
 from stoker_tuning.recommend.knobs import KNOB_BY_NAME, KNOBS, Knob, KnobKind
 from tests.unit.stoker_tuning.learning.simulation import (
     Response,
@@ -25,16 +25,16 @@ RISING = {"saturating": saturating(64), "late": saturating(1000), "peaked": peak
 TUNABLE = [knob for knob in KNOBS if knob.kind in (KnobKind.BYTES, KnobKind.COUNT)]
 
 
-def tuner(start: float, seed: int) -> Tuner:
+def tuner(start: float, seed: int) -> KnobTuner:
     numbers = itertools.count()
 
     def make(old: float, new: float) -> Change:
         return change(old, new, f"{seed}-{next(numbers)}", "learning")
 
-    return Tuner(DEPTH, start, make, str(seed))
+    return KnobTuner(DEPTH, start, make, str(seed))
 
 
-def run(one: Tuner, workload: SimulatedWorkload, windows: int) -> list[float]:
+def run(one: KnobTuner, workload: SimulatedWorkload, windows: int) -> list[float]:
     """Return the true response in each window."""
     found = []
     for number in range(windows):
