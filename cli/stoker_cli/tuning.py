@@ -1,5 +1,6 @@
 """The commands of `stoker tuning`: documents are checked, tried on a folder and explained, without a cluster."""
 
+import asyncio
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,24 +11,33 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from stoker_cli import render, tuning_rows
+from stoker_cli.cluster import Target, connect
 from stoker_cli.errors import FAILED, NOT_FOUND, CliError
 from stoker_cli.output import OUTPUT, console, print_json, refusals
+from stoker_cli.pod_tuning import PodTuning, pod_tuning
 from stoker_cli.tuning_files import files_below
 from stoker_cli.tuning_history import history_command
 from stoker_cli.tuning_replay import replay_command
 from stoker_cli.tuning_rows import Trial, explanation_lines, value_rows
-from stoker_tuning.documents.assembly import TuningRules, read_profile
+from stoker_tuning.documents.assembly import TuningRules, builtin_rules, read_profile
 from stoker_tuning.documents.errors import DocumentError
 from stoker_tuning.documents.tree import MOST_BYTES
 from stoker_tuning.documents.values import parse_bytes
 from stoker_tuning.recommend.recommendation import recommend
-from stoker_tuning.rules.compiled import compile_rules
+from stoker_tuning.rules.compiled import CompiledRule, compile_rules
 from stoker_tuning.rules.facts import AccessFacts, FileFacts, Surroundings, SystemFacts, WorkloadFacts
 from stoker_tuning.rules.file_rules import FileRules
 from stoker_tuning.rules.merging import given_values
 from stoker_tuning.vocabulary import AccessPattern, ModelFileKind, RuleLayer, Split, TrainingPhase
 
 _EVERY = 1_000  # files between two looks at the progress
+# The sign keeps click from making one paragraph of the lines.
+_EXPLAIN_EXAMPLES = """\b
+Examples:
+  stoker tuning explain mine.yaml train/000001.tar --size 1Gi --phase Training
+  stoker tuning explain resnet-0 -n vision
+  stoker tuning explain vision/resnet-0 --profile mine.yaml --all
+"""
 
 
 class _Size(click.ParamType[int]):
@@ -157,18 +167,24 @@ def _try(trial: Trial, folder: Path, *, tell: bool, keep: bool) -> dict[str, lis
     return kept
 
 
-@tuning.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@click.argument("path")
+@tuning.command(epilog=_EXPLAIN_EXAMPLES)
+@click.argument("file", type=click.Path(path_type=Path), metavar="FILE|POD")
+@click.argument("path", required=False)
+@click.option("-n", "--namespace", help="Of POD; default: the context's namespace.")
+@click.option("--profile", type=click.Path(path_type=Path), help="With POD: a document whose rules go first.")
 @click.option("--size", type=_Size(), help="The file's size; default: that of PATH, where it is a file here.")
 @_choice("--kind", ModelFileKind, "What the file is to a model.")
 @_choice("--split", Split, "Which part of its Dataset the file belongs to.")
 @click.option("--all", "every", is_flag=True, help="Also the rules that do not apply, and what they lack.")
 @_around
 @OUTPUT
+@click.pass_obj
 def explain(
+    target: Target,
     file: Path,
-    path: str,
+    path: str | None,
+    namespace: str | None,
+    profile: Path | None,
     size: int | None,
     kind: str | None,
     split: str | None,
@@ -176,8 +192,15 @@ def explain(
     output: str,
     **options: Any,
 ) -> None:
-    """Say what is recommended for the file PATH of a Dataset, and which rule of FILE or built-in one says so."""
+    """Say what is recommended for the file PATH of a Dataset, and which rule of FILE or built-in one says so.
+
+    With POD, as a node tells of it now: what is recommended for its Datasets as wholes, by the built-in rules and those
+    of --profile. What options say besides is of the node.
+    """
     with refusals():
+        if path is None:
+            _explain_pod(target, str(file), namespace, profile, _surroundings(options).system, output, every=every)
+            return
         surroundings = _surroundings(options)
         facts = FileFacts(
             path.lstrip("/"),
@@ -194,6 +217,36 @@ def explain(
         console().print(render.table(tuning_rows.VALUE_COLUMNS, value_rows(explained)))
         for line in explanation_lines(rules, surroundings, facts, every=every):
             click.echo(line)
+
+
+def _explain_pod(
+    target: Target,
+    pod: str,
+    namespace: str | None,
+    profile: Path | None,
+    system: SystemFacts,
+    output: str,
+    *,
+    every: bool,
+) -> None:
+    rules = list(_profile(profile).rules) if profile is not None else builtin_rules()
+    name = pod if "/" in pod else f"{namespace or target.own_namespace}/{pod}"
+    found = asyncio.run(_ask_nodes(target, name, compile_rules(rules), system))
+    if output == "json":
+        print_json(found.wire())
+        return
+    rules_of = "the built-in rules" if profile is None else f"the rules of {profile} and the built-in ones"
+    head, *lines = found.lines(rules_of, every=every)
+    click.echo(head)
+    click.echo(lines.pop(0))
+    console().print(render.table(tuning_rows.VALUE_COLUMNS, value_rows(found.explained)))
+    for line in lines:
+        click.echo(line)
+
+
+async def _ask_nodes(target: Target, pod: str, rules: tuple[CompiledRule, ...], system: SystemFacts) -> PodTuning:
+    async with connect(target) as cluster:
+        return pod_tuning(await cluster.node_caches(), pod, rules, system)
 
 
 def _size_of(path: Path) -> int | None:

@@ -134,13 +134,18 @@ def explained_wire(
     rules: tuple[CompiledRule, ...], explained: Explained, surroundings: Surroundings, file: FileFacts
 ) -> dict[str, object]:
     """Return an explanation as JSON."""
-    values = {
-        knob.name: {"value": getattr(explained.values, knob.name)} | _origin_wire(explained.origins[knob.name])
-        for knob in KNOBS
-    }
+    values = values_wire(explained)
     scores = [(rule.spec, rule.score(surroundings, file)) for rule in rules]
     applied = [{"rule": spec.id, "share": score.share, "applies": score.applies} for spec, score in scores]
     return {"path": file.path, "values": values, "rules": applied}
+
+
+def values_wire(explained: Explained) -> dict[str, object]:
+    """Return the value of each knob, and what gave it, as JSON."""
+    return {
+        knob.name: {"value": getattr(explained.values, knob.name)} | _origin_wire(explained.origins[knob.name])
+        for knob in KNOBS
+    }
 
 
 def _origin_wire(origin: GivenValue | str) -> dict[str, object]:

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from stoker_api.nodecache import NodeCache
-from stoker_cli import top, tuning_history
+from stoker_cli import top, tuning, tuning_history
 from stoker_cli.cluster import Target
 from stoker_cli.main import main
 
@@ -57,7 +57,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     async def connect(_: Target) -> AsyncIterator[KnownCluster]:
         yield KnownCluster()
 
-    for module in (top, tuning_history):
+    for module in (top, tuning_history, tuning):
         monkeypatch.setattr(module, "connect", connect)
 
 
@@ -130,6 +130,37 @@ def test_the_last_changes_are_those_of_the_pod_or_dataset() -> None:
 
 def test_where_nothing_was_changed_it_says_so() -> None:
     assert stoker("tuning", "history", "nlp/bert-0").stderr == "No change has come to anything yet for nlp/bert-0.\n"
+
+
+def test_a_pod_is_explained_by_what_its_node_says_of_it() -> None:
+    result = stoker("tuning", "explain", "resnet-0", "-n", "vision")
+
+    assert result.exit_code == 0, result.output
+    assert "vision/resnet-0 on node-1: phase Training, items a second 2700.0." in result.stdout
+    assert "It reads vision/imagenet; by the built-in rules:" in result.stdout
+    assert "The last change for it: prefetch_depth 64 to 512: helped (ahead), +25% items a second." in result.stdout
+    assert ["should_cache", "true", "phase", "Training"] in [line.split() for line in result.stdout.splitlines()]
+
+
+def test_a_document_goes_before_the_built_in_rules_for_a_pod(tmp_path: Path) -> None:
+    document = tmp_path / "mine.yaml"
+    condition = "{type: workload_context, property: phase, value: Training}"
+    action = "{type: prefetch, target: dataset, parameters: {prefetch_depth: 77}}"
+    rule = f"  rules: [{{id: deep, conditions: [{condition}], actions: [{action}]}}]\n"
+    document.write_text(f"apiVersion: stoker.dev/v1alpha1\nkind: TuningProfile\nmetadata: {{name: m}}\nspec:\n{rule}")
+    words = "tuning", "explain", "vision/resnet-0", "--profile", str(document), "-o", "json"
+    found = json.loads(stoker(*words).stdout)
+
+    assert (found["values"]["prefetch_depth"]["value"], found["values"]["prefetch_depth"]["rule"]) == (77, "deep")
+    assert "deep" in found["rules"]
+
+
+def test_a_pod_that_no_node_knows_is_refused_with_what_may_be_meant() -> None:
+    result = stoker("tuning", "explain", "mine.yaml", "-n", "vision")
+
+    assert result.exit_code == 3
+    assert "No node tells of a workload vision/mine.yaml" in result.stderr
+    assert "A document is explained with a file's PATH behind it." in result.stderr
 
 
 @pytest.fixture

@@ -1,0 +1,81 @@
+"""What is recommended for a pod that runs: from what its node says of it, and from rules."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from stoker_api.nodecache import NodeCache, NodeWorkload
+from stoker_cli import tuning_rows
+from stoker_cli.errors import NOT_FOUND, CliError
+from stoker_cli.rows import UNKNOWN
+from stoker_cli.tuning_rows import printable
+from stoker_tuning.recommend.recommendation import Explained, recommend
+from stoker_tuning.rules.compiled import CompiledRule
+from stoker_tuning.rules.facts import AccessFacts, Surroundings, SystemFacts, WorkloadFacts
+from stoker_tuning.rules.file_rules import FileRules
+from stoker_tuning.rules.merging import given_values
+from stoker_tuning.vocabulary import AccessPattern, TrainingPhase
+
+
+@dataclass(frozen=True)
+class PodTuning:
+    """A pod as its node tells of it, what rules know of it, and what they lead to for its Datasets as wholes."""
+
+    node: str
+    workload: NodeWorkload
+    surroundings: Surroundings
+    rules: tuple[CompiledRule, ...]
+    explained: Explained
+
+    def lines(self, rules_of: str, *, every: bool) -> Iterator[str]:
+        """Say what is known of the pod, what was changed for it, and which rules apply."""
+        row, access = self.workload, self.surroundings.access
+        known = {
+            "phase": row.phase,
+            "pattern": access.pattern,
+            "items a second": access.items_per_second,
+            "framework": row.framework,
+        }
+        told = ", ".join(f"{name} {value}" for name, value in known.items() if value not in (None, ""))
+        yield printable(f"{row.pod} on {self.node}: {told or 'nothing is known of it yet'}.")
+        yield printable(f"It reads {', '.join(row.datasets) or 'nothing that is known'}; by {rules_of}:")
+        if row.tuned:
+            gain = UNKNOWN if row.gain_percent is None else f"{row.gain_percent:+d}%"
+            yield printable(f"The last change for it: {row.tuned}, {gain} items a second.")
+        for rule in self.rules:
+            score = rule.score(self.surroundings, None)
+            if score.applies:
+                yield f"{rule.spec.id} applies to all files."
+            elif every:
+                yield f"{rule.spec.id} does not apply to all files."
+
+    def wire(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        applying = [rule.spec.id for rule in self.rules if rule.score(self.surroundings, None).applies]
+        values = tuning_rows.values_wire(self.explained)
+        return {"node": self.node, "workload": self.workload.wire(), "values": values, "rules": applying}
+
+
+def pod_tuning(caches: Iterable[NodeCache], pod: str, rules: tuple[CompiledRule, ...], node: SystemFacts) -> PodTuning:
+    """Explain what is recommended for the pod NAMESPACE/NAME. Raises CliError where no node knows it."""
+    for cache in caches:
+        for row in cache.status.workloads:
+            if row.pod == pod:
+                around = pod_surroundings(row, node)
+                applying = FileRules(rules, around).applying_without_file()
+                explained = recommend(given_values(rules, applying, None), around)
+                return PodTuning(cache.metadata.name, row, around, rules, explained)
+    raise CliError(
+        f"No node tells of a workload {printable(pod)}: it reads no Dataset, is not one of the ten that its node "
+        "follows, or has not begun. A document is explained with a file's PATH behind it.",
+        NOT_FOUND,
+    )
+
+
+def pod_surroundings(row: NodeWorkload, node: SystemFacts) -> Surroundings:
+    """Return what rules know of a pod."""
+    namespace, _, name = row.pod.partition("/")
+    phase = TrainingPhase(row.phase) if row.phase in set(TrainingPhase) else None
+    pattern = AccessPattern(row.pattern) if row.pattern in set(AccessPattern) else None
+    workload = WorkloadFacts(framework=row.framework or None, phase=phase, job=name, namespace=namespace)
+    return Surroundings(AccessFacts(pattern, row.items_per_second), workload, node)
