@@ -3,7 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import click
 from rich.live import Live
@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from stoker_api.nodecache import NodeCache, NodeWorkload
-from stoker_cli.cluster import Cluster, Target, connect
+from stoker_cli.cluster import Target, connect
 from stoker_cli.output import OUTPUT, console, print_json, refusals
 from stoker_cli.render import table
 from stoker_cli.rows import UNKNOWN, epoch_words, number_words
@@ -104,7 +104,7 @@ def top(
 async def _top(target: Target, namespace: str, by: str, output: str, interval: float | None) -> None:
     async with connect(target) as cluster:
         if interval is not None:
-            await _follow(cluster, namespace, by, interval)
+            await follow(cluster, namespace, by, interval)
             return
         rows = top_rows(await cluster.node_caches(), namespace, by)
         if output == "json":
@@ -115,7 +115,15 @@ async def _top(target: Target, namespace: str, by: str, output: str, interval: f
             click.echo(_nothing(namespace), err=True)
 
 
-async def _follow(cluster: Cluster, namespace: str, by: str, interval: float) -> None:
+class WorkloadSource(Protocol):
+    """Who knows what the nodes say."""
+
+    async def node_caches(self) -> list[NodeCache]:
+        """Return every node's cache. Raises CliError."""
+
+
+async def follow(cluster: WorkloadSource, namespace: str, by: str, interval: float) -> None:
+    """Show the workloads again every ``interval`` seconds, until cancelled. Raises CliError."""
     with Live(console=console(), auto_refresh=False) as live:
         while True:
             rows = top_rows(await cluster.node_caches(), namespace, by)

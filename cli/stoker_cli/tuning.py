@@ -181,6 +181,7 @@ def _try(trial: Trial, folder: Path, *, tell: bool, keep: bool) -> dict[str, lis
 @click.pass_obj
 def explain(
     target: Target,
+    /,
     file: Path,
     path: str | None,
     namespace: str | None,

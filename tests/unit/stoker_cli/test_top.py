@@ -1,5 +1,6 @@
 """What `stoker top` and `stoker tuning history` show of workloads."""
 
+import io
 import json
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -10,10 +11,12 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from rich.console import Console
 
 from stoker_api.nodecache import NodeCache
 from stoker_cli import top, tuning, tuning_history
 from stoker_cli.cluster import Target
+from stoker_cli.errors import CliError
 from stoker_cli.main import main
 
 
@@ -112,6 +115,29 @@ def test_without_a_cluster_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch, 
 
     assert result.exit_code == 4
     assert result.stderr.startswith("stoker: ")
+
+
+class MovingCluster(KnownCluster):
+    """A cluster that is looked at twice, and gone then."""
+
+    looks = 0
+
+    async def node_caches(self) -> list[NodeCache]:
+        self.looks += 1
+        if self.looks > 2:
+            raise CliError("The cluster is gone.", 4)
+        return CACHES[: 3 - self.looks]
+
+
+async def test_on_a_terminal_the_table_is_drawn_again_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr(top, "console", lambda: Console(file=screen, force_terminal=True, width=200))
+    with pytest.raises(CliError, match="gone"):
+        await top.follow(MovingCluster(), "", "pod", interval=0.0)
+
+    assert screen.getvalue().count("vision/resnet-0") >= 2
+    assert screen.getvalue().count("nlp/bert-0") == 1
+    assert "\x1b[" in screen.getvalue()
 
 
 def test_help_has_examples() -> None:

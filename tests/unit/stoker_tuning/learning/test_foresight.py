@@ -1,3 +1,7 @@
+from pathlib import Path
+
+from stoker_cli.replay import replay
+from stoker_cli.trace import read_trace
 from stoker_tuning.learning.foresight import Foresight, Want
 from stoker_tuning.vocabulary import Split, TrainingPhase
 
@@ -61,3 +65,13 @@ def test_predictions_are_held_to_what_comes() -> None:
     assert foresight.saw(SAVE, 120) is False
     assert foresight.saw(SAVE, 130) is None
     assert (foresight.hits.predictions, foresight.hits.hits) == (2, 1)
+
+
+def test_most_phases_of_a_recorded_training_are_foreseen_from_the_first_epoch_on() -> None:
+    trace = Path(__file__).parents[2] / "stoker_cli" / "traces" / "imagefolder.jsonl.gz"
+    foresight = Foresight(BOTH)
+    for moment in replay(read_trace(trace), 100).moments:
+        foresight.saw(moment.view.phase.phase, moment.view.accesses)
+
+    assert foresight.hits.predictions >= 8
+    assert foresight.hits.interval[0] > 0.45
