@@ -18,7 +18,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 SCHEMA_VERSION = 1
-MOST_ROWS = 20_000
+MOST_ROWS = 20_000  # half of them of changes, a fourth of each other kind: none pushes out another
+_SHARES = {HistoryKind.CHANGE: 0.5, HistoryKind.PHASE: 0.25, HistoryKind.PREDICTION: 0.25}
 MOST_BYTES = 16 * 2**20
 _PAGE = 4096
 _SCHEMA = f"""
@@ -29,6 +30,7 @@ CREATE TABLE history (
 CREATE INDEX history_kind ON history (kind, id);
 PRAGMA user_version = {SCHEMA_VERSION};
 """
+_DROP = "DELETE FROM history WHERE id IN (SELECT id FROM history WHERE kind = ? ORDER BY id LIMIT ?)"
 _INSERT = "INSERT INTO history (at, kind, dataset, pod, body) VALUES (?, ?, ?, ?, ?)"
 # Of the rows that there may be, those that go when there is no room in the file.
 _SHARE_TO_DROP = 0.25
@@ -37,7 +39,7 @@ _SHARE_TO_DROP = 0.25
 class TuningHistory:
     """The history in the file ``path``. Its calls block; they may come from any thread.
 
-    ``most_rows``, ``most_bytes``: of the file; when it is full, the oldest rows go.
+    ``most_rows``, ``most_bytes``: of the file; the oldest rows of a kind go when it has its share, or the file is full.
     """
 
     def __init__(self, path: Path, most_rows: int = MOST_ROWS, most_bytes: int = MOST_BYTES) -> None:
@@ -70,9 +72,7 @@ class TuningHistory:
         if namespace:
             wanted.append("(substr(dataset, 1, ?) = ? OR substr(pod, 1, ?) = ?)")
             values += [len(namespace) + 1, f"{namespace}/"] * 2
-        query = (
-            f"SELECT at, kind, dataset, pod, body FROM history WHERE {' AND '.join(wanted)} ORDER BY id DESC LIMIT ?"
-        )
+        query = f"SELECT at, kind, dataset, pod, body FROM history WHERE {' AND '.join(wanted)} ORDER BY at DESC, id DESC LIMIT ?"
         found = self._with_file(lambda file: file.execute(query, (*values, most)).fetchall())
         return [HistoryRow(at, HistoryKind(kind), dataset, pod, body) for at, kind, dataset, pod, body in found or ()]
 
@@ -102,21 +102,28 @@ class TuningHistory:
         try:
             self._insert(file, rows, self._most_rows)
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_FULL:
+            if error.sqlite_errorcode != sqlite3.SQLITE_FULL or not self._most_kept(file):
                 raise
             # Either the file's own bound, or the disk: then this fails again.
-            self._insert(file, rows, int(self._kept(file) * (1 - _SHARE_TO_DROP)))
+            self._insert(file, rows, int(self._most_kept(file) * (1 - _SHARE_TO_DROP)))
         return True
 
     def _insert(self, file: sqlite3.Connection, rows: Sequence[HistoryRow], most: int) -> None:
         with file:
-            dropped = self._kept(file) + len(rows) - most
-            if dropped > 0:
-                file.execute("DELETE FROM history WHERE id IN (SELECT id FROM history ORDER BY id LIMIT ?)", (dropped,))
-            file.executemany(_INSERT, rows[-most:])
+            for kind, share in _SHARES.items():
+                own = [row for row in rows if row.kind is kind]
+                room = int(most * share)
+                dropped = self._kept(file, kind) + len(own) - room
+                if dropped > 0:
+                    file.execute(_DROP, (kind.value, dropped))
+                file.executemany(_INSERT, own[-room:] if room else ())
 
-    def _kept(self, file: sqlite3.Connection) -> int:
-        return int(file.execute("SELECT count(*) FROM history").fetchone()[0])
+    def _kept(self, file: sqlite3.Connection, kind: HistoryKind) -> int:
+        return int(file.execute("SELECT count(*) FROM history WHERE kind = ?", (kind.value,)).fetchone()[0])
+
+    def _most_kept(self, file: sqlite3.Connection) -> int:
+        """Return for how many rows in all the kinds have their share now."""
+        return max(int(self._kept(file, kind) / share) for kind, share in _SHARES.items())
 
     def _opened(self) -> sqlite3.Connection:
         file = sqlite3.connect(self._path, timeout=5.0, check_same_thread=False)

@@ -71,8 +71,9 @@ class TuningHttp:
         """Return what is known of each rule, and of what else turned a knob, by pattern."""
         return [
             {
-                "rule": origin,
-                "pattern": pattern.value,
+                "namespace": key.namespace,
+                "rule": key.origin,
+                "pattern": key.pattern.value,
                 "changes": rate.changes,
                 "helped": rate.helped,
                 "hurt": rate.hurt,
@@ -80,7 +81,7 @@ class TuningHttp:
                 "interval": [round(limit, 3) for limit in rate.interval],
                 "leftOut": rate.hopeless,
             }
-            for origin, pattern, rate in self._learning.learner.rates.rows()
+            for key, rate in self._learning.learner.rates.rows()
         ]
 
     async def _show_history(self, request: web.Request) -> web.Response:

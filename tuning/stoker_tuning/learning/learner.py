@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from stoker_tuning.learning.changes import Change, ChangeOutcome, ChangeVerdict
 from stoker_tuning.learning.experiment import Experiment
-from stoker_tuning.learning.success import SuccessRates
+from stoker_tuning.learning.success import SuccessRates, rate_key
 from stoker_tuning.learning.windows import FigureWindow
 from stoker_tuning.rules.spec import KnobValue
 
@@ -38,7 +38,7 @@ class Learner:
         key = _key(change)
         if (key, change.knob, change.new) in self._hurt:
             return f"{change.knob} {change.new} has hurt this workload before."
-        rate = self.rates.of(change.origin, change.pattern)
+        rate = self.rates.of(rate_key(change))
         if rate.hopeless:
             return f"{change.origin} hurt {rate.hurt} of {rate.changes} workloads that read in {change.pattern} order."
         if any(key.dataset == other.dataset and _meet(key, other) for other in self._trials):

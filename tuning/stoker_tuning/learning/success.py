@@ -1,10 +1,14 @@
-"""How often what a rule asks for helped, by the order in which the workload reads."""
+"""How often what a rule asks for helped, by the order in which the workload reads.
+
+Each namespace's Datasets count by themselves: a tenant whose pods make a rule look bad spoils it for nobody else.
+"""
 
 import math
 from collections import OrderedDict
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from stoker_tuning.learning.changes import ChangeOutcome, ChangeVerdict
+from stoker_tuning.learning.changes import Change, ChangeOutcome, ChangeVerdict
 from stoker_tuning.vocabulary import AccessPattern
 
 MOST_RATES = 512
@@ -51,24 +55,37 @@ def wilson(successes: int, trials: int) -> tuple[float, float]:
     return max(0.0, center - half), min(1.0, center + half)
 
 
+class RateKey(NamedTuple):
+    """Of what a rate is: the Datasets of a namespace, a rule (or what else turned the knob), and a pattern."""
+
+    namespace: str
+    origin: str
+    pattern: AccessPattern
+
+
+def rate_key(change: Change) -> RateKey:
+    """Return where a change counts."""
+    return RateKey(change.dataset.partition("/")[0], change.origin, change.pattern)
+
+
 class SuccessRates:
-    """The rates of the MOST_RATES rules and patterns that were last heard of."""
+    """The MOST_RATES rates that were last heard of."""
 
     def __init__(self) -> None:
-        self._rates: OrderedDict[tuple[str, AccessPattern], SuccessRate] = OrderedDict()
+        self._rates: OrderedDict[RateKey, SuccessRate] = OrderedDict()
 
     def add(self, outcome: ChangeOutcome) -> None:
         """Count an outcome."""
-        key = outcome.change.origin, outcome.change.pattern
-        self._rates[key] = self.of(*key).plus(outcome.verdict)
+        key = rate_key(outcome.change)
+        self._rates[key] = self.of(key).plus(outcome.verdict)
         self._rates.move_to_end(key)
         if len(self._rates) > MOST_RATES:
             self._rates.popitem(last=False)
 
-    def of(self, origin: str, pattern: AccessPattern) -> SuccessRate:
+    def of(self, key: RateKey) -> SuccessRate:
         """Return what is known of a rule on a pattern."""
-        return self._rates.get((origin, pattern), SuccessRate())
+        return self._rates.get(key, SuccessRate())
 
-    def rows(self) -> list[tuple[str, AccessPattern, SuccessRate]]:
-        """Return all of them, by rule."""
-        return [(origin, pattern, rate) for (origin, pattern), rate in sorted(self._rates.items())]
+    def rows(self) -> list[tuple[RateKey, SuccessRate]]:
+        """Return all of them, by namespace and rule."""
+        return sorted(self._rates.items())

@@ -37,10 +37,11 @@ class LearningNode:
     def __init__(self, folder: Path) -> None:
         self.rows: list[NodeWorkload] = []
         self.now = 0.0
+        self.wall = 1000.0
         self.opened: dict[str, float] = {}
         self.news = Changes()
         self.history = TuningHistory(folder / "tuning.db")
-        self.learning = NodeLearning(self.history, self.news, lambda: 1000.0, lambda: self.now)
+        self.learning = NodeLearning(self.history, self.news, lambda: self.wall, lambda: self.now)
 
     def does(self, phase: str, reads: int = 0, uid: str = "u1", **fields: Any) -> None:
         self.rows = [NodeWorkload(pod="vision/resnet-0", uid=uid, phase=phase, reads=reads, **fields)]
@@ -90,7 +91,9 @@ async def test_what_a_change_came_to_is_learned_from_after_a_restart(node: Learn
 async def test_phases_and_what_was_foreseen_of_them_are_in_the_history(node: LearningNode) -> None:
     for epoch in range(3):
         node.does("Training", 1000 * epoch + 100, splits=("train", "validation"))
+        node.wall += 60
         node.does("Validation", 1000 * epoch + 900, splits=("train", "validation"))
+        node.wall += 60
     await node.learning.write()
     phases = node.history.rows(kind=HistoryKind.PHASE)
     predictions = [row.wire() for row in node.history.rows(kind=HistoryKind.PREDICTION)]
@@ -106,6 +109,20 @@ def test_a_phase_that_goes_on_is_no_news(node: LearningNode) -> None:
         node.does("Training", reads)
 
     assert node.learning.phases.changes == {"Training": 1}
+
+
+def test_a_pod_that_says_another_phase_each_second_fills_no_history(node: LearningNode) -> None:
+    rows = []
+    for second in range(40):
+        says = NodeWorkload(pod="vision/a", uid="a", phase=("Training", "Validation")[second % 2])
+        rows += node.learning.phases.saw([says], 1000.0 + second)
+
+    assert len([row for row in rows if row.kind is HistoryKind.PHASE]) == 4
+    assert len(rows) <= 8
+
+
+def test_the_phases_are_those_of_the_vocabulary() -> None:
+    assert tuple(phase.value for phase in TrainingPhase) == PHASES
 
 
 def test_a_workload_without_a_row_is_forgotten(node: LearningNode) -> None:
@@ -162,8 +179,8 @@ async def test_the_pages_show_totals_rules_and_history(node: LearningNode) -> No
     assert (totals["totalWorkloads"], totals["activeWorkloads"], totals["totalBatches"]) == (1, 1, 70)
     assert totals["optimizationEventsByVerdict"] == {"hurt": 1}
     assert rules["learned"][0] | {"interval": []} == {
-        "rule": "ahead", "pattern": "shuffled", "changes": 1, "helped": 0, "hurt": 1, "successRate": 0.333,
-        "interval": [], "leftOut": False,
+        "namespace": "vision", "rule": "ahead", "pattern": "shuffled", "changes": 1, "helped": 0, "hurt": 1,
+        "successRate": 0.333, "interval": [], "leftOut": False,
     }  # fmt: skip
     assert {rule["id"] for rule in rules["rules"]} == {rule.id for rule in builtin_rules()}
     assert [row["verdict"] for row in history["history"]] == ["hurt"]

@@ -68,11 +68,20 @@ def test_rows_come_newest_first_of_whom_is_asked_for(path: Path) -> None:
 
 
 def test_the_oldest_rows_go_beyond_the_bound(path: Path) -> None:
-    history = TuningHistory(path, most_rows=10)
+    history = TuningHistory(path, most_rows=40)
     for number in range(25):
         history.add([row(number)])
 
     assert numbers(history.rows()) == list(range(24, 14, -1))
+
+
+def test_phases_push_out_no_changes(path: Path) -> None:
+    history = TuningHistory(path, most_rows=40)
+    history.add([change_row(OUTCOME)])
+    history.add([row(number) for number in range(100)])
+
+    assert len(history.rows()) == 11
+    assert len(history.rows(kind=HistoryKind.CHANGE)) == 1
 
 
 def test_the_file_does_not_grow_beyond_its_bytes(path: Path) -> None:

@@ -1,7 +1,7 @@
 import pytest
 
 from stoker_tuning.learning.changes import ChangeOutcome, ChangeVerdict
-from stoker_tuning.learning.success import MOST_RATES, SuccessRate, SuccessRates, wilson
+from stoker_tuning.learning.success import MOST_RATES, RateKey, SuccessRate, SuccessRates, wilson
 from stoker_tuning.learning.windows import figures
 from stoker_tuning.vocabulary import AccessPattern
 from tests.unit.stoker_tuning.learning.simulation import change
@@ -17,8 +17,8 @@ def test_rates_are_by_rule_and_pattern() -> None:
     for verdict in (ChangeVerdict.HELPED, ChangeVerdict.HELPED, ChangeVerdict.HURT, ChangeVerdict.NEUTRAL):
         rates.add(outcome(verdict))
 
-    assert rates.of("ahead", AccessPattern.SHUFFLED) == SuccessRate(4, 2, 1)
-    assert rates.of("ahead", AccessPattern.SEQUENTIAL) == SuccessRate()
+    assert rates.of(RateKey("vision", "ahead", AccessPattern.SHUFFLED)) == SuccessRate(4, 2, 1)
+    assert rates.of(RateKey("vision", "ahead", AccessPattern.SEQUENTIAL)) == SuccessRate()
 
 
 def test_the_posterior_begins_even_and_goes_where_the_outcomes_are() -> None:
@@ -42,4 +42,4 @@ def test_no_more_rates_are_kept_than_stated() -> None:
         rates.add(outcome(ChangeVerdict.HELPED, f"rule{number}"))
 
     assert len(rates.rows()) == MOST_RATES
-    assert rates.of("rule0", AccessPattern.SHUFFLED).changes == 0
+    assert rates.of(RateKey("vision", "rule0", AccessPattern.SHUFFLED)).changes == 0
