@@ -91,8 +91,7 @@ class NodeLearning:
             seen = [windows[uid] for uid in readers if uid in windows]
             if seen:
                 window = seen[0] if key.workload is not None else together(seen)
-                outcome = self.learner.saw(*key, window, self._wall())
-                if outcome is not None:
+                for outcome in self.learner.saw(*key, window, self._wall()):
                     self.decided(outcome)
         if windows:
             self.turns.mark()

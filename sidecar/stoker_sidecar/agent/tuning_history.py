@@ -30,6 +30,7 @@ CREATE TABLE history (
 CREATE INDEX history_kind ON history (kind, id);
 PRAGMA user_version = {SCHEMA_VERSION};
 """
+_SELECT = "SELECT at, kind, dataset, pod, body FROM history"
 _DROP = "DELETE FROM history WHERE id IN (SELECT id FROM history WHERE kind = ? ORDER BY id LIMIT ?)"
 _INSERT = "INSERT INTO history (at, kind, dataset, pod, body) VALUES (?, ?, ?, ?, ?)"
 # Of the rows that there may be, those that go when there is no room in the file.
@@ -72,7 +73,8 @@ class TuningHistory:
         if namespace:
             wanted.append("(substr(dataset, 1, ?) = ? OR substr(pod, 1, ?) = ?)")
             values += [len(namespace) + 1, f"{namespace}/"] * 2
-        query = f"SELECT at, kind, dataset, pod, body FROM history WHERE {' AND '.join(wanted)} ORDER BY at DESC, id DESC LIMIT ?"
+        which = " AND ".join(wanted)
+        query = f"{_SELECT} WHERE {which} ORDER BY at DESC, id DESC LIMIT ?"
         found = self._with_file(lambda file: file.execute(query, (*values, most)).fetchall())
         return [HistoryRow(at, HistoryKind(kind), dataset, pod, body) for at, kind, dataset, pod, body in found or ()]
 

@@ -19,6 +19,8 @@ from stoker_tuning.rules.spec import KnobValue
 
 # The guard: so many pairs in a row below this share of the old value's, and it is taken back without more proof.
 GUARD_PAIRS, GUARD_RATIO = 2, 0.7
+# What makes no difference that could be found stays where it was asked for, unless it looks worse by this share.
+_WORSE = -0.02
 _MOST_IDLE = 4 * MOST_PAIRS  # windows in which nothing is read, before the experiment is given up
 
 
@@ -26,7 +28,8 @@ class Experiment:
     """A change on trial. Costs 2 * MOST_PAIRS windows at most.
 
     ``before``: the last windows under the old value, for a change that cannot be turned to and fro; empty: the design
-    alternates. ``keep_neutral``: whether what makes no difference stays, as what a rule asked for does.
+    alternates. ``keep_neutral``: whether what makes no difference stays, as what a rule asked for does (unless it looks
+    worse by 2 %).
     """
 
     def __init__(self, change: Change, before: Sequence[FigureWindow] = (), *, keep_neutral: bool = True) -> None:
@@ -56,8 +59,12 @@ class Experiment:
     def taken_back(self) -> bool:
         """Whether the old value is in force again."""
         if self.verdict is ChangeVerdict.NEUTRAL:
-            return not self._keep_neutral
+            return not self._keep_neutral or self._gain < _WORSE
         return self.verdict is ChangeVerdict.HURT
+
+    @property
+    def _gain(self) -> float:
+        return math.expm1(median(self._differences)) if self._differences else 0.0
 
     @property
     def pairs(self) -> int:
@@ -122,7 +129,7 @@ class Experiment:
             self.change,
             at,
             self.verdict,
-            math.expm1(median(self._differences)) if self._differences else 0.0,
+            self._gain,
             low,
             high,
             figures(self._old),

@@ -1,8 +1,8 @@
 """What is learned on one node: the changes that are on trial, what came of those before, and whether to try another.
 
-Who turns knobs asks ``begin`` before a change, sets what ``value`` says before each window, and tells ``saw`` of each
-window that has ended. One change at a time is on trial for a workload, or for all who read a Dataset: of two at once
-nobody could say which it was.
+Who turns knobs asks ``begin`` before a change, or ``tune`` for a number that is to be found, sets what ``value`` or
+``tuned`` says before each window, and tells ``saw`` of each window that has ended. One change at a time is on trial for
+a workload, or for all who read a Dataset: of two at once nobody could say which it was.
 """
 
 from collections import OrderedDict
@@ -11,8 +11,10 @@ from typing import NamedTuple
 
 from stoker_tuning.learning.changes import Change, ChangeOutcome, ChangeVerdict
 from stoker_tuning.learning.experiment import Experiment
+from stoker_tuning.learning.knob_tuner import ChangeMaker, KnobTuner
 from stoker_tuning.learning.success import SuccessRates, rate_key
 from stoker_tuning.learning.windows import FigureWindow
+from stoker_tuning.recommend.knobs import Knob
 from stoker_tuning.rules.spec import KnobValue
 
 MOST_TRIALS, MOST_REMEMBERED = 64, 256
@@ -30,6 +32,7 @@ class Learner:
 
     def __init__(self) -> None:
         self._trials: dict[TrialKey, Experiment] = {}
+        self._tuners: dict[TrialKey, tuple[str, KnobTuner]] = {}
         self._hurt: OrderedDict[tuple[TrialKey, str, KnobValue], None] = OrderedDict()
         self.rates = SuccessRates()
 
@@ -41,14 +44,18 @@ class Learner:
         rate = self.rates.of(rate_key(change))
         if rate.hopeless:
             return f"{change.origin} hurt {rate.hurt} of {rate.changes} workloads that read in {change.pattern} order."
-        if any(key.dataset == other.dataset and _meet(key, other) for other in self._trials):
+        return self._busy(key)
+
+    def _busy(self, key: TrialKey) -> str:
+        busy = [*self._trials, *(other for other, (_, tuner) in self._tuners.items() if not tuner.settled)]
+        if any(key.dataset == other.dataset and _meet(key, other) for other in busy):
             return "Another change is on trial for it."
-        return "" if len(self._trials) < MOST_TRIALS else f"{MOST_TRIALS} changes are on trial on this node."
+        return "" if len(self.on_trial) < MOST_TRIALS else f"{MOST_TRIALS} changes are on trial on this node."
 
     @property
     def on_trial(self) -> tuple[TrialKey, ...]:
-        """For whom changes are on trial."""
-        return tuple(self._trials)
+        """For whom changes are on trial, or numbers tuned."""
+        return tuple(dict.fromkeys((*self._trials, *self._tuners)))
 
     def begin(self, change: Change, before: Sequence[FigureWindow] = (), *, keep_neutral: bool = True) -> bool:
         """Put a change on trial; return whether it is.
@@ -60,26 +67,55 @@ class Learner:
         self._trials[_key(change)] = Experiment(change, before, keep_neutral=keep_neutral)
         return True
 
+    def tune(self, dataset: str, workload: str | None, knob: Knob, start: float, change: ChangeMaker) -> bool:
+        """Begin to find the best value of a number, from ``start`` on; return whether it is being looked for.
+
+        ``change`` makes the Change from one value to another. One number at a time is tuned for a workload.
+        """
+        key = TrialKey(dataset, workload)
+        if key in self._tuners or self._busy(key):
+            return False
+        self._tuners[key] = knob.name, KnobTuner(knob, start, change, f"{key} {knob.name}")
+        return True
+
+    def tuned(self, dataset: str, workload: str | None, knob: str) -> float | None:
+        """Return the value of a number that is tuned, for the next window; None: it is not tuned."""
+        name, tuner = self._tuners.get(TrialKey(dataset, workload), ("", None))
+        return tuner.value if tuner is not None and name == knob else None
+
     def value(self, change: Change) -> KnobValue | None:
         """Return the value to be in force in the next window; None: the change is not on trial."""
         trial = self._trials.get(_key(change))
         return trial.value if trial is not None and trial.change.id == change.id else None
 
-    def saw(self, dataset: str, workload: str | None, window: FigureWindow, at: float) -> ChangeOutcome | None:
-        """Take a window that ended at ``at``, in seconds since the epoch; return what a change came to, if it did.
+    def saw(self, dataset: str, workload: str | None, window: FigureWindow, at: float) -> list[ChangeOutcome]:
+        """Take a window that ended at ``at``, in seconds since the epoch; return what changes came to in it.
 
         ``workload`` is that of the change: None for one that is for all who read the Dataset, with their figures.
         """
         key = TrialKey(dataset, workload)
-        trial = self._trials.get(key)
-        if trial is None:
-            return None
+        outcomes = self._tried(key, window, at) if key in self._trials else self._went_on(key, window, at)
+        for outcome in outcomes:
+            self.learn(outcome)
+        return outcomes
+
+    def _tried(self, key: TrialKey, window: FigureWindow, at: float) -> list[ChangeOutcome]:
+        trial = self._trials[key]
         trial.saw(window)
         outcome = trial.outcome(at)
-        if outcome is not None:
-            del self._trials[key]
-            self.learn(outcome)
-        return outcome
+        if outcome is None:
+            return []
+        del self._trials[key]
+        return [outcome]
+
+    def _went_on(self, key: TrialKey, window: FigureWindow, at: float) -> list[ChangeOutcome]:
+        if key not in self._tuners:
+            return []
+        _, tuner = self._tuners[key]
+        tuner.saw(window, at)
+        outcomes = list(tuner.outcomes)
+        tuner.outcomes.clear()
+        return outcomes
 
     def learn(self, outcome: ChangeOutcome) -> None:
         """Take what came of a change: of a trial, or of one that is in the history, in the order of time."""
@@ -90,10 +126,10 @@ class Learner:
             if len(self._hurt) > MOST_REMEMBERED:
                 self._hurt.popitem(last=False)
 
-    def forget(self, dataset: str, workload: str | None) -> KnobValue | None:
-        """Give up the trial for a workload that is no more; return the value that was in force before it."""
-        trial = self._trials.pop(TrialKey(dataset, workload), None)
-        return None if trial is None else trial.change.old
+    def forget(self, dataset: str, workload: str | None) -> None:
+        """Give up what is tried for a workload that is no more."""
+        self._trials.pop(TrialKey(dataset, workload), None)
+        self._tuners.pop(TrialKey(dataset, workload), None)
 
 
 def _key(change: Change) -> TrialKey:

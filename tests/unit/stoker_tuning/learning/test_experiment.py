@@ -1,3 +1,4 @@
+import itertools
 import random
 
 import pytest
@@ -43,6 +44,14 @@ def test_what_makes_no_difference_stays_where_a_rule_asked_for_it(keeps: bool, v
 
     assert (experiment.verdict, experiment.value) == (ChangeVerdict.NEUTRAL, value)
     assert workload.windows <= 2 * MOST_PAIRS
+
+
+def test_what_looks_a_little_worse_does_not_stay_though_it_could_not_be_proved() -> None:
+    experiment, shares = Experiment(change()), itertools.cycle((0.96, 1.1, 0.96))
+    while experiment.verdict is None:
+        experiment.saw(FigureWindow(1000 * (next(shares) if experiment.value == 512 else 1.0)))
+
+    assert (experiment.verdict, experiment.value) == (ChangeVerdict.NEUTRAL, 64)
 
 
 def test_what_falls_by_itself_is_not_held_against_the_change() -> None:

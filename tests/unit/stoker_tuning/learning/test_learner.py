@@ -1,8 +1,10 @@
+import itertools
 from dataclasses import replace
 
 from stoker_tuning.learning.changes import Change, ChangeOutcome, ChangeVerdict
 from stoker_tuning.learning.learner import MOST_TRIALS, Learner
 from stoker_tuning.learning.success import rate_key
+from stoker_tuning.recommend.knobs import KNOB_BY_NAME
 from stoker_tuning.vocabulary import AccessPattern
 from tests.unit.stoker_tuning.learning.simulation import SimulatedWorkload, change, falling, saturating
 
@@ -12,8 +14,7 @@ def tried(learner: Learner, one: Change, workload: SimulatedWorkload) -> ChangeO
     for number in range(100):
         value = learner.value(one)
         assert value is not None
-        outcome = learner.saw(one.dataset, one.workload, workload.run(float(value)), float(number))
-        if outcome is not None:
+        for outcome in learner.saw(one.dataset, one.workload, workload.run(float(value)), float(number)):
             return outcome
     raise AssertionError("an experiment never ends")
 
@@ -68,7 +69,8 @@ def test_the_trial_for_a_workload_that_is_gone_is_given_up() -> None:
     learner = Learner()
     learner.begin(change())
 
-    assert learner.forget("vision/imagenet", "uid") == 64
+    learner.forget("vision/imagenet", "uid")
+
     assert learner.value(change()) is None
     assert learner.begin(change(name="c2"))
 
@@ -79,3 +81,31 @@ def test_what_is_in_the_history_counts_after_a_restart() -> None:
     learner.learn(outcome)
 
     assert learner.why_not(change(name="c2"))
+
+
+DEPTH = KNOB_BY_NAME["prefetch_depth"]
+
+
+def test_a_number_is_tuned_and_what_was_adopted_is_counted() -> None:
+    learner, workload = Learner(), SimulatedWorkload(saturating(64))
+    numbers = itertools.count()
+    assert learner.tune("vision/imagenet", "uid", DEPTH, 1, lambda old, new: change(old, new, str(next(numbers))))
+    outcomes = []
+    for number in range(400):
+        value = learner.tuned("vision/imagenet", "uid", "prefetch_depth")
+        assert value is not None
+        outcomes += learner.saw("vision/imagenet", "uid", workload.run(value), float(number))
+
+    assert saturating(64)(float(outcomes[-1].change.new)) > 0.85
+    assert learner.rates.of(rate_key(change())).changes == len(outcomes)
+
+
+def test_nothing_else_is_tried_while_a_number_is_looked_for() -> None:
+    learner = Learner()
+    learner.tune("vision/imagenet", "uid", DEPTH, 1, change)
+
+    assert learner.why_not(change()) == "Another change is on trial for it."
+    assert not learner.tune("vision/imagenet", None, DEPTH, 1, change)
+    assert learner.tuned("vision/imagenet", "uid", "prefetch_size") is None
+    learner.forget("vision/imagenet", "uid")
+    assert learner.begin(change())
