@@ -87,6 +87,7 @@ class Node:
             "--pod-ip=127.0.0.1",
             f"--service-account={self._account}",
             "--http-port=0",
+            "--learning-port=0",
             *folders,
         ]
 
