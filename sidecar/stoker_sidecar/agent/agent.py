@@ -35,7 +35,7 @@ from stoker_sidecar.agent.tuning_http import TuningHttp
 from stoker_sidecar.volumes.node_volumes import NodeVolumes
 from stoker_sidecar.volumes.report_volumes import ReportVolumes
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
-from stoker_tuning.documents.assembly import builtin_rules
+from stoker_tuning.rules.spec import RuleSpec
 
 log = logging.getLogger(__name__)
 # Seconds without the fetcher before it is said aloud: the keeper starts it again within one or two.
@@ -140,7 +140,7 @@ class Agent:
             plan.changes,
             tuned=self._learning.shown,
         )
-        self._tuning_http = TuningHttp(self._learning, self._workloads.known, builtin_rules)
+        self._tuning_http = TuningHttp(self._learning, self._workloads.known, _rules)
         self._fetcher_socket = fetcher_socket
         self._address = address
         self._port = http_port
@@ -261,6 +261,13 @@ class Agent:
         if not self._plan.fetcher_connected:
             return "The fetcher does not answer yet."
         return ""
+
+
+def _rules() -> list[RuleSpec]:
+    """Return the rules in force; their reader takes 2 MB, which only nodes pay that are asked."""
+    from stoker_tuning.documents.assembly import builtin_rules
+
+    return builtin_rules()
 
 
 def _disk_of(status: NodeCacheStatus) -> DiskFigures:
