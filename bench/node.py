@@ -18,7 +18,8 @@ from bench.server import BUCKET, REGION, S3Server
 from bench.sidecar import Sidecar, Switches
 from e2e.cluster.errors import NotReadyError
 from stoker_api import names
-from stoker_api.dataset import MountMode, Source
+from stoker_api.dataset import MountMode
+from stoker_api.dataset_source import Source
 from stoker_api.nodecache import NodeDataset
 from stoker_sidecar.agent.csi.pb import csi_pb2
 from stoker_sidecar.fuse.operations import XATTR_REQUESTS

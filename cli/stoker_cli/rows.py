@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from stoker_api.dataset import Dataset, DatasetNode, DatasetStatus, Phase
+from stoker_api.dataset import Dataset
+from stoker_api.dataset_status import DatasetNode, DatasetStatus, Phase
 from stoker_api.meta import format_bytes, format_duration
 from stoker_api.names import ConditionType
 from stoker_api.nodecache import NodeCache, NodeDatasetStatus, NodeWorkload

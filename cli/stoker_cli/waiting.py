@@ -9,7 +9,8 @@ from datetime import datetime
 from rich.console import Console
 from rich.live import Live
 
-from stoker_api.dataset import Dataset, Phase
+from stoker_api.dataset import Dataset
+from stoker_api.dataset_status import Phase
 from stoker_api.names import ConditionType, Reason
 from stoker_cli import render, rows
 from stoker_cli.errors import FAILED, CliError

@@ -3,31 +3,26 @@
 from enum import StrEnum
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field, JsonValue
+from pydantic import Field, JsonValue
 
 from stoker_api import names
-from stoker_api.endpoint import ENDPOINT_HINT, ENDPOINT_PATTERN, REGION_PATTERN, checked_endpoint
+from stoker_api.dataset_source import DatasetSource
+from stoker_api.dataset_status import DatasetStatus
 from stoker_api.meta import (
     DURATION_RULE,
-    Condition,
     Duration,
     Model,
     Name,
     PrinterColumn,
     Quantity,
     Resource,
-    ShortMessage,
     cel_rule,
 )
 
 MOST_REPLICAS = 10_000  # nodes: twice what Kubernetes is made for
 MOST_PRIORITY = 1000
-MOST_NODE_ROWS = 50  # of status.nodes
-_INT64 = {"format": "int64"}
 _LABEL_VALUE = Annotated[str, Field(max_length=63)]
 _LABEL_KEY = Annotated[str, Field(max_length=317)]  # a prefix of 253 characters, a slash, a name of 63
-_PATTERN = Annotated[str, Field(min_length=1, max_length=256)]
-_MOST_PATTERNS = 50
 
 
 def replicas_schema(field: str) -> dict[str, JsonValue]:
@@ -67,26 +62,6 @@ class SchedulingMode(StrEnum):
     NONE = "None"
 
 
-class AddressingStyle(StrEnum):
-    """How the bucket is put in an S3 URL."""
-
-    AUTO = "Auto"
-    PATH = "Path"
-    VIRTUAL = "Virtual"
-
-
-class Phase(StrEnum):
-    """One word for ``kubectl get``; the conditions hold the detail."""
-
-    PENDING = "Pending"
-    LISTING = "Listing"
-    WARMING = "Warming"
-    READY = "Ready"
-    DEGRADED = "Degraded"
-    FAILED = "Failed"
-    TERMINATING = "Terminating"
-
-
 class MountMode(StrEnum):
     """How a node serves a tree: see docs/ARCHITECTURE.md."""
 
@@ -100,125 +75,6 @@ class ObservePolicy(StrEnum):
 
     AUTO = "Auto"  # where the node can, within its budget
     OFF = "Off"
-
-
-class SecretReference(Model):
-    """A Secret in the Dataset's own namespace."""
-
-    name: Annotated[Name, Field(description="Name of a Secret with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.")]
-
-
-class Credentials(Model):
-    """Who the sidecars are to the object store; at most one of the fields."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "x-kubernetes-validations": [
-                cel_rule(
-                    "!(has(self.secretRef) && has(self.serviceAccount))",
-                    "credentials takes secretRef or serviceAccount, not both",
-                )
-            ]
-        }
-    )
-    secret_ref: Annotated[
-        SecretReference | None,
-        Field(
-            description="Static keys: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, optionally AWS_SESSION_TOKEN and "
-            "ca.crt."
-        ),
-    ] = None
-    service_account: Annotated[
-        Name | None,
-        Field(
-            description="Web identity: a ServiceAccount of this namespace annotated with eks.amazonaws.com/role-arn."
-        ),
-    ] = None
-
-
-class Source(Model):
-    """Where the bytes come from, as nodes are told it."""
-
-    # Types alone: a node must be able to read every NodeCache, with entries older than a rule of DatasetSource too.
-    uri: Annotated[str, Field(description="s3://bucket/prefix/ or file:///folder.")]
-    endpoint: Annotated[str | None, Field(description="URL of an S3-compatible server. Absent: Amazon's.")] = None
-    region: Annotated[str, Field(description="Region of the bucket.")] = "us-east-1"
-    addressing_style: Annotated[
-        AddressingStyle,
-        Field(description="Auto: path style with an endpoint of your own, virtual-host style without."),
-    ] = AddressingStyle.AUTO
-    credentials: Annotated[
-        Credentials | None,
-        Field(description="Absent: the node's own role where it has one, else anonymous."),
-    ] = None
-    include: Annotated[
-        tuple[str, ...], Field(description="Patterns that are kept; only the node that lists is told them.")
-    ] = ()
-    exclude: Annotated[
-        tuple[str, ...], Field(description="Patterns that are left out; only the node that lists is told them.")
-    ] = ()
-
-
-class DatasetSource(Source):
-    """Where the bytes come from."""
-
-    uri: Annotated[
-        str,
-        Field(
-            description="s3://bucket/prefix/ or file:///folder (a folder that every selected node sees, such as NFS).",
-            max_length=1200,
-            json_schema_extra={
-                "x-kubernetes-validations": [
-                    cel_rule(
-                        "self.startsWith('s3://') || self.startsWith('file:///')",
-                        "source.uri must be s3://bucket/prefix/ or file:///folder",
-                        "'source.uri ' + self + ' is not supported: write s3://bucket/prefix/ or file:///folder'",
-                    ),
-                    cel_rule(
-                        "!self.startsWith('s3://') || self.matches('^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?$')",
-                        "the bucket in source.uri must have 3 to 63 characters of a-z, 0-9, '.' and '-', "
-                        "and begin and end with a letter or digit",
-                    ),
-                    cel_rule("!self.contains('/../') && !self.endsWith('/..')", "source.uri must not contain '..'"),
-                ]
-            },
-        ),
-    ]
-    endpoint: Annotated[
-        str | None,
-        Field(
-            description="URL of an S3-compatible server, such as https://minio.storage:9000. Default: Amazon's.",
-            max_length=300,
-            json_schema_extra={
-                "x-kubernetes-validations": [
-                    cel_rule(
-                        f"self.matches('{ENDPOINT_PATTERN}')",
-                        f"source.endpoint {ENDPOINT_HINT}",
-                        f"'source.endpoint ' + self + ' {ENDPOINT_HINT}'",
-                    )
-                ]
-            },
-        ),
-        AfterValidator(checked_endpoint),
-    ] = None
-    region: Annotated[str, Field(description="Region of the bucket.", pattern=REGION_PATTERN, max_length=63)] = (
-        "us-east-1"
-    )
-    include: Annotated[
-        tuple[_PATTERN, ...],
-        Field(
-            description="Patterns below the prefix that are kept: * stops at '/', ** does not. Empty: all.",
-            max_length=_MOST_PATTERNS,
-        ),
-    ] = ()
-    exclude: Annotated[
-        tuple[_PATTERN, ...],
-        Field(description="Patterns that are left out; they win over include.", max_length=_MOST_PATTERNS),
-    ] = ()
-
-    def plain(self) -> Source:
-        """Return what nodes are told."""
-        return Source.model_construct(**{name: getattr(self, name) for name in Source.model_fields})
 
 
 class Cache(Model):
@@ -337,90 +193,6 @@ class DatasetSpec(Model):
             "Off: they do not."
         ),
     ] = ObservePolicy.AUTO
-
-
-class SkippedKeys(Model):
-    """Keys of the source that cannot be files; docs/SEMANTICS.md lists the reasons."""
-
-    reason: str
-    count: Annotated[int, Field(json_schema_extra=_INT64)]
-    example: str = ""
-
-
-class DatasetNode(Model):
-    """How warm one node is."""
-
-    name: Annotated[str, Field(description="The node.")]
-    phase: Annotated[str, Field(description="What it does for the dataset, as in NodeCache.")] = ""
-    version: Annotated[str, Field(description="Digest of the version that the figures are about.")] = ""
-    warm_files: Annotated[int, Field(json_schema_extra=_INT64)] = 0
-    warm_bytes: Annotated[int, Field(json_schema_extra=_INT64)] = 0
-    bytes_per_second: Annotated[int, Field(json_schema_extra=_INT64)] = 0
-    eta: Annotated[str, Field(description="Time left, such as 1m20s; empty when unknown or done.")] = ""
-    mode: Annotated[str, Field(description="How pods on the node would read: native, overlay or fuse.")] = ""
-    last_error: Annotated[ShortMessage, Field(description="What went wrong there last.")] = ""
-
-
-class DatasetStatus(Model):
-    """What has become of it, as the nodes report it."""
-
-    phase: Phase | None = None
-    class_name: Annotated[str, Field(description="The DatasetClass that it has; empty: none applies.")] = ""
-    charged_bytes: Annotated[
-        int, Field(json_schema_extra=_INT64, description="What counts of it to its class's quota, over all nodes.")
-    ] = 0
-    namespace_quota_bytes: Annotated[
-        int | None,
-        Field(
-            json_schema_extra=_INT64,
-            description="What the namespace's Datasets of this class may hold together. Absent: no limit.",
-        ),
-    ] = None
-    node_quota_bytes: Annotated[
-        int | None, Field(json_schema_extra=_INT64, description="The same on each node. Absent: no limit.")
-    ] = None
-    observed_generation: Annotated[int, Field(json_schema_extra=_INT64)] = 0
-    conditions: Annotated[
-        tuple[Condition, ...],
-        Field(json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}),
-    ] = ()
-    version: Annotated[str, Field(description="Digest (sha256) of the version that new pods get.")] = ""
-    version_short: Annotated[str, Field(description="First 12 characters of the version.")] = ""
-    versions_in_use: Annotated[tuple[str, ...], Field(description="Older versions that running pods still read.")] = ()
-    listed_at: Annotated[str | None, Field(json_schema_extra={"format": "date-time"})] = None
-    listing_id: Annotated[str, Field(description="The listing that was asked for last.")] = ""
-    listing_node: Annotated[str, Field(description="The node that was asked to list.")] = ""
-    listing_source: Annotated[
-        str, Field(description="Fingerprint of what of the spec selected bytes when listingId was asked for.")
-    ] = ""
-    files: Annotated[int | None, Field(json_schema_extra=_INT64)] = None
-    bytes: Annotated[int | None, Field(json_schema_extra=_INT64)] = None
-    total: Annotated[str, Field(description="bytes, for people.")] = ""
-    wanted_bytes: Annotated[
-        int,
-        Field(
-            json_schema_extra=_INT64, description="What all nodes that should hold the version would hold, together."
-        ),
-    ] = 0
-    cached_bytes: Annotated[int, Field(json_schema_extra=_INT64, description="What of that is there.")] = 0
-    cached: Annotated[str, Field(description="cachedBytes, for people.")] = ""
-    cached_percent: Annotated[str, Field(description="Warm share over the wanted nodes.")] = ""
-    warm_nodes: Annotated[str, Field(description="Nodes that hold it whole / nodes that should.")] = ""
-    bytes_per_second: Annotated[int, Field(json_schema_extra=_INT64)] = 0
-    speed: str = ""
-    eta: str = ""
-    skipped: Annotated[tuple[SkippedKeys, ...], Field(description="Keys that cannot be files, counted by reason.")] = ()
-    node_counts: Annotated[
-        dict[str, int], Field(description="Nodes that have it or should, by what they do; all of them.")
-    ] = Field(default_factory=dict)
-    nodes: Annotated[
-        tuple[DatasetNode, ...],
-        Field(
-            description=f"The {MOST_NODE_ROWS} nodes that need attention most: failed ones first, then those on the "
-            "way, then warm ones.",
-            json_schema_extra={"x-kubernetes-list-type": "atomic"},
-        ),
-    ] = ()
 
 
 class Dataset(Resource):

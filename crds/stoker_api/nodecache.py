@@ -6,7 +6,9 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BeforeValidator, Field
 
 from stoker_api import names
-from stoker_api.dataset import DatasetSource, MountMode, ObservePolicy, SkippedKeys, Source
+from stoker_api.dataset import MountMode, ObservePolicy
+from stoker_api.dataset_source import DatasetSource, Source
+from stoker_api.dataset_status import SkippedKeys
 from stoker_api.meta import Condition, Model, PrinterColumn, Resource, ShortMessage
 
 _INT64 = {"format": "int64"}

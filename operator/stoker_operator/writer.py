@@ -3,7 +3,8 @@
 from typing import Final
 
 from stoker_api import names
-from stoker_api.dataset import Dataset, DatasetStatus
+from stoker_api.dataset import Dataset
+from stoker_api.dataset_status import DatasetStatus
 from stoker_api.meta import ObjectMeta
 from stoker_api.nodecache import NodeCache
 from stoker_api.trainingjob import TrainingJob, TrainingJobStatus

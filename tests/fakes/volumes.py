@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stoker_api.dataset import Source
+from stoker_api.dataset_source import Source
 from stoker_api.nodecache import NodeDataset, NodeDatasetStatus
 from stoker_sidecar.errors import KeeperUnavailable, MountError
 from stoker_sidecar.version.layout import VersionPaths

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stoker_api.dataset import Source
+from stoker_api.dataset_source import Source
 from stoker_api.nodecache import NodeDataset
 from stoker_sidecar.version.layout import CachePaths, VersionPaths
 from stoker_sidecar.wire.credentials import AmbientCredentials, Credentials

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from stoker_api.backoff import BackoffPolicy
-from stoker_api.dataset import Source
+from stoker_api.dataset_source import Source
 from stoker_api.nodecache import NodeDatasetStatus, NodePhase
 from stoker_sidecar.fetcher.context import NodeDependencies
 from stoker_sidecar.fetcher.download.parts import CHUNK

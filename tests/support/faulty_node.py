@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from stoker_api.dataset import Source
+from stoker_api.dataset_source import Source
 from stoker_api.nodecache import NodeDataset, NodeDatasetStatus
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_sidecar.wire.credentials import AmbientCredentials

@@ -7,7 +7,8 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
-from stoker_api.dataset import Dataset, DatasetStatus
+from stoker_api.dataset import Dataset
+from stoker_api.dataset_status import DatasetStatus
 from stoker_api.meta import ObjectMeta
 from stoker_api.names import Reason
 from stoker_api.trainingjob import TrainingJob, TrainingJobStatus

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import PurePosixPath
 from urllib.parse import unquote
 
-from stoker_api.dataset import DatasetSource
+from stoker_api.dataset_source import DatasetSource
 from stoker_api.datasetclass import DatasetClassSpec
 
 _PORTS = {"http": 80, "https": 443}

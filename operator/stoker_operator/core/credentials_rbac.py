@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Any
 
 from stoker_api import names
-from stoker_api.dataset import Credentials
+from stoker_api.dataset_source import Credentials
 from stoker_api.nodecache import NodeCacheSpec
 from stoker_operator.core.plan import DatasetPlan
 from stoker_operator.core.views import ClusterView, NodeView

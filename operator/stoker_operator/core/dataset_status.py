@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from stoker_api.dataset import DatasetStatus, Phase, SkippedKeys, WarmPolicy
+from stoker_api.dataset import WarmPolicy
+from stoker_api.dataset_status import DatasetStatus, Phase, SkippedKeys
 from stoker_api.meta import Condition, format_bytes, format_duration
 from stoker_api.names import ConditionType, Reason
 from stoker_api.nodecache import NodeError, NodePhase

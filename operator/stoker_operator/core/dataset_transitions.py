@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from stoker_api.dataset import DatasetStatus
+from stoker_api.dataset_status import DatasetStatus
 from stoker_api.meta import Condition
 from stoker_api.names import ConditionType, Reason
 from stoker_operator.core.conditions import find

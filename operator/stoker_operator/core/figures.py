@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from heapq import nsmallest
 
-from stoker_api.dataset import MOST_NODE_ROWS, DatasetNode, SkippedKeys
+from stoker_api.dataset_status import MOST_NODE_ROWS, DatasetNode, SkippedKeys
 from stoker_api.meta import format_bytes, format_duration, shortened
 from stoker_api.nodecache import NodePhase
 from stoker_operator.core.int64 import clamp

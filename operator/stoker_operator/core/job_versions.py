@@ -1,6 +1,7 @@
 """Which version of each Dataset the workers of a TrainingJob read, all of them the same."""
 
-from stoker_api.dataset import Dataset, Phase
+from stoker_api.dataset import Dataset
+from stoker_api.dataset_status import Phase
 from stoker_api.names import Reason
 from stoker_api.trainingjob import JobDataset, JobDatasetVersion, TrainingJob
 from stoker_operator.core.annotations import Refusal

@@ -5,7 +5,8 @@ import json
 from collections.abc import Sequence
 
 from stoker_api import names
-from stoker_api.dataset import Dataset, Source
+from stoker_api.dataset import Dataset
+from stoker_api.dataset_source import Source
 
 # The form of fingerprints. A release that makes them otherwise takes another one, and goes on knowing this one.
 _FORM = "2."

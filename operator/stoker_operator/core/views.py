@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stoker_api import names
-from stoker_api.dataset import Dataset, DatasetStatus
+from stoker_api.dataset import Dataset
+from stoker_api.dataset_status import DatasetStatus
 from stoker_api.inline_volume import is_report_volume
 from stoker_api.meta import ObjectMeta
 from stoker_api.names import Reason

@@ -6,7 +6,8 @@ from functools import partial
 from typing import Final
 
 from stoker_api import names
-from stoker_api.dataset import Dataset, DatasetStatus
+from stoker_api.dataset import Dataset
+from stoker_api.dataset_status import DatasetStatus
 from stoker_api.meta import ObjectMeta
 from stoker_kube.errors import Conflict, KubeError
 from stoker_kube.events import EventRecorder, ObjectRef

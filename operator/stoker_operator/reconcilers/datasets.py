@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
-from stoker_api.dataset import Phase
+from stoker_api.dataset_status import Phase
 from stoker_kube.events import EventRecorder
 from stoker_operator import metrics
 from stoker_operator.core.credentials_rbac import named_by

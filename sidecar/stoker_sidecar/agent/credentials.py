@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from stoker_api import names
-from stoker_api.dataset import Credentials as Reference
+from stoker_api.dataset_source import Credentials as Reference
 from stoker_api.names import Reason
 from stoker_api.nodecache import NodeDataset
 from stoker_api.times import format_time

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import aiohttp
 
-from stoker_api.dataset import SkippedKeys, Source
+from stoker_api.dataset_source import Source
+from stoker_api.dataset_status import SkippedKeys
 from stoker_api.meta import format_duration
 from stoker_api.names import PEER_NAME
 from stoker_api.nodecache import ListingResult

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from stoker_api.dataset import Source
+from stoker_api.dataset_source import Source
 from stoker_api.meta import Model, ObjectMeta
 from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset
 from stoker_sidecar.store.core.location import S3Location, parse_location

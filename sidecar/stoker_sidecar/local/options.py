@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from stoker_api.dataset import DatasetSource, Source
+from stoker_api.dataset_source import DatasetSource, Source
 from stoker_api.meta import parse_quantity
 from stoker_sidecar.errors import InvalidSource
 from stoker_sidecar.local.mount_spec import default_cache, default_runs

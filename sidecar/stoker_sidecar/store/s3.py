@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
-from stoker_api.dataset import Source
+from stoker_api.dataset_source import Source
 from stoker_sidecar.errors import AccessDenied, InvalidSource, ObjectGone, ServerError, SourceChanged
 from stoker_sidecar.store.base import Body, Retry
 from stoker_sidecar.store.connection import ConnectionSettings, tls_context

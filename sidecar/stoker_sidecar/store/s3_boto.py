@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import aiohttp
 from botocore import exceptions as boto
 
-from stoker_api.dataset import Source
+from stoker_api.dataset_source import Source
 from stoker_api.names import Reason
 from stoker_sidecar import errors
 from stoker_sidecar.store.base import Body, in_chunks

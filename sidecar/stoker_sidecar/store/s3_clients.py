@@ -21,7 +21,7 @@ from botocore.exceptions import BotoCoreError
 from botocore.loaders import Loader, create_loader
 from botocore.utils import parse_timestamp
 
-from stoker_api.dataset import Source
+from stoker_api.dataset_source import Source
 from stoker_sidecar.errors import InvalidCredentials
 from stoker_sidecar.store.bounded_session import BoundedHTTPSession
 from stoker_sidecar.store.connection import USER_AGENT, ConnectionSettings, ca_file, proxy_for

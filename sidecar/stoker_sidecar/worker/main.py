@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from stoker_api.dataset import Source
+from stoker_api.dataset_source import Source
 from stoker_sidecar.errors import InternalError
 from stoker_sidecar.linux.libc import end_with_parent
 from stoker_sidecar.store.base import Retry

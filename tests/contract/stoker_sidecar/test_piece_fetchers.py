@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from awscrt.checksums import crc64nvme
 
-from stoker_api.dataset import Source
+from stoker_api.dataset_source import Source
 from stoker_sidecar.errors import CacheDiskFailed, ObjectGone, SourceChanged
 from stoker_sidecar.fetcher.download.piece_sources import InProcess, PieceFetcher, StorePieceSource
 from stoker_sidecar.fetcher.download.worker_pool import WorkerPool

@@ -11,7 +11,8 @@ from uuid import uuid4
 import pytest
 
 from stoker_api import names
-from stoker_api.dataset import Dataset, Phase
+from stoker_api.dataset import Dataset
+from stoker_api.dataset_status import Phase
 from stoker_kube.api import Kube, Object
 from stoker_kube.client import KubeClient
 from stoker_kube.errors import Forbidden, KubeError

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from stoker_api.dataset import Source
+from stoker_api.dataset_source import Source
 from stoker_sidecar.linux import mounts, overlay
 from stoker_sidecar.volumes import metadata_layer
 from tests.support.agentless_node import FETCHER, AgentlessNode, NodeVersion

@@ -8,7 +8,8 @@ import pytest
 import yaml
 
 from stoker_api import names
-from stoker_api.dataset import Dataset, Phase
+from stoker_api.dataset import Dataset
+from stoker_api.dataset_status import Phase
 from stoker_api.names import ConditionType, Reason
 from stoker_api.nodecache import NodeCache, NodeDataset
 from stoker_kube.errors import Invalid, NotFound

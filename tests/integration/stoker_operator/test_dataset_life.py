@@ -3,7 +3,8 @@
 from typing import Any
 
 from stoker_api import names
-from stoker_api.dataset import Dataset, Phase
+from stoker_api.dataset import Dataset
+from stoker_api.dataset_status import Phase
 from stoker_api.names import ConditionType, Reason
 from stoker_api.nodecache import MountPhase, NodeError
 from stoker_kube.resources import (

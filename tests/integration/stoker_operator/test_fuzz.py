@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from stoker_api import names
-from stoker_api.dataset import Phase
+from stoker_api.dataset_status import Phase
 from stoker_kube.errors import KubeError
 from stoker_kube.resources import DATASETS, PODS, SERVICE_ACCOUNTS, TRAINING_JOBS, Kind
 from tests.integration.stoker_operator.conftest import World

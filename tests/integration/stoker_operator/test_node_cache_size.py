@@ -3,7 +3,8 @@
 import json
 from typing import Any
 
-from stoker_api.dataset import MountMode, Source
+from stoker_api.dataset import MountMode
+from stoker_api.dataset_source import Source
 from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeCacheStatus, NodeDataset, NodeDatasetStatus, NodePhase
 from stoker_kube.resources import NODE_CACHES
 from stoker_operator.core.plan import NodeCacheWrite

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from stoker_api.dataset import Source
+from stoker_api.dataset_source import Source
 from tests.support.agentless_node import FETCHER, AgentlessNode, NodeVersion
 from tests.support.keeper import SECONDS, UID, Keeper
 from tests.support.waiting import wait_until

@@ -22,7 +22,8 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from stoker_api.dataset import MountMode, Source
+from stoker_api.dataset import MountMode
+from stoker_api.dataset_source import Source
 from stoker_sidecar.fetcher.download.parts import CHUNK
 from tests.support.agentless_node import FETCHER, AgentlessNode, NodeVersion
 from tests.support.byte_reads import Got, read_fd, read_path

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from urllib.parse import quote, urlsplit
 
-from stoker_api.dataset import AddressingStyle, Source
+from stoker_api.dataset_source import AddressingStyle, Source
 
 AMAZON = "Amazon S3"
 # DNS suffix of each of Amazon's partitions, by how its regions' names begin.

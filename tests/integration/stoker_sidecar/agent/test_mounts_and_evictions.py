@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from stoker_api.dataset import MountMode, Source
+from stoker_api.dataset import MountMode
+from stoker_api.dataset_source import Source
 from stoker_api.meta import ObjectMeta
 from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset, NodeDatasetStatus, NodePhase
 from stoker_sidecar.agent.fetcher_link import FetcherLink

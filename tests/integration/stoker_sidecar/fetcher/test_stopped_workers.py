@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker_api.dataset import Source
+from stoker_api.dataset_source import Source
 from stoker_sidecar.fetcher.download.worker_pool import WorkerPool
 from stoker_sidecar.store.base import ObjectStore
 from stoker_sidecar.store.connection import ConnectionSettings

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker_api.dataset import Source
+from stoker_api.dataset_source import Source
 from tests.support.agentless_node import AgentlessNode, NodeVersion
 from tests.support.csi_driver import node_folder
 from tests.support.keeper import Keeper

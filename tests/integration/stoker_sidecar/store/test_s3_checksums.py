@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from stoker_api.dataset import Source
+from stoker_api.dataset_source import Source
 from stoker_sidecar.errors import CorruptBody, ObjectGone, SourceChanged
 from stoker_sidecar.store.base import ObjectStore, Retry
 from stoker_sidecar.store.connection import ConnectionSettings

@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 from msgspec.structs import replace
 
-from stoker_api.dataset import AddressingStyle, Source
+from stoker_api.dataset_source import AddressingStyle, Source
 from stoker_sidecar.errors import (
     AccessDenied,
     CorruptBody,

@@ -12,7 +12,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from msgspec.structs import replace
 
-from stoker_api.dataset import AddressingStyle, Source
+from stoker_api.dataset_source import AddressingStyle, Source
 from stoker_api.names import Reason
 from stoker_sidecar.errors import EndpointNotAllowed, EndpointUnreachable, InvalidCredentials, ObjectGone, SourceError
 from stoker_sidecar.store.base import ObjectStore, Retry

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from stoker_api.dataset import Source
+from stoker_api.dataset_source import Source
 from stoker_sidecar.errors import SourceChanged
 from stoker_sidecar.store import s3
 from stoker_sidecar.store.base import ObjectStore, Retry

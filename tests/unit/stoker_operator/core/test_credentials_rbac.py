@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from stoker_api.dataset import Source
+from stoker_api.dataset_source import Source
 from stoker_api.nodecache import NodeCacheSpec, NodeDataset
 from stoker_operator.core.credentials_rbac import (
     SHARDS,

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from stoker_api.dataset import Dataset, DatasetStatus, Phase, SkippedKeys
+from stoker_api.dataset import Dataset
+from stoker_api.dataset_status import DatasetStatus, Phase, SkippedKeys
 from stoker_api.names import ConditionType, Reason
 from stoker_api.nodecache import ListingResult, NodeCache, NodeError, NodePhase
 from stoker_operator.core.class_limits import ClassTerms

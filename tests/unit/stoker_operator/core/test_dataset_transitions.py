@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from stoker_api.dataset import DatasetStatus, SkippedKeys
+from stoker_api.dataset_status import DatasetStatus, SkippedKeys
 from stoker_api.names import ConditionType, Reason
 from stoker_operator.core.conditions import ConditionSet
 from stoker_operator.core.dataset_transitions import dataset_announcements, urgent

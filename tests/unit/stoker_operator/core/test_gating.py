@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker_api.dataset import DatasetStatus, SchedulingMode
+from stoker_api.dataset import SchedulingMode
+from stoker_api.dataset_status import DatasetStatus
 from stoker_api.meta import Condition, ObjectMeta
 from stoker_api.names import ConditionType, Reason
 from stoker_api.release import ReleaseNode, ReleaseRecord

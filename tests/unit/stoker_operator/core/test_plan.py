@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from stoker_api.dataset import Dataset, DatasetStatus, Source
+from stoker_api.dataset import Dataset
+from stoker_api.dataset_source import Source
+from stoker_api.dataset_status import DatasetStatus
 from stoker_api.meta import ObjectMeta
 from stoker_api.names import Reason
 from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset, NodeDatasetStatus

@@ -8,7 +8,8 @@ from hypothesis import given as for_all
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from stoker_api.dataset import Dataset, DatasetStatus
+from stoker_api.dataset import Dataset
+from stoker_api.dataset_status import DatasetStatus
 from stoker_api.names import ConditionType, Reason
 from stoker_api.nodecache import ListingResult, NodeCache
 from stoker_operator.core.admission import AdmissionMemory

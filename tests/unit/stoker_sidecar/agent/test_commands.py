@@ -1,6 +1,6 @@
 """What the fetcher is told, and what it is never told."""
 
-from stoker_api.dataset import Source
+from stoker_api.dataset_source import Source
 from stoker_api.nodecache import NodeDataset
 from stoker_sidecar.agent.core.commands import commands, kept_meanwhile, wanted
 from stoker_sidecar.wire.credentials import AmbientCredentials, StaticCredentials

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from stoker_api.dataset import Credentials, SecretReference, Source
+from stoker_api.dataset_source import Credentials, SecretReference, Source
 from stoker_api.meta import ObjectMeta
 from stoker_api.names import Reason
 from stoker_api.nodecache import (

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from stoker_api.dataset import Source
+from stoker_api.dataset_source import Source
 from stoker_api.meta import ObjectMeta
 from stoker_api.names import Reason
 from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeCacheStatus, NodeDataset, NodeDatasetStatus, NodePhase

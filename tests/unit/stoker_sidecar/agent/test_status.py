@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from stoker_api.dataset import MountMode, Source
+from stoker_api.dataset import MountMode
+from stoker_api.dataset_source import Source
 from stoker_api.names import ConditionType, Reason
 from stoker_api.nodecache import (
     CacheFolder,

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from stoker_api.dataset import Source
+from stoker_api.dataset_source import Source
 from stoker_sidecar.errors import ManifestUnavailable, ServerError, SourceTooLarge
 from stoker_sidecar.fetcher.manifests import ListingLimits, fetch_manifest, list_source
 from stoker_sidecar.version.builder import ManifestBuilder

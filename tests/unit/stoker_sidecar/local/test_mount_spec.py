@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from stoker_api.dataset import Source
+from stoker_api.dataset_source import Source
 from stoker_api.nodecache import ListingResult
 from stoker_sidecar.errors import MountRefused
 from stoker_sidecar.linux.files import replace_text

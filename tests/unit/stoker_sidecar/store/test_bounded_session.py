@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from stoker_api.dataset import DatasetSource, Source
+from stoker_api.dataset_source import DatasetSource, Source
 from stoker_api.endpoint import ENDPOINT_PATTERN, REGION_PATTERN
 from stoker_sidecar.errors import ServerError, SourceError
 from stoker_sidecar.store.bounded_session import MOST_BODY

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker_api.dataset import Source
+from stoker_api.dataset_source import Source
 from stoker_sidecar.errors import AccessDenied
 from stoker_sidecar.store.base import ObjectStore, Retry
 from stoker_sidecar.store.connection import ConnectionSettings

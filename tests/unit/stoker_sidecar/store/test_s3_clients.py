@@ -13,7 +13,7 @@ from botocore import UNSIGNED
 from botocore.exceptions import MetadataRetrievalError
 from botocore.loaders import JSONFileLoader
 
-from stoker_api.dataset import Source
+from stoker_api.dataset_source import Source
 from stoker_sidecar.store import s3_clients
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.core.s3_requests import AccessKeys

@@ -15,7 +15,7 @@ from botocore.session import Session
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker_api.dataset import AddressingStyle, Source
+from stoker_api.dataset_source import AddressingStyle, Source
 from stoker_sidecar.store.core.s3_requests import AccessKeys, bucket_address, is_directory_bucket, signed
 
 PRINTABLE = st.text(string.ascii_letters + string.digits + "/+=", min_size=1, max_size=40)
