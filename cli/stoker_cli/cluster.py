@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from stoker_api.dataset import Dataset
-from stoker_api.nodecache import NodeCache, NodeMount
+from stoker_api.node_storage import NodeMount
+from stoker_api.nodecache import NodeCache
 from stoker_cli.errors import NOT_FOUND, UNREACHABLE, CliError
 from stoker_kube.client import KubeClient
 from stoker_kube.context import default_namespace

@@ -6,7 +6,7 @@ from typing import Any
 from stoker_api import names
 from stoker_api.dataset import MountMode
 from stoker_api.inline_volume import is_report_volume
-from stoker_api.nodecache import MountPhase, NodeMount
+from stoker_api.node_storage import MountPhase, NodeMount
 
 Object = Mapping[str, Any]
 

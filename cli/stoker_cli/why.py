@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from stoker_api import names
 from stoker_api.meta import format_bytes, format_duration
-from stoker_api.nodecache import NodeMount
+from stoker_api.node_storage import NodeMount
 from stoker_api.release import ReleaseNode, ReleaseRecord
 from stoker_cli import reading
 

@@ -10,6 +10,7 @@ from stoker_api.dataset import MountMode, ObservePolicy
 from stoker_api.dataset_source import DatasetSource, Source
 from stoker_api.dataset_status import SkippedKeys
 from stoker_api.meta import Condition, Model, PrinterColumn, Resource, ShortMessage
+from stoker_api.node_storage import CacheFolder, NodeMount
 
 _INT64 = {"format": "int64"}
 # Each list has one writer, who writes it whole. As a map of its items it would have its field manager's notes on each
@@ -173,53 +174,6 @@ class NodeDatasetStatus(Model):
         Field(description="Other versions still on this disk; all of them while `version` is not open."),
     ] = ()
     older: Annotated[tuple[OlderVersionStatus, ...], Field(description="The older versions of the plan.")] = ()
-
-
-class MountPhase(StrEnum):
-    """A pod's volume on this node."""
-
-    PENDING = "Pending"  # the kubelet asks; the node waits for the operator's plan or for a manifest
-    MOUNTED = "Mounted"
-
-
-class NodeMount(Model):
-    """One published volume, or one that waits for the plan.
-
-    This is also how a node asks for a dataset it was not given.
-    """
-
-    volume_id: str
-    dataset_namespace: str
-    dataset: str
-    version: str = ""
-    pod_namespace: str = ""
-    pod: str = ""
-    pod_uid: str = ""
-    phase: MountPhase = MountPhase.PENDING
-    mode: MountMode | None = None
-
-
-class Medium(StrEnum):
-    """What a cache folder lies on."""
-
-    DISK = "Disk"
-    MEMORY = "Memory"
-
-
-class CacheFolder(Model):
-    """One of the node's cache folders. Bytes everywhere."""
-
-    path: str
-    medium: Medium = Medium.DISK
-    capacity_bytes: Annotated[int, Field(json_schema_extra=_INT64)] = 0
-    used_bytes: Annotated[int, Field(json_schema_extra=_INT64, description="What datasets keep in it.")] = 0
-    available_bytes: Annotated[
-        int, Field(json_schema_extra=_INT64, description="What they may still take: free space less the floor.")
-    ] = 0
-    healthy: Annotated[bool, Field(description="False: out of service; its datasets start anew in another folder.")] = (
-        True
-    )
-    message: Annotated[ShortMessage, Field(description="Why it is out of service.")] = ""
 
 
 class EvidenceSource(StrEnum):

@@ -5,16 +5,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from stoker_api import names
+from stoker_api.node_storage import MountPhase, NodeMount
 from stoker_api.nodecache import (
     ListingResult,
-    MountPhase,
     NodeCache,
     NodeCacheSpec,
     NodeCacheStatus,
     NodeDataset,
     NodeDatasetStatus,
     NodeError,
-    NodeMount,
     NodePhase,
     NodeWorkload,
     OlderVersionStatus,

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from stoker_api.nodecache import MountPhase, NodeMount
+from stoker_api.node_storage import MountPhase, NodeMount
 from stoker_operator.core.catalog import CatalogEntry, catalog_entry
 from stoker_operator.core.views import ClusterView, PodView
 

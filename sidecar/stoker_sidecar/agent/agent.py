@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from errno import ENOENT, ENOTDIR
 from pathlib import Path
 
-from stoker_api.nodecache import CacheFolder, NodeCacheStatus
+from stoker_api.node_storage import CacheFolder
+from stoker_api.nodecache import NodeCacheStatus
 from stoker_api.times import format_time
 from stoker_kube.api import Kube
 from stoker_sidecar.agent.core.grants import NodeGrants

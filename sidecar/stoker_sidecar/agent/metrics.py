@@ -7,7 +7,8 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from stoker_api.nodecache import NodeDatasetStatus, NodeMount
+from stoker_api.node_storage import NodeMount
+from stoker_api.nodecache import NodeDatasetStatus
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.wire.fetcher_protocol import (
     AHEAD_BYTES,

@@ -10,7 +10,8 @@ from pydantic import ValidationError
 from stoker_api.dataset import ObservePolicy
 from stoker_api.meta import Condition
 from stoker_api.names import ANNOTATION_OBSERVE
-from stoker_api.nodecache import CacheFolder, NodeCache, NodeDataset, NodeDatasetStatus
+from stoker_api.node_storage import CacheFolder
+from stoker_api.nodecache import NodeCache, NodeDataset, NodeDatasetStatus
 from stoker_sidecar.agent.core.status import DiskFigures
 from stoker_sidecar.errors import ProtocolError
 from stoker_sidecar.volumes.synchronization import Changes

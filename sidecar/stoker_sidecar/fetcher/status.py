@@ -5,15 +5,8 @@ from dataclasses import dataclass
 
 from stoker_api.meta import format_bytes
 from stoker_api.names import Reason
-from stoker_api.nodecache import (
-    CacheFolder,
-    ListingResult,
-    Medium,
-    NodeDatasetStatus,
-    NodeError,
-    NodePhase,
-    OlderVersionStatus,
-)
+from stoker_api.node_storage import CacheFolder, Medium
+from stoker_api.nodecache import ListingResult, NodeDatasetStatus, NodeError, NodePhase, OlderVersionStatus
 from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.fetcher.cached_version import CachedVersion, State
 from stoker_sidecar.fetcher.core.rates import eta_seconds

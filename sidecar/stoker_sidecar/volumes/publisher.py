@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from stoker_api.nodecache import NodeDataset, NodeDatasetStatus, NodeMount
+from stoker_api.node_storage import NodeMount
+from stoker_api.nodecache import NodeDataset, NodeDatasetStatus
 from stoker_sidecar.errors import VolumeCode, VolumeError
 from stoker_sidecar.volumes.core.publish import (
     Bind,

@@ -6,7 +6,8 @@ from stoker_api import names
 from stoker_api.dataset import Dataset
 from stoker_api.dataset_status import Phase
 from stoker_api.names import ConditionType, Reason
-from stoker_api.nodecache import MountPhase, NodeError
+from stoker_api.node_storage import MountPhase
+from stoker_api.nodecache import NodeError
 from stoker_kube.resources import (
     DATASETS,
     NODE_CACHES,

@@ -6,7 +6,7 @@ import pytest
 
 from stoker_api import names
 from stoker_api.dataset import MountMode
-from stoker_api.nodecache import MountPhase, NodeMount
+from stoker_api.node_storage import MountPhase, NodeMount
 from stoker_cli.reading import sentences
 from stoker_cli.why import explain
 

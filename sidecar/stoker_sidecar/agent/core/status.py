@@ -10,16 +10,8 @@ from typing import Any, Literal
 from stoker_api.dataset import MountMode
 from stoker_api.meta import Condition, format_bytes, shortened
 from stoker_api.names import ConditionType, Reason
-from stoker_api.nodecache import (
-    CacheFolder,
-    NodeCacheStatus,
-    NodeDataset,
-    NodeDatasetStatus,
-    NodeError,
-    NodeMount,
-    NodePhase,
-    NodeWorkload,
-)
+from stoker_api.node_storage import CacheFolder, NodeMount
+from stoker_api.nodecache import NodeCacheStatus, NodeDataset, NodeDatasetStatus, NodeError, NodePhase, NodeWorkload
 from stoker_sidecar.volumes.core.publish import VersionKey
 
 # Share of the disk. Free space moves with everything else on the disk; smaller moves than this are not worth a write.

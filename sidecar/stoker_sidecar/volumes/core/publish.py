@@ -9,7 +9,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from stoker_api.dataset import MountMode
-from stoker_api.nodecache import MountPhase, NodeDataset, NodeDatasetStatus, NodeMount
+from stoker_api.node_storage import MountPhase, NodeMount
+from stoker_api.nodecache import NodeDataset, NodeDatasetStatus
 from stoker_sidecar.errors import VolumeCode
 
 VersionKey = tuple[str, str]  # uid of the Dataset, digest

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker_api.nodecache import CacheFolder
+from stoker_api.node_storage import CacheFolder
 from stoker_sidecar.agent.agent import restore_missing
 
 

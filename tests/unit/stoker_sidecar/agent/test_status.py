@@ -9,16 +9,8 @@ import pytest
 from stoker_api.dataset import MountMode
 from stoker_api.dataset_source import Source
 from stoker_api.names import ConditionType, Reason
-from stoker_api.nodecache import (
-    CacheFolder,
-    EvidenceSource,
-    NodeDataset,
-    NodeDatasetStatus,
-    NodeError,
-    NodeMount,
-    NodePhase,
-    NodeWorkload,
-)
+from stoker_api.node_storage import CacheFolder, NodeMount
+from stoker_api.nodecache import EvidenceSource, NodeDataset, NodeDatasetStatus, NodeError, NodePhase, NodeWorkload
 from stoker_sidecar.agent.core.status import (
     DiskFigures,
     Facts,

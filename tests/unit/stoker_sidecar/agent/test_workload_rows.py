@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from stoker_api.nodecache import Attribution, EvidenceSource, NodeMount, NodeWorkload, StallSource
+from stoker_api.node_storage import NodeMount
+from stoker_api.nodecache import Attribution, EvidenceSource, NodeWorkload, StallSource
 from stoker_sidecar.agent.core.stall import Stall
 from stoker_sidecar.agent.core.workload_rows import (
     CALM_SECONDS,

@@ -4,7 +4,8 @@ import pytest
 
 from stoker_api.dataset import MountMode
 from stoker_api.names import Reason
-from stoker_api.nodecache import ListingResult, MountPhase, NodeError, OlderVersionStatus
+from stoker_api.node_storage import MountPhase
+from stoker_api.nodecache import ListingResult, NodeError, OlderVersionStatus
 from stoker_sidecar.errors import VolumeCode
 from stoker_sidecar.volumes.core.publish import (
     Bind,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from stoker_api.dataset import MountMode
-from stoker_api.nodecache import MountPhase
+from stoker_api.node_storage import MountPhase
 from stoker_sidecar.errors import VolumeCode
 from stoker_sidecar.volumes.publisher import FORGET_SECONDS
 from tests.fakes.volumes import DIGEST, UID, node_dataset
