@@ -18,6 +18,7 @@ from stoker_api.meta import (
     Resource,
     cel_rule,
 )
+from stoker_api.tuning import Tuning
 
 MOST_REPLICAS = 10_000  # nodes: twice what Kubernetes is made for
 MOST_PRIORITY = 1000
@@ -193,6 +194,10 @@ class DatasetSpec(Model):
             "Off: they do not."
         ),
     ] = ObservePolicy.AUTO
+    tuning: Annotated[
+        Tuning,
+        Field(description="How what is seen of its workloads is acted upon; what a TrainingJob says goes before it."),
+    ] = Tuning()
 
 
 class Dataset(Resource):

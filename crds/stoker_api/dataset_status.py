@@ -6,6 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from stoker_api.meta import Condition, Model, ShortMessage
+from stoker_api.tuning import NodeTuning
 
 MOST_NODE_ROWS = 50  # of status.nodes
 _INT64 = {"format": "int64"}
@@ -64,6 +65,12 @@ class DatasetStatus(Model):
         int | None, Field(json_schema_extra=_INT64, description="The same on each node. Absent: no limit.")
     ] = None
     observed_generation: Annotated[int, Field(json_schema_extra=_INT64)] = 0
+    tuning: Annotated[
+        NodeTuning | None,
+        Field(
+            description="What nodes are told of its tuning, where no TrainingJob says otherwise; absent: nothing yet."
+        ),
+    ] = None
     conditions: Annotated[
         tuple[Condition, ...],
         Field(json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}),

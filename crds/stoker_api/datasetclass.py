@@ -8,6 +8,7 @@ from stoker_api import names
 from stoker_api.dataset import MOST_PRIORITY, MOST_REPLICAS, WarmPolicy, replicas_schema
 from stoker_api.endpoint import ENDPOINT_GLOB_PATTERN
 from stoker_api.meta import Model, PrinterColumn, Quantity, Resource, cel_rule
+from stoker_api.tuning import TuningLimits
 
 _PRIORITY = Annotated[int, Field(ge=-MOST_PRIORITY, le=MOST_PRIORITY)]
 _NAMESPACES = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9*-]+$")]
@@ -112,6 +113,7 @@ class DatasetClassSpec(Model):
         ),
     ] = True
     quota: Annotated[QuotaLimits, Field(description="What the Datasets of one namespace may hold.")] = QuotaLimits()
+    tuning: Annotated[TuningLimits, Field(description="Limits of tuning.")] = TuningLimits()
 
 
 class DatasetClass(Resource):

@@ -13,6 +13,7 @@ DATASETS_PLURAL = "datasets"
 TRAINING_JOBS_PLURAL = "trainingjobs"
 NODE_CACHES_PLURAL = "nodecaches"
 DATASET_CLASSES_PLURAL = "datasetclasses"
+TUNING_PROFILES_PLURAL = "tuningprofiles"
 
 # Labels.
 LABEL_MANAGED = f"{GROUP}/managed"  # on pods that the webhook has changed: what the operator watches
@@ -37,6 +38,8 @@ DEFAULT_CLASS_PATH = r".metadata.annotations.datasetclass\.stoker\.dev/is-defaul
 # The annotation that an administrator writes on a NodeCache, with the value Off: nobody looks at what that node's pods
 # read.
 ANNOTATION_OBSERVE = f"{GROUP}/observe"
+# The same for tuning: nothing is turned on that node.
+ANNOTATION_TUNING = f"{GROUP}/tuning"
 
 # Annotations that Stoker writes.
 ANNOTATION_GANG_SIZE = f"{GROUP}/gang-size"  # on a TrainingJob's pods: how many are released together
@@ -108,6 +111,7 @@ class ConditionType(StrEnum):
     DEGRADED = "Degraded"
     DELETION_BLOCKED = "DeletionBlocked"
     LIMITED = "Limited"  # Dataset: True while its class gives it less than it asks for
+    TUNED = "Tuned"  # Dataset, TrainingJob: False while the profile or template that it has is not in force
     RECONCILED = "Reconciled"  # Dataset: False while something that the operator writes for it is not taken
     CACHE_FOLDERS = "CacheFolders"  # NodeCache: whether all its cache folders are in service and have room
     DATA_READY = "DataReady"  # TrainingJob: its pods were released onto nodes with data
@@ -160,6 +164,12 @@ class Reason(StrEnum):
     NOT_ALLOWED_BY_CLASS = "NotAllowedByClass"  # refused: its namespace, endpoint or folder
     LIMITED_BY_CLASS = "LimitedByClass"  # taken, with less than it asks for
     WITHIN_CLASS = "WithinClass"
+    # Tuning.
+    PROFILE_NOT_FOUND = "ProfileNotFound"
+    PROFILE_INVALID = "ProfileInvalid"  # a TuningProfile that cannot be read
+    TEMPLATE_NOT_FOUND = "TemplateNotFound"
+    TUNED = "Tuned"
+    TUNING_OFF = "TuningOff"
     # The nodes.
     NO_NODES = "NoNodes"  # no ready node matches cache.nodeSelector
     NOT_ENOUGH_NODES = "NotEnoughNodes"

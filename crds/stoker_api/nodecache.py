@@ -11,6 +11,7 @@ from stoker_api.dataset_source import DatasetSource, Source
 from stoker_api.dataset_status import SkippedKeys
 from stoker_api.meta import Condition, Model, PrinterColumn, Resource, ShortMessage
 from stoker_api.node_storage import CacheFolder, NodeMount
+from stoker_api.tuning import MOST_NODE_PROFILES, MOST_TUNING_ROWS, NodeProfile, NodeRuleFigures, NodeTuning
 
 _INT64 = {"format": "int64"}
 # Each list has one writer, who writes it whole. As a map of its items it would have its field manager's notes on each
@@ -83,6 +84,7 @@ class NodeDataset(Model):
     observe: Annotated[ObservePolicy, Field(description="Off: nobody looks at what pods read of it.")] = (
         ObservePolicy.AUTO
     )
+    tuning: Annotated[NodeTuning, Field(description="What applies to it of tuning.")] = NodeTuning()
     refused: Annotated[
         ShortMessage, Field(description="Why no new mount is made, in a sentence; what is mounted goes on.")
     ] = ""
@@ -330,6 +332,22 @@ class NodeCacheStatus(Model):
         Field(
             description="What pods do with their Datasets, 10 at most.",
             max_length=MOST_WORKLOADS,
+            json_schema_extra=_ATOMIC,
+        ),
+    ] = ()
+    tuning_profiles: Annotated[
+        tuple[NodeProfile, ...],
+        Field(
+            description="TuningProfiles that its Datasets have.",
+            max_length=MOST_NODE_PROFILES,
+            json_schema_extra=_ATOMIC,
+        ),
+    ] = ()
+    tuning: Annotated[
+        tuple[NodeRuleFigures, ...],
+        Field(
+            description="What came of rules here, of those that applied most often.",
+            max_length=MOST_TUNING_ROWS,
             json_schema_extra=_ATOMIC,
         ),
     ] = ()

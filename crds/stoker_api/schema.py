@@ -15,8 +15,9 @@ from stoker_api.datasetclass import DatasetClass
 from stoker_api.meta import PrinterColumn, Resource
 from stoker_api.nodecache import NodeCache
 from stoker_api.trainingjob import TrainingJob
+from stoker_api.tuningprofile import TuningProfile
 
-KINDS: tuple[type[Resource], ...] = (Dataset, TrainingJob, NodeCache, DatasetClass)
+KINDS: tuple[type[Resource], ...] = (Dataset, TrainingJob, NodeCache, DatasetClass, TuningProfile)
 HEADER = "# Generated from crds/stoker_api by `make crds`; do not edit.\n"
 # JSON-schema words that a structural schema does not know, or that say what Kubernetes takes for granted.
 _DROPPED = {"title", "$defs", "const", "propertyNames"}

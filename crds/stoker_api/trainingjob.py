@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field, JsonValue
 from stoker_api import names
 from stoker_api.dataset import SchedulingMode
 from stoker_api.meta import Condition, Duration, Model, Name, PrinterColumn, Resource
+from stoker_api.tuning import Tuning
 
 _INT64 = {"format": "int64"}
 _MOST_SEED = 2**53 - 1  # what every reader of JSON keeps exact
@@ -145,6 +146,12 @@ class TrainingJobSpec(Model):
     scheduling: Annotated[JobScheduling, Field(description="How the workers are held and released.")] = JobScheduling()
     sampling: Annotated[Sampling | None, Field(description="The order of samples, where it is known.")] = None
     template: Annotated[PodTemplate, Field(description="An ordinary pod template.")]
+    tuning: Annotated[
+        Tuning,
+        Field(
+            description="In place of what its Datasets say, on the nodes of its workers; of Datasets of its namespace."
+        ),
+    ] = Tuning()
     backoff_limit: Annotated[
         int, Field(description="Retries of failed pods before the job fails.", ge=0, le=100_000)
     ] = 3

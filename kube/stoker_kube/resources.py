@@ -54,7 +54,15 @@ MUTATING_WEBHOOKS = Kind(
     "MutatingWebhookConfiguration",
     namespaced=False,
 )
+VALIDATING_WEBHOOKS = Kind(
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration",
+    namespaced=False,
+)
 DATASETS = Kind(names.GROUP, names.VERSION, names.DATASETS_PLURAL, "Dataset", namespaced=True)
 TRAINING_JOBS = Kind(names.GROUP, names.VERSION, names.TRAINING_JOBS_PLURAL, "TrainingJob", namespaced=True)
 DATASET_CLASSES = Kind(names.GROUP, names.VERSION, names.DATASET_CLASSES_PLURAL, "DatasetClass", namespaced=False)
 NODE_CACHES = Kind(names.GROUP, names.VERSION, names.NODE_CACHES_PLURAL, "NodeCache", namespaced=False)
+TUNING_PROFILES = Kind(names.GROUP, names.VERSION, names.TUNING_PROFILES_PLURAL, "TuningProfile", namespaced=False)

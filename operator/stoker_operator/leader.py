@@ -8,6 +8,7 @@ from typing import Any, Final
 from stoker_api import names
 from stoker_kube.api import Kube
 from stoker_kube.events import EventRecorder
+from stoker_operator.core.profiles import ProfileView
 from stoker_operator.core.views import PodView
 from stoker_operator.mirror.informers import Informers
 from stoker_operator.mirror.state import ClusterState, Listener, MirrorTable
@@ -16,6 +17,7 @@ from stoker_operator.reconcilers.loop import LevelTriggered, ReconcileLoop
 from stoker_operator.reconcilers.pod_gate import PodGate
 from stoker_operator.reconcilers.startup_taints import StartupTaints, has_startup_taint
 from stoker_operator.reconcilers.training_jobs import TrainingJobReconciler
+from stoker_operator.reconcilers.tuning_profiles import TuningProfileReconciler, told_of, tuning_of, uses_of
 from stoker_operator.waiting import done_before
 from stoker_operator.writer import FIELD_MANAGER, Writer
 
@@ -41,6 +43,7 @@ class Leader:
         self._wire_datasets(kube, clock)
         self._wire_pods(kube, clock)
         self._wire_training_jobs(kube, clock)
+        self._wire_tuning_profiles(kube, clock)
         if startup_taint:
             self._wire_nodes(kube, clock)
 
@@ -68,6 +71,8 @@ class Leader:
         loop = self._loop("datasets", reconciler)
         _wake_on(loop, state.datasets, state.dataset_classes, state.node_caches, state.nodes)
         _wake_on(loop, state.roles, state.role_bindings, state.node_accounts)
+        state.tuning_profiles.listen(_on_readings(loop))
+        state.training_jobs.listen(lambda old, new: loop.wake() if tuning_of(old) != tuning_of(new) else None)
         state.pods.listen(_on_pods(loop, lambda pod: pod.uses_data or pod.sidecar))
         state.listen_wanted(loop.wake)
 
@@ -80,7 +85,15 @@ class Leader:
         state = self._state
         loop = self._loop("trainingjobs", TrainingJobReconciler(Writer(kube), state, self._events, clock))
         _wake_on(loop, state.training_jobs, state.jobs, state.datasets, state.dataset_classes, state.node_caches)
+        state.tuning_profiles.listen(_on_readings(loop))
         state.pods.listen(_on_pods(loop, lambda pod: names.LABEL_TRAINING_JOB in pod.labels))
+
+    def _wire_tuning_profiles(self, kube: Kube, clock: Callable[[], float]) -> None:
+        state = self._state
+        loop = self._loop("tuningprofiles", TuningProfileReconciler(Writer(kube), state, self._events, clock))
+        _wake_on(loop, state.tuning_profiles)
+        state.node_caches.listen(lambda old, new: loop.wake() if uses_of(old) != uses_of(new) else None)
+        state.datasets.listen(lambda old, new: loop.wake() if told_of(old) != told_of(new) else None)
 
     def _wire_nodes(self, kube: Kube, clock: Callable[[], float]) -> None:
         loop = self._loop("nodes", StartupTaints(Writer(kube), self._state, self._events, clock))
@@ -104,6 +117,16 @@ def _on_pods(loop: ReconcileLoop, concerns: Callable[[PodView], bool]) -> Listen
 
     def wake(old: PodView | None, new: PodView | None) -> None:
         if any(concerns(pod) for pod in (old, new) if pod is not None):
+            loop.wake()
+
+    return wake
+
+
+def _on_readings(loop: ReconcileLoop) -> Listener[ProfileView]:
+    """Make a listener that wakes the loop when a TuningProfile says something else, not when its status does."""
+
+    def wake(old: ProfileView | None, new: ProfileView | None) -> None:
+        if (old and old.reading) != (new and new.reading):
             loop.wake()
 
     return wake

@@ -14,6 +14,7 @@ from stoker_kube.client import KubeClient
 from stoker_kube.errors import KubeError
 from stoker_operator.commands.crds import apply_crds
 from stoker_operator.commands.uninstall import Installation, Uninstall
+from stoker_operator.core.tuning import ClusterTuning
 from stoker_operator.errors import StokerOperatorError
 from stoker_operator.replica import Replica, ReplicaOptions
 from stoker_operator.settings import Settings, read_settings
@@ -33,8 +34,8 @@ def main() -> None:
     """Run Stoker's operator, or what its installation needs.
 
     Settings come from the environment: POD_NAMESPACE, POD_NAME, STOKER_LOG_LEVEL, STOKER_HOST, STOKER_HTTP_PORT,
-    STOKER_WEBHOOK_PORT, STOKER_WEBHOOK_CERTIFICATE_DIR, STOKER_STARTUP_TAINT; outside a cluster the API server from
-    KUBECONFIG.
+    STOKER_WEBHOOK_PORT, STOKER_WEBHOOK_CERTIFICATE_DIR, STOKER_STARTUP_TAINT, STOKER_REPORTS, STOKER_TUNING,
+    STOKER_TUNING_PROFILE; outside a cluster the API server from KUBECONFIG.
     """
 
 
@@ -115,6 +116,7 @@ async def _run(kube: Kube, settings: Settings) -> None:
         certificate_dir=settings.webhook_certificate_dir,
         startup_taint=settings.startup_taint,
         reports=settings.reports,
+        tuning=ClusterTuning(settings.tuning, settings.tuning_profile),
     )
     # Over connections of its own, the Lease's renewal never queues behind the requests of a crowd of objects.
     async with await KubeClient.connect() as lease:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -13,6 +13,7 @@ from stoker_kube.errors import KubeError
 from stoker_kube.lease import LeaderElection
 from stoker_operator import metrics
 from stoker_operator.core import installed_names
+from stoker_operator.core.tuning import ClusterTuning
 from stoker_operator.errors import CertificateError, LeadershipLostError
 from stoker_operator.front_door import FrontDoor
 from stoker_operator.health import HealthServer
@@ -49,6 +50,7 @@ class ReplicaOptions:
     webhook_port: int
     certificate_dir: Path | None = None  # a mounted tls.crt and tls.key; None: certificates of our own
     reports: bool = False  # annotated pods get a way to report what they do
+    tuning: ClusterTuning = field(default_factory=ClusterTuning)
     startup_taint: bool = False  # take stoker.dev/agent-not-ready off nodes whose sidecar is ready
 
 
@@ -64,7 +66,7 @@ class Replica:
         self._options: Final = options
         self._tls: Final = new_tls_context()
         self._certificates: Final = self._certificate_source()
-        self._state: Final = ClusterState(options.namespace)
+        self._state: Final = ClusterState(options.namespace, options.tuning)
         self._front_door: Final = FrontDoor(kube, self._state)
         self._path: Final = CallingPath(kube, installed_names.WEBHOOK_CONFIGURATION)
         self._webhook: Final = WebhookServer(

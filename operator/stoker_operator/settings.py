@@ -32,6 +32,8 @@ class Settings(BaseSettings):
     webhook_port: Port = Field(9443, description="The admission webhook.")
     startup_taint: bool = Field(False, description="Take stoker.dev/agent-not-ready off nodes whose sidecar is ready.")
     reports: bool = Field(False, description="Give annotated pods a way to report what they do (docs/REPORTS.md).")
+    tuning: bool = Field(True, description="Whether what is seen of workloads is acted upon at all.")
+    tuning_profile: str = Field("", description="The TuningProfile of Datasets that name none; empty: there is none.")
     webhook_certificate_dir: Path | None = Field(
         None, description="A mounted tls.crt and tls.key, such as cert-manager's; absent: certificates of our own."
     )

@@ -1,5 +1,6 @@
 """Every write of the running operator, each safe to repeat and counted."""
 
+from dataclasses import replace
 from typing import Final
 
 from stoker_api import names
@@ -8,6 +9,7 @@ from stoker_api.dataset_status import DatasetStatus
 from stoker_api.meta import ObjectMeta
 from stoker_api.nodecache import NodeCache
 from stoker_api.trainingjob import TrainingJob, TrainingJobStatus
+from stoker_api.tuningprofile import TuningProfileStatus
 from stoker_kube.api import JSON, Kube, Object
 from stoker_kube.errors import AlreadyExists, NotFound
 from stoker_kube.resources import (
@@ -17,11 +19,13 @@ from stoker_kube.resources import (
     PERSISTENT_VOLUMES,
     SERVICE_ACCOUNTS,
     TRAINING_JOBS,
+    TUNING_PROFILES,
     Kind,
 )
 from stoker_operator import metrics
 from stoker_operator.core.acceptance import parse_dataset, parse_training_job
 from stoker_operator.core.plan import NodeCacheWrite
+from stoker_operator.core.profiles import ProfileView
 from stoker_operator.core.views import InvalidDataset, InvalidTrainingJob
 from stoker_operator.core.volumes import persistent_volume, persistent_volume_claim
 
@@ -71,6 +75,17 @@ class Writer:
         raw = await self._kube.apply(TRAINING_JOBS, body, field_manager=FIELD_MANAGER, subresource="status")
         _count(TRAINING_JOBS, "apply")
         return parse_training_job(raw)
+
+    async def tuning_profile_status(self, profile: ProfileView, status: TuningProfileStatus) -> ProfileView:
+        """Replace a TuningProfile's status. Raises NotFound, and Conflict when another one has its name."""
+        meta = profile.metadata
+        body: Object = {"metadata": {"name": meta.name, "uid": meta.uid}, "status": status.wire()}
+        raw = await self._kube.apply(TUNING_PROFILES, body, field_manager=FIELD_MANAGER, subresource="status")
+        _count(TUNING_PROFILES, "apply")
+        written = ObjectMeta.model_validate(raw["metadata"])
+        # Another generation comes by the watch, which has it read.
+        known = written if written.generation == meta.generation else meta
+        return replace(profile, metadata=known, status=TuningProfileStatus.model_validate(raw.get("status") or {}))
 
     async def create_volume(self, dataset: Dataset) -> bool:
         """Make the PersistentVolume; False when one of that name is there."""

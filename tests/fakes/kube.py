@@ -22,10 +22,20 @@ from stoker_kube.api import MERGE, Kube, Listing, Object, PatchBody, PatchType, 
 from stoker_kube.client import namespace_of, typed
 from stoker_kube.encoding import apply_body
 from stoker_kube.errors import AlreadyExists, Conflict, Expired, KubeError, NotFound, Unauthorized
-from stoker_kube.resources import DATASETS, EVENTS, NODE_CACHES, NODES, PODS, SECRETS, TRAINING_JOBS, Kind
+from stoker_kube.resources import (
+    DATASETS,
+    EVENTS,
+    NODE_CACHES,
+    NODES,
+    PODS,
+    SECRETS,
+    TRAINING_JOBS,
+    TUNING_PROFILES,
+    Kind,
+)
 from tests.fakes.selectors import matches_fields, matches_labels
 
-_WITH_STATUS = {DATASETS, TRAINING_JOBS, NODE_CACHES, PODS, NODES}
+_WITH_STATUS = {DATASETS, TRAINING_JOBS, NODE_CACHES, TUNING_PROFILES, PODS, NODES}
 _WITHOUT_GENERATION = {SECRETS, EVENTS}
 _Key = tuple[str, str]
 

@@ -18,6 +18,7 @@ from stoker_api.nodecache import (
     NodeWorkload,
     OlderVersionStatus,
 )
+from stoker_api.tuning import NodeProfile, NodeRuleFigures
 from stoker_kube.api import Kube
 from stoker_kube.resources import NODE_CACHES, NODES, PODS
 from stoker_kube.watch import EventType, watch
@@ -49,6 +50,8 @@ class FakeSidecar:
         self.error: NodeError | None = None  # what a listing fails with
         self.mounts: dict[str, NodeMount] = {}  # by pod
         self.workloads: tuple[NodeWorkload, ...] = ()
+        self.profiles: tuple[NodeProfile, ...] = ()
+        self.figures: tuple[NodeRuleFigures, ...] = ()
         self.cleaned: list[str] = []  # UIDs of what it was made to delete
         self._disk: dict[str, NodeDatasetStatus] = {}
         self._writing = asyncio.Lock()  # one status at a time, as a sidecar does: the older of two must not come last
@@ -119,6 +122,8 @@ class FakeSidecar:
             datasets=tuple(self._disk.values()),
             mounts=tuple(self.mounts.values()),
             workloads=self.workloads,
+            tuning_profiles=self.profiles,
+            tuning=self.figures,
         )
         await self._kube.patch(NODE_CACHES, self.node, {"status": status.wire()}, subresource="status")
 

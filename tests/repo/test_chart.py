@@ -68,7 +68,10 @@ def test_version_is_the_same_everywhere() -> None:
 def test_templates_use_only_known_names_of_the_group(path: Path) -> None:
     text = path.read_text()
     known = {value for name, value in vars(names).items() if name.isupper() and isinstance(value, str)}
-    known |= {f"{plural}.{names.GROUP}" for plural in ("datasets", "trainingjobs", "nodecaches", "datasetclasses")}
+    known |= {
+        f"{plural}.{names.GROUP}"
+        for plural in ("datasets", "trainingjobs", "nodecaches", "datasetclasses", "tuningprofiles")
+    }
     known |= {f"pods.{names.GROUP}", f"{names.GROUP}/metrics"}  # the webhook's own name; the chart's own label
     used = set(re.findall(rf"[\w.-]*{re.escape(names.GROUP)}(?:/[\w-]+)?", text))
     assert used <= known

@@ -75,6 +75,7 @@ class Fuzzer:
             scheduling=lambda: self._some(
                 mode=lambda: self._pick(["Prefer", "Require", "None"]), maxWait=lambda: self._pick(_DURATIONS)
             ),
+            tuning=self._tuning,
             access=lambda: {"namespaces": [self._pick(["*", "team-*", "a", self.text(5)]) for _ in range(3)]},
         )
         cache = self._some(
@@ -89,6 +90,14 @@ class Fuzzer:
         body = {"source": {"uri": self._uri()} | source, "cache": {"nodeSelector": wanted} | cache} | spec
         return {"metadata": {"name": name, "namespace": self._home, "annotations": annotations}, "spec": body}
 
+    def _tuning(self) -> Object:
+        return self._some(
+            enabled=lambda: self._pick([True, False, "yes"], rarely_last=True),
+            profile=lambda: self._pick(["fast", "a" * 253, "A_B", self.text(5)]),
+            template=lambda: self._pick(["data_pipeline", "nix", "", self.text(5)]),
+            level=lambda: self._pick(["Basic", "Maximum", "Most"], rarely_last=True),
+        )
+
     def training_job(self, name: str, datasets: Sequence[str]) -> Object:
         """Return a TrainingJob with a template as no one would write it."""
         spec = self._some(
@@ -97,6 +106,7 @@ class Fuzzer:
             backoffLimit=lambda: self._pick([0, 3, *_NUMBERS]),
             ttlSecondsAfterFinished=lambda: self._pick([0, 60, *_NUMBERS]),
             suspend=lambda: self._pick([True, False]),
+            tuning=self._tuning,
             sampling=lambda: self._some(seed=lambda: self._pick(_NUMBERS), epochs=lambda: self._pick(_NUMBERS)),
             scheduling=lambda: self._some(
                 mode=lambda: self._pick(["Prefer", "Require", "None"]), maxWait=lambda: self._pick(_DURATIONS)

@@ -155,3 +155,28 @@ volumes:
 {{- end }}
 {{- join "," $folders }}
 {{- end }}
+
+{{/* The tuning document: a mapping in the values, or the text of a file (--set-file tuning.document=FILE). */}}
+{{- define "stoker.tuningDocument" -}}
+{{- $document := .Values.tuning.document }}
+{{- if kindIs "string" $document }}
+{{- $document = fromYaml $document }}
+{{- end }}
+{{- if not (kindIs "map" $document.spec) }}
+{{- fail "tuning.document is no tuning document: it has to have apiVersion, kind, metadata and spec, as docs/RULES.md says" }}
+{{- end }}
+{{- toYaml $document }}
+{{- end }}
+
+{{/* Name of the TuningProfile of Datasets that name none; empty: there is none. */}}
+{{- define "stoker.tuningProfile" -}}
+{{- if and .Values.tuning.document .Values.tuning.existingProfile }}
+{{- fail "tuning.document and tuning.existingProfile are both set: leave one of them out" }}
+{{- end }}
+{{- if .Values.tuning.document }}
+{{- $document := include "stoker.tuningDocument" . | fromYaml }}
+{{- ($document.metadata | default dict).name | default "default" }}
+{{- else }}
+{{- .Values.tuning.existingProfile }}
+{{- end }}
+{{- end }}

@@ -88,7 +88,9 @@ class Uninstall:
         await self._delete(LEASES, LEASE, self._what.namespace)
         for secret in (WEBHOOK_SECRET, names.PEER_SECRET):
             await self._delete(SECRETS, secret, self._what.namespace)
-        self._tell("done: what is left are the Datasets and TrainingJobs themselves, with nobody to act on them")
+        self._tell(
+            "done: what is left is what people wrote (Datasets, TrainingJobs, classes, profiles), and nobody acts on it"
+        )
 
     async def _operator_replicas(self) -> int | None:
         """Return how many replicas there should be; None when the Deployment is gone."""

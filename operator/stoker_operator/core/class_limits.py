@@ -1,7 +1,7 @@
 """What a DatasetClass makes of a Dataset: refused, taken as it is, or taken with less than it asks for."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from stoker_api import names
@@ -9,8 +9,10 @@ from stoker_api.dataset import Cache, Dataset, Warm, WarmPolicy
 from stoker_api.datasetclass import BandwidthLimits, DatasetClass, DatasetClassSpec
 from stoker_api.meta import parse_quantity
 from stoker_api.names import Reason
+from stoker_api.tuning import TuningLimits
 from stoker_operator.core.class_sources import allowed_by, listed, source_refusal
 from stoker_operator.core.dataset_classes import Refused
+from stoker_operator.core.tuning_limits import limit_tuning
 
 # What applies where there is no class: no privilege over others, and all else as the chart has it.
 NO_CLASS = DatasetClassSpec()
@@ -25,6 +27,7 @@ class ClassTerms:
     anonymous: bool = False  # without credentials of its own it may not use the node's
     namespace_quota: int | None = None  # bytes that its namespace's Datasets of this class may hold; None: no limit
     node_quota: int | None = None  # the same on each node
+    tuning: TuningLimits = field(default_factory=TuningLimits)
 
 
 NO_TERMS = ClassTerms()
@@ -58,8 +61,10 @@ def apply_class(dataset: Dataset, found: DatasetClass | None) -> Limited | Refus
         effective = _without_request(effective)
         limits.append(f"`stoker warm` is not followed: {allowed_by(name, listed(spec.warm.policies))}")
     anonymous = not spec.allow_ambient_credentials
-    quotas = (None if one is None else parse_quantity(one) for one in (spec.quota.per_namespace, spec.quota.per_node))
-    return Limited(effective, ClassTerms(name, tuple(limits), anonymous, *quotas))
+    namespace, node = (
+        None if one is None else parse_quantity(one) for one in (spec.quota.per_namespace, spec.quota.per_node)
+    )
+    return Limited(effective, ClassTerms(name, tuple(limits), anonymous, namespace, node, spec.tuning))
 
 
 def _effective(dataset: Dataset, name: str, spec: DatasetClassSpec) -> Iterator[tuple[str, dict[str, Any], str]]:
@@ -71,6 +76,8 @@ def _effective(dataset: Dataset, name: str, spec: DatasetClassSpec) -> Iterator[
     yield _replicas(cache, name, spec)
     if cache.pinned and not spec.allow_pinning:
         yield "cache", {"pinned": False}, f"cache.pinned is not followed: {allowed_by(name, 'no pinning')}"
+    tuning = limit_tuning(dataset.spec.tuning, name, spec.tuning)
+    yield "tuning", dict(tuning.tuning), "; ".join(tuning.sentences)
 
 
 def _priority(warm: Warm, name: str, spec: DatasetClassSpec) -> tuple[str, dict[str, Any], str]:

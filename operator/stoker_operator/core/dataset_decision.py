@@ -6,6 +6,7 @@ from functools import partial
 from types import MappingProxyType
 
 from stoker_api.dataset_status import DatasetStatus
+from stoker_operator.core.class_limits import NO_TERMS
 from stoker_operator.core.dataset_status import StatusNotes, roll_up_dataset
 from stoker_operator.core.deletion import Deletion, decide_deletion
 from stoker_operator.core.listing import decide_listing
@@ -14,6 +15,7 @@ from stoker_operator.core.node_states import NodeStates
 from stoker_operator.core.placement import Placement, place
 from stoker_operator.core.plan import DatasetPlan, NodePlans, plan_nodes
 from stoker_operator.core.spoiled import Spoiled
+from stoker_operator.core.tuning import decide_tuning
 from stoker_operator.core.usage import Use, find_uses
 from stoker_operator.core.views import ClusterView
 
@@ -93,4 +95,5 @@ def _plan(
     dataset = view.datasets[key]
     listing = decide_listing(view, dataset, placement, states, now)
     cleaning = bool(dataset.metadata.deletion_timestamp) and not uses
-    return DatasetPlan(dataset, placement, listing, uses, cleaning)
+    tuning = decide_tuning(dataset.spec.tuning, view.terms.get(key, NO_TERMS).tuning, view.tuning)
+    return DatasetPlan(dataset, placement, listing, uses, cleaning, tuning=tuning)

@@ -54,6 +54,7 @@ def roll_up_dataset(
         charged_bytes=clamp(plan.placement.charged),
         namespace_quota_bytes=terms.namespace_quota,
         node_quota_bytes=terms.node_quota,
+        tuning=plan.tuning.told,
         observed_generation=dataset.metadata.generation,
         conditions=_conditions(facts, notes, now),
         version=listing.version,
@@ -158,6 +159,7 @@ def _conditions(facts: _Facts, notes: StatusNotes, now: float) -> tuple[Conditio
         reason = Reason.IN_USE if facts.deletion.blocked else Reason.CLEANING
         out.set(ConditionType.DELETION_BLOCKED, facts.deletion.blocked, reason, facts.deletion.message)
     _set_limited(out, dataset.status, facts.view.terms.get(dataset.key, NO_TERMS))
+    _set_tuned(out, facts)
     _set_reconciled(out, dataset.status, notes.troubles)
     return out.result()
 
@@ -169,6 +171,15 @@ def _set_limited(out: ConditionSet, old: DatasetStatus, terms: ClassTerms) -> No
         out.set(ConditionType.LIMITED, True, Reason.LIMITED_BY_CLASS, f"{sentence}. {_MORE}")
     elif find(old.conditions, ConditionType.LIMITED):
         out.set(ConditionType.LIMITED, False, Reason.WITHIN_CLASS, "it is given all that it asks for")
+
+
+def _set_tuned(out: ConditionSet, facts: _Facts) -> None:
+    """Say whether what it has of tuning is in force; nothing where it asks for nothing and all is well."""
+    decision = facts.plan.tuning
+    if decision.sentence:
+        out.set(ConditionType.TUNED, False, decision.reason, decision.sentence)
+    elif facts.plan.dataset.spec.tuning.asks and decision.told.enabled:
+        out.set(ConditionType.TUNED, True, Reason.TUNED, "the nodes that hold it are told of it")
 
 
 def _set_reconciled(out: ConditionSet, old: DatasetStatus, troubles: Sequence[str]) -> None:

@@ -1,6 +1,6 @@
 """What changed between two statuses of a Dataset: which events to tell, and whether the write can wait."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -66,6 +66,7 @@ def _of_nodes(old: DatasetStatus, new: DatasetStatus) -> Iterator[Announcement]:
             yield Announcement("Warning", degraded.reason, degraded.message)
         elif find(old.conditions, ConditionType.DEGRADED):
             yield Announcement("Normal", Reason.HEALTHY, degraded.message)
+    yield from of_tuning(old.conditions, new.conditions)
     yield from _of_trouble(old, new)
     blocked = find(new.conditions, ConditionType.DELETION_BLOCKED)
     if blocked and moved(old.conditions, blocked):
@@ -82,6 +83,14 @@ def _of_trouble(old: DatasetStatus, new: DatasetStatus) -> Iterator[Announcement
     if reconciled and moved(old.conditions, reconciled):
         level: Literal["Normal", "Warning"] = "Warning" if reconciled.status == "False" else "Normal"
         yield Announcement(level, reconciled.reason, reconciled.message)
+
+
+def of_tuning(old: Sequence[Condition], new: Sequence[Condition]) -> Iterator[Announcement]:
+    """Tell that what is chosen of tuning is not in force, and that it is again."""
+    tuned = find(new, ConditionType.TUNED)
+    if tuned and moved(old, tuned) and (tuned.status == "False" or find(old, ConditionType.TUNED)):
+        kind: Literal["Normal", "Warning"] = "Warning" if tuned.status == "False" else "Normal"
+        yield Announcement(kind, tuned.reason, tuned.message)
 
 
 def accepted_generation(generation: int) -> Announcement:

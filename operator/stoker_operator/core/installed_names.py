@@ -4,4 +4,4 @@ DEPLOYMENT = "stoker-operator"
 LEASE = "stoker-operator"
 WEBHOOK_SERVICE = "stoker-webhook"
 WEBHOOK_SECRET = "stoker-webhook-tls"
-WEBHOOK_CONFIGURATION = "stoker"  # the MutatingWebhookConfiguration; cluster-scoped
+WEBHOOK_CONFIGURATION = "stoker"  # the Mutating- and the ValidatingWebhookConfiguration; cluster-scoped

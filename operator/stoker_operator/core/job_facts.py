@@ -1,7 +1,7 @@
 """What a TrainingJob's status is made from: its Job, its pods, and how warm their nodes were and are."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,12 +9,15 @@ from pydantic import ValidationError
 
 from stoker_api import names
 from stoker_api.dataset import Dataset
+from stoker_api.names import Reason
 from stoker_api.nodecache import NodeWorkload
 from stoker_api.release import ReleaseRecord
 from stoker_api.trainingjob import JobNode, TrainingJob
+from stoker_operator.core.class_limits import ClassTerms
 from stoker_operator.core.jobs import dataset_requests, is_owned
 from stoker_operator.core.pod_demand import Unmet
 from stoker_operator.core.training_progress import workloads_of
+from stoker_operator.core.tuning import job_verdict
 from stoker_operator.core.views import ClusterView, PodView
 from stoker_operator.core.warmth import WarmthIndex
 
@@ -32,6 +35,7 @@ class JobFacts:
     data: str = ""
     problem: Unmet | None = None
     workloads: tuple[NodeWorkload, ...] = ()
+    tuned: tuple[bool, Reason, str] | None = None  # what the condition Tuned says
 
     @property
     def status(self) -> Mapping[str, Any]:
@@ -67,7 +71,16 @@ def gather(
     job = own_job(training, view)
     alive = tuple(pod for pod in pods if pod.phase != "Failed" and not pod.deleting)
     data, seen = _data(training, view, alive, index), workloads_of(view, alive)
-    return JobFacts(job, alive if job is not None else (), data, problem, seen)
+    limits = {key: (terms.name, terms.tuning) for key, terms in _terms(training, view)}
+    tuned = job_verdict(training, view.datasets, limits, view.tuning)
+    return JobFacts(job, alive if job is not None else (), data, problem, seen, tuned)
+
+
+def _terms(training: TrainingJob, view: ClusterView) -> Iterator[tuple[str, ClassTerms]]:
+    for asked in training.spec.datasets:
+        key = f"{asked.namespace or training.metadata.namespace}/{asked.name}"
+        if key in view.terms:
+            yield key, view.terms[key]
 
 
 def pods_by_job(view: ClusterView) -> dict[str, list[PodView]]:

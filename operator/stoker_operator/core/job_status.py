@@ -112,6 +112,8 @@ def _conditions(training: TrainingJob, facts: JobFacts, phase: JobPhase, now: fl
     conditions.set(ConditionType.RUNNING, running, Reason.RUNNING if running else phase.value, counts)
     _set_suspended(conditions, training, facts, phase)
     _set_end(conditions, training, facts, phase)
+    if facts.tuned is not None:
+        conditions.set(ConditionType.TUNED, *facts.tuned)
     return conditions.result()
 
 

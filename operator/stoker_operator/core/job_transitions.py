@@ -6,7 +6,7 @@ from stoker_api.names import ConditionType, Reason
 from stoker_api.nodecache import EvidenceSource
 from stoker_api.trainingjob import JobPhase, TrainingJobStatus, TrainingProgress
 from stoker_operator.core.conditions import find
-from stoker_operator.core.dataset_transitions import Announcement, accepted_generation, moved
+from stoker_operator.core.dataset_transitions import Announcement, accepted_generation, moved, of_tuning
 
 # Phases that are told of, with the condition that says it best.
 _TOLD = {
@@ -30,6 +30,7 @@ def job_announcements(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterato
     data = find(new.conditions, ConditionType.DATA_READY)
     if data and moved(old.conditions, data) and data.reason != Reason.READY:
         yield Announcement("Normal" if data.reason in _GOOD else "Warning", data.reason, data.message)
+    yield from of_tuning(old.conditions, new.conditions)
     if new.phase is not None and new.phase != old.phase and new.phase in _TOLD:
         reason, kind = _TOLD[new.phase]
         condition = find(new.conditions, kind)

@@ -12,6 +12,8 @@ from stoker_api.endpoint import is_address
 from stoker_api.meta import parse_quantity, shortened
 from stoker_api.names import Reason
 from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset, OlderVersion
+from stoker_api.trainingjob import TrainingJob
+from stoker_api.tuning import NodeTuning
 from stoker_operator.core.class_limits import NO_TERMS
 from stoker_operator.core.int64 import clamp
 from stoker_operator.core.listing import ListingState
@@ -19,6 +21,8 @@ from stoker_operator.core.live_versions import older_versions, versions_of
 from stoker_operator.core.node_states import NodeStates, found_on_disk
 from stoker_operator.core.placement import Placement, Role
 from stoker_operator.core.spoiled import Spoiled
+from stoker_operator.core.tuning import UNTUNED, TuningDecision, decide_tuning, first_job, of_job
+from stoker_operator.core.tuning_limits import limit_tuning
 from stoker_operator.core.usage import Use
 from stoker_operator.core.views import ClusterView, InvalidDataset, NodeView
 
@@ -61,6 +65,7 @@ class DatasetPlan:
     # Versions, by node, for which held pods would go there.
     wanted: Mapping[str, frozenset[str]] = field(default_factory=dict)
     uses_at: Mapping[str, Sequence[Use]] = field(default_factory=dict)  # the same uses by node
+    tuning: TuningDecision = UNTUNED  # where no TrainingJob says otherwise
 
     def nodes(self) -> tuple[str, ...]:
         """Return nodes that are given the dataset: the placed ones and the one that lists."""
@@ -189,7 +194,7 @@ def entry_size(entry: NodeDataset) -> int:
     source = entry.source
     older = (text for one in entry.older for text in (one.version, *one.manifest_hosts))
     lists = (source.include, source.exclude, entry.allowed_namespaces, entry.retain, older)
-    texts = [source.uri, source.endpoint, entry.refused, *chain.from_iterable(lists)]
+    texts = [source.uri, source.endpoint, entry.refused, entry.tuning.profile, *chain.from_iterable(lists)]
     return _ENTRY_SIZE + len(json.dumps(texts, ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
 
@@ -218,7 +223,28 @@ def node_dataset(view: ClusterView, plan: DatasetPlan, node: str, states: NodeSt
         allowed_namespaces=spec.access.namespaces,
         anonymous=view.terms.get(dataset.key, NO_TERMS).anonymous,
         observe=spec.observe,
+        tuning=_tuning(view, plan, node),
     )
+
+
+def _tuning(view: ClusterView, plan: DatasetPlan, node: str) -> NodeTuning:
+    """Return what a node is told: on the nodes of a TrainingJob's workers its word goes before the Dataset's."""
+    job = first_job(_jobs_on(view, plan, node))
+    if job is None:
+        return plan.tuning.told
+    terms = view.terms.get(plan.dataset.key, NO_TERMS)
+    allowed = limit_tuning(job.spec.tuning, terms.name, terms.tuning).tuning
+    return decide_tuning(of_job(plan.dataset.spec.tuning, allowed), terms.tuning, view.tuning).told
+
+
+def _jobs_on(view: ClusterView, plan: DatasetPlan, node: str) -> Iterator[TrainingJob]:
+    """Find the TrainingJobs of the Dataset's own namespace whose workers use it on a node."""
+    home = plan.dataset.metadata.namespace
+    for use in plan.uses_at.get(node, ()) if view.training_jobs else ():
+        pod = view.pods.get(f"{use.namespace}/{use.pod}") if use.namespace == home else None
+        job = view.training_jobs.get(f"{home}/{pod.labels.get(names.LABEL_TRAINING_JOB, '')}") if pod else None
+        if job is not None:
+            yield job
 
 
 def _quota_bytes(cache: Cache) -> int | None:

@@ -17,6 +17,7 @@ from stoker_api.trainingjob import TrainingJob, TrainingJobStatus
 from stoker_operator.core.class_limits import ClassTerms
 from stoker_operator.core.placement_rules import unweighed_rules
 from stoker_operator.core.resources import Resources, parse_resources, pod_requests
+from stoker_operator.core.tuning import ClusterTuning
 
 # The well-known label of the chart that tells the sidecar's pods from the operator's.
 COMPONENT_LABEL = "app.kubernetes.io/component"
@@ -185,6 +186,7 @@ class ClusterView:
     invalid_training_jobs: Mapping[str, InvalidTrainingJob] = field(default_factory=dict)
     # Jobs made for TrainingJobs, as they came: metadata, spec and status.
     jobs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    tuning: ClusterTuning = field(default_factory=ClusterTuning)
 
 
 def parse_node(raw: Mapping[str, Any]) -> NodeView:

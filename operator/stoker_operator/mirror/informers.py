@@ -17,10 +17,12 @@ from stoker_kube.resources import (
     ROLE_BINDINGS,
     ROLES,
     SERVICE_ACCOUNTS,
+    TUNING_PROFILES,
     Kind,
 )
 from stoker_kube.watch import watch
 from stoker_operator.core.dataset_classes import parse_class
+from stoker_operator.core.profiles import ProfileReader
 from stoker_operator.core.views import parse_node, parse_pod
 from stoker_operator.mirror.grants import trim_grant
 from stoker_operator.mirror.state import ClusterState
@@ -30,7 +32,7 @@ _OURS = f"{names.LABEL_MANAGED_BY}={names.MANAGED_BY}"
 
 
 class Informers:
-    """Watches of nodes, pods, NodeCaches, DatasetClasses, Jobs and rights.
+    """Watches of nodes, pods, NodeCaches, DatasetClasses, TuningProfiles, Jobs and rights.
 
     Datasets and TrainingJobs come through the front door.
     """
@@ -44,6 +46,7 @@ class Informers:
             self._informer(PODS, parse_pod, state.pods.feed),
             self._informer(NODE_CACHES, NodeCache.model_validate, state.node_caches.feed),
             self._informer(DATASET_CLASSES, parse_class, state.dataset_classes.feed),
+            self._informer(TUNING_PROFILES, ProfileReader().view, state.tuning_profiles.feed),
             self._informer(JOBS, _trim_job, state.jobs.feed, label_selector=names.LABEL_TRAINING_JOB),
             self._informer(ROLES, trim_grant, state.roles.feed, label_selector=_OURS),
             self._informer(ROLE_BINDINGS, trim_grant, state.role_bindings.feed, label_selector=_OURS),

@@ -11,6 +11,8 @@ from stoker_api.nodecache import NodeCache, NodeWorkload
 from stoker_api.trainingjob import TrainingJob
 from stoker_operator.core.admission import AdmissionMemory
 from stoker_operator.core.dataset_classes import InvalidClass
+from stoker_operator.core.profiles import ProfileView
+from stoker_operator.core.tuning import ClusterTuning
 from stoker_operator.core.views import ClusterView, InvalidDataset, InvalidTrainingJob, NodeView, PodView
 from stoker_operator.mirror.identity import identity_of
 
@@ -89,10 +91,14 @@ class MirrorTable(Generic[T]):
 class ClusterState:
     """All tables, and the gating's request to the placement. Single-threaded, as its tables are."""
 
-    def __init__(self, own_namespace: str) -> None:
-        """Begin with nothing; the operator and the sidecars run in ``own_namespace``."""
+    def __init__(self, own_namespace: str, tuning: ClusterTuning | None = None) -> None:
+        """Begin with nothing; the operator and the sidecars run in ``own_namespace``.
+
+        ``tuning``: what was set of it at the start; absent: it is on, and no profile is the default.
+        """
         self.datasets: Final[MirrorTable[Dataset | InvalidDataset]] = MirrorTable()
         self.dataset_classes: Final[MirrorTable[DatasetClass | InvalidClass]] = MirrorTable()
+        self.tuning_profiles: Final[MirrorTable[ProfileView]] = MirrorTable()
         self.node_caches: Final[MirrorTable[NodeCache]] = MirrorTable()
         self.nodes: Final[MirrorTable[NodeView]] = MirrorTable()
         self.pods: Final[MirrorTable[PodView]] = MirrorTable()
@@ -103,6 +109,7 @@ class ClusterState:
         self.role_bindings: Final[MirrorTable[Mapping[str, Any]]] = MirrorTable()
         self.node_accounts: Final[MirrorTable[Mapping[str, Any]]] = MirrorTable()
         self.own_namespace: Final = own_namespace
+        self._tuning: Final = tuning or ClusterTuning()
         self._admission: Final = AdmissionMemory()
         self._wanted: Mapping[str, frozenset[str]] = MappingProxyType({})
         self._wanted_versions: Mapping[str, Mapping[str, frozenset[str]]] = MappingProxyType({})
@@ -139,6 +146,10 @@ class ClusterState:
         for cache in self.node_caches.snapshot().values():
             yield from cache.status.workloads
 
+    def tuning(self) -> ClusterTuning:
+        """Return what the cluster has of tuning."""
+        return replace(self._tuning, profiles=self.tuning_profiles.snapshot())
+
     def sizes(self) -> Mapping[str, int]:
         """Count the objects of each table, by its name."""
         return {name: len(table) for name, table in vars(self).items() if isinstance(table, MirrorTable)}
@@ -171,4 +182,5 @@ class ClusterState:
             training_jobs={key: one for key, one in jobs.items() if isinstance(one, TrainingJob)},
             invalid_training_jobs={key: one for key, one in jobs.items() if isinstance(one, InvalidTrainingJob)},
             jobs=self.jobs.snapshot(),
+            tuning=self.tuning(),
         )

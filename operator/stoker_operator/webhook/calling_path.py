@@ -16,10 +16,11 @@ from urllib.parse import urlsplit, urlunsplit
 
 from stoker_kube.api import JSON, Kube, Object
 from stoker_kube.errors import Conflict, Invalid, KubeError, NotFound
-from stoker_kube.resources import MUTATING_WEBHOOKS
+from stoker_kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Kind
 
 log = logging.getLogger(__name__)
 
+WEBHOOK_KINDS = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)  # of pods, and of TuningProfiles
 _SECRET = re.compile(r"/mutate/[0-9a-f]{64}")
 KEPT_SECONDS = 60.0  # that a path is believed after it was replaced: API servers take a new one within a second or so
 LOOK_SECONDS = 1.0  # between two looks for those who call by another path
@@ -33,7 +34,7 @@ def new_path() -> str:
 
 
 class CallingPath:
-    """The path in the MutatingWebhookConfiguration of that name; ``clock`` counts seconds."""
+    """The paths in the webhook configurations of that name, a secret one in each; ``clock`` counts seconds."""
 
     def __init__(
         self,
@@ -46,30 +47,34 @@ class CallingPath:
         self._name: Final = configuration
         self._clock: Final = clock
         self._sleep: Final = sleep
-        self._believed: dict[str, float] = {}  # paths, and until when
+        self._believed: Final[dict[Kind, dict[str, float]]] = {}  # of each configuration: paths, and until when
         self._looking: Final = asyncio.Lock()
         self._looked = -LOOK_SECONDS
         self._waiting = 0
 
     async def ensure(self) -> None:
-        """Run one pass: read what the configuration says, and give it a secret path if it has none.
+        """Run one pass: read what the configurations say, and give them secret paths where they have none.
 
         Raises KubeError.
         """
+        for kind in WEBHOOK_KINDS:
+            await self._ensure(kind)
+
+    async def _ensure(self, kind: Kind) -> None:
         try:
-            configuration = await self._kube.get(MUTATING_WEBHOOKS, self._name)
+            configuration = await self._kube.get(kind, self._name)
         except NotFound:
             return  # nobody calls
-        self._note(configuration)
+        self._note(kind, configuration)
         operations = _operations(configuration, new_path())
         if not operations:
             return
         try:
-            written = await self._kube.patch(MUTATING_WEBHOOKS, self._name, operations, content_type=JSON)
+            written = await self._kube.patch(kind, self._name, operations, content_type=JSON)
         except (Conflict, Invalid):
             return  # another replica was first: the next look shows what it wrote
-        self._note(written)
-        log.info("the API server calls the webhook by a new path")
+        self._note(kind, written)
+        log.info("the API server calls the webhook by a new path (%s)", kind.kind)
 
     async def is_called_by(self, path: str) -> bool:
         """Tell whether the API server calls by this path. For one that is not known it looks, at most once a second."""
@@ -100,14 +105,15 @@ class CallingPath:
         now = self._clock()
         # Each is compared, and each in the same time whatever it shares with the right one.
         given = path.encode("utf-8", "surrogatepass")
-        found = [hmac.compare_digest(given, known.encode()) and now < end for known, end in self._believed.items()]
+        paths = [pair for known in self._believed.values() for pair in known.items()]
+        found = [hmac.compare_digest(given, known.encode()) and now < end for known, end in paths]
         return any(found)
 
-    def _note(self, configuration: Object) -> None:
-        now = self._clock()
-        replaced = {path: min(end, now + KEPT_SECONDS) for path, end in self._believed.items() if end > now}
+    def _note(self, kind: Kind, configuration: Object) -> None:
+        now, before = self._clock(), self._believed.get(kind, {})
+        replaced = {path: min(end, now + KEPT_SECONDS) for path, end in before.items() if end > now}
         present = {_path(webhook): float("inf") for webhook in configuration.get("webhooks") or ()}
-        self._believed = replaced | present
+        self._believed[kind] = replaced | present
 
 
 def _path(webhook: Mapping[str, Any]) -> str:

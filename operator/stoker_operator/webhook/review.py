@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from stoker_api.tuningprofile import TuningProfile
 from stoker_operator.core import injection
 from stoker_operator.core.annotations import Refusal
 from stoker_operator.core.catalog import Catalog, UnknownDataset
+from stoker_operator.core.profiles import read_object
 from stoker_operator.errors import MalformedReviewError
 
 _API_VERSION = "admission.k8s.io/v1"
@@ -37,33 +39,50 @@ class Review:
 
 
 def review(body: bytes, catalog: Catalog, *, reports: bool = False) -> Review:
-    """Answer an AdmissionReview of a Pod. Raises MalformedReviewError when ``body`` is not one.
+    """Answer an AdmissionReview of a Pod or a TuningProfile. Raises MalformedReviewError when ``body`` is not one.
 
     ``reports``: pods get a way to report what they do.
     """
-    uid, pod, namespace = _parse(body)
+    request = _parse(body)
+    uid, pod, namespace = str(request["uid"]), request["object"], str(request.get("namespace") or "")
+    if pod["kind"] == TuningProfile.KIND:
+        return _review_profile(uid, request)
     decision = injection.decide_injection(pod, namespace, catalog, reports=reports)
     if isinstance(decision, Refusal):
-        status = {"code": _UNPROCESSABLE, "reason": "Invalid", "message": decision.sentence}
         unknown = decision.key if isinstance(decision, UnknownDataset) else ""
-        return Review(_answer(uid, {"allowed": False, "status": status}), Result.REFUSED, unknown)
+        return _refused(uid, decision.sentence, unknown)
     if not decision:
         return Review(_answer(uid, {"allowed": True}), Result.UNCHANGED)
     patch = base64.b64encode(json.dumps(decision).encode()).decode()
     return Review(_answer(uid, {"allowed": True, "patchType": "JSONPatch", "patch": patch}), Result.INJECTED)
 
 
+def _review_profile(uid: str, request: Mapping[str, Any]) -> Review:
+    """Answer for a TuningProfile. What is in the cluster already, and is wrong, may change in all but its spec."""
+    new, old = request["object"], request.get("oldObject")
+    unchanged = isinstance(old, Mapping) and old.get("spec") == new.get("spec")
+    problem = "" if unchanged else read_object(new).problem
+    return _refused(uid, problem) if problem else Review(_answer(uid, {"allowed": True}), Result.UNCHANGED)
+
+
+def _refused(uid: str, sentence: str, unknown: str = "") -> Review:
+    status = {"code": _UNPROCESSABLE, "reason": "Invalid", "message": sentence}
+    return Review(_answer(uid, {"allowed": False, "status": status}), Result.REFUSED, unknown)
+
+
 def _answer(uid: str, response: dict[str, Any]) -> dict[str, Any]:
     return {"apiVersion": _API_VERSION, "kind": "AdmissionReview", "response": {"uid": uid} | response}
 
 
-def _parse(body: bytes) -> tuple[str, Mapping[str, Any], str]:
+def _parse(body: bytes) -> Mapping[str, Any]:
+    """Return the request. Raises MalformedReviewError when it is none of a kind that is known here."""
     try:
-        request = json.loads(body)["request"]
-        uid, pod = request["uid"], request["object"]
-        kind = pod["kind"]
+        request: Mapping[str, Any] = json.loads(body)["request"]
+        kind = (request["uid"], request["object"])[1]["kind"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise MalformedReviewError("the body is not an AdmissionReview with request.uid and request.object") from error
-    if kind != "Pod":
-        raise MalformedReviewError(f"the webhook was sent a {kind!r}: its configuration must name pods only")
-    return str(uid), pod, str(request.get("namespace") or "")
+    if kind not in ("Pod", TuningProfile.KIND):
+        raise MalformedReviewError(
+            f"the webhook was sent a {kind!r}: its configurations must name pods and TuningProfiles only"
+        )
+    return request

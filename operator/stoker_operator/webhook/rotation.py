@@ -14,8 +14,9 @@ from typing import Final, Protocol
 from stoker_api import names
 from stoker_kube.api import JSON, Kube, Object
 from stoker_kube.errors import AlreadyExists, Conflict, KubeError, NotFound
-from stoker_kube.resources import MUTATING_WEBHOOKS, SECRETS
+from stoker_kube.resources import SECRETS, Kind
 from stoker_operator.errors import CertificateError
+from stoker_operator.webhook.calling_path import WEBHOOK_KINDS
 from stoker_operator.webhook.certs import KeyMaterial, make, renewed
 
 log = logging.getLogger(__name__)
@@ -118,15 +119,19 @@ class OwnCertificates:
             return make(self._where.hosts, self._now())
 
     async def _publish(self, authorities: bytes) -> bool:
-        """Tell whether the configuration's caBundle had to be changed."""
+        """Tell whether the caBundle of a configuration had to be changed."""
+        changed = [await self._publish_to(kind, base64.b64encode(authorities).decode()) for kind in WEBHOOK_KINDS]
+        return any(changed)
+
+    async def _publish_to(self, kind: Kind, bundle: str) -> bool:
         try:
-            configuration = await self._kube.get(MUTATING_WEBHOOKS, self._where.configuration)
+            configuration = await self._kube.get(kind, self._where.configuration)
         except NotFound:
-            log.warning("MutatingWebhookConfiguration %s does not exist (yet)", self._where.configuration)
+            log.warning("%s %s does not exist (yet)", kind.kind, self._where.configuration)
             return False
-        operations = _bundle_operations(configuration, base64.b64encode(authorities).decode())
+        operations = _bundle_operations(configuration, bundle)
         if operations:
-            await self._kube.patch(MUTATING_WEBHOOKS, self._where.configuration, operations, content_type=JSON)
+            await self._kube.patch(kind, self._where.configuration, operations, content_type=JSON)
         return bool(operations)
 
 

@@ -105,7 +105,7 @@ class WebhookServer:
             return web.Response(status=400, text=str(error))
         REQUESTS.labels(reviewed.result.value).inc()
         if reviewed.result is Result.REFUSED:
-            log.info("refused a pod: %s", reviewed.answer["response"]["status"]["message"])
+            log.info("refused: %s", reviewed.answer["response"]["status"]["message"])
         return web.json_response(reviewed.answer)
 
     async def _review(self, body: bytes, catalog: Catalog) -> Review:

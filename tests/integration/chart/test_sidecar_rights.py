@@ -1,6 +1,7 @@
 """What a sidecar may do, and the account of its node, asked of a real API server with the chart's policies in it."""
 
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from stoker_sidecar.agent.node_account import NodeAccount
 from tests.support.apiserver import ApiServer
 from tests.support.asking_as import ACCOUNTS, GOOD_RULE, OPERATOR, SIDECAR, Api, event, token_of_sidecar
 from tests.support.chart import NAMESPACE
-from tests.support.waiting import all_sockets_closed, eventually
+from tests.support.waiting import all_sockets_closed, eventually, wait_until
 
 
 @pytest.fixture
@@ -176,3 +177,34 @@ async def test_a_sidecar_reads_a_secret_in_the_name_of_its_node_and_no_other(
     with pytest.raises(Forbidden, match=f'User "{user_of("node-1")}" cannot get'):
         await read("node-1")
     await eventually(all_sockets_closed)
+
+
+PROFILE = {"apiVersion": names.API_VERSION, "kind": "TuningProfile", "metadata": {"name": "theirs"}, "spec": {}}
+
+
+@pytest.fixture
+def careless(apiserver: ApiServer) -> Iterator[None]:
+    """Have someone give the sidecars more than the chart does."""
+    name = "careless"
+    kinds = "tuningprofiles.stoker.dev,datasetclasses.stoker.dev"
+    apiserver.kubectl("create", "clusterrole", name, "--verb=create,patch,delete", f"--resource={kinds}")
+    apiserver.kubectl("create", "clusterrolebinding", name, f"--clusterrole={name}", f"--user={SIDECAR}")
+    yield
+    apiserver.kubectl("delete", "clusterrolebinding", name)
+    apiserver.kubectl("delete", "clusterrole", name)
+
+
+def test_a_sidecar_reads_profiles_and_writes_none(api: Api) -> None:
+    path = f"/apis/{names.API_VERSION}/{names.TUNING_PROFILES_PLURAL}"
+    assert api.read(SIDECAR, path) == 200
+    assert api.may_create(SIDECAR, names.TUNING_PROFILES_PLURAL, PROFILE)[0] == 403
+
+
+def test_a_sidecar_writes_no_profile_even_where_someone_gave_it_the_right(api: Api, careless: None) -> None:
+    def refused() -> bool:
+        return api.may_create(SIDECAR, names.TUNING_PROFILES_PLURAL, PROFILE)[0] != 403
+
+    wait_until(refused)  # rights take effect a moment after they were written
+    status, sentence = api.may_create(SIDECAR, names.TUNING_PROFILES_PLURAL, PROFILE)
+    assert status == 422
+    assert "a sidecar may not write tuningprofiles, only the status of its own NodeCache" in sentence

@@ -1,5 +1,6 @@
 """The webhook behind a real API server, with the chart's own configuration: who is called, injected, refused."""
 
+import re
 import uuid
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -11,9 +12,9 @@ import pytest
 from stoker_api import names
 from stoker_kube.api import Kube
 from stoker_kube.errors import Invalid
-from stoker_kube.resources import DATASETS, MUTATING_WEBHOOKS, PODS
+from stoker_kube.resources import DATASETS, MUTATING_WEBHOOKS, PODS, TUNING_PROFILES, Kind
 from stoker_operator.core.catalog import CatalogEntry
-from stoker_operator.webhook.calling_path import CallingPath
+from stoker_operator.webhook.calling_path import WEBHOOK_KINDS, CallingPath
 from stoker_operator.webhook.late_datasets import LateDatasets
 from stoker_operator.webhook.review import Result
 from stoker_operator.webhook.rotation import OwnCertificateNames, OwnCertificates, new_tls_context
@@ -22,6 +23,7 @@ from tests.integration.stoker_operator.conftest import SECONDS
 from tests.support.apiserver import ApiServer
 from tests.support.chart import of_kind, render
 from tests.support.waiting import all_sockets_closed, eventually, eventually_async
+from tests.unit.stoker_operator.profiles import BAD, GOOD
 
 CURRENT, OLDER = "2c" * 32, "1a" * 32
 
@@ -57,7 +59,8 @@ async def admission(apiserver: ApiServer, namespace: str) -> AsyncIterator[Admis
         )
         await certificates.ensure()
         await server.start()
-        await kube.create(MUTATING_WEBHOOKS, configuration(name, namespace, server.port))
+        for kind in WEBHOOK_KINDS:
+            await kube.create(kind, configuration(kind, name, namespace, server.port))
         await certificates.ensure()
         await path.ensure()
         admission = Admission(kube, namespace)
@@ -65,18 +68,22 @@ async def admission(apiserver: ApiServer, namespace: str) -> AsyncIterator[Admis
         yield admission
         called_at = (await kube.get(MUTATING_WEBHOOKS, name))["webhooks"][0]["clientConfig"]["url"]
         assert len(called_at) > len("https://127.0.0.1:1/mutate/") + 64
-        await kube.delete(MUTATING_WEBHOOKS, name)
+        for kind in WEBHOOK_KINDS:
+            await kube.delete(kind, name)
     await server.stop()
     await eventually(all_sockets_closed)
 
 
-def configuration(name: str, namespace: str, port: int) -> dict[str, Any]:
-    """Return the chart's configuration, with an address that reaches the test, and for the test's namespace alone."""
-    (body,) = of_kind(render({}), "MutatingWebhookConfiguration")
+def configuration(kind: Kind, name: str, namespace: str, port: int) -> dict[str, Any]:
+    """Return the chart's configuration, with an address that reaches the test, and for what is the test's alone."""
+    (body,) = of_kind(render({}), kind.kind)
     body["metadata"] = {"name": name}
     for webhook in body["webhooks"]:
         webhook["clientConfig"] = {"url": f"https://127.0.0.1:{port}/mutate"}
-        webhook["namespaceSelector"] = {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
+        if kind is MUTATING_WEBHOOKS:
+            webhook["namespaceSelector"] = {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
+        else:  # of a cluster-scoped kind
+            webhook["objectSelector"] = {"matchLabels": {"test": namespace}}
         webhook["failurePolicy"] = "Ignore"
     return dict(body)
 
@@ -146,3 +153,28 @@ async def test_a_pod_may_be_made_right_behind_its_dataset(admission: Admission) 
     body = {"metadata": {"name": "late"}, "spec": {"source": {"uri": "s3://bucket/"}}}
     await admission.kube.create(DATASETS, body, admission.namespace)
     assert (await admission.create("late:/late"))["spec"]["schedulingGates"] == [{"name": names.GATE_WARM}]
+
+
+async def write_profile(admission: Admission, spec: Any, **annotations: str) -> None:
+    metadata = {"name": admission.namespace, "labels": {"test": admission.namespace}, "annotations": annotations}
+    await admission.kube.apply(TUNING_PROFILES, {"metadata": metadata, "spec": spec}, field_manager="admin")
+
+
+async def test_a_wrong_profile_is_refused_with_its_path_and_what_may_be_meant(admission: Admission) -> None:
+    refused = r"spec.rules\[0\].actions\[0\].type: .*did you mean prefetch\?"
+
+    async def is_refused() -> bool | None:
+        try:
+            await write_profile(admission, BAD)  # taken until the API server knows of the new configuration
+        except Invalid as error:
+            return re.search(refused, str(error)) is not None
+        await admission.kube.delete(TUNING_PROFILES, admission.namespace)
+        return None
+
+    assert await eventually_async(is_refused, SECONDS)
+
+
+async def test_a_good_profile_is_taken_as_it_was_written(admission: Admission) -> None:
+    await write_profile(admission, GOOD)
+    assert (await admission.kube.get(TUNING_PROFILES, admission.namespace))["spec"] == GOOD
+    await admission.kube.delete(TUNING_PROFILES, admission.namespace)

@@ -20,7 +20,7 @@ ROOM = 10**6  # bytes free on the usual node
 
 def make_dataset(name: str = "imagenet", *, status: Mapping[str, Any] | None = None, **meta: Any) -> Dataset:
     """Make a Dataset of namespace vision; parts of ``spec`` are given as cache=, warm= and so on."""
-    parts = ("cache", "warm", "refresh", "source", "access", "observe", "className")
+    parts = ("cache", "warm", "refresh", "source", "access", "observe", "className", "tuning")
     spec = {part: meta.pop(part) for part in parts if part in meta}
     spec.setdefault("source", {"uri": "s3://bucket/"})
     metadata = {"namespace": "vision", "name": name, "uid": f"uid-{name}", "generation": 1} | meta

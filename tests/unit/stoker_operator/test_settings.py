@@ -36,6 +36,13 @@ def test_an_empty_variable_is_one_that_is_not_set(monkeypatch: pytest.MonkeyPatc
     assert read_settings().webhook_certificate_dir is None
 
 
+def test_tuning_is_on_without_a_profile_unless_the_chart_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (read_settings().tuning, read_settings().tuning_profile) == (True, "")
+    monkeypatch.setenv("STOKER_TUNING", "false")
+    monkeypatch.setenv("STOKER_TUNING_PROFILE", "default")
+    assert (read_settings().tuning, read_settings().tuning_profile) == (False, "default")
+
+
 def test_a_log_level_may_be_written_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STOKER_LOG_LEVEL", "debug")
     assert read_settings().log_level == "DEBUG"

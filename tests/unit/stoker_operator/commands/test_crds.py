@@ -12,7 +12,7 @@ ESTABLISHED = {"status": {"conditions": [{"type": "Established", "status": "True
 
 async def test_every_crd_is_applied_and_told() -> None:
     kube, told = FakeKube(), list[str]()
-    for plural in ("datasets", "nodecaches", "trainingjobs", "datasetclasses"):
+    for plural in ("datasets", "nodecaches", "trainingjobs", "datasetclasses", "tuningprofiles"):
         await kube.create(CRDS, {"metadata": {"name": f"{plural}.stoker.dev"}} | ESTABLISHED)
     await apply_crds(kube, 5.0, told.append)
     assert sorted(told) == [
@@ -20,6 +20,7 @@ async def test_every_crd_is_applied_and_told() -> None:
         "datasets.stoker.dev is up to date",
         "nodecaches.stoker.dev is up to date",
         "trainingjobs.stoker.dev is up to date",
+        "tuningprofiles.stoker.dev is up to date",
     ]
     assert all("versions" in item["spec"] for item in kube.objects(CRDS))
 

@@ -7,8 +7,8 @@ import pytest
 
 from stoker_kube.api import JSON
 from stoker_kube.errors import Conflict, Unavailable
-from stoker_kube.resources import MUTATING_WEBHOOKS
-from stoker_operator.webhook.calling_path import KEPT_SECONDS, MOST_WAITING, CallingPath
+from stoker_kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
+from stoker_operator.webhook.calling_path import KEPT_SECONDS, MOST_WAITING, WEBHOOK_KINDS, CallingPath
 from tests.fakes.kube import FakeKube
 
 
@@ -59,6 +59,17 @@ async def test_the_configuration_gets_a_path_that_nobody_can_guess(world: World)
         assert not await replica.is_called_by(other)
 
 
+async def test_each_configuration_gets_a_path_of_its_own(world: World) -> None:
+    webhooks = [{"name": "tuningprofiles.stoker.dev", "clientConfig": {"service": {"name": "stoker-webhook"}}}]
+    await world.kube.create(VALIDATING_WEBHOOKS, {"metadata": {"name": "stoker"}, "webhooks": webhooks})
+    replica = world.replica()
+    await replica.ensure()
+    other = (await world.kube.get(VALIDATING_WEBHOOKS, "stoker"))["webhooks"][0]["clientConfig"]["service"]["path"]
+    assert other != await world.path()
+    assert await replica.is_called_by(other)
+    assert await replica.is_called_by(await world.path())
+
+
 async def test_a_path_that_is_secret_stays(world: World) -> None:
     await world.replica().ensure()
     path = await world.path()
@@ -90,7 +101,8 @@ async def test_strangers_make_it_look_once_a_second_at_most(world: World) -> Non
     began = world.now
     for _ in range(20):
         await replica.is_called_by("/guess")
-    assert len(world.kube.requests) <= world.now - began + 1
+    for kind in WEBHOOK_KINDS:
+        assert world.kube.requests.count(("get", kind.plural)) <= world.now - began + 1
     world.kube.requests.clear()
     await asyncio.gather(*(replica.is_called_by("/guess") for _ in range(MOST_WAITING + 50)))
     assert len(world.kube.requests) <= 3

@@ -11,6 +11,8 @@ from stoker_api import names
 from stoker_operator.core.catalog import CatalogEntry
 from stoker_operator.errors import MalformedReviewError
 from stoker_operator.webhook.review import Result, review
+from tests.unit.stoker_operator.profiles import BAD, GOOD
+from tests.unit.stoker_tuning.documents.test_random_documents import Writer
 
 CATALOG = {"vision/imagenet": CatalogEntry("vision", "imagenet")}
 
@@ -63,3 +65,34 @@ def test_a_refusal_carries_the_sentence() -> None:
 def test_what_is_no_review_of_a_pod_is_an_error(body: bytes) -> None:
     with pytest.raises(MalformedReviewError):
         review(body, CATALOG)
+
+
+def ask_for_profile(spec: Any, before: Any = None) -> tuple[dict[str, Any], Result]:
+    body = {"kind": "TuningProfile", "metadata": {"name": "fast"}, "spec": spec}
+    asked: dict[str, Any] = {"uid": "u-2", "object": body}
+    if before is not None:
+        asked["oldObject"] = body | {"spec": before}
+    found = review(json.dumps({"request": asked}).encode(), {})
+    return found.answer["response"], found.result
+
+
+def test_a_good_profile_is_let_in_as_it_is() -> None:
+    assert ask_for_profile(GOOD) == ({"uid": "u-2", "allowed": True}, Result.UNCHANGED)
+
+
+def test_a_wrong_profile_is_refused_with_path_and_suggestion() -> None:
+    response, result = ask_for_profile(BAD)
+    assert (response["allowed"], response["status"]["code"], result) == (False, 422, Result.REFUSED)
+    assert response["status"]["message"].startswith("spec.rules[0].actions[0].type: ")
+    assert "did you mean prefetch?" in response["status"]["message"]
+
+
+def test_a_wrong_profile_that_is_there_may_change_in_all_but_its_spec() -> None:
+    assert ask_for_profile(BAD, before=BAD)[0]["allowed"]
+    assert not ask_for_profile(BAD, before=GOOD)[0]["allowed"]
+
+
+def test_random_profiles_are_let_in_or_refused_with_a_sentence() -> None:
+    for seed in range(100):
+        response, _ = ask_for_profile(Writer(seed).document()["spec"])
+        assert response["allowed"] or response["status"]["message"]

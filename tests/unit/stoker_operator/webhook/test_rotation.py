@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from stoker_kube.resources import MUTATING_WEBHOOKS, SECRETS
+from stoker_kube.resources import MUTATING_WEBHOOKS, SECRETS, Kind
 from stoker_operator.errors import CertificateError
 from stoker_operator.webhook import rotation
+from stoker_operator.webhook.calling_path import WEBHOOK_KINDS
 from stoker_operator.webhook.certs import CA_LIFE, CERTIFICATE_LIFE, make
 from stoker_operator.webhook.rotation import MountedCertificates, OwnCertificateNames, OwnCertificates
 from tests.fakes.kube import FakeKube
@@ -39,7 +40,8 @@ class Replica:
 async def kube() -> FakeKube:
     fake = FakeKube()
     webhooks = [{"name": "pods.stoker.dev", "clientConfig": {"service": {"name": "stoker-webhook"}}}]
-    await fake.create(MUTATING_WEBHOOKS, {"metadata": {"name": "stoker"}, "webhooks": webhooks})
+    for kind in WEBHOOK_KINDS:
+        await fake.create(kind, {"metadata": {"name": "stoker"}, "webhooks": webhooks})
     return fake
 
 
@@ -53,21 +55,24 @@ async def secret(kube: FakeKube) -> dict[str, bytes]:
     return {key: base64.b64decode(value) for key, value in data.items()}
 
 
-async def bundle(kube: FakeKube) -> bytes:
-    configuration = await kube.get(MUTATING_WEBHOOKS, WHERE.configuration)
+async def bundle(kube: FakeKube, kind: Kind = MUTATING_WEBHOOKS) -> bytes:
+    configuration = await kube.get(kind, WHERE.configuration)
     return base64.b64decode(configuration["webhooks"][0]["clientConfig"]["caBundle"])
 
 
 async def test_the_first_pass_makes_the_secret_and_the_ca_bundle(kube: FakeKube, replica: Replica) -> None:
     await replica.certificates.ensure()
-    assert await bundle(kube) == (await secret(kube))["ca.crt"]
+    assert {await bundle(kube, kind) for kind in WEBHOOK_KINDS} == {(await secret(kube))["ca.crt"]}
     assert len(replica.served) == 1
 
 
 async def test_a_second_pass_writes_and_loads_nothing(kube: FakeKube, replica: Replica) -> None:
     await replica.certificates.ensure()
     await replica.certificates.ensure()
-    assert [verb for verb, _ in kube.requests if verb in ("create", "patch")] == ["create", "create", "patch"]
+    assert [verb for verb, _ in kube.requests if verb in ("create", "patch")] == [
+        *("create", "create", "create"),
+        *("patch", "patch"),
+    ]
     assert len(replica.served) == 1
 
 
