@@ -5,14 +5,15 @@ from typing import Annotated
 from pydantic import Field
 
 from stoker_api.meta import Model, Name, ShortMessage
-from stoker_tuning.documents.values import ID_PATTERN
 from stoker_tuning.vocabulary import OptimizationLevel
 
 MOST_TUNING_ROWS = 50  # of NodeCache.status.tuning
 MOST_NODE_PROFILES = 20  # of NodeCache.status.tuningProfiles
+# As documents have it (ID_PATTERN of stoker_tuning.documents.values): a test compares. Agents do without their reader.
+TEMPLATE_PATTERN = r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$"
 _INT64 = {"format": "int64"}
 _PROFILE = Annotated[str, Field(max_length=253)]
-_Template = Annotated[str, Field(pattern=ID_PATTERN, max_length=63)]
+_Template = Annotated[str, Field(pattern=TEMPLATE_PATTERN, max_length=63)]
 
 
 class Tuning(Model):
@@ -71,6 +72,11 @@ class NodeTuning(Model):
     most_level: Annotated[OptimizationLevel | None, Field(description="The highest level, also of what rules say.")] = (
         None
     )
+
+    @property
+    def asks(self) -> bool:
+        """Tell whether it names documents."""
+        return bool(self.profile or self.template)
 
 
 class NodeProfile(Model):

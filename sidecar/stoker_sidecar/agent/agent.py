@@ -33,10 +33,10 @@ from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.agent.report_link import ReportedWorkloads, ReportLink
 from stoker_sidecar.agent.tuning_history import TuningHistory
 from stoker_sidecar.agent.tuning_http import TuningHttp
+from stoker_sidecar.agent.tuning_profiles import TuningProfiles
 from stoker_sidecar.volumes.node_volumes import NodeVolumes
 from stoker_sidecar.volumes.report_volumes import ReportVolumes
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
-from stoker_tuning.rules.spec import RuleSpec
 
 log = logging.getLogger(__name__)
 # Seconds without the fetcher before it is said aloud: the keeper starts it again within one or two.
@@ -141,7 +141,8 @@ class Agent:
             plan.changes,
             tuned=self._learning.shown,
         )
-        self._tuning_http = TuningHttp(self._learning, self._workloads.known, _rules)
+        self._profiles = TuningProfiles(kube, plan)
+        self._tuning_http = TuningHttp(self._learning, self._workloads.known, self._profiles.rules)
         self._fetcher_socket = fetcher_socket
         self._address = address
         self._port = http_port
@@ -194,6 +195,7 @@ class Agent:
                     CacheRootKeeper(self._plan, self._fetcher_socket).run(),
                     self._report_link().run(),
                     self._workloads.run(),
+                    self._profiles.run(),
                     PeerServer(self._kube, self._namespace, http.for_peers(), self._peer_port, self._run_dir).run(),
                     self._keep_mounts(),
                     self._observation.run(),
@@ -225,6 +227,7 @@ class Agent:
             found={uid: plan.orphans.get(uid, ()) for uid in plan.kept},
             inventory=plan.inventory,
             mounts=self._publisher.rows(),
+            profiles=self._profiles.rows(),
             workloads=self._workloads.rows(),
             disk=steady(plan.disk, _disk_of(written)) if written else plan.disk,
             folders=steady_folders(plan.folders, written.cache_folders) if written else plan.folders,
@@ -262,13 +265,6 @@ class Agent:
         if not self._plan.fetcher_connected:
             return "The fetcher does not answer yet."
         return ""
-
-
-def _rules() -> list[RuleSpec]:
-    """Return the rules in force; their reader takes 2 MB, which only nodes pay that are asked."""
-    from stoker_tuning.documents.assembly import builtin_rules
-
-    return builtin_rules()
 
 
 def _disk_of(status: NodeCacheStatus) -> DiskFigures:

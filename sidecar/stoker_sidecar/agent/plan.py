@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from stoker_api.dataset import ObservePolicy
 from stoker_api.meta import Condition
-from stoker_api.names import ANNOTATION_OBSERVE
+from stoker_api.names import ANNOTATION_OBSERVE, ANNOTATION_TUNING
 from stoker_api.node_storage import CacheFolder
 from stoker_api.nodecache import NodeCache, NodeDataset, NodeDatasetStatus
 from stoker_sidecar.agent.core.status import DiskFigures
@@ -37,6 +37,7 @@ class NodePlan:
         self.generation: int | None = None  # None: there is no NodeCache (yet)
         self.cache_uid = ""
         self.observed = True  # unless an administrator said Off of this node
+        self.tuned = True  # likewise
         self.unobserved: frozenset[str] = frozenset()  # UIDs of datasets at whose reads nobody may look
         self.datasets: tuple[NodeDataset, ...] = ()
         self.keep_unlisted = True  # nothing is removed from the disk because no plan names it
@@ -60,6 +61,7 @@ class NodePlan:
         """Take a NodeCache that was read."""
         self.generation, self.cache_uid = cache.metadata.generation, cache.metadata.uid
         self.observed = cache.metadata.annotations.get(ANNOTATION_OBSERVE) != ObservePolicy.OFF
+        self.tuned = cache.metadata.annotations.get(ANNOTATION_TUNING) != ObservePolicy.OFF
         self.datasets = cache.spec.datasets
         self.keep_unlisted, self.keep = cache.spec.keep_unlisted, frozenset(cache.spec.keep)
         self.unobserved = frozenset(row.uid for row in self.datasets if row.observe is ObservePolicy.OFF)

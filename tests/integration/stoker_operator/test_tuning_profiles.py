@@ -103,9 +103,10 @@ async def test_what_has_no_such_shape_is_refused_by_the_schema(profiles: Profile
         await profiles.make(spec)
 
 
-def entry(raw: dict[str, Any]) -> NodeTuning | None:
+def entry(raw: dict[str, Any], namespace: str) -> NodeTuning | None:
+    """Return what a node is told of the test's own Dataset: others may be on it too."""
     rows = NodeCache.model_validate(raw).spec.datasets
-    return rows[0].tuning if rows else None
+    return next((row.tuning for row in rows if row.namespace == namespace), None)
 
 
 async def test_a_datasets_choice_reaches_its_node_and_its_status(profiles: Profiles) -> None:
@@ -116,7 +117,9 @@ async def test_a_datasets_choice_reaches_its_node_and_its_status(profiles: Profi
     await world.until_dataset(lambda one: _tuned(one.status.conditions) == ("False", Reason.PROFILE_NOT_FOUND))
     await profiles.make(GOOD)
     await world.until_dataset(lambda one: _tuned(one.status.conditions) == ("True", Reason.TUNED))
-    told = entry(await world.until(NODE_CACHES, node.node, lambda raw: entry(raw) is not None))
+    told = entry(
+        await world.until(NODE_CACHES, node.node, lambda raw: entry(raw, world.namespace) is not None), world.namespace
+    )
     assert told is not None
     assert (told.profile, told.template, told.level) == (name, "mine", "Maximum")
     assert (await world.dataset()).status.tuning == told
@@ -132,7 +135,7 @@ async def test_where_a_profile_is_and_what_came_of_it_is_rolled_up(profiles: Pro
     node = await world.add_node()
     name = await profiles.make(GOOD)
     await world.add_dataset(tuning={"profile": name})
-    await world.until(NODE_CACHES, node.node, lambda raw: entry(raw) is not None)
+    await world.until(NODE_CACHES, node.node, lambda raw: entry(raw, world.namespace) is not None)
     node.profiles = (NodeProfile(profile=name, generation=1, datasets=1),)
     node.figures = (NodeRuleFigures(profile=name, rule="shards", matched=3),)
     await node.report()

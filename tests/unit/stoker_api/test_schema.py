@@ -11,6 +11,8 @@ from stoker_api.dataset import Dataset
 from stoker_api.meta import Resource
 from stoker_api.nodecache import NodeCache
 from stoker_api.schema import KINDS, crd, open_api_schema
+from stoker_api.tuning import TEMPLATE_PATTERN
+from stoker_tuning.documents.values import ID_PATTERN
 
 # https://kubernetes.io: structural schemas allow neither references nor unions of types.
 FORBIDDEN = {"$ref", "$defs", "anyOf", "oneOf", "const", "title"}
@@ -182,3 +184,7 @@ def test_a_node_cache_of_a_thousand_datasets_is_less_than_a_megabyte() -> None:
     ]
     # As a map each field of each row would be named once more in managedFields.
     assert {part["properties"]["datasets"]["x-kubernetes-list-type"] for part in lists} == {"atomic"}
+
+
+def test_a_template_is_named_as_documents_name_it() -> None:
+    assert TEMPLATE_PATTERN == ID_PATTERN

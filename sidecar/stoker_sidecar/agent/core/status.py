@@ -12,6 +12,7 @@ from stoker_api.meta import Condition, format_bytes, shortened
 from stoker_api.names import ConditionType, Reason
 from stoker_api.node_storage import CacheFolder, NodeMount
 from stoker_api.nodecache import NodeCacheStatus, NodeDataset, NodeDatasetStatus, NodeError, NodePhase, NodeWorkload
+from stoker_api.tuning import NodeProfile
 from stoker_sidecar.volumes.core.publish import VersionKey
 
 # Share of the disk. Free space moves with everything else on the disk; smaller moves than this are not worth a write.
@@ -54,6 +55,7 @@ class Facts:
     found: Mapping[str, tuple[str, ...]]  # those of them that are kept until they are planned; versions of unread ones
     inventory: bool  # the fetcher has said what is on the disk
     mounts: tuple[NodeMount, ...]
+    profiles: tuple[NodeProfile, ...]  # TuningProfiles that Datasets have
     workloads: tuple[NodeWorkload, ...]  # what pods do, at its own pace: see node_workloads.py
     disk: DiskFigures
     folders: tuple[CacheFolder, ...]
@@ -115,6 +117,7 @@ def node_status(facts: Facts, conditions: Iterable[Condition] = ()) -> NodeCache
         inventory=facts.inventory,
         mounts=facts.mounts,
         workloads=facts.workloads,
+        tuning_profiles=facts.profiles,
     )
 
 
@@ -232,5 +235,5 @@ def _without_figures(status: NodeCacheStatus) -> NodeCacheStatus:
         for row in status.datasets
     )
     folders = tuple(folder.model_copy(update=_FOLDER_FIGURES) for folder in status.cache_folders)
-    figures = {"used_bytes": 0, "available_bytes": 0, "used": "", "capacity": "", "workloads": ()}
+    figures = {"used_bytes": 0, "available_bytes": 0, "used": "", "capacity": "", "workloads": (), "tuning": ()}
     return status.model_copy(update={"datasets": rows, "cache_folders": folders} | figures)

@@ -16,7 +16,7 @@ from stoker_api.names import PEER_NAME
 from stoker_api.nodecache import NodeDatasetStatus, NodePhase
 from stoker_kube.api import Object
 from stoker_kube.errors import Unavailable
-from stoker_kube.resources import NODE_CACHES, SECRETS
+from stoker_kube.resources import NODE_CACHES, SECRETS, TUNING_PROFILES
 from stoker_sidecar.agent.main import build
 from stoker_sidecar.agent.settings import AgentSettings
 from stoker_sidecar.wire.credentials import StaticCredentials
@@ -142,6 +142,19 @@ async def test_the_fetcher_s_progress_reaches_the_status(node: RunningAgent) -> 
     assert node.status["capacity"] == "100.0 GiB"
     assert node.status["conditions"][0]["status"] == "True"
     assert node.status["address"].startswith("127.0.0.1:")
+
+
+async def test_the_profile_that_a_dataset_has_is_in_the_status_and_follows_its_changes(node: RunningAgent) -> None:
+    rules: Object = {"rules": [{"id": "shards", "actions": [{"type": "prefetch"}]}]}
+    body: Object = {"metadata": {"name": "fast"}, "spec": rules}
+    await node.kube.apply(TUNING_PROFILES, body, field_manager="admin")
+    await node.plan(DATASET | {"tuning": {"profile": "fast"}})
+    row = {"profile": "fast", "generation": 1, "datasets": 1, "message": ""}
+    await node.until(lambda: node.status.get("tuningProfiles") == [row])
+    await node.kube.apply(
+        TUNING_PROFILES, body | {"spec": rules | {"settings": {"level": "Basic"}}}, field_manager="admin"
+    )
+    await node.until(lambda: node.status.get("tuningProfiles") == [row | {"generation": 2}])
 
 
 async def test_a_dataset_that_left_the_plan_is_removed_and_its_row_goes(node: RunningAgent) -> None:

@@ -38,6 +38,7 @@ GIB = 2**30
 
 def facts(**changes: Any) -> Facts:
     base = Facts(
+        profiles=(),
         generation=4,
         plan=(DIGITS,),
         rows={"u1": ROW},

@@ -1,0 +1,119 @@
+"""The cluster's TuningProfiles, as far as Datasets of this node have them: watched, and read when they change."""
+
+import asyncio
+import logging
+from itertools import chain
+
+from stoker_api.nodecache import NodeDataset
+from stoker_api.tuning import NodeProfile, NodeTuning
+from stoker_kube.api import Kube
+from stoker_kube.resources import TUNING_PROFILES
+from stoker_kube.watch import EventType, WatchEvent, watch
+from stoker_sidecar.agent.core.profile_reading import (
+    ProfileDocument,
+    RulesInForce,
+    built_in,
+    choice_of,
+    profile_rows,
+    read_again,
+)
+from stoker_sidecar.agent.plan import NodePlan
+from stoker_sidecar.tuning.source import TuningChoice
+from stoker_tuning.rules.spec import RuleSpec
+
+log = logging.getLogger(__name__)
+
+_Key = tuple[str, str]  # a profile and a template; each may be empty
+
+
+class TuningProfiles:
+    """What is chosen for the Datasets of this node: a TuningSource.
+
+    A profile that changes counts a moment later; one that cannot be read leaves what was in force; one that is deleted
+    leaves the built-in rules. Only the event loop touches it; documents are read in a thread.
+    """
+
+    def __init__(self, kube: Kube, plan: NodePlan) -> None:
+        self._kube = kube
+        self._plan = plan
+        self._documents: dict[str, ProfileDocument] = {}
+        self._synced = False
+        self._readings: dict[_Key, RulesInForce] = {}
+        self._in_force: tuple[RulesInForce, ...] = ()  # the same, replaced whole: for threads
+        self._tunings: dict[str, NodeTuning] = {}  # of the plan's Datasets, by UID
+        self._seen: tuple[NodeDataset, ...] = ()
+
+    async def run(self) -> None:
+        """Watch and read until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._watch())
+            tasks.create_task(self._keep_read())
+
+    def choice(self, dataset_uid: str) -> TuningChoice:
+        """Return what is chosen for a Dataset; for one that is not planned, the built-in rules."""
+        tuning = self._told().get(dataset_uid) or NodeTuning()
+        reading = self._readings.get((tuning.profile, tuning.template))
+        return choice_of(tuning, reading, off=not self._plan.tuned)
+
+    def rules(self) -> list[RuleSpec]:
+        """Return the rules that are in force for some Dataset here, each once. Blocks at first; for any thread."""
+        found: dict[tuple[str, str, str], RuleSpec] = {}
+        for rule in chain(built_in(), *(one.rules for one in self._in_force)):
+            found.setdefault((rule.origin.layer, str(rule.origin), rule.id), rule)
+        return list(found.values())
+
+    def rows(self) -> tuple[NodeProfile, ...]:
+        """Return where profiles are, for the status; nothing where tuning is off on this node."""
+        return profile_rows(self._told().values(), self._readings) if self._plan.tuned else ()
+
+    def _told(self) -> dict[str, NodeTuning]:
+        if self._seen is not self._plan.datasets:
+            self._seen = self._plan.datasets
+            self._tunings = {dataset.uid: dataset.tuning for dataset in self._seen}
+        return self._tunings
+
+    async def _watch(self) -> None:
+        async for event in watch(self._kube, TUNING_PROFILES):
+            if event.type is EventType.SYNCED:
+                self._synced = True
+                self._plan.changes.mark()
+            elif self._take(event) and self._synced:
+                self._plan.changes.mark()
+
+    def _take(self, event: WatchEvent) -> bool:
+        """Take one event; return whether a document is another one than before."""
+        document = ProfileDocument.of(event.object)
+        if event.type is EventType.DELETED:
+            return self._documents.pop(document.name, None) is not None
+        known = self._documents.get(document.name)
+        if known is not None and (known.uid, known.generation) == (document.uid, document.generation):
+            return False  # its status
+        self._documents[document.name] = document
+        return True
+
+    async def _keep_read(self) -> None:
+        while True:
+            token = self._plan.changes.token()
+            if self._synced and await self._read_what_changed():
+                self._plan.changes.mark()
+            await self._plan.changes.wait(token)
+
+    async def _read_what_changed(self) -> bool:
+        """Read the documents that are wanted and were not read yet; return whether anything came of it."""
+        wanted = {(one.profile, one.template) for one in self._told().values() if one.enabled and one.asks}
+        gone = self._readings.keys() - wanted
+        for key in gone:
+            del self._readings[key]
+        news = bool(gone)
+        for key in sorted(wanted):
+            name, template = key
+            document, last = self._documents.get(name), self._readings.get(key)
+            if last is not None and last.document is document:
+                continue
+            reading = await asyncio.to_thread(read_again, name, template, document, last)
+            self._readings[key] = reading
+            news = True
+            if reading.message:
+                log.warning("TuningProfile %s: %s", name, reading.message)
+        self._in_force = tuple(self._readings.values())
+        return news
