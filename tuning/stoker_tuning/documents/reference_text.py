@@ -7,7 +7,8 @@ HEADER = """\
 
 A rule says: when this file is read by that workload, do this. Rules, templates, frameworks, environments and hardware
 profiles are written in documents of one format. `stoker tuning` checks them, tries them on a folder and explains what
-they lead to, without a cluster. No node acts on them yet, and there is no kind `TuningProfile` in a cluster yet.
+they lead to, without a cluster. In a cluster they are objects of the kind `TuningProfile`
+([TRAINING-AWARENESS](TRAINING-AWARENESS.md#profiles-in-a-cluster)). No node acts on them yet.
 [ADR 43](adr/0043-tuning-documents.md) says why the format is as it is."""
 
 FIVE_MINUTES = """\
