@@ -4,48 +4,17 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from stoker_api.dataset import SchedulingMode
 from stoker_api.dataset_status import DatasetStatus
 from stoker_api.meta import Condition, ObjectMeta
 from stoker_api.names import ConditionType, Reason
 from stoker_api.release import ReleaseNode, ReleaseRecord
-from stoker_operator.core.affinity import may_run
 from stoker_operator.core.explain import Explanation
-from stoker_operator.core.gating import MOST_NODES, Hold, Outcome, Release, decide_releases
-from stoker_operator.core.views import ClusterView, InvalidDataset, PodView
+from stoker_operator.core.gating import MOST_NODES, Outcome, decide_releases
+from stoker_operator.core.views import InvalidDataset, PodView
 from tests.unit.stoker_operator.clusters import GIB, VERSION, cluster, dataset, held, holding, node
-
-NOW = 1030.0
-SEEN = 1060.0  # when a pod that no node could take is let go, for autoscalers to see
-LATE = 1000.0 + 601
-REQUIRE = {"mode": "Require", "maxWait": "10m"}
-
-
-def only_release(outcome: Outcome) -> Release:
-    assert not outcome.holds
-    (release,) = outcome.releases
-    return release
-
-
-def only_hold(outcome: Outcome) -> Hold:
-    assert not outcome.releases
-    (hold,) = outcome.holds
-    return hold
-
-
-def required_names(release: Release) -> list[str]:
-    assert release.affinity is not None
-    required = release.affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    return [one["matchFields"][0]["values"][0] for one in required["nodeSelectorTerms"]]
-
-
-def preferred(release: Release) -> list[tuple[int, str]]:
-    assert release.affinity is not None
-    terms = release.affinity["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
-    return [(one["weight"], one["preference"]["matchFields"][0]["values"][0]) for one in terms]
+from tests.unit.stoker_operator.releases import LATE, NOW, REQUIRE, only_hold, only_release, preferred, required_names
 
 
 def test_a_pod_that_requires_it_goes_to_the_warm_node_by_name() -> None:
@@ -269,119 +238,6 @@ def test_two_datasets_must_be_warm_on_one_node() -> None:
     assert only_hold(decide_releases(view, NOW)).why.reason is Reason.WAITING_FOR_DATA
 
 
-def worker(name: str, **fields: Any) -> PodView:
-    return held(name, gang="job", gang_size=2, **fields)
-
-
-@pytest.mark.parametrize(("mode", "now"), [("Prefer", NOW), ("Require", NOW), ("Require", LATE)])
-def test_a_gang_waits_until_all_workers_exist(mode: str, now: float) -> None:
-    view = cluster(dataset(), node("a"), holding("a"), worker("w0", scheduling=mode))
-    why = only_hold(decide_releases(view, now)).why
-    assert (why.reason, "1 of 2 workers" in why.sentence) == (Reason.WAITING_FOR_GANG, True)
-
-
-def test_max_wait_holds_for_a_gang_that_never_gets_whole() -> None:
-    view = cluster(dataset(), node("a"), holding("a"), worker("w0"))
-    assert decide_releases(view, NOW).next_deadline(NOW) == LATE - 1 - NOW
-    release = only_release(decide_releases(view, LATE))
-    assert release.reason is Reason.MAX_WAIT_PASSED
-    assert "before all of the gang existed (1 of 2)" in release.sentence
-
-
-def test_no_worker_waits_longer_than_its_own_max_wait() -> None:
-    view = cluster(dataset(), node("a"), holding("a", 0.5), worker("w0"), worker("w1", created=1500.0))
-    assert len(decide_releases(view, LATE).releases) == 2
-
-
-OTHER_GATES = ("kueue.x-k8s.io/admission", held().gates[0])
-
-
-@pytest.mark.parametrize("now", [NOW, LATE])
-def test_a_pod_that_another_controller_holds_stays_and_is_warmed_for(now: float) -> None:
-    view = cluster(dataset(), node("a"), holding("a"), held(gates=OTHER_GATES))
-    outcome = decide_releases(view, now)
-    why = only_hold(outcome).why
-    assert why.reason is Reason.WAITING_FOR_GATES
-    assert "kueue.x-k8s.io/admission" in why.sentence
-    assert outcome.wanted == {"vision/imagenet": frozenset({"a"})}
-
-
-def test_a_gang_waits_for_the_gates_of_each_of_its_workers() -> None:
-    parts = node("a"), holding("a"), worker("w0"), worker("w1", gates=OTHER_GATES)
-    assert len(decide_releases(cluster(dataset(), *parts), NOW).holds) == 2
-
-
-def test_max_wait_counts_from_when_the_last_other_gate_went() -> None:
-    def hold(now: float, **fields: Any) -> Hold:
-        return only_hold(decide_releases(cluster(dataset(), node("a"), holding("a", 0.5), held(**fields)), now))
-
-    assert hold(LATE, gates=OTHER_GATES).held_since == ""
-    assert hold(LATE, gates=OTHER_GATES, held_since=0.0).held_since is None
-    alone = hold(LATE, held_since=0.0)
-    assert (alone.held_since, alone.deadline) == ("1970-01-01T00:26:41Z", LATE + 600)
-    assert hold(LATE + 10, held_since=LATE).deadline == LATE + 600
-
-
-def test_a_pod_that_waited_for_no_other_gate_is_not_marked() -> None:
-    hold = only_hold(decide_releases(cluster(dataset(), node("a"), holding("a", 0.5), held()), NOW))
-    assert (hold.held_since, hold.deadline) == (None, 1600.0)
-
-
-@pytest.mark.parametrize("since", [10.0**12, -5.0, 3.0])
-def test_a_mark_that_someone_else_wrote_shifts_the_wait_within_reason(since: float) -> None:
-    pod = held(held_since=since)
-    hold = only_hold(decide_releases(cluster(dataset(), node("a"), holding("a", 0.5), pod), NOW))
-    assert hold.deadline is not None
-    assert 1600.0 <= hold.deadline <= NOW + 600
-
-
-NO_NODE = [cluster(dataset(), held()), cluster(dataset(), node("a", slots=0), holding("a"), held())]
-
-
-@pytest.mark.parametrize("view", NO_NODE, ids=["no node", "too small a node"])
-def test_a_pod_that_no_node_could_take_is_shown_to_autoscalers_after_a_minute(view: ClusterView) -> None:
-    hold = only_hold(decide_releases(view, NOW))
-    assert (hold.deadline, "so that an autoscaler sees it" in hold.why.sentence) == (SEEN, True)
-    release = only_release(decide_releases(view, SEEN))
-    assert release.reason is Reason.RELEASED
-    assert "so that an autoscaler sees it" in release.sentence
-    assert "required" not in str(release.affinity)
-
-
-def test_a_pod_that_requires_warm_data_is_held_though_no_node_could_take_it_and_says_so() -> None:
-    view = cluster(dataset(scheduling=REQUIRE), held())
-    assert "autoscalers do not look at held pods" in only_hold(decide_releases(view, LATE)).why.sentence
-
-
-def test_a_pod_for_which_nodes_are_only_busy_goes_on_waiting_for_a_warm_one() -> None:
-    busy = PodView("vision", "busy", node="a", requests=held().requests, phase="Running")
-    view = cluster(dataset(), node("a", slots=1), holding("a"), busy, held())
-    assert only_hold(decide_releases(view, SEEN)).why.reason is Reason.NO_CAPACITY
-
-
-def test_a_gang_of_which_one_worker_needs_a_new_node_goes_whole() -> None:
-    small, large = worker("w0"), worker("w1", requests=held().requests.plus(held().requests))
-    view = cluster(dataset(), node("a", slots=1), holding("a"), small, large)
-    assert len(decide_releases(view, SEEN).releases) == 2
-
-
-def test_a_gang_goes_when_there_is_room_for_all() -> None:
-    view = cluster(dataset(), node("a", slots=2), holding("a"), worker("w0"), worker("w1"))
-    assert len(decide_releases(view, NOW).releases) == 2
-
-
-def test_a_gang_without_room_for_all_leaves_the_room_to_others() -> None:
-    view = cluster(dataset(), node("a", slots=1), holding("a"), worker("w0"), worker("w1"), held("z", created=1010.0))
-    assert [one.pod.name for one in decide_releases(view, NOW).releases] == ["z"]
-
-
-def test_a_worker_that_replaces_a_failed_one_goes_by_itself() -> None:
-    running = worker("w0", gates=(), phase="Running", node="a")
-    failed = worker("w1", gates=(), phase="Failed", node="a")
-    view = cluster(dataset(), node("a"), holding("a"), running, failed, worker("w1-again"))
-    assert [one.pod.name for one in decide_releases(view, NOW).releases] == ["w1-again"]
-
-
 def test_data_is_wanted_where_held_pods_could_run() -> None:
     view = cluster(dataset(), node("a", labels={"gpu": "y"}), node("b"), held(node_selector={"gpu": "y"}))
     assert decide_releases(view, NOW).wanted == {"vision/imagenet": frozenset({"a"})}
@@ -414,77 +270,6 @@ def test_a_large_choice_is_cut_to_a_window() -> None:
     outcome = decide_releases(cluster(dataset(scheduling=REQUIRE), *parts, *pods), NOW)
     assert len(outcome.releases) == 60
     assert {len(one.nodes) for one in outcome.releases} == {MOST_NODES}
-
-
-SHARES = st.sampled_from([0.0, 0.5, 1.0])
-
-
-@st.composite
-def clusters(draw: st.DrawFn) -> ClusterView:
-    mode = draw(st.sampled_from(["Prefer", "Require"]))
-    parts: list[Any] = [dataset(scheduling={"mode": mode, "maxWait": "10m"})]
-    for index, share in enumerate(draw(st.lists(SHARES, max_size=4))):
-        labels = {"zone": draw(st.sampled_from("ab"))}
-        parts += [node(f"n{index}", slots=draw(st.integers(0, 3)), labels=labels), holding(f"n{index}", share)]
-    for index in range(draw(st.integers(0, 5))):
-        gang = draw(st.sampled_from(["", "g", "h"]))
-        size = draw(st.integers(1, 3)) if gang else 0
-        selector = draw(st.sampled_from([{}, {"zone": "a"}]))
-        parts.append(held(f"p{index}", gang=gang, gang_size=size, node_selector=selector))
-    return cluster(*parts)
-
-
-TIMES = st.sampled_from([NOW, LATE])
-
-
-@given(clusters(), TIMES)
-def test_every_held_pod_gets_one_decision(view: ClusterView, now: float) -> None:
-    outcome = decide_releases(view, now)
-    decided = [*(hold.pod.key for hold in outcome.holds), *(release.pod.key for release in outcome.releases)]
-    assert sorted(decided) == sorted(view.pods)
-
-
-@given(clusters(), TIMES)
-def test_a_require_pod_only_goes_to_warm_nodes_that_may_take_it(view: ClusterView, now: float) -> None:
-    for release in decide_releases(view, now).releases:
-        if release.mode is SchedulingMode.REQUIRE:
-            assert release.nodes
-            for one in release.nodes:
-                assert one.warmth.warm
-                assert may_run(release.pod, view.nodes[one.node])
-
-
-@given(clusters(), TIMES)
-def test_no_node_is_promised_more_than_it_has(view: ClusterView, now: float) -> None:
-    released = [one for one in decide_releases(view, now).releases if one.reason is Reason.RELEASED]
-    nodes = {each.node for one in released for each in one.nodes}
-    slots = sum(view.nodes[name].allocatable.cpu_milli for name in nodes) // 1000
-    assert len(released) <= slots
-
-
-@given(clusters(), TIMES)
-def test_a_gang_goes_whole_or_not_at_all(view: ClusterView, now: float) -> None:
-    outcome = decide_releases(view, now)
-    gone = {one.pod.gang for one in outcome.releases if one.pod.gang}
-    stayed = {one.pod.gang for one in outcome.holds if one.pod.gang}
-    assert not gone & stayed
-
-
-@given(clusters())
-def test_no_prefer_pod_is_held_past_max_wait(view: ClusterView) -> None:
-    if view.datasets["vision/imagenet"].spec.scheduling.mode is SchedulingMode.PREFER:
-        assert decide_releases(view, LATE).holds == ()
-
-
-@given(clusters(), TIMES)
-def test_a_prefer_pod_is_pinned_only_where_a_node_is_left_over(view: ClusterView, now: float) -> None:
-    outcome = decide_releases(view, now)
-    pinned = [one for one in outcome.releases if "requiredDuring" in str(one.affinity)]
-    for one in pinned:
-        if one.mode is SchedulingMode.PREFER:
-            room = sum(view.nodes[each.node].allocatable.cpu_milli // 1000 for each in one.nodes)
-            assert len(one.nodes) > 1
-            assert room > 1
 
 
 @pytest.mark.parametrize("wait", ["99999999h", "9" * 400 + "h"])
