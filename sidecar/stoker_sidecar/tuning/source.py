@@ -1,0 +1,32 @@
+"""Where the rules of a Dataset come from: what both agents ask, and who watches profiles or reads a file answers."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from stoker_tuning.rules.spec import RuleSpec
+from stoker_tuning.vocabulary import OptimizationLevel
+
+
+@dataclass(frozen=True, slots=True)
+class TuningChoice:
+    """What is chosen for one Dataset.
+
+    ``rules``: of the profile, or the built-in ones alone. ``profile``, ``generation``: which profile, and which state of
+    it; empty and 0 for the built-in rules alone. ``template``, ``level``: that the Dataset names. ``off``: nothing is
+    turned for it. ``most_level``: what its DatasetClass allows at most; None: everything.
+    """
+
+    rules: tuple[RuleSpec, ...] = ()
+    profile: str = ""
+    generation: int = 0
+    template: str | None = None
+    level: OptimizationLevel | None = None
+    off: bool = False
+    most_level: OptimizationLevel | None = None
+
+
+class TuningSource(Protocol):
+    """Who knows what is chosen for the Datasets of a node."""
+
+    def choice(self, dataset_uid: str) -> TuningChoice:
+        """Return what is chosen for a Dataset. It is asked often: it answers from memory, and with equal values."""
