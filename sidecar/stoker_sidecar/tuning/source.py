@@ -11,9 +11,10 @@ from stoker_tuning.vocabulary import OptimizationLevel
 class TuningChoice:
     """What is chosen for one Dataset.
 
-    ``rules``: of the profile, or the built-in ones alone. ``profile``, ``generation``: which profile, and which state of
-    it; empty and 0 for the built-in rules alone. ``template``, ``level``: that the Dataset names. ``off``: nothing is
-    turned for it. ``most_level``: what its DatasetClass allows at most; None: everything.
+    ``rules``: of the profile, or the built-in ones alone; those of ``template``, which the Dataset names, are among
+    them. ``profile``, ``generation``: which profile, and which state of it; empty and 0 for the built-in rules alone.
+    ``level``: that the Dataset names. ``off``: nothing is turned for it. ``most_level``: what its DatasetClass allows
+    at most; None: everything.
     """
 
     rules: tuple[RuleSpec, ...] = ()
