@@ -13,6 +13,7 @@ from pathlib import Path
 from stoker_api.nodecache import CacheFolder, NodeCacheStatus
 from stoker_api.times import format_time
 from stoker_kube.api import Kube
+from stoker_sidecar.agent.acting import NodeActing
 from stoker_sidecar.agent.core.grants import NodeGrants
 from stoker_sidecar.agent.core.status import DiskFigures, Facts, node_status, steady, steady_folders
 from stoker_sidecar.agent.credentials import CredentialReader
@@ -32,6 +33,8 @@ from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.agent.report_link import ReportedWorkloads, ReportLink
 from stoker_sidecar.agent.tuning_history import TuningHistory
 from stoker_sidecar.agent.tuning_http import TuningHttp
+from stoker_sidecar.tuning.built_in import BuiltInRules
+from stoker_sidecar.tuning.source import TuningSource
 from stoker_sidecar.volumes.node_volumes import NodeVolumes
 from stoker_sidecar.volumes.report_volumes import ReportVolumes
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
@@ -100,7 +103,7 @@ class Agent:
     ``grants``: what Datasets of which namespaces may use of the node's own. ``namespace``: where Stoker is installed,
     beside which the node's account is; empty: credentials are read in the name of ``kube``, and no node is served.
     ``confinement``: what holds the node's fetcher and FUSE servers to their files, for people. ``observation``: what
-    is seen of reads.
+    is seen of reads. ``tuning``: what is chosen for Datasets; None: the built-in rules for all.
     """
 
     def __init__(
@@ -123,6 +126,7 @@ class Agent:
         observation: Observation,
         namespace: str = "",
         confinement: str = "",
+        tuning: TuningSource | None = None,
     ) -> None:
         self._driver = driver
         self._kube = kube
@@ -154,6 +158,7 @@ class Agent:
         self._observation = observation
         learned = LearningCollector(self._learning, self._workloads.known)
         self._metrics = AgentMetrics(plan, self._publisher.rows, ObservationCollector(plan, observation), learned)
+        self._acting = NodeActing(plan, folders, tuning or BuiltInRules(), self._workloads.known)
         self._registration: RegistrationService | None = None
 
     async def run(self, stopping: asyncio.Event) -> None:
@@ -197,6 +202,7 @@ class Agent:
                     self._keep_mounts(),
                     self._observation.run(),
                     self._learning.run(self._workloads.known, self._observation.workloads.opened),
+                    self._acting.run(),
                 )
             ]
             await stopping.wait()

@@ -2,7 +2,6 @@
 
 import os
 import zlib
-from collections.abc import Mapping
 
 import pytest
 
@@ -19,7 +18,7 @@ LARGE = os.urandom(CHUNK) * 7 + b"the end"
 SMALL_FILES = {f"train/{number:03}": b"y" * 100 for number in range(40)}
 
 
-async def _cold(cache_node: CacheNodeUnderTest, content: Mapping[str, bytes]) -> str:
+async def _cold(cache_node: CacheNodeUnderTest, content: dict[str, bytes]) -> str:
     fill(cache_node.store, content)
     digest = await cache_node.list()
     await cache_node.configure(listingId="1", version=digest)

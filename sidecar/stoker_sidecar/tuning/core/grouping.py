@@ -1,0 +1,107 @@
+"""Sorts the files of a version into groups that are treated alike, by the rules in force for who reads them."""
+
+from collections.abc import Hashable, Sequence
+
+from stoker_sidecar.tuning.core.file_knobs import FILE_KNOBS, NAMING_KNOBS, file_knobs, merged
+from stoker_sidecar.tuning.source import TuningChoice
+from stoker_sidecar.wire.fetcher_protocol import MOST_GROUPS, FileKnobs
+from stoker_tuning.model_files.names import kind_by_name
+from stoker_tuning.recommend.recommendation import recommend
+from stoker_tuning.rules.compiled import CompiledRule, compile_rules, narrowed
+from stoker_tuning.rules.facts import FileFacts, Surroundings
+from stoker_tuning.rules.file_rules import FileRules
+from stoker_tuning.rules.merging import given_values
+from stoker_tuning.rules.spec import ActionSpec, RuleOrigin, RuleSpec
+from stoker_tuning.training.split_names import split_of_file, split_of_folder
+from stoker_tuning.vocabulary import ActionTarget, ActionType, ModelFileKind, OptimizationLevel, RuleLayer, Split
+
+# What rules come to is remembered for so many sets of rules that apply together, some 300 bytes each.
+_MOST_KNOWN = 20_000
+# A Dataset's own level counts after the rules of the profile, and before those of environments and frameworks.
+_AFTER_THE_PROFILE = -2
+
+
+class RulesInForce:
+    """The rules of a choice that can turn a knob of files, compiled. Raises PatternError."""
+
+    def __init__(self, choice: TuningChoice) -> None:
+        self.choice = choice
+        wanted = [] if choice.off else [rule for rule in choice.rules if _turns(rule)]
+        if choice.level is not None and not choice.off:
+            wanted.append(_own_level(choice.level))
+        self.compiled: tuple[CompiledRule, ...] = compile_rules(wanted)
+
+    def for_nobody_but(self, surroundings: Sequence[Surroundings]) -> Hashable:
+        """Return what is equal where these workloads lead to the same for every file."""
+        return tuple(
+            tuple((rule.place, round(rule.needed, 6), tuple(map(id, rule.conditions))) for rule in open_ones)
+            for open_ones in (narrowed(self.compiled, each) for each in surroundings)
+        )
+
+    def can_matter(self, surroundings: Sequence[Surroundings]) -> bool:
+        """Tell whether some file may be treated otherwise than without rules."""
+        return any(narrowed(self.compiled, each) for each in surroundings)
+
+
+class FileGrouping:
+    """Gives files the number of their group. Group 0 is treated as without any rule."""
+
+    def __init__(self, rules: RulesInForce, surroundings: Sequence[Surroundings]) -> None:
+        self._rules = rules
+        self._surroundings = surroundings
+        self._file_rules = [FileRules(rules.compiled, each) for each in surroundings]
+        self._numbers: dict[Hashable, int] = {}
+        self._by_knobs: dict[FileKnobs, int] = {FileKnobs(): 0}
+        self._split = ("", Split.UNKNOWN)
+        self.matched = [0] * len(rules.compiled)  # files, by the place of the rule
+        self.left_as_ever = 0  # files for which there was no group left
+
+    @property
+    def knobs(self) -> tuple[FileKnobs, ...]:
+        """The knobs of each group."""
+        return tuple(self._by_knobs)
+
+    def number(self, path: str, size: int) -> int:
+        """Return the group of a file of ``size`` bytes."""
+        file = FileFacts(path, size, kind_by_name(path), self._split_of(path))
+        applying = tuple(rules.applying(file) for rules in self._file_rules)
+        for place in {place for places in applying for place in places}:
+            self.matched[place] += 1
+        key = applying, file.type is ModelFileKind.UNKNOWN
+        found = self._numbers.get(key)
+        if found is None:
+            found = self._met(key, applying, file)
+        self.left_as_ever += found < 0
+        return max(found, 0)
+
+    def _met(self, key: Hashable, applying: Sequence[tuple[int, ...]], file: FileFacts) -> int:
+        if len(self._numbers) >= _MOST_KNOWN:
+            self._numbers.clear()
+        compiled, most = self._rules.compiled, self._rules.choice.most_level
+        knobs = merged(
+            file_knobs(recommend(given_values(compiled, places, file), around), most)
+            for places, around in zip(applying, self._surroundings, strict=True)
+        )
+        number = self._by_knobs.get(knobs)
+        if number is None:
+            number = len(self._by_knobs) if len(self._by_knobs) < MOST_GROUPS else -1
+            if number > 0:
+                self._by_knobs[knobs] = number
+        self._numbers[key] = number
+        return number
+
+    def _split_of(self, path: str) -> Split:
+        """Return the split that names tell; files come folder by folder."""
+        slash = path.rfind("/") + 1
+        if self._split[0] != path[:slash]:
+            self._split = path[:slash], split_of_folder(path[:slash])
+        return self._split[1] if self._split[1] is not Split.UNKNOWN else split_of_file(path[slash:])
+
+
+def _turns(rule: RuleSpec) -> bool:
+    return any((FILE_KNOBS | NAMING_KNOBS).intersection(action.parameters) for action in rule.actions)
+
+
+def _own_level(level: OptimizationLevel) -> RuleSpec:
+    action = ActionSpec(ActionType.PRIORITIZE, ActionTarget.DATASET, {"level": level})
+    return RuleSpec("level", RuleOrigin("Dataset", RuleLayer.CUSTOM), (), (action,), _AFTER_THE_PROFILE)
