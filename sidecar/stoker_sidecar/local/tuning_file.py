@@ -9,6 +9,7 @@ from pydantic import Field
 
 from stoker_api.meta import Model
 from stoker_sidecar.tuning.built_in import BuiltInRules
+from stoker_sidecar.tuning.core.grouping import not_turned
 from stoker_sidecar.tuning.source import TuningChoice
 from stoker_sidecar.tuning.tuner import TuningInForce
 from stoker_sidecar.volumes.synchronization import Changes
@@ -43,6 +44,7 @@ def read_tuning_file(path: Path) -> TuningRules:
 class TuningReport(Model):
     """What is in force for a mount: whose rules, and to how many files each applies, by its id.
 
+    ``not_turned``: knobs that the profile's own rules set and that nothing turns.
     ``trouble``: why the file as it is now is not in force, or what is treated as without rules; sentences.
     """
 
@@ -51,6 +53,7 @@ class TuningReport(Model):
     generation: int = 0
     matched: Mapping[str, int] = Field(default_factory=dict)
     groups: int = 0
+    not_turned: tuple[str, ...] = ()
     trouble: str = ""
 
 
@@ -117,6 +120,7 @@ class TuningFile:
             generation=choice.generation,
             matched=matched,
             groups=in_force.groups if in_force is not None else 0,
+            not_turned=not_turned(choice),
             trouble=self.trouble or left,
         )
 

@@ -7,7 +7,8 @@ HEADER = """\
 
 A rule says: when this file is read by that workload, do this. Rules, templates, frameworks, environments and hardware
 profiles are written in documents of one format. `stoker tuning` checks them, tries them on a folder and explains what
-they lead to, without a cluster. No node acts on them yet, and there is no kind `TuningProfile` in a cluster yet.
+they lead to, without a cluster. `stoker mount --tuning FILE` acts on a file of yours ([MOUNT](MOUNT.md#rules)), nodes
+on the built-in rules; there is no kind `TuningProfile` in a cluster yet.
 [ADR 43](adr/0043-tuning-documents.md) says why the format is as it is."""
 
 FIVE_MINUTES = """\

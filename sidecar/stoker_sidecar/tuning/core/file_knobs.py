@@ -10,8 +10,6 @@ from stoker_tuning.recommend.recommendation import Explained
 from stoker_tuning.rules.merging import GivenValue
 from stoker_tuning.vocabulary import OptimizationLevel, WarmOrder
 
-# Knobs by which files of the fetcher are treated, and what names sets of them.
-FILE_KNOBS = frozenset(("prefetch_size", "prefetch_depth", "parallel_streams", "warm_order", "should_cache"))
 NAMING_KNOBS = frozenset(NAMED_SETS)
 _RANKS = {WarmOrder.FIRST: 0, WarmOrder.EARLY: 1, WarmOrder.NORMAL: WARM_NORMAL, WarmOrder.LATE: 3}
 

@@ -2,10 +2,11 @@
 
 from collections.abc import Hashable, Sequence
 
-from stoker_sidecar.tuning.core.file_knobs import FILE_KNOBS, NAMING_KNOBS, file_knobs, merged
+from stoker_sidecar.tuning.core.file_knobs import file_knobs, merged
 from stoker_sidecar.tuning.source import TuningChoice
 from stoker_sidecar.wire.fetcher_protocol import MOST_GROUPS, FileKnobs
 from stoker_tuning.model_files.names import kind_by_name
+from stoker_tuning.recommend.knobs import TURNED_KNOBS
 from stoker_tuning.recommend.recommendation import recommend
 from stoker_tuning.rules.compiled import CompiledRule, compile_rules, narrowed
 from stoker_tuning.rules.facts import FileFacts, Surroundings
@@ -98,8 +99,14 @@ class FileGrouping:
         return self._split[1] if self._split[1] is not Split.UNKNOWN else split_of_file(path[slash:])
 
 
+def not_turned(choice: TuningChoice) -> tuple[str, ...]:
+    """Return the knobs that a profile's own rules set, and that nothing turns here."""
+    own = [rule for rule in choice.rules if rule.origin.layer is RuleLayer.CUSTOM]
+    return tuple(sorted({knob for rule in own for action in rule.actions for knob in action.parameters} - TURNED_KNOBS))
+
+
 def _turns(rule: RuleSpec) -> bool:
-    return any((FILE_KNOBS | NAMING_KNOBS).intersection(action.parameters) for action in rule.actions)
+    return any(TURNED_KNOBS.intersection(action.parameters) for action in rule.actions)
 
 
 def _own_level(level: OptimizationLevel) -> RuleSpec:
