@@ -42,7 +42,7 @@ def read_tuning_file(path: Path) -> TuningRules:
 
 
 class TuningReport(Model):
-    """What is in force for a mount: whose rules, and to how many files each applies, by its id.
+    """What is in force for a mount: whose rules, and by the id of each to how many files it applies, and acts on.
 
     ``not_turned``: knobs that the profile's own rules set and that nothing turns.
     ``trouble``: why the file as it is now is not in force, or what is treated as without rules; sentences.
@@ -52,6 +52,7 @@ class TuningReport(Model):
     profile: str = ""
     generation: int = 0
     matched: Mapping[str, int] = Field(default_factory=dict)
+    acted: Mapping[str, int] = Field(default_factory=dict)
     groups: int = 0
     not_turned: tuple[str, ...] = ()
     trouble: str = ""
@@ -112,13 +113,14 @@ class TuningFile:
     def report(self, in_force: TuningInForce | None) -> TuningReport:
         """Return what is in force; ``in_force``: what it comes to for the mounted version, once that is known."""
         choice = self._choice
-        matched = dict(in_force.matched) if in_force is not None else {}
+        figures = in_force.rules if in_force is not None else ()
         left = in_force.left if in_force is not None else ""
         return TuningReport(
             off=choice.off,
             profile=choice.profile,
             generation=choice.generation,
-            matched=matched,
+            matched={each.rule: each.matched for each in figures},
+            acted={each.rule: each.acted for each in figures},
             groups=in_force.groups if in_force is not None else 0,
             not_turned=not_turned(choice),
             trouble=self.trouble or left,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.threads import to_its_end
-from stoker_sidecar.tuning.core.grouping import FileGrouping, RulesInForce
+from stoker_sidecar.tuning.core.grouping import CompiledChoice, FileGrouping
 from stoker_sidecar.tuning.core.pace import Pace
 from stoker_sidecar.tuning.source import TuningChoice, TuningSource
 from stoker_sidecar.tuning.version_groups import VersionGroups, group_files
@@ -34,12 +34,20 @@ class TuningSubject(NamedTuple):
     surroundings: tuple[Surroundings, ...] = ()
 
 
+class RuleCounts(NamedTuple):
+    """Of a rule: to how many files it applies, and for how many of them one of its values is in force."""
+
+    rule: str
+    matched: int
+    acted: int
+
+
 @dataclass(frozen=True)
 class TuningInForce:
-    """What is in force for a version: whose rules, and to how many files each of them applies, by its id."""
+    """What is in force for a version: whose rules, and what they come to, those that apply to no file left out."""
 
     choice: TuningChoice
-    matched: tuple[tuple[str, int], ...] = ()
+    rules: tuple[RuleCounts, ...] = ()
     groups: int = 0  # that are treated otherwise than without rules
     left: str = ""
 
@@ -69,7 +77,7 @@ class Tuner:
         self._clock = clock
         self._ended = threading.Event()
         self._asked: dict[VersionKey, tuple[TuningChoice, tuple[Surroundings, ...]]] = {}
-        self._rules: dict[str, RulesInForce] = {}
+        self._rules: dict[str, CompiledChoice] = {}
         self._sorted: dict[VersionKey, dict[Hashable, VersionGroups]] = {}
         self._paces: dict[str, Pace] = {}
         self.in_force: dict[VersionKey, TuningInForce] = {}
@@ -115,22 +123,22 @@ class Tuner:
             pace.changed(self._clock())
         return 0.0
 
-    def _note(self, version: VersionKey, rules: RulesInForce, groups: VersionGroups) -> None:
-        matched = zip(rules.compiled, groups.matched, strict=False)
-        rows = tuple((rule.spec.id, files) for rule, files in matched if files)
+    def _note(self, version: VersionKey, rules: CompiledChoice, groups: VersionGroups) -> None:
+        counted = zip(rules.compiled, groups.matched, groups.acted, strict=False)
+        rows = tuple(RuleCounts(rule.spec.id, matched, acted) for rule, matched, acted in counted if matched)
         self.in_force[version] = TuningInForce(rules.choice, rows, max(0, len(groups.knobs) - 1), groups.left)
         self.news.mark()
         if groups.left:
             log.warning("files of version %s are treated as without rules: %s", version[1][:12], groups.left)
 
-    def _rules_of(self, uid: str, choice: TuningChoice) -> RulesInForce:
+    def _rules_of(self, uid: str, choice: TuningChoice) -> CompiledChoice:
         known = self._rules.get(uid)
         if known is None or known.choice != choice:
-            known = self._rules[uid] = RulesInForce(choice)
+            known = self._rules[uid] = CompiledChoice(choice)
         return known
 
     async def _groups(
-        self, version: VersionKey, rules: RulesInForce, around: tuple[Surroundings, ...]
+        self, version: VersionKey, rules: CompiledChoice, around: tuple[Surroundings, ...]
     ) -> VersionGroups | None:
         """Return the groups of a version's files; None: they cannot be known yet."""
         if not rules.can_matter(around):
@@ -146,7 +154,7 @@ class Tuner:
                 del known[next(iter(known))]
         return known[key]
 
-    async def _sort(self, version: VersionKey, rules: RulesInForce, grouping: FileGrouping) -> VersionGroups | None:
+    async def _sort(self, version: VersionKey, rules: CompiledChoice, grouping: FileGrouping) -> VersionGroups | None:
         paths = self._folders.paths(*version)
         if paths is None:
             return None

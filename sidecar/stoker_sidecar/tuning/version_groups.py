@@ -25,7 +25,7 @@ _MOST_PACKED = MAX_LINE // 2
 
 @dataclass(frozen=True)
 class VersionGroups:
-    """The groups of a version's files, as in ``Tune``, and how many files each rule applied to.
+    """The groups of a version's files, as in ``Tune``, and how many files each rule applied to, and acted on.
 
     ``left``: why files were left as without rules, a sentence; empty where none were.
     """
@@ -33,6 +33,7 @@ class VersionGroups:
     knobs: tuple[FileKnobs, ...] = ()
     groups: bytes = b""
     matched: tuple[int, ...] = ()
+    acted: tuple[int, ...] = ()
     left: str = ""
 
 
@@ -60,7 +61,9 @@ def group_files(
         left = f"{manifest.info.files - seen} files: the rules took {MOST_SECONDS:.0f} s of CPU for the others"
     knobs = grouping.knobs
     used = len(knobs) > 1
-    return VersionGroups(knobs if used else (), packed if used else b"", tuple(grouping.matched), left)
+    return VersionGroups(
+        knobs if used else (), packed if used else b"", tuple(grouping.matched), tuple(grouping.acted), left
+    )
 
 
 def _sort(

@@ -173,7 +173,7 @@ class Fetching:
             running.slot.wanted_by(lane)
             return running
         size = entry.size if is_whole(entry.size) else chunk_span(entry.size, chunk)[1]
-        slot = self.context.settings.pipeline.slot(lane, size)
+        slot = self.context.settings.pipeline.slot(lane, size, str(self.version.paths.folder))
         download = Download(slot, ahead=size if lane is Lane.READAHEAD else 0)
         plan = self._plan_whole(entry, lane, download) if is_whole(entry.size) else self._plan_chunk(entry, chunk, lane)
         if plan is None:

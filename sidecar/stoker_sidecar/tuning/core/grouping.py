@@ -1,6 +1,7 @@
 """Sorts the files of a version into groups that are treated alike, by the rules in force for who reads them."""
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 
 from stoker_sidecar.tuning.core.file_knobs import file_knobs, merged
 from stoker_sidecar.tuning.source import TuningChoice
@@ -22,7 +23,7 @@ _MOST_KNOWN = 20_000
 _AFTER_THE_PROFILE = -2
 
 
-class RulesInForce:
+class CompiledChoice:
     """The rules of a choice that can turn a knob of files, compiled. Raises PatternError."""
 
     def __init__(self, choice: TuningChoice) -> None:
@@ -44,17 +45,29 @@ class RulesInForce:
         return any(narrowed(self.compiled, each) for each in surroundings)
 
 
+@dataclass(frozen=True, slots=True)
+class _Met:
+    """What the same rules lead to: the group (-1: there is none left), and the places of those that match and act."""
+
+    number: int
+    matched: tuple[int, ...]
+    acted: tuple[int, ...]
+
+
 class FileGrouping:
     """Gives files the number of their group. Group 0 is treated as without any rule."""
 
-    def __init__(self, rules: RulesInForce, surroundings: Sequence[Surroundings]) -> None:
+    def __init__(self, rules: CompiledChoice, surroundings: Sequence[Surroundings]) -> None:
         self._rules = rules
         self._surroundings = surroundings
         self._file_rules = [FileRules(rules.compiled, each) for each in surroundings]
-        self._numbers: dict[Hashable, int] = {}
+        self._numbers: dict[Hashable, _Met] = {}
         self._by_knobs: dict[FileKnobs, int] = {FileKnobs(): 0}
         self._split = ("", Split.UNKNOWN)
-        self.matched = [0] * len(rules.compiled)  # files, by the place of the rule
+        # Files, by the place of the rule: to which it applies, and of which one of its values is in force.
+        self.matched = [0] * len(rules.compiled)
+        self.acted = [0] * len(rules.compiled)
+        self._places = {id(rule.spec): place for place, rule in enumerate(rules.compiled)}
         self.left_as_ever = 0  # files for which there was no group left
 
     @property
@@ -66,30 +79,37 @@ class FileGrouping:
         """Return the group of a file of ``size`` bytes."""
         file = FileFacts(path, size, kind_by_name(path), self._split_of(path))
         applying = tuple(rules.applying(file) for rules in self._file_rules)
-        for place in {place for places in applying for place in places}:
-            self.matched[place] += 1
         key = applying, file.type is ModelFileKind.UNKNOWN
         found = self._numbers.get(key)
         if found is None:
             found = self._met(key, applying, file)
-        self.left_as_ever += found < 0
-        return max(found, 0)
+        for place in found.matched:
+            self.matched[place] += 1
+        for place in found.acted:
+            self.acted[place] += 1
+        self.left_as_ever += found.number < 0
+        return max(found.number, 0)
 
-    def _met(self, key: Hashable, applying: Sequence[tuple[int, ...]], file: FileFacts) -> int:
+    def _met(self, key: Hashable, applying: Sequence[tuple[int, ...]], file: FileFacts) -> "_Met":
         if len(self._numbers) >= _MOST_KNOWN:
             self._numbers.clear()
         compiled, most = self._rules.compiled, self._rules.choice.most_level
+        given = [given_values(compiled, places, file) for places in applying]
         knobs = merged(
-            file_knobs(recommend(given_values(compiled, places, file), around), most)
-            for places, around in zip(applying, self._surroundings, strict=True)
+            file_knobs(recommend(values, around), most)
+            for values, around in zip(given, self._surroundings, strict=True)
         )
         number = self._by_knobs.get(knobs)
         if number is None:
             number = len(self._by_knobs) if len(self._by_knobs) < MOST_GROUPS else -1
             if number > 0:
                 self._by_knobs[knobs] = number
-        self._numbers[key] = number
-        return number
+        givers = {
+            self._places[id(each.rule)] for values in given for knob, each in values.items() if knob in TURNED_KNOBS
+        }
+        matched = {place for places in applying for place in places}
+        met = self._numbers[key] = _Met(number, tuple(matched), tuple(givers) if number > 0 else ())
+        return met
 
     def _split_of(self, path: str) -> Split:
         """Return the split that names tell; files come folder by folder."""

@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -111,8 +112,8 @@ def test_a_wrong_file_is_refused_before_anything_is_mounted(stoker: StokerMount)
     assert not stoker.leftovers()
 
 
-def last_report(stoker: StokerMount) -> dict[str, object]:
+def last_report(stoker: StokerMount) -> dict[str, Any]:
     """Return what the mount's agent says of its rules."""
     (report,) = stoker.runs.glob("*/report.json")
-    found: dict[str, object] = json.loads(report.read_text())["tuning"]
+    found: dict[str, Any] = json.loads(report.read_text())["tuning"]
     return found

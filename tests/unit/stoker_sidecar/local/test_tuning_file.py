@@ -7,7 +7,7 @@ import pytest
 from stoker_sidecar.local.report import Report, progress_event, tuning_line
 from stoker_sidecar.local.tuning_file import TuningFile, TuningReport, read_tuning_file
 from stoker_sidecar.tuning.built_in import BuiltInRules
-from stoker_sidecar.tuning.tuner import TuningInForce
+from stoker_sidecar.tuning.tuner import RuleCounts, TuningInForce
 from stoker_sidecar.volumes.synchronization import Changes
 
 GOOD = """
@@ -94,7 +94,7 @@ def test_a_file_that_goes_away_leaves_its_rules(path: Path) -> None:
 
 def test_what_is_in_force_is_told_to_people_and_scripts(path: Path) -> None:
     tuning = TuningFile(path, Changes())
-    report = tuning.report(TuningInForce(tuning.choice("any"), (("shards", 12),), 1))
+    report = tuning.report(TuningInForce(tuning.choice("any"), (RuleCounts("shards", 12, 10),), 1))
     assert tuning_line(report) == "tuning: rules of mine (1): shards 12 files"
     event = progress_event(Report(tuning=report))
     assert event["tuning"] == report.wire()

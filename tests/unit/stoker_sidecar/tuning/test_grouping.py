@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stoker_sidecar.tuning.built_in import BuiltInRules
-from stoker_sidecar.tuning.core.grouping import FileGrouping, RulesInForce
+from stoker_sidecar.tuning.core.grouping import CompiledChoice, FileGrouping
 from stoker_sidecar.tuning.source import TuningChoice
 from stoker_sidecar.wire.fetcher_protocol import MOST_GROUPS, FileKnobs
 from stoker_tuning.recommend.knobs import MIB
@@ -44,32 +44,40 @@ def _in(phase: TrainingPhase) -> Surroundings:
 
 
 def _knobs(choice: TuningChoice, path: str, around: Sequence[Surroundings] = NOBODY, size: int = 1000) -> FileKnobs:
-    grouping = FileGrouping(RulesInForce(choice), around)
+    grouping = FileGrouping(CompiledChoice(choice), around)
     number = grouping.number(path, size)
     return grouping.knobs[number]
 
 
 def test_files_of_which_no_rule_speaks_are_in_group_0_which_is_as_ever() -> None:
-    grouping = FileGrouping(RulesInForce(TuningChoice((_rule("tar", "prefetch_size", 0, _glob("*.tar")),))), NOBODY)
+    grouping = FileGrouping(CompiledChoice(TuningChoice((_rule("tar", "prefetch_size", 0, _glob("*.tar")),))), NOBODY)
     assert [grouping.number(path, 1) for path in ("a.jpg", "b.tar", "c.jpg", "d.tar")] == [0, 1, 0, 1]
     assert grouping.knobs == (FileKnobs(), FileKnobs(ahead_bytes=0))
 
 
 def test_files_that_match_are_counted_by_rule() -> None:
     rules = (_rule("tar", "prefetch_size", 0, _glob("*.tar")), _rule("x", "prefetch_depth", 1, _glob("x/*")))
-    grouping = FileGrouping(RulesInForce(TuningChoice(rules)), NOBODY)
+    grouping = FileGrouping(CompiledChoice(TuningChoice(rules)), NOBODY)
     for path in ("x/a.tar", "x/b", "c.tar", "d"):
         grouping.number(path, 1)
     assert grouping.matched == [2, 2]
 
 
+def test_a_rule_acts_where_one_of_its_values_is_in_force() -> None:
+    rules = (_rule("tar", "prefetch_depth", 3, _glob("*.tar")), _rule("all", "prefetch_depth", 1))
+    grouping = FileGrouping(CompiledChoice(TuningChoice(rules)), NOBODY)
+    for path in ("a.tar", "b", "c"):
+        grouping.number(path, 1)
+    assert (grouping.matched, grouping.acted) == ([1, 3], [1, 2])
+
+
 def test_what_is_off_turns_nothing() -> None:
-    rules = RulesInForce(TuningChoice((_rule("all", "prefetch_size", 0),), level=OptimizationLevel.MAXIMUM, off=True))
+    rules = CompiledChoice(TuningChoice((_rule("all", "prefetch_size", 0),), level=OptimizationLevel.MAXIMUM, off=True))
     assert not rules.can_matter(NOBODY)
 
 
 def test_rules_that_turn_no_knob_of_files_need_no_look_at_files() -> None:
-    assert not RulesInForce(TuningChoice((_rule("zstd", "compression", "off"),))).can_matter(NOBODY)
+    assert not CompiledChoice(TuningChoice((_rule("zstd", "compression", "off"),))).can_matter(NOBODY)
 
 
 def test_the_level_of_a_dataset_fills_what_its_profile_leaves_open() -> None:
@@ -99,14 +107,14 @@ def test_of_two_workloads_the_one_that_wants_more_is_heeded() -> None:
 
 
 def test_a_phase_of_which_no_rule_speaks_leads_to_the_same() -> None:
-    rules = RulesInForce(BUILT_IN)
+    rules = CompiledChoice(BUILT_IN)
     assert rules.for_nobody_but([_in(TrainingPhase.VALIDATION)]) == rules.for_nobody_but(NOBODY)
     assert rules.for_nobody_but([_in(TrainingPhase.INFERENCE)]) != rules.for_nobody_but(NOBODY)
 
 
 def test_more_groups_than_a_byte_tells_apart_leave_files_as_ever_and_are_counted() -> None:
     rules = tuple(_rule(f"r{number}", "prefetch_depth", number, _glob(f"{number}/*")) for number in range(300))
-    grouping = FileGrouping(RulesInForce(TuningChoice(rules)), NOBODY)
+    grouping = FileGrouping(CompiledChoice(TuningChoice(rules)), NOBODY)
     numbers = [grouping.number(f"{number}/file", 1) for number in range(300)]
     assert (len(grouping.knobs), max(numbers)) == (MOST_GROUPS, MOST_GROUPS - 1)
     assert grouping.left_as_ever == numbers.count(0) == 300 - (MOST_GROUPS - 1)
@@ -115,5 +123,5 @@ def test_more_groups_than_a_byte_tells_apart_leave_files_as_ever_and_are_counted
 @settings(max_examples=50)
 @given(paths=st.lists(st.text(max_size=40), max_size=30), phase=st.sampled_from(TrainingPhase))
 def test_any_names_have_a_group(paths: list[str], phase: TrainingPhase) -> None:
-    grouping = FileGrouping(RulesInForce(BUILT_IN), [_in(phase)])
+    grouping = FileGrouping(CompiledChoice(BUILT_IN), [_in(phase)])
     assert all(0 <= grouping.number(path, 100 * MIB) < len(grouping.knobs) for path in paths)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stoker_sidecar.tuning.source import TuningChoice
-from stoker_sidecar.tuning.tuner import Tuner, TuningSubject
+from stoker_sidecar.tuning.tuner import RuleCounts, Tuner, TuningSubject
 from stoker_sidecar.volumes.synchronization import Changes
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_sidecar.wire.fetcher_protocol import FileKnobs, Tune
@@ -85,7 +85,7 @@ async def test_rules_are_told_once(tuner: TunerUnderTest) -> None:
     for _ in range(3):
         await tuner.tuner.look()
     assert [order.knobs for order in tuner.told] == [(FileKnobs(), FileKnobs(ahead_bytes=0))]
-    assert tuner.tuner.in_force[VERSION].matched == (("0", 2),)
+    assert tuner.tuner.in_force[VERSION].rules == (RuleCounts("0", 2, 2),)
 
 
 async def test_other_rules_are_told_and_no_rules_too(tuner: TunerUnderTest) -> None:

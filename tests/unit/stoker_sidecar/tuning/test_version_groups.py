@@ -5,7 +5,7 @@ import zlib
 
 import pytest
 
-from stoker_sidecar.tuning.core.grouping import FileGrouping, RulesInForce
+from stoker_sidecar.tuning.core.grouping import CompiledChoice, FileGrouping
 from stoker_sidecar.tuning.source import TuningChoice
 from stoker_sidecar.tuning.version_groups import MOST_SECONDS, group_files
 from stoker_sidecar.version.layout import VersionPaths
@@ -36,7 +36,7 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> VersionPaths:
 
 
 def _grouping(document: str = DOCUMENT) -> FileGrouping:
-    return FileGrouping(RulesInForce(TuningChoice(read_profile(document).rules)), [Surroundings()])
+    return FileGrouping(CompiledChoice(TuningChoice(read_profile(document).rules)), [Surroundings()])
 
 
 def _no_rest(seconds: float) -> None:
