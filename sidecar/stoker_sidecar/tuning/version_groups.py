@@ -59,11 +59,9 @@ def group_files(
     left = f"{grouping.left_as_ever} files: there are too many groups" if grouping.left_as_ever else ""
     if seen < manifest.info.files:
         left = f"{manifest.info.files - seen} files: the rules took {MOST_SECONDS:.0f} s of CPU for the others"
-    knobs = grouping.knobs
+    knobs, (matched, acted) = grouping.knobs, grouping.counts()
     used = len(knobs) > 1
-    return VersionGroups(
-        knobs if used else (), packed if used else b"", tuple(grouping.matched), tuple(grouping.acted), left
-    )
+    return VersionGroups(knobs if used else (), packed if used else b"", tuple(matched), tuple(acted), left)
 
 
 def _sort(

@@ -17,8 +17,8 @@ from stoker_tuning.rules.spec import ActionSpec, RuleOrigin, RuleSpec
 from stoker_tuning.training.split_names import split_of_file, split_of_folder
 from stoker_tuning.vocabulary import ActionTarget, ActionType, ModelFileKind, OptimizationLevel, RuleLayer, Split
 
-# What rules come to is remembered for so many sets of rules that apply together, some 300 bytes each.
-_MOST_KNOWN = 20_000
+# What rules come to is remembered for so many sets of rules that apply together, of 1,000 rules 16 kB each at most.
+_MOST_KNOWN = 2_000
 # A Dataset's own level counts after the rules of the profile, and before those of environments and frameworks.
 _AFTER_THE_PROFILE = -2
 
@@ -45,13 +45,17 @@ class CompiledChoice:
         return any(narrowed(self.compiled, each) for each in surroundings)
 
 
-@dataclass(frozen=True, slots=True)
-class _Met:
-    """What the same rules lead to: the group (-1: there is none left), and the places of those that match and act."""
+@dataclass(slots=True)
+class _AppliedTogether:
+    """What the same rules lead to: the group (-1: there is none left), the places of those that match and that act.
+
+    ``files``: how many files they apply to.
+    """
 
     number: int
     matched: tuple[int, ...]
     acted: tuple[int, ...]
+    files: int = 0
 
 
 class FileGrouping:
@@ -61,12 +65,11 @@ class FileGrouping:
         self._rules = rules
         self._surroundings = surroundings
         self._file_rules = [FileRules(rules.compiled, each) for each in surroundings]
-        self._numbers: dict[Hashable, _Met] = {}
+        self._known: dict[Hashable, _AppliedTogether] = {}
         self._by_knobs: dict[FileKnobs, int] = {FileKnobs(): 0}
         self._split = ("", Split.UNKNOWN)
-        # Files, by the place of the rule: to which it applies, and of which one of its values is in force.
-        self.matched = [0] * len(rules.compiled)
-        self.acted = [0] * len(rules.compiled)
+        self._matched = [0] * len(rules.compiled)
+        self._acted = [0] * len(rules.compiled)
         self._places = {id(rule.spec): place for place, rule in enumerate(rules.compiled)}
         self.left_as_ever = 0  # files for which there was no group left
 
@@ -75,24 +78,31 @@ class FileGrouping:
         """The knobs of each group."""
         return tuple(self._by_knobs)
 
+    def counts(self) -> tuple[list[int], list[int]]:
+        """Return by the place of a rule to how many files it applies, and for how many a value of it is in force."""
+        for met in self._known.values():
+            for places, counted in ((met.matched, self._matched), (met.acted, self._acted)):
+                for place in places:
+                    counted[place] += met.files
+            met.files = 0
+        return self._matched, self._acted
+
     def number(self, path: str, size: int) -> int:
         """Return the group of a file of ``size`` bytes."""
         file = FileFacts(path, size, kind_by_name(path), self._split_of(path))
         applying = tuple(rules.applying(file) for rules in self._file_rules)
         key = applying, file.type is ModelFileKind.UNKNOWN
-        found = self._numbers.get(key)
+        found = self._known.get(key)
         if found is None:
             found = self._met(key, applying, file)
-        for place in found.matched:
-            self.matched[place] += 1
-        for place in found.acted:
-            self.acted[place] += 1
+        found.files += 1
         self.left_as_ever += found.number < 0
         return max(found.number, 0)
 
-    def _met(self, key: Hashable, applying: Sequence[tuple[int, ...]], file: FileFacts) -> "_Met":
-        if len(self._numbers) >= _MOST_KNOWN:
-            self._numbers.clear()
+    def _met(self, key: Hashable, applying: Sequence[tuple[int, ...]], file: FileFacts) -> _AppliedTogether:
+        if len(self._known) >= _MOST_KNOWN:
+            self.counts()
+            self._known.clear()
         compiled, most = self._rules.compiled, self._rules.choice.most_level
         given = [given_values(compiled, places, file) for places in applying]
         knobs = merged(
@@ -108,7 +118,7 @@ class FileGrouping:
             self._places[id(each.rule)] for values in given for knob, each in values.items() if knob in TURNED_KNOBS
         }
         matched = {place for places in applying for place in places}
-        met = self._numbers[key] = _Met(number, tuple(matched), tuple(givers) if number > 0 else ())
+        met = self._known[key] = _AppliedTogether(number, tuple(matched), tuple(givers) if number > 0 else ())
         return met
 
     def _split_of(self, path: str) -> Split:

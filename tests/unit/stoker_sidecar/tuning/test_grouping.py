@@ -60,7 +60,7 @@ def test_files_that_match_are_counted_by_rule() -> None:
     grouping = FileGrouping(CompiledChoice(TuningChoice(rules)), NOBODY)
     for path in ("x/a.tar", "x/b", "c.tar", "d"):
         grouping.number(path, 1)
-    assert grouping.matched == [2, 2]
+    assert grouping.counts()[0] == [2, 2]
 
 
 def test_a_rule_acts_where_one_of_its_values_is_in_force() -> None:
@@ -68,7 +68,7 @@ def test_a_rule_acts_where_one_of_its_values_is_in_force() -> None:
     grouping = FileGrouping(CompiledChoice(TuningChoice(rules)), NOBODY)
     for path in ("a.tar", "b", "c"):
         grouping.number(path, 1)
-    assert (grouping.matched, grouping.acted) == ([1, 3], [1, 2])
+    assert grouping.counts() == grouping.counts() == ([1, 3], [1, 2])
 
 
 def test_what_is_off_turns_nothing() -> None:
