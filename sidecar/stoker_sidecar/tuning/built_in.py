@@ -3,7 +3,6 @@
 from functools import cache
 
 from stoker_sidecar.tuning.source import TuningChoice
-from stoker_tuning.documents.assembly import builtin_rules
 
 
 class BuiltInRules:
@@ -16,4 +15,7 @@ class BuiltInRules:
 
 @cache
 def _built_in() -> TuningChoice:
+    """Read the documents; their reader takes 2 MB, which only nodes pay that have something to fetch."""
+    from stoker_tuning.documents.assembly import builtin_rules
+
     return TuningChoice(tuple(builtin_rules()))
