@@ -14,6 +14,7 @@ from stoker_api.node_storage import CacheFolder
 from stoker_api.nodecache import NodeCacheStatus
 from stoker_api.times import format_time
 from stoker_kube.api import Kube
+from stoker_sidecar.agent.acting import NodeActing
 from stoker_sidecar.agent.core.grants import NodeGrants
 from stoker_sidecar.agent.core.status import DiskFigures, Facts, node_status, steady, steady_folders
 from stoker_sidecar.agent.credentials import CredentialReader
@@ -34,6 +35,8 @@ from stoker_sidecar.agent.report_link import ReportedWorkloads, ReportLink
 from stoker_sidecar.agent.tuning_history import TuningHistory
 from stoker_sidecar.agent.tuning_http import TuningHttp
 from stoker_sidecar.agent.tuning_profiles import TuningProfiles
+from stoker_sidecar.tuning.built_in import BuiltInRules
+from stoker_sidecar.tuning.source import TuningSource
 from stoker_sidecar.volumes.node_volumes import NodeVolumes
 from stoker_sidecar.volumes.report_volumes import ReportVolumes
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
@@ -101,7 +104,7 @@ class Agent:
     ``grants``: what Datasets of which namespaces may use of the node's own. ``namespace``: where Stoker is installed,
     beside which the node's account is; empty: credentials are read in the name of ``kube``, and no node is served.
     ``confinement``: what holds the node's fetcher and FUSE servers to their files, for people. ``observation``: what
-    is seen of reads.
+    is seen of reads. ``tuning``: what is chosen for Datasets; None: the built-in rules for all.
     """
 
     def __init__(
@@ -124,6 +127,7 @@ class Agent:
         observation: Observation,
         namespace: str = "",
         confinement: str = "",
+        tuning: TuningSource | None = None,
     ) -> None:
         self._driver = driver
         self._kube = kube
@@ -156,6 +160,7 @@ class Agent:
         self._observation = observation
         learned = LearningCollector(self._learning, self._workloads.known)
         self._metrics = AgentMetrics(plan, self._publisher.rows, ObservationCollector(plan, observation), learned)
+        self._acting = NodeActing(plan, folders, tuning or BuiltInRules(), self._workloads.known)
         self._registration: RegistrationService | None = None
 
     async def run(self, stopping: asyncio.Event) -> None:
@@ -200,6 +205,7 @@ class Agent:
                     self._keep_mounts(),
                     self._observation.run(),
                     self._learning.run(self._workloads.known, self._observation.workloads.opened),
+                    self._acting.run(),
                 )
             ]
             await stopping.wait()
