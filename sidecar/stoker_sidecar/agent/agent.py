@@ -32,11 +32,10 @@ from stoker_sidecar.agent.observation_metrics import ObservationCollector
 from stoker_sidecar.agent.peers import PeerServer
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.agent.report_link import ReportedWorkloads, ReportLink
+from stoker_sidecar.agent.tuning_figures import rule_figures
 from stoker_sidecar.agent.tuning_history import TuningHistory
 from stoker_sidecar.agent.tuning_http import TuningHttp
 from stoker_sidecar.agent.tuning_profiles import TuningProfiles
-from stoker_sidecar.tuning.built_in import BuiltInRules
-from stoker_sidecar.tuning.source import TuningSource
 from stoker_sidecar.volumes.node_volumes import NodeVolumes
 from stoker_sidecar.volumes.report_volumes import ReportVolumes
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
@@ -104,7 +103,7 @@ class Agent:
     ``grants``: what Datasets of which namespaces may use of the node's own. ``namespace``: where Stoker is installed,
     beside which the node's account is; empty: credentials are read in the name of ``kube``, and no node is served.
     ``confinement``: what holds the node's fetcher and FUSE servers to their files, for people. ``observation``: what
-    is seen of reads. ``tuning``: what is chosen for Datasets; None: the built-in rules for all.
+    is seen of reads.
     """
 
     def __init__(
@@ -127,7 +126,6 @@ class Agent:
         observation: Observation,
         namespace: str = "",
         confinement: str = "",
-        tuning: TuningSource | None = None,
     ) -> None:
         self._driver = driver
         self._kube = kube
@@ -160,7 +158,7 @@ class Agent:
         self._observation = observation
         learned = LearningCollector(self._learning, self._workloads.known)
         self._metrics = AgentMetrics(plan, self._publisher.rows, ObservationCollector(plan, observation), learned)
-        self._acting = NodeActing(plan, folders, tuning or BuiltInRules(), self._workloads.known)
+        self._acting = NodeActing(plan, folders, self._profiles, self._workloads.known)
         self._registration: RegistrationService | None = None
 
     async def run(self, stopping: asyncio.Event) -> None:
@@ -234,6 +232,7 @@ class Agent:
             inventory=plan.inventory,
             mounts=self._publisher.rows(),
             profiles=self._profiles.rows(),
+            figures=rule_figures(self._acting.tuner.in_force.values()),
             workloads=self._workloads.rows(),
             disk=steady(plan.disk, _disk_of(written)) if written else plan.disk,
             folders=steady_folders(plan.folders, written.cache_folders) if written else plan.folders,
