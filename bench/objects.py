@@ -28,7 +28,7 @@ def write_objects(bucket: Path, prefix: str, corpus: Corpus) -> None:
         target = bucket / prefix / path
         if number % -(-corpus.files // corpus.folders) == 0:
             target.parent.mkdir(parents=True, exist_ok=True)
-        _write(target, bodies.of(number), checksums=corpus.checksums)
+        write_object(target, bodies.of(number), checksums=corpus.checksums)
 
 
 class Bodies:
@@ -59,7 +59,7 @@ def _body(pool: bytes, number: int, size: int) -> bytes:
     return (b"%0*d" % (_HEAD_BYTES, number))[:size] + turned * whole + turned[:part]
 
 
-def _write(target: Path, body: bytes, *, checksums: bool) -> None:
+def write_object(target: Path, body: bytes, *, checksums: bool) -> None:
     etag = hashlib.md5(body, usedforsecurity=False).hexdigest()
     with target.open("xb", buffering=0) as file:
         rest = memoryview(body)

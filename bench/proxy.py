@@ -19,7 +19,7 @@ class Profile:
     rate: float = 0.0
 
 
-PROFILES = {"P20": Profile(0.020), "PBW": Profile(0.005, 200e6 / 8)}
+PROFILES = {"P20": Profile(0.020), "PBW": Profile(0.005, 200e6 / 8), "P100": Profile(0.100)}
 
 
 class Link:

@@ -14,6 +14,7 @@ from stoker_api.node_storage import CacheFolder
 from stoker_api.nodecache import NodeCacheStatus
 from stoker_api.times import format_time
 from stoker_kube.api import Kube
+from stoker_sidecar.agent.acting import NodeActing
 from stoker_sidecar.agent.core.grants import NodeGrants
 from stoker_sidecar.agent.core.status import DiskFigures, Facts, node_status, steady, steady_folders
 from stoker_sidecar.agent.credentials import CredentialReader
@@ -31,6 +32,7 @@ from stoker_sidecar.agent.observation_metrics import ObservationCollector
 from stoker_sidecar.agent.peers import PeerServer
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.agent.report_link import ReportedWorkloads, ReportLink
+from stoker_sidecar.agent.tuning_figures import rule_figures
 from stoker_sidecar.agent.tuning_history import TuningHistory
 from stoker_sidecar.agent.tuning_http import TuningHttp
 from stoker_sidecar.agent.tuning_profiles import TuningProfiles
@@ -156,6 +158,7 @@ class Agent:
         self._observation = observation
         learned = LearningCollector(self._learning, self._workloads.known)
         self._metrics = AgentMetrics(plan, self._publisher.rows, ObservationCollector(plan, observation), learned)
+        self._acting = NodeActing(plan, folders, self._profiles, self._workloads.known)
         self._registration: RegistrationService | None = None
 
     async def run(self, stopping: asyncio.Event) -> None:
@@ -200,6 +203,7 @@ class Agent:
                     self._keep_mounts(),
                     self._observation.run(),
                     self._learning.run(self._workloads.known, self._observation.workloads.opened),
+                    self._acting.run(),
                 )
             ]
             await stopping.wait()
@@ -228,6 +232,7 @@ class Agent:
             inventory=plan.inventory,
             mounts=self._publisher.rows(),
             profiles=self._profiles.rows(),
+            figures=rule_figures(self._acting.tuner.in_force.values()),
             workloads=self._workloads.rows(),
             disk=steady(plan.disk, _disk_of(written)) if written else plan.disk,
             folders=steady_folders(plan.folders, written.cache_folders) if written else plan.folders,

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from stoker_api.backoff import Backoff
-from stoker_sidecar.agent.core.commands import Held, commands, kept_meanwhile, wanted
+from stoker_sidecar.agent.core.commands import Held, commands, kept_meanwhile, tunings, wanted
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.errors import FetcherUnavailable, ProtocolError
+from stoker_sidecar.volumes.core.publish import VersionKey
 from stoker_sidecar.wire.fetcher_protocol import (
     MAX_LINE,
     Configure,
@@ -23,6 +24,7 @@ from stoker_sidecar.wire.fetcher_protocol import (
     Remove,
     Reply,
     Request,
+    Tune,
     Watch,
     decode_reply,
     encode_request,
@@ -63,7 +65,7 @@ class FetcherClient:
             client._give_up("the connection was closed")
             writer.close()
 
-    async def request(self, request: Configure | Remove) -> Reply:
+    async def request(self, request: Configure | Remove | Tune) -> Reply:
         """Send a request and wait for its reply. Raises FetcherUnavailable."""
         number = next(self._ids)
         self._replies[number] = asyncio.get_running_loop().create_future()
@@ -170,6 +172,7 @@ class _Conversation:
         self._plan = plan
         self._held = held
         self._sent: dict[str, Configure] = {}
+        self._tuned: dict[VersionKey, Tune] = {}
         self._busy: set[str] = set()
 
     async def run(self) -> None:
@@ -183,16 +186,19 @@ class _Conversation:
                         tasks.create_task(self._say(uid, command))
                 await self._plan.changes.wait(token, TRY_AGAIN_SECONDS)
 
-    def _due(self) -> list[Configure | Remove]:
+    def _due(self) -> list[Configure | Remove | Tune]:
         if self._plan.generation is None:
             return []
         held = self._held()
         target = wanted(self._plan.datasets, self._plan.credentials, held)
         planned, on_disk = self._plan.planned.keys(), self._plan.on_disk
-        return commands(planned, target, self._sent, on_disk, held, self._plan.kept)
+        due = commands(planned, target, self._sent, on_disk, held, self._plan.kept)
+        # First: what a dataset is to do next it does by the rules.
+        return [*tunings(self._plan.tunings, self._tuned, self._sent), *due]
 
-    async def _say(self, uid: str, command: Configure | Remove) -> None:
-        self._plan.take_kept(uid, kept_meanwhile(self._sent.get(uid), command))
+    async def _say(self, uid: str, command: Configure | Remove | Tune) -> None:
+        if not isinstance(command, Tune):
+            self._plan.take_kept(uid, kept_meanwhile(self._sent.get(uid), command))
         try:
             reply = await self._client.request(command)
         finally:
@@ -204,8 +210,11 @@ class _Conversation:
         if isinstance(command, Configure):
             self._sent[uid] = command
             self._plan.take_kept(uid, command.held)
+        elif isinstance(command, Tune):
+            self._tuned[command.uid, command.digest] = command
         else:
             self._sent.pop(uid, None)
+            self._tuned = {key: one for key, one in self._tuned.items() if key[0] != uid}
             self._plan.forget(uid)
         self._plan.changes.mark()
 
@@ -216,5 +225,5 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return _first(error) if isinstance(error, BaseExceptionGroup) else error
 
 
-def _uid(command: Configure | Remove) -> str:
-    return command.uid if isinstance(command, Remove) else str(command.dataset["uid"])
+def _uid(command: Configure | Remove | Tune) -> str:
+    return str(command.dataset["uid"]) if isinstance(command, Configure) else command.uid

@@ -14,9 +14,10 @@ from stoker_api.node_storage import CacheFolder
 from stoker_api.nodecache import NodeCache, NodeDataset, NodeDatasetStatus
 from stoker_sidecar.agent.core.status import DiskFigures
 from stoker_sidecar.errors import ProtocolError
+from stoker_sidecar.volumes.core.publish import VersionKey
 from stoker_sidecar.volumes.synchronization import Changes
 from stoker_sidecar.wire.credentials import Credentials
-from stoker_sidecar.wire.fetcher_protocol import Count, Notice, Progress
+from stoker_sidecar.wire.fetcher_protocol import Count, Notice, Progress, Tune
 
 
 class NodePlan:
@@ -53,6 +54,7 @@ class NodePlan:
         self.fetcher_connected = False
         self._fetcher_since = clock()
         self.credentials: dict[str, Credentials] = {}
+        self.tunings: dict[VersionKey, Tune] = {}  # how files of versions are to be treated
         self._kept: dict[str, frozenset[str]] = {}
 
     # What others tell.
@@ -117,6 +119,15 @@ class NodePlan:
     def take_kept(self, uid: str, digests: Iterable[str]) -> None:
         """Note which versions of a dataset the fetcher keeps for sure, now that it was told or is being told."""
         self._kept[uid] = frozenset(digests)
+
+    def take_tuning(self, order: Tune) -> bool:
+        """Take how the files of a version are to be treated from now on; return whether that is something new."""
+        key = order.uid, order.digest
+        if self.tunings.get(key, Tune(*key)) == order:
+            return False
+        self.tunings = {key: one for key, one in self.tunings.items() if key[0] in self.planned} | {key: order}
+        self.changes.mark()
+        return True
 
     def set_fetcher_connected(self, connected: bool) -> None:
         """Note that the fetcher came or went. What it keeps is known when it has been told on the new connection."""

@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 
 from stoker_api.backoff import BackoffPolicy
 from stoker_sidecar.fetcher.core.lanes import WarmSlots
+from stoker_sidecar.fetcher.core.version_tuning import DatasetTuning
 from stoker_sidecar.fetcher.download.piece_sources import InProcess, PieceFetcher, PieceSource
 from stoker_sidecar.fetcher.download.pipeline import Pipeline
 from stoker_sidecar.fetcher.download.policy import PolicyFactory
@@ -92,10 +93,11 @@ class NodeContext:
 class DownloadContext:
     """What the versions of one dataset share. ``sources`` are asked in turn.
 
-    ``changed`` is called when a version has become whole, or has lost a file.
+    ``changed`` is called when a version has become whole, or has lost a file. ``tuning``: how files are treated.
     """
 
     sources: Sequence[PieceSource]
     telemetry: Telemetry
     settings: DownloadSettings
     changed: Callable[[], None]
+    tuning: DatasetTuning = field(default_factory=DatasetTuning)

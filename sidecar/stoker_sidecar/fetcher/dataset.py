@@ -14,10 +14,11 @@ from stoker_sidecar.fetcher.cached_version import CachedVersion, State
 from stoker_sidecar.fetcher.context import DownloadContext, NodeContext
 from stoker_sidecar.fetcher.core.lanes import WarmShare
 from stoker_sidecar.fetcher.core.rates import TokenBucket
-from stoker_sidecar.fetcher.dataset_loop import DatasetLoop
+from stoker_sidecar.fetcher.core.version_tuning import DatasetTuning, VersionTuning
+from stoker_sidecar.fetcher.dataset_loop import DatasetLoop, soonest
 from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.download.piece_sources import StorePieceSource
-from stoker_sidecar.fetcher.download.warming import CanonicalOrder, WarmLimits, WarmPass
+from stoker_sidecar.fetcher.download.warming import WarmLimits, WarmPass, warm_order
 from stoker_sidecar.fetcher.manifests import ListedSoFar, list_source
 from stoker_sidecar.fetcher.space.budget import SpaceBudget
 from stoker_sidecar.fetcher.telemetry import Telemetry
@@ -28,12 +29,7 @@ from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.listing import read_listing
 from stoker_sidecar.version.manifest import ROOT_INO
 from stoker_sidecar.wire.credentials import Credentials
-from stoker_sidecar.wire.fetcher_protocol import (
-    DEMAND_READS,
-    EVICTIONS,
-    Read,
-    ReadDone,
-)
+from stoker_sidecar.wire.fetcher_protocol import DEMAND_READS, EVICTIONS, Read, ReadDone
 
 # Seconds until files that did not fit are tried again (other datasets may have left), and until objects that changed
 # or are gone are asked for again (someone may put them back; a new listing is what really helps); what earlier
@@ -67,7 +63,9 @@ class DatasetCache:
         self.version_loop = DatasetLoop(name, self._version_step, node.outside.backoff)
         self._source = StorePieceSource(self._handle(config, credentials), node.outside.fetcher)
         self.budget = SpaceBudget(config, node.folders, wake=self.version_loop.poke)
-        context = DownloadContext((self._source,), self.telemetry, node.downloads, changed=self.version_loop.poke)
+        self._tuning = DatasetTuning()
+        poke = self.version_loop.poke
+        context = DownloadContext((self._source,), self.telemetry, node.downloads, changed=poke, tuning=self._tuning)
         self.versions = OpenVersions(node.folders, self.budget, context)
         self._running: tuple[str, asyncio.Task[ListingResult]] | None = None  # the listing under way, and its id
         self._tasks: set[asyncio.Task[None]] = set()
@@ -97,6 +95,13 @@ class DatasetCache:
             self._running[1].cancel()  # what it finds is not asked for any more, and it may take hours
         self.list_loop.poke()
         self.version_loop.poke()
+
+    def tune(self, digest: str, tuning: VersionTuning) -> None:
+        """Treat the files of a version so from now on; warm-up begins anew in its order."""
+        self._tuning.set(digest, tuning)
+        if (fetching := self.versions.fetchings.get(digest)) is not None and not fetching.version.complete:
+            fetching.version.forget(State.UNKEPT)
+            self.version_loop.poke()
 
     async def read(self, request: Read) -> ReadDone:
         """Bring bytes of any version that this node has. Raises SidecarError.
@@ -281,7 +286,7 @@ class DatasetCache:
         slots, outside = self._node.slots, self._node.outside
         limits = WarmLimits(self.uid, slots, self._limit(), self.version_loop.poked, outside.clock, outside.sleep)
         share = WarmShare(self.config.priority, failing=self.version_loop.error is not None)
-        self.warming = WarmPass(fetching, CanonicalOrder(fetching.version), limits, share)
+        self.warming = WarmPass(fetching, warm_order(fetching.version, fetching.tuning), limits, share)
         if fetching is self.current_fetching:
             self.settled = False
         slots.warming[self.uid] = share
@@ -303,7 +308,7 @@ class DatasetCache:
             return _RETRY_LEFT
         if fetching is self.current_fetching:
             self.settled = True
-        return _RETRY_UNKEPT if version.count(State.UNKEPT) else None
+        return _RETRY_UNKEPT if fetching.found_no_room else None
 
     async def _make_room(self, fetching: Fetching, short: int) -> None:
         """Have idle versions of others dropped; meanwhile drop what others ask for, be it the one that needs the room.
@@ -385,11 +390,6 @@ class DatasetCache:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def soonest(*delays: float | None) -> float | None:
-    """Return the shortest of these times; None when there is none."""
-    return min((delay for delay in delays if delay is not None), default=None)
 
 
 async def _secure(version: CachedVersion) -> None:

@@ -65,3 +65,8 @@ class DatasetLoop:
         delay = self.backoff.delay(self.failures, self.uniform(), error.retry_after)
         self.failures += 1
         return delay
+
+
+def soonest(*delays: float | None) -> float | None:
+    """Return the shortest of these times; None when there is none."""
+    return min((delay for delay in delays if delay is not None), default=None)

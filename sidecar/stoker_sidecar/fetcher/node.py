@@ -15,6 +15,7 @@ from stoker_api.nodecache import NodeDataset
 from stoker_sidecar.errors import CacheDiskFailed, DiskFull, NotYetConfigured, ProtocolError
 from stoker_sidecar.fetcher.context import DownloadSettings, ListingSlots, NodeContext, NodeDependencies
 from stoker_sidecar.fetcher.core.lanes import Bounds, WarmSlots
+from stoker_sidecar.fetcher.core.version_tuning import VersionTuning
 from stoker_sidecar.fetcher.dataset import DatasetCache
 from stoker_sidecar.fetcher.download.pipeline import Pipeline
 from stoker_sidecar.fetcher.download.policy import KeepWhatCame, PolicyFactory
@@ -33,7 +34,7 @@ from stoker_sidecar.version.layout import CachePaths, check_uid
 from stoker_sidecar.version.manifest import ROOT_INO
 from stoker_sidecar.wire.cache_folder import FolderSpec
 from stoker_sidecar.wire.disk_floor import DiskFloor, Floor
-from stoker_sidecar.wire.fetcher_protocol import Configure, Progress, Read, ReadDone
+from stoker_sidecar.wire.fetcher_protocol import Configure, Progress, Read, ReadDone, Tune
 
 _log = logging.getLogger(__name__)
 
@@ -111,6 +112,12 @@ class CacheNode:
             self._context.evictor.add(dataset.budget)
             await dataset.start()
         dataset.configure(config, request.credentials, frozenset(request.held))
+
+    def tune(self, request: Tune) -> None:
+        """Take how files of a version are to be treated. Raises NotYetConfigured and ProtocolError."""
+        if (dataset := self._datasets.get(request.uid)) is None:
+            raise NotYetConfigured(f"the fetcher was not told about the dataset {request.uid} yet: tune it later")
+        dataset.tune(request.digest, VersionTuning(request.knobs, request.groups))
 
     async def remove(self, uid: str) -> None:
         """Take a dataset off the disk, known or not; when this returns it is out of sight, and deleted soon.

@@ -23,6 +23,7 @@ from stoker_sidecar.wire.fetcher_protocol import (
     Repaired,
     Reply,
     Request,
+    Tune,
     Watch,
     decode_request,
     encode_reply,
@@ -110,7 +111,7 @@ class Server:
         except ConnectionError:
             _log.debug("a client went away before its answer")
 
-    async def _answer(self, request: Configure | Remove | Read) -> Reply:
+    async def _answer(self, request: Configure | Remove | Tune | Read) -> Reply:
         try:
             return await self._do(request)
         except SidecarError as error:
@@ -119,7 +120,7 @@ class Server:
             _log.exception("unexpected error in %s", type(request).__name__)
             return Failed(errno.EIO, f"unexpected error: {error!r}", InternalError.reason)
 
-    async def _do(self, request: Configure | Remove | Read) -> Reply:
+    async def _do(self, request: Configure | Remove | Tune | Read) -> Reply:
         match request:
             case Read():
                 return await self._node.read(request)
@@ -129,6 +130,8 @@ class Server:
             case Remove(uid):
                 await self._node.remove(uid)
                 self._handoff.removed(uid)
+            case Tune():
+                self._node.tune(request)
         return Done()
 
     async def _look_after(self) -> None:

@@ -5,7 +5,8 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import ClassVar
 
 from stoker_api.nodecache import NodeDatasetStatus
@@ -14,14 +15,19 @@ from stoker_sidecar.agent.fetcher_link import FetcherLink
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.local.mount_methods import MountMethod, PublishedMount, UnprivilegedMount
-from stoker_sidecar.local.mount_spec import UID, MountSpec, RunPaths
+from stoker_sidecar.local.mount_spec import UID, HomePaths, MountSpec, RunPaths
 from stoker_sidecar.local.report import Report, Stage, for_workstation, write_report
+from stoker_sidecar.local.tuning_file import TuningFile
+from stoker_sidecar.tuning.tuner import Tuner, TuningSubject
+from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_sidecar.wire.credentials import AmbientCredentials
 from stoker_sidecar.wire.fetcher_protocol import LISTED_OBJECTS
 from stoker_sidecar.wire.heartbeat import Heartbeat
 from stoker_sidecar.wire.settings import AbsolutePath, ProcessSettings, setting
 
 log = logging.getLogger("stoker.mount")
+# Rules sort some 50,000 files in this time; what is larger begins without them.
+_TUNED_SECONDS = 2.0
 
 
 class MountAgentSettings(ProcessSettings):
@@ -48,14 +54,26 @@ class MountAgent:
             PublishedMount(spec, run, self._plan) if root else UnprivilegedMount(spec, run, self._plan.changes.mark)
         )
         self._link = FetcherLink(run.fetcher_socket, self._plan, self._held)
+        self._tuning = TuningFile(spec.tuning, self._plan.changes, off=not spec.tuned)
+        folders = CacheFolders([HomePaths(spec.home).cache])
+        plan = self._plan
+        self._tuner = Tuner(self._tuning, folders, self._subjects, plan.take_tuning, plan.changes)
+        self._version = ""  # that is mounted, or about to be
         self._stage = Stage.STARTING
         self._message = ""
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Serve the mount until ``stopping`` is set, then unmount what this process mounted. Raises VolumeError."""
-        self._plan.take_node_cache(self._spec.plan(self._spec.version))
+        self._plan.take_node_cache(self._spec.plan(""))
         self._plan.take_credentials(UID, AmbientCredentials())
-        parts = (self._link.run(), self._bring_up(), self._method.improve(), self._tell())
+        parts = (
+            self._link.run(),
+            self._bring_up(),
+            self._method.improve(),
+            self._tell(),
+            self._tuning.run(),
+            self._tuner.run(),
+        )
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(part) for part in parts]
             await stopping.wait()
@@ -63,6 +81,10 @@ class MountAgent:
                 task.cancel()
         # Not when a part failed: the next agent takes the mount over, and readers notice nothing.
         await self._method.unmount()
+
+    def _subjects(self) -> Iterator[TuningSubject]:
+        if self._version:
+            yield TuningSubject((UID, self._version))
 
     def _held(self) -> Held:
         return {UID: self._method.held()}
@@ -72,6 +94,8 @@ class MountAgent:
         if not version:
             return
         self._enter(Stage.MOUNTING)
+        self._version = version
+        await self._tuned()
         self._plan.take_node_cache(self._spec.plan(version))
         try:
             await self._method.mount(version)
@@ -79,6 +103,14 @@ class MountAgent:
             self._enter(Stage.FAILED, error.message)
         else:
             self._enter(Stage.MOUNTED)
+
+    async def _tuned(self) -> None:
+        """Wait until rules are in force, so that warm-up begins with what they put first; for a moment only."""
+        self._plan.changes.mark()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_TUNED_SECONDS if self._spec.eager else 0.0):
+                while (UID, self._version) not in self._tuner.in_force:
+                    await self._tuner.news.wait()
 
     async def _listed(self) -> str:
         """Return the version that a listing found; empty when it failed."""
@@ -114,6 +146,7 @@ class MountAgent:
             listed=sum(count.value for count in plan.counts if count.name == LISTED_OBJECTS),
             mode=self._method.mode,
             row=_reworded(plan.status_of(UID)),
+            tuning=self._tuning.report(self._tuner.in_force.get((UID, self._version))),
         )
 
 

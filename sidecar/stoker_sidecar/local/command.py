@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -16,9 +17,9 @@ from stoker_sidecar.local import session as sessions
 from stoker_sidecar.local.mount_spec import HomePaths, MountSpec, home_paths, run_paths
 from stoker_sidecar.local.options import MountOptions, UmountOptions, environment_of
 from stoker_sidecar.local.preflight import check_folder, check_machine, check_others, check_unused, real_folder
-from stoker_sidecar.local.report import Report, Stage, mounted_line, read_report
+from stoker_sidecar.local.report import Report, Stage, mounted_line, read_report, tuning_line
 from stoker_sidecar.local.session import MountSession
-from stoker_sidecar.local.terminal import ProgressView, progress_view
+from stoker_sidecar.local.terminal import PlainOutput, ProgressView, progress_view
 from stoker_sidecar.version.listing import read_listing
 
 _LOOK_EVERY = 0.1  # seconds: what a person takes for at once
@@ -96,6 +97,8 @@ def spec_of(options: MountOptions, home: HomePaths, folder: Path) -> MountSpec:
         quota_bytes=options.quota_bytes,
         bytes_per_second=options.bytes_per_second,
         allow_other=options.allow_other,
+        tuning=options.tuning,
+        tuned=options.tuned,
     )
 
 
@@ -122,7 +125,8 @@ def _attend(session: MountSession, keeper: "subprocess.Popen[bytes]", options: M
             report = wait_for_mount(session, keeper, options, stop, view)
             view.say(mounted_line(options.source.uri, str(session.spec.folder), report), report)
         if options.foreground:
-            _wait_for_the_end(session, keeper, stop)
+            out = PlainOutput(as_json=options.json, out=sys.stdout if options.json else sys.stderr)
+            _wait_for_the_end(session, keeper, stop, out)
         stays = not options.foreground
     finally:
         if not stays:
@@ -189,9 +193,19 @@ def _last_words(session: MountSession) -> str:
     return f" (last: {errors[-1].strip()})" if errors else ""
 
 
-def _wait_for_the_end(session: MountSession, keeper: "subprocess.Popen[bytes]", stop: StopSignals) -> None:
-    """Wait for a signal, or for `stoker umount` to end the keeper. Raises MountRefused when it ended by itself."""
+def _wait_for_the_end(
+    session: MountSession, keeper: "subprocess.Popen[bytes]", stop: StopSignals, view: ProgressView
+) -> None:
+    """Wait for a signal, or for `stoker umount` to end the keeper; say meanwhile which rules come into force.
+
+    Raises MountRefused when the keeper ended by itself.
+    """
+    said = ""
     while not stop.asked and keeper.poll() is None:
+        report = read_report(session.run.report)
+        if (line := tuning_line(report.tuning)) and line != said:
+            view.say(line, report)
+        said = line or said
         time.sleep(_LOOK_EVERY)
     if keeper.poll():
         raise MountRefused(f"the keeper of the mount ended with code {keeper.returncode}: see {session.home.log}")

@@ -27,6 +27,7 @@ class MountSpec(Model):
     """What one mount should be: of which source, where, and how much of it is fetched and kept.
 
     ``folder``: where to mount, absolute. ``home``: folder of what stays on the disk.
+    ``tuning``: file of the rules in force, absolute; None: the built-in ones. ``tuned``: False for no rules at all.
     ``listing_id``: list the source anew under this name, unless that was done; empty: mount ``version``, which is here.
     """
 
@@ -39,6 +40,8 @@ class MountSpec(Model):
     quota_bytes: int | None = None
     bytes_per_second: int | None = None
     allow_other: bool = False
+    tuning: Path | None = None
+    tuned: bool = True
 
     def plan(self, version: str) -> NodeCache:
         """Return what an operator would ask of this node.

@@ -12,6 +12,7 @@ from stoker_api.meta import parse_quantity
 from stoker_sidecar.errors import InvalidSource
 from stoker_sidecar.local.mount_spec import default_cache, default_runs
 from stoker_sidecar.local.report import for_workstation
+from stoker_sidecar.local.tuning_file import read_tuning_file
 from stoker_sidecar.store.core.location import parse_location
 from stoker_sidecar.version.objects import selector
 
@@ -28,7 +29,8 @@ are not signed. Exit codes: 0 good, 1 it cannot be mounted (a sentence says why,
 class MountOptions:
     """What `stoker mount` is asked for.
 
-    Quota in bytes, bandwidth in bytes a second. ``version``: digest, or its beginning; empty: what the source has now.
+    Quota in bytes, bandwidth in bytes a second. ``tuning``: a file of rules that could be read, absolute. ``version``:
+    digest, or its beginning; empty: what the source has now.
     """
 
     source: Source
@@ -45,6 +47,8 @@ class MountOptions:
     profile: str
     sign: bool
     allow_other: bool
+    tuning: Path | None
+    tuned: bool
 
 
 @dataclass(frozen=True)
@@ -112,6 +116,11 @@ def _add_mount(parser: argparse.ArgumentParser, environment: Mapping[str, str], 
         action="store_true",
         help="for all users, as root's mounts are; see user_allow_other in /etc/fuse.conf",
     )
+    tuning = parser.add_mutually_exclusive_group()
+    tuning.add_argument(
+        "--tuning", type=Path, metavar="FILE", help="rules for what is fetched when; read anew when FILE changes"
+    )
+    tuning.add_argument("--no-tuning", action="store_true", help="no rules, not even the built-in ones")
     add("-o", "--output", choices=("text", "json"), default="text", help="json: a JSON object a line, for scripts")
     parser.set_defaults(make=_mount_options)
 
@@ -142,7 +151,17 @@ def _mount_options(options: argparse.Namespace) -> MountOptions:
         profile=options.profile,
         sign=not options.no_sign_request,
         allow_other=options.allow_other,
+        tuning=_tuning(options.tuning),
+        tuned=not options.no_tuning,
     )
+
+
+def _tuning(path: Path | None) -> Path | None:
+    """Return the file, once it was read. Raises ValueError."""
+    if path is None:
+        return None
+    read_tuning_file(path)
+    return path.absolute()
 
 
 def environment_of(options: MountOptions, environment: Mapping[str, str]) -> dict[str, str]:

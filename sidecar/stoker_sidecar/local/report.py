@@ -8,10 +8,12 @@ from stoker_api.meta import Model, format_bytes, format_duration
 from stoker_api.names import Reason
 from stoker_api.nodecache import NodeDatasetStatus, NodePhase
 from stoker_sidecar.linux.files import replace_text
+from stoker_sidecar.local.tuning_file import TuningReport
 
 _QUOTA = (Reason.QUOTA_EXCEEDED, Reason.QUOTA_TOO_SMALL)
 _KEYS = "in the environment or in the profile (--profile)"
 _AGAIN = "unmount, and mount again"
+_RULES_IN_A_LINE = 5
 # In this order: what comes first may hold what comes later.
 _WORDS = (
     ("put its CA into the key ca.crt of the Secret", "name the file of its CA in AWS_CA_BUNDLE"),
@@ -60,6 +62,7 @@ class Report(Model):
     """What the agent of a mount tells: its stage and figures.
 
     ``message``: why it failed, a sentence. ``listed``: objects found so far. ``row``: the fetcher's figures.
+    ``tuning``: the rules in force.
     """
 
     stage: Stage = Stage.STARTING
@@ -67,6 +70,7 @@ class Report(Model):
     listed: int = 0
     mode: MountMode | None = None
     row: NodeDatasetStatus | None = None
+    tuning: TuningReport = TuningReport()
 
     @property
     def warm(self) -> bool:
@@ -136,6 +140,7 @@ def progress_event(report: Report) -> dict[str, object]:
     out: dict[str, object] = {"stage": report.stage.value, "warm": report.warm, "listed": report.listed}
     out |= {"mode": report.mode.value} if report.mode is not None else {}
     out |= {key: wire[key] for key in keys if key in wire}
+    out |= {"tuning": report.tuning.wire()} if report.tuning != TuningReport() else {}
     return out | ({"message": report.message} if report.message else {})
 
 
@@ -147,6 +152,16 @@ def mounted_line(uri: str, folder: str, report: Report) -> str:
         return head
     kept = "all" if report.warm else format_bytes(row.warm_bytes)
     return f"{head}: {row.files} files, {format_bytes(row.bytes)}, {kept} on this disk"
+
+
+def tuning_line(tuning: TuningReport) -> str:
+    """Return ``tuning: rules of mine (2): shards 120 files; line 3, ...: ...``; empty where the built-in rules hold."""
+    if not tuning.profile and not tuning.trouble:
+        return ""
+    matched = ", ".join(f"{rule} {files} files" for rule, files in list(tuning.matched.items())[:_RULES_IN_A_LINE])
+    head = f"tuning: rules of {tuning.profile} ({tuning.generation})"
+    idle = f"nothing turns {', '.join(tuning.not_turned)} yet" if tuning.not_turned else ""
+    return "; ".join(filter(None, (f"{head}: {matched}" if matched else head, idle, tuning.trouble)))
 
 
 def for_workstation(message: str) -> str:

@@ -6,9 +6,9 @@ a version may move to another cache folder.
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from msgspec import MsgspecError, Struct
+from msgspec import Meta, MsgspecError, Struct
 from msgspec.json import Decoder, Encoder
 
 from stoker_sidecar.errors import ProtocolError
@@ -59,8 +59,41 @@ class Follow(Struct, frozen=True, tag_field="op", tag="follow"):
     digest: str
 
 
+# Groups of files that are told apart in one version: one byte says which a file is in.
+MOST_GROUPS = 256
+WARM_NORMAL = 2
+
+
+class FileKnobs(Struct, frozen=True, omit_defaults=True):
+    """How the files of one group are treated. None, and what is left out: as without any rule.
+
+    ``ahead_bytes``: fetched ahead of a reader within a large file. ``ahead_files``: small files fetched ahead of
+    readers of their folder. ``streams``: requests for chunks of one large file at a time, for one reader.
+    ``warm_rank``: 0 for what is warmed up first, 3 for what comes last. ``cached``: False: not warmed up, and read
+    through.
+    """
+
+    ahead_bytes: Annotated[int, Meta(ge=0, le=2**30)] | None = None
+    ahead_files: Annotated[int, Meta(ge=0, le=4096)] | None = None
+    streams: Annotated[int, Meta(ge=1, le=64)] | None = None
+    warm_rank: Annotated[int, Meta(ge=0, le=3)] = WARM_NORMAL
+    cached: bool = True
+
+
+class Tune(Struct, frozen=True, tag_field="op", tag="tune", omit_defaults=True):
+    """Treat the files of this version so from now on; without knobs: as without any rule.
+
+    ``groups``: a byte an inode, compressed by zlib: the number of its files' knobs. Inodes past its end have the first.
+    """
+
+    uid: str
+    digest: str
+    knobs: Annotated[tuple[FileKnobs, ...], Meta(max_length=MOST_GROUPS)] = ()
+    groups: bytes = b""
+
+
 class Done(Struct, frozen=True, tag_field="reply", tag="done"):
-    """Configure or Remove was done."""
+    """Configure, Remove or Tune was done."""
 
 
 class ReadDone(Struct, frozen=True, tag_field="reply", tag="read"):
@@ -136,7 +169,7 @@ class Progress(Struct, frozen=True, tag_field="reply", tag="progress", rename="c
     notices: tuple[Notice, ...] = ()
 
 
-Request = Configure | Remove | Watch | Read | Follow
+Request = Configure | Remove | Tune | Watch | Read | Follow
 Reply = Done | ReadDone | Failed | Progress | Repaired
 
 

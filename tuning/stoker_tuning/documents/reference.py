@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from stoker_tuning.documents import profile_models, reference_text, rule_models, tree, values
 from stoker_tuning.documents.builtin_documents import builtin_documents
 from stoker_tuning.documents.values import format_size
-from stoker_tuning.recommend.knobs import KNOB_BY_NAME, KNOBS, Knob, KnobKind
+from stoker_tuning.recommend.knobs import KNOB_BY_NAME, KNOBS, TURNED_KNOBS, Knob, KnobKind
 from stoker_tuning.recommend.named_sets import DEFAULTS, NAMED_SETS, PHASES, SLOW_TRAINING
 from stoker_tuning.rules.properties import OPERATORS, PROPERTIES, ValueKind
 from stoker_tuning.rules.regex_syntax import MOST_PATTERN, MOST_STATES
@@ -86,6 +86,9 @@ def _conditions() -> str:
     )
 
 
+_NOT_YET = "*Recommended only.*"
+
+
 def _bounds(knob: Knob) -> str:
     if knob.words is not None:
         return ", ".join(f"`{word}`" for word in knob.words)
@@ -94,7 +97,7 @@ def _bounds(knob: Knob) -> str:
 
 def _actions() -> str:
     rows = [
-        (f"`{action}`", f"`{k.name}`", _bounds(k), k.about)
+        (f"`{action}`", f"`{k.name}`", _bounds(k), k.about if k.name in TURNED_KNOBS else f"{k.about} {_NOT_YET}")
         for action in ActionType
         for k in KNOBS
         if action in k.actions

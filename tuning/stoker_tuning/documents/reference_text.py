@@ -7,8 +7,8 @@ HEADER = """\
 
 A rule says: when this file is read by that workload, do this. Rules, templates, frameworks, environments and hardware
 profiles are written in documents of one format. `stoker tuning` checks them, tries them on a folder and explains what
-they lead to, without a cluster. In a cluster they are objects of the kind `TuningProfile`
-([TRAINING-AWARENESS](TRAINING-AWARENESS.md#profiles-in-a-cluster)). No node acts on them yet.
+they lead to, without a cluster. `stoker mount --tuning FILE` acts on a file of yours ([MOUNT](MOUNT.md#rules)),
+nodes on objects of the kind `TuningProfile` ([in a cluster](TRAINING-AWARENESS.md#profiles-in-a-cluster)).
 [ADR 43](adr/0043-tuning-documents.md) says why the format is as it is."""
 
 FIVE_MINUTES = """\

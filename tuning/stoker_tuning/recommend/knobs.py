@@ -80,6 +80,13 @@ KNOBS: tuple[Knob, ...] = (
     _word("split", Split, "Which part of its Dataset the file belongs to.", _PRIORITIZE),
 )
 KNOB_BY_NAME = {knob.name: knob for knob in KNOBS}
+# What nodes and `stoker mount` turn: these, and those that name sets of them. The others are recommended only.
+TURNED_KNOBS = frozenset(
+    (
+        *("prefetch_size", "prefetch_depth", "parallel_streams", "warm_order", "should_cache"),
+        *("level", "strategy", "cache_policy", "cache_priority"),
+    )
+)
 
 
 def knob_names(action: ActionType) -> list[str]:

@@ -3,8 +3,9 @@
 from collections.abc import Collection, Iterable, Mapping
 
 from stoker_api.nodecache import NodeDataset
+from stoker_sidecar.volumes.core.publish import VersionKey
 from stoker_sidecar.wire.credentials import Credentials
-from stoker_sidecar.wire.fetcher_protocol import Configure, Remove
+from stoker_sidecar.wire.fetcher_protocol import Configure, Remove, Tune
 
 Held = Mapping[str, tuple[str, ...]]  # uid -> versions that pods of this node have mounted, or are about to
 
@@ -35,6 +36,14 @@ def commands(
     changed: list[Configure | Remove] = [order for uid, order in target.items() if sent.get(uid) != order]
     left = sorted((set(on_disk) | set(sent)) - set(planned) - set(kept))
     return changed + [Remove(uid) for uid in left if not held.get(uid)]
+
+
+def tunings(orders: Mapping[VersionKey, Tune], tuned: Mapping[VersionKey, Tune], sent: Collection[str]) -> list[Tune]:
+    """Return the orders that the fetcher was not given yet, of datasets that it knows (``sent``).
+
+    A version of which nothing was said is as without rules.
+    """
+    return [order for key, order in orders.items() if key[0] in sent and tuned.get(key, Tune(*key)) != order]
 
 
 def kept_meanwhile(said: Configure | None, command: Configure | Remove) -> frozenset[str]:

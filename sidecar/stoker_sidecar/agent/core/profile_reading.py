@@ -6,12 +6,12 @@ Pure.
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from stoker_api import names
 from stoker_api.meta import shortened
 from stoker_api.tuning import MOST_NODE_PROFILES, NodeProfile, NodeTuning
+from stoker_sidecar.tuning.built_in import BuiltInRules
 from stoker_sidecar.tuning.source import TuningChoice
 from stoker_tuning.documents.errors import DocumentError
 from stoker_tuning.rules.spec import RuleSpec
@@ -53,13 +53,9 @@ class RulesInForce:
     message: str = ""
 
 
-@cache
 def built_in() -> tuple[RuleSpec, ...]:
-    """Return the rules that come with Stoker. Reads documents when it is first asked."""
-    # The reader of documents takes 2 MB, which only nodes pay that have some, or are asked for rules.
-    from stoker_tuning.documents.assembly import builtin_rules
-
-    return tuple(builtin_rules())
+    """Return the rules that come with Stoker."""
+    return BuiltInRules().choice("").rules
 
 
 def read_again(name: str, template: str, document: ProfileDocument | None, last: RulesInForce | None) -> RulesInForce:

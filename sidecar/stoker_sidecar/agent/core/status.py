@@ -12,7 +12,7 @@ from stoker_api.meta import Condition, format_bytes, shortened
 from stoker_api.names import ConditionType, Reason
 from stoker_api.node_storage import CacheFolder, NodeMount
 from stoker_api.nodecache import NodeCacheStatus, NodeDataset, NodeDatasetStatus, NodeError, NodePhase, NodeWorkload
-from stoker_api.tuning import NodeProfile
+from stoker_api.tuning import NodeProfile, NodeRuleFigures
 from stoker_sidecar.volumes.core.publish import VersionKey
 
 # Share of the disk. Free space moves with everything else on the disk; smaller moves than this are not worth a write.
@@ -56,6 +56,7 @@ class Facts:
     inventory: bool  # the fetcher has said what is on the disk
     mounts: tuple[NodeMount, ...]
     profiles: tuple[NodeProfile, ...]  # TuningProfiles that Datasets have
+    figures: tuple[NodeRuleFigures, ...]  # what came of rules
     workloads: tuple[NodeWorkload, ...]  # what pods do, at its own pace: see node_workloads.py
     disk: DiskFigures
     folders: tuple[CacheFolder, ...]
@@ -118,6 +119,7 @@ def node_status(facts: Facts, conditions: Iterable[Condition] = ()) -> NodeCache
         mounts=facts.mounts,
         workloads=facts.workloads,
         tuning_profiles=facts.profiles,
+        tuning=facts.figures,
     )
 
 

@@ -21,11 +21,15 @@ class Lane(IntEnum):
 
 @dataclass(eq=False)
 class QueuedRequest:
-    """A request for ``size`` bytes. ``decided`` is called once: True, it may go; False, it is not wanted any more."""
+    """A request for ``size`` bytes. ``decided`` is called once: True, it may go; False, it is not wanted any more.
+
+    ``owner``: for whose readers it is; who asks for much ahead takes nothing from others.
+    """
 
     lane: Lane
     size: int
     decided: Callable[[bool], None]
+    owner: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,10 +61,13 @@ class Lanes:
     _bytes: Counter[Lane] = field(default_factory=Counter)
 
     def ask(self, request: QueuedRequest) -> None:
-        """Queue a request; readahead beyond its budget pushes out what waits longest of it."""
+        """Queue a request; readahead beyond its budget pushes out what waits longest of it.
+
+        Of an owner that has more than half of the budget it is its own.
+        """
         self._waiting[request.lane][request] = None
         if request.lane is Lane.READAHEAD:
-            self._cut_readahead()
+            self._cut_readahead(request.owner)
         self.go()
 
     def promote(self, request: QueuedRequest, lane: Lane) -> None:
@@ -121,15 +128,23 @@ class Lanes:
         most = self.limit // 2 if self._running[Lane.DEMAND] else self.limit
         return background < most and self.in_flight < self.limit and size <= self.bounds.background_bytes
 
-    def _cut_readahead(self) -> None:
+    def _cut_readahead(self, owner: str) -> None:
         waiting = self._waiting[Lane.READAHEAD]
         size = self._bytes[Lane.READAHEAD] + sum(request.size for request in waiting)
         while len(waiting) > 1 and size > self.bounds.readahead_bytes:
-            oldest = next(iter(waiting))
+            oldest = self._least_wanted(owner)
             del waiting[oldest]
             size -= oldest.size
             self.dropped += 1
             oldest.decided(False)
+
+    def _least_wanted(self, owner: str) -> QueuedRequest:
+        """Return the readahead that is given up for what this owner just asked for."""
+        waiting = self._waiting[Lane.READAHEAD]
+        own = [request for request in waiting if request.owner == owner]
+        flying = (request for request in self._flying if request.lane is Lane.READAHEAD and request.owner == owner)
+        size = sum(request.size for request in own) + sum(request.size for request in flying)
+        return own[0] if size > self.bounds.readahead_bytes // 2 else next(iter(waiting))
 
     def _enter(self, request: QueuedRequest) -> None:
         self._flying.add(request)

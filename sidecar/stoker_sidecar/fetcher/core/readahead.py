@@ -21,7 +21,7 @@ _STREAMS = 16
 # Files and folders that are remembered, the last used ones: some 200 bytes each. ImageNet has a thousand folders.
 _KEPT = 4096
 # Files ahead in one folder: at 20 ms a GET and 4 readers this is what they read meanwhile from a warm cache.
-_MOST_FILES = 64
+MOST_FILES = 64
 # Readers that go through a folder together ask a little out of order.
 _SLACK = 8
 
@@ -54,8 +54,11 @@ class Readahead:
     _files: OrderedDict[int, list[_Stream]] = field(default_factory=OrderedDict)
     _folders: OrderedDict[int, _Trail] = field(default_factory=OrderedDict)
 
-    def chunks(self, ino: int, asked: range, count: int) -> range:
-        """Return the chunks to have ready after a reader asked for ``asked`` of a file of ``count`` chunks."""
+    def chunks(self, ino: int, asked: range, count: int, ahead: int | None = None) -> range:
+        """Return the chunks to have ready after a reader asked for ``asked`` of a file of ``count`` chunks.
+
+        ``ahead``: as many, as soon as it reads in order; None: more and more while it does.
+        """
         streams = _recall(self._files, ino, list)
         stream = next((one for one in streams if one.next - 1 <= asked.start <= one.next), None)
         if stream is None:
@@ -68,10 +71,14 @@ class Readahead:
         else:
             return range(0)  # still in the chunk that it asked for before
         stream.window = min(stream.window, self.most_chunks)
+        if ahead is not None and self.most_chunks:
+            stream.window = ahead if stream.window else 0
         return range(stream.next, min(stream.next + stream.window, count))
 
-    def files(self, folder: int, ino: int) -> int | None:
+    def files(self, folder: int, ino: int, ahead: int | None = None) -> int | None:
         """Return how many of the files behind ``ino`` in its folder to fetch, when a reader missed that one.
+
+        ``ahead``: as many, as soon as readers go in order; None: more and more while they do.
 
         None: its readers jump about in this folder, and ``fetcher.core.readahead`` says what else they will want.
         """
@@ -81,7 +88,7 @@ class Readahead:
         trail = _recall(self._folders, folder, lambda: _Trail(ino, ino))
         in_order = trail.start < ino <= trail.end + _SLACK
         if in_order:
-            trail.window = min(_MOST_FILES, max(1, trail.window * 2))
+            trail.window = min(MOST_FILES, max(1, trail.window * 2)) if ahead is None else ahead
             trail.end = max(ino, trail.end)
         else:
             trail.start, trail.end, trail.window = ino, ino, 0

@@ -14,6 +14,7 @@ from stoker_sidecar.errors import CacheDiskFailed, NotConfigured, NotWanted, Not
 from stoker_sidecar.fetcher.cached_version import CachedVersion, State
 from stoker_sidecar.fetcher.context import DownloadContext
 from stoker_sidecar.fetcher.core.lanes import Lane
+from stoker_sidecar.fetcher.core.version_tuning import VersionTuning
 from stoker_sidecar.fetcher.download.parts import CHUNK, PartFile, chunk_count, chunk_span, chunks_of, is_whole
 from stoker_sidecar.fetcher.download.piece_writer import PieceWriter
 from stoker_sidecar.fetcher.download.pipeline import Slot
@@ -70,6 +71,19 @@ class Fetching:
         self._policy = self.context.settings.policy(self.version, self.space)
         self._prefetcher = Prefetcher(self.version, pipeline.readahead, pipeline.bounds.readahead_bytes)
 
+    @property
+    def tuning(self) -> VersionTuning:
+        """How the files of this version are treated now."""
+        return self.context.tuning.of(self.version.paths.folder.name)
+
+    @property
+    def found_no_room(self) -> bool:
+        """Whether files that are to be cached did not fit."""
+        version, tuning = self.version, self.tuning
+        if not tuning.leaves_out:
+            return version.count(State.UNKEPT) > 0
+        return version.are(State.UNKEPT, tuning.cached(version.manifest.last_ino))
+
     async def read(self, ino: int, offset: int, length: int, *, doubt: bool = False) -> ReadDone:
         """Bring bytes [offset, offset + length) of a file onto the disk; return where they are. Raises SidecarError.
 
@@ -95,6 +109,9 @@ class Fetching:
 
     def admits(self, entry: Entry) -> bool:
         """Tell whether the file may stay on this disk; when not, warming leaves it from now on."""
+        if not self.tuning.of(entry.ino).cached:
+            self.version.states[entry.ino] = State.UNKEPT
+            return False
         part = self.version.parts.get(entry.ino)
         if part is not None and part.kept:
             return True
@@ -156,7 +173,7 @@ class Fetching:
             running.slot.wanted_by(lane)
             return running
         size = entry.size if is_whole(entry.size) else chunk_span(entry.size, chunk)[1]
-        slot = self.context.settings.pipeline.slot(lane, size)
+        slot = self.context.settings.pipeline.slot(lane, size, str(self.version.paths.folder))
         download = Download(slot, ahead=size if lane is Lane.READAHEAD else 0)
         plan = self._plan_whole(entry, lane, download) if is_whole(entry.size) else self._plan_chunk(entry, chunk, lane)
         if plan is None:
@@ -205,7 +222,7 @@ class Fetching:
                 download.task.result()
 
     def _prefetch(self, entry: Entry, chunks: range) -> None:
-        for guess in self._prefetcher.missed(entry, chunks, self._downloads):
+        for guess in self._prefetcher.missed(entry, chunks, self._downloads, self.tuning.of(entry.ino)):
             download = self._start(guess.entry, guess.chunk, Lane.READAHEAD)
             if guess.weight:
                 if download is None:

@@ -30,9 +30,9 @@ class Pipeline:
         # Half of the budget for one reader, so that a second one's readahead is not pushed out at once.
         self.readahead = Readahead(max(min(1, self.bounds.readahead_bytes), self.bounds.readahead_bytes // 2 // CHUNK))
 
-    def slot(self, lane: Lane, size: int) -> "Slot":
-        """Make a slot for one piece of ``size`` bytes, and for each attempt at it."""
-        return Slot(self, lane, size)
+    def slot(self, lane: Lane, size: int, owner: str = "") -> "Slot":
+        """Make a slot for one piece of ``size`` bytes, and for each attempt at it. ``owner``: whose readers want it."""
+        return Slot(self, lane, size, owner)
 
     def landed(self, size: int, error: BaseException | None, *, busy: bool) -> None:
         """Learn from a request that ended what it tells about the limit.
@@ -54,9 +54,9 @@ class Slot:
     Entering raises NotWanted when the request was dropped instead.
     """
 
-    def __init__(self, pipeline: Pipeline, lane: Lane, size: int) -> None:
+    def __init__(self, pipeline: Pipeline, lane: Lane, size: int, owner: str) -> None:
         self._pipeline = pipeline
-        self._request = QueuedRequest(lane, size, self._decided)
+        self._request = QueuedRequest(lane, size, self._decided, owner)
         self._wanted: bool | None = None  # until it is decided
         self._waiter: asyncio.Future[None] | None = None
 

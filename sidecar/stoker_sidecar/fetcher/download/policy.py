@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from stoker_sidecar.fetcher.cached_version import CachedVersion
-from stoker_sidecar.fetcher.core.readahead import Readahead, Scatter, weight
-from stoker_sidecar.fetcher.download.parts import chunk_count, is_whole
+from stoker_sidecar.fetcher.core.readahead import MOST_FILES, Readahead, Scatter, weight
+from stoker_sidecar.fetcher.download.parts import CHUNK, chunk_count, is_whole
 from stoker_sidecar.fetcher.space.budget import VersionSpace
 from stoker_sidecar.version.manifest import Entry
+from stoker_sidecar.wire.fetcher_protocol import FileKnobs
 
 # Inode and number of the chunk: whoever asks for a piece under the same key shares its download.
 DownloadKey = tuple[int, int]
@@ -62,6 +63,17 @@ class Guess(NamedTuple):
     weight: int = 0
 
 
+def chunks_ahead(knobs: FileKnobs, budget: int) -> int | None:
+    """Return how many chunks are to be ahead of a reader of a large file; None: as its reads have it. Pure.
+
+    ``budget``: bytes ahead of all readers of the node, of which nobody gets more.
+    """
+    wanted = -(-knobs.ahead_bytes // CHUNK) if knobs.ahead_bytes is not None else None
+    if knobs.streams is not None:  # the reader's own request is one of them
+        wanted = knobs.streams - 1 if wanted is None else min(wanted, knobs.streams - 1)
+    return None if wanted is None else min(wanted, budget // CHUNK)
+
+
 @dataclass
 class Prefetcher:
     """Follows the readers of one version.
@@ -78,15 +90,20 @@ class Prefetcher:
         info = self.version.manifest.info
         self._scatter = Scatter(weight(info.bytes, info.files), self.budget // 2)
 
-    def missed(self, entry: Entry, chunks: range, on_their_way: Container[DownloadKey]) -> Iterator[Guess]:
+    def missed(
+        self, entry: Entry, chunks: range, on_their_way: Container[DownloadKey], knobs: FileKnobs
+    ) -> Iterator[Guess]:
         """Yield what to start after a reader asked for these pieces of a file that was not whole here.
 
         Each is to be started before the next one is asked for; a weighted one that may not stay ends the iteration.
         """
         if not is_whole(entry.size):
-            for chunk in self.readahead.chunks(entry.ino, chunks, chunk_count(entry.size)):
+            ahead = chunks_ahead(knobs, self.budget)
+            for chunk in self.readahead.chunks(entry.ino, chunks, chunk_count(entry.size), ahead):
                 yield Guess(entry, chunk)
-        elif (most := self.readahead.files(entry.parent, entry.ino)) is not None:
+        elif knobs.ahead_files == 0:
+            return
+        elif (most := self.readahead.files(entry.parent, entry.ino, knobs.ahead_files)) is not None:
             yield from self._following(entry, most)
         else:
             yield from self._scattered(entry, on_their_way)
@@ -96,11 +113,17 @@ class Prefetcher:
         self._scatter.landed(weight, here=here)
 
     def _following(self, entry: Entry, most: int) -> Iterator[Guess]:
-        """Yield the next missing small files of the same folder."""
-        ino = entry.ino
-        for _ in range(most):
+        """Yield the next missing small files of the same folder.
+
+        What is more than the budget would push out what is nearer to the reader: many files only as far as they fit.
+        """
+        ino, size = entry.ino, 0
+        for number in range(most):
             following = self.version.manifest.entry(ino) if (ino := self.version.missing(ino)) > 0 else None
             if following is None or following.parent != entry.parent or not is_whole(following.size):
+                return
+            size += following.size
+            if number >= MOST_FILES and size > self.budget // 2:
                 return
             yield Guess(following, 0)
             self.readahead.fetched(entry.parent, ino)

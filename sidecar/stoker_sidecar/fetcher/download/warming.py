@@ -13,6 +13,7 @@ from stoker_sidecar.errors import CacheDiskFailed, DiskFull, InternalError, NotW
 from stoker_sidecar.fetcher.cached_version import CachedVersion, State
 from stoker_sidecar.fetcher.core.lanes import Lane, WarmShare, WarmSlots
 from stoker_sidecar.fetcher.core.rates import TokenBucket
+from stoker_sidecar.fetcher.core.version_tuning import VersionTuning
 from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.download.parts import chunk_count, chunk_span, is_whole
 from stoker_sidecar.version.manifest import Entry
@@ -46,6 +47,42 @@ class CanonicalOrder:
                 if self._version.is_missing(entry.ino):
                     yield entry
             ino = self._version.missing(page[-1].ino)
+
+
+class RankedOrder:
+    """As the manifest has them, but all files of a lower rank before those of a higher one."""
+
+    def __init__(self, version: CachedVersion, tuning: VersionTuning) -> None:
+        self._version = version
+        self._tuning = tuning
+
+    def __iter__(self) -> Iterator[Entry]:
+        """Each rank is a walk over the version; files of others are passed over by the hundred thousand."""
+        for rank in self._tuning.ranks:
+            yield from self._of_rank(self._tuning.of_rank(rank, self._version.manifest.last_ino))
+
+    def _of_rank(self, marks: bytes) -> Iterator[Entry]:
+        ino = self._next(marks, 0)
+        while ino > 0:
+            page = self._version.manifest.page(ino - 1)
+            for entry in page:
+                if marks[entry.ino] and self._version.is_missing(entry.ino):
+                    yield entry
+            ino = self._next(marks, page[-1].ino)
+
+    def _next(self, marks: bytes, after: int) -> int:
+        """Return the next inode that is marked and missing; -1 when there is none."""
+        while (missing := self._version.missing(after)) > 0:
+            marked = marks.find(1, missing)
+            if marked in (missing, -1):
+                return marked
+            after = marked - 1
+        return -1
+
+
+def warm_order(version: CachedVersion, tuning: VersionTuning) -> AccessOrder:
+    """Return the order in which a version is warmed up."""
+    return CanonicalOrder(version) if len(tuning.ranks) == 1 else RankedOrder(version, tuning)
 
 
 # Failures in a row after which the source, not an object, is taken to be at fault.

@@ -2,9 +2,9 @@
 
 from stoker_api.dataset_source import Source
 from stoker_api.nodecache import NodeDataset
-from stoker_sidecar.agent.core.commands import commands, kept_meanwhile, wanted
+from stoker_sidecar.agent.core.commands import commands, kept_meanwhile, tunings, wanted
 from stoker_sidecar.wire.credentials import AmbientCredentials, StaticCredentials
-from stoker_sidecar.wire.fetcher_protocol import Configure, Remove
+from stoker_sidecar.wire.fetcher_protocol import Configure, FileKnobs, Remove, Tune
 
 SOURCE = Source(uri="s3://bucket/digits/")
 DIGITS = NodeDataset(namespace="vision", name="digits", uid="u1", source=SOURCE)
@@ -58,3 +58,16 @@ def test_a_version_that_the_last_word_drops_is_not_sure_to_be_kept_until_the_ans
 def test_nothing_is_sure_to_be_kept_before_the_first_answer_and_by_a_removal() -> None:
     order = Configure(DIGITS.wire(), NO_ONE, ("d1",))
     assert (kept_meanwhile(None, order), kept_meanwhile(order, Remove("u1"))) == (frozenset(), frozenset())
+
+
+def test_how_to_treat_files_is_said_once_the_fetcher_knows_their_dataset() -> None:
+    order = Tune("u1", "d1", (FileKnobs(streams=2),))
+    assert tunings({("u1", "d1"): order}, {}, set()) == []
+    assert tunings({("u1", "d1"): order}, {}, {"u1"}) == [order]
+    assert tunings({("u1", "d1"): order}, {("u1", "d1"): order}, {"u1"}) == []
+
+
+def test_that_files_are_as_ever_is_said_only_where_they_were_not() -> None:
+    plain, tuned = Tune("u1", "d1"), Tune("u1", "d1", (FileKnobs(streams=2),))
+    assert tunings({("u1", "d1"): plain}, {}, {"u1"}) == []
+    assert tunings({("u1", "d1"): plain}, {("u1", "d1"): tuned}, {"u1"}) == [plain]

@@ -39,6 +39,7 @@ GIB = 2**30
 def facts(**changes: Any) -> Facts:
     base = Facts(
         profiles=(),
+        figures=(),
         generation=4,
         plan=(DIGITS,),
         rows={"u1": ROW},

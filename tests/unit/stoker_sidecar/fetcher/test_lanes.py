@@ -16,11 +16,11 @@ class Queue:
         self.went: list[QueuedRequest] = []
         self.dropped: list[QueuedRequest] = []
 
-    def ask(self, lane: Lane, size: int = 1) -> QueuedRequest:
+    def ask(self, lane: Lane, size: int = 1, owner: str = "") -> QueuedRequest:
         def decided(wanted: bool) -> None:
             (self.went if wanted else self.dropped).append(request)
 
-        request = QueuedRequest(lane, size, decided)
+        request = QueuedRequest(lane, size, decided, owner)
         self.lanes.ask(request)
         return request
 
@@ -95,6 +95,15 @@ def test_readahead_that_a_reader_waits_for_is_not_pushed_out() -> None:
     for _ in range(4):
         queue.ask(Lane.READAHEAD, 8 * MIB)
     assert wanted not in queue.dropped
+
+
+def test_who_asks_for_much_ahead_pushes_out_nothing_of_others() -> None:
+    queue = Queue(limit=1, readahead_bytes=64 * MIB)
+    queue.ask(Lane.DEMAND)
+    others = [queue.ask(Lane.READAHEAD, 8 * MIB, "modest") for _ in range(3)]
+    greedy = [queue.ask(Lane.READAHEAD, 8 * MIB, "greedy") for _ in range(20)]
+    assert not set(map(id, others)) & set(map(id, queue.dropped))
+    assert queue.dropped == greedy[: len(queue.dropped)]
 
 
 STEPS = st.lists(st.tuples(st.sampled_from(Lane), st.integers(0, 9 * MIB), st.sampled_from("adpw")), max_size=80)

@@ -93,3 +93,15 @@ def test_without_signing_no_credentials_can_be_found() -> None:
 
 def test_settings_of_a_nodes_sidecar_are_not_taken_over() -> None:
     assert environment_of(mount(), {"STOKER_CACHE_ROOT": "/elsewhere"}) == {}
+
+
+def test_a_file_of_rules_is_read_before_anything_is_mounted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "rules.yaml").write_text("kind: TuningProfil")
+    with pytest.raises(SystemExit):
+        mount("--tuning", str(tmp_path / "rules.yaml"))
+    assert "line 1" in capsys.readouterr().err
+
+
+def test_rules_are_in_force_unless_they_are_turned_off() -> None:
+    assert mount().tuned
+    assert not mount("--no-tuning").tuned

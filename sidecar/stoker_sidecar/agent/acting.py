@@ -1,0 +1,81 @@
+"""What a node acts on: the versions that it fetches, and what the pods that have them mounted do."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+
+from stoker_api.nodecache import NodePhase, NodeWorkload
+from stoker_sidecar.agent.plan import NodePlan
+from stoker_sidecar.tuning.source import TuningSource
+from stoker_sidecar.tuning.tuner import Tuner, TuningSubject
+from stoker_sidecar.volumes.versions_on_disk import CacheFolders
+from stoker_tuning.rules.facts import AccessFacts, Surroundings, SystemFacts, WorkloadFacts
+from stoker_tuning.vocabulary import AccessPattern, TrainingPhase
+
+# Of a Dataset's workloads on one node; the node says no more of them either.
+_MOST_WORKLOADS = 10
+
+
+class NodeActing:
+    """Keeps a node's fetcher told what follows from rules and from what pods do. ``run`` it; not for threads.
+
+    ``workloads``: the rows of the node's pods. ``system``: what is known of the node.
+    """
+
+    def __init__(
+        self,
+        plan: NodePlan,
+        folders: CacheFolders,
+        source: TuningSource,
+        workloads: Callable[[], Iterable[NodeWorkload]],
+        system: Callable[[], SystemFacts] = SystemFacts,
+    ) -> None:
+        self._plan = plan
+        self._workloads = workloads
+        self._system = system
+        self._seen: dict[str, Surroundings] = {}
+        self.tuner = Tuner(source, folders, self.subjects, plan.take_tuning, plan.changes)
+
+    async def run(self) -> None:
+        """Act at every change, until cancelled."""
+        await self.tuner.run()
+
+    def subjects(self) -> Iterator[TuningSubject]:
+        """List the versions that are not whole here, each with what its readers do."""
+        readers = self._readers()
+        for dataset in self._plan.datasets:
+            row = self._plan.status_of(dataset.uid)
+            if dataset.version and row is not None and row.phase is not NodePhase.WARM:
+                around = readers.get(f"{dataset.namespace}/{dataset.name}", ())
+                yield TuningSubject((dataset.uid, dataset.version), tuple(around))
+
+    def _readers(self) -> dict[str, list[Surroundings]]:
+        """Return by Dataset, named NAMESPACE/NAME, what its workloads do: each thing once, in a steady order."""
+        system, found = self._system(), defaultdict[str, dict[Surroundings, None]](dict)
+        seen = self._seen
+        self._seen = {}
+        for row in sorted(self._workloads(), key=lambda row: row.pod)[:_MOST_WORKLOADS]:
+            around = self._seen[row.pod] = _steady(surroundings(row, system), seen.get(row.pod))
+            for name in row.datasets:
+                found[name][around] = None
+        return {name: list(each) for name, each in found.items()}
+
+
+def surroundings(row: NodeWorkload, system: SystemFacts) -> Surroundings:
+    """Return what rules look at of a pod, from what the node says of it. Pure."""
+    namespace, _, pod = row.pod.partition("/")
+    phase = TrainingPhase(row.phase) if row.phase in set(TrainingPhase) else None
+    pattern = AccessPattern(row.pattern) if row.pattern in set(AccessPattern) else None
+    return Surroundings(
+        AccessFacts(pattern, row.items_per_second),
+        WorkloadFacts(framework=row.framework or None, phase=phase, job=pod, namespace=namespace),
+        system,
+    )
+
+
+def _steady(now: Surroundings, before: Surroundings | None) -> Surroundings:
+    """Return what was seen before while the workload does the same: its speed alone is no reason to turn a knob."""
+    if before is None:
+        return now
+    known = now.access.items_per_second is None, before.access.items_per_second is None
+    same = (now.workload, now.access.pattern, now.system) == (before.workload, before.access.pattern, before.system)
+    return before if same and known[0] == known[1] else now

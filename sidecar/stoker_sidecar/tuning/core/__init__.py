@@ -1,0 +1,1 @@
+"""What recommendations mean for knobs. Pure."""

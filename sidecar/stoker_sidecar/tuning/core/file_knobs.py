@@ -1,0 +1,90 @@
+"""What is recommended for a file, as knobs of the fetcher: what a rule says is done, what none says stays as ever."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from stoker_sidecar.wire.fetcher_protocol import WARM_NORMAL, FileKnobs
+from stoker_tuning.recommend.knobs import MIB
+from stoker_tuning.recommend.named_sets import NAMED_SETS
+from stoker_tuning.recommend.recommendation import Explained
+from stoker_tuning.rules.merging import GivenValue
+from stoker_tuning.vocabulary import OptimizationLevel, WarmOrder
+
+NAMING_KNOBS = frozenset(NAMED_SETS)
+_RANKS = {WarmOrder.FIRST: 0, WarmOrder.EARLY: 1, WarmOrder.NORMAL: WARM_NORMAL, WarmOrder.LATE: 3}
+
+
+@dataclass(frozen=True, slots=True)
+class AheadFigures:
+    """How much is fetched ahead of readers: bytes within a file, files of a folder, requests for parts of a file."""
+
+    size: int
+    files: int
+    streams: int
+
+
+# What the fetcher comes to by itself where readers go in order; a test compares it with the fetcher's own figures.
+BY_ITSELF = AheadFigures(32 * MIB, 64, 5)
+# What the rules of a tenant may ask for where their DatasetClass allows a level at most. Never less than above.
+_MOST = {
+    OptimizationLevel.BASIC: BY_ITSELF,
+    OptimizationLevel.BALANCED: AheadFigures(48 * MIB, 128, 8),
+    OptimizationLevel.AGGRESSIVE: AheadFigures(64 * MIB, 512, 16),
+}
+_EVERYTHING = AheadFigures(1024 * MIB, 4096, 64)
+
+
+def file_knobs(explained: Explained, most: OptimizationLevel | None = None) -> FileKnobs:
+    """Return the knobs for the files that something is recommended for.
+
+    A figure that a rule gives is taken as it is, within what ``most`` allows. One of a set that a rule names (a level,
+    a strategy, a policy, a priority) only where it is more than the fetcher comes to by itself. Those of phases and
+    defaults turn nothing.
+    """
+    values, limits = explained.values, _MOST.get(most, _EVERYTHING) if most is not None else _EVERYTHING
+
+    def figure(knob: str, value: int, by_itself: int, at_most: int) -> int | None:
+        if isinstance(explained.origins[knob], GivenValue):
+            return min(value, at_most)
+        return min(value, at_most) if _by_rule(explained.origins, knob) and value > by_itself else None
+
+    return FileKnobs(
+        ahead_bytes=figure("prefetch_size", values.prefetch_size, BY_ITSELF.size, limits.size),
+        ahead_files=figure("prefetch_depth", values.prefetch_depth, BY_ITSELF.files, limits.files),
+        streams=figure("parallel_streams", values.parallel_streams, BY_ITSELF.streams, limits.streams),
+        warm_rank=_RANKS[values.warm_order] if _by_rule(explained.origins, "warm_order") else WARM_NORMAL,
+        cached=values.should_cache or not _by_rule(explained.origins, "should_cache"),
+    )
+
+
+def _by_rule(origins: Mapping[str, GivenValue | str], knob: str) -> bool:
+    """Tell whether a rule gave a knob's value, or named the set that did."""
+    origin = origins[knob]
+    while isinstance(origin, str):
+        naming = origin.partition(" ")[0]
+        if naming not in NAMING_KNOBS:
+            return False
+        origin = origins[naming]
+    return True
+
+
+def merged(wanted: Iterable[FileKnobs]) -> FileKnobs:
+    """Return how files are treated that several workloads read: who wants most gets it.
+
+    What is fetched for one is there for all, and the fetcher bounds what is ahead of all readers together. So less than
+    the fetcher does by itself is fetched only where all want less, and a file is left out only where nobody wants it.
+    """
+    all_of_them = tuple(wanted) or (FileKnobs(),)
+    return FileKnobs(
+        ahead_bytes=_most([one.ahead_bytes for one in all_of_them], BY_ITSELF.size),
+        ahead_files=_most([one.ahead_files for one in all_of_them], BY_ITSELF.files),
+        streams=_most([one.streams for one in all_of_them], BY_ITSELF.streams),
+        warm_rank=min(one.warm_rank for one in all_of_them),
+        cached=any(one.cached for one in all_of_them),
+    )
+
+
+def _most(figures: list[int | None], by_itself: int) -> int | None:
+    """Return the largest figure, where None counts as what the fetcher comes to by itself."""
+    largest = max(by_itself if figure is None else figure for figure in figures)
+    return None if None in figures and largest == by_itself else largest

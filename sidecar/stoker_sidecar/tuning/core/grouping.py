@@ -1,0 +1,144 @@
+"""Sorts the files of a version into groups that are treated alike, by the rules in force for who reads them."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from stoker_sidecar.tuning.core.file_knobs import file_knobs, merged
+from stoker_sidecar.tuning.source import TuningChoice
+from stoker_sidecar.wire.fetcher_protocol import MOST_GROUPS, FileKnobs
+from stoker_tuning.model_files.names import kind_by_name
+from stoker_tuning.recommend.knobs import TURNED_KNOBS
+from stoker_tuning.recommend.recommendation import recommend
+from stoker_tuning.rules.compiled import CompiledRule, compile_rules, narrowed
+from stoker_tuning.rules.facts import FileFacts, Surroundings
+from stoker_tuning.rules.file_rules import FileRules
+from stoker_tuning.rules.merging import given_values
+from stoker_tuning.rules.spec import ActionSpec, RuleOrigin, RuleSpec
+from stoker_tuning.training.split_names import split_of_file, split_of_folder
+from stoker_tuning.vocabulary import ActionTarget, ActionType, ModelFileKind, OptimizationLevel, RuleLayer, Split
+
+# What rules come to is remembered for so many sets of rules that apply together, of 1,000 rules 16 kB each at most.
+_MOST_KNOWN = 2_000
+# A Dataset's own level counts after the rules of the profile, and before those of environments and frameworks.
+_AFTER_THE_PROFILE = -2
+
+
+class CompiledChoice:
+    """The rules of a choice that can turn a knob of files, compiled. Raises PatternError."""
+
+    def __init__(self, choice: TuningChoice) -> None:
+        self.choice = choice
+        wanted = [] if choice.off else [rule for rule in choice.rules if _turns(rule)]
+        if choice.level is not None and not choice.off:
+            wanted.append(_own_level(choice.level))
+        self.compiled: tuple[CompiledRule, ...] = compile_rules(wanted)
+
+    def for_nobody_but(self, surroundings: Sequence[Surroundings]) -> Hashable:
+        """Return what is equal where these workloads lead to the same for every file."""
+        return tuple(
+            tuple((rule.place, round(rule.needed, 6), tuple(map(id, rule.conditions))) for rule in open_ones)
+            for open_ones in (narrowed(self.compiled, each) for each in surroundings)
+        )
+
+    def can_matter(self, surroundings: Sequence[Surroundings]) -> bool:
+        """Tell whether some file may be treated otherwise than without rules."""
+        return any(narrowed(self.compiled, each) for each in surroundings)
+
+
+@dataclass(slots=True)
+class _AppliedTogether:
+    """What the same rules lead to: the group (-1: there is none left), the places of those that match and that act.
+
+    ``files``: how many files they apply to.
+    """
+
+    number: int
+    matched: tuple[int, ...]
+    acted: tuple[int, ...]
+    files: int = 0
+
+
+class FileGrouping:
+    """Gives files the number of their group. Group 0 is treated as without any rule."""
+
+    def __init__(self, rules: CompiledChoice, surroundings: Sequence[Surroundings]) -> None:
+        self._rules = rules
+        self._surroundings = surroundings
+        self._file_rules = [FileRules(rules.compiled, each) for each in surroundings]
+        self._known: dict[Hashable, _AppliedTogether] = {}
+        self._by_knobs: dict[FileKnobs, int] = {FileKnobs(): 0}
+        self._split = ("", Split.UNKNOWN)
+        self._matched = [0] * len(rules.compiled)
+        self._acted = [0] * len(rules.compiled)
+        self._places = {id(rule.spec): place for place, rule in enumerate(rules.compiled)}
+        self.left_as_ever = 0  # files for which there was no group left
+
+    @property
+    def knobs(self) -> tuple[FileKnobs, ...]:
+        """The knobs of each group."""
+        return tuple(self._by_knobs)
+
+    def counts(self) -> tuple[list[int], list[int]]:
+        """Return by the place of a rule to how many files it applies, and for how many a value of it is in force."""
+        for met in self._known.values():
+            for places, counted in ((met.matched, self._matched), (met.acted, self._acted)):
+                for place in places:
+                    counted[place] += met.files
+            met.files = 0
+        return self._matched, self._acted
+
+    def number(self, path: str, size: int) -> int:
+        """Return the group of a file of ``size`` bytes."""
+        file = FileFacts(path, size, kind_by_name(path), self._split_of(path))
+        applying = tuple(rules.applying(file) for rules in self._file_rules)
+        key = applying, file.type is ModelFileKind.UNKNOWN
+        found = self._known.get(key)
+        if found is None:
+            found = self._met(key, applying, file)
+        found.files += 1
+        self.left_as_ever += found.number < 0
+        return max(found.number, 0)
+
+    def _met(self, key: Hashable, applying: Sequence[tuple[int, ...]], file: FileFacts) -> _AppliedTogether:
+        if len(self._known) >= _MOST_KNOWN:
+            self.counts()
+            self._known.clear()
+        compiled, most = self._rules.compiled, self._rules.choice.most_level
+        given = [given_values(compiled, places, file) for places in applying]
+        knobs = merged(
+            file_knobs(recommend(values, around), most)
+            for values, around in zip(given, self._surroundings, strict=True)
+        )
+        number = self._by_knobs.get(knobs)
+        if number is None:
+            number = len(self._by_knobs) if len(self._by_knobs) < MOST_GROUPS else -1
+            if number > 0:
+                self._by_knobs[knobs] = number
+        givers = {
+            self._places[id(each.rule)] for values in given for knob, each in values.items() if knob in TURNED_KNOBS
+        }
+        matched = {place for places in applying for place in places}
+        met = self._known[key] = _AppliedTogether(number, tuple(matched), tuple(givers) if number > 0 else ())
+        return met
+
+    def _split_of(self, path: str) -> Split:
+        """Return the split that names tell; files come folder by folder."""
+        slash = path.rfind("/") + 1
+        if self._split[0] != path[:slash]:
+            self._split = path[:slash], split_of_folder(path[:slash])
+        return self._split[1] if self._split[1] is not Split.UNKNOWN else split_of_file(path[slash:])
+
+
+def not_turned(choice: TuningChoice) -> tuple[str, ...]:
+    """Return the knobs that a profile's own rules set, and that nothing turns here."""
+    own = [rule for rule in choice.rules if rule.origin.layer is RuleLayer.CUSTOM]
+    return tuple(sorted({knob for rule in own for action in rule.actions for knob in action.parameters} - TURNED_KNOBS))
+
+
+def _turns(rule: RuleSpec) -> bool:
+    return any(TURNED_KNOBS.intersection(action.parameters) for action in rule.actions)
+
+
+def _own_level(level: OptimizationLevel) -> RuleSpec:
+    action = ActionSpec(ActionType.PRIORITIZE, ActionTarget.DATASET, {"level": level})
+    return RuleSpec("level", RuleOrigin("Dataset", RuleLayer.CUSTOM), (), (action,), _AFTER_THE_PROFILE)

@@ -1,0 +1,174 @@
+"""Keeps the fetcher told how to treat files: whenever the rules of a Dataset change, or what its readers do."""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+from stoker_sidecar.errors import SidecarError
+from stoker_sidecar.threads import to_its_end
+from stoker_sidecar.tuning.core.grouping import CompiledChoice, FileGrouping
+from stoker_sidecar.tuning.core.pace import Pace
+from stoker_sidecar.tuning.source import TuningChoice, TuningSource
+from stoker_sidecar.tuning.version_groups import VersionGroups, group_files
+from stoker_sidecar.version.layout import VersionPaths
+from stoker_sidecar.volumes.core.publish import VersionKey
+from stoker_sidecar.volumes.synchronization import Changes
+from stoker_sidecar.volumes.versions_on_disk import CacheFolders
+from stoker_sidecar.wire.fetcher_protocol import Tune
+from stoker_tuning.rules.facts import Surroundings
+
+log = logging.getLogger(__name__)
+# Sorted files of one version that are kept: phases come and go, and most of them lead to the same.
+_MOST_SORTED = 4
+
+
+class TuningSubject(NamedTuple):
+    """A version that the fetcher is to bring, and what those who read it do; empty: nobody reads it yet."""
+
+    version: VersionKey
+    surroundings: tuple[Surroundings, ...] = ()
+
+
+class RuleCounts(NamedTuple):
+    """Of a rule: to how many files it applies, and for how many of them one of its values is in force."""
+
+    rule: str
+    matched: int
+    acted: int
+
+
+@dataclass(frozen=True)
+class TuningInForce:
+    """What is in force for a version: whose rules, and what they come to, those that apply to no file left out."""
+
+    choice: TuningChoice
+    rules: tuple[RuleCounts, ...] = ()
+    groups: int = 0  # that are treated otherwise than without rules
+    left: str = ""
+
+
+class Tuner:
+    """Decides and tells. ``run`` it; not for threads.
+
+    ``subjects``: the versions of now. ``tell`` is given each order, which stays in force until the next one of that
+    version, and returns whether it changes anything.
+    ``changes``: marked when ``subjects`` or ``source`` may say something else. ``clock``: seconds, monotonic.
+    """
+
+    def __init__(
+        self,
+        source: TuningSource,
+        folders: CacheFolders,
+        subjects: Callable[[], Iterable[TuningSubject]],
+        tell: Callable[[Tune], bool],
+        changes: Changes,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._source = source
+        self._folders = folders
+        self._subjects = subjects
+        self._tell = tell
+        self._changes = changes
+        self._clock = clock
+        self._ended = threading.Event()
+        self._asked: dict[VersionKey, tuple[TuningChoice, tuple[Surroundings, ...]]] = {}
+        self._rules: dict[str, CompiledChoice] = {}
+        self._sorted: dict[VersionKey, dict[Hashable, VersionGroups]] = {}
+        self._paces: dict[str, Pace] = {}
+        self.in_force: dict[VersionKey, TuningInForce] = {}
+        self.news = Changes()  # marked when something else is in force
+
+    async def run(self) -> None:
+        """Look at every change, until cancelled."""
+        while True:
+            token = self._changes.token()
+            await self._changes.wait(token, await self.look())
+
+    async def look(self) -> float | None:
+        """Tell what is to be told now; return the seconds until there is something left; None: nothing is."""
+        subjects = tuple(self._subjects())
+        self._retain({subject.version for subject in subjects})
+        waits = [await self._look_at(subject) for subject in subjects]
+        return min((wait for wait in waits if wait > 0), default=None)
+
+    def _retain(self, versions: set[VersionKey]) -> None:
+        for gone in (self._asked.keys() | self._sorted.keys()) - versions:
+            self._asked.pop(gone, None)
+            self._sorted.pop(gone, None)
+            self.in_force.pop(gone, None)
+        uids = {uid for uid, _ in versions}
+        self._rules = {uid: one for uid, one in self._rules.items() if uid in uids}
+        self._paces = {uid: one for uid, one in self._paces.items() if uid in uids}
+
+    async def _look_at(self, subject: TuningSubject) -> float:
+        version, around = subject.version, subject.surroundings or (Surroundings(),)
+        choice = self._source.choice(version[0])
+        if self._asked.get(version) == (choice, around):
+            return 0.0
+        pace = self._paces.setdefault(version[0], Pace())
+        if (wait := pace.wait(self._clock())) > 0:
+            return wait
+        rules = self._rules_of(version[0], choice)
+        groups = await self._groups(version, rules, around)
+        if groups is None or self._source.choice(version[0]) != choice:
+            return 0.0 if groups is None else 0.1
+        self._asked[version] = choice, around
+        self._note(version, rules, groups)
+        if self._tell(Tune(*version, groups.knobs, groups.groups)):
+            pace.changed(self._clock())
+        return 0.0
+
+    def _note(self, version: VersionKey, rules: CompiledChoice, groups: VersionGroups) -> None:
+        counted = zip(rules.compiled, groups.matched, groups.acted, strict=False)
+        rows = tuple(RuleCounts(rule.spec.id, matched, acted) for rule, matched, acted in counted if matched)
+        self.in_force[version] = TuningInForce(rules.choice, rows, max(0, len(groups.knobs) - 1), groups.left)
+        self.news.mark()
+        if groups.left:
+            log.warning("files of version %s are treated as without rules: %s", version[1][:12], groups.left)
+
+    def _rules_of(self, uid: str, choice: TuningChoice) -> CompiledChoice:
+        known = self._rules.get(uid)
+        if known is None or known.choice != choice:
+            known = self._rules[uid] = CompiledChoice(choice)
+        return known
+
+    async def _groups(
+        self, version: VersionKey, rules: CompiledChoice, around: tuple[Surroundings, ...]
+    ) -> VersionGroups | None:
+        """Return the groups of a version's files; None: they cannot be known yet."""
+        if not rules.can_matter(around):
+            return VersionGroups()
+        key = id(rules), rules.for_nobody_but(around)
+        known = self._sorted.setdefault(version, {})
+        if key not in known:
+            found = await self._sort(version, rules, FileGrouping(rules, around))
+            if found is None:
+                return None
+            known[key] = found
+            while len(known) > _MOST_SORTED:
+                del known[next(iter(known))]
+        return known[key]
+
+    async def _sort(self, version: VersionKey, rules: CompiledChoice, grouping: FileGrouping) -> VersionGroups | None:
+        paths = self._folders.paths(*version)
+        if paths is None:
+            return None
+
+        def ended() -> bool:
+            return self._ended.is_set() or self._source.choice(version[0]) != rules.choice
+
+        work = partial(self._folders.read, partial(_group_files, grouping=grouping, ended=ended), paths)
+        try:
+            return await to_its_end(asyncio.ensure_future(asyncio.to_thread(work)), hurry=self._ended.set)
+        except (OSError, SidecarError) as error:
+            log.warning("rules do nothing for version %s of dataset %s: %s", version[1][:12], version[0], error)
+            return None
+
+
+def _group_files(paths: VersionPaths, grouping: FileGrouping, ended: Callable[[], bool]) -> VersionGroups:
+    return group_files(paths, grouping, ended)

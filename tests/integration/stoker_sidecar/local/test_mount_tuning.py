@@ -1,0 +1,119 @@
+"""What rules change of a real mount: the order of warm-up, what is kept, what is ahead; and that files go live."""
+
+import asyncio
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.s3 import S3Server, running_s3
+from tests.support.stoker_mount import SECONDS, StokerMount
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.root
+CHUNK = 8 * 1024 * 1024
+FILES = {f"set/{folder}/{number:02}": os.urandom(20_000) for folder in ("data", "model") for number in range(40)}
+FILES |= {"set/large.bin": os.urandom(CHUNK) * 7}
+RULES = """
+apiVersion: stoker.dev/v1alpha1
+kind: TuningProfile
+metadata: {name: mine}
+spec:
+  rules:
+    - id: the-rule
+      conditions: [{type: file_pattern, value: "%s"}]
+      actions: [{type: %s, parameters: {%s}}]
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    with running_s3(tmp_path_factory.mktemp("s3")) as running:
+        asyncio.run(fill(running))
+        yield running
+
+
+async def fill(server: S3Server) -> None:
+    async with server.client() as client:
+        await client.create_bucket(Bucket="data")
+        for key, body in FILES.items():
+            await client.put_object(Bucket="data", Key=key, Body=body)
+
+
+@pytest.fixture
+def stoker(server: S3Server) -> Iterator[StokerMount]:
+    with StokerMount(server) as made:
+        yield made
+
+
+def rules(stoker: StokerMount, glob: str, action: str, parameters: str) -> Path:
+    path = stoker.folder / "rules.yaml"
+    path.write_text(RULES % (glob, action, parameters))
+    return path
+
+
+def folders_of_gets(server: S3Server, since: int) -> list[str]:
+    """Return the folders in the order in which their first files were asked for."""
+    keys = server.gets("data")[since:]
+    return list(dict.fromkeys(key.split("/")[1] for key in keys if key.count("/") == 2))
+
+
+def test_the_model_is_warmed_up_before_data_that_comes_first_by_name(stoker: StokerMount, server: S3Server) -> None:
+    before = len(server.gets("data"))
+    path = rules(stoker, "model/*", "prioritize", "warm_order: first")
+    events = stoker.mount("--warm", "--bandwidth-limit", "20M", "--tuning", str(path), "-o", "json").splitlines()
+    assert folders_of_gets(server, before) == ["model", "data"]
+    assert json.loads(events[-1])["tuning"]["matched"]["the-rule"] == 40
+
+
+def test_what_is_not_to_be_cached_is_read_through(stoker: StokerMount, server: S3Server) -> None:
+    path = rules(stoker, "model/*", "cache", "should_cache: false")
+    stoker.mount("--warm", "--tuning", str(path))
+    for key, body in FILES.items():
+        assert (stoker.data / key.removeprefix("set/")).read_bytes() == body
+    kept = {path.parent.name for path in stoker.cache.glob("*/cache/datasets/*/versions/*/tree/*/*")}
+    assert kept == {"data"}
+
+
+@pytest.mark.parametrize(("parameters", "chunks"), [("prefetch_size: 0", 2), ("prefetch_size: 64Mi", 7)])
+def test_as_much_as_a_rule_says_is_ahead_of_a_reader(
+    stoker: StokerMount, server: S3Server, parameters: str, chunks: int
+) -> None:
+    stoker.mount("--tuning", str(rules(stoker, "*.bin", "prefetch", parameters)))
+    wait_until(lambda: "the-rule" in last_report(stoker).get("matched", {}), SECONDS)
+    before = len(server.gets("data"))
+    with (stoker.data / "large.bin").open("rb", buffering=0) as file:
+        for offset in (0, 3 * CHUNK):  # what is ahead was asked for before the second
+            assert os.pread(file.fileno(), 100, offset) == FILES["set/large.bin"][offset : offset + 100]
+    wait_until(lambda: len(server.gets("data")) - before >= chunks, SECONDS)
+    assert len(server.gets("data")) - before == chunks
+
+
+def test_a_changed_file_is_in_force_without_a_new_mount_and_a_bad_one_is_told(stoker: StokerMount) -> None:
+    path = rules(stoker, "model/*", "prioritize", "warm_order: first")
+    stoker.mount("--tuning", str(path))
+    wait_until(lambda: last_report(stoker).get("generation") == 1, SECONDS)
+    rules(stoker, "data/*", "prioritize", "warm_order: late")
+    wait_until(lambda: last_report(stoker).get("generation") == 2, SECONDS)
+    path.write_text("nonsense")
+    wait_until(lambda: "line 1" in last_report(stoker).get("trouble", ""), SECONDS)
+    assert last_report(stoker)["generation"] == 2
+
+
+def test_a_wrong_file_is_refused_before_anything_is_mounted(stoker: StokerMount) -> None:
+    path = rules(stoker, "model/*", "prioritize", "warm_odrer: first")
+    refused = stoker.run("mount", "s3://data/set", str(stoker.data), "--tuning", str(path))
+    assert refused.returncode == 2
+    assert "line 9" in refused.stderr
+    assert "did you mean warm_order?" in refused.stderr
+    assert not stoker.leftovers()
+
+
+def last_report(stoker: StokerMount) -> dict[str, Any]:
+    """Return what the mount's agent says of its rules."""
+    (report,) = stoker.runs.glob("*/report.json")
+    found: dict[str, Any] = json.loads(report.read_text())["tuning"]
+    return found

@@ -1,0 +1,25 @@
+"""What a node says of rules: summed over versions, bounded, those that apply to most files first."""
+
+from stoker_api.tuning import MOST_TUNING_ROWS
+from stoker_sidecar.agent.tuning_figures import rule_figures
+from stoker_sidecar.tuning.source import TuningChoice
+from stoker_sidecar.tuning.tuner import RuleCounts, TuningInForce
+
+
+def in_force(profile: str, *rules: RuleCounts) -> TuningInForce:
+    return TuningInForce(TuningChoice(profile=profile), rules)
+
+
+def test_versions_of_one_profile_are_summed() -> None:
+    rows = rule_figures([in_force("fast", RuleCounts("shards", 3, 1)), in_force("fast", RuleCounts("shards", 4, 2))])
+    assert [(row.profile, row.rule, row.matched, row.acted) for row in rows] == [("fast", "shards", 7, 3)]
+
+
+def test_rules_of_one_name_in_two_profiles_stay_apart() -> None:
+    rows = rule_figures([in_force("", RuleCounts("a", 1, 0)), in_force("fast", RuleCounts("a", 2, 0))])
+    assert [(row.profile, row.matched) for row in rows] == [("fast", 2), ("", 1)]
+
+
+def test_those_that_apply_most_often_are_told() -> None:
+    rows = rule_figures([in_force("fast", *(RuleCounts(f"r{number:03}", number, 0) for number in range(200)))])
+    assert (len(rows), rows[0].rule) == (MOST_TUNING_ROWS, "r199")

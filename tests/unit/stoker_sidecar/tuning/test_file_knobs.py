@@ -1,0 +1,118 @@
+"""What a recommendation comes to for the fetcher: rules count, tables never lower anything, no rule changes nothing."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker_sidecar.fetcher.core.lanes import Bounds
+from stoker_sidecar.fetcher.core.readahead import MOST_FILES
+from stoker_sidecar.fetcher.download.parts import CHUNK
+from stoker_sidecar.fetcher.download.pipeline import Pipeline
+from stoker_sidecar.tuning.core.file_knobs import BY_ITSELF, file_knobs, merged
+from stoker_sidecar.wire.fetcher_protocol import FileKnobs
+from stoker_tuning.recommend.knobs import MIB
+from stoker_tuning.recommend.recommendation import recommend
+from stoker_tuning.rules.facts import AccessFacts, Surroundings, WorkloadFacts
+from stoker_tuning.rules.merging import GivenValue
+from stoker_tuning.rules.spec import ActionSpec, KnobValue, RuleOrigin, RuleSpec
+from stoker_tuning.vocabulary import ActionTarget, ActionType, OptimizationLevel, RuleLayer, TrainingPhase
+
+RULE = RuleSpec("rule", RuleOrigin("test", RuleLayer.CUSTOM), (), ())
+AS_EVER = FileKnobs()
+
+
+def _knobs(
+    given: dict[str, KnobValue], phase: TrainingPhase | None = None, most: OptimizationLevel | None = None
+) -> FileKnobs:
+    action = ActionSpec(ActionType.PREFETCH, ActionTarget.FILE, given)
+    values = {name: GivenValue(value, RULE, action) for name, value in given.items()}
+    return file_knobs(recommend(values, Surroundings(workload=WorkloadFacts(phase=phase))), most)
+
+
+@pytest.mark.parametrize("phase", [None, *TrainingPhase])
+def test_without_a_rule_no_phase_changes_anything(phase: TrainingPhase | None) -> None:
+    assert _knobs({}, phase) == AS_EVER
+
+
+def test_without_a_rule_slow_training_changes_nothing_either() -> None:
+    slow = Surroundings(AccessFacts(items_per_second=1.0), WorkloadFacts(phase=TrainingPhase.TRAINING))
+    assert file_knobs(recommend({}, slow)) == AS_EVER
+
+
+def test_the_fetcher_comes_to_these_figures_by_itself() -> None:
+    pipeline = Pipeline(lambda: 0.0, Bounds())
+    chunks = pipeline.readahead.most_chunks
+    assert (BY_ITSELF.size, BY_ITSELF.files, BY_ITSELF.streams) == (chunks * CHUNK, MOST_FILES, chunks + 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "knobs"),
+    [
+        ({"prefetch_size": 0}, FileKnobs(ahead_bytes=0)),
+        ({"prefetch_size": 64 * MIB}, FileKnobs(ahead_bytes=64 * MIB)),
+        ({"prefetch_depth": 3}, FileKnobs(ahead_files=3)),
+        ({"parallel_streams": 2}, FileKnobs(streams=2)),
+        ({"warm_order": "first"}, FileKnobs(warm_rank=0)),
+        ({"warm_order": "late"}, FileKnobs(warm_rank=3)),
+        ({"should_cache": False}, FileKnobs(cached=False)),
+        ({"chunk_size": MIB}, AS_EVER),
+    ],
+)
+def test_what_a_rule_gives_is_taken_as_it_is(given: dict[str, KnobValue], knobs: FileKnobs) -> None:
+    assert _knobs(given) == knobs
+
+
+@pytest.mark.parametrize(
+    ("given", "knobs"),
+    [
+        ({"level": "Basic"}, AS_EVER),
+        ({"level": "Aggressive"}, FileKnobs(streams=8)),
+        ({"strategy": "Conservative"}, AS_EVER),
+        ({"strategy": "Aggressive"}, FileKnobs(ahead_files=512)),
+        ({"cache_priority": "Urgent"}, FileKnobs(warm_rank=0)),
+        ({"cache_priority": "Low"}, FileKnobs(warm_rank=3)),
+        ({"cache_policy": "None"}, FileKnobs(warm_rank=3, cached=False)),
+    ],
+)
+def test_a_set_that_a_rule_names_counts_where_it_is_more_than_ever(
+    given: dict[str, KnobValue], knobs: FileKnobs
+) -> None:
+    assert _knobs(given, TrainingPhase.TRAINING) == knobs
+
+
+@pytest.mark.parametrize("most", list(OptimizationLevel))
+def test_a_class_bounds_what_rules_ask_for_and_never_below_what_is_as_ever(most: OptimizationLevel) -> None:
+    found = _knobs({"prefetch_size": 2**30, "prefetch_depth": 4096, "parallel_streams": 64}, most=most)
+    bounded = (found.ahead_bytes or 0) < 2**30
+    assert bounded == (most is not OptimizationLevel.MAXIMUM)
+    assert (found.ahead_bytes or 0) >= BY_ITSELF.size
+    assert (found.ahead_files or 0) >= BY_ITSELF.files
+    assert (found.streams or 0) >= BY_ITSELF.streams
+
+
+_KNOBS = st.builds(
+    FileKnobs,
+    ahead_bytes=st.none() | st.integers(0, 2**30),
+    ahead_files=st.none() | st.integers(0, 4096),
+    streams=st.none() | st.integers(1, 64),
+    warm_rank=st.integers(0, 3),
+    cached=st.booleans(),
+)
+
+
+@given(_KNOBS)
+def test_one_workload_gets_what_it_wants(knobs: FileKnobs) -> None:
+    assert merged([knobs]) == knobs
+
+
+@given(st.lists(_KNOBS, max_size=4))
+def test_in_whatever_order_workloads_come_it_is_the_same(wanted: list[FileKnobs]) -> None:
+    assert merged(wanted) == merged(reversed(wanted))
+
+
+@given(_KNOBS)
+def test_beside_a_workload_without_rules_nobody_gets_less_than_ever(knobs: FileKnobs) -> None:
+    both = merged([knobs, AS_EVER])
+    assert both.ahead_bytes is None or both.ahead_bytes > BY_ITSELF.size
+    assert both.ahead_files is None or both.ahead_files > BY_ITSELF.files
+    assert both.cached
