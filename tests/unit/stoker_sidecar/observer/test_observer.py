@@ -124,7 +124,7 @@ def test_a_spent_budget_has_the_marks_taken_off_until_half_of_it_is_saved(agent:
     assert {"op": "marks", "on": True} in agent.said()
 
 
-def test_time_without_marks_is_no_part_of_the_share(agent: AgentSide) -> None:
+def test_what_was_looked_at_is_told_when_the_marks_come_off_and_stands_for_no_rest_after(agent: AgentSide) -> None:
     agent.watch()
     agent.step()
     agent.marked()
@@ -132,9 +132,8 @@ def test_time_without_marks_is_no_part_of_the_share(agent: AgentSide) -> None:
     agent.step(0.25)
     agent.cpu += 0.05
     agent.step()
-    agent.step(0.75)
-    (batch,) = (said for said in agent.said() if said["op"] == "accesses")
-    assert batch["share"] == pytest.approx(0.25 * 0.5)
+    batch, _ = batch_and_marks(agent)
+    assert (batch["until"] - batch["since"], batch["share"]) == (pytest.approx(0.25), 0.5)
 
 
 def test_what_is_seen_after_a_rest_stands_for_the_rest_too(agent: AgentSide) -> None:
