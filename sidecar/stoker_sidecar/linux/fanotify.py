@@ -43,10 +43,10 @@ class Opened(NamedTuple):
 
 
 class Drained(NamedTuple):
-    """What was in a group's queue: ``count`` opens, the first of which are told. ``whole``: nothing was lost or left."""
+    """What was in a group's queue: ``number`` opens, the first of them told. ``whole``: nothing was lost or left."""
 
     opened: list[Opened]
-    count: int
+    number: int
     whole: bool
 
 

@@ -52,7 +52,7 @@ class WatchedTree:
         before, self._last = self._last, now
         if not found.whole:
             self._lost += 1
-            return found.count
+            return found.number
         self._seen += now - before
         known = 0
         for event in found.opened:
@@ -61,8 +61,8 @@ class WatchedTree:
                 known += 1
                 if len(self._rows) < _MOST_WAITING:
                     self._rows.append(AccessRow(now, ino, 0, 0, event.pid))
-        self._opens += round(known * found.count / max(1, len(found.opened)))
-        return found.count
+        self._opens += round(known * found.number / max(1, len(found.opened)))
+        return found.number
 
     def report(self, now: float) -> list[AccessBatch]:
         """Return what was seen since the last report, in batches of bounded length.

@@ -1,5 +1,6 @@
 """What the observer asks of the agent and tells it, with pipes in place of the kernel's queues."""
 
+import fcntl
 import os
 import socket
 import struct
@@ -152,6 +153,29 @@ def test_what_is_seen_after_a_rest_stands_for_the_rest_too(agent: AgentSide) -> 
     (batch,) = agent.said()
     assert (batch["opens"], batch["until"] - batch["since"]) == (1, pytest.approx(8.0))
     assert batch["share"] == pytest.approx(1.0 / 8.0 * 0.5)
+
+
+def test_of_a_flood_all_is_counted_and_a_part_of_it_looked_at(agent: AgentSide) -> None:
+    agent.watch()
+    agent.step()
+    agent.marked()
+    agent.said()
+    fcntl.fcntl(agent.queues[1], fcntl.F_SETPIPE_SZ, 1 << 20)
+    os.write(agent.queues[1], (opened(b"a") + opened(b"absent")) * 5000)
+    agent.step(0.5)
+    agent.step(0.5)
+    batches = [said for said in agent.said() if said["op"] == "accesses"]
+    assert (sum(batch["opens"] for batch in batches), sum(batch["lost"] for batch in batches)) == (5000, 0)
+    assert sum(len(batch["rows"]) for batch in batches) < 1000
+
+
+def test_the_first_look_after_a_rest_does_not_stand_for_it_alone(agent: AgentSide) -> None:
+    agent.watch()
+    agent.step(10.0)
+    agent.marked()
+    os.write(agent.queues[1], opened(b"a"))
+    agent.step(0.01)
+    assert not [said for said in agent.said() if said["op"] == "accesses"]
 
 
 def test_marks_that_cost_more_than_is_saved_are_looked_at_and_paid_by_rest(agent: AgentSide) -> None:
