@@ -13,8 +13,8 @@ from stoker_sidecar.observer.watched_tree import WatchedTree, open_tree
 from stoker_sidecar.wire.access_protocol import text_of
 
 _log = logging.getLogger("stoker.observer")
-# Seconds between reports where something was seen, and where nothing was.
-_REPORT, _QUIET_REPORT = 1.0, 5.0
+# Seconds between reports where something was seen, and where nothing was: a phase is noticed a report late.
+_REPORT, _QUIET_REPORT = 0.25, 5.0
 # Events of one look at all trees that are parsed, at most (some 10 ms), and of one tree at least, so that no tenant's
 # flood blinds it for another's.
 _MOST_EVENTS, _FAIR_SHARE = 1024, 64
@@ -147,7 +147,7 @@ class Observer:
         due = _REPORT if any(tree.waiting for tree in self._trees.values()) else _QUIET_REPORT
         left = self._reported + due - now
         if left > 0:
-            return min(left, _REPORT)
+            return left
         self._report_all(now)
         return _REPORT
 
