@@ -17,7 +17,8 @@ from tests.support.live_truth import PYTHON, LiveVerdict, run_program
 from tests.support.observed_node import observed_node
 from tests.support.waiting import eventually
 
-_HAS_TORCH = subprocess.run([PYTHON, "-c", "import PIL, torch"], capture_output=True, check=False).returncode == 0
+_FIND = "import sys; from importlib.util import find_spec; sys.exit(not (find_spec('PIL') and find_spec('torch')))"
+_HAS_TORCH = subprocess.run([PYTHON, "-c", _FIND], check=False).returncode == 0
 pytestmark = [
     pytest.mark.root,
     pytest.mark.timeout(300),
