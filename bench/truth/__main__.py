@@ -16,9 +16,9 @@ from pathlib import Path
 from bench.errors import BenchError
 from bench.truth import content
 from bench.truth.fanotify import FileEvent, Watch
+from bench.truth.programs import FOLDER
 from bench.truth.recording import accesses, saves, trace_lines
 
-_PROGRAMS = Path(__file__).parent / "programs"
 _DEBIANS_PYTHON = "/usr/bin/python3"
 _SECONDS = 600.0
 _SWEEP = 4
@@ -68,7 +68,7 @@ def record(scenario: Scenario, out: Path) -> None:
 
 def _start(scenario: Scenario, data: Path, saved: Path, words: Iterable[str]) -> Run:
     truth = saved / "truth"
-    command = [_DEBIANS_PYTHON, str(_PROGRAMS / scenario.program), str(data), str(saved), str(truth), *words]
+    command = [_DEBIANS_PYTHON, str(FOLDER / scenario.program), str(data), str(saved), str(truth), *words]
     return Run(saved.name, saved, truth, subprocess.Popen(command, start_new_session=True))
 
 

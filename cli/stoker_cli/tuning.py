@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,12 @@ from stoker_cli.output import OUTPUT, console, print_json, refusals
 from stoker_cli.pod_tuning import PodTuning, pod_tuning
 from stoker_cli.tuning_files import files_below
 from stoker_cli.tuning_history import history_command
+from stoker_cli.tuning_plugins import plugin_documents, plugins_command
 from stoker_cli.tuning_replay import replay_command
 from stoker_cli.tuning_rows import Trial, explanation_lines, value_rows
 from stoker_tuning.documents.assembly import TuningRules, builtin_rules, read_profile
 from stoker_tuning.documents.errors import DocumentError
+from stoker_tuning.documents.profile_models import TuningDocument
 from stoker_tuning.documents.tree import MOST_BYTES
 from stoker_tuning.documents.values import parse_bytes
 from stoker_tuning.recommend.recommendation import recommend
@@ -30,6 +32,7 @@ from stoker_tuning.rules.file_rules import FileRules
 from stoker_tuning.rules.merging import given_values
 from stoker_tuning.vocabulary import AccessPattern, ModelFileKind, RuleLayer, Split, TrainingPhase
 
+_PLUGINS = click.option("--plugins", is_flag=True, help="Also the rules of the installed framework plug-ins.")
 _EVERY = 1_000  # files between two looks at the progress
 # The sign keeps click from making one paragraph of the lines.
 _EXPLAIN_EXAMPLES = """\b
@@ -101,18 +104,21 @@ def tuning() -> None:
 
 tuning.add_command(replay_command)
 tuning.add_command(history_command)
+tuning.add_command(plugins_command)
 
 
 @tuning.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
+@_PLUGINS
 @OUTPUT
-def validate(files: tuple[Path, ...], output: str) -> None:
+def validate(files: tuple[Path, ...], plugins: bool, output: str) -> None:
     """Check documents: each problem is told with its line, its column and what may be meant.
 
     Exit codes: 0 all are good, 1 one is not, 3 one cannot be read.
     """
     with refusals():
-        verdicts = [(str(file), _checked(file)) for file in files]
+        known = plugin_documents() if plugins else []
+        verdicts = [(str(file), _checked(file, known)) for file in files]
         if output == "json":
             print_json([tuning_rows.verdict(file, found) for file, found in verdicts])
         else:
@@ -127,15 +133,16 @@ def validate(files: tuple[Path, ...], output: str) -> None:
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--files", "each", is_flag=True, help="A line for each file, with the rules that apply to it.")
 @click.option("--all", "every", is_flag=True, help="Also the built-in rules that apply to no file.")
+@_PLUGINS
 @_around
 @OUTPUT
-def test(file: Path, folder: Path, each: bool, every: bool, output: str, **options: Any) -> None:
+def test(file: Path, folder: Path, each: bool, every: bool, plugins: bool, output: str, **options: Any) -> None:
     """Try the rules of FILE, and the built-in ones, on the files of FOLDER: what would apply to how many.
 
     Nothing is changed. What options leave out is not known to the rules, and holds for none of them.
     """
     with refusals():
-        rules = _profile(file)
+        rules = _profile(file, plugin_documents() if plugins else [])
         compiled = compile_rules(list(rules.rules))
         trial = Trial(compiled, FileRules(compiled, _surroundings(options)))
         told = _try(trial, folder, tell=each and output == "table", keep=each and output == "json")
@@ -176,6 +183,7 @@ def _try(trial: Trial, folder: Path, *, tell: bool, keep: bool) -> dict[str, lis
 @_choice("--kind", ModelFileKind, "What the file is to a model.")
 @_choice("--split", Split, "Which part of its Dataset the file belongs to.")
 @click.option("--all", "every", is_flag=True, help="Also the rules that do not apply, and what they lack.")
+@_PLUGINS
 @_around
 @OUTPUT
 @click.pass_obj
@@ -190,6 +198,7 @@ def explain(
     kind: str | None,
     split: str | None,
     every: bool,
+    plugins: bool,
     output: str,
     **options: Any,
 ) -> None:
@@ -199,8 +208,10 @@ def explain(
     of --profile. What options say besides is of the node.
     """
     with refusals():
+        known = plugin_documents() if plugins else []
         if path is None:
-            _explain_pod(target, str(file), namespace, profile, _surroundings(options).system, output, every=every)
+            system = _surroundings(options).system
+            _explain_pod(target, str(file), namespace, profile, known, system, output, every=every)
             return
         surroundings = _surroundings(options)
         facts = FileFacts(
@@ -209,7 +220,7 @@ def explain(
             ModelFileKind(kind) if kind else None,
             Split(split) if split else None,
         )
-        rules = compile_rules(list(_profile(file).rules))
+        rules = compile_rules(list(_profile(file, known).rules))
         applying = FileRules(rules, surroundings).applying(facts)
         explained = recommend(given_values(rules, applying, facts), surroundings)
         if output == "json":
@@ -225,12 +236,13 @@ def _explain_pod(
     pod: str,
     namespace: str | None,
     profile: Path | None,
+    plugins: Sequence[TuningDocument],
     system: SystemFacts,
     output: str,
     *,
     every: bool,
 ) -> None:
-    rules = list(_profile(profile).rules) if profile is not None else builtin_rules()
+    rules = builtin_rules(plugins=plugins) if profile is None else list(_profile(profile, plugins).rules)
     name = pod if "/" in pod else f"{namespace or target.own_namespace}/{pod}"
     found = asyncio.run(_ask_nodes(target, name, compile_rules(rules), system))
     if output == "json":
@@ -257,15 +269,15 @@ def _size_of(path: Path) -> int | None:
         return None
 
 
-def _checked(file: Path) -> TuningRules | DocumentError:
+def _checked(file: Path, plugins: Sequence[TuningDocument]) -> TuningRules | DocumentError:
     try:
-        return read_profile(_read(file))
+        return read_profile(_read(file), plugins)
     except DocumentError as error:
         return error
 
 
-def _profile(file: Path) -> TuningRules:
-    found = _checked(file)
+def _profile(file: Path, plugins: Sequence[TuningDocument]) -> TuningRules:
+    found = _checked(file, plugins)
     if isinstance(found, DocumentError):
         raise CliError("\n".join(tuning_rows.verdict_lines(str(file), found)))
     return found

@@ -1,17 +1,19 @@
 """PyTorch as people use it: an ImageFolder with validation and checkpoints, worker processes, a small network.
 
 Run by Debian's Python, which has PyTorch: imagefolder.py DATA CHECKPOINTS TRUTH [PHASE [SEED]]. TRUTH gets a JSON line
-at each change of phase; PHASE is what its training is called (HyperparamTuning for one of a sweep).
+at each change of phase; PHASE is what its training is called (HyperparamTuning for one of a sweep). The variable EPOCHS
+says how many it trains.
 """
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
 TRUTH = Path(sys.argv[3])
-EPOCHS = 3
+EPOCHS = int(os.environ.get("EPOCHS", "3"))
 STEP = 0.4  # seconds that a step takes at least, as on an accelerator that is kept busy
 SAVING = 3.0  # seconds, as for a model of some gigabytes
 BATCH = 16

@@ -11,6 +11,7 @@ from stoker_sidecar.agent.core.reading import ObservedTree
 from stoker_sidecar.agent.dataset_layouts import DatasetLayouts
 from stoker_sidecar.agent.model_heads import ModelHeads
 from stoker_sidecar.agent.plan import NodePlan
+from stoker_sidecar.agent.pod_frameworks import PodFrameworks
 from stoker_sidecar.agent.readers import ReaderProcesses
 from stoker_sidecar.agent.stall_meter import StallMeter
 from stoker_sidecar.agent.training_watch import TrainingWatch
@@ -66,9 +67,9 @@ class Observation:
         )
         self._layouts = DatasetLayouts(folders)
         self._heads = ModelHeads(folders)
-        self.workloads = Workloads(
-            self._observed, ReaderProcesses(family), watch=TrainingWatch(self._layouts, self._heads)
-        )
+        self._readers = ReaderProcesses(family)
+        self._frameworks = PodFrameworks()
+        self.workloads = Workloads(self._observed, self._readers, watch=TrainingWatch(self._layouts, self._heads))
         self.news = Changes()  # marked after each look
         self.rows: tuple[NodeWorkload, ...] = ()
 
@@ -100,6 +101,8 @@ class Observation:
         pods = self.workloads.alone_by_fuse() if self._plan.observed else {}
         if pods:
             self.workloads.stalls = await in_thread(self._meter.measure, pods, dict(self.workloads.waited))
+            await in_thread(self._frameworks.look, self._readers.processes(), pods)
+            self.workloads.frameworks = self._frameworks.found
         self.workloads.follow()
         self.rows = self.workloads.rows()
         self.news.mark()

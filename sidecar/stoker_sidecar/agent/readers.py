@@ -37,6 +37,14 @@ class ReaderProcesses:
             found[pid] = reader
         return found
 
+    def processes(self) -> dict[str, list[int]]:
+        """Return the processes that were seen to read lately, by the UID of their pod."""
+        now, found = self._clock(), dict[str, list[int]]()
+        for pid, (seen, reader) in self._known.items():
+            if now - seen <= _SECONDS and reader not in (OURS, UNKNOWN):
+                found.setdefault(reader, []).append(pid)
+        return found
+
     def _look(self, pid: int, pods: Collection[str]) -> str:
         if pid <= 0:
             return UNKNOWN

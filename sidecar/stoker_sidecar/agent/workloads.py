@@ -86,6 +86,7 @@ class Workloads:
         self.counts: dict[tuple[str, EvidenceSource], SourceCounts] = {}
         self.waited: dict[VersionKey, FuseWaits] = {}
         self.stalls: Mapping[str, Stall] = {}  # by UID of the pod
+        self.frameworks: Mapping[str, str] = {}  # by UID of the pod, too
 
     def take(self, tree: ObservedTree, batch: AccessBatch) -> None:
         """Take a batch: count it, and give it to those who read. What nobody has mounted may be made up."""
@@ -184,6 +185,7 @@ class Workloads:
             sampled=found.share,
             stall=self.stalls.get(record.request.pod_uid),
             training=one.training.training(now) if one.training else None,
+            framework=self.frameworks.get(record.request.pod_uid, ""),
         )
 
     def _by_reader(

@@ -28,6 +28,8 @@ _HANDLE_AT = 12
 _HANDLE_SIZE = struct.Struct("=I")
 _HANDLE_HEAD = 8
 _BUFFER = 64 * 1024
+# Bytes that one look takes: a full queue of events with names of 40 letters.
+_MOST_BYTES = 2 * 1024 * 1024
 # Bytes of an event without a name: nothing can be said of it.
 _SMALLEST = 48
 
@@ -41,9 +43,10 @@ class Opened(NamedTuple):
 
 
 class Drained(NamedTuple):
-    """What was in a group's queue. ``whole``: nothing was lost or left."""
+    """What was in a group's queue: ``number`` opens, the first of them told. ``whole``: nothing was lost or left."""
 
     opened: list[Opened]
+    number: int
     whole: bool
 
 
@@ -76,19 +79,19 @@ def folder_handle(folder: int) -> bytes:
 
 
 def drain(group: int, most: int) -> Drained:
-    """Take up to about ``most`` events from a group's queue; never waits. Raises OSError."""
-    opened: list[Opened] = []
-    whole = True
-    while True:
+    """Take all that is in a group's queue, and tell ``most`` events of it; never waits. Raises OSError.
+
+    All is copied before any of it is parsed: in a flood events come faster than they are parsed.
+    """
+    buffers: list[bytes] = []
+    left = _MOST_BYTES
+    while left > 0:
         try:
-            data = os.read(group, _BUFFER)
+            buffers.append(os.read(group, _BUFFER))
         except BlockingIOError:
-            return Drained(opened, whole)
-        more, complete = parse(data)
-        opened += more
-        whole = whole and complete
-        if len(opened) >= most:
-            return Drained(opened, whole=False)
+            return parse(b"".join(buffers), most)
+        left -= len(buffers[-1])
+    return parse(b"".join(buffers), most)._replace(whole=False)
 
 
 def discard(group: int) -> None:
@@ -100,22 +103,27 @@ def discard(group: int) -> None:
         return
 
 
-def parse(data: bytes) -> Drained:
-    """Read the events of one buffer. Pure. Raises struct.error and ValueError for what no kernel writes."""
+def parse(data: bytes, most: int) -> Drained:
+    """Count the events of a buffer, and read ``most`` of them. Pure.
+
+    Raises struct.error and ValueError for what no kernel writes.
+    """
     opened: list[Opened] = []
-    whole, at = True, 0
+    whole, at, count = True, 0, 0
     while at < len(data):
         length, _, _, head, mask, _, pid = _EVENT.unpack_from(data, at)
         if length < _EVENT.size:
             raise ValueError(f"an event of {length} bytes")
-        handle = at + head + _HANDLE_AT
         if mask & _FAN_Q_OVERFLOW:
             whole = False
         elif length > _SMALLEST:
+            count += 1
+        if length > _SMALLEST and count <= most:
+            handle = at + head + _HANDLE_AT
             name = handle + _HANDLE_HEAD + _HANDLE_SIZE.unpack_from(data, handle)[0]
             opened.append(Opened(data[handle:name], data[name : data.index(0, name)], pid))
         at += length
-    return Drained(opened, whole)
+    return Drained(opened, count, whole)
 
 
 def why_not(folder: Path) -> str:

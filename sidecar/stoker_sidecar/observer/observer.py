@@ -8,15 +8,16 @@ from enum import Enum, auto
 from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.linux import packets
 from stoker_sidecar.linux.packets import Packet
-from stoker_sidecar.observer.core.duty_cycle import SHORTEST_TICK, CpuBudget, next_tick
+from stoker_sidecar.observer.core.duty_cycle import MANY_EVENTS, SHORTEST_TICK, CpuBudget, next_tick
 from stoker_sidecar.observer.watched_tree import WatchedTree, open_tree
 from stoker_sidecar.wire.access_protocol import text_of
 
 _log = logging.getLogger("stoker.observer")
-# Seconds between reports where something was seen, and where nothing was.
-_REPORT, _QUIET_REPORT = 1.0, 5.0
-# Events of one look at all trees, at most; and of one tree at least, so that no tenant's flood blinds it for another's.
-_MOST_EVENTS, _FAIR_SHARE = 4096, 256
+# Seconds between reports where something was seen, and where nothing was: a phase is noticed a report late.
+_REPORT, _QUIET_REPORT = 0.25, 5.0
+# Events of one look at all trees that are parsed, at most (some 10 ms), and of one tree at least, so that no tenant's
+# flood blinds it for another's.
+_MOST_EVENTS, _FAIR_SHARE = 1024, 64
 _IDLE = 60.0
 
 
@@ -86,7 +87,7 @@ class Observer:
             _log.warning("the tree of %s is not watched: %s", manifest, error)
             return
         if self._marks is Marks.ON:
-            tree.begin(self._clock())
+            tree.begin(self._clock)
 
     def _unwatch(self, watch: int) -> None:
         tree = self._trees.pop(watch, None)
@@ -99,10 +100,8 @@ class Observer:
         self._budget.charge(used)
         if not on or self._marks is not Marks.ASKED:
             return
-        self._marks, self._tick, now = Marks.ON, SHORTEST_TICK, self._clock()
-        self._next_look = now + self._tick
-        for tree in self._trees.values():
-            tree.begin(now)
+        self._marks, self._tick, self._reported = Marks.ON, SHORTEST_TICK, self._clock()
+        self._begin_looking()
 
     def _begin_when_rested(self) -> float:
         self._budget.settle()
@@ -118,33 +117,45 @@ class Observer:
             self._marks = Marks.OFF
             self._budget.settle()
             self._say({"op": "marks", "on": False})
+            self._report_all(now)  # all that was looked at, for the rest before it and none of the rest that comes
             return self._budget.rest()
         if now >= self._next_look:
-            self._look(now)
+            self._look()
         return max(0.0, self._next_look - now)
 
-    def _look(self, now: float) -> None:
+    def _begin_looking(self) -> None:
+        """Begin anew from now on, and leave out the time since the last look."""
+        for tree in self._trees.values():
+            tree.begin(self._clock)
+        self._next_look = self._clock() + self._tick
+
+    def _look(self) -> None:
         most = max(_FAIR_SHARE, _MOST_EVENTS // len(self._trees))
         events = 0
         for tree in self._trees.values():
             try:
-                events += tree.look(now, most)
+                events += tree.look(self._clock(), most)
             except (SidecarError, OSError) as error:
                 _log.warning("watch %d could not be read this time: %s", tree.watch, error)
         self._tick = next_tick(self._tick, events)
-        self._next_look = now + self._tick
+        self._next_look = self._clock() + self._tick
+        if events > MANY_EVENTS:  # it took so long that as much is queued again
+            self._begin_looking()
 
     def _report(self, now: float) -> float:
         """Report when it is time; returns the seconds until it is again."""
         due = _REPORT if any(tree.waiting for tree in self._trees.values()) else _QUIET_REPORT
         left = self._reported + due - now
         if left > 0:
-            return min(left, _REPORT)
+            return left
+        self._report_all(now)
+        return _REPORT
+
+    def _report_all(self, now: float) -> None:
         self._reported = now
         for tree in self._trees.values():
             for batch in tree.report(now):
                 self._say(batch.packet())
-        return _REPORT
 
     def _say(self, packet: Packet) -> None:
         """Send a packet; one for which an agent that is busy has no room is lost. Raises OSError when it is gone."""

@@ -1,7 +1,7 @@
 """One mounted tree that is watched: its fanotify group, its folders by handle, and what was seen of it."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from stoker_sidecar.errors import SidecarError
@@ -35,32 +35,34 @@ class WatchedTree:
         self._last = 0.0
         self._since: float | None = None
 
-    def begin(self, now: float) -> None:
-        """Note that marks are on from now, and forget what was queued before. Raises OSError."""
+    def begin(self, clock: Callable[[], float]) -> None:
+        """Forget what was queued before: what is seen counts from now on, with marks on. Raises OSError."""
         fanotify.discard(self._group)
-        self._last = now
-        self._since = self._since if self._since is not None else now
+        self._last = clock()
+        self._since = self._since if self._since is not None else self._last
 
     def look(self, now: float, most: int) -> int:
         """Take what was opened since the last look, and return how many events there were.
 
-        When these were not all, time and events of this look count for nothing: a share of unknown size would bend the
-        figures. Raises OSError and SidecarError.
+        ``most`` of them are looked at, and stand for the others: time of which a part is left out would be time in
+        which little is opened. Where the kernel's queue overflowed, events and time of this look count for nothing: a
+        share of unknown size would bend the figures. Raises OSError and SidecarError.
         """
         found = fanotify.drain(self._group, most)
         before, self._last = self._last, now
         if not found.whole:
             self._lost += 1
-            fanotify.discard(self._group)
-            return len(found.opened)
+            return found.number
         self._seen += now - before
+        known = 0
         for event in found.opened:
             ino = self._ino(event.folder, event.name)
             if ino:
-                self._opens += 1
+                known += 1
                 if len(self._rows) < _MOST_WAITING:
                     self._rows.append(AccessRow(now, ino, 0, 0, event.pid))
-        return len(found.opened)
+        self._opens += round(known * found.number / max(1, len(found.opened)))
+        return found.number
 
     def report(self, now: float) -> list[AccessBatch]:
         """Return what was seen since the last report, in batches of bounded length.

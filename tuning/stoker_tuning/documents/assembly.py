@@ -46,29 +46,43 @@ class TuningRules:
     environment: str | None
 
 
-def read_profile(source: bytes | str) -> TuningRules:
-    """Read a document and make it rules, together with the built-in ones. Raises DocumentError and nothing else."""
+def read_profile(source: bytes | str, plugins: Sequence[TuningDocument] = ()) -> TuningRules:
+    """Read a document and make it rules, together with the built-in ones and those of plug-ins.
+
+    ``plugins``: of each its document, which ``plugin_document`` made. Raises DocumentError and nothing else.
+    """
     document, tree = read_document(source)
-    own = _Assembly(document, tree).rules()
-    return TuningRules(document.metadata.name, (*own, *builtin_rules(document)), document.spec.environment)
+    own = _Assembly(document, tree, plugins=plugins).rules()
+    return TuningRules(document.metadata.name, (*own, *builtin_rules(document, plugins)), document.spec.environment)
 
 
-def builtin_rules(document: TuningDocument | None = None) -> list[RuleSpec]:
-    """Return the built-in rules that are in force: those that a document does not hide, without one all."""
+def builtin_rules(document: TuningDocument | None = None, plugins: Sequence[TuningDocument] = ()) -> list[RuleSpec]:
+    """Return the built-in rules that are in force, and those of plug-ins: all that a document does not hide."""
     found: list[RuleSpec] = []
-    for builtin in builtin_documents():
+    for builtin in (*builtin_documents(), *plugins):
         found += _Assembly(builtin, None, hidden_by=document).rules()
     return found
 
 
-class _Assembly:
-    """Makes the rules of one document; ``tree`` is None for a built-in one, which is in a lower layer."""
+def check_document(document: TuningDocument, tree: Tree) -> None:
+    """Check what a document's parts refer to. Raises DocumentError."""
+    _Assembly(document, tree).rules()
 
-    def __init__(self, document: TuningDocument, tree: Tree | None, hidden_by: TuningDocument | None = None) -> None:
+
+class _Assembly:
+    """Makes the rules of one document; ``tree`` is None for one that comes with the program, in a lower layer."""
+
+    def __init__(
+        self,
+        document: TuningDocument,
+        tree: Tree | None,
+        hidden_by: TuningDocument | None = None,
+        plugins: Sequence[TuningDocument] = (),
+    ) -> None:
         self._spec, self._tree, self._hidden_by = document.spec, tree, hidden_by
         self._name = document.metadata.name
         self._problems: list[Problem] = []
-        self._templates = _templates(document)
+        self._templates = _templates(document, plugins)
 
     def rules(self) -> list[RuleSpec]:
         """Return all rules. Raises DocumentError where names lead nowhere, or there is too much."""
@@ -160,9 +174,9 @@ class _Assembly:
         self._problems.append(self._tree.problem(path, sentence))
 
 
-def _templates(document: TuningDocument) -> dict[str, RuleTemplate]:
-    """Return the templates that a document can use, its own before the built-in ones."""
-    known = {each.id: each for other in builtin_documents() for each in other.spec.templates}
+def _templates(document: TuningDocument, plugins: Sequence[TuningDocument]) -> dict[str, RuleTemplate]:
+    """Return the templates that a document can use: its own, else the built-in ones, else those of plug-ins."""
+    known = {each.id: each for other in (*plugins, *builtin_documents()) for each in other.spec.templates}
     return known | {each.id: each for each in document.spec.templates}
 
 

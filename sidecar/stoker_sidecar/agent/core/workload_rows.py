@@ -22,7 +22,7 @@ _MOST_DATASETS = 20
 NEWS_SECONDS, CALM_SECONDS = 10.0, 60.0
 # What only observation tells, and what the pod's own word comes before.
 _OBSERVED = ("observed_by", "attribution", "reads", "sampled", "pattern", "splits")
-_EITHER = ("datasets", "items_per_second", "checkpoint")
+_EITHER = ("datasets", "items_per_second", "checkpoint", "framework")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,7 @@ def observed_row(
     sampled: float,
     stall: Stall | None,
     training: ObservedTraining | None = None,
+    framework: str = "",
 ) -> NodeWorkload:
     """Return the row of a pod, from what is seen of its reads.
 
@@ -106,6 +107,7 @@ def observed_row(
         pattern=known.pattern,
         splits=known.splits,
         checkpoint=known.model,
+        framework=framework,
     )
 
 

@@ -4,15 +4,18 @@ from dataclasses import dataclass
 
 # Seconds between two looks into the kernel's queues: rarely, since each costs a wake-up; often enough for their room.
 SHORTEST_TICK, LONGEST_TICK = 0.005, 0.1
-# Events of a look that are worth it.
+# Events of a look that are worth it; and so many that looking at them takes longer than the shortest tick.
 _AIM = 512
+MANY_EVENTS = 2 * _AIM
 # Seconds' worth of the budget that may be saved: a burst of that length is seen whole.
 _SAVED = 5.0
+# What is earned of the rate. What was saved, and a look beyond it (2 s' worth), are then within the rate over a minute.
+_EARNED = 1.0 - (_SAVED + 2.0) / 60.0
 
 
 @dataclass
 class CpuBudget:
-    """A budget of CPU time: ``rate`` seconds of it a second, of which 5 s' worth can be saved, spent as they are used.
+    """A budget of CPU time: ``rate`` seconds of it a second over any minute, of which 5 s' worth can be saved.
 
     What was spent beyond it is paid back by rest, so that the mean over time is kept whatever comes. ``debt``: what is
     owed for marks that are on. It is paid by the rest after them: if it ended the looks that the marks were put on for,
@@ -40,7 +43,7 @@ class CpuBudget:
 
     def account(self, now: float, used: float) -> None:
         """Note the time and the CPU seconds used ever."""
-        earned = (now - self.now) * self.rate
+        earned = (now - self.now) * self.rate * _EARNED
         self.balance = min(self._most, self.balance + earned) - (used - self.used)
         self.now, self.used = now, used
 
@@ -54,7 +57,7 @@ class CpuBudget:
 
     def rest(self) -> float:
         """Return the seconds until half of what can be saved is there again; 0: now."""
-        return max(0.0, (self._most / 2 - self.balance) / self.rate)
+        return max(0.0, (self._most / 2 - self.balance) / (self.rate * _EARNED))
 
 
 def next_tick(tick: float, events: int) -> float:

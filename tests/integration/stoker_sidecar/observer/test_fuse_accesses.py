@@ -5,29 +5,18 @@ import json
 import os
 import random
 import sys
-import time
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from stoker_api.dataset import MountMode
 from stoker_api.nodecache import EvidenceSource, StallSource
 from stoker_sidecar.agent.core.stall import Stall, StallSample
-from stoker_sidecar.agent.observation import Observation
-from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.agent.stall_meter import StallMeter
-from stoker_sidecar.agent.workloads import SourceCounts
-from stoker_sidecar.volumes.core.publish import Published, VersionKey
-from stoker_sidecar.volumes.versions_on_disk import CacheFolders
-from stoker_sidecar.wire.fetcher_protocol import Read, Reply
-from tests.fakes.read_fetcher import FetcherForReads
-from tests.fakes.volumes import publish_request
-from tests.support.keeper import UID, Keeper
-from tests.support.true_fetcher import bringing
-from tests.support.versions import VersionFolder
+from stoker_sidecar.volumes.core.publish import VersionKey
+from tests.support.fuse_node import FuseNode, fuse_node
+from tests.support.keeper import UID
 from tests.support.waiting import eventually, wait_until
 
 pytestmark = pytest.mark.root
@@ -35,62 +24,8 @@ _SLOW = 0.25  # seconds that the source takes for a piece
 FILES = {f"train/{number:03}.bin": bytes([number % 256]) * 4096 for number in range(60)}
 
 
-@dataclass
-class FuseNode:
-    """A version behind FUSE, whose source is slow, and the agent's part that sees reads of it."""
-
-    version: VersionFolder
-    seen: Path
-    observation: Observation
-    plan: NodePlan
-
-    @property
-    def counts(self) -> SourceCounts:
-        return self.observation.workloads.counts.get((UID, EvidenceSource.FUSE), SourceCounts())
-
-
-@asynccontextmanager
-async def fuse_node(folder: Path) -> AsyncIterator[FuseNode]:
-    version, truth = VersionFolder(folder / "version", FILES), folder / "truth"
-    for path, data in FILES.items():
-        (truth / path).parent.mkdir(parents=True, exist_ok=True)
-        (truth / path).write_bytes(data)
-    bring = bringing(version.folder, truth)
-
-    def slowly(request: Read) -> Reply:
-        time.sleep(_SLOW)  # the source that is throttled
-        return bring(request)
-
-    # An agent that does nothing: its part of observing runs in this process.
-    with Keeper(folder / "keeper", agent="sleep 1000") as keeper:
-        digest = version.info.digest
-        versions = folder / "cache" / "datasets" / UID / "versions"
-        versions.mkdir(parents=True)
-        (versions / digest).symlink_to(version.folder)
-        record = Published(publish_request(), UID, digest, version.folder, 1, 1, MountMode.FUSE, True)
-        plan = NodePlan()
-        observation = Observation(
-            plan,
-            lambda: (record,),
-            CacheFolders([folder / "cache"]),
-            mount_root=keeper.mount_root,
-            run_dir=keeper.run_dir,
-            cgroups=folder,
-            family=keeper.pid,
-            blind="this test reads through FUSE alone",
-        )
-        running = asyncio.create_task(observation.run())
-        try:
-            with FetcherForReads(keeper.run_dir / "fetcher.sock", slowly):
-                seen = await asyncio.to_thread(keeper.serve, version)
-                yield FuseNode(version, seen, observation, plan)
-        finally:
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
-
-
 async def test_opens_and_reads_of_a_fuse_mount_are_counted_exactly(tmp_path: Path) -> None:
-    async with fuse_node(tmp_path) as node:
+    async with fuse_node(tmp_path, FILES, _SLOW) as node:
         names = [node.seen / path for path in sorted(FILES)][:8]
 
         def read() -> None:
@@ -114,7 +49,7 @@ async def test_opens_and_reads_of_a_fuse_mount_are_counted_exactly(tmp_path: Pat
 
 
 async def test_a_pod_that_reads_shuffled_files_of_a_fuse_mount_is_seen_to_train(tmp_path: Path) -> None:
-    async with fuse_node(tmp_path) as node:
+    async with fuse_node(tmp_path, FILES, _SLOW) as node:
         names = [node.seen / path for path in FILES]
         random.Random(1).shuffle(names)
         workloads = node.observation.workloads
@@ -132,7 +67,7 @@ async def test_a_pod_that_reads_shuffled_files_of_a_fuse_mount_is_seen_to_train(
 
 
 async def test_a_dataset_that_is_not_to_be_looked_at_is_not_counted(tmp_path: Path) -> None:
-    async with fuse_node(tmp_path) as node:
+    async with fuse_node(tmp_path, FILES, _SLOW) as node:
         node.plan.unobserved = frozenset({UID})
         node.plan.changes.mark()
         first = node.seen / sorted(FILES)[0]
@@ -189,7 +124,7 @@ def pod_cgroup(pod_uid: str) -> Iterator[Path]:
 
 @pytest.mark.parametrize("source", [StallSource.PRESSURE, StallSource.FUSE])
 async def test_a_stall_is_what_the_loader_measures_itself(source: StallSource, tmp_path: Path) -> None:
-    async with fuse_node(tmp_path) as node:
+    async with fuse_node(tmp_path, FILES, _SLOW) as node:
         first = str(node.seen / sorted(FILES)[0])
 
         def counts() -> bool:

@@ -6,7 +6,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -94,7 +94,7 @@ def test_each_open_is_told_by_the_inode_of_the_manifest_whatever_its_name() -> N
     with node_folder() as folder, marked(folder, ODD) as (tree, version):
         watched = open_tree(1, str(VersionPaths(version).manifest), tree.share, os.dup(tree.group), os.dup(tree.table))
         tree.put_on()
-        watched.begin(1.0)
+        watched.begin(lambda: 1.0)
         read_all(version / "tree")
         assert watched.look(2.0, most=100) == len(ODD)
         (batch,) = watched.report(2.0)
@@ -118,7 +118,7 @@ def test_a_queue_that_overflows_is_told_and_its_events_count_for_nothing() -> No
     with node_folder() as folder, marked(folder, MANY) as (tree, version):
         watched = open_tree(1, str(VersionPaths(version).manifest), tree.share, os.dup(tree.group), os.dup(tree.table))
         tree.put_on()
-        watched.begin(1.0)
+        watched.begin(lambda: 1.0)
         names = [str(path) for path in (version / "tree").rglob("*.jpg")]
         # Equal events of one process are merged: each of these differs from what is queued already by its pid.
         script = "import sys\nfor name in sys.argv[1:]:\n open(name).close()"
@@ -176,15 +176,34 @@ async def test_another_observer_goes_on_where_one_was_killed() -> None:
 
 
 _FLOOD = """
-import os, sys, time
-names = sys.stdin.read().split("\\n")
-end, count = time.monotonic() + float(sys.argv[1]), 0
-while time.monotonic() < end:
-    for name in names:
+import itertools, os, sys, time
+names = itertools.cycle(sys.stdin.read().splitlines())
+rate, told = float(sys.argv[1]), os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT)
+begun, count = time.monotonic(), 0
+while True:
+    for name in itertools.islice(names, 100):
         os.close(os.open(name, os.O_RDONLY))
-        count += 1
-print(count)
+    count += 100
+    os.pwrite(told, b"%d" % count, 0)
+    time.sleep(max(0.0, begun + count / rate - time.monotonic()))
 """
+
+
+@contextmanager
+def flood(node: ObservedNode, rate: float) -> Iterator[Callable[[], int]]:
+    """Open the node's files, so many a second at most; yields what tells how many were opened so far."""
+    told = node.folder / "opened"
+    told.write_text("0")
+    command = [sys.executable, "-c", _FLOOD, str(rate), str(told)]
+    names = "\n".join(str(path) for path in node.seen.rglob("*.jpg"))
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        process.stdin.write(names.encode())
+        process.stdin.close()
+        try:
+            yield lambda: int(told.read_text())
+        finally:
+            process.kill()
 
 
 def cpu_seconds(pid: int) -> float:
@@ -193,24 +212,30 @@ def cpu_seconds(pid: int) -> float:
 
 
 async def test_a_flood_of_opens_costs_the_budget_and_no_more() -> None:
-    seconds, rate = 8.0, 0.02
-    # Equal events that wait are one: more files than are opened between two looks.
-    files = {f"train/n{number % 20:02}/{number}.jpg": b"" for number in range(6000)}
-    async with observed_node(files=files) as node:
+    rate = 0.02
+    async with observed_node(files={f"train/n{number % 20:02}/{number}.jpg": b"" for number in range(6000)}) as node:
         observer = node.start_observer(cpu=str(rate))
         await node.until_seen()
-        names = [str(path) for path in node.seen.rglob("*.jpg")]
-        before, begun, seen = cpu_seconds(observer.pid), time.monotonic(), node.counts.opens
-        flood = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", _FLOOD, str(seconds), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
-        )
-        out, _ = await flood.communicate("\n".join(names).encode())
+        before, begun = cpu_seconds(observer.pid), time.monotonic()
+        with flood(node, rate=1e9) as opened:
+            await node.until(lambda: time.monotonic() - begun > 8.0 and opened() > 0)
         # Beside the budget: what it had saved before, one look beyond it, and ticks of the clock that counts it.
         assert cpu_seconds(observer.pid) - before <= rate * (time.monotonic() - begun) + 5 * rate + 0.1
+
+
+async def test_of_a_flood_a_sample_is_seen_that_tells_how_much_it_is() -> None:
+    # Equal events that wait are one: more files than are opened between two looks, and no more than the queue takes.
+    async with observed_node(files={f"train/n{number % 20:02}/{number}.jpg": b"" for number in range(16_000)}) as node:
+        node.start_observer(cpu="0.02")
+        await node.until_seen()
+        before = node.counts.opens
+        with flood(node, rate=40_000) as opened:
+            # What was opened since the last spell of looks is told with the next: a few seconds later.
+            await node.until(lambda: opened() > 200_000 and node.counts.opens - before > opened() / 3, seconds=60)
+            assert node.counts.opens - before < opened() * 3
         (row,) = node.observation.workloads.rows()
         assert row.sampled is not None
         assert row.sampled < 0.9
-        assert int(out) / 3 < node.counts.opens - seen < int(out) * 3
 
 
 async def test_an_idle_observer_uses_next_to_nothing() -> None:

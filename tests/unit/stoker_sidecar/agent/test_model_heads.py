@@ -12,6 +12,7 @@ import pytest
 
 from stoker_sidecar.agent.dataset_layouts import DatasetLayouts, read_layout
 from stoker_sidecar.agent.model_heads import ModelHeads, kind_of_file
+from stoker_sidecar.linux.landlock import abi, shortcoming
 from stoker_sidecar.version.layout import CachePaths, VersionPaths
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_tuning.training.layout import DatasetLayout
@@ -94,6 +95,26 @@ async def test_an_opened_model_file_is_corrected_by_its_bytes(version: VersionPa
     async with running(heads):
         heads.opened((UID, version.folder.name), layout, ino)
         await eventually(lambda: layout.model_files[ino].kind is ModelFileKind.WEIGHTS, 30)
+
+
+async def test_threads_that_are_held_to_the_caches_look_at_model_files(version: VersionPaths) -> None:
+    layout = read_layout(version, by_chunk=False)
+    assert layout is not None
+    folders, ino = CacheFolders([version.root], confined=True), ino_of(layout, "weights.bin")
+    (version.tree / "weights.bin").write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 1, 1))
+    layout.model_files[ino] = layout.model_files[ino]._replace(kind=ModelFileKind.METADATA)
+    heads = ModelHeads(folders)
+    async with running(heads):
+        heads.opened((UID, version.folder.name), layout, ino)
+        await eventually(lambda: layout.model_files[ino].kind is ModelFileKind.WEIGHTS, 30)
+
+
+@pytest.mark.skipif(bool(shortcoming(abi())), reason="the kernel has no Landlock")
+def test_no_file_beside_the_caches_is_looked_at_by_these_threads(version: VersionPaths, tmp_path: Path) -> None:
+    (tmp_path / "model.gguf").write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 1, 1))
+    folders = CacheFolders([version.root], confined=True)
+    with pytest.raises(PermissionError):
+        folders.read(lambda paths: (paths.folder / "model.gguf").read_bytes(), VersionPaths(tmp_path))
 
 
 def test_a_layout_that_nobody_waits_for_is_not_finished(tmp_path: Path) -> None:

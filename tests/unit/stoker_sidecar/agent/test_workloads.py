@@ -161,3 +161,11 @@ def test_what_pods_see_without_fuse_is_watched_unless_it_is_off() -> None:
 def test_watches_are_bounded() -> None:
     records = [mounted(uid=f"u{number}") for number in range(MOST_WATCHES + 5)]
     assert len(wanted_watches(records, ())) == MOST_WATCHES
+
+
+def test_the_framework_that_its_libraries_tell_is_shown() -> None:
+    seen, _ = workloads(mounted())
+    seen.frameworks = {"uid-trainer-0": "pytorch"}
+    seen.take(TREE, batch(opens(1)))
+    (row,) = seen.rows()
+    assert row.framework == "pytorch"

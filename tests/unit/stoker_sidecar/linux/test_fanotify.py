@@ -21,21 +21,21 @@ def event(name: bytes, pid: int = 7) -> bytes:
 
 
 def test_an_event_names_folder_file_and_reader() -> None:
-    assert parse(event(b"x", 7) + event(b"a\nlong name \xff", 0)) == Drained(
-        [Opened(HANDLE, b"x", 7), Opened(HANDLE, b"a\nlong name \xff", 0)], whole=True
+    assert parse(event(b"x", 7) + event(b"a\nlong name \xff", 0), 9) == Drained(
+        [Opened(HANDLE, b"x", 7), Opened(HANDLE, b"a\nlong name \xff", 0)], 2, whole=True
     )
 
 
 def test_an_overflow_is_told() -> None:
-    assert parse(event(b"x") + OVERFLOW) == Drained([Opened(HANDLE, b"x", 7)], whole=False)
+    assert parse(event(b"x") + OVERFLOW, 9) == Drained([Opened(HANDLE, b"x", 7)], 1, whole=False)
 
 
 @given(st.binary(max_size=200))
 def test_other_bytes_are_refused_or_read_and_never_loop(data: bytes) -> None:
     with suppress(ValueError, struct.error):
-        parse(data)
+        parse(data, 9)
 
 
 def test_an_event_shorter_than_its_head_is_refused() -> None:
     with pytest.raises(ValueError, match="an event of 0 bytes"):
-        parse(bytes(24))
+        parse(bytes(24), 9)

@@ -14,8 +14,9 @@ def test_a_budget_is_spent_when_more_was_used_than_earned() -> None:
 def test_rest_lasts_until_half_of_what_can_be_saved_is_there_again() -> None:
     budget = CpuBudget(rate=0.01, now=0.0)
     budget.account(now=0.0, used=0.025)
-    assert budget.rest() == pytest.approx(2.5)
-    budget.account(now=2.5, used=0.025)
+    rest = budget.rest()
+    assert 2.5 < rest < 3.0
+    budget.account(now=rest, used=0.025)
     assert budget.rest() == pytest.approx(0.0)
 
 
@@ -30,18 +31,22 @@ def test_what_the_agent_used_is_paid_from_the_same_budget_by_rest() -> None:
     budget.charge(0.03)
     assert not budget.spent
     budget.settle()
-    assert budget.rest() == pytest.approx(3.0)
+    assert 3.0 < budget.rest() < 3.5
 
 
-def test_over_an_hour_of_floods_the_mean_is_the_budget() -> None:
+def test_in_no_minute_of_floods_more_than_the_rate_is_used() -> None:
     budget, now, used = CpuBudget(rate=0.01, now=0.0), 0.0, 0.0
-    while now < 3600:
-        now, used = now + 0.1, used + 0.1  # a look under a flood takes all of a core
+    samples = [(0.0, 0.0)]
+    while now < 600:
+        now, used = now + 0.02, used + 0.02  # a look under a flood takes all of a core
         budget.account(now, used)
         if budget.spent:
             now += budget.rest()
             budget.account(now, used)
-    assert used / now == pytest.approx(0.01, rel=0.02)
+        samples.append((now, used))
+    within = (after - before for since, before in samples for until, after in samples if 0 < until - since <= 60)
+    assert max(within) <= 0.01 * 60
+    assert used / now > 0.8 * 0.01
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """What the observer asks of the agent and tells it, with pipes in place of the kernel's queues."""
 
+import fcntl
 import os
 import socket
 import struct
@@ -124,7 +125,7 @@ def test_a_spent_budget_has_the_marks_taken_off_until_half_of_it_is_saved(agent:
     assert {"op": "marks", "on": True} in agent.said()
 
 
-def test_time_without_marks_is_no_part_of_the_share(agent: AgentSide) -> None:
+def test_what_was_looked_at_is_told_when_the_marks_come_off_and_stands_for_no_rest_after(agent: AgentSide) -> None:
     agent.watch()
     agent.step()
     agent.marked()
@@ -132,9 +133,8 @@ def test_time_without_marks_is_no_part_of_the_share(agent: AgentSide) -> None:
     agent.step(0.25)
     agent.cpu += 0.05
     agent.step()
-    agent.step(0.75)
-    (batch,) = (said for said in agent.said() if said["op"] == "accesses")
-    assert batch["share"] == pytest.approx(0.25 * 0.5)
+    batch, _ = batch_and_marks(agent)
+    assert (batch["until"] - batch["since"], batch["share"]) == (pytest.approx(0.25), 0.5)
 
 
 def test_what_is_seen_after_a_rest_stands_for_the_rest_too(agent: AgentSide) -> None:
@@ -149,10 +149,32 @@ def test_what_is_seen_after_a_rest_stands_for_the_rest_too(agent: AgentSide) -> 
     agent.marked()
     os.write(agent.queues[1], opened(b"a"))
     agent.step(0.5)
-    agent.step(0.5)
     (batch,) = agent.said()
-    assert (batch["opens"], batch["until"] - batch["since"]) == (1, pytest.approx(8.0))
-    assert batch["share"] == pytest.approx(1.0 / 8.0 * 0.5)
+    assert (batch["opens"], batch["until"] - batch["since"]) == (1, pytest.approx(7.5))
+    assert batch["share"] == pytest.approx(0.5 / 7.5 * 0.5)
+
+
+def test_of_a_flood_all_is_counted_and_a_part_of_it_looked_at(agent: AgentSide) -> None:
+    agent.watch()
+    agent.step()
+    agent.marked()
+    agent.said()
+    fcntl.fcntl(agent.queues[1], fcntl.F_SETPIPE_SZ, 1 << 20)
+    os.write(agent.queues[1], (opened(b"a") + opened(b"absent")) * 5000)
+    agent.step(0.5)
+    agent.step(0.5)
+    batches = [said for said in agent.said() if said["op"] == "accesses"]
+    assert (sum(batch["opens"] for batch in batches), sum(batch["lost"] for batch in batches)) == (5000, 0)
+    assert sum(len(batch["rows"]) for batch in batches) < 1000
+
+
+def test_the_first_look_after_a_rest_does_not_stand_for_it_alone(agent: AgentSide) -> None:
+    agent.watch()
+    agent.step(10.0)
+    agent.marked()
+    os.write(agent.queues[1], opened(b"a"))
+    agent.step(0.01)
+    assert not [said for said in agent.said() if said["op"] == "accesses"]
 
 
 def test_marks_that_cost_more_than_is_saved_are_looked_at_and_paid_by_rest(agent: AgentSide) -> None:

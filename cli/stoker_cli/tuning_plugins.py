@@ -1,0 +1,117 @@
+"""What `stoker tuning plugins` shows: the installed framework plug-ins, what they say, and which are left out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+
+from stoker_cli.errors import NOT_FOUND, CliError
+from stoker_cli.output import OUTPUT, console, print_json, refusals
+from stoker_cli.render import table
+from stoker_cli.tuning_rows import printable
+from stoker_plugins.asking import FileHead, ask
+from stoker_plugins.discovery import InstalledPlugin, installed_plugins
+from stoker_tuning.documents.plugin_documents import plugin_document
+from stoker_tuning.documents.profile_models import TuningDocument
+from stoker_tuning.frameworks.answers import PluginAnswer, PluginRefusedError
+from stoker_tuning.frameworks.container_context import container_context
+from stoker_tuning.frameworks.interface import MOST_HEAD
+
+_COLUMNS = ("PLUGIN", "FROM", "CONFIDENCE", "BATCH SIZE", "RULES", "TEMPLATES", "LEFT OUT BECAUSE")
+_NO_CONTAINER: Mapping[str, Any] = container_context({})
+_MOST_MANIFEST = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class AskedPlugin:
+    """A plug-in and what it said, with its rules as a document; ``refused``: why it is left out instead."""
+
+    plugin: InstalledPlugin
+    answer: PluginAnswer | None = None
+    document: TuningDocument | None = None
+    refused: str = ""
+
+
+@click.command(name="plugins")
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option("--pod", type=click.Path(path_type=Path), help="A pod's manifest, which plug-ins are asked about too.")
+@OUTPUT
+def plugins_command(file: Path | None, pod: Path | None, output: str) -> None:
+    """List the framework plug-ins that are installed, and how sure each is that FILE is of its framework.
+
+    A plug-in that raises, hangs or answers what it may not is left out, and the reason is told.
+    """
+    with refusals():
+        files = [] if file is None else [FileHead(str(file), _head(file))]
+        asked = ask_all(files, _NO_CONTAINER if pod is None else container_context(_manifest(pod)))
+        if output == "json":
+            print_json([_wire(one) for one in asked])
+        else:
+            console().print(table(_COLUMNS, (_row(one) for one in asked)))
+
+
+def ask_all(files: Sequence[FileHead] = (), context: Mapping[str, Any] = _NO_CONTAINER) -> list[AskedPlugin]:
+    """Ask every installed plug-in, one after the other."""
+    return [_asked(plugin, files, context) for plugin in installed_plugins()]
+
+
+def plugin_documents() -> list[TuningDocument]:
+    """Return the rules and templates of all plug-ins that can be asked; says on standard error which cannot."""
+    asked = ask_all()
+    for one in asked:
+        if one.refused:
+            click.echo(f"stoker: {_name(one)} is left out: {printable(one.refused)}", err=True)
+    return [one.document for one in asked if one.document is not None]
+
+
+def _asked(plugin: InstalledPlugin, files: Sequence[FileHead], context: Mapping[str, Any]) -> AskedPlugin:
+    try:
+        answer = ask(plugin, files, context)
+        return AskedPlugin(plugin, answer, plugin_document(answer))
+    except PluginRefusedError as error:
+        return AskedPlugin(plugin, refused=str(error))
+
+
+def _row(one: AskedPlugin) -> list[str]:
+    answer = one.answer
+    if answer is None:
+        return [_name(one), printable(one.plugin.origin), "", "", "", "", printable(one.refused)]
+    sure = " ".join(f"{confidence:.2f}" for confidence in answer.confidences)
+    batch, counts = answer.hints.get("batch_size", ""), (str(len(answer.rules)), str(len(answer.templates)))
+    return [_name(one), printable(one.plugin.origin), sure, f"{batch:g}" if batch else "", *counts, ""]
+
+
+def _name(one: AskedPlugin) -> str:
+    return printable(one.plugin.name)
+
+
+def _wire(one: AskedPlugin) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": one.plugin.name, "from": one.plugin.origin, "leftOutBecause": one.refused or None}
+    if one.answer is not None:
+        answer = one.answer
+        found |= {"confidence": next(iter(answer.confidences), None), "hints": dict(answer.hints)}
+        found |= {"rules": answer.rules, "templates": answer.templates}
+    return found
+
+
+def _head(file: Path) -> bytes:
+    return _read(file, MOST_HEAD)
+
+
+def _manifest(file: Path) -> Any:
+    try:
+        return yaml.safe_load(_read(file, _MOST_MANIFEST))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise CliError(f"{printable(str(file))} is no YAML: {printable(str(error))}") from error
+
+
+def _read(file: Path, most: int) -> bytes:
+    try:
+        with file.open("rb") as source:
+            return source.read(most)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise CliError(f"{printable(str(file))} cannot be read: {reason}", NOT_FOUND) from error

@@ -1,0 +1,36 @@
+"""PaddlePaddle for Stoker: which files are of it, what a container says, and rules for its shards and checkpoints."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_MODELS = (".pdparams", ".pdopt", ".pdmodel", ".pdiparams")
+
+
+class PaddlePlugin:
+    """What Stoker asks: see docs/PLUGINS.md."""
+
+    name = "paddle"
+
+    def detect(self, path: str, head: bytes) -> float:
+        if path.endswith(_MODELS):
+            return 0.9
+        if path.endswith(".py") and (b"import paddle" in head or b"from paddle" in head):
+            return 0.9
+        return 0.0
+
+    def hints(self, context: Mapping[str, Any]) -> Mapping[str, float]:
+        size = context["environment"].get("FLAGS_batch_size", "")
+        return {"batch_size": int(size)} if size.isdecimal() else {}
+
+    def default_rules(self) -> Sequence[Mapping[str, Any]]:
+        return [
+            {
+                "id": "paddle-checkpoints",
+                "description": "A checkpoint is read whole, and by every rank.",
+                "conditions": [{"type": "file_pattern", "value": list(_MODELS)}],
+                "actions": [{"type": "stream", "parameters": {"chunk_size": "16Mi", "parallel_streams": 8}}],
+            }
+        ]
+
+    def default_templates(self) -> Sequence[Mapping[str, Any]]:
+        return []

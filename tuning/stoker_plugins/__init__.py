@@ -1,0 +1,1 @@
+"""Framework plug-ins: which are installed, and how they are asked where a fault of theirs harms nobody (ADR 52)."""

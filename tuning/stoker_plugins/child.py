@@ -1,0 +1,67 @@
+"""The process in which one plug-in is asked: ``python -m stoker_plugins.child NAME VALUE DESCRIPTOR < question``."""
+
+import json
+import os
+import resource
+import sys
+from base64 import b64decode
+from collections.abc import Sequence
+from importlib.metadata import EntryPoint
+from itertools import islice
+from typing import Any
+
+from stoker_tuning.frameworks.answers import MOST_RULES, MOST_TEMPLATES
+from stoker_tuning.frameworks.interface import ENTRY_POINTS, FrameworkPlugin
+
+_MOST_MEMORY = 1 << 30  # bytes of address space: libraries with threads map much, and use little
+_MOST_CPU = 10  # seconds
+_MOST_WORDS = 500
+
+
+def limit() -> None:
+    """Bound what this process can take; it can write no files."""
+    for kind, most in (
+        (resource.RLIMIT_AS, _MOST_MEMORY),
+        (resource.RLIMIT_CPU, _MOST_CPU),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        hard = resource.getrlimit(kind)[1]
+        bound = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(kind, (bound, bound))
+
+
+def load(name: str, value: str) -> FrameworkPlugin:
+    """Import a plug-in; a class is called. Raises whatever it raises."""
+    found: Any = EntryPoint(name, value, ENTRY_POINTS).load()
+    plugin: FrameworkPlugin = found() if isinstance(found, type) else found
+    return plugin
+
+
+def answer(plugin: FrameworkPlugin, question: Any) -> dict[str, Any]:
+    """Ask a plug-in everything. Raises whatever it raises."""
+    return {
+        "name": plugin.name,
+        "confidences": [plugin.detect(path, b64decode(head)) for path, head in question["files"]],
+        "hints": plugin.hints(question["context"]),
+        "rules": list(islice(plugin.default_rules(), MOST_RULES + 1)),
+        "templates": list(islice(plugin.default_templates(), MOST_TEMPLATES + 1)),
+    }
+
+
+def main(argv: Sequence[str]) -> int:
+    """Write the answer of one plug-in, or what it raised; return the exit code."""
+    name, value, descriptor = argv
+    question = json.load(sys.stdin.buffer)
+    limit()
+    try:
+        said = json.dumps(answer(load(name, value), question))
+    except Exception as error:  # noqa: BLE001 -- whatever a plug-in raises is its own, and told
+        said = json.dumps({"failed": f"{type(error).__name__}: {error}"[:_MOST_WORDS]})
+    with os.fdopen(int(descriptor), "wb") as out:
+        out.write(said.encode())
+    os._exit(0)  # threads and exit handlers of the plug-in are not waited for
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

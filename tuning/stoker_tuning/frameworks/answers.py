@@ -1,0 +1,97 @@
+"""What is believed of a plug-in's answer: it is hostile input, whatever wrote it. Pure."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from stoker_tuning.frameworks.interface import Hint
+
+# Bytes of an answer, rules and templates of a plug-in.
+MOST_ANSWER = 256 * 1024
+MOST_RULES = 64
+MOST_TEMPLATES = 16
+_MOST_WORDS = 200  # characters of a plug-in's own words in a sentence
+_NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,38}[a-z0-9])?")
+_MOST_BATCH = 1e9
+
+
+class PluginRefusedError(Exception):
+    """A plug-in that is left out; the sentence says why."""
+
+
+@dataclass(frozen=True)
+class PluginAnswer:
+    """What a plug-in said. ``confidences``: one for each file that it was asked about.
+
+    ``rules`` and ``templates`` are bounded in number and size, and not looked at yet.
+    """
+
+    name: str
+    confidences: tuple[float, ...]
+    hints: Mapping[str, Hint]
+    rules: tuple[Any, ...]
+    templates: tuple[Any, ...]
+
+
+def is_framework_name(name: str) -> bool:
+    """Tell whether a plug-in may be called so."""
+    return _NAME.fullmatch(name) is not None
+
+
+def parse_answer(name: str, data: bytes, files: int) -> PluginAnswer:
+    """Read the answer of the plug-in of that name, which was asked about so many files. Raises PluginRefusedError."""
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        raise PluginRefusedError("it gave no answer that can be read") from None
+    if not isinstance(found, dict):
+        raise PluginRefusedError("it gave no answer that can be read")
+    if "failed" in found:
+        raise PluginRefusedError(f"it failed: {_words(found['failed'])}")
+    if found.get("name") != name:
+        raise PluginRefusedError(f"it calls itself {_words(found.get('name'))}, and its entry point {name}")
+    return PluginAnswer(
+        name,
+        _confidences(found.get("confidences"), files),
+        _hints(found.get("hints")),
+        _documents(found, "rules", MOST_RULES),
+        _documents(found, "templates", MOST_TEMPLATES),
+    )
+
+
+def _confidences(found: Any, files: int) -> tuple[float, ...]:
+    if not isinstance(found, list) or len(found) != files:
+        raise PluginRefusedError(f"it was asked about {files} files, and answered otherwise")
+    for one in found:
+        if type(one) not in (int, float) or not 0 <= one <= 1:
+            raise PluginRefusedError(f"its confidence is {_words(one)}, and must be a number from 0 to 1")
+    return tuple(map(float, found))
+
+
+def _hints(found: Any) -> dict[str, Hint]:
+    if not isinstance(found, dict):
+        raise PluginRefusedError("its hints are no names with values")
+    for name, value in found.items():
+        if name != "batch_size":
+            raise PluginRefusedError(f"there is no hint {_words(name)}: batch_size is the one that is known")
+        if type(value) not in (int, float) or not 0 < value <= _MOST_BATCH:
+            raise PluginRefusedError(f"its batch_size is {_words(value)}, and must be a number above 0")
+    return found
+
+
+def _documents(found: Mapping[str, Any], kind: str, most: int) -> tuple[Any, ...]:
+    items = found.get(kind)
+    if not isinstance(items, list):
+        raise PluginRefusedError(f"its {kind} are no list")
+    if len(items) > most:
+        raise PluginRefusedError(f"it has more than {most} {kind}")
+    return tuple(items)
+
+
+def _words(found: Any) -> str:
+    """Return another's words for a sentence: short, and without signs that move a cursor."""
+    text = found if isinstance(found, str) else repr(found)
+    text = "".join(sign if sign.isprintable() else "?" for sign in text[: _MOST_WORDS + 1])
+    return text if len(text) <= _MOST_WORDS else f"{text[: _MOST_WORDS - 1]}…"
