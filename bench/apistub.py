@@ -110,6 +110,8 @@ class _Handler(BaseHTTPRequestHandler):
         stub = self.server.stub
         if "/secrets/" in self.path:
             self._answer({"kind": "Secret", "metadata": {"name": "keys", "namespace": "bench"}, "data": stub.secret})
+        elif "/tuningprofiles" in self.path:
+            self._profiles(stub)
         elif "watch=true" in self.path:
             self._watch(stub)
         else:
@@ -127,11 +129,17 @@ class _Handler(BaseHTTPRequestHandler):
         self.rfile.read(int(self.headers["Content-Length"]))
         self._answer({"metadata": {"name": "event", "resourceVersion": "1"}})
 
+    def _profiles(self, stub: ApiStub) -> None:
+        """Say that there are none, as long as anybody asks."""
+        if "watch=true" not in self.path:
+            self._answer({"metadata": {"resourceVersion": "1"}, "items": []})
+            return
+        self._begin_watch()
+        while not stub.closed:
+            stub.newer_than(stub.version)
+
     def _watch(self, stub: ApiStub) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Connection", "close")
-        self.end_headers()
+        self._begin_watch()
         seen = -1
         while not stub.closed:
             if stub.newer_than(seen):
@@ -139,6 +147,12 @@ class _Handler(BaseHTTPRequestHandler):
                 line = json.dumps({"type": "MODIFIED", "object": stub.node_cache()})
                 self.wfile.write(line.encode() + b"\n")
                 self.wfile.flush()
+
+    def _begin_watch(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Connection", "close")
+        self.end_headers()
 
     def _answer(self, body: Mapping[str, Any]) -> None:
         data = json.dumps(body).encode()

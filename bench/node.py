@@ -21,6 +21,7 @@ from stoker_api import names
 from stoker_api.dataset import MountMode
 from stoker_api.dataset_source import Source
 from stoker_api.nodecache import NodeDataset
+from stoker_api.tuning import NodeTuning
 from stoker_sidecar.agent.csi.pb import csi_pb2
 from stoker_sidecar.fuse.operations import XATTR_REQUESTS
 from stoker_sidecar.linux import mountinfo
@@ -106,12 +107,15 @@ class Node:
             raise BenchError(f"the source below {prefix} could not be listed: {result}")
         return Volume(uid, result.version, paths.version(result.version))
 
-    def offer(self, volume: Volume, *, eager: bool = False, quota: int | None = None) -> None:
+    def offer(
+        self, volume: Volume, *, eager: bool = False, quota: int | None = None, tuning: NodeTuning | None = None
+    ) -> None:
         """Put the version into the plan, as the operator does: files are fetched when they are read, or all when eager.
 
-        ``quota`` in bytes.
+        ``quota`` in bytes. ``tuning``: what the node is told of rules; None: those that are built in.
         """
-        self._plan(volume.uid, version=volume.digest, eager=eager, quota_bytes=quota)
+        told = tuning or NodeTuning()
+        self._plan(volume.uid, version=volume.digest, eager=eager, quota_bytes=quota, tuning=told)
 
     def warm(self, volume: Volume) -> None:
         """Fetch everything; returns when the version is complete. Raises BenchError with the node's sentence."""

@@ -108,6 +108,7 @@ TITLES = {
     "idle": "The sidecar while warm pods read",
     "observer": "Readers while the node looks at what they open",
     "memory": "Memory of the sidecar, and what reached the server",
+    "tuning": "Tuning: the nine cells, by the rules in force",
     "gpus": "Training simulated: images a second",
 }
 

@@ -58,6 +58,16 @@ class Gpus:
 
 
 @dataclass(frozen=True)
+class Cells:
+    """The data of the nine cells of tuning: images of a training, a model beside other files, shards of a pipeline."""
+
+    images: Corpus
+    model: Corpus
+    beside: Corpus
+    shards: Corpus
+
+
+@dataclass(frozen=True)
 class Scale:
     """Sizes of one run of all workloads.
 
@@ -82,6 +92,7 @@ class Scale:
     memory: Corpus
     warm_seconds: float  # memory: longest that warming is watched; the figures say how far it got
     gpus: Gpus
+    cells: Cells
 
 
 def sized(scale: Scale, repeats: int | None, case_seconds: float | None) -> Scale:
@@ -112,6 +123,9 @@ _QUICK = Scale(
     memory=Corpus(5_000, OBJECT_BYTES, 5),
     warm_seconds=2.0,
     gpus=Gpus(Corpus(100, IMAGE_BYTES, 4), counts=(1,)),
+    cells=Cells(
+        Corpus(200, IMAGE_BYTES, 4), Corpus(2, 16_000_000, 1), Corpus(50, SMALL_BYTES, 2), Corpus(2, 16_000_000, 1)
+    ),
 )
 _DEFAULT = Scale(
     repeats=7,  # short cases need them: an epoch from a warm page cache is over in 0.2 s
@@ -139,6 +153,12 @@ _DEFAULT = Scale(
     memory=Corpus(200_000, OBJECT_BYTES, 200),
     warm_seconds=40.0,
     gpus=Gpus(Corpus(2_000, IMAGE_BYTES, 20), counts=(1, 4, 8)),
+    cells=Cells(
+        Corpus(3_000, IMAGE_BYTES, 30),
+        Corpus(3, SHARD_BYTES, 1),
+        Corpus(4_000, SMALL_BYTES, 40),
+        Corpus(4, SHARD_BYTES, 1),
+    ),
 )
 _FULL = Scale(
     repeats=5,
@@ -168,6 +188,12 @@ _FULL = Scale(
     memory=Corpus(200_000, OBJECT_BYTES, 200),
     warm_seconds=600.0,
     gpus=Gpus(Corpus(8_000, IMAGE_BYTES, 80), counts=(1, 4, 8)),
+    cells=Cells(
+        Corpus(20_000, IMAGE_BYTES, 200),
+        Corpus(8, SHARD_BYTES, 1),
+        Corpus(20_000, SMALL_BYTES, 200),
+        Corpus(12, SHARD_BYTES, 1),
+    ),
 )
 # Sizes at which a workload takes some minutes and the figures that matter have several samples each.
 _BRIEF = replace(

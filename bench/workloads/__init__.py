@@ -18,6 +18,7 @@ from bench.workloads import (
     sharing,
     storm,
     switch,
+    tuning,
     warmup,
 )
 
@@ -35,5 +36,6 @@ WORKLOADS: Mapping[str, Callable[[Environment], Iterator[Row]]] = {
     "idle": idle.measure,
     "observer": observer.measure,
     "memory": memory.measure,
+    "tuning": tuning.measure,
     "gpus": gpus.measure,
 }
