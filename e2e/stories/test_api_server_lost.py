@@ -32,6 +32,18 @@ def finished_files(world: World, uid: str) -> dict[str, str]:
     return found
 
 
+def fetched_twice(world: World, before: dict[str, str], after: dict[str, str]) -> str:
+    """Say how many files each node had and has, when it got them, and since when it is ready."""
+    rows = []
+    for name in world.cluster.nodes:
+        times = sorted(float(after[path].split()[1]) for path in after if path.startswith(f"{name}."))
+        had = sum(path.startswith(f"{name}.") for path in before)
+        conditions = world.get("node", name)["status"]["conditions"]
+        ready = next(one["lastTransitionTime"] for one in conditions if one["type"] == "Ready")
+        rows.append(f"{name}: {had} files, then {len(times)} of {times[:1]} to {times[-1:]}, ready since {ready}")
+    return "; ".join(rows)
+
+
 def sizes_read(world: World, home: Home) -> list[str]:
     return world.logs("trainer", home.namespace).split()
 
@@ -57,7 +69,7 @@ def test_nothing_is_done_twice_and_readers_notice_nothing(world: World, home: Ho
 
     assert home.read_sums("held") == bucket.sums("slow/")
     after = finished_files(world, slow["metadata"]["uid"])
-    assert len(after) == COUNT
+    assert len(after) == COUNT, fetched_twice(world, before, after)
     assert {path: identity for path, identity in after.items() if path in before} == before
     released = [event for event in world.events("held", home.namespace) if event.startswith("Released")]
     assert len(released) == 1

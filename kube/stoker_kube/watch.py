@@ -38,6 +38,10 @@ class WatchEvent:
 _SYNCED = WatchEvent(EventType.SYNCED, {})
 
 
+def _ignore() -> None:
+    """Do nothing: nobody asked to be told."""
+
+
 async def watch(
     client: Kube,
     kind: Kind,
@@ -48,13 +52,14 @@ async def watch(
     give_up_on: tuple[type[KubeError], ...] = (),
     backoff: Backoff | None = None,
     sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
+    on_new_attempt: Callable[[], None] = _ignore,
 ) -> AsyncGenerator[WatchEvent, None]:
     """Tell of every object now, SYNCED, then every change, over any outage.
 
     Changes may be merged, but the last state is always told.
 
     Errors of ``give_up_on`` are raised (a command line wants to know of Forbidden); all others are waited out with
-    jitter.
+    jitter. ``on_new_attempt`` is called when one of these was waited out: the last time when the server answers again.
     """
     state = _Watcher(client, kind, (namespace, label_selector, field_selector))
     wait = backoff or Backoff()
@@ -70,6 +75,7 @@ async def watch(
         except KubeError as error:
             _log.warning("Watching %s is interrupted and will be resumed: %s", kind.plural, error.message)
             await sleep(wait.next(error.retry_after if isinstance(error, Unavailable) else 0.0))
+            on_new_attempt()
         else:
             await sleep(wait.next() if state.idle_round else 0.0)
 

@@ -1,6 +1,7 @@
 """The watches of the leading replica, of kinds with many objects: each feeds one table of the state."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -34,11 +35,12 @@ _OURS = f"{names.LABEL_MANAGED_BY}={names.MANAGED_BY}"
 class Informers:
     """Watches of nodes, pods, NodeCaches, DatasetClasses, TuningProfiles, Jobs and rights.
 
-    Datasets and TrainingJobs come through the front door.
+    Datasets and TrainingJobs come through the front door. ``clock``: seconds since the epoch.
     """
 
-    def __init__(self, kube: Kube, state: ClusterState) -> None:
+    def __init__(self, kube: Kube, state: ClusterState, clock: Callable[[], float] = time.time) -> None:
         self._kube: Final = kube
+        self._clock: Final = clock
         self._state: Final = state
         accounts = names.node_accounts_namespace(state.own_namespace)
         self._all: Final[list[Informer[Any]]] = [
@@ -55,6 +57,7 @@ class Informers:
 
     def start(self, tasks: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         """Begin to watch; gives the tasks, which end only when cancelled."""
+        self._answers_from_now()
         return [tasks.create_task(informer.run(), name="informer") for informer in self._all]
 
     async def wait_synced(self) -> None:
@@ -70,8 +73,17 @@ class Informers:
         label_selector: str = "",
         namespace: str = "",
     ) -> Informer[Any]:
-        events = watch(self._kube, kind, namespace=namespace, label_selector=label_selector)
+        # Of nodes alone: it is their silence that is counted, and one kind that is refused says nothing of the server.
+        told = self._answers_from_now if kind is NODES else _nobody
+        events = watch(self._kube, kind, namespace=namespace, label_selector=label_selector, on_new_attempt=told)
         return Informer(events, transform, on_change)
+
+    def _answers_from_now(self) -> None:
+        self._state.heard_since = self._clock()
+
+
+def _nobody() -> None:
+    """Tell nobody."""
 
 
 def _trim_job(raw: Object) -> Object:

@@ -19,6 +19,8 @@ from stoker_operator.mirror.identity import identity_of
 T = TypeVar("T")
 Listener = Callable[[T | None, T | None], None]  # the view before and the view now; None: there was or is none
 
+# Seconds. Whoever was silent for longer before the API server answered was not silent because it did not.
+_LONGEST_OUTAGE = 900.0
 REMEMBERED = 10_000  # UIDs of deleted objects: answers come within seconds, and few kinds lose so many in that time
 
 
@@ -109,6 +111,7 @@ class ClusterState:
         self.role_bindings: Final[MirrorTable[Mapping[str, Any]]] = MirrorTable()
         self.node_accounts: Final[MirrorTable[Mapping[str, Any]]] = MirrorTable()
         self.own_namespace: Final = own_namespace
+        self.heard_since = 0.0  # seconds since the epoch: from then on the API server has answered
         self._tuning: Final = tuning or ClusterTuning()
         self._admission: Final = AdmissionMemory()
         self._wanted: Mapping[str, frozenset[str]] = MappingProxyType({})
@@ -157,7 +160,8 @@ class ClusterState:
     def snapshot(self) -> ClusterView:
         """Copy everything, with Datasets as their classes let them be.
 
-        Each node's ``sidecar_ready`` and ``sidecar_silent_since`` are filled in from the sidecars' pods.
+        Each node's ``sidecar_ready`` and ``sidecar_silent_since`` are filled in from the sidecars' pods. No silence
+        counts from before the API server answered, unless it is a long one: nobody could report meanwhile.
         """
         pods = self.pods.snapshot()
         sidecars = [pod for pod in pods.values() if pod.sidecar and pod.namespace == self.own_namespace]
@@ -167,7 +171,12 @@ class ClusterState:
             if pod.node not in ready:
                 silent[pod.node] = max(silent.get(pod.node, 0.0), pod.not_ready_since)
         nodes = {
-            name: replace(node, sidecar_ready=name in ready, sidecar_silent_since=silent.get(name, 0.0))
+            name: replace(
+                node,
+                sidecar_ready=name in ready,
+                sidecar_silent_since=self._heard(silent.get(name, 0.0)),
+                not_ready_since=self._heard(node.not_ready_since),
+            )
             for name, node in self.nodes.snapshot().items()
         }
         admitted = self._admission.admit_all(self.datasets.snapshot(), self.dataset_classes.snapshot())
@@ -184,3 +193,6 @@ class ClusterState:
             jobs=self.jobs.snapshot(),
             tuning=self.tuning(),
         )
+
+    def _heard(self, since: float) -> float:
+        return max(since, self.heard_since) if self.heard_since - since < _LONGEST_OUTAGE else since

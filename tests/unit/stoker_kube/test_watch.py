@@ -94,6 +94,20 @@ async def test_waits_grow_while_the_server_stays_away(
     assert all(0 < seconds <= 30 for seconds in sleeps.asked)
 
 
+@pytest.mark.expected_logs("is interrupted")
+async def test_each_attempt_after_an_interruption_is_told(kube: FakeKube, sleeps: Sleeps) -> None:
+    told_after: list[int] = []
+    for _ in range(2):
+        kube.fail_next("list", CONFIG_MAPS, Unavailable(0, "Unreachable", "Connection refused."))
+
+    def note() -> None:
+        told_after.append(len(sleeps.asked))
+
+    async with aclosing(watch(kube, CONFIG_MAPS, sleep=sleeps, on_new_attempt=note)) as stream:
+        await take(1, stream)
+    assert told_after == [1, 2]
+
+
 async def test_an_error_event_in_the_stream_leads_to_a_new_list(sleeps: Sleeps) -> None:
     class Expiring(FakeKube):
         async def stream(self, *args: Any, **scope: Any) -> AsyncIterator[Object]:

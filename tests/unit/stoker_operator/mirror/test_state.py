@@ -84,3 +84,26 @@ def test_the_wish_of_gating_is_told_when_it_differs() -> None:
     state.set_wanted({"vision/imagenet": frozenset({"a"})})
     state.set_wanted({"vision/imagenet": frozenset({"a"})})
     assert heard == [{"vision/imagenet": frozenset({"a"})}]
+
+
+def test_no_silence_counts_from_before_the_api_server_answered() -> None:
+    state = ClusterState("stoker")
+    state.nodes.put("a", replace(make_node("a"), ready=False, not_ready_since=1000.0))
+    state.pods.put("s", sidecar(ready=False, not_ready_since=1000.0))
+    state.heard_since = 1120.0
+    node = state.snapshot().nodes["a"]
+    assert (node.not_ready_since, node.sidecar_silent_since) == (1120.0, 1120.0)
+
+
+def test_a_node_that_was_silent_long_before_is_not_taken_for_one_that_could_not_report() -> None:
+    state = ClusterState("stoker")
+    state.nodes.put("a", replace(make_node("a"), ready=False, not_ready_since=1000.0))
+    state.heard_since = 2000.0
+    assert state.snapshot().nodes["a"].not_ready_since == 1000.0
+
+
+def test_a_node_that_falls_silent_afterwards_is_silent_since_then() -> None:
+    state = ClusterState("stoker")
+    state.nodes.put("a", replace(make_node("a"), ready=False, not_ready_since=1200.0))
+    state.heard_since = 1120.0
+    assert state.snapshot().nodes["a"].not_ready_since == 1200.0
