@@ -66,6 +66,8 @@ class TuningProfileReconciler:
             due = self._written_at.get(name, 0.0) + pause_before(old, status, profile.reading.size, len(caches))
             if due > now:
                 self._again = min(self._again, due)
+                if with_rules:  # the next look at figures is when they may be written, not a minute from now
+                    self._looked_at = min(self._looked_at, due - FIGURES_EVERY)
                 continue
             meta, act = profile.metadata, partial(self._write, profile, status)
             yield KeyedAction(

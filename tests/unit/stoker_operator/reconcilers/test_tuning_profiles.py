@@ -112,6 +112,20 @@ async def test_figures_alone_are_written_once_a_minute() -> None:
     assert (await world.profile()).status.rules[0].matched == 2
 
 
+async def test_figures_that_were_too_early_are_written_as_soon_as_they_may_be() -> None:
+    world = World()
+    await world.apply(GOOD)
+    await world.run()
+    world.now += FIGURES_EVERY / 2
+    world.report(1)
+    await world.run()  # writes where it is
+    world.now += FIGURES_EVERY / 2
+    assert await world.run() == FIGURES_EVERY / 2
+    world.now += FIGURES_EVERY / 2
+    await world.run()
+    assert (await world.profile()).status.rules[0].matched == 1
+
+
 async def test_where_it_runs_is_written_every_few_seconds() -> None:
     world = World()
     await world.apply(GOOD)
