@@ -30,4 +30,8 @@ class TuningSource(Protocol):
     """Who knows what is chosen for the Datasets of a node."""
 
     def choice(self, dataset_uid: str) -> TuningChoice:
-        """Return what is chosen for a Dataset. It is asked often: it answers from memory, and with equal values."""
+        """Return what is chosen for a Dataset. It is asked often: it answers from memory, and with equal values.
+
+        It raises nothing: where nothing is known, the built-in rules are chosen. A Tuner takes an error for trouble of
+        that Dataset alone, whose knobs stay as they are.
+        """

@@ -25,6 +25,8 @@ from stoker_tuning.rules.facts import Surroundings
 log = logging.getLogger(__name__)
 # Sorted files of one version that are kept: phases come and go, and most of them lead to the same.
 _MOST_SORTED = 4
+# After so many seconds a version is looked at again at which something went wrong, when nothing changes before.
+_TRY_AGAIN = 60.0
 
 
 class TuningSubject(NamedTuple):
@@ -80,6 +82,7 @@ class Tuner:
         self._rules: dict[str, CompiledChoice] = {}
         self._sorted: dict[VersionKey, dict[Hashable, VersionGroups]] = {}
         self._paces: dict[str, Pace] = {}
+        self._troubles: dict[VersionKey, str] = {}
         self.in_force: dict[VersionKey, TuningInForce] = {}
         self.news = Changes()  # marked when something else is in force
 
@@ -93,17 +96,35 @@ class Tuner:
         """Tell what is to be told now; return the seconds until there is something left; None: nothing is."""
         subjects = tuple(self._subjects())
         self._retain({subject.version for subject in subjects})
-        waits = [await self._look_at(subject) for subject in subjects]
+        waits = [await self._look_safely_at(subject) for subject in subjects]
         return min((wait for wait in waits if wait > 0), default=None)
 
     def _retain(self, versions: set[VersionKey]) -> None:
-        for gone in (self._asked.keys() | self._sorted.keys()) - versions:
+        for gone in (self._asked.keys() | self._sorted.keys() | self._troubles.keys()) - versions:
             self._asked.pop(gone, None)
+            self._troubles.pop(gone, None)
             self._sorted.pop(gone, None)
             self.in_force.pop(gone, None)
         uids = {uid for uid, _ in versions}
         self._rules = {uid: one for uid, one in self._rules.items() if uid in uids}
         self._paces = {uid: one for uid, one in self._paces.items() if uid in uids}
+
+    async def _look_safely_at(self, subject: TuningSubject) -> float:
+        """Look at a version; whatever goes wrong at one stays there: the others, and the agent, go on."""
+        version = subject.version
+        try:
+            wait = await self._look_at(subject)
+        except Exception as error:  # noqa: BLE001 -- rules are anyone's, and those of one Dataset must end nothing else
+            if self._troubles.get(version) != repr(error):
+                self._troubles[version] = repr(error)
+                log.warning(
+                    "the rules of dataset %s cannot be followed, and what was in force for it stays: %r",
+                    version[0],
+                    error,
+                )
+            return _TRY_AGAIN
+        self._troubles.pop(version, None)
+        return wait
 
     async def _look_at(self, subject: TuningSubject) -> float:
         version, around = subject.version, subject.surroundings or (Surroundings(),)

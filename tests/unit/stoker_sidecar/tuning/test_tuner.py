@@ -1,5 +1,6 @@
 """When the fetcher is told how to treat files: at a reload and when readers do something else, and not too often."""
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -125,3 +126,30 @@ async def test_a_version_that_is_not_on_the_disk_yet_is_told_when_it_is(tuner: T
     (tmp_path / "away").rename(folder)
     await tuner.tuner.look()
     assert tuner.sizes() == [0]
+
+
+@pytest.mark.expected_logs("cannot be followed")
+async def test_the_trouble_of_one_dataset_is_its_own(tuner: TunerUnderTest, caplog: pytest.LogCaptureFixture) -> None:
+    other = ("broken", "e" * 64)
+
+    class Source:
+        def choice(self, dataset_uid: str) -> TuningChoice:
+            if dataset_uid == other[0]:
+                raise RuntimeError("its profile is odd")
+            return TuningChoice((_rule(0),))
+
+    subjects = (TuningSubject(other), TuningSubject(VERSION))
+    acting = Tuner(Source(), CacheFolders([tuner.root]), lambda: subjects, tuner.tell, Changes())
+    waits = [await acting.look() for _ in range(3)]
+
+    assert tuner.sizes() == [0]
+    assert waits == [60.0, 60.0, 60.0]
+    assert len(caplog.records) == 1
+
+
+async def test_whoever_looks_can_be_stopped(tuner: TunerUnderTest) -> None:
+    running = asyncio.create_task(tuner.tuner.run())
+    await asyncio.sleep(0)
+    running.cancel()
+
+    assert isinstance((await asyncio.gather(running, return_exceptions=True))[0], asyncio.CancelledError)
