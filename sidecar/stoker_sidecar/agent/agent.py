@@ -32,6 +32,7 @@ from stoker_sidecar.agent.observation_metrics import ObservationCollector
 from stoker_sidecar.agent.peers import PeerServer
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.agent.report_link import ReportedWorkloads, ReportLink
+from stoker_sidecar.agent.rule_trials import RuleTrials
 from stoker_sidecar.agent.tuning_figures import rule_figures
 from stoker_sidecar.agent.tuning_history import TuningHistory
 from stoker_sidecar.agent.tuning_http import TuningHttp
@@ -158,7 +159,8 @@ class Agent:
         self._observation = observation
         learned = LearningCollector(self._learning, self._workloads.known)
         self._metrics = AgentMetrics(plan, self._publisher.rows, ObservationCollector(plan, observation), learned)
-        self._acting = NodeActing(plan, folders, self._profiles, self._workloads.known)
+        self._trials = RuleTrials(self._profiles, plan, self._learning, self._workloads.known)
+        self._acting = NodeActing(plan, folders, self._trials, self._workloads.known)
         self._registration: RegistrationService | None = None
 
     async def run(self, stopping: asyncio.Event) -> None:
@@ -204,6 +206,7 @@ class Agent:
                     self._observation.run(),
                     self._learning.run(self._workloads.known, self._observation.workloads.opened),
                     self._acting.run(),
+                    self._trials.run(self._acting.tuner),
                 )
             ]
             await stopping.wait()
@@ -232,7 +235,7 @@ class Agent:
             inventory=plan.inventory,
             mounts=self._publisher.rows(),
             profiles=self._profiles.rows(),
-            figures=rule_figures(self._acting.tuner.in_force.values()),
+            figures=rule_figures(self._acting.tuner.in_force.values(), self._trials.helped),
             workloads=self._workloads.rows(),
             disk=steady(plan.disk, _disk_of(written)) if written else plan.disk,
             folders=steady_folders(plan.folders, written.cache_folders) if written else plan.folders,

@@ -15,7 +15,7 @@ from stoker_sidecar.agent.tuning_history import TuningHistory
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.volumes.synchronization import Changes
 from stoker_tuning.learning.changes import ChangeOutcome
-from stoker_tuning.learning.learner import Learner
+from stoker_tuning.learning.learner import Learner, TrialKey
 
 log = logging.getLogger(__name__)
 # Seconds between two looks at phases, when nothing is told, and between two writes of the history.
@@ -31,6 +31,9 @@ class NodeLearning:
     Whoever turns a knob asks ``learner`` to ``begin`` with the change, and has in force what ``value`` says; ``turns``
     is marked after each window, when that may be something else. It is None for a change that is on trial no more:
     ``decisions`` has what it came to, or its workload is gone.
+
+    ``counts``: whether what is on trial had been in force as ``value`` says since the time at which a window began, on
+    the monotonic clock; a window of which that is not so is left out.
 
     ``news`` is marked when workloads may do something else. ``wall`` counts seconds since the epoch, ``clock`` is the
     monotonic one.
@@ -51,6 +54,7 @@ class NodeLearning:
         self._wall = wall
         self._clock = clock
         self._windows = ReadWindows()
+        self.counts: Callable[[TrialKey, float], bool] = lambda key, began: True
         self.turns = Changes()
         self.decisions: deque[ChangeOutcome] = deque(maxlen=_MOST_LAST)  # the last ones
         self._waiting: deque[HistoryRow] = deque(maxlen=MOST_WAITING)
@@ -62,7 +66,7 @@ class NodeLearning:
         ``rows`` gives what is known of workloads now, ``opened`` the files that each has opened so far, by its UID.
         """
         try:
-            await self._remember()
+            await self.remember()
             while True:
                 token = self._news.token()
                 self.look(tuple(rows()), opened())
@@ -83,23 +87,26 @@ class NodeLearning:
         self._waiting.extend(self.phases.saw(rows, self._wall()))
         trials = self.learner.on_trial
         uids = frozenset(key.workload for key in trials if key.workload is not None)
+        began = self._windows.since or 0.0
         windows = self._windows.close(rows, opened, uids, self._clock())
+        gone = False
         for key in trials:
             readers = [row.uid for row in rows if key.dataset in row.datasets and key.workload in (None, row.uid)]
             if not readers:
                 self.learner.forget(*key)
+                gone = True
             seen = [windows[uid] for uid in readers if uid in windows]
-            if seen:
+            if seen and self.counts(key, began):
                 window = seen[0] if key.workload is not None else together(seen)
                 for outcome in self.learner.saw(*key, window, self._wall()):
                     self.decided(outcome)
-        if windows:
+        if windows or gone:
             self.turns.mark()
 
     def shown(self, row: NodeWorkload) -> NodeWorkload:
-        """Return a workload's row with the last change for it that came to something."""
-        outcome = self._last.get(row.uid)
-        return row if outcome is None else tuned_row(row, outcome)
+        """Return a workload's row with the last change for it, or for what it reads, that came to something."""
+        known = [self._last[key] for key in (row.uid, *row.datasets) if key in self._last]
+        return tuned_row(row, max(known, key=lambda outcome: outcome.at)) if known else row
 
     async def write(self) -> None:
         """Write what waits, in a thread."""
@@ -109,7 +116,8 @@ class NodeLearning:
         self._waiting.clear()
         await in_thread(self.history.add, rows)
 
-    async def _remember(self) -> None:
+    async def remember(self) -> None:
+        """Learn from the changes that are in the history: once, at first."""
         rows = await in_thread(self.history.rows, kind=HistoryKind.CHANGE, most=MOST_LEARNED)
         outcomes = [outcome for row in reversed(rows) if (outcome := outcome_of(row)) is not None]
         for outcome in outcomes:
@@ -117,12 +125,11 @@ class NodeLearning:
             self._note(outcome)
         if outcomes:
             log.info("learned from the %d changes that are in the history", len(outcomes))
+            self.turns.mark()
 
     def _note(self, outcome: ChangeOutcome) -> None:
-        uid = outcome.change.workload
-        if uid is None:
-            return
-        self._last[uid] = outcome
-        self._last.move_to_end(uid)
+        key = outcome.change.workload or outcome.change.dataset
+        self._last[key] = outcome
+        self._last.move_to_end(key)
         if len(self._last) > _MOST_LAST:
             self._last.popitem(last=False)

@@ -1,14 +1,19 @@
 """What came of rules on this node, for the status. Pure."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from stoker_api.tuning import MOST_TUNING_ROWS, NodeRuleFigures
 from stoker_sidecar.tuning.tuner import TuningInForce
 
 
-def rule_figures(in_force: Iterable[TuningInForce]) -> tuple[NodeRuleFigures, ...]:
-    """Return a row for each rule of each profile, summed over versions, of those that apply to most files."""
+def rule_figures(
+    in_force: Iterable[TuningInForce], helped: Mapping[tuple[str, str], int]
+) -> tuple[NodeRuleFigures, ...]:
+    """Return a row for each rule of each profile, summed over versions, of those that apply to most files.
+
+    ``helped``: how often that was found of a rule, by profile and rule.
+    """
     matched: Counter[tuple[str, str]] = Counter()
     acted: Counter[tuple[str, str]] = Counter()
     for version in in_force:
@@ -18,6 +23,6 @@ def rule_figures(in_force: Iterable[TuningInForce]) -> tuple[NodeRuleFigures, ..
             acted[key] += count.acted
     first = sorted(matched, key=lambda key: (-matched[key], key))[:MOST_TUNING_ROWS]
     return tuple(
-        NodeRuleFigures(profile=profile, rule=rule, matched=matched[profile, rule], acted=acted[profile, rule])
-        for profile, rule in first
+        NodeRuleFigures(profile=key[0], rule=key[1], matched=matched[key], acted=acted[key], helped=helped.get(key, 0))
+        for key in first
     )

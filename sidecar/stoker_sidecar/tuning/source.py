@@ -1,6 +1,6 @@
 """Where the rules of a Dataset come from: what both agents ask, and who watches profiles or reads a file answers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from stoker_tuning.rules.spec import RuleSpec
@@ -14,7 +14,9 @@ class TuningChoice:
     ``rules``: of the profile, or the built-in ones alone; those of ``template``, which the Dataset names, are among
     them. ``profile``, ``generation``: which profile, and which state of it; empty and 0 for the built-in rules alone.
     ``level``: that the Dataset names. ``off``: nothing is turned for it. ``most_level``: what its DatasetClass allows
-    at most; None: everything.
+    at most; None: everything. ``learns``: whether rules may be tried, see ``stoker_sidecar.tuning.core.trial_rules``.
+    ``left_out``: ids of rules that say nothing of fetching ahead, since that hurt; ``paused``: of those that do not in
+    this window of a trial.
     """
 
     rules: tuple[RuleSpec, ...] = ()
@@ -24,6 +26,14 @@ class TuningChoice:
     level: OptimizationLevel | None = None
     off: bool = False
     most_level: OptimizationLevel | None = None
+    learns: bool = True
+    left_out: frozenset[str] = frozenset()
+    paused: frozenset[str] = frozenset()
+
+    @property
+    def chosen(self) -> "TuningChoice":
+        """What was chosen, before anything was tried."""
+        return replace(self, left_out=frozenset(), paused=frozenset())
 
 
 class TuningSource(Protocol):

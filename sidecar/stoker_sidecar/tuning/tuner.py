@@ -12,7 +12,7 @@ from typing import NamedTuple
 from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.threads import to_its_end
 from stoker_sidecar.tuning.core.grouping import CompiledChoice, FileGrouping
-from stoker_sidecar.tuning.core.pace import Pace
+from stoker_sidecar.tuning.core.pace import MOST_TURNS, Pace
 from stoker_sidecar.tuning.source import TuningChoice, TuningSource
 from stoker_sidecar.tuning.version_groups import VersionGroups, group_files
 from stoker_sidecar.version.layout import VersionPaths
@@ -24,7 +24,9 @@ from stoker_tuning.rules.facts import Surroundings
 
 log = logging.getLogger(__name__)
 # Sorted files of one version that are kept: phases come and go, and most of them lead to the same.
-_MOST_SORTED = 4
+_MOST_SORTED = 6
+# Compiled rules of one Dataset that are kept: with a rule that is on trial, without it, and those before.
+_MOST_COMPILED = 3
 # After so many seconds a version is looked at again at which something went wrong, when nothing changes before.
 _TRY_AGAIN = 60.0
 
@@ -46,12 +48,19 @@ class RuleCounts(NamedTuple):
 
 @dataclass(frozen=True)
 class TuningInForce:
-    """What is in force for a version: whose rules, and what they come to, those that apply to no file left out."""
+    """What is in force for a version: whose rules, and what they come to, those that apply to no file left out.
+
+    ``groups``: that are treated otherwise than without rules. ``around``: what its readers do. ``order``: what the
+    fetcher is told; None: nothing. ``since``: when that was, in seconds, monotonic.
+    """
 
     choice: TuningChoice
     rules: tuple[RuleCounts, ...] = ()
-    groups: int = 0  # that are treated otherwise than without rules
+    groups: int = 0
     left: str = ""
+    around: tuple[Surroundings, ...] = ()
+    order: Tune | None = None
+    since: float = 0.0
 
 
 class Tuner:
@@ -79,9 +88,10 @@ class Tuner:
         self._clock = clock
         self._ended = threading.Event()
         self._asked: dict[VersionKey, tuple[TuningChoice, tuple[Surroundings, ...]]] = {}
-        self._rules: dict[str, CompiledChoice] = {}
+        self._rules: dict[str, list[CompiledChoice]] = {}
         self._sorted: dict[VersionKey, dict[Hashable, VersionGroups]] = {}
         self._paces: dict[str, Pace] = {}
+        self._turns: dict[str, Pace] = {}  # of the windows of trials
         self._troubles: dict[VersionKey, str] = {}
         self.in_force: dict[VersionKey, TuningInForce] = {}
         self.news = Changes()  # marked when something else is in force
@@ -104,10 +114,12 @@ class Tuner:
             self._asked.pop(gone, None)
             self._troubles.pop(gone, None)
             self._sorted.pop(gone, None)
-            self.in_force.pop(gone, None)
+            if self.in_force.pop(gone, None) is not None:
+                self.news.mark()
         uids = {uid for uid, _ in versions}
         self._rules = {uid: one for uid, one in self._rules.items() if uid in uids}
         self._paces = {uid: one for uid, one in self._paces.items() if uid in uids}
+        self._turns = {uid: one for uid, one in self._turns.items() if uid in uids}
 
     async def _look_safely_at(self, subject: TuningSubject) -> float:
         """Look at a version; whatever goes wrong at one stays there: the others, and the agent, go on."""
@@ -131,7 +143,7 @@ class Tuner:
         choice = self._source.choice(version[0])
         if self._asked.get(version) == (choice, around):
             return 0.0
-        pace = self._paces.setdefault(version[0], Pace())
+        pace = self._pace(version, choice, around)
         if (wait := pace.wait(self._clock())) > 0:
             return wait
         rules = self._rules_of(version[0], choice)
@@ -139,24 +151,42 @@ class Tuner:
         if groups is None or self._source.choice(version[0]) != choice:
             return 0.0 if groups is None else 0.1
         self._asked[version] = choice, around
-        self._note(version, rules, groups)
-        if self._tell(Tune(*version, groups.knobs, groups.groups)):
+        order = Tune(*version, groups.knobs, groups.groups)
+        if self._tell(order):
             pace.changed(self._clock())
+        self._note(rules, groups, around, order)
         return 0.0
 
-    def _note(self, version: VersionKey, rules: CompiledChoice, groups: VersionGroups) -> None:
-        counted = zip(rules.compiled, groups.matched, groups.acted, strict=False)
-        rows = tuple(RuleCounts(rule.spec.id, matched, acted) for rule, matched, acted in counted if matched)
-        self.in_force[version] = TuningInForce(rules.choice, rows, max(0, len(groups.knobs) - 1), groups.left)
+    def _pace(self, version: VersionKey, choice: TuningChoice, around: tuple[Surroundings, ...]) -> Pace:
+        """Return what counts a change: that of a trial, where nothing but what is tried has changed."""
+        before = self._asked.get(version)
+        if before is not None and (before[0].chosen, before[1]) == (choice.chosen, around):
+            return self._turns.setdefault(version[0], Pace(MOST_TURNS))
+        return self._paces.setdefault(version[0], Pace())
+
+    def _note(
+        self, rules: CompiledChoice, groups: VersionGroups, around: tuple[Surroundings, ...], order: Tune
+    ) -> None:
+        version = order.uid, order.digest
+        before, choice = self.in_force.get(version), rules.choice
+        if choice.paused and before is not None:  # what is counted is what a rule does where it is in force
+            rows = before.rules
+        else:
+            counted = zip(rules.compiled, groups.matched, groups.acted, strict=False)
+            rows = tuple(RuleCounts(rule.spec.id, matched, acted) for rule, matched, acted in counted if matched)
+        used = max(0, len(groups.knobs) - 1)
+        self.in_force[version] = TuningInForce(choice, rows, used, groups.left, around, order, self._clock())
         self.news.mark()
         if groups.left:
             log.warning("files of version %s are treated as without rules: %s", version[1][:12], groups.left)
 
     def _rules_of(self, uid: str, choice: TuningChoice) -> CompiledChoice:
-        known = self._rules.get(uid)
-        if known is None or known.choice != choice:
-            known = self._rules[uid] = CompiledChoice(choice)
-        return known
+        known = self._rules.setdefault(uid, [])
+        found = next((rules for rules in known if rules.choice == choice), None)
+        if found is None:
+            found = CompiledChoice(choice)
+            known[:] = [found, *known[: _MOST_COMPILED - 1]]
+        return found
 
     async def _groups(
         self, version: VersionKey, rules: CompiledChoice, around: tuple[Surroundings, ...]
@@ -164,7 +194,10 @@ class Tuner:
         """Return the groups of a version's files; None: they cannot be known yet."""
         if not rules.can_matter(around):
             return VersionGroups()
-        key = id(rules), rules.for_nobody_but(around)
+        key = (
+            rules,
+            rules.for_nobody_but(around),
+        )  # the rules themselves: a number could be given to others, once they are gone
         known = self._sorted.setdefault(version, {})
         if key not in known:
             found = await self._sort(version, rules, FileGrouping(rules, around))

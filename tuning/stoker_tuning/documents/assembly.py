@@ -39,11 +39,15 @@ Named = TypeVar("Named")
 
 @dataclass(frozen=True)
 class TuningRules:
-    """The rules of one profile, with the built-in ones that it does not hide, and its environment."""
+    """The rules of one profile, with the built-in ones that it does not hide, and its environment.
+
+    ``metrics_collection``: of its settings, whether it is to be found out what comes of them.
+    """
 
     name: str
     rules: tuple[RuleSpec, ...]
     environment: str | None
+    metrics_collection: bool = True
 
 
 def read_profile(source: bytes | str, plugins: Sequence[TuningDocument] = ()) -> TuningRules:
@@ -53,7 +57,9 @@ def read_profile(source: bytes | str, plugins: Sequence[TuningDocument] = ()) ->
     """
     document, tree = read_document(source)
     own = _Assembly(document, tree, plugins=plugins).rules()
-    return TuningRules(document.metadata.name, (*own, *builtin_rules(document, plugins)), document.spec.environment)
+    spec = document.spec
+    rules = (*own, *builtin_rules(document, plugins))
+    return TuningRules(document.metadata.name, rules, spec.environment, spec.settings.metrics_collection)
 
 
 def builtin_rules(document: TuningDocument | None = None, plugins: Sequence[TuningDocument] = ()) -> list[RuleSpec]:

@@ -17,7 +17,7 @@ from stoker_tuning.learning.windows import FigureWindow
 from stoker_tuning.recommend.knobs import Knob
 from stoker_tuning.rules.spec import KnobValue
 
-MOST_TRIALS, MOST_REMEMBERED = 64, 256
+MOST_TRIALS, MOST_REMEMBERED = 64, 1024
 
 
 class TrialKey(NamedTuple):
@@ -27,24 +27,40 @@ class TrialKey(NamedTuple):
     workload: str | None
 
 
+class _Ended(NamedTuple):
+    """What was tried: for whom, what asked for it, and which value of which knob."""
+
+    key: TrialKey
+    origin: str
+    knob: str
+    value: KnobValue
+
+
 class Learner:
     """The learner of a node. No clock, no I/O; its memory is bounded."""
 
     def __init__(self) -> None:
         self._trials: dict[TrialKey, Experiment] = {}
         self._tuners: dict[TrialKey, tuple[str, KnobTuner]] = {}
-        self._hurt: OrderedDict[tuple[TrialKey, str, KnobValue], None] = OrderedDict()
+        self._ended: OrderedDict[_Ended, bool] = OrderedDict()  # whether the old value is in force again
         self.rates = SuccessRates()
 
     def why_not(self, change: Change) -> str:
         """Return why a change is not to be tried now, in a sentence; empty when it may be."""
-        key = _key(change)
-        if (key, change.knob, change.new) in self._hurt:
+        return self.against(change) or self._busy(_key(change))
+
+    def kept(self, change: Change) -> bool:
+        """Tell whether such a change was tried for it before, and stayed: there is nothing more to find out."""
+        return self._ended.get(_ended(change)) is False
+
+    def against(self, change: Change) -> str:
+        """Return what was learned against a change, in a sentence; empty where nothing was."""
+        if self._ended.get(_ended(change)):
             return f"{change.knob} {change.new} has hurt this workload before."
         rate = self.rates.of(rate_key(change))
         if rate.hopeless:
             return f"{change.origin} hurt {rate.hurt} of {rate.changes} workloads that read in {change.pattern} order."
-        return self._busy(key)
+        return ""
 
     def _busy(self, key: TrialKey) -> str:
         busy = [*self._trials, *(other for other, (_, tuner) in self._tuners.items() if not tuner.settled)]
@@ -120,11 +136,11 @@ class Learner:
     def learn(self, outcome: ChangeOutcome) -> None:
         """Take what came of a change: of a trial, or of one that is in the history, in the order of time."""
         self.rates.add(outcome)
-        if outcome.verdict is ChangeVerdict.HURT:
-            change = outcome.change
-            self._hurt[_key(change), change.knob, change.new] = None
-            if len(self._hurt) > MOST_REMEMBERED:
-                self._hurt.popitem(last=False)
+        key = _ended(outcome.change)
+        self._ended[key] = outcome.taken_back or outcome.verdict is ChangeVerdict.HURT
+        self._ended.move_to_end(key)
+        if len(self._ended) > MOST_REMEMBERED:
+            self._ended.popitem(last=False)
 
     def forget(self, dataset: str, workload: str | None) -> None:
         """Give up what is tried for a workload that is no more."""
@@ -134,6 +150,10 @@ class Learner:
 
 def _key(change: Change) -> TrialKey:
     return TrialKey(change.dataset, change.workload)
+
+
+def _ended(change: Change) -> _Ended:
+    return _Ended(_key(change), change.origin, change.knob, change.new)
 
 
 def _meet(one: TrialKey, other: TrialKey) -> bool:

@@ -5,8 +5,8 @@ Pure.
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from stoker_api import names
 from stoker_api.meta import shortened
@@ -15,6 +15,9 @@ from stoker_sidecar.tuning.built_in import BuiltInRules
 from stoker_sidecar.tuning.source import TuningChoice
 from stoker_tuning.documents.errors import DocumentError
 from stoker_tuning.rules.spec import RuleSpec
+
+if TYPE_CHECKING:
+    from stoker_tuning.documents.assembly import TuningRules
 
 _MOST_MESSAGE = 500
 _KIND = "TuningProfile"  # its class has the documents' models, see below
@@ -43,7 +46,7 @@ class RulesInForce:
 
     ``document``: what was read last, None where there is none of that name; ``generation``: of the one whose rules
     these are, 0 for the built-in ones alone; ``template``: the one whose rules are among them; ``message``: why what
-    the profile says now is not in force.
+    the profile says now is not in force; ``learns``: whether it is found out what comes of them.
     """
 
     document: ProfileDocument | None
@@ -51,6 +54,7 @@ class RulesInForce:
     generation: int = 0
     template: str = ""
     message: str = ""
+    learns: bool = True
 
 
 def built_in() -> tuple[RuleSpec, ...]:
@@ -71,8 +75,8 @@ def read_again(name: str, template: str, document: ProfileDocument | None, last:
         return _as_before(template, document, last, message)
     except Exception as error:  # noqa: BLE001 -- a document is anyone's: it must not end the agent
         return _as_before(template, document, last, f"generation {document.generation} cannot be read: {error!r}")
-    rules, used = _with_template(document.name, document.spec, template)
-    return RulesInForce(document, rules, document.generation, used)
+    found, used = _with_template(document.name, document.spec, template)
+    return RulesInForce(document, found.rules, document.generation, used, learns=found.metrics_collection)
 
 
 def choice_of(tuning: NodeTuning, reading: RulesInForce | None, *, off: bool) -> TuningChoice:
@@ -86,6 +90,7 @@ def choice_of(tuning: NodeTuning, reading: RulesInForce | None, *, off: bool) ->
         level=tuning.level,
         off=off or not tuning.enabled,
         most_level=tuning.most_level,
+        learns=found.learns,
     )
 
 
@@ -110,27 +115,27 @@ def _as_before(template: str, document: ProfileDocument, last: RulesInForce | No
     if last is None or not last.generation or last.document is None or last.document.uid != document.uid:
         return _without_profile(template, document, f"{message}; the built-in rules alone apply.")
     kept = f"{message}; generation {last.generation} stays in force."
-    return RulesInForce(document, last.rules, last.generation, last.template, kept)
+    return replace(last, document=document, message=kept)
 
 
 def _without_profile(template: str, document: ProfileDocument | None, message: str) -> RulesInForce:
-    rules, used = _with_template(_NOBODY, {}, template)
-    return RulesInForce(document, rules, template=used, message=message)
+    found, used = _with_template(_NOBODY, {}, template)
+    return RulesInForce(document, found.rules, template=used, message=message)
 
 
-def _with_template(name: str, spec: Any, template: str) -> tuple[tuple[RuleSpec, ...], str]:
+def _with_template(name: str, spec: Any, template: str) -> tuple["TuningRules", str]:
     """Return the rules with those of a template, and the template; without it where it is not known."""
     if template:
         try:
             return _rules(name, spec, template), template
         except DocumentError:
             pass  # the operator says so, in the conditions of who named it
-    return (_rules(name, spec, ""), "") if spec else (built_in(), "")
+    return _rules(name, spec or {}, ""), ""
 
 
-def _rules(name: str, spec: Any, template: str) -> tuple[RuleSpec, ...]:
+def _rules(name: str, spec: Any, template: str) -> "TuningRules":
     from stoker_tuning.documents.assembly import read_profile
 
     used = {**spec, "use": [*(spec.get("use") or ()), {"template": template}]} if template else spec
     document = {"apiVersion": names.API_VERSION, "kind": _KIND, "metadata": {"name": name}, "spec": used}
-    return read_profile(json.dumps(document)).rules
+    return read_profile(json.dumps(document))

@@ -17,6 +17,11 @@ class ReadWindows:
         self._since: float | None = None
         self._opened: Mapping[str, float] = {}
 
+    @property
+    def since(self) -> float | None:
+        """When the window that is open now began; None: there is none."""
+        return self._since
+
     def close(
         self, rows: Iterable[NodeWorkload], opened: Mapping[str, float], on_trial: frozenset[str], now: float
     ) -> dict[str, FigureWindow]:

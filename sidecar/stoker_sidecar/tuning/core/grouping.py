@@ -4,6 +4,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from stoker_sidecar.tuning.core.file_knobs import file_knobs, merged
+from stoker_sidecar.tuning.core.trial_rules import without_ahead
 from stoker_sidecar.tuning.source import TuningChoice
 from stoker_sidecar.wire.fetcher_protocol import MOST_GROUPS, FileKnobs
 from stoker_tuning.model_files.names import kind_by_name
@@ -28,7 +29,9 @@ class CompiledChoice:
 
     def __init__(self, choice: TuningChoice) -> None:
         self.choice = choice
-        wanted = [] if choice.off else [rule for rule in choice.rules if _turns(rule)]
+        aside = choice.left_out | choice.paused
+        turning = [] if choice.off else [rule for rule in choice.rules if _turns(rule)]
+        wanted = [without_ahead(rule) if rule.id in aside else rule for rule in turning]
         if choice.level is not None and not choice.off:
             wanted.append(_own_level(choice.level))
         self.compiled: tuple[CompiledRule, ...] = compile_rules(wanted)

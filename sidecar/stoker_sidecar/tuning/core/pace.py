@@ -4,6 +4,8 @@ from collections import deque
 
 _MOST = 4
 _SECONDS = 60.0
+# Of the windows of trials, which are 10 s: their own allowance, so that they keep no document waiting.
+MOST_TURNS = 8
 
 
 class Pace:

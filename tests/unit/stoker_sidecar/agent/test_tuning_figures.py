@@ -11,15 +11,16 @@ def in_force(profile: str, *rules: RuleCounts) -> TuningInForce:
 
 
 def test_versions_of_one_profile_are_summed() -> None:
-    rows = rule_figures([in_force("fast", RuleCounts("shards", 3, 1)), in_force("fast", RuleCounts("shards", 4, 2))])
-    assert [(row.profile, row.rule, row.matched, row.acted) for row in rows] == [("fast", "shards", 7, 3)]
+    versions = [in_force("fast", RuleCounts("shards", 3, 1)), in_force("fast", RuleCounts("shards", 4, 2))]
+    (row,) = rule_figures(versions, {("fast", "shards"): 5, ("", "shards"): 1})
+    assert (row.profile, row.rule, row.matched, row.acted, row.helped) == ("fast", "shards", 7, 3, 5)
 
 
 def test_rules_of_one_name_in_two_profiles_stay_apart() -> None:
-    rows = rule_figures([in_force("", RuleCounts("a", 1, 0)), in_force("fast", RuleCounts("a", 2, 0))])
+    rows = rule_figures([in_force("", RuleCounts("a", 1, 0)), in_force("fast", RuleCounts("a", 2, 0))], {})
     assert [(row.profile, row.matched) for row in rows] == [("fast", 2), ("", 1)]
 
 
 def test_those_that_apply_most_often_are_told() -> None:
-    rows = rule_figures([in_force("fast", *(RuleCounts(f"r{number:03}", number, 0) for number in range(200)))])
+    rows = rule_figures([in_force("fast", *(RuleCounts(f"r{number:03}", number, 0) for number in range(200)))], {})
     assert (len(rows), rows[0].rule) == (MOST_TUNING_ROWS, "r199")
