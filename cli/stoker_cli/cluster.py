@@ -14,7 +14,7 @@ from stoker_cli.errors import NOT_FOUND, UNREACHABLE, CliError
 from stoker_kube.client import KubeClient
 from stoker_kube.context import default_namespace
 from stoker_kube.errors import Forbidden, KubeError, NotFound
-from stoker_kube.resources import DATASETS, EVENTS, NODE_CACHES, PODS, Kind
+from stoker_kube.resources import DATASETS, EVENTS, NODE_CACHES, PODS, TUNING_PROFILES, Kind
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,13 @@ class Cluster:
             return await self.node_caches()
         except (NotFound, Forbidden):
             return []
+
+    async def tuning_profile(self, name: str) -> dict[str, Any] | None:
+        """Read a TuningProfile; None where there is none of that name, and for who may not read it."""
+        try:
+            return await self._client.get(TUNING_PROFILES, name)
+        except (NotFound, Forbidden):
+            return None
 
     async def pod(self, name: str) -> dict[str, Any]:
         """Read a pod. Raises CliError with NOT_FOUND."""

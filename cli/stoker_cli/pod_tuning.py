@@ -7,13 +7,15 @@ from typing import Any
 from stoker_api.nodecache import NodeCache, NodeWorkload
 from stoker_cli import tuning_rows
 from stoker_cli.errors import NOT_FOUND, CliError
+from stoker_cli.pod_rules import RulesInUse
 from stoker_cli.rows import UNKNOWN
 from stoker_cli.tuning_rows import printable
+from stoker_tuning.recommend.knobs import TURNED_KNOBS
 from stoker_tuning.recommend.recommendation import Explained, recommend
-from stoker_tuning.rules.compiled import CompiledRule
+from stoker_tuning.rules.compiled import CompiledRule, compile_rules
 from stoker_tuning.rules.facts import AccessFacts, Surroundings, SystemFacts, WorkloadFacts
 from stoker_tuning.rules.file_rules import FileRules
-from stoker_tuning.rules.merging import given_values
+from stoker_tuning.rules.merging import GivenValue, given_values
 from stoker_tuning.vocabulary import AccessPattern, TrainingPhase
 
 
@@ -26,8 +28,15 @@ class PodTuning:
     surroundings: Surroundings
     rules: tuple[CompiledRule, ...]
     explained: Explained
+    in_use: RulesInUse
 
-    def lines(self, rules_of: str, *, every: bool) -> Iterator[str]:
+    @property
+    def not_turned(self) -> list[str]:
+        """The knobs that rules give and that nothing turns: they are recommended only."""
+        origins = self.explained.origins.items()
+        return sorted(knob for knob, each in origins if isinstance(each, GivenValue) and knob not in TURNED_KNOBS)
+
+    def lines(self, *, every: bool) -> Iterator[str]:
         """Say what is known of the pod, what was changed for it, and which rules apply."""
         row, access = self.workload, self.surroundings.access
         known = {
@@ -38,7 +47,12 @@ class PodTuning:
         }
         told = ", ".join(f"{name} {value}" for name, value in known.items() if value not in (None, ""))
         yield printable(f"{row.pod} on {self.node}: {told or 'nothing is known of it yet'}.")
-        yield printable(f"It reads {', '.join(row.datasets) or 'nothing that is known'}; by {rules_of}:")
+        yield printable(
+            f"It reads {', '.join(self.in_use.datasets) or 'nothing that is known'}; by {self.in_use.told}:"
+        )
+        yield from self.in_use.notes
+        if self.not_turned:
+            yield f"Recommended only, since nothing turns them: {', '.join(self.not_turned)}."
         if row.tuned:
             gain = UNKNOWN if row.gain_percent is None else f"{row.gain_percent:+d}%"
             yield printable(f"The last change for it: {row.tuned}, {gain} items a second.")
@@ -53,23 +67,33 @@ class PodTuning:
         """Return it as JSON."""
         applying = [rule.spec.id for rule in self.rules if rule.score(self.surroundings, None).applies]
         values = tuning_rows.values_wire(self.explained)
-        return {"node": self.node, "workload": self.workload.wire(), "values": values, "rules": applying}
+        return {"node": self.node, "workload": self.workload.wire(), "values": values, "rules": applying} | {
+            "datasets": list(self.in_use.datasets),
+            "rulesOf": self.in_use.told,
+            "notes": list(self.in_use.notes),
+            "notTurned": self.not_turned,
+        }
 
 
-def pod_tuning(caches: Iterable[NodeCache], pod: str, rules: tuple[CompiledRule, ...], node: SystemFacts) -> PodTuning:
-    """Explain what is recommended for the pod NAMESPACE/NAME. Raises CliError where no node knows it."""
+def find_pod(caches: Iterable[NodeCache], pod: str) -> tuple[NodeCache, NodeWorkload]:
+    """Return the node that tells of the pod NAMESPACE/NAME, and its row. Raises CliError where no node does."""
     for cache in caches:
         for row in cache.status.workloads:
             if row.pod == pod:
-                around = pod_surroundings(row, node)
-                applying = FileRules(rules, around).applying_without_file()
-                explained = recommend(given_values(rules, applying, None), around)
-                return PodTuning(cache.metadata.name, row, around, rules, explained)
+                return cache, row
     raise CliError(
         f"No node tells of a workload {printable(pod)}: it reads no Dataset, is not one of the ten that its node "
         "follows, or has not begun. A document is explained with a file's PATH behind it.",
         NOT_FOUND,
     )
+
+
+def pod_tuning(cache: NodeCache, row: NodeWorkload, in_use: RulesInUse, node: SystemFacts) -> PodTuning:
+    """Explain what is recommended for a pod's Datasets that have these rules. Raises PatternError."""
+    around, rules = pod_surroundings(row, node), compile_rules(list(in_use.rules))
+    applying = FileRules(rules, around).applying_without_file()
+    explained = recommend(given_values(rules, applying, None), around)
+    return PodTuning(cache.metadata.name, row, around, rules, explained, in_use)
 
 
 def pod_surroundings(row: NodeWorkload, node: SystemFacts) -> Surroundings:

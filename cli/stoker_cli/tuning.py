@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from stoker_cli import render, tuning_rows
 from stoker_cli.cluster import Target, connect
 from stoker_cli.errors import FAILED, NOT_FOUND, CliError
 from stoker_cli.output import OUTPUT, console, print_json, refusals
-from stoker_cli.pod_tuning import PodTuning, pod_tuning
+from stoker_cli.pod_rules import RulesInUse, profiles_wanted, rules_in_use
+from stoker_cli.pod_tuning import PodTuning, find_pod, pod_tuning
 from stoker_cli.tuning_files import files_below
 from stoker_cli.tuning_history import history_command
 from stoker_cli.tuning_plugins import plugin_documents, plugins_command
@@ -26,7 +28,7 @@ from stoker_tuning.documents.profile_models import TuningDocument
 from stoker_tuning.documents.tree import MOST_BYTES
 from stoker_tuning.documents.values import parse_bytes
 from stoker_tuning.recommend.recommendation import recommend
-from stoker_tuning.rules.compiled import CompiledRule, compile_rules
+from stoker_tuning.rules.compiled import compile_rules
 from stoker_tuning.rules.facts import AccessFacts, FileFacts, Surroundings, SystemFacts, WorkloadFacts
 from stoker_tuning.rules.file_rules import FileRules
 from stoker_tuning.rules.merging import given_values
@@ -178,7 +180,7 @@ def _try(trial: Trial, folder: Path, *, tell: bool, keep: bool) -> dict[str, lis
 @click.argument("file", type=click.Path(path_type=Path), metavar="FILE|POD")
 @click.argument("path", required=False)
 @click.option("-n", "--namespace", help="Of POD; default: the context's namespace.")
-@click.option("--profile", type=click.Path(path_type=Path), help="With POD: a document whose rules go first.")
+@click.option("--profile", type=click.Path(path_type=Path), help="With POD: a document, in place of what is in force.")
 @click.option("--size", type=_Size(), help="The file's size; default: that of PATH, where it is a file here.")
 @_choice("--kind", ModelFileKind, "What the file is to a model.")
 @_choice("--split", Split, "Which part of its Dataset the file belongs to.")
@@ -204,8 +206,8 @@ def explain(
 ) -> None:
     """Say what is recommended for the file PATH of a Dataset, and which rule of FILE or built-in one says so.
 
-    With POD, as a node tells of it now: what is recommended for its Datasets as wholes, by the built-in rules and those
-    of --profile. What options say besides is of the node.
+    With POD, as a node tells of it now: what is recommended for its Datasets as wholes, by the rules that are in force
+    for them there, or those of --profile. What options say besides is of the node.
     """
     with refusals():
         known = plugin_documents() if plugins else []
@@ -242,24 +244,39 @@ def _explain_pod(
     *,
     every: bool,
 ) -> None:
-    rules = builtin_rules(plugins=plugins) if profile is None else list(_profile(profile, plugins).rules)
     name = pod if "/" in pod else f"{namespace or target.own_namespace}/{pod}"
-    found = asyncio.run(_ask_nodes(target, name, compile_rules(rules), system))
+    given: RulesInUse | None = None
+    if profile is not None:
+        told = f"the rules of {profile} and the built-in ones"
+        given = RulesInUse((), _profile(profile, plugins).rules, told)
+    elif plugins:
+        given = RulesInUse((), tuple(builtin_rules(plugins=plugins)), "the built-in rules and those of plug-ins")
+    found = asyncio.run(_ask_nodes(target, name, given, system))
     if output == "json":
-        print_json(found.wire())
+        first, *others = (each.wire() for each in found)
+        print_json(first | {"others": others})
         return
-    rules_of = "the built-in rules" if profile is None else f"the rules of {profile} and the built-in ones"
-    head, *lines = found.lines(rules_of, every=every)
+    for each in found:
+        _show_pod(each, every=every)
+
+
+def _show_pod(found: PodTuning, *, every: bool) -> None:
+    head, reads, *lines = found.lines(every=every)
     click.echo(head)
-    click.echo(lines.pop(0))
+    click.echo(reads)
     console().print(render.table(tuning_rows.VALUE_COLUMNS, value_rows(found.explained)))
     for line in lines:
         click.echo(line)
 
 
-async def _ask_nodes(target: Target, pod: str, rules: tuple[CompiledRule, ...], system: SystemFacts) -> PodTuning:
+async def _ask_nodes(target: Target, pod: str, given: RulesInUse | None, system: SystemFacts) -> list[PodTuning]:
+    """Ask the nodes for a pod; ``given``: the rules to explain, in place of those that are in force."""
     async with connect(target) as cluster:
-        return pod_tuning(await cluster.node_caches(), pod, rules, system)
+        cache, row = find_pod(await cluster.node_caches(), pod)
+        if given is not None:
+            return [pod_tuning(cache, row, replace(given, datasets=row.datasets), system)]
+        profiles = {name: each for name in profiles_wanted(cache, row) if (each := await cluster.tuning_profile(name))}
+    return [pod_tuning(cache, row, each, system) for each in rules_in_use(cache, row, profiles)]
 
 
 def _size_of(path: Path) -> int | None:

@@ -1,0 +1,141 @@
+"""What `stoker tuning explain POD` says: by the TuningProfiles that are in force for the pod's Datasets on its node."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from stoker_api.nodecache import NodeCache
+from stoker_cli import tuning
+from stoker_cli.cluster import Target
+from stoker_cli.main import main
+
+DEEP = {"type": "prefetch", "target": "dataset", "parameters": {"prefetch_depth": 77}}
+SPEC: dict[str, Any] = {"rules": [{"id": "deep", "actions": [DEEP]}]}
+COMPRESS = {"type": "compress", "target": "dataset", "parameters": {"compression_level": 7}}
+
+
+class PodCluster:
+    """A cluster with one node and one pod, whose Datasets have the tunings that are told."""
+
+    def __init__(self) -> None:
+        self.tunings: list[dict[str, Any]] = [{"profile": "fast"}]
+        self.profiles: dict[str, dict[str, Any]] = {"fast": profile(SPEC)}
+        self.says: list[dict[str, Any]] = [{"profile": "fast", "generation": 2}]
+        self.annotations: dict[str, str] = {}
+
+    async def node_caches(self) -> list[NodeCache]:
+        datasets = [
+            {"namespace": "vision", "name": f"d{number}", "uid": f"u{number}", "source": {"uri": "s3://b"}, "tuning": t}
+            for number, t in enumerate(self.tunings)
+        ]
+        names = [f"vision/d{number}" for number in range(len(self.tunings))]
+        row = {"pod": "vision/a", "datasets": names, "phase": "Training"}
+        cache = {"metadata": {"name": "n", "annotations": self.annotations}, "spec": {"datasets": datasets}}
+        return [NodeCache.model_validate(cache | {"status": {"workloads": [row], "tuningProfiles": self.says}})]
+
+    async def tuning_profile(self, name: str) -> dict[str, Any] | None:
+        return self.profiles.get(name)
+
+
+def profile(spec: dict[str, Any], generation: int = 2) -> dict[str, Any]:
+    return {"metadata": {"name": "fast", "generation": generation}, "spec": spec}
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> PodCluster:
+    made = PodCluster()
+
+    @asynccontextmanager
+    async def connect(_: Target) -> AsyncIterator[PodCluster]:
+        yield made
+
+    monkeypatch.setattr(tuning, "connect", connect)
+    return made
+
+
+def explained(*words: str) -> dict[str, Any]:
+    result = CliRunner().invoke(main, ["tuning", "explain", "vision/a", "-o", "json", *words])
+    assert result.exit_code == 0, result.output
+    return dict(json.loads(result.stdout))
+
+
+def test_the_profile_that_the_node_was_told_of_is_explained(cluster: PodCluster) -> None:
+    found = explained()
+
+    assert (found["values"]["prefetch_depth"]["value"], found["values"]["prefetch_depth"]["rule"]) == (77, "deep")
+    assert found["rulesOf"] == "the rules of TuningProfile fast and the built-in ones"
+    assert (found["notes"], found["datasets"], found["others"]) == ([], ["vision/d0"], [])
+
+
+def test_the_words_say_whose_rules_they_are(cluster: PodCluster) -> None:
+    cluster.says = []
+    words = CliRunner().invoke(main, ["tuning", "explain", "vision/a"]).stdout
+
+    assert "It reads vision/d0; by the rules of TuningProfile fast and the built-in ones:" in words
+    assert "This is generation 2; by what the node says, none of it is in force." in words
+
+
+def test_datasets_with_other_rules_are_explained_by_themselves(cluster: PodCluster) -> None:
+    cluster.tunings = [{"profile": "fast"}, {}, {"profile": "fast"}]
+    found = explained()
+
+    assert found["datasets"] == ["vision/d0", "vision/d2"]
+    assert [each["datasets"] for each in found["others"]] == [["vision/d1"]]
+    assert "deep" not in found["others"][0]["rules"]
+
+
+def test_a_profile_that_is_not_there_is_told_and_the_built_in_rules_explained(cluster: PodCluster) -> None:
+    cluster.profiles = {}
+    found = explained()
+
+    assert found["rulesOf"] == "the built-in rules"
+    assert "TuningProfile fast is not there, or you may not read it" in found["notes"][0]
+
+
+def test_a_profile_that_the_node_has_an_earlier_state_of_is_told(cluster: PodCluster) -> None:
+    cluster.says = [{"profile": "fast", "generation": 1, "message": "generation 2 cannot be read"}]
+
+    assert explained()["notes"] == [
+        "This is generation 2; by what the node says, generation 1 is in force: generation 2 cannot be read"
+    ]
+
+
+def test_a_profile_that_cannot_be_read_is_told(cluster: PodCluster) -> None:
+    cluster.profiles = {"fast": profile({"rules": [{"id": "deep", "actions": [{"type": "prefech"}]}]})}
+    found = explained()
+
+    assert found["rulesOf"] == "the built-in rules"
+    assert "TuningProfile fast cannot be read" in found["notes"][-1]
+
+
+def test_the_level_of_the_dataset_counts_after_the_profiles_rules(cluster: PodCluster) -> None:
+    cluster.tunings = [{"profile": "fast", "level": "Maximum", "mostLevel": "Balanced"}]
+    found = explained()
+
+    assert (found["values"]["level"]["value"], found["values"]["level"]["rule"]) == ("Maximum", "level")
+    assert found["notes"] == ["Its DatasetClass allows the level Balanced at most."]
+
+
+def test_knobs_that_nothing_turns_are_named(cluster: PodCluster) -> None:
+    cluster.profiles = {"fast": profile({"rules": [{"id": "small", "actions": [COMPRESS]}]})}
+
+    assert "compression_level" in explained()["notTurned"]
+
+
+@pytest.mark.parametrize(
+    ("tunings", "annotations", "note"),
+    [
+        ({"enabled": False}, {}, "Nothing of this is turned: tuning is off for it."),
+        ({}, {"stoker.dev/tuning": "Off"}, "Nothing of this is turned: tuning is off on n."),
+    ],
+)
+def test_where_tuning_is_off_it_says_so(
+    cluster: PodCluster, tunings: dict[str, Any], annotations: dict[str, str], note: str
+) -> None:
+    cluster.tunings, cluster.annotations = [tunings], annotations
+
+    assert explained()["notes"] == [note]
