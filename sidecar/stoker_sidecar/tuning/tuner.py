@@ -152,9 +152,9 @@ class Tuner:
             return 0.0 if groups is None else 0.1
         self._asked[version] = choice, around
         order = Tune(*version, groups.knobs, groups.groups)
+        self._note(rules, groups, around, order)
         if self._tell(order):
             pace.changed(self._clock())
-        self._note(rules, groups, around, order)
         return 0.0
 
     def _pace(self, version: VersionKey, choice: TuningChoice, around: tuple[Surroundings, ...]) -> Pace:
