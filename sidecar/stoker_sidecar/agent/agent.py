@@ -33,7 +33,7 @@ from stoker_sidecar.agent.peers import PeerServer
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.agent.report_link import ReportedWorkloads, ReportLink
 from stoker_sidecar.agent.rule_trials import RuleTrials
-from stoker_sidecar.agent.tuning_figures import rule_figures
+from stoker_sidecar.agent.tuning_figures import RuleMemory, rule_figures
 from stoker_sidecar.agent.tuning_history import TuningHistory
 from stoker_sidecar.agent.tuning_http import TuningHttp
 from stoker_sidecar.agent.tuning_profiles import TuningProfiles
@@ -161,6 +161,7 @@ class Agent:
         self._metrics = AgentMetrics(plan, self._publisher.rows, ObservationCollector(plan, observation), learned)
         self._trials = RuleTrials(self._profiles, plan, self._learning, self._workloads.known)
         self._acting = NodeActing(plan, folders, self._trials, self._workloads.known)
+        self._rules = RuleMemory(self._profiles)
         self._registration: RegistrationService | None = None
 
     async def run(self, stopping: asyncio.Event) -> None:
@@ -235,7 +236,9 @@ class Agent:
             inventory=plan.inventory,
             mounts=self._publisher.rows(),
             profiles=self._profiles.rows(),
-            figures=rule_figures(self._acting.tuner.in_force.values(), self._trials.helped),
+            figures=rule_figures(
+                self._rules.of(self._acting.tuner.in_force, {row.uid for row in plan.datasets}), self._trials.helped
+            ),
             workloads=self._workloads.rows(),
             disk=steady(plan.disk, _disk_of(written)) if written else plan.disk,
             folders=steady_folders(plan.folders, written.cache_folders) if written else plan.folders,
