@@ -17,6 +17,8 @@ PYTHON = "/usr/bin/python3"
 _EVERY = 0.1  # seconds between two looks
 # What reads do not tell: a checkpoint is written beside the Dataset.
 UNSEEN = "SaveCheckpoint"
+# Seconds: a change takes two windows, of a second each where reads are slow. What is over before cannot be noticed.
+_TWO_WINDOWS = 2.0
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class KnownMoment:
 class LiveVerdict:
     """Shares of the time in which phase and epoch were right, and seconds until the slowest change was noticed.
 
-    ``missed``: changes that were not noticed before the next one.
+    ``missed``: changes that were not noticed before the next one, two windows later or more.
     """
 
     phases: float
@@ -79,7 +81,7 @@ def judge(truth: Sequence[KnownMoment], known: Sequence[KnownMoment]) -> LiveVer
         if before.epoch is not None:
             epochs += [one.epoch == before.epoch for one in looks]
         noticed = next((one.seconds for one in looks if one.phase == before.phase), None)
-        missed += noticed is None
+        missed += noticed is None and after.seconds - before.seconds >= _TWO_WINDOWS
         delays += [] if noticed is None else [noticed - before.seconds]
     return LiveVerdict(_share(phases), _share(epochs), max(delays, default=0.0), missed)
 
