@@ -37,13 +37,17 @@ class ReportVolumes:
         self._mounter = mounter
         self._on_change = on_change
         self._volumes = {volume.target: volume for volume in _load(table)}
+        self._foldered = {target for target, volume in self._volumes.items() if (root / volume.pod_uid).is_dir()}
         self._targets = KeyedLocks()
         self._writing = asyncio.Lock()
         self._uninterrupted = Uninterrupted()
 
     def all(self) -> tuple[ReportVolume, ...]:
-        """Return every report volume; a pod that has written several into its spec has several."""
-        return tuple(self._volumes.values())
+        """Return every report volume whose folder is there: the listener is told of a pod once, and needs it then.
+
+        A pod that has written several into its spec has several.
+        """
+        return tuple(volume for target, volume in self._volumes.items() if target in self._foldered)
 
     def get(self, target: Path) -> ReportVolume | None:
         """Return the volume at ``target``."""
@@ -65,7 +69,7 @@ class ReportVolumes:
 
         To be called once, after a start. What fails is logged: pods read on, and do not report.
         """
-        for volume in self.all():
+        for volume in tuple(self._volumes.values()):
             try:
                 if await self._mounter.is_gone(volume.target):
                     await self.unpublish(volume.target)
@@ -74,7 +78,7 @@ class ReportVolumes:
             except VolumeError as error:
                 log.warning("the report volume of pod %s stays as it is: %s", volume.pod_name, error)
         try:
-            await in_thread(_remove_others, self._root, {volume.pod_uid for volume in self.all()})
+            await in_thread(_remove_others, self._root, {volume.pod_uid for volume in self._volumes.values()})
         except VolumeError as error:
             log.warning("folders of pods that are gone stay: %s", error)
         self._on_change()
@@ -85,6 +89,7 @@ class ReportVolumes:
             try:
                 await self._remember()
                 await in_thread(_make_folder, self._root, volume.pod_uid)
+                self._foldered.add(volume.target)
                 await self._mounter.bind(self._root / volume.pod_uid, volume.target, self._root)
             except VolumeError as error:
                 log.warning("pod %s starts without a way to report: %s", volume.pod_name, error)
@@ -95,14 +100,15 @@ class ReportVolumes:
         async with self._targets.hold(target):
             await self._mounter.remove(target)
             gone = self._volumes.pop(target, None)
+            self._foldered.discard(target)
             await self._remember()
         self._on_change()
-        if gone is not None and all(one.pod_uid != gone.pod_uid for one in self.all()):
+        if gone is not None and all(one.pod_uid != gone.pod_uid for one in self._volumes.values()):
             await in_thread(_remove_folder, self._root / gone.pod_uid)
 
     async def _remember(self) -> None:
         async with self._writing:
-            await in_thread(_save, self._table, self.all())
+            await in_thread(_save, self._table, tuple(self._volumes.values()))
 
 
 def _make_folder(root: Path, uid: str) -> None:

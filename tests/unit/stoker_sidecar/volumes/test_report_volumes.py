@@ -1,5 +1,6 @@
 """The report volumes: a folder for each pod, remembered, and never a reason for a pod not to start."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,26 @@ async def test_a_pod_is_shown_its_own_folder_and_no_other(node: Node) -> None:
     await node.volumes.publish(node.volume("u1"))
     await node.volumes.publish(node.volume("u2"))
     assert node.mounts.stacks == {node.volume(uid).target: [node.root / uid] for uid in ("u1", "u2")}
+
+
+async def test_a_volume_is_told_of_once_its_folder_is_there_and_not_before(node: Node) -> None:
+    publishing = asyncio.create_task(node.volumes.publish(node.volume()))
+    told: list[bool] = []
+    while not publishing.done():
+        told += [(node.root / one.pod_uid).is_dir() for one in node.volumes.all()]
+        await asyncio.sleep(0)
+    assert all(told)
+    assert node.volumes.all() == (node.volume(),)
+
+
+async def test_a_volume_whose_folder_was_lost_is_told_of_when_it_is_made_again(node: Node) -> None:
+    await node.volumes.publish(node.volume())
+    node.mounts.stacks.clear()
+    (node.root / "u1").rmdir()
+    node.restart()
+    assert node.volumes.all() == ()
+    await node.volumes.restore()
+    assert node.volumes.all() == (node.volume(),)
 
 
 async def test_volumes_are_known_to_the_next_agent(node: Node) -> None:
