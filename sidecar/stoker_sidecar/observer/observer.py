@@ -104,7 +104,6 @@ class Observer:
         self._begin_looking()
 
     def _begin_when_rested(self) -> float:
-        self._budget.settle()
         rest = self._budget.rest()
         if not rest:
             self._marks = Marks.ASKED

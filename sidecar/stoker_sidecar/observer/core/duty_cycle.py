@@ -19,7 +19,8 @@ class CpuBudget:
 
     What was spent beyond it is paid back by rest, so that the mean over time is kept whatever comes. ``debt``: what is
     owed for marks that are on. It is paid by the rest after them: if it ended the looks that the marks were put on for,
-    a version whose marks cost more than was saved would never be looked at.
+    a version whose marks cost more than was saved would never be looked at. ``rested_at``: when a rest is over. That is
+    said once: who is woken during it spends some of what is earned, and would rest for ever if it had to be there.
     """
 
     rate: float
@@ -27,6 +28,7 @@ class CpuBudget:
     used: float = 0.0
     balance: float = 0.0
     debt: float = 0.0
+    rested_at: float = 0.0
 
     def __post_init__(self) -> None:
         """Begin with half of what can be saved."""
@@ -52,12 +54,15 @@ class CpuBudget:
         self.debt += seconds
 
     def settle(self) -> None:
-        """Begin to rest: pay what is owed."""
+        """Begin to rest, until half of what can be saved is there again: pay what is owed."""
         self.balance, self.debt = self.balance - self.debt, 0.0
+        self.rested_at = self.now + max(0.0, (self._most / 2 - self.balance) / (self.rate * _EARNED))
 
     def rest(self) -> float:
-        """Return the seconds until half of what can be saved is there again; 0: now."""
-        return max(0.0, (self._most / 2 - self.balance) / (self.rate * _EARNED))
+        """Return the seconds that are left to rest; 0: none. What is owed, or all spent by then, makes for another."""
+        if self.debt or (self.spent and self.now >= self.rested_at):
+            self.settle()
+        return max(0.0, self.rested_at - self.now)
 
 
 def next_tick(tick: float, events: int) -> float:

@@ -20,6 +20,24 @@ def test_rest_lasts_until_half_of_what_can_be_saved_is_there_again() -> None:
     assert budget.rest() == pytest.approx(0.0)
 
 
+def test_a_rest_ends_although_waking_up_costs_most_of_what_was_earned_meanwhile() -> None:
+    budget, now, used = CpuBudget(rate=0.01, now=0.0), 0.0, 0.025
+    budget.account(now, used)
+    while (rest := budget.rest()) and now < 10:
+        woken = min(rest, 0.01)
+        now, used = now + woken, used + 0.008 * woken
+        budget.account(now, used)
+    assert now < 3.0
+
+
+def test_a_rest_in_which_all_was_spent_is_followed_by_another() -> None:
+    budget = CpuBudget(rate=0.01, now=0.0)
+    budget.account(now=0.0, used=0.025)
+    first = budget.rest()
+    budget.account(now=first, used=0.2)
+    assert budget.rest() > first
+
+
 def test_no_more_than_five_seconds_worth_is_saved() -> None:
     budget = CpuBudget(rate=0.01, now=0.0)
     budget.account(now=3600.0, used=0.0)
