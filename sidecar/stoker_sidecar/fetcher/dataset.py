@@ -225,7 +225,7 @@ class DatasetCache:
         """Go on with a version until it is whole; the seconds until that should be tried again."""
         if fetching.version.complete:
             self._note(fetching, None)
-            await _secure(fetching.version)  # who marked it complete may have been killed before that
+            await self._secure(fetching.version)  # who marked it complete may have been killed before that
             return None
         disk = self.budget.disk_of(fetching.version)
         if not self.budget.may_warm(fetching.version, self._node.evictor.promised(self.budget, disk)):
@@ -265,7 +265,7 @@ class DatasetCache:
         delay = await self._warm(fetching) if self.config.eager and not self.config.paused else None
         if version.warm_files == version.manifest.info.files:
             if self.version_loop.error is not None:
-                await in_thread(version.sync)  # perhaps that is what failed: before anyone relies on it this time
+                await self._unless_in_doubt(version, version.sync)  # perhaps that is what failed: before anyone relies on it this time
             await in_thread(version.finish)
             version.complete = version.warm_files == version.manifest.info.files
             if not version.complete:  # a file was found damaged or gone meanwhile
@@ -273,7 +273,7 @@ class DatasetCache:
                 return _RETRY_LEFT
             self._node.news.set()  # pods wait for their native mount: the agent is told now
             self._note(fetching, None)
-            await _secure(version)
+            await self._secure(version)
             return None
         return delay
 
@@ -356,7 +356,18 @@ class DatasetCache:
         version, now = self.current, self._node.outside.clock()
         if self.warming is not None and version is not None and now - self._synced >= _SYNC_EVERY:
             self._synced = now
-            await in_thread(version.sync)
+            await self._unless_in_doubt(version, version.sync)
+
+    async def _secure(self, version: CachedVersion) -> None:
+        try:
+            await self._unless_in_doubt(version, version.secure)
+        except CacheError:
+            version.complete = False
+            raise
+
+    async def _unless_in_doubt(self, version: CachedVersion, sync: Callable[[], None]) -> None:
+        if not await in_thread(self._node.folders.is_in_doubt, version.paths):
+            await in_thread(sync)
 
     async def _open(self, digest: str) -> Fetching:
         """Open a version that is on this disk, or that this node was given and can get. Raises SidecarError."""
@@ -390,11 +401,3 @@ class DatasetCache:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-async def _secure(version: CachedVersion) -> None:
-    try:
-        await in_thread(version.secure)
-    except CacheError:
-        version.complete = False
-        raise

@@ -111,6 +111,13 @@ class CacheDisks:
             return True
         return not (is_there(paths.tree) and is_there(paths.manifest)) or is_there(paths.doubtful)
 
+    def is_in_doubt(self, paths: VersionPaths) -> bool:
+        """Tell whether its folder is out of service, or was since the version was opened, which is done anew then.
+
+        A sync would say of what the disk lost meanwhile that it is safe, and nobody would prove it.
+        """
+        return bool(self.disk_of(paths).trouble) or self.is_lost(paths)
+
     def transient_folder(self, paths: VersionPaths) -> Path:
         """Return where files lie that are read through.
 
