@@ -134,6 +134,7 @@ async def test_what_the_only_folder_cannot_take_is_an_error_at_once(tmp_path: Pa
             await cache_node.node.read(Read(UID, digest, ino, 0, 5))
 
 
+@pytest.mark.expected_logs("ManifestUnavailable")  # the version may be tried before the folder is looked at
 async def test_a_folder_that_was_deleted_is_filled_again_with_no_word_from_outside(
     tmp_path: Path, store: MemoryStore
 ) -> None:
