@@ -259,6 +259,8 @@ class DatasetCache:
 
     async def _finish_or_warm(self, fetching: Fetching) -> float | None:
         version = fetching.version
+        if version.packed and fetching.space.shortage(0.0).fits:
+            version.unpack()
         if version.missing() < 0 and version.warm_files < version.manifest.info.files:
             version.forget(State.FAILED)
             version.forget(State.UNKEPT)
@@ -284,6 +286,7 @@ class DatasetCache:
             if not self.versions.is_open(fetching):
                 return _RETRY_LEFT  # dropped meanwhile, since another needed its room more
         slots, outside = self._node.slots, self._node.outside
+        copies = len(fetching.version.packed)
         limits = WarmLimits(self.uid, slots, self._limit(), self.version_loop.poked, outside.clock, outside.sleep)
         share = WarmShare(self.config.priority, failing=self.version_loop.error is not None)
         self.warming = WarmPass(fetching, warm_order(fetching.version, fetching.tuning), limits, share)
@@ -292,7 +295,9 @@ class DatasetCache:
         slots.warming[self.uid] = share
         try:
             await self.warming.run()
-            return self._passed(self.warming, fetching)
+            delay = self._passed(self.warming, fetching)
+            # Files need the room of the whole while they come: copies leave room for what did not fit beside these.
+            return _RETRY_LEFT if delay == _RETRY_UNKEPT and len(fetching.version.packed) > copies else delay
         finally:
             self.warming = None
             del slots.warming[self.uid]
