@@ -286,7 +286,6 @@ class DatasetCache:
             if not self.versions.is_open(fetching):
                 return _RETRY_LEFT  # dropped meanwhile, since another needed its room more
         slots, outside = self._node.slots, self._node.outside
-        copies = len(fetching.version.packed)
         limits = WarmLimits(self.uid, slots, self._limit(), self.version_loop.poked, outside.clock, outside.sleep)
         share = WarmShare(self.config.priority, failing=self.version_loop.error is not None)
         self.warming = WarmPass(fetching, warm_order(fetching.version, fetching.tuning), limits, share)
@@ -295,9 +294,7 @@ class DatasetCache:
         slots.warming[self.uid] = share
         try:
             await self.warming.run()
-            delay = self._passed(self.warming, fetching)
-            # Files need the room of the whole while they come: copies leave room for what did not fit beside these.
-            return _RETRY_LEFT if delay == _RETRY_UNKEPT and len(fetching.version.packed) > copies else delay
+            return self._passed(self.warming, fetching)
         finally:
             self.warming = None
             del slots.warming[self.uid]
@@ -311,6 +308,8 @@ class DatasetCache:
             return _RETRY_CHANGED
         if version.missing() > 0 or version.count(State.FAILED):  # left over by failures that have passed
             return _RETRY_LEFT
+        if fetching.found_no_room and done.made_copies:
+            return _RETRY_LEFT  # files take the room of the whole while they come, which their copies have left by now
         if fetching is self.current_fetching:
             self.settled = True
         return _RETRY_UNKEPT if fetching.found_no_room else None

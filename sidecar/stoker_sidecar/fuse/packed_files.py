@@ -11,7 +11,7 @@ from stoker_sidecar.fuse.open_files import Descriptors, is_in_memory
 from stoker_sidecar.version.packed_copy import read_frame, read_table
 from stoker_sidecar.version.seekable import FRAME
 
-# Copies that are kept open. A table takes 128 KiB for the largest file, and 64 bytes a megabyte.
+# Copies that are kept open. A table takes 64 KiB for the largest file, and 64 bytes a megabyte.
 _OPEN = 64
 # Frames of which a reader took a part: 4 MiB in all. Who reads in order takes whole ones, which are not kept.
 _FRAMES = 32
@@ -27,6 +27,12 @@ class PackedFiles:
         self._lock = threading.Lock()  # for the two below
         self._tables: OrderedDict[int, array[int]] = OrderedDict()
         self._frames: OrderedDict[tuple[int, int], bytes] = OrderedDict()
+
+    @property
+    def kept_bytes(self) -> int:
+        """Return the bytes of the frames that are kept."""
+        with self._lock:
+            return sum(map(len, self._frames.values()))
 
     async def read(self, path: bytes, ino: int, size: int, offset: int, length: int) -> bytes:
         """Read bytes of the file ``ino`` of ``size`` bytes from its copy at ``path``.

@@ -3,7 +3,9 @@
 import errno
 import os
 from array import array
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from time import time_ns
 from typing import BinaryIO
@@ -26,16 +28,28 @@ _TEMPORARY = ".tmp"
 _TRY = 8 * FRAME
 
 
-def write_copy(source: Path, target: Path, entry: Entry, level: int, least_ratio: float) -> int:
-    """Write the copy of a whole file; return its bytes on the disk; 0: it would be too large, and there is none.
+@dataclass(frozen=True)
+class CopyOrder:
+    """How a copy is made: ``level`` of zstd; ``least_ratio``: how many times smaller than the file it has to be.
 
-    ``least_ratio``: how many times smaller it has to be. Raises OSError, and then there is none either.
+    ``ended``: asked after each frame whether it is to be left off.
+    """
+
+    level: int
+    least_ratio: float
+    ended: Callable[[], bool] = lambda: False
+
+
+def write_copy(source: Path, target: Path, entry: Entry, order: CopyOrder) -> int:
+    """Write the copy of a whole file; return its bytes on the disk; 0: there is none, as it would be too large.
+
+    Raises OSError, and then there is none either.
     """
     target.parent.mkdir(exist_ok=True)
     temporary = target.with_name(f"{entry.ino}.{time_ns():x}{_TEMPORARY}")
     try:
         with source.open("rb", buffering=0) as data, temporary.open("wb") as out:
-            written = _pack(data.fileno(), out, entry.size, FramePacker(level), least_ratio)
+            written = _pack(data.fileno(), out, entry.size, order)
         if written:
             temporary.chmod(_MODE)
             os.utime(temporary, ns=(entry.mtime_ns, entry.mtime_ns))
@@ -46,16 +60,16 @@ def write_copy(source: Path, target: Path, entry: Entry, level: int, least_ratio
             temporary.unlink(missing_ok=True)
 
 
-def _pack(source: int, out: BinaryIO, size: int, packer: FramePacker, least_ratio: float) -> int:
+def _pack(source: int, out: BinaryIO, size: int, order: CopyOrder) -> int:
     lengths: list[int] = []
-    packed, most = table_length(size), size / least_ratio
+    packer, packed, most = FramePacker(order.level), table_length(size), size / order.least_ratio
     for offset in range(0, size, FRAME):
         frame = packer.pack(_read_exactly(source, frame_length(size, len(lengths)), offset))
         out.write(frame)
         lengths.append(len(frame))
         packed += len(frame)
-        hopeless = offset >= _TRY and packed * least_ratio > 2 * (offset + FRAME)
-        if packed > most or hopeless:
+        hopeless = offset >= _TRY and packed * order.least_ratio > 2 * (offset + FRAME)
+        if packed > most or hopeless or order.ended():
             return 0
     out.write(encode_table(lengths, size))
     return packed

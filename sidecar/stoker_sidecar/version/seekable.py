@@ -20,8 +20,8 @@ else:
 
 # As much as the kernel asks for at a time, so most reads need one frame; ratios are a few percent below larger frames'.
 FRAME = 128 * 1024
-# A table for this size takes 128 KiB of memory, and the copy some 10 s to make; larger files stay as they are.
-MOST_SIZE = 2 * 1024**3
+# A table for this size takes 64 KiB of memory, and the copy some 5 s to make; larger files stay as they are.
+MOST_SIZE = 1024**3
 _WINDOW_LOG = 17  # of FRAME: a frame that asks for more memory is none of ours
 _LONGEST = FRAME + 1024  # of a frame: incompressible data takes some bytes more
 _CHECKSUM_FLAG = 0b100  # of the byte behind a frame's magic number
@@ -86,10 +86,11 @@ def decode_table(table: bytes, size: int, packed_size: int) -> "array[int]":
 
     ``table``: the last ``table_length(size)`` bytes of a copy of ``packed_size`` bytes. Raises OSError.
     """
-    lengths = [length for length, _ in _ENTRY.iter_unpack(table[_HEAD.size : -_FOOT.size])]
-    if len(lengths) != frame_count(size) or any(length > _LONGEST for length in lengths):
+    if len(table) != table_length(size):
         raise _damaged("its table is of another file")
-    if table != encode_table(lengths, size) or sum(lengths) + len(table) != packed_size:
+    lengths = [length for length, _ in _ENTRY.iter_unpack(table[_HEAD.size : -_FOOT.size])]
+    too_long = any(length > _LONGEST for length in lengths)
+    if too_long or table != encode_table(lengths, size) or sum(lengths) + len(table) != packed_size:
         raise _damaged("its table is not whole")
     return array("Q", accumulate(lengths, initial=0))
 

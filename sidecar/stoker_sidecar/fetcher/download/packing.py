@@ -4,8 +4,10 @@ A file comes whole and is checked as ever; then it gets its name in the tree, or
 What can be read before is not changed: a copy is never made of a file that is in the tree.
 """
 
+import asyncio
 import logging
 import os
+import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,9 +17,9 @@ from stoker_sidecar.fetcher.context import DownloadContext
 from stoker_sidecar.fetcher.core.compressed_kinds import MOST_HEAD, is_compressed
 from stoker_sidecar.fetcher.core.packing_decision import SAMPLE_BYTES, PackingTrial, PackingVerdict, judge_packing
 from stoker_sidecar.fetcher.space.budget import VersionSpace
-from stoker_sidecar.threads import in_thread
+from stoker_sidecar.threads import in_thread, to_its_end
 from stoker_sidecar.version.manifest import Entry
-from stoker_sidecar.version.packed_copy import write_copy
+from stoker_sidecar.version.packed_copy import CopyOrder, write_copy
 from stoker_sidecar.version.seekable import FRAME, MOST_SIZE, FramePacker, frame_count, frame_length, unpack
 from stoker_sidecar.wire.fetcher_protocol import PACKED_BYTES, UNPACKED_BYTES, PackingKnobs
 from stoker_sidecar.worker.files import publish
@@ -48,6 +50,8 @@ class VersionPacking:
     version: CachedVersion
     space: VersionSpace
     context: DownloadContext
+    # One copy at a time, so that versions have the node's packers in turn, whatever each one asks for.
+    _turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
     _kinds: dict[tuple[str, PackingKnobs], _Kind] = field(default_factory=dict)
 
     def wanted(self, entry: Entry) -> PackingKnobs | None:
@@ -68,9 +72,9 @@ class VersionPacking:
         """
         size = 0
         if knobs is not None:
-            async with self.context.settings.packers:
+            async with self._turn, self.context.settings.packers:
                 if await self._pays(entry, source, knobs):
-                    size = await in_thread(self._copy, entry, Path(source), knobs)
+                    size = await self._copy(entry, Path(source), knobs)
         if not size:
             await in_thread(publish, source, target, entry)
         return size
@@ -113,17 +117,24 @@ class VersionPacking:
             key = "", knobs
         return self._kinds.setdefault(key, _Kind())
 
-    def _copy(self, entry: Entry, source: Path, knobs: PackingKnobs) -> int:
-        """Make the copy; return its size, 0 when there is none. Blocks."""
+    async def _copy(self, entry: Entry, source: Path, knobs: PackingKnobs) -> int:
+        """Make the copy; return its size, 0 when there is none."""
+        ended = threading.Event()
+        order = CopyOrder(knobs.level, knobs.least_ratio, ended.is_set)
+        target = Path(self.version.paths.packed_copy(entry.ino))
+        work = asyncio.to_thread(_copy_uncompressed, source, target, entry, order)
         try:
-            with source.open("rb", buffering=0) as file:
-                if is_compressed(file.read(MOST_HEAD)):
-                    return 0
-            target = Path(self.version.paths.packed_copy(entry.ino))
-            return write_copy(source, target, entry, knobs.level, knobs.least_ratio)
+            return await to_its_end(asyncio.ensure_future(work), hurry=ended.set)
         except OSError as error:  # the file itself is whole, and goes into the tree
             _log.debug("no compressed copy of %s: %s", source.name, error)
             return 0
+
+
+def _copy_uncompressed(source: Path, target: Path, entry: Entry, order: CopyOrder) -> int:
+    with source.open("rb", buffering=0) as file:
+        if is_compressed(file.read(MOST_HEAD)):
+            return 0
+    return write_copy(source, target, entry, order)
 
 
 def measure(source: Path, size: int, level: int) -> PackingTrial:

@@ -32,6 +32,8 @@ _MOST = {
     OptimizationLevel.AGGRESSIVE: AheadFigures(64 * MIB, 512, 16),
 }
 _EVERYTHING = AheadFigures(1024 * MIB, 4096, 64)
+# Levels of zstd likewise: each costs several times the time of the one before it.
+_MOST_ZSTD = {OptimizationLevel.BASIC: 1, OptimizationLevel.BALANCED: 3, OptimizationLevel.AGGRESSIVE: 9}
 
 
 def file_knobs(explained: Explained, most: OptimizationLevel | None = None) -> FileKnobs:
@@ -54,14 +56,15 @@ def file_knobs(explained: Explained, most: OptimizationLevel | None = None) -> F
         streams=figure("parallel_streams", values.parallel_streams, BY_ITSELF.streams, limits.streams),
         warm_rank=_RANKS[values.warm_order] if _by_rule(explained.origins, "warm_order") else WARM_NORMAL,
         cached=values.should_cache or not _by_rule(explained.origins, "should_cache"),
-        packing=_packing(explained.values) if _by_rule(explained.origins, "compression") else None,
+        packing=_packing(explained.values, most) if _by_rule(explained.origins, "compression") else None,
     )
 
 
-def _packing(values: Recommendation) -> PackingKnobs | None:
-    if values.compression is Compression.OFF:
+def _packing(values: Recommendation, most: OptimizationLevel | None) -> PackingKnobs | None:
+    if values.compression == Compression.OFF:
         return None
-    return PackingKnobs(values.compression_level, values.min_ratio, tried=values.compression is Compression.AUTO)
+    level = values.compression_level if most is None else min(values.compression_level, _MOST_ZSTD.get(most, 19))
+    return PackingKnobs(level, values.min_ratio, tried=values.compression == Compression.AUTO)
 
 
 def _by_rule(origins: Mapping[str, GivenValue | str], knob: str) -> bool:
