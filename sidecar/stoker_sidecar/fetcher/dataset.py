@@ -259,11 +259,7 @@ class DatasetCache:
 
     async def _finish_or_warm(self, fetching: Fetching) -> float | None:
         version = fetching.version
-        if version.packed and fetching.space.shortage(0.0).fits:
-            version.unpack()
-        if version.missing() < 0 and version.warm_files < version.manifest.info.files:
-            version.forget(State.FAILED)
-            version.forget(State.UNKEPT)
+        fetching.take_up()
         delay = await self._warm(fetching) if self.config.eager and not self.config.paused else None
         if version.warm_files == version.manifest.info.files:
             if self.version_loop.error is not None:

@@ -149,6 +149,15 @@ class Fetching:
             await in_thread(self.version.take_away, entry)
             self.context.changed()
 
+    def take_up(self) -> None:
+        """Have the next pass of warm-up fetch what was left, and what has copies where all of the version fits."""
+        version = self.version
+        if version.packed and self.space.shortage(0.0).fits:
+            version.unpack()
+        if version.missing() < 0 and version.warm_files < version.manifest.info.files:
+            version.forget(State.FAILED)
+            version.forget(State.UNKEPT)
+
     async def drain(self) -> None:
         """Wait until what is in flight now has ended."""
         if self._downloads:

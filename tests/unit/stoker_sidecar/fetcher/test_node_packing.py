@@ -9,9 +9,12 @@ from stoker_api.names import Reason
 from stoker_api.nodecache import NodePhase
 from stoker_sidecar.fetcher.core.packing_decision import SAMPLE_FILES
 from stoker_sidecar.fetcher.core.rates import Speed
+from stoker_sidecar.fetcher.download import packing
 from stoker_sidecar.fetcher.download.parts import CHUNK
 from stoker_sidecar.linux import files
 from stoker_sidecar.version import packed_copy
+from stoker_sidecar.version.manifest import Entry
+from stoker_sidecar.version.packed_copy import CopyOrder
 from stoker_sidecar.wire.fetcher_protocol import PACKED_BYTES, UNPACKED_BYTES, FileKnobs, PackingKnobs, Tune
 from tests.support.cache_node import UID, CacheNodeUnderTest, fill, inode, open_cache_node
 
@@ -180,3 +183,21 @@ async def test_an_evicted_version_loses_its_copies(cache_node: CacheNodeUnderTes
     dataset = cache_node.node._datasets[UID]
     await dataset.versions.empty(digest)
     assert cache_node.copies(digest) == {}
+
+
+async def test_one_copy_of_a_version_is_made_at_a_time(
+    cache_node: CacheNodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy, most, make = [0], [0], packing._copy_uncompressed
+
+    def watched(source: Path, target: Path, entry: Entry, order: CopyOrder) -> int:
+        busy[0] += 1
+        most[0] = max(most[0], busy[0])
+        try:
+            return make(source, target, entry, order)
+        finally:
+            busy[0] -= 1
+
+    monkeypatch.setattr(packing, "_copy_uncompressed", watched)
+    await packed(cache_node)
+    assert most == [1]
