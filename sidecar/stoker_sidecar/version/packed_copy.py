@@ -113,7 +113,8 @@ def copies_in(folder: Path) -> dict[int, os.stat_result]:
             if f".{rest}" == _SUFFIX and ino.isascii() and ino.isdigit():
                 found[int(ino)] = entry.stat(follow_symlinks=False)
             else:
-                os.unlink(entry.path)  # noqa: PTH108 -- scandir's
+                with suppress(OSError):  # no file, which someone else put there
+                    os.unlink(entry.path)  # noqa: PTH108 -- scandir's
     return found
 
 

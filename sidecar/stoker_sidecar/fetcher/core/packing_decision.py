@@ -15,6 +15,8 @@ SAMPLE_FILES = 16
 _EPOCHS = 3
 # Bytes a second that one core brings through FUSE, where the kernel alone would have read the file.
 _FUSE_SPEED = 1e9
+# Seconds over which the source is measured: requests have to be on their way first.
+_WINDOW = 1.0
 # An epoch has to become so much shorter: trials are short, and speeds of sources change.
 _MARGIN = 0.9
 
@@ -49,11 +51,30 @@ class PackingTrial:
         return self.raw / max(1, self.packed)
 
 
+@dataclass
+class SourceMeter:
+    """How fast the source is at its best: who packs slows down what comes, and that says nothing of the source.
+
+    ``began``: seconds of the caller's clock; ``fetched``: bytes that had come by then.
+    """
+
+    began: float
+    fetched: int
+    fastest: float = 0.0
+
+    def read(self, now: float, fetched: int) -> float:
+        """Return bytes a second, 0 in the first second; ``fetched``: that have come by now."""
+        if now - self.began >= _WINDOW:
+            self.fastest = max(self.fastest, (fetched - self.fetched) / (now - self.began))
+            self.began, self.fetched = now, fetched
+        return self.fastest
+
+
 @dataclass(frozen=True)
 class Shortage:
     """How far a version is from fitting. ``size``: of its files; ``room``: bytes that may lie on the disk.
 
-    ``source_speed``: bytes a second that the source brought of late; 0: not known.
+    ``source_speed``: bytes a second that the source brings; 0: not known.
     """
 
     size: int

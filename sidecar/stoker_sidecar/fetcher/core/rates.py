@@ -23,11 +23,6 @@ class Speed:
         """Count bytes that arrived."""
         self.pending += size
 
-    def seen_by(self, now: float) -> float:
-        """Return the mean as it would be now, without folding anything in."""
-        elapsed = now - self.updated
-        return self.value if self.started or elapsed <= 0 else self.pending / elapsed
-
     def tick(self, now: float) -> float:
         """Fold in what arrived since the last tick; return the mean in bytes a second."""
         elapsed = now - self.updated

@@ -15,7 +15,13 @@ from pathlib import Path
 from stoker_sidecar.fetcher.cached_version import CachedVersion
 from stoker_sidecar.fetcher.context import DownloadContext
 from stoker_sidecar.fetcher.core.compressed_kinds import MOST_HEAD, is_compressed
-from stoker_sidecar.fetcher.core.packing_decision import SAMPLE_BYTES, PackingTrial, PackingVerdict, judge_packing
+from stoker_sidecar.fetcher.core.packing_decision import (
+    SAMPLE_BYTES,
+    PackingTrial,
+    PackingVerdict,
+    SourceMeter,
+    judge_packing,
+)
 from stoker_sidecar.fetcher.space.budget import VersionSpace
 from stoker_sidecar.threads import in_thread, to_its_end
 from stoker_sidecar.version.manifest import Entry
@@ -52,6 +58,7 @@ class VersionPacking:
     context: DownloadContext
     # One copy at a time, so that versions have the node's packers in turn, whatever each one asks for.
     _turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
+    _meter: SourceMeter | None = None
     _kinds: dict[tuple[str, PackingKnobs], _Kind] = field(default_factory=dict)
 
     def wanted(self, entry: Entry) -> PackingKnobs | None:
@@ -62,7 +69,11 @@ class VersionPacking:
         knobs = self.context.tuning.of(self.version.paths.folder.name).of(entry.ino).packing
         if knobs is None or self.version.complete or not _LEAST_SIZE <= entry.size <= MOST_SIZE:
             return None
-        return None if self.space.shortage(0.0).fits else knobs
+        if self.space.shortage(0.0).fits:
+            return None
+        if self._meter is None:
+            self._meter = SourceMeter(self.context.settings.pipeline.clock(), self.context.telemetry.fetched_bytes)
+        return knobs
 
     async def keep(self, entry: Entry, source: str, target: str, knobs: PackingKnobs | None) -> int:
         """Give a whole, checked file its name ``target``, or make a copy of it, and leave it to the caller to delete.
@@ -97,13 +108,18 @@ class VersionPacking:
         kind.files += 1
         if not kind.trial.is_enough:
             kind.trial += await in_thread(measure, Path(source), entry.size, knobs.level)
-        if kind.trial.is_enough and kind.files >= kind.review:
+        if kind.trial.is_enough and kind.files >= kind.review and (speed := self._source_speed()) > 0:
             kind.review = 2 * kind.files
-            self._judge(entry, kind, knobs)
+            self._judge(entry, kind, knobs, speed)
         return kind.verdict.pays
 
-    def _judge(self, entry: Entry, kind: _Kind, knobs: PackingKnobs) -> None:
-        speed = self.context.telemetry.speed.seen_by(self.context.settings.pipeline.clock())
+    def _source_speed(self) -> float:
+        """Return bytes a second, 0 while that is not known."""
+        if self._meter is None:
+            return 0.0
+        return self._meter.read(self.context.settings.pipeline.clock(), self.context.telemetry.fetched_bytes)
+
+    def _judge(self, entry: Entry, kind: _Kind, knobs: PackingKnobs, speed: float) -> None:
         verdict = judge_packing(kind.trial, self.space.shortage(speed), knobs.least_ratio)
         if verdict.pays != kind.verdict.pays or kind.verdict is _NOT_YET:
             name, word = self.version.manifest.path_of(entry), "pay" if verdict.pays else "do not pay"

@@ -7,8 +7,7 @@ import pytest
 
 from stoker_api.names import Reason
 from stoker_api.nodecache import NodePhase
-from stoker_sidecar.fetcher.core.packing_decision import SAMPLE_FILES
-from stoker_sidecar.fetcher.core.rates import Speed
+from stoker_sidecar.fetcher.core.packing_decision import SAMPLE_FILES, SourceMeter
 from stoker_sidecar.fetcher.download import packing
 from stoker_sidecar.fetcher.download.parts import CHUNK
 from stoker_sidecar.linux import files
@@ -98,7 +97,7 @@ async def test_what_does_not_fit_beside_copies_is_read_through_and_the_status_sa
 async def test_a_trial_that_pays_has_copies_made_of_what_comes_after_it(
     cache_node: CacheNodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Speed, "seen_by", lambda *_: 10e6)  # so fast is the source
+    monkeypatch.setattr(SourceMeter, "read", lambda *_: 10e6)  # so fast is the source
     content = {f"{number:02}.csv": data for number, data in enumerate([*TEXT.values()] * 5)}
     digest = await packed(cache_node, content, TRIED, quota=20 * SIZE)
     assert len(content) - 2 * SAMPLE_FILES < len(cache_node.copies(digest)) <= len(content) - SAMPLE_FILES + 1
@@ -108,7 +107,7 @@ async def test_a_trial_that_pays_has_copies_made_of_what_comes_after_it(
 async def test_a_trial_that_does_not_pay_has_no_copies_made(
     cache_node: CacheNodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Speed, "seen_by", lambda *_: 100e9)
+    monkeypatch.setattr(SourceMeter, "read", lambda *_: 100e9)
     content = {f"{number:02}.csv": data for number, data in enumerate([*TEXT.values()] * 5)}
     digest = await packed(cache_node, content, TRIED, quota=20 * SIZE)
     assert cache_node.copies(digest) == {}

@@ -9,6 +9,7 @@ from stoker_sidecar.fetcher.core.packing_decision import (
     SAMPLE_FILES,
     PackingTrial,
     Shortage,
+    SourceMeter,
     judge_packing,
 )
 
@@ -59,3 +60,12 @@ def test_a_copy_is_never_made_of_what_fits_or_is_not_small_enough(
     if judge_packing(trial, shortage, least).pays:
         assert not shortage.fits
         assert trial.ratio >= least
+
+
+def test_a_source_counts_as_fast_as_it_was_at_its_best() -> None:
+    meter = SourceMeter(began=10.0, fetched=1000)
+    assert meter.read(10.5, 900_000) == 0  # its first requests are on their way
+    assert meter.read(12.0, 2_001_000) == 1e6
+    assert meter.read(12.5, 2_001_000) == 1e6
+    assert meter.read(20.0, 2_002_000) == 1e6  # packing holds it up
+    assert meter.read(21.0, 5_002_000) == 3e6

@@ -20,7 +20,7 @@ from stoker_tuning.vocabulary import ActionTarget, ActionType, OptimizationLevel
 
 RULE = RuleSpec("rule", RuleOrigin("test", RuleLayer.CUSTOM), (), ())
 AS_EVER = FileKnobs()
-_RATIO = DEFAULTS["min_ratio"]
+_RATIO = float(DEFAULTS["min_ratio"])
 
 
 def _knobs(
