@@ -1,6 +1,7 @@
 """A CacheNode over stores in memory, without waits, for tests of what it does."""
 
 import asyncio
+import errno
 import os
 import time
 from collections.abc import AsyncIterator, Callable
@@ -9,6 +10,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from backports import zstd
 
 from stoker_api.backoff import BackoffPolicy
 from stoker_api.dataset_source import Source
@@ -102,6 +105,10 @@ class CacheNodeUnderTest:
         """Count the chunks that are here of large files that are not whole yet."""
         return sum(path.read_bytes().count(1) for path in (self.folder(digest) / "parts").glob("*.map"))
 
+    def copies(self, digest: str) -> dict[int, Path]:
+        """Return the compressed copies of the version, by inode."""
+        return {int(path.stem): path for path in (self.folder(digest) / "packed").glob("*.zst")}
+
     def tree(self, digest: str) -> dict[str, bytes]:
         """Return what lies in the version's tree: content by path."""
         tree = self.folder(digest) / "tree"
@@ -111,7 +118,7 @@ class CacheNodeUnderTest:
         """Read as a file-system server does: ask, then pread; ask again with doubt when there is nothing to be read."""
         try:
             found = content(await self.node.read(Read(UID, digest, ino, offset, length)))
-        except FileNotFoundError:
+        except OSError:
             found = content(await self.node.read(Read(UID, digest, ino, offset, length, doubt=True)))
         return found[offset : offset + length]
 
@@ -171,8 +178,14 @@ def _space_left(capacity: int, inodes: int, root: Path) -> DiskSpace:
 
 
 def content(answer: ReadDone) -> bytes:
-    """Return the content of the file that the fetcher names."""
-    return Path(answer.file).read_bytes()
+    """Return the content of the file that the fetcher names. Raises OSError, also for a damaged compressed copy."""
+    found = Path(answer.file).read_bytes()
+    if answer.place != "packed":
+        return found
+    try:
+        return zstd.decompress(found)
+    except zstd.ZstdError as error:
+        raise OSError(errno.EIO, str(error)) from error
 
 
 def fill(store: MemoryStore, content: dict[str, bytes]) -> None:

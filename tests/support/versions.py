@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from stoker_sidecar.version.builder import ManifestBuilder
-from stoker_sidecar.version.manifest import Manifest
+from stoker_sidecar.version.manifest import Entry, Manifest
 from stoker_sidecar.version.objects import ListedObject
+from stoker_sidecar.version.packed_copy import CopyOrder, write_copy
 
 MTIME_NS = 1_700_000_000_123_456_789
 
@@ -47,6 +48,17 @@ class VersionFolder:
         """Put every file of the version in place, as in a warm dataset."""
         for path in self.files:
             self.finish(path)
+
+    def copy(self, path: str) -> Path:
+        """Return where the compressed copy of a file lies."""
+        return self.folder / "packed" / f"{self.ino(path)}.zst"
+
+    def pack(self, path: str) -> None:
+        """Put a compressed copy of the whole file into packed/, however large it becomes."""
+        source = self.folder / "parts" / "packing"
+        source.write_bytes(self.files[path])
+        entry = Entry(self.ino(path), 1, b"", False, len(self.files[path]), MTIME_NS, "", "")
+        write_copy(source, self.copy(path), entry, CopyOrder(1, 0.001))
 
     def put_part(self, path: str, offset: int, length: int) -> str:
         """Put these bytes, and no others, into a partial file; its name relative to the version folder."""

@@ -17,8 +17,10 @@ from stoker_sidecar.wire.fetcher_protocol import (
     FETCH_ERRORS,
     FETCHED_BYTES,
     LISTED_OBJECTS,
+    PACKED_BYTES,
     REPAIRED_FILES,
     SCRUBBED_BYTES,
+    UNPACKED_BYTES,
 )
 
 # Seconds: a bind mount takes milliseconds, a wait for the plan up to a minute.
@@ -40,6 +42,8 @@ _COUNTS: tuple[tuple[str, str, str], ...] = (
     ("stoker_fetch_errors", "Pieces that could not be fetched, after their retries, by reason.", FETCH_ERRORS),
     ("stoker_scrubbed_bytes", "Bytes on the disk that were compared with their checksums.", SCRUBBED_BYTES),
     ("stoker_repaired_files", "Files that the scrub found damaged.", REPAIRED_FILES),
+    ("stoker_unpacked_bytes", "Bytes of files of which compressed copies are kept, found or made.", UNPACKED_BYTES),
+    ("stoker_packed_bytes", "Bytes of these copies.", PACKED_BYTES),
     ("stoker_evictions", "Versions dropped to make room for others.", EVICTIONS),
 )
 

@@ -16,6 +16,7 @@ from stoker_sidecar.linux.files import disk_errors, sync_file_system
 from stoker_sidecar.store.core.object_checksum import EtagTrust
 from stoker_sidecar.version.layout import VersionPaths
 from stoker_sidecar.version.manifest import Entry, Manifest
+from stoker_sidecar.version.packed_copy import copies_in
 from stoker_sidecar.worker.files import is_intact, publish, survived
 
 
@@ -27,6 +28,7 @@ class State(IntEnum):
     FAILED = 2  # warming could not fetch it and comes back to it when the others are done
     UNKEPT = 3  # did not fit quota or disk: read through
     FOLDER = 4
+    PACKED = 5  # there is a compressed copy of it, and none in the tree
 
 
 _HERE_ALONE = bytes(int(state == State.HERE) for state in range(256))
@@ -48,6 +50,9 @@ class CachedVersion:
     warm_files: int = 0
     warm_bytes: int = 0
     linked_files: int = 0
+    packed: dict[int, int] = field(default_factory=dict)  # inode -> bytes of its compressed copy
+    packed_bytes: int = 0  # of all copies
+    unpacked_bytes: int = 0  # of the files that they are of
     reserved_bytes: int = 0  # of files on their way into the tree
     shared_bytes: int = 0  # of files that another version holds too
     complete: bool = False
@@ -68,13 +73,23 @@ class CachedVersion:
 
     @property
     def kept_bytes(self) -> int:
-        """Bytes that count: whole files, and all of those that are being filled or fetched."""
-        return self.warm_bytes + self.reserved_bytes - self.shared_bytes
+        """Bytes that count: whole files and compressed copies, and all of those that are being filled or fetched."""
+        return self.warm_bytes + self.packed_bytes + self.reserved_bytes - self.shared_bytes
+
+    @property
+    def here_files(self) -> int:
+        """Files that can be read without the source, compressed ones too."""
+        return self.warm_files + len(self.packed)
+
+    @property
+    def here_bytes(self) -> int:
+        """Bytes of those files, not of their copies."""
+        return self.warm_bytes + self.unpacked_bytes
 
     @property
     def arrived_bytes(self) -> int:
         """Bytes of files that stay, whole or not yet."""
-        return self.warm_bytes + sum(part.bytes_here for part in self.parts.values() if part.kept)
+        return self.here_bytes + sum(part.bytes_here for part in self.parts.values() if part.kept)
 
     def add_part(self, part: PartFile) -> None:
         """From now on, this is where the file's chunks go."""
@@ -114,6 +129,36 @@ class CachedVersion:
             self.states[entry.ino] = State.HERE
             self.warm_files += 1
             self.warm_bytes += entry.size
+            self.forget_copy(entry)
+
+    def mark_packed(self, entry: Entry, size: int) -> None:
+        """Note that there is a compressed copy of ``size`` bytes of a file that is not in the tree."""
+        self.forget_copy(entry)
+        self.states[entry.ino] = State.PACKED
+        self.packed[entry.ino] = size
+        self.packed_bytes += size
+        self.unpacked_bytes += entry.size
+
+    def drop_copy(self, ino: int) -> None:
+        """Delete the compressed copy of a file, if there is one. Blocks for a moment.
+
+        Raises DiskFull or CacheDiskFailed.
+        """
+        with disk_errors("a compressed copy"):
+            Path(self.paths.packed_copy(ino)).unlink(missing_ok=True)
+
+    def unpack(self) -> None:
+        """Have all files with compressed copies fetched into the tree; each copy is read until then."""
+        self.forget(State.PACKED)
+
+    def forget_copy(self, entry: Entry) -> None:
+        """Note that there is no compressed copy of a file; it is missing, unless it is in the tree."""
+        size = self.packed.pop(entry.ino, None)
+        if size is not None:
+            self.packed_bytes -= size
+            self.unpacked_bytes -= entry.size
+        if self.states[entry.ino] == State.PACKED:
+            self.states[entry.ino] = State.MISSING
 
     def lose(self, entry: Entry) -> None:
         """Note that the file is not in the tree any more, or not as it should be: it is to be fetched again.
@@ -209,6 +254,7 @@ class CachedVersion:
         elif not fresh:
             self._scan()
             self._believe_marker()
+        self._find_copies()
         self.paths.doubtful.unlink(missing_ok=True)
         self._link(donors)
         self._resume_parts()
@@ -239,6 +285,17 @@ class CachedVersion:
             known = synced[entry.ino : entry.ino + 1] == b"\1"
             if is_intact(path, entry) and (not doubtful or survived(path, entry, limit if known else 0)):
                 self.mark_here(entry)
+
+    def _find_copies(self) -> None:
+        """Take up compressed copies of files that are not in the tree; delete others."""
+        found = copies_in(self.paths.packed)
+        for _, entry in self.manifest.walk() if found else ():
+            if (copy := found.get(entry.ino)) is None or self.states[entry.ino] != State.MISSING:
+                continue
+            if copy.st_size and copy.st_mtime_ns == entry.mtime_ns:
+                self.mark_packed(entry, copy.st_size)
+        for ino in found.keys() - self.packed.keys():
+            self.drop_copy(ino)
 
     def _synced(self) -> bytes:
         """Return a byte an inode: 1 for those that the last sync brought onto the disk."""

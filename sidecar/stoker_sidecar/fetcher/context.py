@@ -1,6 +1,7 @@
 """What the parts of the fetcher are given: clocks and stores, what datasets of a node share, what versions share."""
 
 import asyncio
+import os
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -23,6 +24,8 @@ from stoker_sidecar.store.base import Retry
 from stoker_sidecar.store.opening import OpenStore
 from stoker_sidecar.wire.disk_floor import DiskSpace
 
+# Half the cores, and few of many: pods compute on them. Other work of this process needs its threads, too.
+_PACKERS = min(4, max(1, (os.cpu_count() or 1) // 2))
 LISTINGS_AT_ONCE = 4  # of one namespace: 128 MiB of pages at most, and a slow store does not hold up the next Dataset
 # A dataset whose source fails goes on by itself when the source heals, at most a minute later.
 _DATASET_BACKOFF = BackoffPolicy(base=1.0, cap=60.0)
@@ -47,7 +50,8 @@ class DownloadSettings:
     """What downloads are made with.
 
     ``transient_limit``: bytes of files that are read through and not kept, per version. ``peers``: the folder in which
-    the agent leaves what other nodes know this one by; None: they are not asked.
+    the agent leaves what other nodes know this one by; None: they are not asked. ``packers``: so many compressed copies
+    are made at a time.
     """
 
     pipeline: Pipeline
@@ -55,6 +59,7 @@ class DownloadSettings:
     policy: PolicyFactory
     transient_limit: int
     peers: Path | None = None
+    packers: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_PACKERS))
 
 
 class ListingSlots:

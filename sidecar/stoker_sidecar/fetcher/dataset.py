@@ -259,9 +259,7 @@ class DatasetCache:
 
     async def _finish_or_warm(self, fetching: Fetching) -> float | None:
         version = fetching.version
-        if version.missing() < 0 and version.warm_files < version.manifest.info.files:
-            version.forget(State.FAILED)
-            version.forget(State.UNKEPT)
+        fetching.take_up()
         delay = await self._warm(fetching) if self.config.eager and not self.config.paused else None
         if version.warm_files == version.manifest.info.files:
             if self.version_loop.error is not None:
@@ -306,6 +304,8 @@ class DatasetCache:
             return _RETRY_CHANGED
         if version.missing() > 0 or version.count(State.FAILED):  # left over by failures that have passed
             return _RETRY_LEFT
+        if fetching.found_no_room and done.made_copies:
+            return _RETRY_LEFT  # files take the room of the whole while they come, which their copies have left by now
         if fetching is self.current_fetching:
             self.settled = True
         return _RETRY_UNKEPT if fetching.found_no_room else None

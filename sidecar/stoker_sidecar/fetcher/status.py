@@ -73,7 +73,7 @@ def _older(dataset: DatasetCache, digest: str) -> OlderVersionStatus:
     if fetching is None:
         return OlderVersionStatus(version=digest, error=told)
     version, config = fetching.version, dataset.config
-    full = version.missing() < 0 and version.count(State.UNKEPT) > 0
+    full = version.missing() < 0 and _is_full(version)
     state = DatasetState(True, True, False, version.complete, config.eager, config.paused, full, error is not None)
     return OlderVersionStatus(
         version=digest,
@@ -82,6 +82,11 @@ def _older(dataset: DatasetCache, digest: str) -> OlderVersionStatus:
         warm_bytes=version.arrived_bytes,
         error=told,
     )
+
+
+def _is_full(version: CachedVersion) -> bool:
+    """Tell whether not all of it fits, or only as compressed copies do: there are no native mounts of it."""
+    return version.count(State.UNKEPT) > 0 or bool(version.packed)
 
 
 def folder_rows(folders: CacheDisks, datasets: Iterable[DatasetCache]) -> Iterator[CacheFolder]:
@@ -105,9 +110,9 @@ def _figures(version: CachedVersion, speed: float) -> dict[str, int | None]:
     return {
         "files": info.files,
         "bytes": info.bytes,
-        "warm_files": version.warm_files,
+        "warm_files": version.here_files,
         "warm_bytes": here,
-        "fetched_files": version.warm_files - version.linked_files,
+        "fetched_files": version.here_files - version.linked_files,
         "eta_seconds": eta_seconds(info.bytes - here, speed) if here < info.bytes else None,
     }
 
@@ -123,7 +128,7 @@ def _state(dataset: DatasetCache, version: CachedVersion | None) -> DatasetState
         paused=config.paused,
         # Only what the quota or the disk left out makes a node full: the last files may still be on their way.
         evicted=bool(dataset.budget.last_use.evicted),
-        settled=dataset.settled and version is not None and version.missing() < 0 and version.count(State.UNKEPT) > 0,
+        settled=dataset.settled and version is not None and version.missing() < 0 and _is_full(version),
         failed=_trouble(dataset) is not None,
     )
 
@@ -165,14 +170,17 @@ def _node_error(error: SidecarError, files: int = 0) -> NodeError:
 def _unkept(dataset: DatasetCache, version: CachedVersion) -> NodeError:
     info, quota = version.manifest.info, dataset.config.quota_bytes
     kept = (
-        f"{version.warm_files} of {info.files} files ({format_bytes(version.warm_bytes)} of {format_bytes(info.bytes)})"
+        f"{version.here_files} of {info.files} files ({format_bytes(version.here_bytes)} of {format_bytes(info.bytes)})"
     )
+    if version.packed:
+        sizes = f"{format_bytes(version.unpacked_bytes)} as {format_bytes(version.packed_bytes)}"
+        kept = f"{kept}, {len(version.packed)} of them compressed ({sizes}),"
     if quota is None or info.bytes <= quota:
         has_inodes = dataset.budget.disk_of(version).free_inodes() > 0
         lacks, advice = ("space", MORE_BYTES) if has_inodes else ("inodes", MORE_INODES)
         message = f"the cache disk has {lacks} for {kept} above its floor; the rest is read through: {advice}"
         return NodeError(reason=Reason.DISK_FULL, message=message)
-    if version.warm_files == 0:
+    if version.here_files == 0:
         return NodeError(
             reason=Reason.QUOTA_TOO_SMALL,
             message=f"no file fits cache.quota ({format_bytes(quota)}): all is read through; raise the quota",

@@ -32,6 +32,11 @@ class Telemetry:
         self.speed.add(size)
         self._counts[FETCHED_BYTES, ""] += size
 
+    @property
+    def fetched_bytes(self) -> int:
+        """Bytes that came from a source so far."""
+        return self._counts[FETCHED_BYTES, ""]
+
     def came_ahead(self, size: int) -> None:
         """Count bytes of a whole piece that came before any reader asked for them."""
         self._counts[AHEAD_BYTES, ""] += size

@@ -19,6 +19,7 @@ from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.builder import verify
 from stoker_sidecar.version.layout import VersionPaths
 from stoker_sidecar.version.manifest import ManifestInfo
+from stoker_sidecar.wire.fetcher_protocol import PACKED_BYTES, UNPACKED_BYTES
 from stoker_sidecar.wire.peer_tls import left
 
 
@@ -135,7 +136,7 @@ class OpenVersions:
         with disk_errors(f"version {digest[:12]}"):
             for marker in (paths.complete, paths.synced):
                 marker.unlink(missing_ok=True)
-            deletions = [disk.discard(folder) for folder in (paths.tree, paths.parts)]
+            deletions = [disk.discard(folder) for folder in (paths.tree, paths.parts, paths.packed)]
             paths.sums.unlink(missing_ok=True)
             paths.linked.unlink(missing_ok=True)
         await fetching.close()
@@ -213,6 +214,8 @@ class OpenVersions:
         if not donors:
             version.shared_bytes = 0  # the versions that it shared them with are gone
         self._lost.discard(paths.folder.name)
+        self._context.telemetry.add(UNPACKED_BYTES, version.unpacked_bytes)
+        self._context.telemetry.add(PACKED_BYTES, version.packed_bytes)
         space = VersionSpace(self._budget, self._folders, version, disk)
         self._budget.versions[paths.folder.name] = version
         self.fetchings[paths.folder.name] = Fetching(version, space, self._context)

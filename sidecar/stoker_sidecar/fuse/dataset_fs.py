@@ -15,6 +15,8 @@ from typing import NamedTuple, Protocol
 from stoker_sidecar.errors import FsError
 from stoker_sidecar.fuse.following_manifest import FollowingManifest
 from stoker_sidecar.fuse.open_files import Descriptors, read_at
+from stoker_sidecar.fuse.packed_files import PackedFiles
+from stoker_sidecar.version.layout import VersionPaths
 from stoker_sidecar.version.manifest import Entry, Manifest
 from stoker_sidecar.wire.fetcher_protocol import ReadDone
 
@@ -71,19 +73,23 @@ class DatasetFs:
     ) -> None:
         self._manifest = manifest
         self._folder = os.fsencode(version_dir)
+        self._paths = VersionPaths(version_dir)
         self._fetch = fetch
         self._refused = refused
         self._descriptors = Descriptors(descriptors)
+        self._packed = PackedFiles()
         self._entry = lru_cache(_ENTRIES)(manifest.entry)
 
     def close(self) -> None:
         """Close every descriptor and the manifest."""
         self._descriptors.close()
+        self._packed.close()
         self._manifest.close()
 
     def forget(self, ino: int) -> None:
         """Open the file anew at its next read: it was repaired."""
         self._descriptors.forget(ino)
+        self._packed.forget(ino)
 
     def lookup(self, parent: int, name: bytes) -> Entry | None:
         """Find the child of that name; None when there is none. Raises FsError ENAMETOOLONG."""
@@ -158,11 +164,26 @@ class DatasetFs:
         return (entry.etag if name == XATTR_ETAG else entry.version_id).encode()
 
     async def _read_whole(self, entry: Entry, offset: int, length: int) -> bytes | None:
-        """Read from the finished file in tree/; None when it is not there. Raises OSError when it cannot be read."""
+        """Read from the finished file in tree/, or its compressed copy; None when there is neither.
+
+        Raises OSError when it cannot be read.
+        """
         try:
             return await self._read_file(entry.ino, "tree/" + self._manifest.path_of(entry), offset, length)
         except FileNotFoundError:
+            pass
+        try:
+            return await self._read_packed(entry, self._paths.packed_copy(entry.ino), offset, length)
+        except FileNotFoundError:
             return None
+
+    async def _read_packed(self, entry: Entry, file: str, offset: int, length: int) -> bytes:
+        """Read from the compressed copy. Raises OSError."""
+        try:
+            return await self._packed.read(file.encode(), entry.ino, entry.size, offset, length)
+        except PermissionError:
+            self._refused()
+            raise
 
     async def _read_fetched(self, entry: Entry, offset: int, length: int, doubt: bool) -> bytes:
         """Read where the fetcher says that the bytes are. What cannot be read there is asked for again, with doubt."""
@@ -171,6 +192,8 @@ class DatasetFs:
             # A whole file's descriptor serves the next reads without a question, wherever it lies.
             key = entry.ino if where.place == "tree" else where.file
             try:
+                if where.place == "packed":
+                    return await self._read_packed(entry, where.file, offset, length)
                 return await self._read_file(key, where.file, offset, length)
             except OSError as error:
                 cause, doubt = error.strerror, True

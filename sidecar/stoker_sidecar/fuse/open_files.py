@@ -84,14 +84,14 @@ async def read_at(fd: int, offset: int, length: int) -> bytes:
 
     At once when they are in the page cache, else in a thread, so that other requests go on.
     """
-    if _in_memory(fd, offset, length):
+    if is_in_memory(fd, offset, length):
         data = os.pread(fd, length, offset)
         if len(data) == length:
             return data
     return await trio.to_thread.run_sync(_read_fully, fd, offset, length)
 
 
-def _in_memory(fd: int, offset: int, length: int) -> bool:
+def is_in_memory(fd: int, offset: int, length: int) -> bool:
     """Tell by its first and last byte whether a span is in the page cache: 1 us.
 
     What lies between was read with them, or costs one short wait.

@@ -37,6 +37,15 @@ class VersionPaths:
         return self.folder / "parts"
 
     @property
+    def packed(self) -> Path:
+        """Compressed copies of files that are not in the tree."""
+        return self.folder / "packed"
+
+    def packed_copy(self, ino: int) -> str:
+        """Return where the compressed copy of a file lies; a string, since each read of a missing file asks."""
+        return f"{self.folder}/packed/{ino}.zst"
+
+    @property
     def complete(self) -> Path:
         """Marker: every file is in the tree."""
         return self.folder / "complete"

@@ -17,7 +17,7 @@ from stoker_sidecar.wire.credentials import Credentials
 # A configure line holds a CA bundle (0.3 MB where it is a system's) and a manifest URL a node; 4 MiB is 10 times that.
 MAX_LINE = 4 * 1024 * 1024
 
-Place = Literal["tree", "parts"]
+Place = Literal["tree", "parts", "packed"]
 
 
 class Configure(Struct, frozen=True, tag_field="op", tag="configure"):
@@ -64,13 +64,25 @@ MOST_GROUPS = 256
 WARM_NORMAL = 2
 
 
+class PackingKnobs(Struct, frozen=True, omit_defaults=True):
+    """How compressed copies are made of files of which not all fit.
+
+    ``level``: of zstd. ``least_ratio``: how many times smaller a copy has to be. ``tried``: only where a trial shows
+    that it pays; else wherever the ratio is reached.
+    """
+
+    level: Annotated[int, Meta(ge=1, le=19)]
+    least_ratio: Annotated[float, Meta(ge=1, le=100)]
+    tried: bool = True
+
+
 class FileKnobs(Struct, frozen=True, omit_defaults=True):
     """How the files of one group are treated. None, and what is left out: as without any rule.
 
     ``ahead_bytes``: fetched ahead of a reader within a large file. ``ahead_files``: small files fetched ahead of
     readers of their folder. ``streams``: requests for chunks of one large file at a time, for one reader.
     ``warm_rank``: 0 for what is warmed up first, 3 for what comes last. ``cached``: False: not warmed up, and read
-    through.
+    through. ``packing``: compressed copies are kept where that pays; None: never.
     """
 
     ahead_bytes: Annotated[int, Meta(ge=0, le=2**30)] | None = None
@@ -78,6 +90,7 @@ class FileKnobs(Struct, frozen=True, omit_defaults=True):
     streams: Annotated[int, Meta(ge=1, le=64)] | None = None
     warm_rank: Annotated[int, Meta(ge=0, le=3)] = WARM_NORMAL
     cached: bool = True
+    packing: PackingKnobs | None = None
 
 
 class Tune(Struct, frozen=True, tag_field="op", tag="tune", omit_defaults=True):
@@ -99,7 +112,8 @@ class Done(Struct, frozen=True, tag_field="reply", tag="done"):
 class ReadDone(Struct, frozen=True, tag_field="reply", tag="read"):
     """The bytes are in ``file``, an absolute path.
 
-    Under ``tree`` the file is whole and stays. Under ``parts`` only the bytes asked for are sure to be there; a name
+    Under ``tree`` the file is whole and stays. Under ``packed`` it is whole in a compressed copy
+    (stoker_sidecar.version.seekable). Under ``parts`` only the bytes asked for are sure to be there; a name
     in parts/ is never used twice, so a descriptor may be kept by name, but each read must be asked for. A file that is
     gone at open (dropped, or moved into the tree) must be asked for again.
     """
@@ -131,6 +145,8 @@ DEMAND_READS = "demandReads"  # requests of file-system servers for bytes
 SCRUBBED_BYTES = "scrubbedBytes"
 REPAIRED_FILES = "repairedFiles"
 EVICTIONS = "evictions"
+UNPACKED_BYTES = "unpackedBytes"  # of files of which a compressed copy was found at the start, or made since
+PACKED_BYTES = "packedBytes"  # of these copies
 
 
 class Count(NamedTuple):

@@ -17,7 +17,7 @@ from stoker_api.nodecache import NodePhase
 from stoker_sidecar.errors import ObjectGone, ServerError, SourceChanged
 from stoker_sidecar.fetcher.download.parts import CHUNK
 from stoker_sidecar.version.manifest import Manifest
-from stoker_sidecar.wire.fetcher_protocol import Read
+from stoker_sidecar.wire.fetcher_protocol import FileKnobs, PackingKnobs, Read, Tune
 from tests.fakes.object_store import MemoryStore
 from tests.support.cache_node import UID, CacheNodeUnderTest, open_cache_node
 
@@ -108,6 +108,20 @@ class CacheMachine(RuleBasedStateMachine):
     @rule(path=PATHS)
     def someone_deletes_a_file(self, path: str) -> None:
         (self.cache_node.folder(self.current) / "tree" / path).unlink(missing_ok=True)
+
+    @rule(packing=st.sampled_from([None, PackingKnobs(1, 1.5), PackingKnobs(1, 1.5, tried=False)]))
+    def pack(self, packing: PackingKnobs | None) -> None:
+        self.cache_node.node.tune(Tune(UID, self.current, (FileKnobs(packing=packing),)))
+
+    @rule(place=st.sampled_from([None, 0, 500, -5]))
+    def someone_spoils_the_copies(self, place: int | None) -> None:
+        """Write other bytes at ``place``, or delete them."""
+        for copy in self.cache_node.copies(self.current).values():
+            data = bytearray(copy.read_bytes())
+            copy.unlink()
+            if place is not None:
+                data[place : place + 4 or None] = b"\0\1\2\3"
+                copy.write_bytes(data)
 
     @rule()
     def someone_deletes_all_files(self) -> None:

@@ -40,13 +40,16 @@ class _Fetcher:
     def __init__(self, version: VersionFolder) -> None:
         self.version = version
         self.failure: int | None = None
-        self.finishes = False
+        self.finishes = self.packs = False
         self.paths = {version.ino(path): path for path in version.files}
 
     async def fetch(self, ino: int, offset: int, length: int, *, doubt: bool = False) -> ReadDone:
         if self.failure is not None:
             raise FsError(self.failure, "told to fail")
         path = self.paths[ino]
+        if self.packs:
+            self.version.pack(path)
+            return ReadDone("packed", str(self.version.copy(path)))
         if self.finishes:
             self.version.finish(path)
             return ReadDone("tree", f"tree/{path}")
@@ -105,9 +108,32 @@ class DatasetFsMachine(RuleBasedStateMachine):
     def finish(self, pick: int) -> None:
         self.version.finish(self._path(pick))
 
-    @rule(code=st.sampled_from([None, errno.EIO, errno.ESTALE, errno.ENOENT]), finishes=st.booleans())
-    def change_the_fetcher(self, code: int | None, finishes: bool) -> None:
-        self.fetcher.failure, self.fetcher.finishes = code, finishes
+    @rule(pick=st.integers(0, 7))
+    def pack(self, pick: int) -> None:
+        """Have a compressed copy in place of the file, as after a fetch."""
+        path = self._path(pick)
+        (self.version.folder / "tree" / path).unlink(missing_ok=True)
+        self.version.pack(path)
+
+    @rule(pick=st.integers(0, 7), place=st.integers(0, 500), other=st.binary(max_size=30), cut=st.booleans())
+    def damage_a_copy(self, pick: int, place: int, other: bytes, cut: bool) -> None:
+        copy = self.version.copy(self._path(pick))
+        if copy.exists():
+            data = copy.read_bytes()
+            rest = b"" if cut else data[place + len(other) :]
+            temporary = copy.with_suffix(".damaged")
+            temporary.write_bytes(data[:place] + other + rest)
+            temporary.rename(copy)
+
+    @rule(pick=st.integers(0, 7))
+    def take_a_copy_away(self, pick: int) -> None:
+        self.version.copy(self._path(pick)).unlink(missing_ok=True)
+
+    @rule(
+        code=st.sampled_from([None, errno.EIO, errno.ESTALE, errno.ENOENT]), finishes=st.booleans(), packs=st.booleans()
+    )
+    def change_the_fetcher(self, code: int | None, finishes: bool, packs: bool) -> None:
+        self.fetcher.failure, self.fetcher.finishes, self.fetcher.packs = code, finishes, packs
 
     @rule(pick=st.integers(0, 7), flags=st.sampled_from([os.O_RDONLY, os.O_RDWR, os.O_WRONLY | os.O_TRUNC]))
     def open(self, pick: int, flags: int) -> None:

@@ -15,7 +15,7 @@ from stoker_cli.main import main
 
 DEEP = {"type": "prefetch", "target": "dataset", "parameters": {"prefetch_depth": 77}}
 SPEC: dict[str, Any] = {"rules": [{"id": "deep", "actions": [DEEP]}]}
-COMPRESS = {"type": "compress", "target": "dataset", "parameters": {"compression_level": 7}}
+PLACE = {"type": "cache", "target": "dataset", "parameters": {"cache_place": "memory"}}
 
 
 class PodCluster:
@@ -121,9 +121,9 @@ def test_the_level_of_the_dataset_counts_after_the_profiles_rules(cluster: PodCl
 
 
 def test_knobs_that_nothing_turns_are_named(cluster: PodCluster) -> None:
-    cluster.profiles = {"fast": profile({"rules": [{"id": "small", "actions": [COMPRESS]}]})}
+    cluster.profiles = {"fast": profile({"rules": [{"id": "small", "actions": [PLACE]}]})}
 
-    assert "compression_level" in explained()["notTurned"]
+    assert "cache_place" in explained()["notTurned"]
 
 
 @pytest.mark.parametrize(

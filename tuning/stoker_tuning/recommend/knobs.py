@@ -84,6 +84,7 @@ KNOB_BY_NAME = {knob.name: knob for knob in KNOBS}
 TURNED_KNOBS = frozenset(
     (
         *("prefetch_size", "prefetch_depth", "parallel_streams", "warm_order", "should_cache"),
+        *("compression", "compression_level", "min_ratio"),
         *("level", "strategy", "cache_policy", "cache_priority"),
     )
 )

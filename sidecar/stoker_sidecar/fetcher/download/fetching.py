@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
 from stoker_sidecar.errors import CacheDiskFailed, NotConfigured, NotWanted, NotYetConfigured, SidecarError
 from stoker_sidecar.fetcher.cached_version import CachedVersion, State
@@ -23,6 +24,7 @@ from stoker_sidecar.fetcher.space.budget import VersionSpace
 from stoker_sidecar.linux.files import is_there
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.manifest import Entry
+from stoker_sidecar.version.packed_copy import is_copy_readable
 from stoker_sidecar.wire.fetcher_protocol import ReadDone
 from stoker_sidecar.worker.files import is_readable
 
@@ -147,6 +149,15 @@ class Fetching:
             await in_thread(self.version.take_away, entry)
             self.context.changed()
 
+    def take_up(self) -> None:
+        """Have the next pass of warm-up fetch what was left, and what has copies where all of the version fits."""
+        version = self.version
+        if version.packed and self.space.shortage(0.0).fits:
+            version.unpack()
+        if version.missing() < 0 and version.warm_files < version.manifest.info.files:
+            version.forget(State.FAILED)
+            version.forget(State.UNKEPT)
+
     async def drain(self) -> None:
         """Wait until what is in flight now has ended."""
         if self._downloads:
@@ -189,6 +200,11 @@ class Fetching:
             path = self.version.tree_path(entry)
             if not await in_thread(is_readable, path, entry, offset, length):
                 await self._lose(entry)
+        elif self.version.states[entry.ino] == State.PACKED:
+            copy = Path(self.version.paths.packed_copy(entry.ino))
+            if not await in_thread(is_copy_readable, copy, entry.size, offset, length):
+                await in_thread(self.version.drop_copy, entry.ino)
+                self.version.forget_copy(entry)
         elif (part := self.version.parts.get(entry.ino)) is not None and self._is_useless(part):
             self._writer.drop(part)
 
@@ -206,7 +222,7 @@ class Fetching:
 
     async def _bring(self, entry: Entry, chunks: range, end: int) -> None:
         """Wait until the bytes up to ``end`` can be read, or a piece has failed."""
-        missing = self.version.states[entry.ino] != State.HERE
+        missing = self.version.states[entry.ino] not in (State.HERE, State.PACKED)
         downloads = [one for chunk in chunks if (one := self._start(entry, chunk, Lane.DEMAND)) is not None]
         if missing:
             self._prefetch(entry, chunks)
@@ -232,6 +248,8 @@ class Fetching:
     def _place(self, entry: Entry, chunks: range, end: int) -> ReadDone | None:
         if self.version.states[entry.ino] == State.HERE:
             return ReadDone("tree", str(self.version.tree_path(entry)))
+        if self.version.states[entry.ino] == State.PACKED:
+            return ReadDone("packed", self.version.paths.packed_copy(entry.ino))
         part = self.version.parts.get(entry.ino)
         if part is None or not all(part.chunks[chunk] or self._reaches(part, chunk, end) for chunk in chunks):
             return None
@@ -246,7 +264,7 @@ class Fetching:
         return download.reached >= min(end, (chunk + 1) * CHUNK, part.size)
 
     def _is_here(self, entry: Entry, chunk: int, lane: Lane) -> bool:
-        if self.version.states[entry.ino] == State.HERE:
+        if self.version.states[entry.ino] in (State.HERE, State.PACKED):
             return True
         part = self.version.parts.get(entry.ino)
         if part is None or (lane is Lane.WARM and not part.kept):  # what is only read through may go any moment

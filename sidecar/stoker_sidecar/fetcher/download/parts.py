@@ -96,10 +96,6 @@ class PartFile:
             with suppress(OSError):
                 path.unlink()
 
-    def forget_map(self) -> None:
-        """Delete the map of a file that has moved into the tree. Blocks."""
-        _map_of(self.path).unlink(missing_ok=True)
-
 
 @dataclass
 class Transients:

@@ -12,6 +12,7 @@ from pathlib import Path
 from stoker_sidecar.errors import CacheDiskFailed, CorruptBody, InternalError, SourceError
 from stoker_sidecar.fetcher.cached_version import CachedVersion
 from stoker_sidecar.fetcher.context import DownloadContext
+from stoker_sidecar.fetcher.download.packing import VersionPacking
 from stoker_sidecar.fetcher.download.parts import PartFile, Transients, chunk_span, new_part, temporary_name
 from stoker_sidecar.fetcher.download.pipeline import Slot
 from stoker_sidecar.fetcher.space.budget import VersionSpace
@@ -20,7 +21,7 @@ from stoker_sidecar.linux.files import is_there
 from stoker_sidecar.store.core.object_checksum import CRC64NVME, Checksum, check
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.manifest import Entry
-from stoker_sidecar.worker.files import file_digest, publish
+from stoker_sidecar.worker.files import file_digest
 from stoker_sidecar.worker.transfer import Arrived, Fetched, Piece, remove_quietly
 
 # Is told which part has the bytes of a chunk, and how many of them from the chunk's start.
@@ -38,12 +39,14 @@ class PieceWriter:
     space: VersionSpace
     context: DownloadContext
     transients: Transients = field(init=False)
+    packing: VersionPacking = field(init=False)
     _tree: str = field(init=False)
     _parts: str = field(init=False)
 
     def __post_init__(self) -> None:
         self._tree, self._parts = str(self.version.paths.tree), str(self.version.paths.parts)
         self.transients = Transients(self.context.settings.transient_limit)
+        self.packing = VersionPacking(self.version, self.space, self.context)
 
     async def whole(self, entry: Entry, *, kept: bool, slot: Slot) -> None:
         """Bring a small file: into the tree when ``kept``, else as a part that holds it for a while.
@@ -52,13 +55,20 @@ class PieceWriter:
         """
         # A string: a Path object for each of a million files costs as much as all else here.
         temporary = temporary_name(self._parts if kept else str(self.space.transient_folder()), entry.ino)
+        knobs = self.packing.wanted(entry) if kept else None
+        size = 0
         try:
-            await self._bring_whole(entry, temporary, kept=kept, slot=slot)
+            published = await self._bring_whole(entry, temporary, publishing=kept and knobs is None, slot=slot)
+            if kept and not published:  # its ETag is not its MD5, and for this source need not be; or a copy is wanted
+                target = f"{self._tree}/{self.version.manifest.path_of(entry)}"
+                size = await self.packing.keep(entry, temporary, target, knobs)
         except BaseException:  # cancellation too: half a body must not stay on the disk
             await in_thread(remove_quietly, Path(temporary))
             raise
         if kept:
-            self._mark_here(entry)
+            await self._note(entry, size)
+            if size:
+                await in_thread(remove_quietly, Path(temporary))
         else:
             self._hold(PartFile(Path(temporary), entry.ino, entry.size, bytearray(b"\1"), kept=False))
 
@@ -116,15 +126,15 @@ class PieceWriter:
         self.version.remove_part(part)
         part.drop()
 
-    async def _bring_whole(self, entry: Entry, temporary: str, *, kept: bool, slot: Slot) -> None:
+    async def _bring_whole(self, entry: Entry, temporary: str, *, publishing: bool, slot: Slot) -> bool:
+        """Bring it into ``temporary``, checked; return whether it has its name already."""
         piece = self._piece(entry, temporary)
         hashing = entry.size > 0 and self.version.trust.worth_hashing(entry.etag)
-        piece = piece._replace(target=f"{self._tree}/{piece.key}" if kept else "", hashing=hashing)
+        piece = piece._replace(target=f"{self._tree}/{piece.key}" if publishing else "", hashing=hashing)
         fetched = await self._get(piece, slot, NewBytes(self.context.telemetry.arrived).come_to)
         if fetched.md5:
             self._judge(piece.key, entry.etag, fetched.md5)
-        if kept and not fetched.published:  # the ETag is not its MD5, and for this source need not be
-            await in_thread(publish, temporary, piece.target, entry)
+        return fetched.published
 
     async def _get_chunk(self, piece: Piece, part: PartFile, slot: Slot, arrived: ArrivedInPart) -> Fetched:
         counted = NewBytes(self.context.telemetry.arrived)
@@ -161,7 +171,9 @@ class PieceWriter:
         part.promoting = True
         try:
             stated = await self._stated(entry)
-            await in_thread(self._promote_end, entry, part, stated)
+            await in_thread(self._check_part, entry, part, stated)
+            target, knobs = str(self.version.tree_path(entry)), self.packing.wanted(entry)
+            size = await self.packing.keep(entry, str(part.path), target, knobs)
         except CorruptBody:
             self.version.remove_part(part)
             await in_thread(part.drop)
@@ -169,7 +181,8 @@ class PieceWriter:
         finally:
             part.promoting = False
         self.version.remove_part(part)
-        self._mark_here(entry)
+        await self._note(entry, size)
+        await in_thread(part.drop)
 
     async def _stated(self, entry: Entry) -> Checksum | None:
         """Ask the sources for a checksum. One that refuses or fails counts as one that states none."""
@@ -180,20 +193,18 @@ class PieceWriter:
                     return stated
         return None
 
-    def _promote_end(self, entry: Entry, part: PartFile, stated: Checksum | None) -> None:
-        """Check and move it, in a thread."""
+    def _check_part(self, entry: Entry, part: PartFile, stated: Checksum | None) -> None:
+        """Check it, in a thread. Raises CorruptBody."""
         target = self.version.tree_path(entry)
         if stated is not None:
             arrived = part.crc64nvme() if stated.algorithm == CRC64NVME else None
             check(target.name, stated, arrived or file_digest(part.path, stated.algorithm))
         elif part.etag_may_be_md5 and self.version.trust.worth_hashing(entry.etag):
             self._judge(target.name, entry.etag, file_digest(part.path, "md5").hex())
-        publish(str(part.path), str(target), entry)
-        part.forget_map()
 
-    def _mark_here(self, entry: Entry) -> None:
-        self.version.mark_here(entry)
-        if self.version.warm_files == self.version.manifest.info.files:
+    async def _note(self, entry: Entry, size: int) -> None:
+        await self.packing.note(entry, size)
+        if self.version.here_files == self.version.manifest.info.files:
             self.context.changed()
 
     def _hold(self, part: PartFile) -> None:

@@ -131,8 +131,8 @@ class Prefetcher:
     def _scattered(self, entry: Entry, on_their_way: Container[DownloadKey]) -> Iterator[Guess]:
         """Yield other missing small files of the same folder, as many as its readers' misses warrant."""
         version = self.version
-        size = version.manifest.info.bytes - version.warm_bytes - version.reserved_bytes
-        self._scatter.missed(weight(entry.size), weight(size, version.manifest.info.files - version.warm_files))
+        size = version.manifest.info.bytes - version.here_bytes - version.reserved_bytes
+        self._scatter.missed(weight(entry.size), weight(size, version.manifest.info.files - version.here_files))
         for before in (entry.ino, entry.parent):  # behind it, then from the folder's start: inodes are depth first
             ino = before
             while (other := self._next(ino, entry.parent, on_their_way)) and weight(other.size) <= self._scatter.room:

@@ -124,6 +124,15 @@ class WarmPass:
     _row: int = 0
     _in_flight: int = 0
     _landed: asyncio.Event = field(default_factory=asyncio.Event)
+    _copies: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._copies = len(self.fetching.version.packed)
+
+    @property
+    def made_copies(self) -> bool:
+        """Whether there are more compressed copies than when it began."""
+        return len(self.fetching.version.packed) > self._copies
 
     async def run(self) -> None:
         """Fetch. Ends when every missing file was started and has landed, on ``stop``, or when ``fatal``."""

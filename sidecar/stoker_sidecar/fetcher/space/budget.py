@@ -11,6 +11,7 @@ from stoker_api.meta import format_bytes
 from stoker_api.names import Reason
 from stoker_api.nodecache import NodeDataset
 from stoker_sidecar.fetcher.cached_version import CachedVersion
+from stoker_sidecar.fetcher.core.packing_decision import Shortage
 from stoker_sidecar.fetcher.core.room import Asker, Idle, Room, may_return, victims
 from stoker_sidecar.fetcher.space.cache_disk import CacheDisk
 from stoker_sidecar.fetcher.space.folders import CacheDisks
@@ -139,7 +140,11 @@ class SpaceBudget:
 
     def need(self, version: CachedVersion) -> int:
         """Return the bytes that the version will still take."""
-        size, quota = version.manifest.info.bytes, self.config.quota_bytes
+        # Of files with compressed copies only these are on the disk.
+        size, quota = (
+            version.manifest.info.bytes - version.unpacked_bytes + version.packed_bytes,
+            self.config.quota_bytes,
+        )
         return max(0, (size if quota is None else min(size, quota)) - version.kept_bytes)
 
     def lacks(self, version: CachedVersion) -> int:
@@ -236,6 +241,13 @@ class VersionSpace:
     def room(self) -> Room:
         """Return what may still be put beside the version."""
         return self.budget.room(self.disk)
+
+    def shortage(self, source_speed: float) -> Shortage:
+        """Return how far the version is from fitting as it is, without compressed copies."""
+        version, quota = self.version, self.budget.config.quota_bytes
+        kept = version.kept_bytes + version.shared_bytes
+        room = kept + max(0, self.room().free)
+        return Shortage(version.manifest.info.bytes, room if quota is None else min(room, quota), source_speed)
 
     def transient_folder(self) -> Path:
         """Return where files lie that are read through and not kept."""

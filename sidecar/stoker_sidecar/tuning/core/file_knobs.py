@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from stoker_sidecar.wire.fetcher_protocol import WARM_NORMAL, FileKnobs
+from stoker_sidecar.wire.fetcher_protocol import WARM_NORMAL, FileKnobs, PackingKnobs
 from stoker_tuning.recommend.knobs import MIB
 from stoker_tuning.recommend.named_sets import NAMED_SETS
-from stoker_tuning.recommend.recommendation import Explained
+from stoker_tuning.recommend.recommendation import Explained, Recommendation
 from stoker_tuning.rules.merging import GivenValue
-from stoker_tuning.vocabulary import OptimizationLevel, WarmOrder
+from stoker_tuning.vocabulary import Compression, OptimizationLevel, WarmOrder
 
 NAMING_KNOBS = frozenset(NAMED_SETS)
 _RANKS = {WarmOrder.FIRST: 0, WarmOrder.EARLY: 1, WarmOrder.NORMAL: WARM_NORMAL, WarmOrder.LATE: 3}
@@ -32,6 +32,8 @@ _MOST = {
     OptimizationLevel.AGGRESSIVE: AheadFigures(64 * MIB, 512, 16),
 }
 _EVERYTHING = AheadFigures(1024 * MIB, 4096, 64)
+# Levels of zstd likewise: each costs several times the time of the one before it.
+_MOST_ZSTD = {OptimizationLevel.BASIC: 1, OptimizationLevel.BALANCED: 3, OptimizationLevel.AGGRESSIVE: 9}
 
 
 def file_knobs(explained: Explained, most: OptimizationLevel | None = None) -> FileKnobs:
@@ -54,7 +56,15 @@ def file_knobs(explained: Explained, most: OptimizationLevel | None = None) -> F
         streams=figure("parallel_streams", values.parallel_streams, BY_ITSELF.streams, limits.streams),
         warm_rank=_RANKS[values.warm_order] if _by_rule(explained.origins, "warm_order") else WARM_NORMAL,
         cached=values.should_cache or not _by_rule(explained.origins, "should_cache"),
+        packing=_packing(explained.values, most) if _by_rule(explained.origins, "compression") else None,
     )
+
+
+def _packing(values: Recommendation, most: OptimizationLevel | None) -> PackingKnobs | None:
+    if values.compression == Compression.OFF:
+        return None
+    level = values.compression_level if most is None else min(values.compression_level, _MOST_ZSTD.get(most, 19))
+    return PackingKnobs(level, values.min_ratio, tried=values.compression == Compression.AUTO)
 
 
 def _by_rule(origins: Mapping[str, GivenValue | str], knob: str) -> bool:
@@ -81,7 +91,17 @@ def merged(wanted: Iterable[FileKnobs]) -> FileKnobs:
         streams=_most([one.streams for one in all_of_them], BY_ITSELF.streams),
         warm_rank=min(one.warm_rank for one in all_of_them),
         cached=any(one.cached for one in all_of_them),
+        packing=_all_agree([one.packing for one in all_of_them]),
     )
+
+
+def _all_agree(wanted: list[PackingKnobs | None]) -> PackingKnobs | None:
+    """Return how copies are made that suit all, as the most careful has it; None: somebody wants none."""
+    known = [one for one in wanted if one is not None]
+    if len(known) < len(wanted):
+        return None
+    level, ratio = min(one.level for one in known), max(one.least_ratio for one in known)
+    return PackingKnobs(level, ratio, tried=any(one.tried for one in known))
 
 
 def _most(figures: list[int | None], by_itself: int) -> int | None:

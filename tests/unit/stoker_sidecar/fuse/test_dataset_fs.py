@@ -264,3 +264,35 @@ def test_a_file_tells_its_key_etag_and_version(fs: DatasetFs, version: VersionFo
 def test_a_folder_has_no_attributes_and_an_unknown_one_is_enodata(fs: DatasetFs, version: VersionFolder) -> None:
     assert fs.listxattr(ROOT_INO) == ()
     assert _errno(lambda: fs.getxattr(version.ino(_BIG), b"security.capability")) == errno.ENODATA
+
+
+def test_a_compressed_copy_is_read_without_the_fetcher(fs: DatasetFs, version: VersionFolder, fetch: FakeFetch) -> None:
+    version.pack(_BIG)
+    for offset, length in ((0, 10_000), (3, 100), (3999, 5)):
+        assert trio.run(fs.read, version.ino(_BIG), offset, length) == _FILES[_BIG][offset : offset + length]
+    assert fetch.asked == []
+
+
+@pytest.mark.expected_logs("of the cache is damaged")
+def test_a_damaged_copy_is_asked_for_with_doubt_and_the_new_one_is_read(
+    fs: DatasetFs, version: VersionFolder, fetch: FakeFetch
+) -> None:
+    def bring(ino: int, offset: int, length: int) -> ReadDone:
+        version.copy(_BIG).unlink()
+        version.pack(_BIG)
+        return ReadDone("packed", str(version.copy(_BIG)))
+
+    version.pack(_BIG)
+    copy = version.copy(_BIG)
+    copy.chmod(0o644)
+    copy.write_bytes(copy.read_bytes()[:20] + b"spoilt" + copy.read_bytes()[26:])
+    fetch.bring = bring
+    assert trio.run(fs.read, version.ino(_BIG), 0, 10_000) == _FILES[_BIG]
+    assert fetch.doubts == [True]
+
+
+def test_a_file_in_the_tree_comes_before_its_copy(fs: DatasetFs, version: VersionFolder) -> None:
+    version.finish(_BIG)
+    version.copy(_BIG).parent.mkdir()
+    version.copy(_BIG).write_bytes(b"left over")
+    assert trio.run(fs.read, version.ino(_BIG), 0, 10_000) == _FILES[_BIG]

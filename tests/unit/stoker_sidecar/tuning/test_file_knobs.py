@@ -9,8 +9,9 @@ from stoker_sidecar.fetcher.core.readahead import MOST_FILES
 from stoker_sidecar.fetcher.download.parts import CHUNK
 from stoker_sidecar.fetcher.download.pipeline import Pipeline
 from stoker_sidecar.tuning.core.file_knobs import BY_ITSELF, file_knobs, merged
-from stoker_sidecar.wire.fetcher_protocol import FileKnobs
+from stoker_sidecar.wire.fetcher_protocol import FileKnobs, PackingKnobs
 from stoker_tuning.recommend.knobs import MIB
+from stoker_tuning.recommend.named_sets import DEFAULTS
 from stoker_tuning.recommend.recommendation import recommend
 from stoker_tuning.rules.facts import AccessFacts, Surroundings, WorkloadFacts
 from stoker_tuning.rules.merging import GivenValue
@@ -19,6 +20,7 @@ from stoker_tuning.vocabulary import ActionTarget, ActionType, OptimizationLevel
 
 RULE = RuleSpec("rule", RuleOrigin("test", RuleLayer.CUSTOM), (), ())
 AS_EVER = FileKnobs()
+_RATIO = float(DEFAULTS["min_ratio"])
 
 
 def _knobs(
@@ -55,6 +57,10 @@ def test_the_fetcher_comes_to_these_figures_by_itself() -> None:
         ({"warm_order": "first"}, FileKnobs(warm_rank=0)),
         ({"warm_order": "late"}, FileKnobs(warm_rank=3)),
         ({"should_cache": False}, FileKnobs(cached=False)),
+        ({"compression": "on"}, FileKnobs(packing=PackingKnobs(3, _RATIO, tried=False))),
+        ({"compression": "auto", "compression_level": 9, "min_ratio": 2}, FileKnobs(packing=PackingKnobs(9, 2))),
+        ({"compression": "off", "compression_level": 9}, AS_EVER),
+        ({"compression_level": 9, "min_ratio": 2}, AS_EVER),  # `compression` alone turns it on
         ({"chunk_size": MIB}, AS_EVER),
     ],
 )
@@ -116,3 +122,25 @@ def test_beside_a_workload_without_rules_nobody_gets_less_than_ever(knobs: FileK
     assert both.ahead_bytes is None or both.ahead_bytes > BY_ITSELF.size
     assert both.ahead_files is None or both.ahead_files > BY_ITSELF.files
     assert both.cached
+
+
+@pytest.mark.parametrize(
+    ("most", "level"),
+    [
+        (None, 19),
+        (OptimizationLevel.BASIC, 1),
+        (OptimizationLevel.BALANCED, 3),
+        (OptimizationLevel.AGGRESSIVE, 9),
+        (OptimizationLevel.MAXIMUM, 19),
+    ],
+)
+def test_a_level_at_most_bounds_what_packing_costs(most: OptimizationLevel | None, level: int) -> None:
+    packing = _knobs({"compression": "auto", "compression_level": 19}, most=most).packing
+    assert packing is not None
+    assert packing.level == level
+
+
+def test_copies_are_made_where_all_workloads_agree_as_the_most_careful_has_them() -> None:
+    fast, small = FileKnobs(packing=PackingKnobs(1, 3, tried=False)), FileKnobs(packing=PackingKnobs(9, 1.5))
+    assert merged([fast, small]).packing == PackingKnobs(1, 3, tried=True)
+    assert merged([fast, AS_EVER]).packing is None
