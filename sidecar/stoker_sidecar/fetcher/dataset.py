@@ -263,7 +263,8 @@ class DatasetCache:
         delay = await self._warm(fetching) if self.config.eager and not self.config.paused else None
         if version.warm_files == version.manifest.info.files:
             if self.version_loop.error is not None:
-                await self._unless_in_doubt(version, version.sync)  # perhaps that is what failed: before anyone relies on it this time
+                # Perhaps that is what failed: before anyone relies on it this time.
+                await self._unless_in_doubt(version, version.sync)
             await in_thread(version.finish)
             version.complete = version.warm_files == version.manifest.info.files
             if not version.complete:  # a file was found damaged or gone meanwhile
