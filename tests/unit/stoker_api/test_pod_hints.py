@@ -21,7 +21,7 @@ from stoker_tuning.frameworks.pod_signs import is_job_name
 
 FRAMEWORKS = st.sampled_from(["pytorch", "jax"])
 HINTS = st.builds(
-    lambda framework, batch, gpus, job: PodHints(*framework, batch, gpus, job),
+    lambda named, batch, gpus, job: PodHints(named[0], named[1], batch, gpus, job),
     st.just(("", None)) | st.tuples(FRAMEWORKS, st.sampled_from(HINTED_SOURCES)),
     st.integers(0, MOST_BATCH),
     st.integers(0, MOST_GPUS),

@@ -173,3 +173,24 @@ def test_the_measured_rate_of_its_dataset_is_its_bandwidth(
     rows = [{"namespace": "vision", "name": "d0", "uid": "u0", "bestBytesPerSecond": measured}]
     cluster.status = {"hardware": HARDWARE, "datasets": rows}
     assert (explained()["values"]["prefetch_depth"]["value"] == 77) is applies
+
+
+@pytest.mark.parametrize(
+    ("own", "told", "level"),
+    [
+        ({}, {}, None),
+        ({}, {"environment": "development"}, "Basic"),
+        ({"environment": "staging"}, {"environment": "development"}, "Balanced"),
+        ({}, {"environment": "lab"}, None),
+        ({"environments": [{"name": "lab", "settings": {"level": "Maximum"}}]}, {"environment": "lab"}, "Maximum"),
+    ],
+)
+def test_the_environment_of_the_cluster_counts_where_the_profile_names_none(
+    cluster: PodCluster, own: dict[str, Any], told: dict[str, Any], level: str | None
+) -> None:
+    cluster.profiles["fast"] = profile(SPEC | own)
+    cluster.tunings = [{"profile": "fast"} | told]
+    found = explained()
+    by_environment = "environment" in str(found["values"]["level"])
+    assert (found["values"]["level"]["value"] if by_environment else None) == level
+    assert any("is not known here" in note for note in found["notes"]) is (told == {"environment": "lab"} and not own)
