@@ -5,11 +5,12 @@ A manifest is anyone's: whatever it holds, a hint comes of it or none.
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from stoker_tuning.frameworks.container_context import container_context
 from stoker_tuning.frameworks.pod_hints import MOST_BATCH, MOST_GPUS, MOST_JOB, FrameworkSource, PodHints
-from stoker_tuning.frameworks.signs import batch_size
+from stoker_tuning.frameworks.signs import batch_size, words
 
 _PYTORCH, _TENSORFLOW, _JAX, _HUGGINGFACE = "pytorch", "tensorflow", "jax", "huggingface"
 _LAUNCHERS = {
@@ -91,7 +92,7 @@ def pod_hints(pod: Any) -> PodHints:
 
 
 def _framework(context: Mapping[str, Any]) -> tuple[str, FrameworkSource] | None:
-    launcher = next((_LAUNCHERS[word] for word in _words(context["arguments"]) if word in _LAUNCHERS), "")
+    launcher = next((_LAUNCHERS[word] for word in _programs(context["arguments"]) if word in _LAUNCHERS), "")
     if launcher:
         return launcher, FrameworkSource.COMMAND
     names = sorted(context["environment"])
@@ -104,11 +105,9 @@ def _framework(context: Mapping[str, Any]) -> tuple[str, FrameworkSource] | None
     return (_PYTORCH, FrameworkSource.ENVIRONMENT) if names and _RENDEZVOUS.issubset(names) else None
 
 
-def _words(arguments: list[str]) -> Iterator[str]:
-    """Yield the words of a command line without folders and punctuation, also those of a script within it."""
-    words = (word for argument in arguments for word in argument.split())
-    for _, word in zip(range(_MOST_WORDS), words, strict=False):
-        yield word.strip(_PUNCTUATION).rpartition("/")[2]
+def _programs(arguments: list[str]) -> Iterator[str]:
+    """Yield the words of a command line without folders and punctuation."""
+    return (word.strip(_PUNCTUATION).rpartition("/")[2] for word in islice(words(arguments), _MOST_WORDS))
 
 
 def _image_words(image: str) -> set[str]:

@@ -59,7 +59,7 @@ class RulesInForce:
     learns: bool = True
 
 
-class _Read(NamedTuple):
+class _NamedRules(NamedTuple):
     """Rules that were read, the template whose rules are among them, and what was left out, a sentence."""
 
     found: "TuningRules"
@@ -142,7 +142,7 @@ def _without_profile(documents: tuple[str, str, str], document: ProfileDocument 
     return RulesInForce(document, read.found.rules, template=read.template, message=message, note=read.note)
 
 
-def _with_names(name: str, spec: Any, documents: tuple[str, str, str]) -> _Read:
+def _with_names(name: str, spec: Any, documents: tuple[str, str, str]) -> _NamedRules:
     """Read rules with those of a template and of an environment, each left out where it is not known.
 
     An environment that the document names itself counts. Of a template the operator says so, in the conditions of who
@@ -157,8 +157,8 @@ def _with_names(name: str, spec: Any, documents: tuple[str, str, str]) -> _Read:
         except DocumentError:
             continue
         left = environment if environment and not within else ""
-        return _Read(found, used, _left_out(name, left))
-    return _Read(_rules(name, spec or {}, "", ""), "", _left_out(name, environment))
+        return _NamedRules(found, used, _left_out(name, left))
+    return _NamedRules(_rules(name, spec or {}, "", ""), "", _left_out(name, environment))
 
 
 def _left_out(name: str, environment: str) -> str:
