@@ -149,9 +149,8 @@ def _with_names(name: str, spec: Any, documents: tuple[str, str, str]) -> _Named
     named it.
     """
     _, template, environment = documents
-    for used, within in ((template, environment), (template, ""), ("", environment)):
-        if not (used or within):
-            continue
+    choices = dict.fromkeys(((template, environment), (template, ""), ("", environment)))
+    for used, within in (each for each in choices if any(each)):
         try:
             found = _rules(name, spec or {}, used, within)
         except DocumentError:
