@@ -16,7 +16,7 @@ from stoker_tuning.rules.compiled import CompiledRule, compile_rules
 from stoker_tuning.rules.facts import AccessFacts, Surroundings, SystemFacts, WorkloadFacts
 from stoker_tuning.rules.file_rules import FileRules
 from stoker_tuning.rules.merging import GivenValue, given_values
-from stoker_tuning.vocabulary import AccessPattern, TrainingPhase
+from stoker_tuning.vocabulary import AccessPattern, ModelFileKind, TrainingPhase
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,8 @@ def pod_surroundings(row: NodeWorkload, node: SystemFacts) -> Surroundings:
     namespace, _, name = row.pod.partition("/")
     phase = TrainingPhase(row.phase) if row.phase in set(TrainingPhase) else None
     pattern = AccessPattern(row.pattern) if row.pattern in set(AccessPattern) else None
-    workload = WorkloadFacts(row.framework or None, phase, row.batch_size, row.job or name, namespace)
+    kind = ModelFileKind(row.model_kind) if row.model_kind in set(ModelFileKind) else None
+    workload = WorkloadFacts(row.framework or None, phase, row.batch_size, row.job or name, namespace, kind)
     return Surroundings(AccessFacts(pattern, row.items_per_second), workload, node)
 
 

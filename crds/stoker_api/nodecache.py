@@ -244,6 +244,7 @@ class NodeWorkload(Model):
     mean_loss: Annotated[_Word, Field(description="Of the last 100.")] = ""
     learning_rate: float | None = None
     checkpoint: Annotated[_Text, Field(description="The last one that it saved or loaded.")] = ""
+    model_kind: Annotated[_Word, Field(description="Of the model file that it was last seen to load.")] = ""
     framework: _Word = ""
     framework_source: Annotated[
         FrameworkSource | None,

@@ -12,7 +12,7 @@ from stoker_sidecar.tuning.source import TuningSource
 from stoker_sidecar.tuning.tuner import Tuner, TuningSubject
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_tuning.rules.facts import AccessFacts, Surroundings, SystemFacts, WorkloadFacts
-from stoker_tuning.vocabulary import AccessPattern, TrainingPhase
+from stoker_tuning.vocabulary import AccessPattern, ModelFileKind, TrainingPhase
 
 # Of a Dataset's workloads on one node; the node says no more of them either.
 _MOST_WORKLOADS = 10
@@ -91,10 +91,11 @@ def surroundings(row: NodeWorkload, system: SystemFacts) -> Surroundings:
     namespace, _, pod = row.pod.partition("/")
     phase = TrainingPhase(row.phase) if row.phase in set(TrainingPhase) else None
     pattern = AccessPattern(row.pattern) if row.pattern in set(AccessPattern) else None
+    kind = ModelFileKind(row.model_kind) if row.model_kind in set(ModelFileKind) else None
     gpus = max((count for count in (system.gpu_count, row.gpus) if count is not None), default=None)
     return Surroundings(
         AccessFacts(pattern, row.items_per_second),
-        WorkloadFacts(row.framework or None, phase, row.batch_size, row.job or pod, namespace),
+        WorkloadFacts(row.framework or None, phase, row.batch_size, row.job or pod, namespace, kind),
         replace(system, gpu_count=gpus),
     )
 
@@ -103,6 +104,15 @@ def _steady(now: Surroundings, before: Surroundings | None) -> Surroundings:
     """Return what was seen before while the workload does the same: its speed alone is no reason to turn a knob."""
     if before is None:
         return now
+    now = _of_whole_batches(now, before)
     known = now.access.items_per_second is None, before.access.items_per_second is None
     same = (now.workload, now.access.pattern, now.system) == (before.workload, before.access.pattern, before.system)
     return before if same and known[0] == known[1] else now
+
+
+def _of_whole_batches(now: Surroundings, before: Surroundings) -> Surroundings:
+    """Return what is seen now with the batch size of before, where the phase is the same: an epoch's last is smaller."""
+    size, last = now.workload.batch_size, before.workload.batch_size
+    if size is None or last is None or size >= last or now.workload.phase is not before.workload.phase:
+        return now
+    return replace(now, workload=replace(now.workload, batch_size=last))

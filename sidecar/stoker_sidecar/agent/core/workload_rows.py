@@ -22,7 +22,7 @@ _MOST_DATASETS = 20
 # thousand nodes that train for weeks must not make the API server write for nothing.
 NEWS_SECONDS, CALM_SECONDS = 10.0, 60.0
 # What only observation tells, and what the pod's own word comes before.
-_OBSERVED = ("observed_by", "attribution", "reads", "sampled", "pattern", "splits")
+_OBSERVED = ("observed_by", "attribution", "reads", "sampled", "pattern", "splits", "model_kind")
 _EITHER = ("datasets", "items_per_second", "checkpoint")
 
 
@@ -110,6 +110,7 @@ def observed_row(
         pattern=known.pattern,
         splits=known.splits,
         checkpoint=known.model,
+        model_kind=known.model_kind,
         framework=framework,
         framework_source=FrameworkSource.LIBRARIES if framework else None,
     )

@@ -68,6 +68,21 @@ def test_a_workload_that_gets_faster_or_slower_does_the_same() -> None:
     assert node.subjects() == before
 
 
+def batch_sizes(node: Node, *reports: tuple[str, int]) -> list[float | None]:
+    """Let a pod tell its phase and batch size again and again, and return what rules see each time."""
+    seen = []
+    for phase, size in reports:
+        node.workloads = [TRAINS.model_copy(update={"phase": phase, "batch_size": size})]
+        (subject,) = node.subjects()
+        seen.append(subject.surroundings[0].workload.batch_size)
+    return seen
+
+
+def test_the_smaller_last_batch_of_an_epoch_is_no_other_workload() -> None:
+    told = (("Training", 256), ("Training", 9), ("Validation", 64), ("Training", 256), ("Training", 512))
+    assert batch_sizes(Node(), *told) == [256, 256, 64, 256, 512]
+
+
 def test_its_speed_counts_anew_when_it_does_something_else() -> None:
     node = Node()
     node.workloads = [TRAINS]
@@ -88,6 +103,11 @@ def test_words_that_are_no_phase_or_pattern_are_not_known() -> None:
 def test_a_workload_has_the_batch_size_and_the_job_of_its_row() -> None:
     found = surroundings(TRAINS.model_copy(update={"batch_size": 256, "job": "resnet"}), SystemFacts()).workload
     assert (found.batch_size, found.job, found.namespace) == (256, "resnet", "vision")
+
+
+def test_a_workload_has_the_kind_of_the_model_file_that_it_loaded() -> None:
+    rows = [TRAINS.model_copy(update={"model_kind": kind}) for kind in ("", "Weights", "Nonsense")]
+    assert [surroundings(row, SystemFacts()).workload.model_kind for row in rows] == [None, "Weights", None]
 
 
 def test_a_node_has_at_least_the_gpus_that_a_pod_of_it_has_got() -> None:
