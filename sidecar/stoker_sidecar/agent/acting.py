@@ -111,7 +111,7 @@ def _steady(now: Surroundings, before: Surroundings | None) -> Surroundings:
 
 
 def _of_whole_batches(now: Surroundings, before: Surroundings) -> Surroundings:
-    """Return what is seen now with the batch size of before, where the phase is the same: an epoch's last is smaller."""
+    """Return what is seen now; an epoch's last batch, which is smaller, is taken for one of those before it."""
     size, last = now.workload.batch_size, before.workload.batch_size
     if size is None or last is None or size >= last or now.workload.phase is not before.workload.phase:
         return now
