@@ -61,7 +61,7 @@ class NodeActing:
                 yield TuningSubject(
                     (dataset.uid, dataset.version),
                     tuple(replace(each, system=replace(each.system, bandwidth=bandwidth)) for each in around),
-                    replace(system, bandwidth=bandwidth),
+                    system=replace(system, bandwidth=bandwidth),
                 )
 
     def _measure(self, dataset: NodeDataset, row: NodeDatasetStatus) -> None:

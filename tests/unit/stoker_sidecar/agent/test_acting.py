@@ -37,8 +37,8 @@ class Node:
             CacheFolders([]),
             BuiltInRules(),
             lambda: self.workloads,
-            lambda: self.system,
-            lambda: self.now,
+            system=lambda: self.system,
+            clock=lambda: self.now,
         )
 
     def subjects(self) -> list[TuningSubject]:
