@@ -10,6 +10,7 @@ from stoker_api.nodecache import NodeCache, NodeWorkload
 from stoker_api.tuning import NodeTuning
 from stoker_cli.tuning_rows import printable
 from stoker_tuning.documents.assembly import builtin_rules, read_profile
+from stoker_tuning.documents.builtin_documents import builtin_documents
 from stoker_tuning.documents.errors import DocumentError
 from stoker_tuning.rules.spec import ActionSpec, RuleOrigin, RuleSpec
 from stoker_tuning.vocabulary import ActionTarget, ActionType, OptimizationLevel, RuleLayer
@@ -61,10 +62,11 @@ def _in_use(
     notes = list(_notes(cache, tuning, profile))
     told, rules = _BUILT_IN, tuple(builtin_rules())
     try:
-        if profile is not None or tuning.template:
+        if profile is not None or tuning.template or tuning.environment:
             rules = _rules(tuning, profile)
             told = f"the rules of TuningProfile {tuning.profile} and the built-in ones" if profile else _BUILT_IN
             told += f", with the template {tuning.template}" if tuning.template else ""
+            told += f", in the environment {environment}" if (environment := _environment(tuning, profile)) else ""
     except DocumentError as error:
         notes.append(f"TuningProfile {tuning.profile} cannot be read ({error.problems[0].message}).")
     if tuning.level is not None:
@@ -77,6 +79,8 @@ def _notes(cache: NodeCache, tuning: NodeTuning, profile: Mapping[str, Any] | No
         yield "Nothing of this is turned: tuning is off for it."
     if cache.metadata.annotations.get(names.ANNOTATION_TUNING, "").lower() == _OFF:
         yield f"Nothing of this is turned: tuning is off on {cache.metadata.name}."
+    if tuning.environment and not _environment(tuning, profile):
+        yield f"The environment {tuning.environment} is not known here, so it is left out."
     if tuning.most_level is not None:
         yield f"Its DatasetClass allows the level {tuning.most_level} at most."
     if tuning.profile and profile is None:
@@ -89,11 +93,21 @@ def _notes(cache: NodeCache, tuning: NodeTuning, profile: Mapping[str, Any] | No
         yield f"This is generation {generation}; by what the node says, {in_force} is in force{why or '.'}"
 
 
+def _environment(tuning: NodeTuning, profile: Mapping[str, Any] | None) -> str:
+    """Return the environment that is in force: the profile's own, else the cluster's where it is known."""
+    spec = (profile.get("spec") or {}) if profile else {}
+    own = [str(each.get("name")) for each in spec.get("environments") or () if isinstance(each, Mapping)]
+    known = {each.name for document in builtin_documents() for each in document.spec.environments}.union(own)
+    return str(spec.get("environment") or (tuning.environment if tuning.environment in known else ""))
+
+
 def _rules(tuning: NodeTuning, profile: Mapping[str, Any] | None) -> tuple[RuleSpec, ...]:
     """Read a profile with a template. Raises DocumentError."""
     spec = dict(profile.get("spec") or {}) if profile else {}
     if tuning.template:
         spec["use"] = [*(spec.get("use") or ()), {"template": tuning.template}]
+    if environment := _environment(tuning, profile):
+        spec["environment"] = environment
     document = {"apiVersion": names.API_VERSION, "kind": "TuningProfile", "spec": spec}
     return read_profile(json.dumps(document | {"metadata": {"name": tuning.profile or "stoker"}})).rules
 

@@ -1,7 +1,7 @@
 """What is recommended for a pod that runs: from what its node says of it, and from rules."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from stoker_api.nodecache import NodeCache, NodeWorkload
@@ -16,7 +16,7 @@ from stoker_tuning.rules.compiled import CompiledRule, compile_rules
 from stoker_tuning.rules.facts import AccessFacts, Surroundings, SystemFacts, WorkloadFacts
 from stoker_tuning.rules.file_rules import FileRules
 from stoker_tuning.rules.merging import GivenValue, given_values
-from stoker_tuning.vocabulary import AccessPattern, TrainingPhase
+from stoker_tuning.vocabulary import AccessPattern, ModelFileKind, TrainingPhase
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,9 @@ class PodTuning:
             "pattern": access.pattern,
             "items a second": access.items_per_second,
             "framework": row.framework,
+            "batch size": row.batch_size,
+            "job": row.job,
+            "GPUs of its node": self.surroundings.system.gpu_count,
         }
         told = ", ".join(f"{name} {value}" for name, value in known.items() if value not in (None, ""))
         yield printable(f"{row.pod} on {self.node}: {told or 'nothing is known of it yet'}.")
@@ -89,8 +92,12 @@ def find_pod(caches: Iterable[NodeCache], pod: str) -> tuple[NodeCache, NodeWork
 
 
 def pod_tuning(cache: NodeCache, row: NodeWorkload, in_use: RulesInUse, node: SystemFacts) -> PodTuning:
-    """Explain what is recommended for a pod's Datasets that have these rules. Raises PatternError."""
-    around, rules = pod_surroundings(row, node), compile_rules(list(in_use.rules))
+    """Explain what is recommended for a pod's Datasets that have these rules. Raises PatternError.
+
+    ``node``: what is to be taken for granted of the pod's node.
+    """
+    known = node_facts(cache, row, in_use.datasets, node)
+    around, rules = pod_surroundings(row, known), compile_rules(list(in_use.rules))
     applying = FileRules(rules, around).applying_without_file()
     explained = recommend(given_values(rules, applying, None), around)
     return PodTuning(cache.metadata.name, row, around, rules, explained, in_use)
@@ -101,5 +108,18 @@ def pod_surroundings(row: NodeWorkload, node: SystemFacts) -> Surroundings:
     namespace, _, name = row.pod.partition("/")
     phase = TrainingPhase(row.phase) if row.phase in set(TrainingPhase) else None
     pattern = AccessPattern(row.pattern) if row.pattern in set(AccessPattern) else None
-    workload = WorkloadFacts(framework=row.framework or None, phase=phase, job=name, namespace=namespace)
+    kind = ModelFileKind(row.model_kind) if row.model_kind in set(ModelFileKind) else None
+    workload = WorkloadFacts(row.framework or None, phase, row.batch_size, row.job or name, namespace, kind)
     return Surroundings(AccessFacts(pattern, row.items_per_second), workload, node)
+
+
+def node_facts(cache: NodeCache, row: NodeWorkload, datasets: Iterable[str], given: SystemFacts) -> SystemFacts:
+    """Return what rules know of a pod's node, as it acts for these Datasets; what is ``given`` goes before that."""
+    status, hardware = cache.status, cache.status.hardware
+    wanted = set(datasets)
+    rates = [one.best_bytes_per_second for one in status.datasets if f"{one.namespace}/{one.name}" in wanted]
+    measured = min(filter(None, rates), default=hardware.network_bytes_per_second)
+    gpus = max((count for count in (hardware.gpus, row.gpus) if count is not None), default=None)
+    known = {"memory": hardware.memory_bytes, "gpu_count": gpus, "bandwidth": measured}
+    known["disk"] = status.capacity_bytes or None
+    return replace(given, **{name: value for name, value in known.items() if getattr(given, name) is None})

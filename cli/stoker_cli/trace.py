@@ -110,7 +110,7 @@ def _header(value: Mapping[str, Any]) -> tuple[DatasetLayout, AccessSampling]:
     if value.get("trace") != FORMAT:
         raise ValueError(f'the first line must be an object with "trace": "{FORMAT}"')
     files = (FileFact(number, str(path), int(size)) for number, (path, size) in enumerate(value["files"]))
-    told = value.get("sampling", {})
+    told = _object(value, "sampling")
     method = SamplingMethod(told.get("method", SamplingMethod.COMPLETE))
     return make_layout(files, by_chunk=not value.get("opens")), AccessSampling(
         method, float(told.get("share", 1.0)), float(told.get("cycle", 0.0))
@@ -128,19 +128,26 @@ def _event(seconds: float, value: Mapping[str, Any]) -> TraceEvent:
         numbers = (int(value["f"]), int(value.get("o", 0)), int(value.get("n", 0)), int(value.get("r", 0)))
         return SeenAccess(seconds, *numbers, source)
     if "says" in value:
-        said = value["says"]
+        said = _object(value, "says")
         phase = TrainingPhase(said["phase"]) if said.get("phase") else None
         return SelfReport(seconds, phase, said.get("epoch"), said.get("ranks"))
     if "model" in value:
         return ModelFileUse(seconds, str(value["model"]), _kind(value), ModelFileAction(value["did"]))
     if "truth" in value:
-        truth = value["truth"]
+        truth = _object(value, "truth")
         return Truth(seconds, TrainingPhase(truth["phase"]) if truth["phase"] else None, truth.get("epoch"))
     if value.get("mounted"):
         return Mounted(seconds)
     if value.get("ended"):
         return Ended(seconds)
     raise ValueError("it has none of f (an access), says, model, truth, mounted, ended")
+
+
+def _object(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = value.get(name, {})
+    if not isinstance(found, Mapping):
+        raise TypeError(f"{name} must be an object")
+    return found
 
 
 def _kind(value: Mapping[str, Any]) -> ModelFileKind:

@@ -62,6 +62,12 @@ CSI_ATTRIBUTE_DATASET = "dataset"
 CSI_ATTRIBUTE_DATASET_NAMESPACE = "datasetNamespace"
 CSI_ATTRIBUTE_VERSION = "version"  # the digest that the pod mounts; absent: the current one at the mount
 CSI_ATTRIBUTE_REPORT = "report"  # "true": the folder in which the pod reports, and no Dataset
+# What the webhook read in the pod's spec, for tuning: see stoker_api.pod_hints.
+CSI_ATTRIBUTE_HINT_FRAMEWORK = "hintFramework"
+CSI_ATTRIBUTE_HINT_FRAMEWORK_SOURCE = "hintFrameworkSource"
+CSI_ATTRIBUTE_HINT_BATCH_SIZE = "hintBatchSize"
+CSI_ATTRIBUTE_HINT_GPUS = "hintGpus"
+CSI_ATTRIBUTE_HINT_JOB = "hintJob"
 CSI_POD_NAME = "csi.storage.k8s.io/pod.name"
 CSI_POD_NAMESPACE = "csi.storage.k8s.io/pod.namespace"
 CSI_POD_UID = "csi.storage.k8s.io/pod.uid"

@@ -12,6 +12,7 @@ from stoker_api.dataset_status import SkippedKeys
 from stoker_api.meta import Condition, Model, PrinterColumn, Resource, ShortMessage
 from stoker_api.node_storage import CacheFolder, NodeMount
 from stoker_api.tuning import MOST_NODE_PROFILES, MOST_TUNING_ROWS, NodeProfile, NodeRuleFigures, NodeTuning
+from stoker_tuning.frameworks.pod_hints import FrameworkSource
 
 _INT64 = {"format": "int64"}
 # Each list has one writer, who writes it whole. As a map of its items it would have its field manager's notes on each
@@ -19,6 +20,7 @@ _INT64 = {"format": "int64"}
 _ATOMIC = {"x-kubernetes-list-type": "atomic"}
 
 MOST_WORKLOADS = 10
+MOST_DISKS = 16  # of status.hardware
 
 
 class NodePhase(StrEnum):
@@ -167,6 +169,13 @@ class NodeDatasetStatus(Model):
         ),
     ] = 0
     bytes_per_second: Annotated[int, Field(json_schema_extra=_INT64)] = 0
+    best_bytes_per_second: Annotated[
+        int | None,
+        Field(
+            json_schema_extra=_INT64,
+            description="The best rate of warm-ups that nothing limits, to one digit; absent: too little was seen.",
+        ),
+    ] = None
     eta_seconds: Annotated[int | None, Field(json_schema_extra=_INT64)] = None
     mode: Annotated[MountMode | None, Field(description="How a pod that mounts now would read.")] = None
     listing: ListingResult | None = None
@@ -235,7 +244,18 @@ class NodeWorkload(Model):
     mean_loss: Annotated[_Word, Field(description="Of the last 100.")] = ""
     learning_rate: float | None = None
     checkpoint: Annotated[_Text, Field(description="The last one that it saved or loaded.")] = ""
+    model_kind: Annotated[_Word, Field(description="Of the model file that it was last seen to load.")] = ""
     framework: _Word = ""
+    framework_source: Annotated[
+        FrameworkSource | None,
+        Field(description="What tells the framework: its report, loaded libraries, or a sign in the pod's spec."),
+    ] = None
+    batch_size: Annotated[
+        int | None,
+        Field(json_schema_extra=_INT64, description="Items of a batch, as it reports, else as its spec hints."),
+    ] = None
+    gpus: Annotated[int | None, Field(description="That its spec asks for; absent: none, or not known.")] = None
+    job: Annotated[str, Field(description="What made it: a TrainingJob, JobSet, Job, ...", max_length=253)] = ""
     reported_at: Annotated[str | None, Field(json_schema_extra={"format": "date-time"})] = None
     problem: Annotated[_Text, Field(description="What was wrong with a line that it reported.")] = ""
     refused: Annotated[int, Field(description="Lines that did not count.", json_schema_extra=_INT64)] = 0
@@ -278,6 +298,28 @@ class NodeWorkload(Model):
     ] = None
 
 
+class NodeDisk(Model):
+    """What a cache folder lies on."""
+
+    path: Annotated[str, Field(max_length=4096)]
+    kind: Annotated[str, Field(description="NVMe, SSD, HDD, Memory; Unknown: not told by the kernel.", max_length=40)]
+
+
+class NodeHardware(Model):
+    """The machine, as its sidecar sees it; what is absent is not known."""
+
+    memory_bytes: Annotated[int | None, Field(json_schema_extra=_INT64)] = None
+    cpus: int | None = None
+    gpus: Annotated[int | None, Field(description="GPUs and accelerators for training among its PCI devices.")] = None
+    network_bytes_per_second: Annotated[
+        int | None, Field(json_schema_extra=_INT64, description="Of the fastest interface that is up.")
+    ] = None
+    disks: Annotated[
+        tuple[NodeDisk, ...],
+        Field(description="What its cache folders lie on.", max_length=MOST_DISKS, json_schema_extra=_ATOMIC),
+    ] = ()
+
+
 class NodeCacheStatus(Model):
     """What the sidecar found and did. Bytes everywhere."""
 
@@ -304,6 +346,7 @@ class NodeCacheStatus(Model):
         ShortMessage,
         Field(description="What sees reads of native and overlay mounts, with its budget; None, and why, if nothing."),
     ] = ""
+    hardware: Annotated[NodeHardware, Field(description="What rules may ask of the machine.")] = NodeHardware()
     capacity_bytes: Annotated[int, Field(json_schema_extra=_INT64)] = 0
     used_bytes: Annotated[int, Field(json_schema_extra=_INT64)] = 0
     available_bytes: Annotated[

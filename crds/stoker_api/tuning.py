@@ -68,6 +68,9 @@ class NodeTuning(Model):
     enabled: Annotated[bool, Field(description="False: nothing is turned for it.")] = True
     profile: Annotated[_PROFILE, Field(description="A TuningProfile; empty: the built-in rules alone.")] = ""
     template: Annotated[str, Field(description="A template that is put to use.", max_length=63)] = ""
+    environment: Annotated[
+        str, Field(description="The environment that is in force where the profile names none.", max_length=63)
+    ] = ""
     level: Annotated[OptimizationLevel | None, Field(description="The level, whatever rules say.")] = None
     most_level: Annotated[OptimizationLevel | None, Field(description="The highest level, also of what rules say.")] = (
         None
@@ -75,8 +78,13 @@ class NodeTuning(Model):
 
     @property
     def asks(self) -> bool:
-        """Tell whether it names documents."""
-        return bool(self.profile or self.template)
+        """Tell whether it names documents, or parts of them."""
+        return any(self.documents)
+
+    @property
+    def documents(self) -> tuple[str, str, str]:
+        """What the rules follow from: profile, template and environment, each of which may be empty."""
+        return self.profile, self.template, self.environment
 
 
 class NodeProfile(Model):

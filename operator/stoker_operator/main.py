@@ -116,7 +116,7 @@ async def _run(kube: Kube, settings: Settings) -> None:
         certificate_dir=settings.webhook_certificate_dir,
         startup_taint=settings.startup_taint,
         reports=settings.reports,
-        tuning=ClusterTuning(settings.tuning, settings.tuning_profile),
+        tuning=ClusterTuning(settings.tuning, settings.tuning_profile, settings.tuning_environment),
     )
     # Over connections of its own, the Lease's renewal never queues behind the requests of a crowd of objects.
     async with await KubeClient.connect() as lease:

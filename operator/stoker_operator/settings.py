@@ -34,6 +34,7 @@ class Settings(BaseSettings):
     reports: bool = Field(False, description="Give annotated pods a way to report what they do (docs/REPORTS.md).")
     tuning: bool = Field(True, description="Whether what is seen of workloads is acted upon at all.")
     tuning_profile: str = Field("", description="The TuningProfile of Datasets that name none; empty: there is none.")
+    tuning_environment: str = Field("", description="The environment of tuning documents that name none.")
     webhook_certificate_dir: Path | None = Field(
         None, description="A mounted tls.crt and tls.key, such as cert-manager's; absent: certificates of our own."
     )

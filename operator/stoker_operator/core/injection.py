@@ -8,11 +8,13 @@ from typing import Any
 from stoker_api import names
 from stoker_api.dataset import SchedulingMode
 from stoker_api.inline_volume import is_report_volume
+from stoker_api.pod_hints import hint_attributes
 from stoker_operator.core import propagation, report_injection
 from stoker_operator.core.annotations import DatasetRequest, PodRequest, Refusal, is_inside, parse_request
 from stoker_operator.core.catalog import Catalog, CatalogEntry, effective_mode, find_entries
 from stoker_operator.core.pod_template import CONTAINER_LISTS
 from stoker_operator.core.report_injection import ReportVolumeRequest
+from stoker_tuning.frameworks.pod_signs import pod_hints
 
 Patch = tuple[dict[str, Any], ...]
 Raw = Mapping[str, Any]
@@ -39,9 +41,9 @@ def decide_injection(pod: Raw, namespace: str, catalog: Catalog, *, reports: boo
     refusal = _unknown_container(pod, request) or _first_conflict(pod, request, namespace)
     if refusal is not None:
         return refusal
-    first = request.datasets[0]
-    report = report_injection.report_volume(pod, _volume_attributes(first, versions[first.key])) if reports else None
-    volumes = _volume_ops(pod, request, versions, namespace, report)
+    wanted = _wanted_attributes(pod, request, versions)
+    report = report_injection.report_volume(pod, wanted[request.datasets[0].key]) if reports else None
+    volumes = _volume_ops(pod, request, wanted, namespace, report)
     mounts = _mount_ops(pod, request, namespace, report)
     own = [volume["name"] for one in request.datasets if (volume := _own_volume(pod, one, namespace)) is not None]
     spread = propagation.operations(pod, own)
@@ -177,20 +179,28 @@ def _label_ops(pod: Raw) -> Iterator[dict[str, Any]]:
 
 
 def _volume_ops(
-    pod: Raw, request: PodRequest, versions: Mapping[str, str], namespace: str, report: ReportVolumeRequest | None
+    pod: Raw, request: PodRequest, attributes: Mapping[str, Raw], namespace: str, report: ReportVolumeRequest | None
 ) -> Iterator[dict[str, Any]]:
     needed = {volume: one for one, volume in _mounted(pod, request, namespace)}
     present = pod.get("spec", {}).get("volumes")
     have = {volume.get("name") for volume in present or ()}
-    missing = [_inline_volume(name, one, versions[one.key]) for name, one in needed.items() if name not in have]
+    missing = [_inline_volume(name, attributes[one.key]) for name, one in needed.items() if name not in have]
     if report is not None and report_injection.VOLUME not in have and list(_reporting(pod, request, namespace)):
         missing.append(report.volume)
     return _append("/spec/volumes", present, missing)
 
 
-def _inline_volume(name: str, request: DatasetRequest, version: str) -> dict[str, Any]:
-    attributes = _volume_attributes(request, version)
+def _inline_volume(name: str, attributes: Raw) -> dict[str, Any]:
     return {"name": name, "csi": {"driver": names.CSI_DRIVER, "readOnly": True, "volumeAttributes": attributes}}
+
+
+def _wanted_attributes(pod: Raw, request: PodRequest, versions: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Return the attributes of each Dataset's inline volume, by key: which version of it, and the pod's hints.
+
+    Nodes may read no pods: what a pod's spec says of its training comes to them in this way.
+    """
+    hints = hint_attributes(pod_hints(pod))
+    return {one.key: _volume_attributes(one, versions[one.key]) | hints for one in request.datasets}
 
 
 def _volume_attributes(request: DatasetRequest, version: str) -> dict[str, str]:

@@ -17,10 +17,14 @@ _KEEPS = "nodes keep the last state of it that they could read, others have the 
 
 @dataclass(frozen=True, slots=True)
 class ClusterTuning:
-    """What the cluster has: whether anything is tuned, the profile of Datasets that name none, and all profiles."""
+    """What the cluster has: whether anything is tuned, the profile of Datasets that name none, and all profiles.
+
+    ``environment``: of all profiles that name none, and of the built-in rules.
+    """
 
     enabled: bool = True
     default: str = ""
+    environment: str = ""
     profiles: Mapping[str, ProfileView] = field(default_factory=dict)
 
 
@@ -45,7 +49,13 @@ def decide_tuning(tuning: Tuning, limits: TuningLimits, cluster: ClusterTuning) 
             return TuningDecision(off, Reason.TUNING_OFF, sentence)
         return TuningDecision(off)
     name = tuning.profile or cluster.default
-    told = NodeTuning(profile=name, template=tuning.template or "", level=tuning.level, most_level=limits.max_level)
+    told = NodeTuning(
+        profile=name,
+        template=tuning.template or "",
+        environment=cluster.environment,
+        level=tuning.level,
+        most_level=limits.max_level,
+    )
     return TuningDecision(told, *_problem(tuning, name, cluster))
 
 

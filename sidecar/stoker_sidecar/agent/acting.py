@@ -1,15 +1,18 @@
 """What a node acts on: the versions that it fetches, and what the pods that have them mounted do."""
 
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
-from stoker_api.nodecache import NodePhase, NodeWorkload
+from stoker_api.nodecache import NodeDataset, NodeDatasetStatus, NodePhase, NodeWorkload
 from stoker_sidecar.agent.plan import NodePlan
+from stoker_sidecar.tuning.core.store_rates import StoreRates
 from stoker_sidecar.tuning.source import TuningSource
 from stoker_sidecar.tuning.tuner import Tuner, TuningSubject
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_tuning.rules.facts import AccessFacts, Surroundings, SystemFacts, WorkloadFacts
-from stoker_tuning.vocabulary import AccessPattern, TrainingPhase
+from stoker_tuning.vocabulary import AccessPattern, ModelFileKind, TrainingPhase
 
 # Of a Dataset's workloads on one node; the node says no more of them either.
 _MOST_WORKLOADS = 10
@@ -18,7 +21,7 @@ _MOST_WORKLOADS = 10
 class NodeActing:
     """Keeps a node's fetcher told what follows from rules and from what pods do. ``run`` it; not for threads.
 
-    ``workloads``: the rows of the node's pods. ``system``: what is known of the node.
+    ``workloads``: the rows of the node's pods. ``system``: what is known of the node. ``clock``: seconds, monotonic.
     """
 
     def __init__(
@@ -28,11 +31,14 @@ class NodeActing:
         source: TuningSource,
         workloads: Callable[[], Iterable[NodeWorkload]],
         system: Callable[[], SystemFacts] = SystemFacts,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._plan = plan
         self._workloads = workloads
         self._system = system
+        self._clock = clock
         self._seen: dict[str, Surroundings] = {}
+        self.rates = StoreRates()
         self.tuner = Tuner(source, folders, self.subjects, plan.take_tuning, plan.changes)
 
     async def run(self) -> None:
@@ -41,16 +47,33 @@ class NodeActing:
 
     def subjects(self) -> Iterator[TuningSubject]:
         """List the versions that are not whole here, each with what its readers do."""
-        readers = self._readers()
+        system = self._system()
+        readers = self._readers(system)
+        self.rates.retain({dataset.uid for dataset in self._plan.datasets})
         for dataset in self._plan.datasets:
             row = self._plan.status_of(dataset.uid)
-            if dataset.version and row is not None and row.phase is not NodePhase.WARM:
+            if row is None:
+                continue
+            self._measure(dataset, row)
+            if dataset.version and row.phase is not NodePhase.WARM:
+                bandwidth = self.rates.best(dataset.uid) or system.bandwidth
                 around = readers.get(f"{dataset.namespace}/{dataset.name}", ())
-                yield TuningSubject((dataset.uid, dataset.version), tuple(around))
+                yield TuningSubject(
+                    (dataset.uid, dataset.version),
+                    tuple(replace(each, system=replace(each.system, bandwidth=bandwidth)) for each in around),
+                    system=replace(system, bandwidth=bandwidth),
+                )
 
-    def _readers(self) -> dict[str, list[Surroundings]]:
+    def _measure(self, dataset: NodeDataset, row: NodeDatasetStatus) -> None:
+        """Note how fast a Dataset comes; before the fetcher's first word the row is what the last agent wrote."""
+        if row.best_bytes_per_second:
+            self.rates.knew(dataset.uid, row.best_bytes_per_second)
+        unlimited = row.phase is NodePhase.WARMING and dataset.eager and dataset.bytes_per_second is None
+        self.rates.saw(dataset.uid, row.bytes_per_second, self._clock(), unlimited=unlimited)
+
+    def _readers(self, system: SystemFacts) -> dict[str, list[Surroundings]]:
         """Return by Dataset, named NAMESPACE/NAME, what its workloads do: each thing once, in a steady order."""
-        system, found = self._system(), defaultdict[str, dict[Surroundings, None]](dict)
+        found = defaultdict[str, dict[Surroundings, None]](dict)
         seen = self._seen
         self._seen = {}
         for row in sorted(self._workloads(), key=lambda row: row.pod)[:_MOST_WORKLOADS]:
@@ -61,14 +84,19 @@ class NodeActing:
 
 
 def surroundings(row: NodeWorkload, system: SystemFacts) -> Surroundings:
-    """Return what rules look at of a pod, from what the node says of it. Pure."""
+    """Return what rules look at of a pod, from what the node says of it. Pure.
+
+    A node has the GPUs that a pod of it has got, also where they are no devices that the node's agent knows.
+    """
     namespace, _, pod = row.pod.partition("/")
     phase = TrainingPhase(row.phase) if row.phase in set(TrainingPhase) else None
     pattern = AccessPattern(row.pattern) if row.pattern in set(AccessPattern) else None
+    kind = ModelFileKind(row.model_kind) if row.model_kind in set(ModelFileKind) else None
+    gpus = max((count for count in (system.gpu_count, row.gpus) if count is not None), default=None)
     return Surroundings(
         AccessFacts(pattern, row.items_per_second),
-        WorkloadFacts(framework=row.framework or None, phase=phase, job=pod, namespace=namespace),
-        system,
+        WorkloadFacts(row.framework or None, phase, row.batch_size, row.job or pod, namespace, kind),
+        replace(system, gpu_count=gpus),
     )
 
 
@@ -76,6 +104,15 @@ def _steady(now: Surroundings, before: Surroundings | None) -> Surroundings:
     """Return what was seen before while the workload does the same: its speed alone is no reason to turn a knob."""
     if before is None:
         return now
+    now = _of_whole_batches(now, before)
     known = now.access.items_per_second is None, before.access.items_per_second is None
     same = (now.workload, now.access.pattern, now.system) == (before.workload, before.access.pattern, before.system)
     return before if same and known[0] == known[1] else now
+
+
+def _of_whole_batches(now: Surroundings, before: Surroundings) -> Surroundings:
+    """Return what is seen now; an epoch's last batch, which is smaller, is taken for one of those before it."""
+    size, last = now.workload.batch_size, before.workload.batch_size
+    if size is None or last is None or size >= last or now.workload.phase is not before.workload.phase:
+        return now
+    return replace(now, workload=replace(now.workload, batch_size=last))

@@ -16,6 +16,8 @@ from stoker_api.times import format_time
 from stoker_kube.api import Kube
 from stoker_sidecar.agent.acting import NodeActing
 from stoker_sidecar.agent.core.grants import NodeGrants
+from stoker_sidecar.agent.core.hardware_status import node_hardware
+from stoker_sidecar.agent.core.hinted_rows import hints_of_pods
 from stoker_sidecar.agent.core.status import DiskFigures, Facts, node_status, steady, steady_folders
 from stoker_sidecar.agent.credentials import CredentialReader
 from stoker_sidecar.agent.csi.driver import Driver, RegistrationService, serve_driver
@@ -37,6 +39,8 @@ from stoker_sidecar.agent.tuning_figures import RuleMemory, rule_figures
 from stoker_sidecar.agent.tuning_history import TuningHistory
 from stoker_sidecar.agent.tuning_http import TuningHttp
 from stoker_sidecar.agent.tuning_profiles import TuningProfiles
+from stoker_sidecar.linux.hardware import Machine
+from stoker_sidecar.tuning.machine_facts import MachineFacts
 from stoker_sidecar.volumes.node_volumes import NodeVolumes
 from stoker_sidecar.volumes.report_volumes import ReportVolumes
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
@@ -104,7 +108,7 @@ class Agent:
     ``grants``: what Datasets of which namespaces may use of the node's own. ``namespace``: where Stoker is installed,
     beside which the node's account is; empty: credentials are read in the name of ``kube``, and no node is served.
     ``confinement``: what holds the node's fetcher and FUSE servers to their files, for people. ``observation``: what
-    is seen of reads.
+    is seen of reads. ``machine``: what the node has.
     """
 
     def __init__(
@@ -127,6 +131,7 @@ class Agent:
         observation: Observation,
         namespace: str = "",
         confinement: str = "",
+        machine: Machine = Machine(),  # noqa: B008 -- frozen
     ) -> None:
         self._driver = driver
         self._kube = kube
@@ -143,9 +148,13 @@ class Agent:
             observation.news,
             plan.changes,
             tuned=self._learning.shown,
+            hints=lambda: hints_of_pods(volumes.mounted.all(), reports.all()),
         )
         self._profiles = TuningProfiles(kube, plan)
-        self._tuning_http = TuningHttp(self._learning, self._workloads.known, self._profiles.rules)
+        self._machine = MachineFacts(machine, lambda: plan.disk.capacity)
+        self._tuning_http = TuningHttp(
+            self._learning, self._workloads.known, self._profiles.rules, node_hardware(machine)
+        )
         self._fetcher_socket = fetcher_socket
         self._address = address
         self._port = http_port
@@ -160,7 +169,7 @@ class Agent:
         learned = LearningCollector(self._learning, self._workloads.known)
         self._metrics = AgentMetrics(plan, self._publisher.rows, ObservationCollector(plan, observation), learned)
         self._trials = RuleTrials(self._profiles, plan, self._learning, self._workloads.known)
-        self._acting = NodeActing(plan, folders, self._trials, self._workloads.known)
+        self._acting = NodeActing(plan, folders, self._trials, self._workloads.known, self._machine.system)
         self._rules = RuleMemory(self._profiles)
         self._registration: RegistrationService | None = None
 
@@ -251,6 +260,8 @@ class Agent:
             version=self._driver.version,
             trouble=self._trouble(),
             now=format_time(time.time()),
+            hardware=node_hardware(self._machine.machine),
+            rates=self._acting.rates.known(),
         )
         return node_status(facts, written.conditions if written else plan.conditions)
 

@@ -21,6 +21,7 @@ from stoker_sidecar.agent.settings import AgentSettings
 from stoker_sidecar.linux import mounts
 from stoker_sidecar.linux.confinement import describe
 from stoker_sidecar.linux.fanotify import why_not
+from stoker_sidecar.linux.hardware import read_machine
 from stoker_sidecar.linux.landlock import abi
 from stoker_sidecar.volumes.mounter import Mounter
 from stoker_sidecar.volumes.node_volumes import NodeVolumes, VolumePaths, node_volumes
@@ -81,6 +82,7 @@ def build(settings: AgentSettings, kube: Kube) -> Agent:
         observation=_observation(settings, plan, folders, volumes),
         namespace=settings.namespace,
         confinement=describe(abi(), wanted=settings.confine == "Auto"),
+        machine=read_machine(Path(folder.path) for folder in settings.cache_root),
     )
 
 

@@ -1,11 +1,13 @@
 """What the node says of its pods: their own word and what is seen of them in one row each, at a bounded pace."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from stoker_api.nodecache import NodeWorkload
+from stoker_sidecar.agent.core.hinted_rows import hinted
 from stoker_sidecar.agent.core.workload_rows import due_in, fair_share, merged
 from stoker_sidecar.volumes.synchronization import Changes
+from stoker_tuning.frameworks.pod_hints import PodHints
 
 # After a change was marked, until what it led to is looked at.
 LOOK_AGAIN_SECONDS = 1.0
@@ -18,7 +20,7 @@ class NodeWorkloads:
 
     ``reported`` and ``observed`` give what is known now; ``news`` is marked when that may have changed: it is not the
     agent's ``changes``, as most of it is not worth that the whole agent looks about. ``clock`` counts seconds.
-    ``tuned`` adds to a row what was changed for it.
+    ``tuned`` adds to a row what was changed for it. ``hints``: what the specs of pods hint at, by UID.
     """
 
     def __init__(
@@ -29,6 +31,7 @@ class NodeWorkloads:
         changes: Changes,
         clock: Callable[[], float] = time.monotonic,
         tuned: Callable[[NodeWorkload], NodeWorkload] = lambda row: row,
+        hints: Callable[[], Mapping[str, PodHints]] = dict,
     ) -> None:
         self._reported = reported
         self._observed = observed
@@ -36,6 +39,7 @@ class NodeWorkloads:
         self._changes = changes
         self._clock = clock
         self._tuned = tuned
+        self._hints = hints
         self._shown: tuple[NodeWorkload, ...] = ()
         self._shown_at = float("-inf")
 
@@ -65,5 +69,7 @@ class NodeWorkloads:
             await self._news.wait(token, due)
 
     def _now(self) -> tuple[tuple[NodeWorkload, ...], float | None]:
-        rows = tuple(map(self._tuned, fair_share(merged(self._reported(), self._observed()))))
+        hints = self._hints()
+        known = (hinted(row, hints) for row in merged(self._reported(), self._observed()))
+        rows = tuple(map(self._tuned, fair_share(known)))
         return rows, due_in(self._shown, rows, self._clock() - self._shown_at)

@@ -9,7 +9,7 @@ from typing import Any
 
 from aiohttp import web
 
-from stoker_api.nodecache import NodeWorkload
+from stoker_api.nodecache import NodeHardware, NodeWorkload
 from stoker_api.workload_totals import workload_totals
 from stoker_sidecar.agent.core.history_rows import HistoryKind
 from stoker_sidecar.agent.node_learning import NodeLearning
@@ -23,7 +23,7 @@ _KINDS = [kind.value for kind in HistoryKind]
 class TuningHttp:
     """The pages ``/ml/metrics``, ``/ml/rules`` and ``/ml/history`` of a node, as JSON.
 
-    ``rows``: of the node's workloads now. ``rules``: those in force; it may block.
+    ``rows``: of the node's workloads now. ``rules``: those in force; it may block. ``hardware``: the machine.
     """
 
     def __init__(
@@ -31,10 +31,12 @@ class TuningHttp:
         learning: NodeLearning,
         rows: Callable[[], Iterable[NodeWorkload]],
         rules: Callable[[], Sequence[RuleSpec]],
+        hardware: NodeHardware = NodeHardware(),  # noqa: B008 -- frozen
     ) -> None:
         self._learning = learning
         self._rows = rows
         self._rules = rules
+        self._hardware = hardware
 
     def application(self) -> web.Application:
         """Return all pages: for the pod's loopback address."""
@@ -60,6 +62,7 @@ class TuningHttp:
                 "phaseChanges": learning.phases.changes.total(),
                 "predictions": learning.phases.hits.total(),
                 "predictionsRight": learning.phases.hits[True],
+                "hardware": self._hardware.wire(),
             }
         )
 

@@ -23,7 +23,7 @@ from stoker_tuning.rules.spec import RuleSpec
 
 log = logging.getLogger(__name__)
 
-_Key = tuple[str, str]  # a profile and a template; each may be empty
+_Key = tuple[str, str, str]  # a profile, a template and an environment; each may be empty
 
 
 class TuningProfiles:
@@ -52,7 +52,7 @@ class TuningProfiles:
     def choice(self, dataset_uid: str) -> TuningChoice:
         """Return what is chosen for a Dataset; for one that is not planned, the built-in rules."""
         tuning = self._told().get(dataset_uid) or NodeTuning()
-        reading = self._readings.get((tuning.profile, tuning.template))
+        reading = self._readings.get(tuning.documents)
         return choice_of(tuning, reading, off=not self._plan.tuned)
 
     def rules(self) -> list[RuleSpec]:
@@ -100,20 +100,22 @@ class TuningProfiles:
 
     async def _read_what_changed(self) -> bool:
         """Read the documents that are wanted and were not read yet; return whether anything came of it."""
-        wanted = {(one.profile, one.template) for one in self._told().values() if one.enabled and one.asks}
+        wanted = {one.documents for one in self._told().values() if one.enabled and one.asks}
         gone = self._readings.keys() - wanted
         for key in gone:
             del self._readings[key]
         news = bool(gone)
         for key in sorted(wanted):
-            name, template = key
+            name = key[0]
             document, last = self._documents.get(name), self._readings.get(key)
             if last is not None and last.document is document:
                 continue
-            reading = await asyncio.to_thread(read_again, name, template, document, last)
+            reading = await asyncio.to_thread(read_again, key, document, last)
             self._readings[key] = reading
             news = True
             if reading.message:
                 log.warning("TuningProfile %s: %s", name, reading.message)
+            if reading.note:
+                log.warning("tuning: %s", reading.note)
         self._in_force = tuple(self._readings.values())
         return news

@@ -14,10 +14,12 @@ from stoker_sidecar.agent.core.commands import Held
 from stoker_sidecar.agent.fetcher_link import FetcherLink
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.errors import SidecarError
+from stoker_sidecar.linux.hardware import read_machine
 from stoker_sidecar.local.mount_methods import MountMethod, PublishedMount, UnprivilegedMount
 from stoker_sidecar.local.mount_spec import UID, HomePaths, MountSpec, RunPaths
 from stoker_sidecar.local.report import Report, Stage, for_workstation, write_report
 from stoker_sidecar.local.tuning_file import TuningFile
+from stoker_sidecar.tuning.machine_facts import MachineFacts
 from stoker_sidecar.tuning.tuner import Tuner, TuningSubject
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_sidecar.wire.credentials import AmbientCredentials
@@ -57,6 +59,7 @@ class MountAgent:
         self._tuning = TuningFile(spec.tuning, self._plan.changes, off=not spec.tuned)
         folders = CacheFolders([HomePaths(spec.home).cache])
         plan = self._plan
+        self._machine = MachineFacts(read_machine(()), lambda: plan.disk.capacity)
         self._tuner = Tuner(self._tuning, folders, self._subjects, plan.take_tuning, plan.changes)
         self._version = ""  # that is mounted, or about to be
         self._stage = Stage.STARTING
@@ -84,7 +87,7 @@ class MountAgent:
 
     def _subjects(self) -> Iterator[TuningSubject]:
         if self._version:
-            yield TuningSubject((UID, self._version))
+            yield TuningSubject((UID, self._version), system=self._machine.system())
 
     def _held(self) -> Held:
         return {UID: self._method.held()}

@@ -20,7 +20,7 @@ from stoker_sidecar.volumes.core.publish import VersionKey
 from stoker_sidecar.volumes.synchronization import Changes
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_sidecar.wire.fetcher_protocol import Tune
-from stoker_tuning.rules.facts import Surroundings
+from stoker_tuning.rules.facts import Surroundings, SystemFacts
 
 log = logging.getLogger(__name__)
 # Sorted files of one version that are kept: phases come and go, and most of them lead to the same.
@@ -32,10 +32,14 @@ _TRY_AGAIN = 60.0
 
 
 class TuningSubject(NamedTuple):
-    """A version that the fetcher is to bring, and what those who read it do; empty: nobody reads it yet."""
+    """A version that the fetcher is to bring, and what those who read it do; empty: nobody reads it yet.
+
+    ``system``: the machine, which rules look at also then.
+    """
 
     version: VersionKey
     surroundings: tuple[Surroundings, ...] = ()
+    system: SystemFacts = SystemFacts()
 
 
 class RuleCounts(NamedTuple):
@@ -139,7 +143,7 @@ class Tuner:
         return wait
 
     async def _look_at(self, subject: TuningSubject) -> float:
-        version, around = subject.version, subject.surroundings or (Surroundings(),)
+        version, around = subject.version, subject.surroundings or (Surroundings(system=subject.system),)
         choice = self._source.choice(version[0])
         if self._asked.get(version) == (choice, around):
             return 0.0

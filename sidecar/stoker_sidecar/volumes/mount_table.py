@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from stoker_api.dataset import MountMode
+from stoker_api.pod_hints import hint_attributes, read_hints
 from stoker_sidecar.volumes.core.publish import Published, PublishRequest
 
 log = logging.getLogger(__name__)
@@ -71,10 +72,12 @@ def _load(path: Path) -> list[Published]:
 
 
 def _to_wire(record: Published) -> dict[str, Any]:
-    request = vars(record.request) | {"target": str(record.request.target)}
+    asked = record.request
+    request = vars(asked) | {"target": str(asked.target), "hints": hint_attributes(asked.hints)}
     return vars(record) | {"request": request, "folder": str(record.folder), "mode": record.mode.value}
 
 
 def _from_wire(row: dict[str, Any]) -> Published:
-    request = PublishRequest(**row["request"] | {"target": Path(row["request"]["target"])})
+    asked = row["request"]
+    request = PublishRequest(**asked | {"target": Path(asked["target"]), "hints": read_hints(asked.get("hints"))})
     return Published(**row | {"request": request, "folder": Path(row["folder"]), "mode": MountMode(row["mode"])})

@@ -10,9 +10,10 @@ import os
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
+from stoker_api.pod_hints import hint_attributes, read_hints
 from stoker_sidecar.errors import VolumeError
 from stoker_sidecar.volumes.core.report_volume import ReportVolume
 from stoker_sidecar.volumes.mounter import Mounter, in_thread
@@ -139,7 +140,7 @@ def _load(path: Path) -> list[ReportVolume]:
         wire = json.loads(path.read_text(encoding="utf-8"))
         if wire["format"] != _FORMAT:
             raise ValueError(f"format {wire['format']} is not {_FORMAT}")
-        return [ReportVolume(**row | {"target": Path(row["target"])}) for row in wire["volumes"]]
+        return [_from_wire(row) for row in wire["volumes"]]
     except FileNotFoundError:
         return []
     except (ValueError, KeyError, TypeError) as error:
@@ -147,9 +148,13 @@ def _load(path: Path) -> list[ReportVolume]:
         return []
 
 
+def _from_wire(row: dict[str, Any]) -> ReportVolume:
+    return ReportVolume(**row | {"target": Path(row["target"]), "hints": read_hints(row.get("hints"))})
+
+
 def _save(path: Path, volumes: tuple[ReportVolume, ...]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    rows = [asdict(volume) | {"target": str(volume.target)} for volume in volumes]
+    rows = [vars(volume) | {"target": str(volume.target), "hints": hint_attributes(volume.hints)} for volume in volumes]
     fresh = path.with_suffix(".new")
     fresh.write_text(json.dumps({"format": _FORMAT, "volumes": rows}), encoding="utf-8")
     fresh.replace(path)

@@ -46,6 +46,11 @@ def test_by_default_there_is_no_profile() -> None:
     assert default_profile({}) == ("", [])
 
 
+def test_the_environment_is_told_to_the_operator() -> None:
+    (operator,) = of_kind(render({"tuning": {"environment": "production"}}), "Deployment")
+    assert variable(operator, "STOKER_TUNING_ENVIRONMENT") == "production"
+
+
 def test_tuning_is_turned_off_for_the_cluster() -> None:
     (operator,) = of_kind(render({"tuning": {"enabled": False}}), "Deployment")
     assert variable(operator, "STOKER_TUNING") == "false"

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from stoker_api import names
+from stoker_api.pod_hints import read_hints
 from stoker_kube.api import Kube
 from stoker_kube.errors import Invalid
 from stoker_kube.resources import DATASETS, MUTATING_WEBHOOKS, PODS, TUNING_PROFILES, Kind
@@ -19,6 +20,7 @@ from stoker_operator.webhook.late_datasets import LateDatasets
 from stoker_operator.webhook.review import Result
 from stoker_operator.webhook.rotation import OwnCertificateNames, OwnCertificates, new_tls_context
 from stoker_operator.webhook.server import REQUESTS, WebhookServer
+from stoker_tuning.frameworks.pod_hints import FrameworkSource, PodHints
 from tests.integration.stoker_operator.conftest import SECONDS
 from tests.support.apiserver import ApiServer
 from tests.support.chart import of_kind, render
@@ -35,9 +37,11 @@ class Admission:
     kube: Kube
     namespace: str
 
-    async def create(self, datasets: str = "", name: str = "pod", **spec: Any) -> dict[str, Any]:
+    async def create(
+        self, datasets: str = "", name: str = "pod", container: dict[str, Any] | None = None, **spec: Any
+    ) -> dict[str, Any]:
         annotations = {names.ANNOTATION_DATASETS: datasets} if datasets else {}
-        container = {"name": "main", "image": "busybox"}
+        container = {"name": "main", "image": "busybox"} | (container or {})
         body = {"metadata": {"name": name, "annotations": annotations}, "spec": {"containers": [container]} | spec}
         return await self.kube.create(PODS, body, self.namespace)
 
@@ -120,6 +124,15 @@ async def test_a_pod_gets_a_way_to_report_that_the_api_server_takes(admission: A
     container = (await admission.create("imagenet:/data"))["spec"]["containers"][0]
     assert [one["mountPath"] for one in container["volumeMounts"] if one["name"] == "stoker-report"] == ["/run/stoker"]
     assert {"name": "STOKER_REPORT_SOCKET", "value": "/run/stoker/report.sock"} in container["env"]
+
+
+async def test_a_pods_volumes_tell_its_node_what_the_spec_hints_at(admission: Admission) -> None:
+    gpus = {"resources": {"limits": {"nvidia.com/gpu": 8}}}
+    trains = {"command": ["torchrun"], "args": ["train.py", "--batch-size=256"], "image": "tensorflow/tensorflow"}
+    pod = await admission.create("imagenet:/data", container=trains | gpus)
+    attributes = [one["csi"]["volumeAttributes"] for one in pod["spec"]["volumes"] if "csi" in one]
+    hints = PodHints("pytorch", FrameworkSource.COMMAND, batch_size=256, gpus=8)
+    assert [read_hints(one) for one in attributes] == [hints, hints]
 
 
 async def test_a_pod_without_the_annotation_never_reaches_the_webhook(admission: Admission) -> None:

@@ -25,9 +25,11 @@ import pytest
 from google.protobuf.message import Message
 
 from stoker_api import names
+from stoker_api.pod_hints import hint_attributes
 from stoker_kube.api import Kube, Object
 from stoker_kube.resources import NODE_CACHES
 from stoker_sidecar.agent.csi.pb import csi_pb2
+from stoker_tuning.frameworks.pod_hints import FrameworkSource, PodHints
 from tests.support.apiserver import ApiServer
 from tests.support.csi_driver import node_folder
 from tests.support.keeper import Keeper, mounts_below
@@ -250,6 +252,23 @@ async def test_a_pod_mounts_the_version_that_its_volume_names(node: SidecarNode)
     await node.until(lambda row: row["version"] != old and row["phase"] == "Warm")
     assert hashes(await node.publish("pod-1", version=old)) == before
     assert hashes(await node.publish("pod-2")) == hashes(node.source)
+
+
+async def test_a_node_says_what_the_webhook_read_in_a_pods_spec_and_what_it_is_itself(node: SidecarNode) -> None:
+    await node.warm()
+    hints = PodHints("jax", FrameworkSource.COMMAND, batch_size=256, gpus=8, job="resnet")
+    await node.publish("pod-1", **hint_attributes(hints))
+
+    async def row() -> Object | None:
+        return next(iter((await node.status()).get("workloads", [])), None)
+
+    told = await eventually_async(row, SECONDS)
+    assert {"framework": "jax", "frameworkSource": "command", "batchSize": 256, "gpus": 8, "job": "resnet"}.items() <= (
+        told.items()
+    )
+    hardware = (await node.status())["hardware"]
+    assert hardware["memoryBytes"] > 0
+    assert [disk["path"] for disk in hardware["disks"]] == [str(node.folder / "k" / "cache")]
 
 
 async def test_a_new_node_on_an_old_disk_tells_what_is_there_and_fetches_nothing_again(

@@ -26,6 +26,8 @@ class PodCluster:
         self.profiles: dict[str, dict[str, Any]] = {"fast": profile(SPEC)}
         self.says: list[dict[str, Any]] = [{"profile": "fast", "generation": 2}]
         self.annotations: dict[str, str] = {}
+        self.row: dict[str, Any] = {}
+        self.status: dict[str, Any] = {}
 
     async def node_caches(self) -> list[NodeCache]:
         datasets = [
@@ -35,7 +37,8 @@ class PodCluster:
         names = [f"vision/d{number}" for number in range(len(self.tunings))]
         row = {"pod": "vision/a", "datasets": names, "phase": "Training"}
         cache = {"metadata": {"name": "n", "annotations": self.annotations}, "spec": {"datasets": datasets}}
-        return [NodeCache.model_validate(cache | {"status": {"workloads": [row], "tuningProfiles": self.says}})]
+        status = {"workloads": [row | self.row], "tuningProfiles": self.says} | self.status
+        return [NodeCache.model_validate(cache | {"status": status})]
 
     async def tuning_profile(self, name: str) -> dict[str, Any] | None:
         return self.profiles.get(name)
@@ -139,3 +142,55 @@ def test_where_tuning_is_off_it_says_so(
     cluster.tunings, cluster.annotations = [tunings], annotations
 
     assert explained()["notes"] == [note]
+
+
+HARDWARE = {"memoryBytes": 1 << 36, "gpus": 8, "networkBytesPerSecond": 1_000_000_000}
+
+
+def conditioned(*conditions: dict[str, Any]) -> dict[str, Any]:
+    return profile({"rules": [{"id": "deep", "conditions": list(conditions), "actions": [DEEP]}]})
+
+
+def test_the_facts_of_the_node_and_of_the_pods_spec_count(cluster: PodCluster) -> None:
+    cluster.profiles["fast"] = conditioned(
+        {"type": "system_context", "property": "gpu_count", "operator": "greater_or_equal", "value": 8},
+        {"type": "workload_context", "property": "batch_size", "operator": "equals", "value": 256},
+        {"type": "workload_context", "property": "job", "operator": "equals", "value": "resnet"},
+    )
+    assert explained()["values"]["prefetch_depth"]["value"] != 77
+    cluster.row, cluster.status = {"batchSize": 256, "job": "resnet"}, {"hardware": HARDWARE}
+    assert explained()["values"]["prefetch_depth"]["value"] == 77
+    assert explained("--gpus", "1")["values"]["prefetch_depth"]["value"] != 77
+
+
+@pytest.mark.parametrize(("measured", "applies"), [(None, False), (40_000_000, True)])
+def test_the_measured_rate_of_its_dataset_is_its_bandwidth(
+    cluster: PodCluster, measured: int | None, applies: bool
+) -> None:
+    cluster.profiles["fast"] = conditioned(
+        {"type": "system_context", "property": "bandwidth", "operator": "less_than", "value": "100M"}
+    )
+    rows = [{"namespace": "vision", "name": "d0", "uid": "u0", "bestBytesPerSecond": measured}]
+    cluster.status = {"hardware": HARDWARE, "datasets": rows}
+    assert (explained()["values"]["prefetch_depth"]["value"] == 77) is applies
+
+
+@pytest.mark.parametrize(
+    ("own", "told", "level"),
+    [
+        ({}, {}, None),
+        ({}, {"environment": "development"}, "Basic"),
+        ({"environment": "staging"}, {"environment": "development"}, "Balanced"),
+        ({}, {"environment": "lab"}, None),
+        ({"environments": [{"name": "lab", "settings": {"level": "Maximum"}}]}, {"environment": "lab"}, "Maximum"),
+    ],
+)
+def test_the_environment_of_the_cluster_counts_where_the_profile_names_none(
+    cluster: PodCluster, own: dict[str, Any], told: dict[str, Any], level: str | None
+) -> None:
+    cluster.profiles["fast"] = profile(SPEC | own)
+    cluster.tunings = [{"profile": "fast"} | told]
+    found = explained()
+    by_environment = "environment" in str(found["values"]["level"])
+    assert (found["values"]["level"]["value"] if by_environment else None) == level
+    assert any("is not known here" in note for note in found["notes"]) is (told == {"environment": "lab"} and not own)

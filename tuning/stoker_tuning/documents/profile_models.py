@@ -176,7 +176,10 @@ class HardwareProfile(RuleGroup):
 class TuningSpec(RuleGroup):
     """What a profile says."""
 
-    environment: Annotated[Identifier | None, Field(description="The environment that is in force.")] = None
+    environment: Annotated[
+        Identifier | None,
+        Field(description="The environment that is in force; left out: the chart's tuning.environment."),
+    ] = None
     settings: Annotated[TuningSettings, Field(description="What holds where no rule says otherwise.")] = (
         TuningSettings()
     )

@@ -1,7 +1,8 @@
 """Signs of a framework in files and in containers, for the built-in plug-ins. Pure."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -9,6 +10,7 @@ _SOURCES = (".py", ".ipynb")
 _IMPORTS = 0.9
 # A Python file imports in its first lines; what stands behind them is data.
 _MOST_SOURCE = 16 * 1024
+_MOST_WORDS = 4096  # of a command line
 
 
 def imports(path: str, head: bytes, modules: str) -> float:
@@ -29,16 +31,29 @@ def named(path: str, confidences: Mapping[str, float]) -> float:
 
 def batch_size(context: Mapping[str, Any], flags: Sequence[str], variables: Sequence[str]) -> dict[str, float]:
     """Return the batch size that arguments say, else the environment; empty where neither does."""
-    arguments = [word for argument in context["arguments"] for word in str(argument).split()]
-    for flag in flags:
-        for place, word in enumerate(arguments):
-            name, equals, value = word.partition("=")
-            if name == flag:
-                value = value if equals else "".join(arguments[place + 1 : place + 2])
-                if found := _number(value):
-                    return {"batch_size": found}
-    found = next(filter(None, (_number(context["environment"].get(name, "")) for name in variables)), 0.0)
+    said = _said(list(islice(words(context["arguments"]), _MOST_WORDS)), flags)
+    told = (
+        *(said.get(flag, 0.0) for flag in flags),
+        *(_number(context["environment"].get(one, "")) for one in variables),
+    )
+    found = next(filter(None, told), 0.0)
     return {"batch_size": found} if found else {}
+
+
+def words(arguments: Iterable[Any]) -> Iterator[str]:
+    """Yield the words of a command line, also those of a script that is one of its arguments."""
+    return (word for argument in arguments for word in str(argument).split())
+
+
+def _said(line: Sequence[str], flags: Sequence[str]) -> dict[str, float]:
+    """Return the first number that stands with each flag, in one pass: a line may be as long as anyone likes."""
+    found: dict[str, float] = {}
+    for place, word in enumerate(line):
+        name, equals, value = word.partition("=")
+        if name in flags and name not in found:
+            number = _number(value if equals else "".join(line[place + 1 : place + 2]))
+            found |= {name: number} if number else {}
+    return found
 
 
 def _number(text: str) -> float:

@@ -58,7 +58,7 @@ class WorkloadFacts:
 
 @dataclass(frozen=True, slots=True)
 class SystemFacts:
-    """The node: memory and disk are the cache's room in bytes, ``bandwidth`` to the store in bytes a second."""
+    """The node: its memory and the cache's room in bytes, ``bandwidth`` from the store in bytes a second."""
 
     memory: float | None = None
     gpu_count: float | None = None

@@ -21,7 +21,7 @@ class ObservedTraining:
     """What a pod does, as far as its reads tell; for people, so rounded.
 
     ``epoch`` counts from 0 (None: it has not trained); ``progress`` and ``error``: shares of an epoch, the error two
-    standard errors. ``model``: the model file that it loaded last, and its kind.
+    standard errors. ``model``: the model file that it loaded last, and its kind; ``model_kind``: that kind alone.
     """
 
     phase: str = ""
@@ -32,13 +32,15 @@ class ObservedTraining:
     pattern: str = ""
     splits: tuple[str, ...] = ()
     model: str = ""
+    model_kind: str = ""
 
 
 def observed_training(versions: Sequence[VersionView]) -> ObservedTraining:
     """Return what a pod does: on the data that it trains on, if it does, else on what it read last."""
+    model, kind = _model(versions)
     known = [one for one in versions if one.view.phase.phase is not TrainingPhase.UNKNOWN]
     if not known:
-        return ObservedTraining(model=_model(versions))
+        return ObservedTraining(model=model, model_kind=kind)
     main = max(known, key=lambda one: (one.view.phase.trained, not one.only_models, one.last))
     view, epoch = main.view, main.view.epoch
     trained = view.phase.trained
@@ -50,12 +52,13 @@ def observed_training(versions: Sequence[VersionView]) -> ObservedTraining:
         error=round(epoch.error, 2) if trained else None,
         pattern="" if view.pattern.pattern is AccessPattern.UNKNOWN else view.pattern.pattern,
         splits=tuple(sorted({split for split, _, _ in view.splits if split is not Split.UNKNOWN})),
-        model=_model(versions),
+        model=model,
+        model_kind=kind,
     )
 
 
-def _model(versions: Sequence[VersionView]) -> str:
-    """Name the model file that was loaded last."""
+def _model(versions: Sequence[VersionView]) -> tuple[str, str]:
+    """Name the model file that was loaded last, and its kind; empty where none was."""
     loaded = [
         (history.last, name, history.kind)
         for one in versions
@@ -63,6 +66,6 @@ def _model(versions: Sequence[VersionView]) -> str:
         if history.loads and history.kind not in (ModelFileKind.UNKNOWN, ModelFileKind.METADATA)
     ]
     if not loaded:
-        return ""
+        return "", ""
     _, name, kind = max(loaded)
-    return f"loaded {name[:220]} ({kind})"
+    return f"loaded {name[:220]} ({kind})", kind

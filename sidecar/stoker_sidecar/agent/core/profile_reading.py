@@ -6,7 +6,7 @@ Pure.
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stoker_api import names
 from stoker_api.meta import shortened
@@ -46,7 +46,8 @@ class RulesInForce:
 
     ``document``: what was read last, None where there is none of that name; ``generation``: of the one whose rules
     these are, 0 for the built-in ones alone; ``template``: the one whose rules are among them; ``message``: why what
-    the profile says now is not in force; ``learns``: whether it is found out what comes of them.
+    the profile says now is not in force; ``note``: what else was left out; ``learns``: whether it is found out what
+    comes of them.
     """
 
     document: ProfileDocument | None
@@ -54,7 +55,16 @@ class RulesInForce:
     generation: int = 0
     template: str = ""
     message: str = ""
+    note: str = ""
     learns: bool = True
+
+
+class _NamedRules(NamedTuple):
+    """Rules that were read, the template whose rules are among them, and what was left out, a sentence."""
+
+    found: "TuningRules"
+    template: str
+    note: str
 
 
 def built_in() -> tuple[RuleSpec, ...]:
@@ -62,21 +72,28 @@ def built_in() -> tuple[RuleSpec, ...]:
     return BuiltInRules().choice("").rules
 
 
-def read_again(name: str, template: str, document: ProfileDocument | None, last: RulesInForce | None) -> RulesInForce:
-    """Return what is in force now. ``last``: what was; of a profile that was deleted meanwhile nothing stays."""
+def read_again(
+    documents: tuple[str, str, str], document: ProfileDocument | None, last: RulesInForce | None
+) -> RulesInForce:
+    """Return what is in force now, of a profile with a template and an environment; each name may be empty.
+
+    ``last``: what was; of a profile that was deleted meanwhile nothing stays.
+    """
+    name = documents[0]
     if document is None:
         missing = f"TuningProfile {name} does not exist: the built-in rules alone apply." if name else ""
-        return _without_profile(template, None, missing)
+        return _without_profile(documents, None, missing)
     try:
-        _rules(document.name, document.spec, "")
+        _rules(document.name, document.spec, "", "")
     except DocumentError as error:
         first = error.problems[0]
         message = f"generation {document.generation} cannot be read: {first.path}: {first.message}"
-        return _as_before(template, document, last, message)
+        return _as_before(documents, document, last, message)
     except Exception as error:  # noqa: BLE001 -- a document is anyone's: it must not end the agent
-        return _as_before(template, document, last, f"generation {document.generation} cannot be read: {error!r}")
-    found, used = _with_template(document.name, document.spec, template)
-    return RulesInForce(document, found.rules, document.generation, used, learns=found.metrics_collection)
+        return _as_before(documents, document, last, f"generation {document.generation} cannot be read: {error!r}")
+    read = _with_names(document.name, document.spec, documents)
+    learns = read.found.metrics_collection
+    return RulesInForce(document, read.found.rules, document.generation, read.template, note=read.note, learns=learns)
 
 
 def choice_of(tuning: NodeTuning, reading: RulesInForce | None, *, off: bool) -> TuningChoice:
@@ -95,12 +112,12 @@ def choice_of(tuning: NodeTuning, reading: RulesInForce | None, *, off: bool) ->
 
 
 def profile_rows(
-    tunings: Iterable[NodeTuning], readings: Mapping[tuple[str, str], RulesInForce]
+    tunings: Iterable[NodeTuning], readings: Mapping[tuple[str, str, str], RulesInForce]
 ) -> tuple[NodeProfile, ...]:
     """Return a row for each profile that Datasets have, those first that are not in force as they are."""
     rows: dict[str, NodeProfile] = {}
     for tuning in tunings:
-        reading = readings.get((tuning.profile, tuning.template))
+        reading = readings.get(tuning.documents)
         if not tuning.profile or not tuning.enabled or reading is None:
             continue
         count = rows[tuning.profile].datasets if tuning.profile in rows else 0
@@ -111,31 +128,50 @@ def profile_rows(
     return tuple(sorted(rows.values(), key=lambda row: (not row.message, row.profile))[:MOST_NODE_PROFILES])
 
 
-def _as_before(template: str, document: ProfileDocument, last: RulesInForce | None, message: str) -> RulesInForce:
+def _as_before(
+    documents: tuple[str, str, str], document: ProfileDocument, last: RulesInForce | None, message: str
+) -> RulesInForce:
     if last is None or not last.generation or last.document is None or last.document.uid != document.uid:
-        return _without_profile(template, document, f"{message}; the built-in rules alone apply.")
+        return _without_profile(documents, document, f"{message}; the built-in rules alone apply.")
     kept = f"{message}; generation {last.generation} stays in force."
     return replace(last, document=document, message=kept)
 
 
-def _without_profile(template: str, document: ProfileDocument | None, message: str) -> RulesInForce:
-    found, used = _with_template(_NOBODY, {}, template)
-    return RulesInForce(document, found.rules, template=used, message=message)
+def _without_profile(documents: tuple[str, str, str], document: ProfileDocument | None, message: str) -> RulesInForce:
+    read = _with_names(_NOBODY, {}, documents)
+    return RulesInForce(document, read.found.rules, template=read.template, message=message, note=read.note)
 
 
-def _with_template(name: str, spec: Any, template: str) -> tuple["TuningRules", str]:
-    """Return the rules with those of a template, and the template; without it where it is not known."""
-    if template:
+def _with_names(name: str, spec: Any, documents: tuple[str, str, str]) -> _NamedRules:
+    """Read rules with those of a template and of an environment, each left out where it is not known.
+
+    An environment that the document names itself counts. Of a template the operator says so, in the conditions of who
+    named it.
+    """
+    _, template, environment = documents
+    choices = dict.fromkeys(((template, environment), (template, ""), ("", environment)))
+    for used, within in (each for each in choices if any(each)):
         try:
-            return _rules(name, spec, template), template
+            found = _rules(name, spec or {}, used, within)
         except DocumentError:
-            pass  # the operator says so, in the conditions of who named it
-    return _rules(name, spec or {}, ""), ""
+            continue
+        left = environment if environment and not within else ""
+        return _NamedRules(found, used, _left_out(name, left))
+    return _NamedRules(_rules(name, spec or {}, "", ""), "", _left_out(name, environment))
 
 
-def _rules(name: str, spec: Any, template: str) -> "TuningRules":
+def _left_out(name: str, environment: str) -> str:
+    if not environment:
+        return ""
+    where = "is not built in" if name == _NOBODY else f"is neither in TuningProfile {name} nor built in"
+    return f"the environment {environment} {where}, so it is left out (the chart's value tuning.environment)"
+
+
+def _rules(name: str, spec: Any, template: str, environment: str) -> "TuningRules":
     from stoker_tuning.documents.assembly import read_profile
 
     used = {**spec, "use": [*(spec.get("use") or ()), {"template": template}]} if template else spec
+    if environment and not spec.get("environment"):
+        used = {**used, "environment": environment}
     document = {"apiVersion": names.API_VERSION, "kind": _KIND, "metadata": {"name": name}, "spec": used}
     return read_profile(json.dumps(document))

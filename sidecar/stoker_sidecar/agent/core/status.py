@@ -4,14 +4,22 @@ Pure.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from stoker_api.dataset import MountMode
 from stoker_api.meta import Condition, format_bytes, shortened
 from stoker_api.names import ConditionType, Reason
 from stoker_api.node_storage import CacheFolder, NodeMount
-from stoker_api.nodecache import NodeCacheStatus, NodeDataset, NodeDatasetStatus, NodeError, NodePhase, NodeWorkload
+from stoker_api.nodecache import (
+    NodeCacheStatus,
+    NodeDataset,
+    NodeDatasetStatus,
+    NodeError,
+    NodeHardware,
+    NodePhase,
+    NodeWorkload,
+)
 from stoker_api.tuning import NodeProfile, NodeRuleFigures
 from stoker_sidecar.volumes.core.publish import VersionKey
 
@@ -22,6 +30,7 @@ _FIGURES = {
     "warm_bytes": 0,
     "fetched_files": 0,
     "bytes_per_second": 0,
+    "best_bytes_per_second": None,
     "eta_seconds": None,
 }
 
@@ -69,6 +78,8 @@ class Facts:
     version: str
     trouble: str  # why the node is not ready; empty when it is
     now: str  # RFC 3339
+    hardware: NodeHardware = field(default_factory=NodeHardware)
+    rates: Mapping[str, float] = field(default_factory=dict)  # the best ones of Datasets, by uid
 
 
 def steady(now: DiskFigures, last: DiskFigures) -> DiskFigures:
@@ -106,6 +117,7 @@ def node_status(facts: Facts, conditions: Iterable[Condition] = ()) -> NodeCache
         modes_message=facts.modes_message or _refused(facts),
         confinement=facts.confinement,
         observer=facts.observer,
+        hardware=facts.hardware,
         capacity_bytes=facts.disk.capacity,
         used_bytes=facts.disk.used,
         available_bytes=facts.disk.available,
@@ -170,7 +182,8 @@ def _planned(dataset: NodeDataset, facts: Facts) -> NodeDatasetStatus:
     if row is None:
         row = NodeDatasetStatus(namespace=dataset.namespace, name=dataset.name, uid=dataset.uid)
     modes = set(facts.modes) - ({MountMode.OVERLAY} if (dataset.uid, row.version) in facts.refused else set())
-    return row.model_copy(update={"mode": mode_now(row, modes)})
+    rate = facts.rates.get(dataset.uid)
+    return row.model_copy(update={"mode": mode_now(row, modes), "best_bytes_per_second": rate and round(rate)})
 
 
 def _refused(facts: Facts) -> str:

@@ -12,6 +12,7 @@ from stoker_sidecar.agent.core.observed_training import ObservedTraining
 from stoker_sidecar.agent.core.stall import Stall
 from stoker_sidecar.volumes.core.publish import PublishRequest
 from stoker_sidecar.volumes.core.report_volume import ReportVolume
+from stoker_tuning.frameworks.pod_hints import FrameworkSource
 from stoker_tuning.reports.figures import ReportSummary, round_to
 
 T = TypeVar("T")
@@ -21,8 +22,8 @@ _MOST_DATASETS = 20
 # thousand nodes that train for weeks must not make the API server write for nothing.
 NEWS_SECONDS, CALM_SECONDS = 10.0, 60.0
 # What only observation tells, and what the pod's own word comes before.
-_OBSERVED = ("observed_by", "attribution", "reads", "sampled", "pattern", "splits")
-_EITHER = ("datasets", "items_per_second", "checkpoint", "framework")
+_OBSERVED = ("observed_by", "attribution", "reads", "sampled", "pattern", "splits", "model_kind")
+_EITHER = ("datasets", "items_per_second", "checkpoint")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,8 @@ def _row(volume: ReportVolume, mounts: Sequence[NodeMount], report: PodReport) -
         learning_rate=said.learning_rate,
         checkpoint=said.checkpoint,
         framework=said.framework,
+        framework_source=FrameworkSource.REPORT if said.framework else None,
+        batch_size=said.batch_size,
         reported_at=format_time(report.at - said.age) if said.lines else None,
         problem=said.problem,
         refused=said.refused,
@@ -107,7 +110,9 @@ def observed_row(
         pattern=known.pattern,
         splits=known.splits,
         checkpoint=known.model,
+        model_kind=known.model_kind,
         framework=framework,
+        framework_source=FrameworkSource.LIBRARIES if framework else None,
     )
 
 
@@ -128,6 +133,8 @@ def _filled(told: NodeWorkload, seen: NodeWorkload | None) -> NodeWorkload:
     for name in _EITHER:
         value = getattr(told, name)
         values[name] = getattr(seen, name) if value in (None, "", ()) else value
+    if not told.framework:
+        values |= {"framework": seen.framework, "framework_source": seen.framework_source}
     if not told.phase:
         values |= {"phase": seen.phase, "confidence": seen.confidence}
     if told.epoch is None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from stoker_api import names
+from stoker_api.pod_hints import read_hints
 from stoker_sidecar.agent.csi.pb import csi_pb2
 from stoker_sidecar.errors import VolumeCode, VolumeError
 from stoker_sidecar.volumes.core.publish import PublishRequest
@@ -81,6 +82,7 @@ def parse_publish(request: csi_pb2.NodePublishVolumeRequest, kubelet_dir: Path) 
         pod_uid=context.get(names.CSI_POD_UID, ""),
         ephemeral=ephemeral,
         version=_version(context),
+        hints=read_hints(context),
     )
 
 
@@ -103,6 +105,7 @@ def parse_report(request: csi_pb2.NodePublishVolumeRequest, kubelet_dir: Path) -
         namespace=_pod_namespace(context),
         pod=context.get(names.CSI_POD_NAME, ""),
         pod_uid=uid,
+        hints=read_hints(context),
     )
 
 

@@ -12,6 +12,7 @@ from stoker_api.dataset import MountMode
 from stoker_api.node_storage import MountPhase, NodeMount
 from stoker_api.nodecache import NodeDataset, NodeDatasetStatus
 from stoker_sidecar.errors import VolumeCode
+from stoker_tuning.frameworks.pod_hints import NO_HINTS, PodHints
 
 VersionKey = tuple[str, str]  # uid of the Dataset, digest
 
@@ -21,7 +22,7 @@ class PublishRequest:
     """A pod's request to see a dataset at ``target``, already checked.
 
     ``target`` is the key: the volume id of a PersistentVolume is the same for all pods of a node. ``version``: the
-    digest that the volume names; empty: the plan's current one.
+    digest that the volume names; empty: the plan's current one. ``hints``: what the pod's spec tells of its training.
     """
 
     volume_id: str
@@ -33,6 +34,7 @@ class PublishRequest:
     pod_uid: str
     ephemeral: bool
     version: str = ""  # absent in what agents before named versions remembered
+    hints: PodHints = NO_HINTS  # likewise, before hints
 
     @property
     def name(self) -> str:

@@ -273,6 +273,7 @@ async def test_rules_and_history_are_for_those_who_reach_the_pods_loopback_addre
         rules = await (await session.get("/ml/rules")).json()
         history = await (await session.get("/ml/history")).json()
     assert (totals["totalWorkloads"], history) == (0, {"history": []})
+    assert totals["hardware"] == node.status["hardware"]
     assert any(rule["layer"] == "built-in" for rule in rules["rules"])
 
 

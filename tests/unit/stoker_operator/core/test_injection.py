@@ -288,3 +288,25 @@ def test_a_version_and_a_volume_of_the_pods_own_that_names_another_are_refused()
     assert "the pod brings the volume 'mine'" in refused(pod)
     csi["volumeAttributes"] = {"dataset": "imagenet", "version": V1}
     assert volume_attributes(injected(pod))["version"] == V1
+
+
+def test_a_pods_volume_tells_its_node_what_the_spec_hints_at() -> None:
+    container = {
+        "name": "main",
+        "command": ["torchrun", "train.py", "--batch-size", "256"],
+        "resources": {"limits": {"nvidia.com/gpu": "8"}},
+    }
+    pod = make_pod(containers=[container])
+    pod["metadata"]["labels"] = {names.LABEL_TRAINING_JOB: "resnet"}
+    told = {name: value for name, value in volume_attributes(injected(pod)).items() if name.startswith("hint")}
+    assert told == {
+        "hintFramework": "pytorch",
+        "hintFrameworkSource": "command",
+        "hintBatchSize": "256",
+        "hintGpus": "8",
+        "hintJob": "resnet",
+    }
+
+
+def test_a_pod_that_hints_at_nothing_has_no_other_attributes() -> None:
+    assert set(volume_attributes(injected(make_pod()))) == {"dataset", "datasetNamespace", "version"}

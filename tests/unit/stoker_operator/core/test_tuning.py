@@ -30,6 +30,11 @@ def test_it_has_the_clusters_default_profile() -> None:
     assert (found.told.profile, found.sentence) == ("fast", "")
 
 
+def test_it_is_in_the_clusters_environment() -> None:
+    told = decide_tuning(Tuning(), FREE, ClusterTuning(environment="production")).told
+    assert (told.environment, told.profile, told.asks) == ("production", "", True)
+
+
 def test_names_are_told_and_nothing_else() -> None:
     asked = tuning(profile="fast", template="mine", level="Maximum")
     found = decide_tuning(asked, TuningLimits(max_level=OptimizationLevel.MAXIMUM), CLUSTER)
@@ -37,6 +42,7 @@ def test_names_are_told_and_nothing_else() -> None:
         "enabled": True,
         "profile": "fast",
         "template": "mine",
+        "environment": "",
         "level": "Maximum",
         "mostLevel": "Maximum",
     }

@@ -1,5 +1,6 @@
 """What a node acts on: the versions that are not whole, and what the pods that have them mounted do."""
 
+import json
 from collections.abc import Sequence
 
 from stoker_api.dataset_source import Source
@@ -8,8 +9,11 @@ from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset, NodeData
 from stoker_sidecar.agent.acting import NodeActing, surroundings
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.tuning.built_in import BuiltInRules
+from stoker_sidecar.tuning.core.grouping import CompiledChoice, FileGrouping
+from stoker_sidecar.tuning.source import TuningChoice
 from stoker_sidecar.tuning.tuner import TuningSubject
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
+from stoker_tuning.documents.assembly import read_profile
 from stoker_tuning.rules.facts import SystemFacts
 from stoker_tuning.vocabulary import AccessPattern, TrainingPhase
 
@@ -26,7 +30,16 @@ class Node:
         self.plan.take_node_cache(NodeCache(metadata=ObjectMeta(name="n", generation=1), spec=spec))
         self.plan.rows = {"u1": NodeDatasetStatus(namespace="vision", name="digits", uid="u1", phase=phase)}
         self.workloads: Sequence[NodeWorkload] = ()
-        self.acting = NodeActing(self.plan, CacheFolders([]), BuiltInRules(), lambda: self.workloads)
+        self.system = SystemFacts()
+        self.now = 0.0
+        self.acting = NodeActing(
+            self.plan,
+            CacheFolders([]),
+            BuiltInRules(),
+            lambda: self.workloads,
+            system=lambda: self.system,
+            clock=lambda: self.now,
+        )
 
     def subjects(self) -> list[TuningSubject]:
         return list(self.acting.subjects())
@@ -55,6 +68,21 @@ def test_a_workload_that_gets_faster_or_slower_does_the_same() -> None:
     assert node.subjects() == before
 
 
+def batch_sizes(node: Node, *reports: tuple[str, int]) -> list[float | None]:
+    """Let a pod tell its phase and batch size again and again, and return what rules see each time."""
+    seen = []
+    for phase, size in reports:
+        node.workloads = [TRAINS.model_copy(update={"phase": phase, "batch_size": size})]
+        (subject,) = node.subjects()
+        seen.append(subject.surroundings[0].workload.batch_size)
+    return seen
+
+
+def test_the_smaller_last_batch_of_an_epoch_is_no_other_workload() -> None:
+    told = (("Training", 256), ("Training", 9), ("Validation", 64), ("Training", 256), ("Training", 512))
+    assert batch_sizes(Node(), *told) == [256, 256, 64, 256, 512]
+
+
 def test_its_speed_counts_anew_when_it_does_something_else() -> None:
     node = Node()
     node.workloads = [TRAINS]
@@ -70,3 +98,103 @@ def test_words_that_are_no_phase_or_pattern_are_not_known() -> None:
     assert (found.workload.phase, found.access.pattern) == (None, None)
     known = surroundings(TRAINS.model_copy(update={"pattern": "shuffled"}), SystemFacts())
     assert (known.workload.phase, known.access.pattern) == (TrainingPhase.TRAINING, AccessPattern.SHUFFLED)
+
+
+def test_a_workload_has_the_batch_size_and_the_job_of_its_row() -> None:
+    found = surroundings(TRAINS.model_copy(update={"batch_size": 256, "job": "resnet"}), SystemFacts()).workload
+    assert (found.batch_size, found.job, found.namespace) == (256, "resnet", "vision")
+
+
+def test_a_workload_has_the_kind_of_the_model_file_that_it_loaded() -> None:
+    rows = [TRAINS.model_copy(update={"model_kind": kind}) for kind in ("", "Weights", "Nonsense")]
+    assert [surroundings(row, SystemFacts()).workload.model_kind for row in rows] == [None, "Weights", None]
+
+
+def test_a_node_has_at_least_the_gpus_that_a_pod_of_it_has_got() -> None:
+    row = TRAINS.model_copy(update={"gpus": 4})
+    seen = [surroundings(row, SystemFacts(gpu_count=count)).system.gpu_count for count in (None, 0, 8)]
+    assert seen == [4, 4, 8]
+
+
+def test_the_machine_counts_also_while_nobody_reads() -> None:
+    node = Node()
+    node.system = SystemFacts(gpu_count=8)
+    (subject,) = node.subjects()
+    assert (subject.surroundings, subject.system.gpu_count) == ((), 8)
+
+
+def warm_up(node: Node, rate: int) -> TuningSubject:
+    """Let the node fetch its Dataset for a minute at so many bytes a second."""
+    for second in range(60):
+        node.now = float(second)
+        node.plan.rows = {"u1": node.plan.rows["u1"].model_copy(update={"bytes_per_second": rate})}
+        (subject,) = node.subjects()
+    return subject
+
+
+def test_a_measured_rate_takes_the_place_of_what_the_network_can() -> None:
+    node = Node()
+    node.system = SystemFacts(bandwidth=1.25e9)
+    node.workloads = [TRAINS]
+    eager = DIGITS.model_copy(update={"eager": True})
+    node.plan.datasets = (eager,)
+    subject = warm_up(node, 40_000_000)
+    assert (subject.system.bandwidth, subject.surroundings[0].system.bandwidth) == (4e7, 4e7)
+
+
+def test_what_pods_read_on_demand_does_not_make_a_store_slow() -> None:
+    node = Node()
+    node.system = SystemFacts(bandwidth=1.25e9)
+    assert warm_up(node, 1_000).system.bandwidth == 1.25e9
+
+
+RULES = {
+    "apiVersion": "stoker.dev/v1alpha1",
+    "kind": "TuningProfile",
+    "metadata": {"name": "mine"},
+    "spec": {
+        "rules": [
+            {
+                "id": "large-batches",
+                "conditions": [
+                    {
+                        "type": "workload_context",
+                        "property": "batch_size",
+                        "operator": "greater_or_equal",
+                        "value": 256,
+                    },
+                    {"type": "workload_context", "property": "job", "operator": "equals", "value": "resnet"},
+                ],
+                "actions": [{"type": "prefetch", "parameters": {"prefetch_depth": 77}}],
+            }
+        ],
+        "hardware_profiles": [
+            {
+                "name": "eight",
+                "conditions": {"gpu_count": ">= 8", "memory": ">= 64Gi", "disk": "> 1Ti", "bandwidth": "< 10G"},
+                "rules": [
+                    {"id": "streams", "actions": [{"type": "stream", "parameters": {"parallel_streams": 7}}]},
+                ],
+            }
+        ],
+    },
+}
+
+
+def knobs_of_a_file(node: Node) -> tuple[int | None, int | None]:
+    """Return what the node's rules come to for one file: its depth and its streams."""
+    (subject,) = node.subjects()
+    mine = [rule for rule in read_profile(json.dumps(RULES)).rules if rule.origin.document == "mine"]
+    grouping = FileGrouping(CompiledChoice(TuningChoice(tuple(mine))), subject.surroundings)
+    number = grouping.number("a.bin", 1 << 30)
+    return grouping.knobs[number].ahead_files, grouping.knobs[number].streams
+
+
+def test_rules_about_batches_jobs_and_hardware_apply_on_a_node() -> None:
+    node = Node()
+    node.workloads = [TRAINS.model_copy(update={"batch_size": 256, "job": "resnet"})]
+    assert knobs_of_a_file(node) == (77, None)
+    node.system = SystemFacts(memory=128 << 30, gpu_count=8, bandwidth=1.25e9, disk=2 << 40)
+    assert knobs_of_a_file(node) == (77, 7)
+    node.workloads = [TRAINS]
+    assert knobs_of_a_file(node) == (None, 7)

@@ -8,9 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker_api import names
+from stoker_api.pod_hints import hint_attributes
 from stoker_sidecar.agent.csi.pb import csi_pb2
 from stoker_sidecar.agent.csi.request import is_report, parse_publish, parse_report, parse_stats, parse_unpublish
 from stoker_sidecar.errors import VolumeCode, VolumeError
+from stoker_tuning.frameworks.pod_hints import NO_HINTS, FrameworkSource, PodHints
 
 KUBELET = Path("/var/lib/kubelet")
 TARGET = f"{KUBELET}/pods/uid/volumes/kubernetes.io~csi/data/mount"
@@ -122,7 +124,10 @@ def test_an_accepted_target_lies_below_the_kubelets_folder_however_it_is_written
     assert ".." not in target.parts
 
 
-ATTRIBUTES = st.sampled_from([*inline().volume_context, names.CSI_ATTRIBUTE_DATASET_NAMESPACE, "other"])
+HINTS = [value for name, value in vars(names).items() if name.startswith("CSI_ATTRIBUTE_HINT_")]
+ATTRIBUTES = st.sampled_from(
+    [*inline().volume_context, names.CSI_ATTRIBUTE_DATASET_NAMESPACE, "other", *HINTS],
+)
 
 
 @given(
@@ -186,3 +191,15 @@ def test_a_report_volume_of_nobody_is_refused(uid: str) -> None:
 
 def test_a_dataset_is_no_report_volume() -> None:
     assert not is_report(inline())
+
+
+def test_what_the_webhook_read_in_a_pods_spec_comes_with_each_of_its_volumes() -> None:
+    hints = PodHints("pytorch", FrameworkSource.COMMAND, batch_size=256, gpus=8, job="resnet")
+    context = context_of(**hint_attributes(hints))
+    assert parse_publish(inline(volume_context=context), KUBELET).hints == hints
+    assert parse_report(inline(volume_context=context), KUBELET).hints == hints
+
+
+@pytest.mark.parametrize("attribute", HINTS)
+def test_a_hint_written_by_hand_that_is_none_keeps_no_pod_from_starting(attribute: str) -> None:
+    assert parse_publish(inline(volume_context=context_of(**{attribute: "\0" * 99999})), KUBELET).hints == NO_HINTS

@@ -11,6 +11,7 @@ from stoker_api.dataset_source import Source
 from stoker_api.names import ConditionType, Reason
 from stoker_api.node_storage import CacheFolder, NodeMount
 from stoker_api.nodecache import EvidenceSource, NodeDataset, NodeDatasetStatus, NodeError, NodePhase, NodeWorkload
+from stoker_sidecar.agent.core.hardware_status import node_hardware
 from stoker_sidecar.agent.core.status import (
     DiskFigures,
     Facts,
@@ -21,6 +22,7 @@ from stoker_sidecar.agent.core.status import (
     steady_folders,
     within_budget,
 )
+from stoker_sidecar.linux.hardware import DiskKind, Machine
 
 DIGITS = NodeDataset(namespace="vision", name="digits", uid="u1", source=Source(uri="s3://bucket/digits/"))
 ROW = NodeDatasetStatus(
@@ -247,3 +249,14 @@ def test_who_reads_how_fast_is_a_figure_and_can_wait() -> None:
     before, after = node_status(facts()), node_status(facts(workloads=(row,)))
     assert before != after
     assert not is_urgent(before, after)
+
+
+def test_the_machine_and_the_best_rate_of_each_dataset_are_told() -> None:
+    machine = Machine(memory=64 * GIB, cpus=32, gpus=8, network=10**9, disks=(("/cache", DiskKind.NVME),) * 20)
+    status = node_status(facts(hardware=node_hardware(machine), rates={"u1": 4e7, "u9": 1.0}))
+    assert (status.hardware.gpus, len(status.hardware.disks), status.hardware.disks[0].kind) == (8, 16, "NVMe")
+    assert [row.best_bytes_per_second for row in status.datasets] == [40_000_000]
+
+
+def test_a_rate_alone_is_no_reason_to_hurry() -> None:
+    assert not is_urgent(node_status(facts()), node_status(facts(rates={"u1": 4e7})))

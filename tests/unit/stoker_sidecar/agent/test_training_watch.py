@@ -134,6 +134,7 @@ def test_a_server_of_weights_does_inference() -> None:
     node.read([2])
     row = node.row()
     assert (row.phase, row.checkpoint) == ("Inference", "loaded model.safetensors (Weights)")
+    assert row.model_kind == "Weights"
 
 
 def test_who_has_weights_and_data_mounted_does_what_it_does_with_the_data() -> None:

@@ -167,6 +167,42 @@ async def test_a_template_that_nobody_knows_is_left_out(node: Node) -> None:
     assert (node.choice().template, node.rules()) == (None, ["shards"])
 
 
+def environments(node: Node) -> set[str]:
+    """Return the groups of documents, such as environments, that rules in force come from."""
+    return {group for rule in node.choice().rules if (group := rule.origin.group).startswith("environment")}
+
+
+async def test_the_clusters_environment_counts_without_a_profile(node: Node) -> None:
+    assert environments(node) == set()
+    node.tell(environment="production")
+    await eventually(lambda: environments(node) == {"environment production"}, SECONDS)
+    assert node.profiles.rows() == ()
+
+
+async def test_a_profiles_own_environment_goes_before_the_clusters(node: Node) -> None:
+    await node.write(GOOD | {"environment": "development"})
+    node.tell(profile="fast", environment="production")
+    await until(node, 1)
+    assert environments(node) == {"environment development"}
+
+
+async def test_a_profile_without_one_has_the_clusters_also_where_it_defines_it(node: Node) -> None:
+    await node.write(GOOD | {"environments": [{"name": "lab", "settings": {"level": "Basic"}}]})
+    node.tell(profile="fast", environment="lab", template="data_pipeline")
+    await until(node, 1)
+    assert environments(node) == {"environment lab"}
+    assert node.choice().template == "data_pipeline"
+
+
+@pytest.mark.expected_logs("the environment lab is neither in TuningProfile fast nor built in, so it is left out")
+async def test_an_environment_that_nobody_knows_is_left_out_and_told(node: Node) -> None:
+    await node.write(GOOD)
+    node.tell(profile="fast", environment="lab", template="data_pipeline")
+    await until(node, 1)
+    assert environments(node) == set()
+    assert node.choice().template == "data_pipeline"
+
+
 async def test_a_dataset_or_a_node_is_turned_off(node: Node) -> None:
     node.tell(enabled=False)
     assert node.choice().off
@@ -188,7 +224,7 @@ async def test_equal_choices_are_equal_values(node: Node) -> None:
 
 def test_a_node_tells_of_a_bounded_number_of_profiles_the_wrong_ones_first() -> None:
     tunings = [NodeTuning(profile=f"p{number:02}") for number in range(40)]
-    readings = {(one.profile, ""): RulesInForce(None, (), 1) for one in tunings}
-    readings[("p39", "")] = RulesInForce(None, (), 0, message="it does not exist")
+    readings = {(one.profile, "", ""): RulesInForce(None, (), 1) for one in tunings}
+    readings[("p39", "", "")] = RulesInForce(None, (), 0, message="it does not exist")
     rows = profile_rows(tunings, readings)
     assert (len(rows), rows[0].profile) == (MOST_NODE_PROFILES, "p39")

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from stoker_api.dataset import MountMode
 from stoker_api.node_storage import NodeMount
 from stoker_api.nodecache import Attribution, EvidenceSource, NodeWorkload, StallSource
+from stoker_sidecar.agent.core.hinted_rows import hinted, hints_of_pods
 from stoker_sidecar.agent.core.stall import Stall
 from stoker_sidecar.agent.core.workload_rows import (
     CALM_SECONDS,
@@ -22,9 +24,11 @@ from stoker_sidecar.agent.core.workload_rows import (
 )
 from stoker_sidecar.agent.node_workloads import NodeWorkloads
 from stoker_sidecar.agent.report_link import ReportedWorkloads
+from stoker_sidecar.volumes.core.publish import Published, PublishRequest
 from stoker_sidecar.volumes.core.report_volume import ReportVolume
 from stoker_sidecar.volumes.synchronization import Changes
 from stoker_sidecar.wire.reports_protocol import Heard
+from stoker_tuning.frameworks.pod_hints import FrameworkSource, PodHints
 from stoker_tuning.reports.figures import ReportSummary
 from tests.fakes.volumes import publish_request
 
@@ -187,3 +191,47 @@ def test_nobody_speaks_for_a_pod_that_has_no_report_volume_here() -> None:
     told = Told(volume())
     told.hear("another")
     assert told.phases == []
+
+
+HINTS = PodHints("jax", FrameworkSource.COMMAND, batch_size=256, gpus=8, job="resnet")
+
+
+def test_a_specs_hints_tell_what_report_and_reads_leave_open() -> None:
+    row = hinted(workload(), {"u1": HINTS})
+    assert (row.framework, row.framework_source, row.batch_size, row.gpus, row.job) == (
+        "jax",
+        "command",
+        256,
+        8,
+        "resnet",
+    )
+    assert hinted(workload("u2"), {"u1": HINTS}) == workload("u2")
+
+
+def test_a_pods_own_word_comes_before_its_libraries_and_these_before_its_spec() -> None:
+    said = PodReport(replace(SUMMARY, framework="tensorflow", batch_size=32), 1000.0)
+    (told,) = reported_workloads([volume()], [], {"u1": said})
+    seen = observed(framework="pytorch", framework_source="libraries")
+    (both,) = merged([told], [seen])
+    assert (both.framework, both.framework_source) == ("tensorflow", "report")
+    (silent,) = merged([told.model_copy(update={"framework": "", "framework_source": None})], [seen])
+    assert (silent.framework, silent.framework_source) == ("pytorch", "libraries")
+    row = hinted(silent, {"u1": HINTS})
+    assert (row.framework, row.framework_source, row.batch_size) == ("pytorch", "libraries", 32)
+
+
+def test_hints_come_by_the_first_volume_that_tells_any() -> None:
+    plain = published_volume(publish_request(pod_uid="u1"))
+    telling = published_volume(publish_request(pod_uid="u1", hints=HINTS))
+    later = replace(volume(), hints=replace(HINTS, gpus=1))
+    assert hints_of_pods([plain, telling], [later]) == {"u1": HINTS}
+    assert hints_of_pods([plain], [later]) == {"u1": later.hints}
+
+
+def test_a_node_tells_hints_with_what_it_knows_of_its_pods() -> None:
+    told = NodeWorkloads(lambda: [workload()], lambda: (), Changes(), Changes(), hints=lambda: {"u1": HINTS})
+    assert [row.job for row in told.rows()] == ["resnet"]
+
+
+def published_volume(request: PublishRequest) -> Published:
+    return Published(request, "d1", "v1", Path("/v"), 1, 1, MountMode.FUSE, fuse=True)

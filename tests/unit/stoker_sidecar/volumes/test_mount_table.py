@@ -9,6 +9,7 @@ import pytest
 from stoker_api.dataset import MountMode
 from stoker_sidecar.volumes.core.publish import Bind, Published, published
 from stoker_sidecar.volumes.mount_table import MountTable
+from stoker_tuning.frameworks.pod_hints import FrameworkSource, PodHints
 from tests.fakes.volumes import DIGEST, UID, FakeVersions, publish_request
 
 
@@ -19,6 +20,22 @@ def record(pod: str = "trainer-0") -> Published:
 def test_a_record_survives_a_restart(tmp_path: Path) -> None:
     MountTable(tmp_path / "mounts.json").put(record())
     assert MountTable(tmp_path / "mounts.json").all() == (record(),)
+
+
+def test_a_pods_hints_survive_a_restart(tmp_path: Path) -> None:
+    hints = PodHints("pytorch", FrameworkSource.IMAGE, batch_size=32, gpus=1, job="resnet")
+    hinted = replace(record(), request=replace(record().request, hints=hints))
+    MountTable(tmp_path / "mounts.json").put(hinted)
+    assert MountTable(tmp_path / "mounts.json").all() == (hinted,)
+
+
+def test_what_an_agent_before_hints_remembered_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "mounts.json"
+    MountTable(path).put(record())
+    wire = json.loads(path.read_text())
+    del wire["mounts"][0]["request"]["hints"]
+    path.write_text(json.dumps(wire))
+    assert MountTable(path).all() == (record(),)
 
 
 def test_what_an_agent_before_overlays_remembered_is_read(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The report volumes: a folder for each pod, remembered, and never a reason for a pod not to start."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from stoker_sidecar.volumes.core.report_volume import ReportVolume
 from stoker_sidecar.volumes.mounter import Mounter
 from stoker_sidecar.volumes.report_volumes import ReportVolumes
+from stoker_tuning.frameworks.pod_hints import FrameworkSource, PodHints
 from tests.fakes.volumes import FakeMounts
 
 
@@ -123,3 +125,10 @@ async def test_a_table_that_cannot_be_read_keeps_no_agent_from_starting(node: No
     (node.folder / "state" / "report-volumes.json").write_text("{")
     node.restart()
     assert node.volumes.all() == ()
+
+
+async def test_a_pods_hints_survive_a_restart(node: Node) -> None:
+    hinted = replace(node.volume(), hints=PodHints("jax", FrameworkSource.COMMAND, gpus=8))
+    await node.volumes.publish(hinted)
+    node.restart()
+    assert node.volumes.all() == (hinted,)

@@ -1,0 +1,181 @@
+"""What a machine has, as /proc, /sys and /dev tell: memory, processors, GPUs, its network's speed, kinds of disks.
+
+The kernel shows these to every container; only network interfaces are shown by network namespace. What cannot be read
+is not known (None), and nothing here raises.
+"""
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+
+from stoker_sidecar.linux.mountinfo import Mount, parse
+
+# Classes of PCI devices that GPUs are of: VGA, 3D, another display, accelerator. Boards' own VGA chips are of makers
+# that make no GPUs; Intel's VGA devices are part of its processors.
+_VGA, _CLASSES = 0x0300, (0x0300, 0x0302, 0x0380, 0x1200)
+_NVIDIA, _AMD, _INTEL, _HABANA = 0x10DE, 0x1002, 0x8086, 0x1DA3
+_MAKERS = (_NVIDIA, _AMD, _INTEL, _HABANA)
+_NVIDIA_NODE = re.compile(r"nvidia[0-9]+")
+_MEGABIT = 125_000  # bytes
+_MEMORY_SYSTEMS = ("tmpfs", "ramfs")
+_MOST_DEPTH = 4  # of devices that are made of devices, such as LVM on a RAID
+
+
+class DiskKind(StrEnum):
+    """What a folder lies on. A virtual disk is what its hypervisor says."""
+
+    NVME = "NVMe"
+    SSD = "SSD"
+    HDD = "HDD"  # it turns
+    MEMORY = "Memory"
+    UNKNOWN = "Unknown"  # a file system of the network, or of several disks
+
+
+class PciDevice(NamedTuple):
+    """A PCI device: class and subclass, maker, and whether it is a part of another one that is listed too."""
+
+    kind: int
+    maker: int
+    virtual: bool = False
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a machine has, in bytes and bytes a second; None: not known.
+
+    ``network``: of its fastest interface. ``disks``: what each cache folder lies on.
+    """
+
+    memory: int | None = None
+    cpus: int | None = None
+    gpus: int | None = None
+    network: int | None = None
+    disks: tuple[tuple[str, DiskKind], ...] = ()
+
+
+def read_machine(folders: Iterable[Path], root: Path = Path("/")) -> Machine:
+    """Look at the machine that this process runs on; its disks are those of ``folders``. Blocks for milliseconds.
+
+    ``root``: where /proc, /sys and /dev are.
+    """
+    proc, sys = root / "proc", root / "sys"
+    devices = read_pci(sys / "bus/pci/devices")
+    nodes = sum(_NVIDIA_NODE.fullmatch(path.name) is not None for path in _entries(root / "dev"))
+    # By the root folder of the first process: that is the node's own where the sidecar sees the node's processes.
+    interfaces = (proc / "1/root/sys/class/net", sys / "class/net")
+    mounts = _mounts(proc / "self/mountinfo")
+    return Machine(
+        memory=parse_memory(_text(proc / "meminfo")),
+        cpus=os.cpu_count(),
+        gpus=None if devices is None else max(count_gpus(devices), nodes),
+        network=max(filter(None, map(network_speed, interfaces)), default=None),
+        disks=tuple((str(folder), disk_kind(str(folder), mounts, sys)) for folder in folders),
+    )
+
+
+def parse_memory(meminfo: str) -> int | None:
+    """Return the bytes of memory by the text of /proc/meminfo. Pure."""
+    found = re.search(r"^MemTotal:\s+([0-9]{1,15}) kB$", meminfo, re.MULTILINE)
+    return int(found[1]) * 1024 if found else None
+
+
+def read_pci(root: Path) -> list[PciDevice] | None:
+    """Return the PCI devices of the machine; None: it shows none."""
+    if not root.is_dir():
+        return None
+    return [
+        PciDevice(_hexadecimal(path / "class") >> 8, _hexadecimal(path / "vendor"), (path / "physfn").exists())
+        for path in _entries(root)
+    ]
+
+
+def count_gpus(devices: Iterable[PciDevice]) -> int:
+    """Return how many of these devices are GPUs or accelerators that train. Pure."""
+    return sum(_is_gpu(one) for one in devices)
+
+
+def _is_gpu(device: PciDevice) -> bool:
+    if device.virtual or device.kind not in _CLASSES or device.maker not in _MAKERS:
+        return False
+    return not (device.maker == _INTEL and device.kind == _VGA)
+
+
+def network_speed(root: Path) -> int | None:
+    """Return the bytes a second of the fastest interface that is up and is hardware; None: none tells its speed.
+
+    An interface of a pod, or a bridge, tells a speed that it does not have: those have no ``device``.
+    """
+    speeds = [
+        _decimal(path / "speed")
+        for path in _entries(root)
+        if (path / "device").exists() and _text(path / "operstate").strip() == "up"
+    ]
+    return max(speeds, default=0) * _MEGABIT or None
+
+
+def disk_kind(folder: str, mounts: Iterable[Mount], sys: Path = Path("/sys")) -> DiskKind:
+    """Return what a folder lies on, without touching its disk. ``mounts``: as this process sees them."""
+    path = folder.rstrip("/") + "/"
+    above = [mount for mount in mounts if path.startswith(mount.target.rstrip("/") + "/")]
+    if not above:
+        return DiskKind.UNKNOWN
+    mount = max(enumerate(above), key=lambda one: (len(one[1].target.rstrip("/")), one[0]))[1]
+    if mount.fs_type in _MEMORY_SYSTEMS:
+        return DiskKind.MEMORY
+    device = _block_device(mount, sys)
+    return _kind_of(device) if device is not None else DiskKind.UNKNOWN
+
+
+def _mounts(path: Path) -> tuple[Mount, ...]:
+    try:
+        return parse(os.fsdecode(path.read_bytes()))
+    except (OSError, ValueError):
+        return ()
+
+
+def _block_device(mount: Mount, sys: Path) -> Path | None:
+    by_number = sys / "dev/block" / mount.device
+    # btrfs has a number of its own, and names a disk of its as the source.
+    by_name = sys / "class/block" / Path(mount.source).name if mount.source.startswith("/dev/") else by_number
+    return next((path.resolve() for path in (by_number, by_name) if path.exists()), None)
+
+
+def _kind_of(device: Path, depth: int = 0) -> DiskKind:
+    disk = device.parent if (device / "partition").exists() else device
+    parts = _entries(disk / "slaves")
+    if parts and depth < _MOST_DEPTH:
+        return _kind_of(parts[0].resolve(), depth + 1)
+    rotational = _text(disk / "queue/rotational").strip()
+    if rotational == "1":
+        return DiskKind.HDD
+    if rotational != "0":
+        return DiskKind.UNKNOWN
+    return DiskKind.NVME if disk.name.startswith("nvme") else DiskKind.SSD
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii", errors="replace")
+    except OSError:  # an interface that is down answers EINVAL when it is asked for its speed
+        return ""
+
+
+def _hexadecimal(path: Path) -> int:
+    text = _text(path).strip()
+    return int(text, 16) if re.fullmatch(r"0x[0-9a-f]{1,8}", text) else 0
+
+
+def _decimal(path: Path) -> int:
+    text = _text(path).strip()
+    return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else 0

@@ -1,0 +1,65 @@
+"""What rules know of a machine, and of its way to each store."""
+
+import pytest
+
+from stoker_sidecar.linux.hardware import Machine
+from stoker_sidecar.tuning.core.store_rates import StoreRates
+from stoker_sidecar.tuning.machine_facts import MachineFacts
+from stoker_tuning.rules.facts import SystemFacts
+
+MB = 1_000_000
+
+
+def test_facts_are_those_of_the_machine() -> None:
+    facts = MachineFacts(Machine(memory=64 << 30, gpus=8, network=1250 * MB), lambda: 500 << 30)
+    assert facts.system() == SystemFacts(64 << 30, 8, 1250 * MB, 500 << 30)
+
+
+def test_what_is_not_known_is_no_fact() -> None:
+    assert MachineFacts(Machine(), lambda: 0).system() == SystemFacts()
+
+
+@pytest.mark.parametrize(("now", "seen"), [(1050, 1000), (950, 1000), (1200, 1200), (800, 800)])
+def test_the_caches_room_is_another_one_when_it_has_changed_by_a_tenth(now: int, seen: int) -> None:
+    room = [1000]
+    facts = MachineFacts(Machine(), lambda: room[0])
+    facts.system()
+    room[0] = now
+    assert facts.system().disk == seen
+
+
+def warmed(seconds: int, *rates: float, unlimited: bool = True) -> StoreRates:
+    """Show a warm-up of so many seconds, second by second, at these rates in turn."""
+    found = StoreRates()
+    for second in range(seconds + 1):
+        found.saw("u1", rates[second % len(rates)], float(second), unlimited=unlimited)
+    return found
+
+
+def test_the_best_rate_is_known_after_half_a_minute_of_warming_up() -> None:
+    assert (warmed(29, 80 * MB).best("u1"), warmed(30, 20 * MB, 83 * MB).best("u1")) == (None, 80 * MB)
+
+
+def test_what_is_limited_or_asked_for_by_readers_says_nothing_of_the_store() -> None:
+    assert warmed(100, 5 * MB, unlimited=False).best("u1") is None
+
+
+def test_a_long_time_without_a_look_is_no_long_warm_up() -> None:
+    rates = StoreRates()
+    for second in (0.0, 1000.0):
+        rates.saw("u1", MB, second, unlimited=True)
+    assert rates.best("u1") is None
+
+
+def test_a_rate_is_of_one_dataset_and_is_forgotten_with_it() -> None:
+    rates = warmed(30, 80 * MB)
+    assert rates.known() == {"u1": 80 * MB}
+    rates.retain(["u2"])
+    assert rates.known() == {}
+
+
+def test_what_was_known_before_a_restart_counts_at_once() -> None:
+    rates = StoreRates()
+    rates.knew("u1", 80 * MB)
+    rates.saw("u1", 3 * MB, 0.0, unlimited=True)
+    assert rates.best("u1") == 80 * MB
