@@ -82,7 +82,8 @@ class FileKnobs(Struct, frozen=True, omit_defaults=True):
     ``ahead_bytes``: fetched ahead of a reader within a large file. ``ahead_files``: small files fetched ahead of
     readers of their folder. ``streams``: requests for chunks of one large file at a time, for one reader.
     ``warm_rank``: 0 for what is warmed up first, 3 for what comes last. ``cached``: False: not warmed up, and read
-    through. ``packing``: compressed copies are kept where that pays; None: never.
+    through. ``packing``: compressed copies are kept where that pays; None: never. ``unasked``: fetched before anyone
+    reads it, also where the version is not warmed up.
     """
 
     ahead_bytes: Annotated[int, Meta(ge=0, le=2**30)] | None = None
@@ -91,6 +92,7 @@ class FileKnobs(Struct, frozen=True, omit_defaults=True):
     warm_rank: Annotated[int, Meta(ge=0, le=3)] = WARM_NORMAL
     cached: bool = True
     packing: PackingKnobs | None = None
+    unasked: bool = False
 
 
 class Tune(Struct, frozen=True, tag_field="op", tag="tune", omit_defaults=True):

@@ -39,6 +39,11 @@ class VersionTuning:
         """Whether some files are not to be cached."""
         return not all(knobs.cached for knobs in self._knobs)
 
+    @property
+    def unasked(self) -> bool:
+        """Whether some files are fetched before anyone reads them, also where the version is not warmed up."""
+        return any(knobs.unasked for knobs in self._knobs)
+
     def of_rank(self, rank: int, last_ino: int) -> bytes:
         """Return a byte an inode up to ``last_ino``: 1 where it has this rank."""
         return self._marked([knobs.warm_rank == rank for knobs in self._knobs], last_ino)
@@ -46,6 +51,10 @@ class VersionTuning:
     def cached(self, last_ino: int) -> bytes:
         """Return a byte an inode up to ``last_ino``: 1 where it is to be cached."""
         return self._marked([knobs.cached for knobs in self._knobs], last_ino)
+
+    def wanted_unasked(self, last_ino: int) -> bytes:
+        """Return a byte an inode up to ``last_ino``: 1 where it is fetched before anyone reads it."""
+        return self._marked([knobs.unasked for knobs in self._knobs], last_ino)
 
     def _marked(self, by_group: Sequence[bool], last_ino: int) -> bytes:
         groups = self._groups[: last_ino + 1].ljust(last_ino + 1, b"\0")

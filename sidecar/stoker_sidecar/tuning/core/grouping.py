@@ -94,7 +94,7 @@ class FileGrouping:
         """Return the group of a file of ``size`` bytes."""
         file = FileFacts(path, size, kind_by_name(path), self._split_of(path))
         applying = tuple(rules.applying(file) for rules in self._file_rules)
-        key = applying, file.type is ModelFileKind.UNKNOWN
+        key = applying, file.type is ModelFileKind.UNKNOWN, file.split is Split.VALIDATION
         found = self._known.get(key)
         if found is None:
             found = self._met(key, applying, file)
@@ -109,7 +109,7 @@ class FileGrouping:
         compiled, most = self._rules.compiled, self._rules.choice.most_level
         given = [given_values(compiled, places, file) for places in applying]
         knobs = merged(
-            file_knobs(recommend(values, around), most)
+            file_knobs(recommend(values, around), most, file.split or Split.UNKNOWN)
             for values, around in zip(given, self._surroundings, strict=True)
         )
         number = self._by_knobs.get(knobs)

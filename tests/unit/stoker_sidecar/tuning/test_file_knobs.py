@@ -16,7 +16,7 @@ from stoker_tuning.recommend.recommendation import recommend
 from stoker_tuning.rules.facts import AccessFacts, Surroundings, WorkloadFacts
 from stoker_tuning.rules.merging import GivenValue
 from stoker_tuning.rules.spec import ActionSpec, KnobValue, RuleOrigin, RuleSpec
-from stoker_tuning.vocabulary import ActionTarget, ActionType, OptimizationLevel, RuleLayer, TrainingPhase
+from stoker_tuning.vocabulary import ActionTarget, ActionType, OptimizationLevel, RuleLayer, Split, TrainingPhase
 
 RULE = RuleSpec("rule", RuleOrigin("test", RuleLayer.CUSTOM), (), ())
 AS_EVER = FileKnobs()
@@ -24,11 +24,14 @@ _RATIO = float(DEFAULTS["min_ratio"])
 
 
 def _knobs(
-    given: dict[str, KnobValue], phase: TrainingPhase | None = None, most: OptimizationLevel | None = None
+    given: dict[str, KnobValue],
+    phase: TrainingPhase | None = None,
+    most: OptimizationLevel | None = None,
+    split: Split = Split.UNKNOWN,
 ) -> FileKnobs:
     action = ActionSpec(ActionType.PREFETCH, ActionTarget.FILE, given)
     values = {name: GivenValue(value, RULE, action) for name, value in given.items()}
-    return file_knobs(recommend(values, Surroundings(workload=WorkloadFacts(phase=phase))), most)
+    return file_knobs(recommend(values, Surroundings(workload=WorkloadFacts(phase=phase))), most, split)
 
 
 @pytest.mark.parametrize("phase", [None, *TrainingPhase])
@@ -96,6 +99,21 @@ def test_a_class_bounds_what_rules_ask_for_and_never_below_what_is_as_ever(most:
     assert (found.streams or 0) >= BY_ITSELF.streams
 
 
+@pytest.mark.parametrize(
+    ("given", "split", "unasked"),
+    [
+        ({"validation_ahead": True}, Split.VALIDATION, True),
+        ({"validation_ahead": True}, Split.TRAIN, False),
+        ({"validation_ahead": False}, Split.VALIDATION, False),
+        ({}, Split.VALIDATION, False),
+        ({"validation_ahead": True, "split": "validation"}, Split.UNKNOWN, True),
+        ({"validation_ahead": True, "split": "test"}, Split.VALIDATION, False),
+    ],
+)
+def test_validation_files_alone_come_unasked(given: dict[str, KnobValue], split: Split, unasked: bool) -> None:
+    assert _knobs(given, split=split).unasked == unasked
+
+
 _KNOBS = st.builds(
     FileKnobs,
     ahead_bytes=st.none() | st.integers(0, 2**30),
@@ -103,6 +121,7 @@ _KNOBS = st.builds(
     streams=st.none() | st.integers(1, 64),
     warm_rank=st.integers(0, 3),
     cached=st.booleans(),
+    unasked=st.booleans(),
 )
 
 

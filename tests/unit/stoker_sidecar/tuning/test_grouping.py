@@ -100,6 +100,18 @@ def test_of_the_built_in_rules_weights_come_before_shards_and_test_data_last_whe
     assert len(set(ranks)) == 4
 
 
+def test_of_the_built_in_rules_validation_files_come_unasked_while_somebody_trains() -> None:
+    phases = [TrainingPhase.INITIALIZATION, TrainingPhase.TRAINING, TrainingPhase.INFERENCE]
+    assert [_knobs(BUILT_IN, "val/1.jpg", [_in(phase)]).unasked for phase in phases] == [False, True, False]
+    assert not _knobs(BUILT_IN, "train/1.jpg", [_in(TrainingPhase.TRAINING)]).unasked
+
+
+def test_a_rule_about_all_files_tells_validation_files_apart() -> None:
+    grouping = FileGrouping(CompiledChoice(TuningChoice((_rule("all", "validation_ahead", True),))), NOBODY)
+    numbers = [grouping.number(path, 1) for path in ("train/1", "val/1", "train/2")]
+    assert [grouping.knobs[number].unasked for number in numbers] == [False, True, False]
+
+
 def test_of_two_workloads_the_one_that_wants_more_is_heeded() -> None:
     training = _condition(ConditionScope.WORKLOAD_CONTEXT, "phase", "Training")
     choice = TuningChoice((_rule("deep", "prefetch_depth", 500, training),))
