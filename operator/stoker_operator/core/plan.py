@@ -66,6 +66,7 @@ class DatasetPlan:
     wanted: Mapping[str, frozenset[str]] = field(default_factory=dict)
     uses_at: Mapping[str, Sequence[Use]] = field(default_factory=dict)  # the same uses by node
     tuning: TuningDecision = UNTUNED  # where no TrainingJob says otherwise
+    queued: bool = False  # a TrainingJob that a queue holds names it
 
     def nodes(self) -> tuple[str, ...]:
         """Return nodes that are given the dataset: the placed ones and the one that lists."""
@@ -254,7 +255,8 @@ def _quota_bytes(cache: Cache) -> int | None:
 def wants_warming(plan: DatasetPlan) -> bool:
     """Tell whether it is fetched ahead.
 
-    Eager: always. OnDemand: once a pod uses it or waits for it. All: after `stoker warm`, until it is deleted.
+    Eager: always. OnDemand: once a pod uses it or waits for it, or a job that a queue holds names it: the next job's
+    data comes while this one computes, behind what this one reads. All: after `stoker warm`, until it is deleted.
     """
     if plan.dataset.metadata.deletion_timestamp:
         return False
@@ -262,7 +264,7 @@ def wants_warming(plan: DatasetPlan) -> bool:
         return True
     policy = plan.dataset.spec.warm.policy
     in_use = bool(plan.uses) or Role.USER in plan.placement.roles.values()
-    return policy is WarmPolicy.EAGER or (policy is WarmPolicy.ON_DEMAND and in_use)
+    return policy is WarmPolicy.EAGER or (policy is WarmPolicy.ON_DEMAND and (in_use or plan.queued))
 
 
 def _retained(plan: DatasetPlan, node: str, states: NodeStates) -> tuple[str, ...]:

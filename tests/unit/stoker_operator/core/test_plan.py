@@ -241,6 +241,25 @@ def test_a_held_pod_makes_an_on_demand_dataset_warm_where_the_pod_could_go() -> 
     assert entry("b", dataset, make_node("a"), make_node("b"), imagenet=frozenset({"b"})).eager
 
 
+@pytest.mark.parametrize(
+    ("namespace", "job", "eager"),
+    [
+        ("vision", {"status": {"phase": "Suspended"}}, True),
+        ("vision", {"status": {"phase": "Suspended"}, "suspend": True}, False),
+        ("vision", {"status": {"phase": "Succeeded"}}, False),
+        ("evil", {"status": {"phase": "Suspended"}}, False),
+    ],
+    ids=["a queue holds it", "a person holds it", "it has ended", "it is not admitted"],
+)
+def test_a_job_that_a_queue_holds_makes_an_on_demand_dataset_warm(
+    namespace: str, job: dict[str, Any], eager: bool
+) -> None:
+    dataset = listed(make_dataset(warm={"policy": "OnDemand"}))
+    training = training_job(**job, datasets=[{"namespace": "vision", "name": "imagenet", "mountPath": "/data"}])
+    training = training.model_copy(update={"metadata": training.metadata.model_copy(update={"namespace": namespace})})
+    assert entry("a", dataset, make_node("a"), make_cache("a"), training).eager is eager
+
+
 def test_a_pod_of_a_namespace_that_is_not_admitted_warms_no_node() -> None:
     dataset = listed(make_dataset(warm={"policy": "OnDemand"}, cache={"replicas": 0}))
     stranger = PodView("evil", "loot", node="a", volumes=(dataset.key,))
