@@ -64,6 +64,17 @@ def wait_for_model(data: Path, cache: Path) -> None:
         time.sleep(0.005)
 
 
+def read_train_then_validation(data: Path, cache: Path) -> None:
+    """Compute on the training files for 4 s, then read the validation files in an order of their own."""
+    for path in sorted((data / "train").iterdir()):
+        path.read_bytes()
+        time.sleep(0.05)
+    began = time.perf_counter()
+    for path in sorted((data / "val").iterdir(), key=lambda path: path.name[::-1]):
+        path.read_bytes()
+    print(f"  first validation: {time.perf_counter() - began:.2f} s", flush=True)
+
+
 def _prefetch(parameters: str) -> str:
     return f"{{type: prefetch, parameters: {{{parameters}}}}}"
 
@@ -86,6 +97,14 @@ CASES = (
         "prefetch_depth 512, 100 ms", "files/**", _prefetch("prefetch_depth: 512"), "P100", "small", read_in_order
     ),
     KnobCase(
+        "validation_ahead, 20 ms",
+        "val/**",
+        "{type: coordinate, parameters: {validation_ahead: true}}",
+        "P20",
+        "split",
+        read_train_then_validation,
+    ),
+    KnobCase(
         "warm_order first, 25 MB/s",
         "z-model/**",
         "{type: prioritize, parameters: {warm_order: first}}",
@@ -99,7 +118,8 @@ CASES = (
 
 def fill(bucket: Path) -> None:
     """Lay out the data: a large file, small files, and a model behind shards."""
-    for folder, count, size in (("small/files", 1500, 50_000), ("mixed/a-shards", 10, 16 * _MIB)):
+    split = (("split/train", 80, 50_000), ("split/val", 400, 50_000))
+    for folder, count, size in (("small/files", 1500, 50_000), ("mixed/a-shards", 10, 16 * _MIB), *split):
         (bucket / folder).mkdir(parents=True)
         for number in range(count):
             write_object(bucket / folder / f"{number:05}", os.urandom(size), checksums=False)
