@@ -119,6 +119,10 @@ class CachedVersion:
         marks = self.states.translate(bytes(int(one == state) for one in range(256)))
         return int.from_bytes(marks) & int.from_bytes(among) != 0
 
+    def whole_files(self) -> bytes:
+        """Return a byte an inode: 1 where the file is in the tree."""
+        return bytes(self.states.translate(_HERE_ALONE))
+
     def forget(self, state: State) -> None:
         """All inodes of this state are missing again: the next pass of warming tries them."""
         self.states = self.states.replace(bytes([state]), bytes([State.MISSING]))
@@ -233,7 +237,7 @@ class CachedVersion:
         with disk_errors("the version"):
             started = self.paths.folder / "syncing"
             # Named before, so that what arrives meanwhile does not count; by inode, since clocks are put back.
-            started.write_bytes(zlib.compress(self.states.translate(_HERE_ALONE), 1))
+            started.write_bytes(zlib.compress(self.whole_files(), 1))
             sync_file_system(self.paths.tree)
             started.rename(self.paths.synced)
 

@@ -16,6 +16,7 @@ from stoker_sidecar.fetcher.core.lanes import WarmShare
 from stoker_sidecar.fetcher.core.rates import TokenBucket
 from stoker_sidecar.fetcher.core.version_tuning import DatasetTuning, VersionTuning
 from stoker_sidecar.fetcher.dataset_loop import DatasetLoop, soonest
+from stoker_sidecar.fetcher.download.divided_pass import WarmPasses
 from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.download.piece_sources import StorePieceSource
 from stoker_sidecar.fetcher.download.warming import RETRY_CHANGED, RETRY_LEFT, WarmLimits, WarmPass, warm_order
@@ -31,8 +32,7 @@ from stoker_sidecar.version.manifest import ROOT_INO
 from stoker_sidecar.wire.credentials import Credentials
 from stoker_sidecar.wire.fetcher_protocol import DEMAND_READS, EVICTIONS, Read, ReadDone
 
-# Seconds until files that did not fit are tried again: other datasets may have left.
-_RETRY_UNKEPT = 60.0
+_RETRY_UNKEPT = 60.0  # seconds until files that did not fit are tried again: other datasets may have left
 _RETRY_OLDER = 5.0  # until an older version that pods wait for is tried again
 # Seconds between two syncs while files arrive: twice what the kernel itself waits, so that it finds little left to
 # write.
@@ -52,6 +52,7 @@ class DatasetCache:
         self.older_errors: dict[str, SidecarError] = {}  # by digest
         self._node = node
         self._bucket: TokenBucket | None = None
+        self._passes = WarmPasses(node.outside.meet, node.downloads.peers)
         self._synced = node.outside.clock()
         name = f"dataset {config.namespace}/{config.name}"
         listing = partial(node.listings.run, config.namespace, self._list_step)
@@ -285,9 +286,8 @@ class DatasetCache:
         slots, outside = self._node.slots, self._node.outside
         limits = WarmLimits(self.uid, slots, self._limit(), self.version_loop.poked, outside.clock, outside.sleep)
         share = WarmShare(self.config.priority, failing=self.version_loop.error is not None)
-        self.warming = WarmPass(fetching, order, limits, share)
-        if eager and fetching is self.current_fetching:
-            self.settled = False
+        self.warming = self._passes.make(fetching, order, limits, share, self.config)
+        self.settled &= not (eager and fetching is self.current_fetching)
         slots.warming[self.uid] = share
         try:
             await self.warming.run()
@@ -304,8 +304,7 @@ class DatasetCache:
             return delay
         if fetching.found_no_room and done.made_copies:
             return RETRY_LEFT  # files take the room of the whole while they come, which their copies have left by now
-        if fetching is self.current_fetching:
-            self.settled = True
+        self.settled |= fetching is self.current_fetching
         return _RETRY_UNKEPT if fetching.found_no_room else None
 
     async def _make_room(self, fetching: Fetching, short: int) -> None:

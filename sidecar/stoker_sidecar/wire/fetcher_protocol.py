@@ -83,7 +83,8 @@ class FileKnobs(Struct, frozen=True, omit_defaults=True):
     readers of their folder. ``streams``: requests for chunks of one large file at a time, for one reader.
     ``warm_rank``: 0 for what is warmed up first, 3 for what comes last. ``cached``: False: not warmed up, and read
     through. ``packing``: compressed copies are kept where that pays; None: never. ``unasked``: fetched before anyone
-    reads it, also where the version is not warmed up.
+    reads it, also where the version is not warmed up. ``divided``: warmed up by one of the nodes that are to have
+    it, and given by that to the others.
     """
 
     ahead_bytes: Annotated[int, Meta(ge=0, le=2**30)] | None = None
@@ -93,6 +94,7 @@ class FileKnobs(Struct, frozen=True, omit_defaults=True):
     cached: bool = True
     packing: PackingKnobs | None = None
     unasked: bool = False
+    divided: bool = False
 
 
 class Tune(Struct, frozen=True, tag_field="op", tag="tune", omit_defaults=True):
@@ -105,6 +107,20 @@ class Tune(Struct, frozen=True, tag_field="op", tag="tune", omit_defaults=True):
     digest: str
     knobs: Annotated[tuple[FileKnobs, ...], Meta(max_length=MOST_GROUPS)] = ()
     groups: bytes = b""
+
+
+class Have(Struct, frozen=True, tag_field="op", tag="have"):
+    """Say which files of this version are whole here, for another node."""
+
+    uid: str
+    digest: str
+
+
+class Had(Struct, frozen=True, tag_field="reply", tag="had"):
+    """What is here. ``files``: a byte an inode, 1 where it is whole; by zlib. ``arrived``: bytes that came so far."""
+
+    files: bytes
+    arrived: int
 
 
 class Done(Struct, frozen=True, tag_field="reply", tag="done"):
@@ -145,6 +161,7 @@ FETCH_ERRORS = "fetchErrors"  # labelled by reason; after the retries of one req
 AHEAD_BYTES = "aheadBytes"  # fetched before any reader asked for them, warm-up not counted
 DEMAND_READS = "demandReads"  # requests of file-system servers for bytes
 SCRUBBED_BYTES = "scrubbedBytes"
+PEER_BYTES = "peerBytes"  # of files that another node gave
 REPAIRED_FILES = "repairedFiles"
 EVICTIONS = "evictions"
 UNPACKED_BYTES = "unpackedBytes"  # of files of which a compressed copy was found at the start, or made since
@@ -187,8 +204,8 @@ class Progress(Struct, frozen=True, tag_field="reply", tag="progress", rename="c
     notices: tuple[Notice, ...] = ()
 
 
-Request = Configure | Remove | Tune | Watch | Read | Follow
-Reply = Done | ReadDone | Failed | Progress | Repaired
+Request = Configure | Remove | Tune | Watch | Read | Follow | Have
+Reply = Done | Had | ReadDone | Failed | Progress | Repaired
 
 
 class _Numbered(Struct):

@@ -44,6 +44,15 @@ class VersionTuning:
         """Whether some files are fetched before anyone reads them, also where the version is not warmed up."""
         return any(knobs.unasked for knobs in self._knobs)
 
+    @property
+    def divides(self) -> bool:
+        """Whether some files are divided among the nodes that are to have them."""
+        return any(knobs.divided for knobs in self._knobs)
+
+    def divided(self, last_ino: int) -> bytes:
+        """Return a byte an inode up to ``last_ino``: 1 where it is divided."""
+        return self._marked([knobs.divided for knobs in self._knobs], last_ino)
+
     def of_rank(self, rank: int, last_ino: int) -> bytes:
         """Return a byte an inode up to ``last_ino``: 1 where it has this rank."""
         return self._marked([knobs.warm_rank == rank for knobs in self._knobs], last_ino)

@@ -17,7 +17,7 @@ from stoker_sidecar.fetcher.context import DownloadContext
 from stoker_sidecar.fetcher.core.lanes import Lane
 from stoker_sidecar.fetcher.core.version_tuning import VersionTuning
 from stoker_sidecar.fetcher.download.parts import CHUNK, PartFile, chunk_count, chunk_span, chunks_of, is_whole
-from stoker_sidecar.fetcher.download.piece_writer import PieceWriter
+from stoker_sidecar.fetcher.download.piece_writer import Bring, PieceWriter
 from stoker_sidecar.fetcher.download.pipeline import Slot
 from stoker_sidecar.fetcher.download.policy import DownloadKey, DownloadPolicy, Prefetcher
 from stoker_sidecar.fetcher.space.budget import VersionSpace
@@ -63,6 +63,7 @@ class Fetching:
     space: VersionSpace
     context: DownloadContext
     _downloads: dict[DownloadKey, Download] = field(default_factory=dict)
+    _copies: "set[asyncio.Task[bool]]" = field(default_factory=set)
     _writer: PieceWriter = field(init=False)
     _policy: DownloadPolicy = field(init=False)
     _prefetcher: Prefetcher = field(init=False)
@@ -117,7 +118,7 @@ class Fetching:
         part = self.version.parts.get(entry.ino)
         if part is not None and part.kept:
             return True
-        if (part is not None and entry.ino in self._busy()) or not self.space.room().admits(entry.size):
+        if (part is not None and entry.ino in self.busy()) or not self.space.room().admits(entry.size):
             self.version.states[entry.ino] = State.UNKEPT
             return False
         if part is not None:
@@ -131,6 +132,16 @@ class Fetching:
         """
         download = self._start(entry, chunk, lane)
         return download.task if download is not None else None
+
+    def start_copy(self, entry: Entry, bring: Bring) -> "asyncio.Task[bool]":
+        """Start to take a whole file from elsewhere than the source, in the lane of warm-up, for nobody who waits.
+
+        The task says whether it came and was proven; where not, everything is as before. Readers never wait for it.
+        """
+        task = asyncio.create_task(self._copy(entry, bring))
+        self._copies.add(task)
+        task.add_done_callback(self._copies.discard)
+        return task
 
     async def refetch(self, entry: Entry) -> None:
         """Replace a damaged file of the tree, by rename. When none comes it is taken away: a missing file does not lie.
@@ -165,7 +176,8 @@ class Fetching:
 
     async def stop(self) -> None:
         """End what is in flight; its readers are told to ask again."""
-        tasks = [download.task for download in self._downloads.values()]
+        tasks: list[asyncio.Task[None] | asyncio.Task[bool]] = [one.task for one in self._downloads.values()]
+        tasks += self._copies
         for task in tasks:
             task.cancel()
         if tasks:
@@ -175,6 +187,17 @@ class Fetching:
         """Stop everything."""
         await self.stop()
         self.version.close()
+
+    async def _copy(self, entry: Entry, bring: Bring) -> bool:
+        if not self.admits(entry):
+            return False
+        self.version.reserved_bytes += entry.size
+        slot = self.context.settings.pipeline.slot(Lane.WARM, min(entry.size, CHUNK), str(self.version.paths.folder))
+        try:
+            async with slot:
+                return await self._writer.copied(entry, bring)
+        finally:
+            self.version.reserved_bytes -= entry.size
 
     def _start(self, entry: Entry, chunk: int, lane: Lane) -> Download | None:
         if self._is_here(entry, chunk, lane):
@@ -218,7 +241,7 @@ class Fetching:
         """Tell whether its file is gone; or the disk is full, and its bytes may find room elsewhere."""
         if part.promoting:
             return False
-        return not is_there(part.path) or (self.space.room().free <= 0 and part.ino not in self._busy())
+        return not is_there(part.path) or (self.space.room().free <= 0 and part.ino not in self.busy())
 
     async def _bring(self, entry: Entry, chunks: range, end: int) -> None:
         """Wait until the bytes up to ``end`` can be read, or a piece has failed."""
@@ -271,7 +294,7 @@ class Fetching:
             return False
         return bool(part.chunks[chunk]) and not (part.kept and part.complete)
 
-    def _busy(self) -> set[int]:
+    def busy(self) -> set[int]:
         """Inodes that something is being fetched for: their parts are not dropped."""
         return {ino for ino, _ in self._downloads}
 
@@ -317,7 +340,7 @@ class Fetching:
 
     async def _whole_read_through(self, entry: Entry, download: Download) -> None:
         await self.context.settings.retry(partial(self._writer.whole, entry, kept=False, slot=download.slot))
-        self._writer.drop_surplus(self._busy())
+        self._writer.drop_surplus(self.busy())
 
     async def _chunk(self, entry: Entry, chunk: int, download: Download) -> None:
         start = chunk_span(entry.size, chunk)[0]
@@ -335,4 +358,4 @@ class Fetching:
         await self.context.settings.retry(bring)
         # Not tried again here: a file that is spoilt as a whole is not mended by this chunk alone.
         if await self._writer.settle(entry):
-            self._writer.drop_surplus(self._busy())
+            self._writer.drop_surplus(self.busy())

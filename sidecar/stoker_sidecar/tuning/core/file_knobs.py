@@ -36,9 +36,7 @@ _EVERYTHING = AheadFigures(1024 * MIB, 4096, 64)
 _MOST_ZSTD = {OptimizationLevel.BASIC: 1, OptimizationLevel.BALANCED: 3, OptimizationLevel.AGGRESSIVE: 9}
 
 
-def file_knobs(
-    explained: Explained, most: OptimizationLevel | None = None, split: Split = Split.UNKNOWN
-) -> FileKnobs:
+def file_knobs(explained: Explained, most: OptimizationLevel | None = None, split: Split = Split.UNKNOWN) -> FileKnobs:
     """Return the knobs for the files that something is recommended for.
 
     A figure that a rule gives is taken as it is, within what ``most`` allows. One of a set that a rule names (a level,
@@ -61,6 +59,7 @@ def file_knobs(
         cached=values.should_cache or not _by_rule(explained.origins, "should_cache"),
         packing=_packing(explained.values, most) if _by_rule(explained.origins, "compression") else None,
         unasked=_is_validation(explained, split) and values.validation_ahead,
+        divided=values.divide_cold and _by_rule(explained.origins, "divide_cold"),
     )
 
 
@@ -102,6 +101,7 @@ def merged(wanted: Iterable[FileKnobs]) -> FileKnobs:
         cached=any(one.cached for one in all_of_them),
         packing=_all_agree([one.packing for one in all_of_them]),
         unasked=any(one.unasked for one in all_of_them),
+        divided=any(one.divided for one in all_of_them),
     )
 
 

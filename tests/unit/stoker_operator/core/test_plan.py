@@ -271,6 +271,41 @@ def test_a_pod_of_a_namespace_that_is_not_admitted_warms_no_node() -> None:
     assert not any(entry.eager for write in decision.nodes.writes for entry in write.spec.datasets)
 
 
+def _address(cache: NodeCache, address: str) -> NodeCache:
+    return cache.model_copy(update={"status": cache.status.model_copy(update={"address": address})})
+
+
+def test_nodes_that_are_to_have_a_dataset_are_named_to_each_other() -> None:
+    dataset = listed(make_dataset(cache={"replicas": 3}))
+    caches = [_address(make_cache(name), f"10.0.0.{number}:8082") for number, name in enumerate("abc")]
+    nodes = [make_node(name) for name in "abc"]
+    entries = [entry(name, dataset, *nodes, *caches) for name in "abc"]
+    assert [one.position for one in entries] == [0, 1, 2]
+    assert entries[1].peers == ("10.0.0.0:8082", "10.0.0.2:8082")
+
+
+def test_of_many_nodes_sixteen_are_named_to_each_other() -> None:
+    names = [f"n{number:02}" for number in range(20)]
+    dataset = listed(make_dataset(cache={"replicas": 20}))
+    caches = [_address(make_cache(name), f"10.0.0.{number}:8082") for number, name in enumerate(names)]
+    parts = (dataset, *(make_node(name) for name in names), *caches)
+    assert [len(entry(name, *parts).peers) for name in ("n00", "n15", "n16")] == [15, 15, 3]
+    assert entry("n16", *parts).position == 0
+
+
+@pytest.mark.parametrize("address", ["", "evil.example.com/x", "10.0.0.1:8082@evil"])
+def test_nobody_is_sent_to_what_is_no_address(address: str) -> None:
+    dataset = listed(make_dataset(cache={"replicas": 2}))
+    caches = (_address(make_cache("a"), "10.0.0.1:8082"), _address(make_cache("b"), address))
+    assert entry("a", dataset, make_node("a"), make_node("b"), *caches).peers == ()
+
+
+def test_a_dataset_that_nobody_warms_up_is_divided_by_nobody() -> None:
+    dataset = listed(make_dataset(cache={"replicas": 2}, warm={"policy": "Manual"}))
+    caches = [_address(make_cache(name), f"10.0.0.{number}:8082") for number, name in enumerate("ab")]
+    assert entry("a", dataset, make_node("a"), make_node("b"), *caches).peers == ()
+
+
 def test_limits_and_switches_reach_the_node() -> None:
     dataset = listed(
         make_dataset(

@@ -64,6 +64,9 @@ def test_the_fetcher_comes_to_these_figures_by_itself() -> None:
         ({"compression": "auto", "compression_level": 9, "min_ratio": 2}, FileKnobs(packing=PackingKnobs(9, 2))),
         ({"compression": "off", "compression_level": 9}, AS_EVER),
         ({"compression_level": 9, "min_ratio": 2}, AS_EVER),  # `compression` alone turns it on
+        ({"divide_cold": True}, FileKnobs(divided=True)),
+        ({"divide_cold": False}, AS_EVER),
+        ({"cache_policy": "ML"}, FileKnobs(divided=True)),
         ({"chunk_size": MIB}, AS_EVER),
     ],
 )
@@ -122,6 +125,7 @@ _KNOBS = st.builds(
     warm_rank=st.integers(0, 3),
     cached=st.booleans(),
     unasked=st.booleans(),
+    divided=st.booleans(),
 )
 
 
