@@ -43,6 +43,7 @@ class KnobCase:
     prefix: str
     read: Callable[[Path, Path], None]
     options: tuple[str, ...] = ()
+    settle: float = 0.0  # seconds of warming up before it is read
 
 
 def read_large(data: Path, cache: Path) -> None:
@@ -62,6 +63,11 @@ def wait_for_model(data: Path, cache: Path) -> None:
     """Wait until the last file by name is on this disk."""
     while not list(cache.glob("*/cache/datasets/*/versions/*/tree/z-model/weights.bin")):
         time.sleep(0.005)
+
+
+def read_model(data: Path, cache: Path) -> None:
+    """Read the model, while the rest is warmed up."""
+    (data / "z-model" / "weights.bin").read_bytes()
 
 
 def _prefetch(parameters: str) -> str:
@@ -94,16 +100,39 @@ CASES = (
         wait_for_model,
         ("--warm", "--foreground"),
     ),
+    KnobCase(
+        "lane_weight 64, 25 MB/s",
+        "z-model/**",
+        "{type: prioritize, parameters: {lane_weight: 64}}",
+        "PBW",
+        "beside",
+        wait_for_model,
+        ("--warm", "--foreground"),
+    ),
+    KnobCase(
+        "bandwidth_share 0.1, 25 MB/s",
+        "a-shards/**",
+        "{type: prioritize, parameters: {bandwidth_share: 0.1}}",
+        "PBW",
+        "beside",
+        read_model,
+        ("--warm", "--foreground"),
+        settle=3.0,
+    ),
 )
 
 
 def fill(bucket: Path) -> None:
     """Lay out the data: a large file, small files, and a model behind shards."""
-    for folder, count, size in (("small/files", 1500, 50_000), ("mixed/a-shards", 10, 16 * _MIB)):
+    for folder, count, size in (
+        ("small/files", 1500, 50_000),
+        ("mixed/a-shards", 10, 16 * _MIB),
+        ("beside/a-shards", 1600, _MIB // 4),
+    ):
         (bucket / folder).mkdir(parents=True)
         for number in range(count):
             write_object(bucket / folder / f"{number:05}", os.urandom(size), checksums=False)
-    for path in ("large/shard.bin", "mixed/z-model/weights.bin"):
+    for path in ("large/shard.bin", "mixed/z-model/weights.bin", "beside/z-model/weights.bin"):
         (bucket / path).parent.mkdir(parents=True, exist_ok=True)
         size = 320 * _MIB if "shard" in path else 32 * _MIB
         write_object(bucket / path, os.urandom(size), checksums=False)
@@ -131,6 +160,7 @@ def seconds(case: KnobCase, endpoint: str, server: S3Server, *, on: bool) -> flo
             else:
                 while not list(cache.glob("*/cache/datasets/*/versions/*/tree")):
                     time.sleep(0.005)
+                time.sleep(case.settle)
             began = time.perf_counter()
             case.read(data, cache)
             return time.perf_counter() - began

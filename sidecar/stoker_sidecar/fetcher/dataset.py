@@ -31,10 +31,9 @@ from stoker_sidecar.version.manifest import ROOT_INO
 from stoker_sidecar.wire.credentials import Credentials
 from stoker_sidecar.wire.fetcher_protocol import DEMAND_READS, EVICTIONS, Read, ReadDone
 
-# Seconds until files that did not fit are tried again (other datasets may have left), and until objects that changed
-# or are gone are asked for again (someone may put them back; a new listing is what really helps); what earlier
-# failures left is taken up at once.
-_RETRY_UNKEPT = 60.0
+# Seconds until what was dropped for others is tried again, and until objects that changed or are gone are asked for
+# again (someone may put them back; a new listing is what really helps); what failures left is taken up at once.
+_RETRY_EVICTED = 60.0
 _RETRY_LEFT = 0.01
 _RETRY_CHANGED = 600.0
 _RETRY_OLDER = 5.0  # until an older version that pods wait for is tried again
@@ -229,7 +228,7 @@ class DatasetCache:
             return None
         disk = self.budget.disk_of(fetching.version)
         if not self.budget.may_warm(fetching.version, self._node.evictor.promised(self.budget, disk)):
-            return _RETRY_UNKEPT
+            return _RETRY_EVICTED
         return await self._finish_or_warm(fetching)
 
     async def _try_open(self, digest: str) -> Fetching | None:
@@ -259,8 +258,9 @@ class DatasetCache:
 
     async def _finish_or_warm(self, fetching: Fetching) -> float | None:
         version = fetching.version
+        await fetching.make_way()
         fetching.take_up()
-        delay = await self._warm(fetching) if self.config.eager and not self.config.paused else None
+        delay = await self._warm(fetching) if self.config.eager and not self.config.paused else fetching.try_again
         if version.warm_files == version.manifest.info.files:
             if self.version_loop.error is not None:
                 # Perhaps that is what failed: before anyone relies on it this time.
@@ -309,7 +309,7 @@ class DatasetCache:
             return _RETRY_LEFT  # files take the room of the whole while they come, which their copies have left by now
         if fetching is self.current_fetching:
             self.settled = True
-        return _RETRY_UNKEPT if fetching.found_no_room else None
+        return fetching.try_again
 
     async def _make_room(self, fetching: Fetching, short: int) -> None:
         """Have idle versions of others dropped; meanwhile drop what others ask for, be it the one that needs the room.

@@ -62,6 +62,8 @@ class Follow(Struct, frozen=True, tag_field="op", tag="follow"):
 # Groups of files that are told apart in one version: one byte says which a file is in.
 MOST_GROUPS = 256
 WARM_NORMAL = 2
+WEIGHT_NORMAL = 4
+KEEP_NORMAL = 1
 
 
 class PackingKnobs(Struct, frozen=True, omit_defaults=True):
@@ -82,7 +84,9 @@ class FileKnobs(Struct, frozen=True, omit_defaults=True):
     ``ahead_bytes``: fetched ahead of a reader within a large file. ``ahead_files``: small files fetched ahead of
     readers of their folder. ``streams``: requests for chunks of one large file at a time, for one reader.
     ``warm_rank``: 0 for what is warmed up first, 3 for what comes last. ``cached``: False: not warmed up, and read
-    through. ``packing``: compressed copies are kept where that pays; None: never.
+    through. ``packing``: compressed copies are kept where that pays; None: never. ``weight``: of requests for them,
+    beside those of the same version. ``bandwidth``: their share of the node's at most, while others fetch. ``keep``:
+    what is kept where not all fits, 3 first and 0 last.
     """
 
     ahead_bytes: Annotated[int, Meta(ge=0, le=2**30)] | None = None
@@ -91,6 +95,9 @@ class FileKnobs(Struct, frozen=True, omit_defaults=True):
     warm_rank: Annotated[int, Meta(ge=0, le=3)] = WARM_NORMAL
     cached: bool = True
     packing: PackingKnobs | None = None
+    weight: Annotated[int, Meta(ge=1, le=100)] = WEIGHT_NORMAL
+    bandwidth: Annotated[float, Meta(ge=0.01, le=1.0)] = 1.0
+    keep: Annotated[int, Meta(ge=0, le=3)] = KEEP_NORMAL
 
 
 class Tune(Struct, frozen=True, tag_field="op", tag="tune", omit_defaults=True):

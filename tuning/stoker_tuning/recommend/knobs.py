@@ -85,6 +85,7 @@ TURNED_KNOBS = frozenset(
     (
         *("prefetch_size", "prefetch_depth", "parallel_streams", "warm_order", "should_cache"),
         *("compression", "compression_level", "min_ratio"),
+        *("lane_weight", "bandwidth_share"),
         *("level", "strategy", "cache_policy", "cache_priority"),
     )
 )

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import groupby
 from typing import Protocol
 
 from stoker_sidecar.errors import CacheDiskFailed, DiskFull, InternalError, NotWanted, SidecarError
@@ -14,6 +15,7 @@ from stoker_sidecar.fetcher.cached_version import CachedVersion, State
 from stoker_sidecar.fetcher.core.lanes import Lane, WarmShare, WarmSlots
 from stoker_sidecar.fetcher.core.rates import TokenBucket
 from stoker_sidecar.fetcher.core.version_tuning import VersionTuning
+from stoker_sidecar.fetcher.core.weighted_turns import TurnClass, WeightedTurns
 from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.download.parts import chunk_count, chunk_span, is_whole
 from stoker_sidecar.version.manifest import Entry
@@ -50,39 +52,52 @@ class CanonicalOrder:
 
 
 class RankedOrder:
-    """As the manifest has them, but all files of a lower rank before those of a higher one."""
+    """As the manifest has them, but all files of a lower rank before those of a higher one.
+
+    Within a rank files take turns by their weights; a turn is a file, and a large one counts for its requests.
+    """
 
     def __init__(self, version: CachedVersion, tuning: VersionTuning) -> None:
         self._version = version
         self._tuning = tuning
 
     def __iter__(self) -> Iterator[Entry]:
-        """Each rank is a walk over the version; files of others are passed over by the hundred thousand."""
-        for rank in self._tuning.ranks:
-            yield from self._of_rank(self._tuning.of_rank(rank, self._version.manifest.last_ino))
+        """Each rank and weight is a walk over the version; files of others are passed over by the hundred thousand."""
+        numbers = self._tuning.numbered(self._version.manifest.last_ino)
+        for _, alike in groupby(enumerate(self._tuning.turns), key=lambda each: each[1][0]):
+            walks = {TurnClass(weight, number): self._walk(numbers, number) for number, (_, weight) in alike}
+            turns = WeightedTurns()
+            while walks:
+                one = turns.in_order(walks)[0]
+                entry = next(walks[one], None)
+                if entry is None:
+                    del walks[one]
+                    continue
+                turns.take(one, max(1, chunk_count(entry.size)))
+                yield entry
 
-    def _of_rank(self, marks: bytes) -> Iterator[Entry]:
-        ino = self._next(marks, 0)
+    def _walk(self, numbers: bytes, number: int) -> Iterator[Entry]:
+        ino = self._next(numbers, number, 0)
         while ino > 0:
             page = self._version.manifest.page(ino - 1)
             for entry in page:
-                if marks[entry.ino] and self._version.is_missing(entry.ino):
+                if numbers[entry.ino] == number and self._version.is_missing(entry.ino):
                     yield entry
-            ino = self._next(marks, page[-1].ino)
+            ino = self._next(numbers, number, page[-1].ino)
 
-    def _next(self, marks: bytes, after: int) -> int:
-        """Return the next inode that is marked and missing; -1 when there is none."""
+    def _next(self, numbers: bytes, number: int, after: int) -> int:
+        """Return the next inode that has this number and is missing; -1 when there is none."""
         while (missing := self._version.missing(after)) > 0:
-            marked = marks.find(1, missing)
-            if marked in (missing, -1):
-                return marked
-            after = marked - 1
+            found = numbers.find(number, missing)
+            if found in (missing, -1):
+                return found
+            after = found - 1
         return -1
 
 
 def warm_order(version: CachedVersion, tuning: VersionTuning) -> AccessOrder:
     """Return the order in which a version is warmed up."""
-    return CanonicalOrder(version) if len(tuning.ranks) == 1 else RankedOrder(version, tuning)
+    return CanonicalOrder(version) if len(tuning.turns) == 1 else RankedOrder(version, tuning)
 
 
 # Failures in a row after which the source, not an object, is taken to be at fault.
@@ -147,6 +162,7 @@ class WarmPass:
         await self._until(lambda: self._in_flight == 0)
 
     async def _start_all(self, entry: Entry) -> None:
+        self.share.bandwidth = self.fetching.tuning.of(entry.ino).bandwidth
         for chunk in range(1 if is_whole(entry.size) else chunk_count(entry.size)):
             await self._until(lambda: self._over() or self._in_flight < self.limits.slots.of(self.limits.uid))
             if not self._over():

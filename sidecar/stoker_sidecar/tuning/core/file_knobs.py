@@ -3,15 +3,22 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from stoker_sidecar.wire.fetcher_protocol import WARM_NORMAL, FileKnobs, PackingKnobs
+from stoker_sidecar.wire.fetcher_protocol import KEEP_NORMAL, WARM_NORMAL, WEIGHT_NORMAL, FileKnobs, PackingKnobs
 from stoker_tuning.recommend.knobs import MIB
 from stoker_tuning.recommend.named_sets import NAMED_SETS
 from stoker_tuning.recommend.recommendation import Explained, Recommendation
 from stoker_tuning.rules.merging import GivenValue
-from stoker_tuning.vocabulary import Compression, OptimizationLevel, WarmOrder
+from stoker_tuning.vocabulary import CachePriority, Compression, OptimizationLevel, WarmOrder
 
 NAMING_KNOBS = frozenset(NAMED_SETS)
 _RANKS = {WarmOrder.FIRST: 0, WarmOrder.EARLY: 1, WarmOrder.NORMAL: WARM_NORMAL, WarmOrder.LATE: 3}
+
+_KEEPS = {
+    CachePriority.LOW: 0,
+    CachePriority.NORMAL: KEEP_NORMAL,
+    CachePriority.HIGH: 2,
+    CachePriority.URGENT: 3,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +64,9 @@ def file_knobs(explained: Explained, most: OptimizationLevel | None = None) -> F
         warm_rank=_RANKS[values.warm_order] if _by_rule(explained.origins, "warm_order") else WARM_NORMAL,
         cached=values.should_cache or not _by_rule(explained.origins, "should_cache"),
         packing=_packing(explained.values, most) if _by_rule(explained.origins, "compression") else None,
+        weight=_weight(values.lane_weight) if _by_rule(explained.origins, "lane_weight") else WEIGHT_NORMAL,
+        bandwidth=round(values.bandwidth_share, 2) if _by_rule(explained.origins, "bandwidth_share") else 1.0,
+        keep=_KEEPS[values.cache_priority] if _by_rule(explained.origins, "cache_priority") else KEEP_NORMAL,
     )
 
 
@@ -65,6 +75,11 @@ def _packing(values: Recommendation, most: OptimizationLevel | None) -> PackingK
         return None
     level = values.compression_level if most is None else min(values.compression_level, _MOST_ZSTD.get(most, 19))
     return PackingKnobs(level, values.min_ratio, tried=values.compression == Compression.AUTO)
+
+
+def _weight(asked: int) -> int:
+    """Return the power of two up to this: each weight that is told apart is one more walk over a version."""
+    return 1 << (asked.bit_length() - 1)
 
 
 def _by_rule(origins: Mapping[str, GivenValue | str], knob: str) -> bool:
@@ -92,6 +107,9 @@ def merged(wanted: Iterable[FileKnobs]) -> FileKnobs:
         warm_rank=min(one.warm_rank for one in all_of_them),
         cached=any(one.cached for one in all_of_them),
         packing=_all_agree([one.packing for one in all_of_them]),
+        weight=max(one.weight for one in all_of_them),
+        bandwidth=max(one.bandwidth for one in all_of_them),
+        keep=max(one.keep for one in all_of_them),
     )
 
 

@@ -64,6 +64,15 @@ async def test_warm_up_is_in_the_order_of_ranks_whatever_the_names(cache_node: C
     assert set(cache_node.tree(digest)) == set(FILES)
 
 
+async def test_files_of_one_rank_are_warmed_up_in_turns_by_their_weights(cache_node: CacheNodeUnderTest) -> None:
+    digest = await _cold(cache_node, {f"{folder}/{file:02}": b"x" * 100 for folder in "ab" for file in range(20)})
+    _tune(cache_node, digest, FileKnobs(), b=FileKnobs(weight=16))
+    await _warm(cache_node, digest)
+    came = "".join(get.path[0] for get in cache_node.store.gets)
+    assert came[:25] == "ba" + "bbbb" + "abbbb" * 3 + "abbb"
+    assert came[25:] == "a" * 15
+
+
 async def test_without_ranks_warm_up_is_in_the_order_of_names(cache_node: CacheNodeUnderTest) -> None:
     digest = await _cold(cache_node, FILES)
     _tune(cache_node, digest, FileKnobs(), **{"m-model": FileKnobs(ahead_files=3)})

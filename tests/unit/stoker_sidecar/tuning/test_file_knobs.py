@@ -61,6 +61,12 @@ def test_the_fetcher_comes_to_these_figures_by_itself() -> None:
         ({"compression": "auto", "compression_level": 9, "min_ratio": 2}, FileKnobs(packing=PackingKnobs(9, 2))),
         ({"compression": "off", "compression_level": 9}, AS_EVER),
         ({"compression_level": 9, "min_ratio": 2}, AS_EVER),  # `compression` alone turns it on
+        ({"lane_weight": 8}, FileKnobs(weight=8)),
+        ({"lane_weight": 100}, FileKnobs(weight=64)),
+        ({"lane_weight": 4}, AS_EVER),
+        ({"bandwidth_share": 0.253}, FileKnobs(bandwidth=0.25)),
+        ({"bandwidth_share": 0.01}, FileKnobs(bandwidth=0.01)),
+        ({"bandwidth_share": 1}, AS_EVER),
         ({"chunk_size": MIB}, AS_EVER),
     ],
 )
@@ -75,9 +81,9 @@ def test_what_a_rule_gives_is_taken_as_it_is(given: dict[str, KnobValue], knobs:
         ({"level": "Aggressive"}, FileKnobs(streams=8)),
         ({"strategy": "Conservative"}, AS_EVER),
         ({"strategy": "Aggressive"}, FileKnobs(ahead_files=512)),
-        ({"cache_priority": "Urgent"}, FileKnobs(warm_rank=0)),
-        ({"cache_priority": "Low"}, FileKnobs(warm_rank=3)),
-        ({"cache_policy": "None"}, FileKnobs(warm_rank=3, cached=False)),
+        ({"cache_priority": "Urgent"}, FileKnobs(warm_rank=0, weight=16, keep=3)),
+        ({"cache_priority": "Low"}, FileKnobs(warm_rank=3, weight=1, keep=0)),
+        ({"cache_policy": "None"}, FileKnobs(warm_rank=3, cached=False, weight=1, keep=0)),
     ],
 )
 def test_a_set_that_a_rule_names_counts_where_it_is_more_than_ever(
@@ -103,6 +109,9 @@ _KNOBS = st.builds(
     streams=st.none() | st.integers(1, 64),
     warm_rank=st.integers(0, 3),
     cached=st.booleans(),
+    weight=st.integers(1, 100),
+    bandwidth=st.floats(0.01, 1),
+    keep=st.integers(0, 3),
 )
 
 
@@ -122,6 +131,9 @@ def test_beside_a_workload_without_rules_nobody_gets_less_than_ever(knobs: FileK
     assert both.ahead_bytes is None or both.ahead_bytes > BY_ITSELF.size
     assert both.ahead_files is None or both.ahead_files > BY_ITSELF.files
     assert both.cached
+    assert both.weight >= AS_EVER.weight
+    assert both.keep >= AS_EVER.keep
+    assert both.bandwidth == 1
 
 
 @pytest.mark.parametrize(
