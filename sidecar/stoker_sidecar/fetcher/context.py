@@ -16,6 +16,7 @@ from stoker_sidecar.fetcher.core.version_tuning import DatasetTuning
 from stoker_sidecar.fetcher.download.piece_sources import InProcess, PieceFetcher, PieceSource
 from stoker_sidecar.fetcher.download.pipeline import Pipeline
 from stoker_sidecar.fetcher.download.policy import PolicyFactory
+from stoker_sidecar.fetcher.page_cache import PageCache
 from stoker_sidecar.fetcher.space.budget import Evictor
 from stoker_sidecar.fetcher.space.cache_disk import space_of
 from stoker_sidecar.fetcher.space.folders import CacheDisks
@@ -92,6 +93,7 @@ class NodeContext:
     listings: ListingSlots
     downloads: DownloadSettings
     news: asyncio.Event
+    pages: PageCache = field(default_factory=PageCache)
 
 
 @dataclass(frozen=True)

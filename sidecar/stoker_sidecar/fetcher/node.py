@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -111,7 +112,7 @@ class CacheNode:
             self._datasets[config.uid] = dataset
             self._context.evictor.add(dataset.budget)
             await dataset.start()
-        dataset.configure(config, request.credentials, frozenset(request.held))
+        dataset.configure(config, request.credentials, Counter(request.held))
 
     def tune(self, request: Tune) -> None:
         """Take how files of a version are to be treated. Raises NotYetConfigured and ProtocolError."""
@@ -201,6 +202,7 @@ class CacheNode:
     async def close(self) -> None:
         """Stop; the disk stays as it is."""
         await self._scrubber.close()
+        await self._context.pages.close()
         await asyncio.gather(*(dataset.close() for dataset in self._datasets.values()))
         await asyncio.gather(*self._removals)
 

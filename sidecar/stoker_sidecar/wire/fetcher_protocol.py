@@ -21,7 +21,10 @@ Place = Literal["tree", "parts", "packed"]
 
 
 class Configure(Struct, frozen=True, tag_field="op", tag="configure"):
-    """Serve this dataset so. ``dataset``: NodeDataset wire. ``held``: digests mounted on this node."""
+    """Serve this dataset so.
+
+    ``dataset``: NodeDataset wire. ``held``: digests mounted on this node, or about to be; each once for each volume.
+    """
 
     dataset: Mapping[str, Any]
     credentials: Credentials
@@ -82,7 +85,8 @@ class FileKnobs(Struct, frozen=True, omit_defaults=True):
     ``ahead_bytes``: fetched ahead of a reader within a large file. ``ahead_files``: small files fetched ahead of
     readers of their folder. ``streams``: requests for chunks of one large file at a time, for one reader.
     ``warm_rank``: 0 for what is warmed up first, 3 for what comes last. ``cached``: False: not warmed up, and read
-    through. ``packing``: compressed copies are kept where that pays; None: never.
+    through. ``packing``: compressed copies are kept where that pays; None: never. ``paged``: read from the disk into
+    the page cache whenever a volume of the version is mounted.
     """
 
     ahead_bytes: Annotated[int, Meta(ge=0, le=2**30)] | None = None
@@ -91,6 +95,7 @@ class FileKnobs(Struct, frozen=True, omit_defaults=True):
     warm_rank: Annotated[int, Meta(ge=0, le=3)] = WARM_NORMAL
     cached: bool = True
     packing: PackingKnobs | None = None
+    paged: bool = False
 
 
 class Tune(Struct, frozen=True, tag_field="op", tag="tune", omit_defaults=True):
@@ -147,6 +152,7 @@ REPAIRED_FILES = "repairedFiles"
 EVICTIONS = "evictions"
 UNPACKED_BYTES = "unpackedBytes"  # of files of which a compressed copy was found at the start, or made since
 PACKED_BYTES = "packedBytes"  # of these copies
+PAGED_BYTES = "pagedBytes"  # read from the disk into the page cache since a rule said so
 
 
 class Count(NamedTuple):
