@@ -20,6 +20,7 @@ from stoker_sidecar.fetcher.core.version_tuning import VersionTuning
 from stoker_sidecar.fetcher.dataset import DatasetCache
 from stoker_sidecar.fetcher.download.pipeline import Pipeline
 from stoker_sidecar.fetcher.download.policy import KeepWhatCame, PolicyFactory
+from stoker_sidecar.fetcher.page_cache import PageCache
 from stoker_sidecar.fetcher.repairs import Repairs
 from stoker_sidecar.fetcher.scrub import Scrubber, ScrubSettings
 from stoker_sidecar.fetcher.space.budget import Evictor
@@ -91,6 +92,7 @@ class CacheNode:
             listings=ListingSlots(),
             downloads=DownloadSettings(pipeline, retry, settings.policy, settings.transient_limit, settings.peers),
             news=self.news,
+            pages=PageCache(outside.memory),
         )
 
     async def open(self) -> None:

@@ -138,7 +138,7 @@ class PageCache:
     ``memory``: looks at what memory there is; it is called in threads.
     """
 
-    def __init__(self, memory: Callable[[], MemoryFigures] = memory_now) -> None:
+    def __init__(self, memory: Callable[[], MemoryFigures]) -> None:
         self._memory = memory
         self._wishes: dict[VersionPaths, PageWish] = {}
         self._taken: dict[VersionPaths, tuple[int, Callable[[], bool]]] = {}
