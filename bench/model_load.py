@@ -35,26 +35,33 @@ spec:
       conditions: [{type: file_pattern, value: "*.safetensors"}]
       actions: [{type: prefetch, parameters: {page_cache_prefetch: true}}]
 """
-Load = Callable[[Path], None]
+Load = Callable[[Path], float]  # returns when the first bytes were there
 
 
-def read_whole(model: Path) -> None:
+def read_whole(model: Path) -> float:
     """Read it front to back."""
     with model.open("rb", buffering=0) as file:
+        file.read(_MIB)
+        first = time.perf_counter()
         while file.read(_MIB):
             pass
+    return first
 
 
-def map_whole(model: Path) -> None:
+def map_whole(model: Path) -> float:
     """Map it and copy tensor by tensor, as safetensors does."""
     with model.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as pages:
+        pages[:_MIB]
+        first = time.perf_counter()
         for place in range(0, len(pages), _TENSOR):
             pages[place : place + _TENSOR]
+    return first
 
 
-def cat(model: Path) -> None:
-    """Have `cat` read it."""
+def cat(model: Path) -> float:
+    """Have `cat` read it, which says nothing of its first bytes."""
     subprocess.run(["cat", str(model)], stdout=subprocess.DEVNULL, check=True)
+    return time.perf_counter()
 
 
 LOADS: dict[str, Load] = {"read": read_whole, "mmap": map_whole}
@@ -121,30 +128,36 @@ def _until_native(run: Path) -> None:
         time.sleep(0.01)
 
 
-def seconds(mount: ModelMount, load: Load, *, on: bool, later: float) -> float:
-    """Return how long the model took to load, ``later`` seconds after it was mounted with nothing of it in memory."""
+def _timed(model: Path, load: Load) -> tuple[float, float]:
+    """Return the seconds to the first bytes and to the whole."""
+    began = time.perf_counter()
+    first = load(model)
+    return first - began, time.perf_counter() - began
+
+
+def measure(mount: ModelMount, load: Load, *, on: bool, later: float) -> tuple[float, float]:
+    """Load the model ``later`` seconds after it was mounted with nothing of it in memory; see ``_timed``."""
     drop_page_cache()
     with mount.mounted(on=on) as model:
         time.sleep(later)
-        began = time.perf_counter()
-        load(model)
-        return time.perf_counter() - began
+        return _timed(model, load)
 
 
-def _plain(path: Path, load: Load) -> float:
+def _plain(path: Path, load: Load) -> tuple[float, float]:
     drop_page_cache()
-    began = time.perf_counter()
-    load(path)
-    return time.perf_counter() - began
+    return _timed(path, load)
 
 
-def _line(name: str, *columns: list[float]) -> str:
-    cells = [f"{statistics.median(each):6.2f} s [{min(each):.2f}-{max(each):.2f}]" for each in columns]
+def _line(name: str, *columns: list[tuple[float, float]]) -> str:
+    cells = []
+    for each in columns:
+        first, whole = statistics.median(one for one, _ in each), [one for _, one in each]
+        cells.append(f"{first * 1000:5.0f} ms {statistics.median(whole):6.2f} s [{min(whole):.2f}-{max(whole):.2f}]")
     return f"{name:24} {'  '.join(cells)}"
 
 
 def main() -> None:
-    """Print a line for each way to load the model: without the rule, and with it."""
+    """Print a line for each way to load: to the first bytes and to the whole, without the rule and with it."""
     repeats = int(sys.argv[1]) if len(sys.argv) > 1 else _REPEATS
     with (
         tempfile.TemporaryDirectory(prefix="load-", dir="/dev/shm") as objects,
@@ -165,8 +178,8 @@ def main() -> None:
             for later in (0.0, _STARTS):
                 off, on = [], []
                 for _ in range(repeats):
-                    off.append(seconds(mount, load, on=False, later=later))
-                    on.append(seconds(mount, load, on=True, later=later))
+                    off.append(measure(mount, load, on=False, later=later))
+                    on.append(measure(mount, load, on=True, later=later))
                 print(_line(f"{name_of}, {later:.0f} s after mount", off, on), flush=True)
 
 
