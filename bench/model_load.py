@@ -90,7 +90,7 @@ def disk_image(folder: Path) -> Iterator[Path]:
 
 
 class ModelMount:
-    """A mount of the model by `stoker mount`, with its cache on ``disk``; what it read stays there from mount to mount."""
+    """A mount of the model by `stoker mount`, with its cache on ``disk``; what it read stays there."""
 
     def __init__(self, server: S3Server, folder: Path, disk: Path) -> None:
         self._server = server

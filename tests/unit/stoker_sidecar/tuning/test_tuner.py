@@ -58,7 +58,7 @@ class TunerUnderTest:
         return self.rules
 
     def subjects(self) -> Iterator[TuningSubject]:
-        yield TuningSubject(VERSION, self.around, self.whole)
+        yield TuningSubject(VERSION, self.around, whole=self.whole)
 
     def tell(self, order: Tune) -> bool:
         before = self.told[-1] if self.told else Tune(*VERSION)
