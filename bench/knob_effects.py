@@ -4,7 +4,9 @@ Cold mounts of `stoker mount` of a server behind a delay, with a rule and withou
 medians of both and their ratio, which is what counts: the machine is the same within a run.
 """
 
+import mmap
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -53,6 +55,13 @@ def read_large(data: Path, cache: Path) -> None:
             pass
 
 
+def map_at_random(data: Path, cache: Path) -> None:
+    """Look at pages here and there of a large file that is mapped, as token files are read."""
+    with (data / "shard.bin").open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as pages:
+        for place in random.Random(1).sample(range(len(pages) // mmap.PAGESIZE), 32):
+            pages[place * mmap.PAGESIZE]
+
+
 def read_in_order(data: Path, cache: Path) -> None:
     """Read small files as they stand in their folder."""
     for path in sorted((data / "files").iterdir()):
@@ -90,6 +99,20 @@ CASES = (
     KnobCase("prefetch_depth 512, 20 ms", "files/**", _prefetch("prefetch_depth: 512"), "P20", "small", read_in_order),
     KnobCase(
         "prefetch_depth 512, 100 ms", "files/**", _prefetch("prefetch_depth: 512"), "P100", "small", read_in_order
+    ),
+    *(
+        KnobCase(
+            f"kernel_read_ahead {size}, 20 ms", "*", _prefetch(f"kernel_read_ahead: {size}"), "P20", "large", read_large
+        )
+        for size in ("128Ki", "1Mi", "4Mi", "64Mi")
+    ),
+    KnobCase(
+        "kernel_read_ahead 16Ki, mapped",
+        "*",
+        _prefetch("kernel_read_ahead: 16Ki"),
+        "P20",
+        "large",
+        map_at_random,
     ),
     KnobCase(
         "warm_order first, 25 MB/s",

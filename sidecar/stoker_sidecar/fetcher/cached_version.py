@@ -2,7 +2,7 @@
 
 import os
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -118,6 +118,11 @@ class CachedVersion:
         """Tell whether one of the inodes that are marked by a 1 in ``among``, a byte each, is in this state."""
         marks = self.states.translate(bytes(int(one == state) for one in range(256)))
         return int.from_bytes(marks) & int.from_bytes(among) != 0
+
+    def here_among(self, marks: Iterable[bytes]) -> tuple[bytes, ...]:
+        """Return marks of inodes, a byte each, less those whose files are not in the tree."""
+        here = int.from_bytes(self.states.translate(_HERE_ALONE))
+        return tuple((int.from_bytes(mark) & here).to_bytes(len(self.states)) for mark in marks)
 
     def forget(self, state: State) -> None:
         """All inodes of this state are missing again: the next pass of warming tries them."""

@@ -21,7 +21,10 @@ Place = Literal["tree", "parts", "packed"]
 
 
 class Configure(Struct, frozen=True, tag_field="op", tag="configure"):
-    """Serve this dataset so. ``dataset``: NodeDataset wire. ``held``: digests mounted on this node."""
+    """Serve this dataset so.
+
+    ``dataset``: NodeDataset wire. ``held``: digests mounted on this node, or about to be; each once for each volume.
+    """
 
     dataset: Mapping[str, Any]
     credentials: Credentials
@@ -86,7 +89,8 @@ class FileKnobs(Struct, frozen=True, omit_defaults=True):
     ``warm_rank``: 0 for what is warmed up first, 3 for what comes last. ``cached``: False: not warmed up, and read
     through. ``packing``: compressed copies are kept where that pays; None: never. ``weight``: of requests for them,
     beside those of the same version. ``bandwidth``: their share of the node's at most, while others fetch. ``keep``:
-    what is kept where not all fits, 3 first and 0 last.
+    what is kept where not all fits, 3 first and 0 last. ``paged``: read from the disk into the page cache whenever a
+    volume of the version is mounted.
     """
 
     ahead_bytes: Annotated[int, Meta(ge=0, le=2**30)] | None = None
@@ -98,6 +102,7 @@ class FileKnobs(Struct, frozen=True, omit_defaults=True):
     weight: Annotated[int, Meta(ge=1, le=100)] = WEIGHT_NORMAL
     bandwidth: Annotated[float, Meta(ge=0.01, le=1.0)] = 1.0
     keep: Annotated[int, Meta(ge=0, le=3)] = KEEP_NORMAL
+    paged: bool = False
 
 
 class Tune(Struct, frozen=True, tag_field="op", tag="tune", omit_defaults=True):
@@ -154,6 +159,7 @@ REPAIRED_FILES = "repairedFiles"
 EVICTIONS = "evictions"
 UNPACKED_BYTES = "unpackedBytes"  # of files of which a compressed copy was found at the start, or made since
 PACKED_BYTES = "packedBytes"  # of these copies
+PAGED_BYTES = "pagedBytes"  # read from the disk into the page cache since a rule said so
 
 
 class Count(NamedTuple):

@@ -57,6 +57,26 @@ class VersionTuning:
         """Return a byte an inode up to ``last_ino``: 1 where it is to be cached."""
         return self._translated([knobs.cached for knobs in self._knobs], last_ino)
 
+    @property
+    def pages(self) -> bool:
+        """Whether some files are to be in the page cache."""
+        return any(knobs.paged for knobs in self._knobs)
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The ranks of warm-up that files may have, the first one first."""
+        return tuple(sorted({knobs.warm_rank for knobs in self._knobs}))
+
+    def paged(self, rank: int, last_ino: int) -> bytes:
+        """Return a byte an inode up to ``last_ino``: 1 where it has this rank and is to be in the page cache."""
+        return self._translated([knobs.paged and knobs.warm_rank == rank for knobs in self._knobs], last_ino)
+
+    def pages_like(self, other: "VersionTuning") -> bool:
+        """Tell whether the same files are to be in the page cache."""
+        last_ino = max(len(self._groups), len(other._groups))
+        one, two = (tuning._translated([knobs.paged for knobs in tuning._knobs], last_ino) for tuning in (self, other))
+        return one == two
+
     def _translated(self, by_group: Sequence[int], last_ino: int) -> bytes:
         groups = self._groups[: last_ino + 1].ljust(last_ino + 1, b"\0")
         return groups.translate(bytes(by_group).ljust(256, b"\0"))
