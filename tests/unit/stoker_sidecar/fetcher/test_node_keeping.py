@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from stoker_api.nodecache import NodePhase
+from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.download.parts import CHUNK
 from stoker_sidecar.version.manifest import Manifest
 from stoker_sidecar.wire.fetcher_protocol import FileKnobs, Tune
@@ -101,10 +102,22 @@ async def test_on_a_disk_that_is_full_files_of_a_higher_priority_are_kept(tmp_pa
         assert len(cache_node.tree(digest)) == 5
 
 
-async def test_where_nothing_is_warmed_up_way_is_made_for_what_a_reader_found_no_room_for(tmp_path: Path) -> None:
+async def test_where_nothing_is_warmed_up_way_is_made_for_what_a_reader_found_no_room_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passes: list[Fetching] = []
+    take_up = Fetching.take_up
+
+    def noted(fetching: Fetching) -> None:
+        passes.append(fetching)
+        take_up(fetching)
+
+    monkeypatch.setattr(Fetching, "take_up", noted)
     async with open_cache_node(tmp_path, transient=100) as cache_node:
         digest = await _full(cache_node, SHARDS | MODEL, 300, eager=False)
+        before = len(passes)
         _tune(cache_node, digest, FileKnobs(keep=2, ahead_files=0), FileKnobs(ahead_files=0))
+        await eventually(lambda: len(passes) > before)  # else way is made at once, under new rules
         first, others = list(SHARDS)[:3], list(SHARDS)[3:]
         for path in [*first, *MODEL, *others]:  # the others push out of the way what was read through
             await cache_node.read(digest, inode(cache_node, digest, path), 0, 100)
