@@ -4,7 +4,9 @@ Cold mounts of `stoker mount` of a server behind a delay, with a rule and withou
 medians of both and their ratio, which is what counts: the machine is the same within a run.
 """
 
+import mmap
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -43,6 +45,7 @@ class KnobCase:
     prefix: str
     read: Callable[[Path, Path], None]
     options: tuple[str, ...] = ()
+    settle: float = 0.0  # seconds of warming up before it is read
 
 
 def read_large(data: Path, cache: Path) -> None:
@@ -50,6 +53,13 @@ def read_large(data: Path, cache: Path) -> None:
     with (data / "shard.bin").open("rb", buffering=0) as file:
         while file.read(_MIB):
             pass
+
+
+def map_at_random(data: Path, cache: Path) -> None:
+    """Look at pages here and there of a large file that is mapped, as token files are read."""
+    with (data / "shard.bin").open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as pages:
+        for place in random.Random(1).sample(range(len(pages) // mmap.PAGESIZE), 32):
+            pages[place * mmap.PAGESIZE]
 
 
 def read_in_order(data: Path, cache: Path) -> None:
@@ -75,6 +85,11 @@ def read_train_then_validation(data: Path, cache: Path) -> None:
     print(f"  first validation: {time.perf_counter() - began:.2f} s", flush=True)
 
 
+def read_model(data: Path, cache: Path) -> None:
+    """Read the model, while the rest is warmed up."""
+    (data / "z-model" / "weights.bin").read_bytes()
+
+
 def _prefetch(parameters: str) -> str:
     return f"{{type: prefetch, parameters: {{{parameters}}}}}"
 
@@ -96,6 +111,20 @@ CASES = (
     KnobCase(
         "prefetch_depth 512, 100 ms", "files/**", _prefetch("prefetch_depth: 512"), "P100", "small", read_in_order
     ),
+    *(
+        KnobCase(
+            f"kernel_read_ahead {size}, 20 ms", "*", _prefetch(f"kernel_read_ahead: {size}"), "P20", "large", read_large
+        )
+        for size in ("128Ki", "1Mi", "4Mi", "64Mi")
+    ),
+    KnobCase(
+        "kernel_read_ahead 16Ki, mapped",
+        "*",
+        _prefetch("kernel_read_ahead: 16Ki"),
+        "P20",
+        "large",
+        map_at_random,
+    ),
     KnobCase(
         "validation_ahead, 20 ms",
         "val/**",
@@ -113,17 +142,41 @@ CASES = (
         wait_for_model,
         ("--warm", "--foreground"),
     ),
+    KnobCase(
+        "lane_weight 64, 25 MB/s",
+        "z-model/**",
+        "{type: prioritize, parameters: {lane_weight: 64}}",
+        "PBW",
+        "beside",
+        wait_for_model,
+        ("--warm", "--foreground"),
+    ),
+    KnobCase(
+        "bandwidth_share 0.1, 25 MB/s",
+        "a-shards/**",
+        "{type: prioritize, parameters: {bandwidth_share: 0.1}}",
+        "PBW",
+        "beside",
+        read_model,
+        ("--warm", "--foreground"),
+        settle=3.0,
+    ),
 )
 
 
 def fill(bucket: Path) -> None:
     """Lay out the data: a large file, small files, and a model behind shards."""
-    split = (("split/train", 80, 50_000), ("split/val", 400, 50_000))
-    for folder, count, size in (("small/files", 1500, 50_000), ("mixed/a-shards", 10, 16 * _MIB), *split):
+    for folder, count, size in (
+        ("small/files", 1500, 50_000),
+        ("mixed/a-shards", 10, 16 * _MIB),
+        ("beside/a-shards", 1600, _MIB // 4),
+        ("split/train", 80, 50_000),
+        ("split/val", 400, 50_000),
+    ):
         (bucket / folder).mkdir(parents=True)
         for number in range(count):
             write_object(bucket / folder / f"{number:05}", os.urandom(size), checksums=False)
-    for path in ("large/shard.bin", "mixed/z-model/weights.bin"):
+    for path in ("large/shard.bin", "mixed/z-model/weights.bin", "beside/z-model/weights.bin"):
         (bucket / path).parent.mkdir(parents=True, exist_ok=True)
         size = 320 * _MIB if "shard" in path else 32 * _MIB
         write_object(bucket / path, os.urandom(size), checksums=False)
@@ -151,6 +204,7 @@ def seconds(case: KnobCase, endpoint: str, server: S3Server, *, on: bool) -> flo
             else:
                 while not list(cache.glob("*/cache/datasets/*/versions/*/tree")):
                     time.sleep(0.005)
+                time.sleep(case.settle)
             began = time.perf_counter()
             case.read(data, cache)
             return time.perf_counter() - began

@@ -17,6 +17,7 @@ from stoker_api.backoff import BackoffPolicy
 from stoker_api.dataset_source import Source
 from stoker_api.nodecache import NodeDatasetStatus, NodePhase
 from stoker_sidecar.fetcher.context import NodeDependencies
+from stoker_sidecar.fetcher.core.page_room import MemoryFigures
 from stoker_sidecar.fetcher.download.neighbours import Meet, meet_by_tls
 from stoker_sidecar.fetcher.download.parts import CHUNK
 from stoker_sidecar.fetcher.download.piece_sources import InProcess, PieceFetcher
@@ -124,6 +125,10 @@ class CacheNodeUnderTest:
         return found[offset : offset + length]
 
 
+def _much() -> MemoryFigures:
+    return MemoryFigures(total=2**40, available=2**40)
+
+
 @asynccontextmanager
 async def open_cache_node(
     root: Path,
@@ -153,7 +158,14 @@ async def open_cache_node(
     clock = Clock()
     space = space_of if capacity is None else partial(_space_left, capacity, inodes)
     world = NodeDependencies(
-        clock, at_once, backoff=_AT_ONCE, open_store=open_store, fetcher=fetcher or InProcess(), space=space, meet=meet
+        clock,
+        at_once,
+        backoff=_AT_ONCE,
+        open_store=open_store,
+        fetcher=fetcher or InProcess(),
+        space=space,
+        memory=_much,
+        meet=meet,
     )
     settings = CacheSettings(
         folders or (FolderSpec(str(root)),),

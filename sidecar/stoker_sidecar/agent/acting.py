@@ -46,7 +46,7 @@ class NodeActing:
         await self.tuner.run()
 
     def subjects(self) -> Iterator[TuningSubject]:
-        """List the versions that are not whole here, each with what its readers do."""
+        """List the versions of this node, each with what its readers do."""
         system = self._system()
         readers = self._readers(system)
         self.rates.retain({dataset.uid for dataset in self._plan.datasets})
@@ -55,13 +55,14 @@ class NodeActing:
             if row is None:
                 continue
             self._measure(dataset, row)
-            if dataset.version and row.phase is not NodePhase.WARM:
+            if dataset.version:
                 bandwidth = self.rates.best(dataset.uid) or system.bandwidth
                 around = readers.get(f"{dataset.namespace}/{dataset.name}", ())
                 yield TuningSubject(
                     (dataset.uid, dataset.version),
                     tuple(replace(each, system=replace(each.system, bandwidth=bandwidth)) for each in around),
                     system=replace(system, bandwidth=bandwidth),
+                    whole=row.phase is NodePhase.WARM,
                 )
 
     def _measure(self, dataset: NodeDataset, row: NodeDatasetStatus) -> None:

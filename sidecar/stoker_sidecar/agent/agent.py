@@ -42,6 +42,7 @@ from stoker_sidecar.agent.tuning_http import TuningHttp
 from stoker_sidecar.agent.tuning_profiles import TuningProfiles
 from stoker_sidecar.linux.hardware import Machine
 from stoker_sidecar.tuning.machine_facts import MachineFacts
+from stoker_sidecar.tuning.mount_read_ahead import MountReadAhead
 from stoker_sidecar.volumes.node_volumes import NodeVolumes
 from stoker_sidecar.volumes.report_volumes import ReportVolumes
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
@@ -171,6 +172,10 @@ class Agent:
         self._metrics = AgentMetrics(plan, self._publisher.rows, ObservationCollector(plan, observation), learned)
         self._trials = RuleTrials(self._profiles, plan, self._learning, self._workloads.known)
         self._acting = NodeActing(plan, folders, self._trials, self._workloads.known, self._machine.system)
+        tuner = self._acting.tuner
+        self._read_ahead = MountReadAhead(
+            volumes.mount_root, volumes.mounted.served, tuner.in_force, (plan.changes, tuner.news)
+        )
         self._rules = RuleMemory(self._profiles)
         self._registration: RegistrationService | None = None
 
@@ -220,6 +225,7 @@ class Agent:
                     self._observation.run(),
                     self._learning.run(self._workloads.known, self._observation.workloads.opened),
                     self._acting.run(),
+                    self._read_ahead.run(),
                     self._trials.run(self._acting.tuner),
                 )
             ]

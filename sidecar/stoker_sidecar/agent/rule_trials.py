@@ -122,7 +122,8 @@ class RuleTrials:
 
     def look(self, in_force: Mapping[VersionKey, TuningInForce]) -> bool:
         """Begin and end trials by what is in force now; return whether anything else is chosen from now on."""
-        self._in_force = in_force
+        # Nothing is fetched ahead of readers of a whole version.
+        self._in_force = in_force = {version: now for version, now in in_force.items() if not now.whole}
         for uid in self._trials.keys() - {uid for uid, _ in in_force}:
             self._give_up(uid)
         rows, before = tuple(self._workloads()), self._told

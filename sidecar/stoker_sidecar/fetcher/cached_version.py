@@ -2,7 +2,7 @@
 
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -123,6 +123,11 @@ class CachedVersion:
         """Return a byte an inode: 1 where the file is in the tree."""
         return bytes(self.states.translate(_HERE_ALONE))
 
+    def here_among(self, marks: Iterable[bytes]) -> tuple[bytes, ...]:
+        """Return marks of inodes, a byte each, less those whose files are not in the tree."""
+        here = int.from_bytes(self.states.translate(_HERE_ALONE))
+        return tuple((int.from_bytes(mark) & here).to_bytes(len(self.states)) for mark in marks)
+
     def forget(self, state: State) -> None:
         """All inodes of this state are missing again: the next pass of warming tries them."""
         self.states = self.states.replace(bytes([state]), bytes([State.MISSING]))
@@ -190,6 +195,22 @@ class CachedVersion:
             self.states[entry.ino] = State.MISSING
             self.warm_files -= 1
             self.warm_bytes -= entry.size
+
+    def give_up(self, ino: int, take_out: Callable[[Path], None]) -> None:
+        """Have a file taken out of the tree, if it is there: from now on it is read through.
+
+        Raises what ``take_out`` raises, and then it stays.
+        """
+        entry = self.manifest.entry(ino)
+        if entry is not None and self.states[ino] == State.HERE:
+            take_out(self.tree_path(entry))
+            self.suspect(entry)
+            self.states[ino] = State.UNKEPT
+
+    def want(self, ino: int) -> None:
+        """Note that a file that did not fit may do so now."""
+        if self.states[ino] == State.UNKEPT:
+            self.states[ino] = State.MISSING
 
     def take_away(self, entry: Entry) -> None:
         """Take away a damaged file that is lost and for which no better one came: its readers must ask.

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from stoker_sidecar.linux.confinement import Confinement
+from stoker_sidecar.linux.memory import FACTS
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.wire.cache_folder import FolderSpec
@@ -39,6 +40,7 @@ def confinement_of(
             Path(spec.path).mkdir(parents=True, exist_ok=True)
     named = [connection.ca_bundle, *(environment.get(name, "") for name in _NAMED_FILES)]
     readable = [
+        *FACTS,
         *connection.host_folders,
         *(os.path.dirname(path) for path in named if path),  # noqa: PTH120 -- text in, text out
         *filter(None, [environment.get("SSL_CERT_DIR")]),

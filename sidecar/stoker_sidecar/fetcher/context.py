@@ -12,11 +12,13 @@ from weakref import WeakValueDictionary
 
 from stoker_api.backoff import BackoffPolicy
 from stoker_sidecar.fetcher.core.lanes import WarmSlots
+from stoker_sidecar.fetcher.core.page_room import MemoryFigures
 from stoker_sidecar.fetcher.core.version_tuning import DatasetTuning
 from stoker_sidecar.fetcher.download.neighbours import Meet, meet_by_tls
 from stoker_sidecar.fetcher.download.piece_sources import InProcess, PieceFetcher, PieceSource
 from stoker_sidecar.fetcher.download.pipeline import Pipeline
 from stoker_sidecar.fetcher.download.policy import PolicyFactory
+from stoker_sidecar.fetcher.page_cache import PageCache, memory_now
 from stoker_sidecar.fetcher.space.budget import Evictor
 from stoker_sidecar.fetcher.space.cache_disk import space_of
 from stoker_sidecar.fetcher.space.folders import CacheDisks
@@ -45,6 +47,7 @@ class NodeDependencies:
     fetcher: PieceFetcher = field(default_factory=InProcess)
     meet: Meet = meet_by_tls
     space: Callable[[Path], DiskSpace] = space_of
+    memory: Callable[[], MemoryFigures] = memory_now
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,7 @@ class NodeContext:
     listings: ListingSlots
     downloads: DownloadSettings
     news: asyncio.Event
+    pages: PageCache
 
 
 @dataclass(frozen=True)

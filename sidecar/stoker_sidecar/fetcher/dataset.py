@@ -5,11 +5,11 @@ warms. Reads come in beside them and only share the versions.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 
 from stoker_api.nodecache import ListingResult, NodeDataset
-from stoker_sidecar.errors import CacheError, InUse, SidecarError
+from stoker_sidecar.errors import InUse, SidecarError
 from stoker_sidecar.fetcher.cached_version import CachedVersion, State
 from stoker_sidecar.fetcher.context import DownloadContext, NodeContext
 from stoker_sidecar.fetcher.core.lanes import WarmShare
@@ -21,6 +21,7 @@ from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.download.piece_sources import StorePieceSource
 from stoker_sidecar.fetcher.download.warming import RETRY_CHANGED, RETRY_LEFT, WarmLimits, WarmPass, warm_order
 from stoker_sidecar.fetcher.manifests import ListedSoFar, list_source
+from stoker_sidecar.fetcher.mounted_pages import MountedPages
 from stoker_sidecar.fetcher.space.budget import SpaceBudget
 from stoker_sidecar.fetcher.telemetry import Telemetry
 from stoker_sidecar.fetcher.versions import OpenVersions
@@ -32,7 +33,7 @@ from stoker_sidecar.version.manifest import ROOT_INO
 from stoker_sidecar.wire.credentials import Credentials
 from stoker_sidecar.wire.fetcher_protocol import DEMAND_READS, EVICTIONS, Read, ReadDone
 
-_RETRY_UNKEPT = 60.0  # seconds until files that did not fit are tried again: other datasets may have left
+_RETRY_EVICTED = 60.0  # seconds until what was dropped for others is tried again
 _RETRY_OLDER = 5.0  # until an older version that pods wait for is tried again
 # Seconds between two syncs while files arrive: twice what the kernel itself waits, so that it finds little left to
 # write.
@@ -64,6 +65,7 @@ class DatasetCache:
         poke = self.version_loop.poke
         context = DownloadContext((self._source,), self.telemetry, node.downloads, changed=poke, tuning=self._tuning)
         self.versions = OpenVersions(node.folders, self.budget, context)
+        self._pages = MountedPages(node.pages, self.versions.fetchings, self._tuning, self.telemetry)
         self._running: tuple[str, asyncio.Task[ListingResult]] | None = None  # the listing under way, and its id
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -74,8 +76,9 @@ class DatasetCache:
         for loop in (self.list_loop, self.version_loop):
             self._spawn(loop.run())
 
-    def configure(self, config: NodeDataset, credentials: Credentials, held: frozenset[str]) -> None:
-        """Take over what is wanted of it now; the same again changes nothing."""
+    def configure(self, config: NodeDataset, credentials: Credentials, volumes: Mapping[str, int]) -> None:
+        """Take over what is wanted of it now; the same again changes nothing. ``volumes``: how many, by digest."""
+        held = self._pages.mounted(volumes)
         if not self._source.handle.serves(config.source, credentials):
             self._spawn(self._retire(self._source.handle))
             self._source.handle = self._handle(config, credentials)
@@ -95,7 +98,7 @@ class DatasetCache:
 
     def tune(self, digest: str, tuning: VersionTuning) -> None:
         """Treat the files of a version so from now on; warm-up begins anew in its order."""
-        self._tuning.set(digest, tuning)
+        self._pages.tune(digest, tuning)
         if (fetching := self.versions.fetchings.get(digest)) is not None and not fetching.version.complete:
             fetching.version.forget(State.UNKEPT)
             self.version_loop.poke()
@@ -212,6 +215,7 @@ class DatasetCache:
             return None
         older = [await self._try_open(one.version) for one in self.config.older]
         fetching = await self._open(self.config.version)
+        self._pages.look()
         await self._drop_unused()
         # Before the current one: pods wait for just these.
         delays = [await self._try_older(one) for one in older if one is not None]
@@ -222,11 +226,11 @@ class DatasetCache:
         """Go on with a version until it is whole; the seconds until that should be tried again."""
         if fetching.version.complete:
             self._note(fetching, None)
-            await self._secure(fetching.version)  # who marked it complete may have been killed before that
+            await self.versions.secure(fetching.version)  # who marked it complete may have been killed before that
             return None
         disk = self.budget.disk_of(fetching.version)
         if not self.budget.may_warm(fetching.version, self._node.evictor.promised(self.budget, disk)):
-            return _RETRY_UNKEPT
+            return _RETRY_EVICTED
         return await self._finish_or_warm(fetching)
 
     async def _try_open(self, digest: str) -> Fetching | None:
@@ -256,12 +260,15 @@ class DatasetCache:
 
     async def _finish_or_warm(self, fetching: Fetching) -> float | None:
         version = fetching.version
+        await fetching.make_way()
         fetching.take_up()
         delay = await self._warm(fetching) if not self.config.paused else None
+        if not self.config.eager:
+            delay = soonest(delay, fetching.try_again)
         if version.warm_files == version.manifest.info.files:
             if self.version_loop.error is not None:
                 # Perhaps that is what failed: before anyone relies on it this time.
-                await self._unless_in_doubt(version, version.sync)
+                await self.versions.sync(version)
             await in_thread(version.finish)
             version.complete = version.warm_files == version.manifest.info.files
             if not version.complete:  # a file was found damaged or gone meanwhile
@@ -269,7 +276,7 @@ class DatasetCache:
                 return RETRY_LEFT
             self._node.news.set()  # pods wait for their native mount: the agent is told now
             self._note(fetching, None)
-            await self._secure(version)
+            await self.versions.secure(version)
             return None
         return delay
 
@@ -305,7 +312,7 @@ class DatasetCache:
         if fetching.found_no_room and done.made_copies:
             return RETRY_LEFT  # files take the room of the whole while they come, which their copies have left by now
         self.settled |= fetching is self.current_fetching
-        return _RETRY_UNKEPT if fetching.found_no_room else None
+        return fetching.try_again
 
     async def _make_room(self, fetching: Fetching, short: int) -> None:
         """Have idle versions of others dropped; meanwhile drop what others ask for, be it the one that needs the room.
@@ -353,18 +360,7 @@ class DatasetCache:
         version, now = self.current, self._node.outside.clock()
         if self.warming is not None and version is not None and now - self._synced >= _SYNC_EVERY:
             self._synced = now
-            await self._unless_in_doubt(version, version.sync)
-
-    async def _secure(self, version: CachedVersion) -> None:
-        try:
-            await self._unless_in_doubt(version, version.secure)
-        except CacheError:
-            version.complete = False
-            raise
-
-    async def _unless_in_doubt(self, version: CachedVersion, sync: Callable[[], None]) -> None:
-        if not await in_thread(self._node.folders.is_in_doubt, version.paths):
-            await in_thread(sync)
+            await self.versions.sync(version)
 
     async def _open(self, digest: str) -> Fetching:
         """Open a version that is on this disk, or that this node was given and can get. Raises SidecarError."""

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import zlib
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,6 +21,7 @@ from stoker_sidecar.fetcher.core.version_tuning import VersionTuning
 from stoker_sidecar.fetcher.dataset import DatasetCache
 from stoker_sidecar.fetcher.download.pipeline import Pipeline
 from stoker_sidecar.fetcher.download.policy import KeepWhatCame, PolicyFactory
+from stoker_sidecar.fetcher.page_cache import PageCache
 from stoker_sidecar.fetcher.repairs import Repairs
 from stoker_sidecar.fetcher.scrub import Scrubber, ScrubSettings
 from stoker_sidecar.fetcher.space.budget import Evictor
@@ -91,6 +93,7 @@ class CacheNode:
             listings=ListingSlots(),
             downloads=DownloadSettings(pipeline, retry, settings.policy, settings.transient_limit, settings.peers),
             news=self.news,
+            pages=PageCache(outside.memory),
         )
 
     async def open(self) -> None:
@@ -112,7 +115,7 @@ class CacheNode:
             self._datasets[config.uid] = dataset
             self._context.evictor.add(dataset.budget)
             await dataset.start()
-        dataset.configure(config, request.credentials, frozenset(request.held))
+        dataset.configure(config, request.credentials, Counter(request.held))
 
     def tune(self, request: Tune) -> None:
         """Take how files of a version are to be treated. Raises NotYetConfigured and ProtocolError."""
@@ -210,6 +213,7 @@ class CacheNode:
     async def close(self) -> None:
         """Stop; the disk stays as it is."""
         await self._scrubber.close()
+        await self._context.pages.close()
         await asyncio.gather(*(dataset.close() for dataset in self._datasets.values()))
         await asyncio.gather(*self._removals)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -147,12 +147,31 @@ class OpenVersions:
         """Return the versions on the disks but not in ``wanted``. Blocks."""
         return [digest for digest in self._folders.digests(self._uid) if digest not in set(wanted)]
 
+    async def sync(self, version: CachedVersion) -> None:
+        """Have the files that are here by now survive a power cut, unless their disk is in doubt.
+
+        Raises DiskFull or CacheDiskFailed.
+        """
+        await self._unless_in_doubt(version, version.sync)
+
+    async def secure(self, version: CachedVersion) -> None:
+        """Have a whole version survive a power cut; one for which that fails is whole no more. Raises as ``sync``."""
+        try:
+            await self._unless_in_doubt(version, version.secure)
+        except CacheError:
+            version.complete = False
+            raise
+
     async def close(self) -> None:
         """Stop all work; what is on the disk stays."""
         for fetching in self.fetchings.values():
             await fetching.close()
         self.fetchings.clear()
         self._budget.versions.clear()
+
+    async def _unless_in_doubt(self, version: CachedVersion, sync: Callable[[], None]) -> None:
+        if not await in_thread(self._folders.is_in_doubt, version.paths):
+            await in_thread(sync)
 
     def _take(self, digest: str) -> Fetching:
         del self._budget.versions[digest]

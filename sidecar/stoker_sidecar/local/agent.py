@@ -20,6 +20,7 @@ from stoker_sidecar.local.mount_spec import UID, HomePaths, MountSpec, RunPaths
 from stoker_sidecar.local.report import Report, Stage, for_workstation, write_report
 from stoker_sidecar.local.tuning_file import TuningFile
 from stoker_sidecar.tuning.machine_facts import MachineFacts
+from stoker_sidecar.tuning.mount_read_ahead import MountReadAhead
 from stoker_sidecar.tuning.tuner import Tuner, TuningSubject
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_sidecar.wire.credentials import AmbientCredentials
@@ -61,6 +62,9 @@ class MountAgent:
         plan = self._plan
         self._machine = MachineFacts(read_machine(()), lambda: plan.disk.capacity)
         self._tuner = Tuner(self._tuning, folders, self._subjects, plan.take_tuning, plan.changes)
+        self._read_ahead = MountReadAhead(
+            HomePaths(spec.home).mounts, self._method.served, self._tuner.in_force, (plan.changes, self._tuner.news)
+        )
         self._version = ""  # that is mounted, or about to be
         self._stage = Stage.STARTING
         self._message = ""
@@ -76,6 +80,7 @@ class MountAgent:
             self._tell(),
             self._tuning.run(),
             self._tuner.run(),
+            self._read_ahead.run(),
         )
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(part) for part in parts]

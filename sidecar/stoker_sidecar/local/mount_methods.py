@@ -9,7 +9,7 @@ from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.errors import MountError
 from stoker_sidecar.local.mount_spec import FLOOR, NAMESPACE, UID, HomePaths, MountSpec, RunPaths
 from stoker_sidecar.version.layout import VersionPaths
-from stoker_sidecar.volumes.core.publish import PublishRequest
+from stoker_sidecar.volumes.core.publish import PublishRequest, VersionKey
 from stoker_sidecar.volumes.node_volumes import VolumePaths, node_volumes
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_sidecar.wire.keeper_client import KeeperClient
@@ -24,6 +24,9 @@ class MountMethod(Protocol):
 
     def held(self) -> tuple[str, ...]:
         """Return the versions that must stay on the disk."""
+
+    def served(self) -> frozenset[VersionKey]:
+        """Return the versions with a FUSE mount below the home's folder of mounts, whose settings root may write."""
 
     async def mount(self, version: str) -> None:
         """Return when it is mounted, now or before. Raises VolumeError, MountError and KeeperUnavailable."""
@@ -54,6 +57,10 @@ class PublishedMount:
     def held(self) -> tuple[str, ...]:
         """Return the version that is mounted or about to be."""
         return self._volumes.publisher.held_versions().get(UID, ())
+
+    def served(self) -> frozenset[VersionKey]:
+        """Return the version while it is mounted by FUSE or as an overlay."""
+        return self._volumes.mounted.served()
 
     async def mount(self, version: str) -> None:
         """Return when the version, which is the plan's, is mounted. Raises VolumeError."""
@@ -87,6 +94,10 @@ class UnprivilegedMount:
     def held(self) -> tuple[str, ...]:
         """Return the mounted version."""
         return (self._version,) if self._version else ()
+
+    def served(self) -> frozenset[VersionKey]:
+        """Return nothing: /sys is root's."""
+        return frozenset()
 
     async def mount(self, version: str) -> None:
         """Have the keeper serve the version. Raises MountError and KeeperUnavailable."""

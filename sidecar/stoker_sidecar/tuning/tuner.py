@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.threads import to_its_end
-from stoker_sidecar.tuning.core.grouping import CompiledChoice, FileGrouping
+from stoker_sidecar.tuning.core.grouping import CompiledChoice, FileGrouping, concerns_whole_versions
 from stoker_sidecar.tuning.core.pace import MOST_TURNS, Pace
 from stoker_sidecar.tuning.source import TuningChoice, TuningSource
 from stoker_sidecar.tuning.version_groups import VersionGroups, group_files
@@ -32,14 +32,16 @@ _TRY_AGAIN = 60.0
 
 
 class TuningSubject(NamedTuple):
-    """A version that the fetcher is to bring, and what those who read it do; empty: nobody reads it yet.
+    """A version of a Dataset, and what those who read it do; empty: nobody reads it yet.
 
-    ``system``: the machine, which rules look at also then.
+    ``whole``: there is nothing of it left to bring, so that only rules about the page cache matter.
+    ``system``: the machine, which rules look at also while nobody reads.
     """
 
     version: VersionKey
     surroundings: tuple[Surroundings, ...] = ()
     system: SystemFacts = SystemFacts()
+    whole: bool = False
 
 
 class RuleCounts(NamedTuple):
@@ -55,7 +57,8 @@ class TuningInForce:
     """What is in force for a version: whose rules, and what they come to, those that apply to no file left out.
 
     ``groups``: that are treated otherwise than without rules. ``around``: what its readers do. ``order``: what the
-    fetcher is told; None: nothing. ``since``: when that was, in seconds, monotonic.
+    fetcher is told; None: nothing. ``since``: when that was, in seconds, monotonic. ``read_ahead``: bytes of the
+    kernel's read-ahead on the version's FUSE mount; None: as without rules. ``whole``: as of the subject.
     """
 
     choice: TuningChoice
@@ -65,6 +68,8 @@ class TuningInForce:
     around: tuple[Surroundings, ...] = ()
     order: Tune | None = None
     since: float = 0.0
+    read_ahead: int | None = None
+    whole: bool = False
 
 
 class Tuner:
@@ -91,12 +96,13 @@ class Tuner:
         self._changes = changes
         self._clock = clock
         self._ended = threading.Event()
-        self._asked: dict[VersionKey, tuple[TuningChoice, tuple[Surroundings, ...]]] = {}
+        self._asked: dict[VersionKey, tuple[TuningChoice, tuple[Surroundings, ...], bool]] = {}
         self._rules: dict[str, list[CompiledChoice]] = {}
         self._sorted: dict[VersionKey, dict[Hashable, VersionGroups]] = {}
         self._paces: dict[str, Pace] = {}
         self._turns: dict[str, Pace] = {}  # of the windows of trials
         self._troubles: dict[VersionKey, str] = {}
+        self._for_whole: dict[str, tuple[TuningChoice, bool]] = {}
         self.in_force: dict[VersionKey, TuningInForce] = {}
         self.news = Changes()  # marked when something else is in force
 
@@ -108,10 +114,26 @@ class Tuner:
 
     async def look(self) -> float | None:
         """Tell what is to be told now; return the seconds until there is something left; None: nothing is."""
-        subjects = tuple(self._subjects())
+        every = tuple(self._subjects())
+        uids = {subject.version[0] for subject in every}
+        self._for_whole = {uid: one for uid, one in self._for_whole.items() if uid in uids}
+        subjects = [subject for subject in every if self._matters(subject)]
         self._retain({subject.version for subject in subjects})
         waits = [await self._look_safely_at(subject) for subject in subjects]
         return min((wait for wait in waits if wait > 0), default=None)
+
+    def _matters(self, subject: TuningSubject) -> bool:
+        """Tell whether rules may turn anything for it; it is asked at every change, so an answer is remembered."""
+        if not subject.whole:
+            return True
+        uid = subject.version[0]
+        try:
+            choice, known = self._source.choice(uid), self._for_whole.get(uid)
+        except Exception:  # noqa: BLE001 -- trouble of that Dataset alone, which is told where it is looked at
+            return True
+        if known is None or known[0] != choice:
+            known = self._for_whole[uid] = choice, concerns_whole_versions(choice)
+        return known[1]
 
     def _retain(self, versions: set[VersionKey]) -> None:
         for gone in (self._asked.keys() | self._sorted.keys() | self._troubles.keys()) - versions:
@@ -145,7 +167,7 @@ class Tuner:
     async def _look_at(self, subject: TuningSubject) -> float:
         version, around = subject.version, subject.surroundings or (Surroundings(system=subject.system),)
         choice = self._source.choice(version[0])
-        if self._asked.get(version) == (choice, around):
+        if self._asked.get(version) == (choice, around, subject.whole):
             return 0.0
         pace = self._pace(version, choice, around)
         if (wait := pace.wait(self._clock())) > 0:
@@ -154,9 +176,9 @@ class Tuner:
         groups = await self._groups(version, rules, around)
         if groups is None or self._source.choice(version[0]) != choice:
             return 0.0 if groups is None else 0.1
-        self._asked[version] = choice, around
+        self._asked[version] = choice, around, subject.whole
         order = Tune(*version, groups.knobs, groups.groups)
-        self._note(rules, groups, around, order)
+        self._note(rules, groups, subject._replace(surroundings=around), order)
         if self._tell(order):
             pace.changed(self._clock())
         return 0.0
@@ -168,10 +190,8 @@ class Tuner:
             return self._turns.setdefault(version[0], Pace(MOST_TURNS))
         return self._paces.setdefault(version[0], Pace())
 
-    def _note(
-        self, rules: CompiledChoice, groups: VersionGroups, around: tuple[Surroundings, ...], order: Tune
-    ) -> None:
-        version = order.uid, order.digest
+    def _note(self, rules: CompiledChoice, groups: VersionGroups, subject: TuningSubject, order: Tune) -> None:
+        version = subject.version
         before, choice = self.in_force.get(version), rules.choice
         if choice.paused and before is not None:  # what is counted is what a rule does where it is in force
             rows = before.rules
@@ -179,7 +199,17 @@ class Tuner:
             counted = zip(rules.compiled, groups.matched, groups.acted, strict=False)
             rows = tuple(RuleCounts(rule.spec.id, matched, acted) for rule, matched, acted in counted if matched)
         used = max(0, len(groups.knobs) - 1)
-        self.in_force[version] = TuningInForce(choice, rows, used, groups.left, around, order, self._clock())
+        self.in_force[version] = TuningInForce(
+            choice,
+            rows,
+            used,
+            groups.left,
+            subject.surroundings,
+            order,
+            self._clock(),
+            groups.read_ahead,
+            subject.whole,
+        )
         self.news.mark()
         if groups.left:
             log.warning("files of version %s are treated as without rules: %s", version[1][:12], groups.left)

@@ -27,7 +27,8 @@ _MOST_PACKED = MAX_LINE // 2
 class VersionGroups:
     """The groups of a version's files, as in ``Tune``, and how many files each rule applied to, and acted on.
 
-    ``left``: why files were left as without rules, a sentence; empty where none were.
+    ``left``: why files were left as without rules, a sentence; empty where none were. ``read_ahead``: bytes of the
+    kernel's read-ahead on FUSE mounts of the version; None: as without rules.
     """
 
     knobs: tuple[FileKnobs, ...] = ()
@@ -35,6 +36,7 @@ class VersionGroups:
     matched: tuple[int, ...] = ()
     acted: tuple[int, ...] = ()
     left: str = ""
+    read_ahead: int | None = None
 
 
 def group_files(
@@ -61,7 +63,8 @@ def group_files(
         left = f"{manifest.info.files - seen} files: the rules took {MOST_SECONDS:.0f} s of CPU for the others"
     knobs, (matched, acted) = grouping.knobs, grouping.counts()
     used = len(knobs) > 1
-    return VersionGroups(knobs if used else (), packed if used else b"", tuple(matched), tuple(acted), left)
+    read_ahead = grouping.read_ahead if seen == manifest.info.files else None  # one that was not seen may want as ever
+    return VersionGroups(knobs if used else (), packed if used else b"", tuple(matched), tuple(acted), left, read_ahead)
 
 
 def _sort(

@@ -67,6 +67,14 @@ class MountedVolumes:
         """Return the versions that are mounted."""
         return frozenset((record.uid, record.version) for record in self._table.all())
 
+    def served(self) -> frozenset[VersionKey]:
+        """Return the versions of which some volume needs a FUSE mount."""
+        return frozenset((record.uid, record.version) for record in self._table.all() if record.fuse)
+
+    def volumes(self) -> frozenset[tuple[VersionKey, Path]]:
+        """Return each mounted volume: its version and its target."""
+        return frozenset(((record.uid, record.version), record.request.target) for record in self._table.all())
+
     async def is_dead(self, target: Path) -> bool:
         """Return whether the mount at ``target`` has lost its server. Raises VolumeError."""
         return await self._mounter.is_dead(target)

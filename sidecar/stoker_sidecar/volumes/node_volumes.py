@@ -103,6 +103,7 @@ class NodeVolumes:
     overlays: Overlays
     modes: tuple[MountMode, ...]  # how the machine can mount, best first
     why_no_overlay: str  # a sentence; empty where overlays work
+    mount_root: Path  # folder of the FUSE and overlay mounts
 
 
 def node_volumes(
@@ -131,4 +132,4 @@ def node_volumes(
     mounter = Mounter(mounts, keep_targets=keep_targets)
     mounted = MountedVolumes(table, sources, mounter, folders.find, changes.mark)
     publisher = Publisher(plan, mounted, on_change=changes.mark, wait_seconds=wait_seconds)
-    return NodeVolumes(publisher, mounted, Reconciler(changes, mounted), overlays, modes, why)
+    return NodeVolumes(publisher, mounted, Reconciler(changes, mounted), overlays, modes, why, paths.mount_root)

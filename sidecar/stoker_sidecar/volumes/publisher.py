@@ -97,9 +97,9 @@ class PendingPublishes:
         self._pending = {key: one for key, one in self._pending.items() if one.callers or one.last_seen > oldest}
         return tuple(one.request for one in self._pending.values())
 
-    def versions(self) -> frozenset[VersionKey]:
-        """Return the versions that are about to be mounted."""
-        return frozenset(one.version for one in self._pending.values() if one.version is not None)
+    def volumes(self) -> frozenset[tuple[VersionKey, Path]]:
+        """Return each volume that is about to be mounted: its version and its target."""
+        return frozenset((one.version, key) for key, one in self._pending.items() if one.version is not None)
 
 
 class Publisher:
@@ -163,10 +163,13 @@ class Publisher:
         return tuple({row.volume_id: row for row in rows}.values())
 
     def held_versions(self) -> dict[str, tuple[str, ...]]:
-        """Return what must stay on the disk: by uid of the Dataset, versions that are mounted or about to be."""
-        held: dict[str, set[str]] = {}
-        for uid, digest in self._volumes.versions() | self._pending.versions():
-            held.setdefault(uid, set()).add(digest)
+        """Return what must stay on the disk: by uid of the Dataset, versions that are mounted or about to be.
+
+        Each is there as often as there are volumes of it, so that a further one is seen.
+        """
+        held: dict[str, list[str]] = {}
+        for (uid, digest), _ in self._volumes.volumes() | self._pending.volumes():
+            held.setdefault(uid, []).append(digest)
         return {uid: tuple(sorted(digests)) for uid, digests in held.items()}
 
     async def _choose(self, pending: PendingPublish) -> Bind:

@@ -21,7 +21,10 @@ Place = Literal["tree", "parts", "packed"]
 
 
 class Configure(Struct, frozen=True, tag_field="op", tag="configure"):
-    """Serve this dataset so. ``dataset``: NodeDataset wire. ``held``: digests mounted on this node."""
+    """Serve this dataset so.
+
+    ``dataset``: NodeDataset wire. ``held``: digests mounted on this node, or about to be; each once for each volume.
+    """
 
     dataset: Mapping[str, Any]
     credentials: Credentials
@@ -62,6 +65,8 @@ class Follow(Struct, frozen=True, tag_field="op", tag="follow"):
 # Groups of files that are told apart in one version: one byte says which a file is in.
 MOST_GROUPS = 256
 WARM_NORMAL = 2
+WEIGHT_NORMAL = 4
+KEEP_NORMAL = 1
 
 
 class PackingKnobs(Struct, frozen=True, omit_defaults=True):
@@ -84,7 +89,9 @@ class FileKnobs(Struct, frozen=True, omit_defaults=True):
     ``warm_rank``: 0 for what is warmed up first, 3 for what comes last. ``cached``: False: not warmed up, and read
     through. ``packing``: compressed copies are kept where that pays; None: never. ``unasked``: fetched before anyone
     reads it, also where the version is not warmed up. ``divided``: warmed up by one of the nodes that are to have
-    it, and given by that to the others.
+    it, and given by that to the others. ``weight``: of requests for them, beside those of the same version.
+    ``bandwidth``: their share of the node's at most, while others fetch. ``keep``: what is kept where not all fits, 3
+    first and 0 last. ``paged``: read from the disk into the page cache whenever a volume of the version is mounted.
     """
 
     ahead_bytes: Annotated[int, Meta(ge=0, le=2**30)] | None = None
@@ -95,6 +102,10 @@ class FileKnobs(Struct, frozen=True, omit_defaults=True):
     packing: PackingKnobs | None = None
     unasked: bool = False
     divided: bool = False
+    weight: Annotated[int, Meta(ge=1, le=100)] = WEIGHT_NORMAL
+    bandwidth: Annotated[float, Meta(ge=0.01, le=1.0)] = 1.0
+    keep: Annotated[int, Meta(ge=0, le=3)] = KEEP_NORMAL
+    paged: bool = False
 
 
 class Tune(Struct, frozen=True, tag_field="op", tag="tune", omit_defaults=True):
@@ -166,6 +177,7 @@ REPAIRED_FILES = "repairedFiles"
 EVICTIONS = "evictions"
 UNPACKED_BYTES = "unpackedBytes"  # of files of which a compressed copy was found at the start, or made since
 PACKED_BYTES = "packedBytes"  # of these copies
+PAGED_BYTES = "pagedBytes"  # read from the disk into the page cache since a rule said so
 
 
 class Count(NamedTuple):

@@ -63,8 +63,8 @@ KNOBS: tuple[Knob, ...] = (
     _word("cache_policy", CachePolicy, "What a cache that is short of room keeps.", _CACHE),
     _bytes("prefetch_size", _PREFETCH, GIB, "Bytes that are fetched ahead of a reader within a file."),
     Knob("prefetch_depth", (_PREFETCH,), _COUNT, "Files that are fetched ahead of a reader.", 0, 4096),
-    _bytes("kernel_read_ahead", _PREFETCH, 64 * MIB, "The kernel's read-ahead on the mount."),
-    _switch("page_cache_prefetch", _PREFETCH, "Whether cached files are read into the page cache ahead of a reader."),
+    _bytes("kernel_read_ahead", _PREFETCH, 64 * MIB, "The kernel's read-ahead on FUSE mounts."),
+    _switch("page_cache_prefetch", _PREFETCH, "Whether the file is read into the page cache when a pod mounts it."),
     _word("strategy", PrefetchStrategy, "How far ahead of the reader bytes are fetched.", _PREFETCH),
     _bytes("chunk_size", _STREAM, 256 * MIB, "Bytes of one request for a part of a large file.", least=64 * KIB),
     Knob("parallel_streams", (_STREAM,), _COUNT, "Requests for parts of one large file at a time.", 1, 64),
@@ -89,6 +89,8 @@ TURNED_KNOBS = frozenset(
     (
         *("prefetch_size", "prefetch_depth", "parallel_streams", "warm_order", "should_cache"),
         *("compression", "compression_level", "min_ratio"),
+        *("lane_weight", "bandwidth_share"),
+        *("kernel_read_ahead", "page_cache_prefetch"),
         *("level", "strategy", "cache_policy", "cache_priority"),
         *("validation_ahead", "split", "divide_cold"),
     )

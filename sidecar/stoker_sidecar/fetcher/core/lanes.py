@@ -5,7 +5,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from stoker_sidecar.fetcher.core.bandwidth import NOBODY, BandwidthShares, Sharer
 from stoker_sidecar.fetcher.core.concurrency import AdaptiveLimit
+from stoker_sidecar.fetcher.core.waiting_line import WaitingLine
+from stoker_sidecar.fetcher.core.weighted_turns import TurnClass
+from stoker_sidecar.wire.fetcher_protocol import WEIGHT_NORMAL
 
 # Seconds for which a sharing of slots holds, while the limit does: it is asked for before each request.
 _SLOTS_AGE = 0.2
@@ -23,13 +27,22 @@ class Lane(IntEnum):
 class QueuedRequest:
     """A request for ``size`` bytes. ``decided`` is called once: True, it may go; False, it is not wanted any more.
 
-    ``owner``: for whose readers it is; who asks for much ahead takes nothing from others.
+    ``sharer``: for whose readers it is; who asks for much ahead takes nothing from others. ``weight``: how many of its
+    owner's turns it gets beside the owner's others. The rest is the line's.
     """
 
     lane: Lane
     size: int
     decided: Callable[[bool], None]
-    owner: str = ""
+    sharer: Sharer = NOBODY
+    weight: int = WEIGHT_NORMAL
+    place: int = field(default=0, init=False)
+    owner: str = field(init=False)
+    turns: TurnClass = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.owner = self.sharer.owner
+        self.turns = TurnClass(self.weight, self.sharer.share)
 
 
 @dataclass(frozen=True)
@@ -50,12 +63,18 @@ class Bounds:
 
 @dataclass
 class Lanes:
-    """The queue of all requests of the node. ``limit``: in flight in all, as far as readers leave room."""
+    """The queue of all requests of the node. ``limit``: in flight in all, as far as readers leave room.
+
+    ``shares``: who is to leave bandwidth to others.
+    """
 
     bounds: Bounds
     limit: int
+    shares: BandwidthShares
     dropped: int = 0  # readahead that newer readahead pushed out before it was asked for
-    _waiting: dict[Lane, dict[QueuedRequest, None]] = field(default_factory=lambda: {lane: {} for lane in Lane})
+    _waiting: dict[Lane, WaitingLine[QueuedRequest]] = field(
+        default_factory=lambda: {lane: WaitingLine() for lane in Lane}
+    )
     _flying: set[QueuedRequest] = field(default_factory=set)
     _running: Counter[Lane] = field(default_factory=Counter)
     _bytes: Counter[Lane] = field(default_factory=Counter)
@@ -65,7 +84,8 @@ class Lanes:
 
         Of an owner that has more than half of the budget it is its own.
         """
-        self._waiting[request.lane][request] = None
+        self._waiting[request.lane].add(request)
+        self.shares.came(request.sharer)
         if request.lane is Lane.READAHEAD:
             self._cut_readahead(request.owner)
         self.go()
@@ -77,27 +97,36 @@ class Lanes:
         waiting, flying = request in self._waiting[request.lane], request in self._flying
         self.withdraw(request)
         if flying:
-            self._leave(request)
+            self._count(request, -1)
         request.lane = lane
         if flying:
-            self._enter(request)
+            self._count(request, 1)
         elif waiting:
             self.ask(request)
 
     def done(self, request: QueuedRequest) -> None:
         """Take out a request that has landed, or was given up after it was let go."""
-        self._leave(request)
+        if self.shares.limited:
+            self.shares.capacity.saw(full=self.full)
+        self._flying.remove(request)
+        self._count(request, -1)
+        self.shares.landed(request.sharer)
         self.go()
 
     def withdraw(self, request: QueuedRequest) -> None:
         """Take out a request that was given up while it waited. Idempotent."""
-        self._waiting[request.lane].pop(request, None)
+        if self._waiting[request.lane].remove(request):
+            self.shares.went(request.sharer)
 
     def go(self) -> None:
         """Let start what may; called after ``limit`` has changed."""
+        if self.shares.limited:
+            self.shares.count()
         while (request := self._next()) is not None:
-            del self._waiting[request.lane][request]
-            self._enter(request)
+            self._waiting[request.lane].take(request)
+            self._flying.add(request)
+            self._count(request, 1)
+            self.shares.started(request.sharer, request.size)
             request.decided(True)
 
     @property
@@ -110,12 +139,22 @@ class Lanes:
         """Whether as much is in flight as may be."""
         return self.in_flight >= self.limit
 
+    @property
+    def full(self) -> bool:
+        """Whether more is wanted than may be in flight."""
+        return self.busy or any(self._waiting.values())
+
     def _next(self) -> QueuedRequest | None:
+        held = self._is_held if self.shares.limited else None
         for waiting in self._waiting.values():  # in the order of the lanes
-            request = next(iter(waiting), None)
-            if request is not None and self._fits(request):
-                return request
+            if waiting.places:  # before it is asked: most are empty, and this is done several times a request
+                request = waiting.first(held)
+                if request is not None and self._fits(request):
+                    return request
         return None
+
+    def _is_held(self, request: QueuedRequest) -> bool:
+        return self.shares.holds(request.sharer)
 
     def _fits(self, request: QueuedRequest) -> bool:
         if request.lane is Lane.DEMAND:
@@ -133,7 +172,7 @@ class Lanes:
         size = self._bytes[Lane.READAHEAD] + sum(request.size for request in waiting)
         while len(waiting) > 1 and size > self.bounds.readahead_bytes:
             oldest = self._least_wanted(owner)
-            del waiting[oldest]
+            self.withdraw(oldest)
             size -= oldest.size
             self.dropped += 1
             oldest.decided(False)
@@ -144,25 +183,23 @@ class Lanes:
         own = [request for request in waiting if request.owner == owner]
         flying = (request for request in self._flying if request.lane is Lane.READAHEAD and request.owner == owner)
         size = sum(request.size for request in own) + sum(request.size for request in flying)
-        return own[0] if size > self.bounds.readahead_bytes // 2 else next(iter(waiting))
+        return waiting.least_wanted(owner if size > self.bounds.readahead_bytes // 2 else None)
 
-    def _enter(self, request: QueuedRequest) -> None:
-        self._flying.add(request)
-        self._running[request.lane] += 1
-        self._bytes[request.lane] += request.size
-
-    def _leave(self, request: QueuedRequest) -> None:
-        self._flying.remove(request)
-        self._running[request.lane] -= 1
-        self._bytes[request.lane] -= request.size
+    def _count(self, request: QueuedRequest, one: int) -> None:
+        self._running[request.lane] += one
+        self._bytes[request.lane] += one * request.size
 
 
 @dataclass
 class WarmShare:
-    """A dataset that has something to fetch. ``failing``: its last request failed, so one request tries at a time."""
+    """A dataset that has something to fetch. ``failing``: its last request failed, so one request tries at a time.
+
+    ``bandwidth``: the share of the node's that what it fetches now has at most, while others warm.
+    """
 
     priority: int
     failing: bool = False
+    bandwidth: float = 1.0
 
 
 def warm_slots(datasets: Mapping[str, WarmShare], total: int) -> dict[str, int]:
@@ -172,9 +209,19 @@ def warm_slots(datasets: Mapping[str, WarmShare], total: int) -> dict[str, int]:
     flight. Nobody gets less than one.
     """
     healthy = {uid: dataset.priority for uid, dataset in datasets.items() if not dataset.failing}
-    first = [uid for uid, priority in healthy.items() if priority == max(healthy.values())]
-    share = max(1, (total - (len(datasets) - len(first))) // len(first)) if first else 1
-    return {uid: share if uid in first else 1 for uid in datasets}
+    first = {uid: datasets[uid].bandwidth for uid, priority in healthy.items() if priority == max(healthy.values())}
+    parts = _divided(total - (len(datasets) - len(first)), first)
+    return {uid: max(1, parts.get(uid, 1)) for uid in datasets}
+
+
+def _divided(total: int, shares: Mapping[str, float]) -> dict[str, int]:
+    """Divide equally, but give nobody more than its share; those who all have less divide all in proportion."""
+    scale, left, parts = min(1.0, sum(shares.values())), float(total), dict[str, int]()
+    for place, (uid, share) in enumerate(sorted(shares.items(), key=lambda each: each[1])):
+        part = min(left / (len(shares) - place), total * share / scale)
+        left -= part
+        parts[uid] = int(part + 1e-9)
+    return parts
 
 
 @dataclass

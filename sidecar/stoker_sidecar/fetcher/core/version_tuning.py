@@ -30,9 +30,9 @@ class VersionTuning:
         return self._knobs[self._groups[ino] if ino < len(self._groups) else 0]
 
     @property
-    def ranks(self) -> tuple[int, ...]:
-        """The ranks of warm-up that files may have, the first one first."""
-        return tuple(sorted({knobs.warm_rank for knobs in self._knobs}))
+    def turns(self) -> tuple[tuple[int, int], ...]:
+        """Rank and weight in warm-up of the files that are treated alike in it, the first rank first."""
+        return tuple(sorted({(knobs.warm_rank, knobs.weight) for knobs in self._knobs}))
 
     @property
     def leaves_out(self) -> bool:
@@ -51,21 +51,55 @@ class VersionTuning:
 
     def divided(self, last_ino: int) -> bytes:
         """Return a byte an inode up to ``last_ino``: 1 where it is divided."""
-        return self._marked([knobs.divided for knobs in self._knobs], last_ino)
+        return self._translated([knobs.divided for knobs in self._knobs], last_ino)
 
-    def of_rank(self, rank: int, last_ino: int) -> bytes:
-        """Return a byte an inode up to ``last_ino``: 1 where it has this rank."""
-        return self._marked([knobs.warm_rank == rank for knobs in self._knobs], last_ino)
+    def numbered(self, last_ino: int) -> bytes:
+        """Return a byte an inode up to ``last_ino``: which of ``turns`` it has, by number."""
+        turns = self.turns
+        return self._translated([turns.index((knobs.warm_rank, knobs.weight)) for knobs in self._knobs], last_ino)
+
+    @property
+    def keeps(self) -> tuple[int, ...]:
+        """The ranks of what is kept where not all fits that files may have, what leaves first first."""
+        return tuple(sorted({knobs.keep for knobs in self._knobs}))
+
+    def kept_as(self, last_ino: int) -> bytes:
+        """Return a byte an inode up to ``last_ino``: its rank of what is kept; of what is not to be cached, 0."""
+        return self._translated([knobs.keep if knobs.cached else 0 for knobs in self._knobs], last_ino)
 
     def cached(self, last_ino: int) -> bytes:
         """Return a byte an inode up to ``last_ino``: 1 where it is to be cached."""
-        return self._marked([knobs.cached for knobs in self._knobs], last_ino)
+        return self._translated([knobs.cached for knobs in self._knobs], last_ino)
 
     def wanted_unasked(self, last_ino: int) -> bytes:
         """Return a byte an inode up to ``last_ino``: 1 where it is fetched before anyone reads it."""
-        return self._marked([knobs.unasked for knobs in self._knobs], last_ino)
+        return self._translated([knobs.unasked for knobs in self._knobs], last_ino)
 
-    def _marked(self, by_group: Sequence[bool], last_ino: int) -> bytes:
+    @property
+    def pages(self) -> bool:
+        """Whether some files are to be in the page cache."""
+        return any(knobs.paged for knobs in self._knobs)
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The ranks of warm-up that files may have, the first one first."""
+        return tuple(sorted({knobs.warm_rank for knobs in self._knobs}))
+
+    def of_rank(self, rank: int, last_ino: int) -> bytes:
+        """Return a byte an inode up to ``last_ino``: 1 where it has this rank."""
+        return self._translated([knobs.warm_rank == rank for knobs in self._knobs], last_ino)
+
+    def paged(self, rank: int, last_ino: int) -> bytes:
+        """Return a byte an inode up to ``last_ino``: 1 where it has this rank and is to be in the page cache."""
+        return self._translated([knobs.paged and knobs.warm_rank == rank for knobs in self._knobs], last_ino)
+
+    def pages_like(self, other: "VersionTuning") -> bool:
+        """Tell whether the same files are to be in the page cache."""
+        last_ino = max(len(self._groups), len(other._groups))
+        one, two = (tuning._translated([knobs.paged for knobs in tuning._knobs], last_ino) for tuning in (self, other))
+        return one == two
+
+    def _translated(self, by_group: Sequence[int], last_ino: int) -> bytes:
         groups = self._groups[: last_ino + 1].ljust(last_ino + 1, b"\0")
         return groups.translate(bytes(by_group).ljust(256, b"\0"))
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from stoker_sidecar.errors import CacheDiskFailed, NotConfigured, NotWanted, NotYetConfigured, SidecarError
 from stoker_sidecar.fetcher.cached_version import CachedVersion, State
 from stoker_sidecar.fetcher.context import DownloadContext
+from stoker_sidecar.fetcher.core.bandwidth import Sharer
 from stoker_sidecar.fetcher.core.lanes import Lane
 from stoker_sidecar.fetcher.core.version_tuning import VersionTuning
 from stoker_sidecar.fetcher.download.parts import CHUNK, PartFile, chunk_count, chunk_span, chunks_of, is_whole
@@ -21,6 +22,7 @@ from stoker_sidecar.fetcher.download.piece_writer import Bring, PieceWriter
 from stoker_sidecar.fetcher.download.pipeline import Slot
 from stoker_sidecar.fetcher.download.policy import DownloadKey, DownloadPolicy, Prefetcher
 from stoker_sidecar.fetcher.space.budget import VersionSpace
+from stoker_sidecar.fetcher.space.making_way import make_way
 from stoker_sidecar.linux.files import is_there
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.manifest import Entry
@@ -30,6 +32,8 @@ from stoker_sidecar.worker.files import is_readable
 
 # A reader asks again when what it waited for was dropped before it was answered; twice in a row means no room at all.
 _READ_ATTEMPTS = 3
+# Seconds until files that did not fit are tried again: other datasets may have left, or files that matter less.
+_TRY_AGAIN, _AT_ONCE = 60.0, 0.01
 
 
 @dataclass(eq=False)
@@ -67,6 +71,7 @@ class Fetching:
     _writer: PieceWriter = field(init=False)
     _policy: DownloadPolicy = field(init=False)
     _prefetcher: Prefetcher = field(init=False)
+    _looked: tuple[VersionTuning, float] | None = None  # when way was made last, and under which rules
 
     def __post_init__(self) -> None:
         pipeline = self.context.settings.pipeline
@@ -86,6 +91,31 @@ class Fetching:
         if not tuning.leaves_out:
             return version.count(State.UNKEPT) > 0
         return version.are(State.UNKEPT, tuning.cached(version.manifest.last_ino))
+
+    @property
+    def try_again(self) -> float | None:
+        """Seconds until files that found no room should be tried again; None: when something changes."""
+        config = self.space.budget.config
+        if config.eager or config.paused:
+            return self._until_way() if self.found_no_room and not config.paused else None
+        return _TRY_AGAIN if len(self.tuning.keeps) > 1 else None
+
+    async def make_way(self) -> None:
+        """Have files that matter less make way for those that found no room: at once under new rules, else in a while.
+
+        Raises CacheError.
+        """
+        if self.found_no_room and not self.space.budget.config.paused and self._until_way() < _TRY_AGAIN:
+            self._looked = self.tuning, self.context.settings.pipeline.clock()
+            await make_way(self.version, self.tuning, self.space)
+
+    def _until_way(self) -> float:
+        """Return the seconds until way may be made; where all files matter alike, those until room may be found."""
+        if len(self.tuning.keeps) == 1:
+            return _TRY_AGAIN
+        tuning, looked = self._looked or (None, 0.0)
+        since = self.context.settings.pipeline.clock() - looked
+        return _AT_ONCE if tuning is not self.tuning or since >= _TRY_AGAIN - 1 else _TRY_AGAIN
 
     async def read(self, ino: int, offset: int, length: int, *, doubt: bool = False) -> ReadDone:
         """Bring bytes [offset, offset + length) of a file onto the disk; return where they are. Raises SidecarError.
@@ -192,7 +222,7 @@ class Fetching:
         if not self.admits(entry):
             return False
         self.version.reserved_bytes += entry.size
-        slot = self.context.settings.pipeline.slot(Lane.WARM, min(entry.size, CHUNK), str(self.version.paths.folder))
+        slot = self._slot(entry, Lane.WARM, min(entry.size, CHUNK))
         try:
             async with slot:
                 return await self._writer.copied(entry, bring)
@@ -207,7 +237,7 @@ class Fetching:
             running.slot.wanted_by(lane)
             return running
         size = entry.size if is_whole(entry.size) else chunk_span(entry.size, chunk)[1]
-        slot = self.context.settings.pipeline.slot(lane, size, str(self.version.paths.folder))
+        slot = self._slot(entry, lane, size)
         download = Download(slot, ahead=size if lane is Lane.READAHEAD else 0)
         plan = self._plan_whole(entry, lane, download) if is_whole(entry.size) else self._plan_chunk(entry, chunk, lane)
         if plan is None:
@@ -216,6 +246,11 @@ class Fetching:
         self._downloads[key] = download
         download.task.add_done_callback(partial(self._landed, key, download))
         return download
+
+    def _slot(self, entry: Entry, lane: Lane, size: int) -> Slot:
+        knobs = self.tuning.of(entry.ino)
+        sharer = Sharer(str(self.version.paths.folder), knobs.bandwidth)
+        return self.context.settings.pipeline.slot(lane, size, sharer, knobs.weight)
 
     async def _look_again(self, entry: Entry, offset: int, length: int) -> None:
         """Believe the disk, not the notes: what cannot be read there is missing from now on."""

@@ -167,13 +167,13 @@ class PieceWriter:
         piece = self._piece(entry, temporary)
         hashing = entry.size > 0 and self.version.trust.worth_hashing(entry.etag)
         piece = piece._replace(target=f"{self._tree}/{piece.key}" if publishing else "", hashing=hashing)
-        fetched = await self._get(piece, slot, NewBytes(self.context.telemetry.arrived).come_to)
+        fetched = await self._get(piece, slot, NewBytes(self._arrived).come_to)
         if fetched.md5:
             self._judge(piece.key, entry.etag, fetched.md5)
         return fetched.published
 
     async def _get_chunk(self, piece: Piece, part: PartFile, slot: Slot, arrived: ArrivedInPart) -> Fetched:
-        counted = NewBytes(self.context.telemetry.arrived)
+        counted = NewBytes(self._arrived)
 
         def told(here: int) -> None:
             counted.come_to(here)
@@ -185,6 +185,10 @@ class PieceWriter:
             if not is_there(part.path):  # someone deleted it: the next attempt begins anew
                 self.drop(part)
             raise
+
+    def _arrived(self, size: int) -> None:
+        self.context.telemetry.arrived(size)
+        self.context.settings.pipeline.arrived(size)
 
     def _piece(self, entry: Entry, into: str) -> Piece:
         key = self.version.manifest.path_of(entry)

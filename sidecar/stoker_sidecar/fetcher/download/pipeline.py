@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from types import TracebackType
 
 from stoker_sidecar.errors import EndpointUnreachable, NotWanted, ServerError, Throttled
+from stoker_sidecar.fetcher.core.bandwidth import NOBODY, BandwidthShares, Sharer
 from stoker_sidecar.fetcher.core.concurrency import AdaptiveLimit
 from stoker_sidecar.fetcher.core.lanes import Bounds, Lane, Lanes, QueuedRequest
 from stoker_sidecar.fetcher.core.readahead import Readahead
 from stoker_sidecar.fetcher.download.parts import CHUNK
+from stoker_sidecar.wire.fetcher_protocol import WEIGHT_NORMAL
 
 # What a source says when it, or the way to it, has too much to do.
 _CONGESTION = (Throttled, ServerError, EndpointUnreachable)
@@ -26,13 +28,17 @@ class Pipeline:
     readahead: Readahead = field(init=False)
 
     def __post_init__(self) -> None:
-        self.lanes = Lanes(self.bounds, self.limit.value)
+        self.lanes = Lanes(self.bounds, self.limit.value, BandwidthShares(self.clock))
         # Half of the budget for one reader, so that a second one's readahead is not pushed out at once.
         self.readahead = Readahead(max(min(1, self.bounds.readahead_bytes), self.bounds.readahead_bytes // 2 // CHUNK))
 
-    def slot(self, lane: Lane, size: int, owner: str = "") -> "Slot":
-        """Make a slot for one piece of ``size`` bytes, and for each attempt at it. ``owner``: whose readers want it."""
-        return Slot(self, lane, size, owner)
+    def slot(self, lane: Lane, size: int, sharer: Sharer = NOBODY, weight: int = WEIGHT_NORMAL) -> "Slot":
+        """Make a slot for one piece of ``size`` bytes, and for each attempt at it. ``sharer``: for whose readers."""
+        return Slot(self, lane, size, sharer, weight)
+
+    def arrived(self, size: int) -> None:
+        """Count bytes that came from a source."""
+        self.lanes.shares.arrived(size)
 
     def landed(self, size: int, error: BaseException | None, *, busy: bool) -> None:
         """Learn from a request that ended what it tells about the limit.
@@ -54,9 +60,9 @@ class Slot:
     Entering raises NotWanted when the request was dropped instead.
     """
 
-    def __init__(self, pipeline: Pipeline, lane: Lane, size: int, owner: str) -> None:
+    def __init__(self, pipeline: Pipeline, lane: Lane, size: int, sharer: Sharer, weight: int) -> None:
         self._pipeline = pipeline
-        self._request = QueuedRequest(lane, size, self._decided, owner)
+        self._request = QueuedRequest(lane, size, self._decided, sharer, weight)
         self._wanted: bool | None = None  # until it is decided
         self._waiter: asyncio.Future[None] | None = None
 

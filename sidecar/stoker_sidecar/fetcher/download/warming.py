@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import groupby
 from typing import Protocol
 
 from stoker_sidecar.errors import CacheDiskFailed, DiskFull, InternalError, NotWanted, SidecarError
@@ -14,6 +15,7 @@ from stoker_sidecar.fetcher.cached_version import CachedVersion, State
 from stoker_sidecar.fetcher.core.lanes import Lane, WarmShare, WarmSlots
 from stoker_sidecar.fetcher.core.rates import TokenBucket
 from stoker_sidecar.fetcher.core.version_tuning import VersionTuning
+from stoker_sidecar.fetcher.core.weighted_turns import TurnClass, WeightedTurns
 from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.download.parts import chunk_count, chunk_span, is_whole
 from stoker_sidecar.version.manifest import Entry
@@ -50,16 +52,32 @@ class CanonicalOrder:
 
 
 class RankedOrder:
-    """As the manifest has them, but all files of a lower rank before those of a higher one."""
+    """As the manifest has them, but all files of a lower rank before those of a higher one.
+
+    Within a rank files take turns by their weights; a turn is a file, and a large one counts for its requests.
+    """
 
     def __init__(self, version: CachedVersion, tuning: VersionTuning) -> None:
         self._version = version
         self._tuning = tuning
 
     def __iter__(self) -> Iterator[Entry]:
-        """Each rank is a walk over the version; files of others are passed over by the hundred thousand."""
-        for rank in self._tuning.ranks:
-            yield from MarkedOrder(self._version, self._tuning.of_rank(rank, self._version.manifest.last_ino))
+        """Each rank and weight is a walk over the version; files of others are passed over by the hundred thousand."""
+        numbers = self._tuning.numbered(self._version.manifest.last_ino)
+        for _, alike in groupby(enumerate(self._tuning.turns), key=lambda each: each[1][0]):
+            walks = {
+                TurnClass(weight, number): iter(MarkedOrder(self._version, _equal_to(number, numbers)))
+                for number, (_, weight) in alike
+            }
+            turns = WeightedTurns()
+            while walks:
+                one = turns.in_order(walks)[0]
+                entry = next(walks[one], None)
+                if entry is None:
+                    del walks[one]
+                    continue
+                turns.take(one, max(1, chunk_count(entry.size)))
+                yield entry
 
 
 class MarkedOrder:
@@ -89,13 +107,18 @@ class MarkedOrder:
         return -1
 
 
+def _equal_to(number: int, numbers: bytes) -> bytes:
+    """Return a 1 for each byte that is this number, and a 0 for the others."""
+    return numbers.translate(bytes(int(one == number) for one in range(256)))
+
+
 def warm_order(version: CachedVersion, tuning: VersionTuning, *, eager: bool, in_use: bool) -> AccessOrder | None:
     """Return the order in which a version is warmed up; None: it is not.
 
     ``eager``: all of it is; else only what comes unasked, and that for those who have it mounted (``in_use``).
     """
     if eager:
-        return CanonicalOrder(version) if len(tuning.ranks) == 1 else RankedOrder(version, tuning)
+        return CanonicalOrder(version) if len(tuning.turns) == 1 else RankedOrder(version, tuning)
     return MarkedOrder(version, tuning.wanted_unasked(version.manifest.last_ino)) if in_use and tuning.unasked else None
 
 
@@ -180,6 +203,7 @@ class WarmPass:
         return RETRY_LEFT if left else None
 
     async def _start_all(self, entry: Entry) -> None:
+        self.share.bandwidth = self.fetching.tuning.of(entry.ino).bandwidth
         for chunk in range(1 if is_whole(entry.size) else chunk_count(entry.size)):
             await self._until(lambda: self._over() or self._in_flight < self.limits.slots.of(self.limits.uid))
             if not self._over():

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from errno import EIO, ENODEV
+from itertools import count
 from pathlib import Path
 from uuid import uuid4
 
@@ -151,6 +152,12 @@ class CacheDisk:
 
         return delete
 
+    def rubbish(self) -> "Rubbish":
+        """Begin a place for single files that are to be deleted. Raises OSError."""
+        folder = self.paths.trash / uuid4().hex
+        folder.mkdir()
+        return Rubbish(folder, self.forget)
+
     def _make_folders(self) -> None:
         for folder in (self.paths.datasets, self.paths.trash):
             folder.mkdir(parents=True, exist_ok=True)
@@ -180,3 +187,22 @@ class CacheDisk:
             version = VersionPaths(tree.parent)
             version.doubtful.touch()
             version.complete.unlink(missing_ok=True)
+
+
+class Rubbish:
+    """Files of a cache folder that are out of sight and wait to be deleted. ``deleted`` is called when they are."""
+
+    def __init__(self, folder: Path, deleted: Callable[[], None]) -> None:
+        self._folder = folder
+        self._deleted = deleted
+        self._names = count()
+
+    def take(self, path: Path) -> None:
+        """Take a file out of where it is; one that is not there is gone already. Raises OSError."""
+        with suppress(FileNotFoundError):
+            path.rename(self._folder / str(next(self._names)))
+
+    def delete(self) -> None:
+        """Delete all. Blocks, perhaps for long."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._deleted()

@@ -3,41 +3,62 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from stoker_sidecar.wire.fetcher_protocol import WARM_NORMAL, FileKnobs, PackingKnobs
+from stoker_sidecar.wire.fetcher_protocol import KEEP_NORMAL, WARM_NORMAL, WEIGHT_NORMAL, FileKnobs, PackingKnobs
 from stoker_tuning.recommend.knobs import MIB
 from stoker_tuning.recommend.named_sets import NAMED_SETS
 from stoker_tuning.recommend.recommendation import Explained, Recommendation
 from stoker_tuning.rules.merging import GivenValue
-from stoker_tuning.vocabulary import Compression, OptimizationLevel, Split, WarmOrder
+from stoker_tuning.vocabulary import CachePriority, Compression, OptimizationLevel, Split, WarmOrder
 
 NAMING_KNOBS = frozenset(NAMED_SETS)
 _RANKS = {WarmOrder.FIRST: 0, WarmOrder.EARLY: 1, WarmOrder.NORMAL: WARM_NORMAL, WarmOrder.LATE: 3}
 
+_KEEPS = {
+    CachePriority.LOW: 0,
+    CachePriority.NORMAL: KEEP_NORMAL,
+    CachePriority.HIGH: 2,
+    CachePriority.URGENT: 3,
+}
+
 
 @dataclass(frozen=True, slots=True)
 class AheadFigures:
-    """How much is fetched ahead of readers: bytes within a file, files of a folder, requests for parts of a file."""
+    """How much is fetched ahead of readers: bytes within a file, files of a folder, requests for parts of a file.
+
+    ``kernel``: bytes of the kernel's read-ahead on FUSE mounts.
+    """
 
     size: int
     files: int
     streams: int
+    kernel: int
 
 
-# What the fetcher comes to by itself where readers go in order; a test compares it with the fetcher's own figures.
-BY_ITSELF = AheadFigures(32 * MIB, 64, 5)
+# What fetcher and mounts come to by themselves where readers go in order; a test compares it with their own figures.
+BY_ITSELF = AheadFigures(32 * MIB, 64, 5, 16 * MIB)
 # What the rules of a tenant may ask for where their DatasetClass allows a level at most. Never less than above.
 _MOST = {
     OptimizationLevel.BASIC: BY_ITSELF,
-    OptimizationLevel.BALANCED: AheadFigures(48 * MIB, 128, 8),
-    OptimizationLevel.AGGRESSIVE: AheadFigures(64 * MIB, 512, 16),
+    OptimizationLevel.BALANCED: AheadFigures(48 * MIB, 128, 8, 16 * MIB),
+    OptimizationLevel.AGGRESSIVE: AheadFigures(64 * MIB, 512, 16, 32 * MIB),
 }
-_EVERYTHING = AheadFigures(1024 * MIB, 4096, 64)
+_EVERYTHING = AheadFigures(1024 * MIB, 4096, 64, 64 * MIB)
 # Levels of zstd likewise: each costs several times the time of the one before it.
 _MOST_ZSTD = {OptimizationLevel.BASIC: 1, OptimizationLevel.BALANCED: 3, OptimizationLevel.AGGRESSIVE: 9}
 
 
-def file_knobs(explained: Explained, most: OptimizationLevel | None = None, split: Split = Split.UNKNOWN) -> FileKnobs:
-    """Return the knobs for the files that something is recommended for.
+# Where no more than these is allowed, a Dataset takes no page cache before somebody reads.
+_NOT_PAGED = (OptimizationLevel.BASIC, OptimizationLevel.BALANCED)
+
+
+def file_knobs(
+    explained: Explained,
+    most: OptimizationLevel | None = None,
+    split: Split = Split.UNKNOWN,
+    *,
+    model: bool = False,
+) -> FileKnobs:
+    """Return the knobs for the files that something is recommended for. ``model``: they are files of a model.
 
     A figure that a rule gives is taken as it is, within what ``most`` allows. One of a set that a rule names (a level,
     a strategy, a policy, a priority) only where it is more than the fetcher comes to by itself. Those of phases and
@@ -60,6 +81,10 @@ def file_knobs(explained: Explained, most: OptimizationLevel | None = None, spli
         packing=_packing(explained.values, most) if _by_rule(explained.origins, "compression") else None,
         unasked=_is_validation(explained, split) and values.validation_ahead,
         divided=values.divide_cold and _by_rule(explained.origins, "divide_cold"),
+        weight=_weight(values.lane_weight) if _by_rule(explained.origins, "lane_weight") else WEIGHT_NORMAL,
+        bandwidth=round(values.bandwidth_share, 2) if _by_rule(explained.origins, "bandwidth_share") else 1.0,
+        keep=_KEEPS[values.cache_priority] if _by_rule(explained.origins, "cache_priority") else KEEP_NORMAL,
+        paged=_is_paged(explained, model=model) and most not in _NOT_PAGED,
     )
 
 
@@ -73,6 +98,32 @@ def _packing(values: Recommendation, most: OptimizationLevel | None) -> PackingK
 def _is_validation(explained: Explained, split: Split) -> bool:
     said = explained.values.split
     return (said if said != Split.UNKNOWN else split) == Split.VALIDATION
+
+
+def _weight(asked: int) -> int:
+    """Return the power of two up to this: each weight that is told apart is one more walk over a version."""
+    return 1 << (asked.bit_length() - 1)
+
+
+def _is_paged(explained: Explained, *, model: bool) -> bool:
+    """Tell whether files are to be in the page cache: what a rule says, and of a named set for models alone.
+
+    Those are read as a whole, and as soon as a pod has begun.
+    """
+    if not explained.values.page_cache_prefetch:
+        return False
+    given = isinstance(explained.origins["page_cache_prefetch"], GivenValue)
+    return given or (model and _by_rule(explained.origins, "page_cache_prefetch"))
+
+
+def kernel_read_ahead(explained: Explained, most: OptimizationLevel | None = None) -> int:
+    """Return the bytes of the kernel's read-ahead that suit the files; a figure counts as in ``file_knobs``."""
+    value, given = explained.values.kernel_read_ahead, explained.origins["kernel_read_ahead"]
+    counts = isinstance(given, GivenValue) or (
+        value > BY_ITSELF.kernel and _by_rule(explained.origins, "kernel_read_ahead")
+    )
+    limits = _MOST.get(most, _EVERYTHING) if most is not None else _EVERYTHING
+    return min(value, limits.kernel) if counts else BY_ITSELF.kernel
 
 
 def _by_rule(origins: Mapping[str, GivenValue | str], knob: str) -> bool:
@@ -102,6 +153,10 @@ def merged(wanted: Iterable[FileKnobs]) -> FileKnobs:
         packing=_all_agree([one.packing for one in all_of_them]),
         unasked=any(one.unasked for one in all_of_them),
         divided=any(one.divided for one in all_of_them),
+        weight=max(one.weight for one in all_of_them),
+        bandwidth=max(one.bandwidth for one in all_of_them),
+        keep=max(one.keep for one in all_of_them),
+        paged=any(one.paged for one in all_of_them),
     )
 
 

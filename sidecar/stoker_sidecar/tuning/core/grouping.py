@@ -3,12 +3,13 @@
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from stoker_sidecar.tuning.core.file_knobs import file_knobs, merged
+from stoker_sidecar.tuning.core.file_knobs import BY_ITSELF, file_knobs, kernel_read_ahead, merged
 from stoker_sidecar.tuning.core.trial_rules import without_ahead
 from stoker_sidecar.tuning.source import TuningChoice
 from stoker_sidecar.wire.fetcher_protocol import MOST_GROUPS, FileKnobs
 from stoker_tuning.model_files.names import kind_by_name
 from stoker_tuning.recommend.knobs import TURNED_KNOBS
+from stoker_tuning.recommend.named_sets import LEVELS
 from stoker_tuning.recommend.recommendation import recommend
 from stoker_tuning.rules.compiled import CompiledRule, compile_rules, narrowed
 from stoker_tuning.rules.facts import FileFacts, Surroundings
@@ -75,11 +76,17 @@ class FileGrouping:
         self._acted = [0] * len(rules.compiled)
         self._places = {id(rule.spec): place for place, rule in enumerate(rules.compiled)}
         self.left_as_ever = 0  # files for which there was no group left
+        self._read_ahead: int | None = None
 
     @property
     def knobs(self) -> tuple[FileKnobs, ...]:
         """The knobs of each group."""
         return tuple(self._by_knobs)
+
+    @property
+    def read_ahead(self) -> int | None:
+        """The most of the kernel's read-ahead that any file is to have, in bytes; None: as without any rule."""
+        return None if self._read_ahead == BY_ITSELF.kernel else self._read_ahead
 
     def counts(self) -> tuple[list[int], list[int]]:
         """Return by the place of a rule to how many files it applies, and for how many a value of it is in force."""
@@ -108,10 +115,11 @@ class FileGrouping:
             self._known.clear()
         compiled, most = self._rules.compiled, self._rules.choice.most_level
         given = [given_values(compiled, places, file) for places in applying]
-        knobs = merged(
-            file_knobs(recommend(values, around), most, file.split or Split.UNKNOWN)
-            for values, around in zip(given, self._surroundings, strict=True)
-        )
+        wanted = [recommend(values, around) for values, around in zip(given, self._surroundings, strict=True)]
+        model, split = file.type is not ModelFileKind.UNKNOWN, file.split or Split.UNKNOWN
+        knobs = merged(file_knobs(one, most, split, model=model) for one in wanted)
+        read_ahead = max(kernel_read_ahead(one, most) for one in wanted)
+        self._read_ahead = max(read_ahead, self._read_ahead or 0)
         number = self._by_knobs.get(knobs)
         if number is None:
             number = len(self._by_knobs) if len(self._by_knobs) < MOST_GROUPS else -1
@@ -121,7 +129,8 @@ class FileGrouping:
             self._places[id(each.rule)] for values in given for knob, each in values.items() if knob in TURNED_KNOBS
         }
         matched = {place for places in applying for place in places}
-        met = self._known[key] = _AppliedTogether(number, tuple(matched), tuple(givers) if number > 0 else ())
+        acts = number > 0 or read_ahead != BY_ITSELF.kernel
+        met = self._known[key] = _AppliedTogether(number, tuple(matched), tuple(givers) if acts else ())
         return met
 
     def _split_of(self, path: str) -> Split:
@@ -130,6 +139,16 @@ class FileGrouping:
         if self._split[0] != path[:slash]:
             self._split = path[:slash], split_of_folder(path[:slash])
         return self._split[1] if self._split[1] is not Split.UNKNOWN else split_of_file(path[slash:])
+
+
+def concerns_whole_versions(choice: TuningChoice) -> bool:
+    """Tell whether a choice may turn something for files that are on the disk already: the page cache."""
+    if choice.off:
+        return False
+    levels = {level for level, values in LEVELS.items() if values["page_cache_prefetch"]}
+    said = [action.parameters for rule in choice.rules for action in rule.actions]
+    named = {choice.level, *(each.get("level") for each in said)}
+    return not levels.isdisjoint(named) or any(each.get("page_cache_prefetch") is True for each in said)
 
 
 def not_turned(choice: TuningChoice) -> tuple[str, ...]:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from stoker_sidecar.linux import mountinfo
+from stoker_sidecar.linux.fuse_device import FS_TYPE, READ_AHEAD
 from tests.support.s3 import S3Server, running_s3
 from tests.support.stoker_mount import SECONDS, StokerMount
 from tests.support.waiting import wait_until
@@ -117,3 +119,27 @@ def last_report(stoker: StokerMount) -> dict[str, Any]:
     (report,) = stoker.runs.glob("*/report.json")
     found: dict[str, Any] = json.loads(report.read_text())["tuning"]
     return found
+
+
+def read_aheads(stoker: StokerMount) -> list[int]:
+    """Return the kernel's read-ahead of the FUSE mounts, in KiB."""
+    mounts = mountinfo.below(mountinfo.read(), str(stoker.cache))
+    devices = {mount.device for mount in mounts if mount.fs_type == FS_TYPE}
+    return [int(Path(f"/sys/class/bdi/{device}/read_ahead_kb").read_text()) for device in devices]
+
+
+def test_the_kernel_reads_as_far_ahead_on_the_mount_as_a_rule_says_and_as_ever_without(stoker: StokerMount) -> None:
+    path = rules(stoker, "**", "prefetch", "kernel_read_ahead: 1Mi")
+    stoker.mount("--tuning", str(path))
+    wait_until(lambda: read_aheads(stoker) == [1024], SECONDS)
+    rules(stoker, "**", "prefetch", "prefetch_size: 0")
+    wait_until(lambda: read_aheads(stoker) == [READ_AHEAD // 1024], SECONDS)
+
+
+def test_a_version_that_is_mounted_again_is_put_into_the_page_cache_as_a_rule_says(stoker: StokerMount) -> None:
+    path = rules(stoker, "model/*", "prefetch", "page_cache_prefetch: true")
+    stoker.mount("--warm")
+    stoker.run("umount", str(stoker.data))
+    stoker.mount("--tuning", str(path))
+    wait_until(lambda: "MiB are in the page cache" in stoker.log(), SECONDS)
+    assert "not read into the page cache" not in stoker.log()  # as where it may not look at what memory there is

@@ -50,7 +50,7 @@ def test_a_version_that_is_being_fetched_is_acted_on_also_while_nobody_reads_it(
 
 
 def test_of_a_version_that_is_whole_there_is_nothing_to_fetch() -> None:
-    assert Node(NodePhase.WARM).subjects() == []
+    assert [subject.whole for subject in Node(NodePhase.WARM).subjects()] == [True]
 
 
 def test_pods_count_for_the_datasets_that_they_have_mounted() -> None:

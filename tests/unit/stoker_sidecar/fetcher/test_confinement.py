@@ -7,6 +7,7 @@ import pytest
 from stoker_sidecar.fetcher.confinement import confinement_of, end_when_outdated
 from stoker_sidecar.linux.confinement import Confinement
 from stoker_sidecar.linux.landlock import READ, WRITE
+from stoker_sidecar.linux.memory import FACTS
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.wire.cache_folder import FolderSpec
 from tests.support.cache_node import at_once
@@ -49,3 +50,8 @@ def test_caches_are_written_granted_folders_and_named_files_are_read(tmp_path: P
 def test_a_cache_folder_is_made_before_the_right_to_it_is_given(tmp_path: Path) -> None:
     confinement_of([FolderSpec(f"{tmp_path}/a/cache")], Path("/run/s"), ConnectionSettings(), {})
     assert (tmp_path / "a" / "cache").is_dir()
+
+
+def test_it_may_look_at_what_memory_there_is(tmp_path: Path) -> None:
+    rules = confinement_of([FolderSpec(str(tmp_path))], tmp_path / "s", ConnectionSettings(), {}).rules()
+    assert {rule.path for rule in rules if rule.access == READ}.issuperset(FACTS)

@@ -27,7 +27,11 @@ def test_a_file_is_kept_when_it_fits_both_quota_and_disk(room: Room, size: int, 
 
 
 @given(
-    st.dictionaries(st.text(max_size=3), st.builds(WarmShare, st.integers(-5, 5), st.booleans()), max_size=40),
+    st.dictionaries(
+        st.text(max_size=3),
+        st.builds(WarmShare, st.integers(-5, 5), st.booleans(), st.floats(0.01, 1)),
+        max_size=40,
+    ),
     st.integers(1, 300),
 )
 def test_every_dataset_gets_a_slot_whatever_the_others_do(datasets: dict[str, WarmShare], total: int) -> None:
@@ -47,6 +51,17 @@ def test_equal_priorities_share() -> None:
 
 def test_a_failing_dataset_of_high_priority_leaves_the_slots_to_the_others() -> None:
     assert warm_slots({"a": WarmShare(5, failing=True), "b": WarmShare(0)}, 32) == {"a": 1, "b": 31}
+
+
+@pytest.mark.parametrize(
+    ("shares", "slots"),
+    [((0.25, 1.0), (8, 24)), ((0.25,), (32,)), ((0.2, 0.6), (8, 24)), ((0.01, 1.0), (1, 31)), ((0.9, 1.0), (16, 16))],
+)
+def test_a_dataset_with_a_share_of_the_bandwidth_has_no_more_of_the_slots(
+    shares: tuple[float, ...], slots: tuple[int, ...]
+) -> None:
+    warming = {str(number): WarmShare(0, bandwidth=share) for number, share in enumerate(shares)}
+    assert tuple(warm_slots(warming, 32).values()) == slots
 
 
 @given(st.lists(st.tuples(st.floats(0, 2), st.integers(1, 5000)), min_size=1, max_size=60))

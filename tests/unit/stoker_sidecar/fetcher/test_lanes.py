@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stoker_sidecar.fetcher.core.bandwidth import BandwidthShares, Sharer
 from stoker_sidecar.fetcher.core.lanes import Bounds, Lane, Lanes, QueuedRequest
 
 MIB = 1024**2
@@ -12,15 +13,15 @@ class Queue:
     """Lanes, and what they decided in order."""
 
     def __init__(self, limit: int = 2, **bounds: int) -> None:
-        self.lanes = Lanes(Bounds(**bounds), limit)
+        self.lanes = Lanes(Bounds(**bounds), limit, BandwidthShares(lambda: 0.0))
         self.went: list[QueuedRequest] = []
         self.dropped: list[QueuedRequest] = []
 
-    def ask(self, lane: Lane, size: int = 1, owner: str = "") -> QueuedRequest:
+    def ask(self, lane: Lane, size: int = 1, owner: str = "", weight: int = 4) -> QueuedRequest:
         def decided(wanted: bool) -> None:
             (self.went if wanted else self.dropped).append(request)
 
-        request = QueuedRequest(lane, size, decided, owner)
+        request = QueuedRequest(lane, size, decided, Sharer(owner), weight)
         self.lanes.ask(request)
         return request
 
@@ -106,20 +107,69 @@ def test_who_asks_for_much_ahead_pushes_out_nothing_of_others() -> None:
     assert queue.dropped == greedy[: len(queue.dropped)]
 
 
-STEPS = st.lists(st.tuples(st.sampled_from(Lane), st.integers(0, 9 * MIB), st.sampled_from("adpw")), max_size=80)
+def gone_one_by_one(queue: Queue, count: int) -> list[QueuedRequest]:
+    """Return the next requests that go, each when the one before has landed."""
+    for _ in range(count):
+        queue.lanes.done(queue.went[-1])
+    return queue.went[-count:]
+
+
+def test_of_one_owners_requests_the_heavier_get_more_turns_by_their_weights() -> None:
+    queue = Queue(limit=1)
+    queue.ask(Lane.WARM)
+    light, heavy = ([queue.ask(Lane.WARM, 1, "a", weight) for _ in range(60)] for weight in (1, 4))
+    went = gone_one_by_one(queue, 50)
+    assert [request for request in went if request.weight == 4] == heavy[:40]
+    assert [request for request in went if request.weight == 1] == light[:10]
+
+
+def test_weights_that_nobody_waited_with_earn_no_turns() -> None:
+    queue = Queue(limit=1)
+    queue.ask(Lane.WARM)
+    for _ in range(40):
+        queue.ask(Lane.WARM, 1, "a", 1)
+        queue.ask(Lane.WARM, 1, "a", 2)
+    gone_one_by_one(queue, 30)
+    late = [queue.ask(Lane.WARM, 1, "a", 4) for _ in range(20)]
+    assert sum(request in late for request in gone_one_by_one(queue, 14)) in (8, 9)  # 4 in 7
+
+
+OWNED = st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from((1, 4, 100))), min_size=2, max_size=60)
+
+
+@given(OWNED)
+def test_weights_of_one_owner_never_move_a_turn_of_another(asked: list[tuple[str, int]]) -> None:
+    queue = Queue(limit=1)
+    queue.ask(Lane.WARM)
+    for owner, weight in asked:
+        queue.ask(Lane.WARM, 1, owner, weight)
+    assert [request.owner for request in gone_one_by_one(queue, len(asked))] == [owner for owner, _ in asked]
+
+
+def test_of_readahead_beyond_its_budget_the_lightest_is_given_up_first() -> None:
+    queue = Queue(limit=1, readahead_bytes=16 * MIB)
+    queue.ask(Lane.WARM)
+    heavy, light, newest = (queue.ask(Lane.READAHEAD, 8 * MIB, "a", weight) for weight in (16, 4, 16))
+    assert (queue.dropped, heavy in queue.dropped, newest in queue.dropped) == ([light], False, False)
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(Lane), st.integers(0, 9 * MIB), st.sampled_from("adpw"), st.sampled_from((1, 4, 16))),
+    max_size=80,
+)
 
 
 @given(STEPS, st.integers(1, 20))
 def test_every_piece_goes_or_is_dropped_once_and_nothing_is_left_over(
-    steps: list[tuple[Lane, int, str]], limit: int
+    steps: list[tuple[Lane, int, str, int]], limit: int
 ) -> None:
     queue = Queue(limit, background_bytes=32 * MIB, readahead_bytes=16 * MIB, demand=3)
     asked: list[QueuedRequest] = []
     withdrawn: list[QueuedRequest] = []
     landed = 0
-    for lane, size, step in steps:
+    for lane, size, step, weight in steps:
         if step == "a" or not asked:
-            asked.append(queue.ask(lane, size))
+            asked.append(queue.ask(lane, size, str(size % 3), weight))
         elif step == "p":
             queue.lanes.promote(asked[size % len(asked)], lane)
         elif step == "w" and (request := asked[size % len(asked)]) not in queue.went + queue.dropped + withdrawn:

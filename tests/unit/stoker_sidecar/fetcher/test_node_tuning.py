@@ -9,7 +9,7 @@ from stoker_api.nodecache import NodePhase
 from stoker_sidecar.errors import NotYetConfigured
 from stoker_sidecar.fetcher.download.parts import CHUNK
 from stoker_sidecar.version.manifest import Manifest
-from stoker_sidecar.wire.fetcher_protocol import FileKnobs, Tune
+from stoker_sidecar.wire.fetcher_protocol import PAGED_BYTES, FileKnobs, Tune
 from tests.support.cache_node import UID, CacheNodeUnderTest, fill, inode
 from tests.support.waiting import eventually
 
@@ -62,6 +62,15 @@ async def test_warm_up_is_in_the_order_of_ranks_whatever_the_names(cache_node: C
     _tune(cache_node, digest, FileKnobs(), **{"m-model": first, "a-shards": late})
     assert await _warm(cache_node, digest) == ["m-model", "z-val", "a-shards"]
     assert set(cache_node.tree(digest)) == set(FILES)
+
+
+async def test_files_of_one_rank_are_warmed_up_in_turns_by_their_weights(cache_node: CacheNodeUnderTest) -> None:
+    digest = await _cold(cache_node, {f"{folder}/{file:02}": b"x" * 100 for folder in "ab" for file in range(20)})
+    _tune(cache_node, digest, FileKnobs(), b=FileKnobs(weight=16))
+    await _warm(cache_node, digest)
+    came = "".join(get.path[0] for get in cache_node.store.gets)
+    assert came[:25] == "ba" + "bbbb" + "abbbb" * 3 + "abbb"
+    assert came[25:] == "a" * 15
 
 
 async def test_without_ranks_warm_up_is_in_the_order_of_names(cache_node: CacheNodeUnderTest) -> None:
@@ -159,3 +168,47 @@ async def test_what_comes_unasked_and_is_gone_is_left_to_who_reads_it(cache_node
 async def test_a_dataset_that_the_fetcher_does_not_know_is_tuned_later(cache_node: CacheNodeUnderTest) -> None:
     with pytest.raises(NotYetConfigured):
         cache_node.node.tune(Tune("nobody's", "digest"))
+
+
+def _paged(cache_node: CacheNodeUnderTest) -> int:
+    return sum(count.value for count in cache_node.node.progress().counts if count.name == PAGED_BYTES)
+
+
+async def _until_paged(cache_node: CacheNodeUnderTest, size: int) -> None:
+    await eventually(lambda: _paged(cache_node) >= size)
+
+
+async def _mounted(cache_node: CacheNodeUnderTest, digest: str, volumes: int) -> None:
+    await cache_node.configure(listingId="1", version=digest, eager=True, held=(digest,) * volumes)
+
+
+async def test_files_are_put_into_the_page_cache_for_each_volume_that_is_mounted(
+    cache_node: CacheNodeUnderTest,
+) -> None:
+    fill(cache_node.store, FILES)
+    digest = await cache_node.warm()
+    _tune(cache_node, digest, FileKnobs(), **{"m-model": FileKnobs(paged=True)})
+    for volumes in (1, 2, 1, 2):
+        await _mounted(cache_node, digest, volumes)
+        await _until_paged(cache_node, 500 * volumes)
+    await _until_paged(cache_node, 1500)
+    assert _paged(cache_node) == 1500
+
+
+async def test_files_of_a_mounted_version_are_put_there_once_a_rule_says_so(cache_node: CacheNodeUnderTest) -> None:
+    fill(cache_node.store, FILES)
+    digest = await cache_node.warm()
+    await _mounted(cache_node, digest, 1)
+    for _ in range(2):
+        _tune(cache_node, digest, FileKnobs(warm_rank=1), **{"m-model": FileKnobs(paged=True)})
+    await _until_paged(cache_node, 500)
+    assert _paged(cache_node) == 500
+
+
+async def test_what_is_not_on_the_disk_is_not_put_there(cache_node: CacheNodeUnderTest) -> None:
+    digest = await _cold(cache_node, FILES)
+    _tune(cache_node, digest, FileKnobs(paged=True))
+    await cache_node.read(digest, inode(cache_node, digest, "m-model/1"), 0, 100)
+    await cache_node.configure(listingId="1", version=digest, held=(digest,))
+    await eventually(lambda: _paged(cache_node) > 0)
+    assert _paged(cache_node) < 1500

@@ -18,7 +18,7 @@ BUDGET = 8 * CHUNK
 
 def test_without_knobs_each_file_is_as_ever() -> None:
     tuning = VersionTuning()
-    assert (tuning.of(0), tuning.of(10**9), len(tuning.ranks), tuning.leaves_out) == (
+    assert (tuning.of(0), tuning.of(10**9), len(tuning.turns), tuning.leaves_out) == (
         FileKnobs(),
         FileKnobs(),
         1,
@@ -31,10 +31,12 @@ def test_files_have_the_knobs_of_their_group_and_those_past_the_end_the_first() 
     assert [tuning.of(ino) for ino in range(4)] == [FIRST, OUT, LATE, FIRST]
 
 
-def test_marks_of_a_rank_are_as_long_as_the_version() -> None:
-    tuning = VersionTuning((FIRST, LATE), zlib.compress(bytes([0, 1, 0, 1])))
-    assert tuning.of_rank(3, last_ino=5) == bytes([0, 1, 0, 1, 0, 0])
-    assert tuning.of_rank(0, last_ino=2) == bytes([1, 0, 1])
+def test_numbers_of_ranks_and_weights_are_as_long_as_the_version() -> None:
+    heavy = FileKnobs(weight=16)
+    tuning = VersionTuning((heavy, LATE, FIRST, FileKnobs()), zlib.compress(bytes([0, 1, 2, 3])))
+    assert tuning.turns == ((0, 4), (2, 4), (2, 16), (3, 4))
+    assert tuning.numbered(last_ino=5) == bytes([2, 3, 0, 1, 2, 2])
+    assert tuning.numbered(last_ino=1) == bytes([2, 3])
 
 
 @pytest.mark.parametrize(
@@ -67,7 +69,9 @@ def test_any_bytes_are_read_or_refused(groups: bytes, knobs: int) -> None:
     assert tuning.of(3) == FileKnobs()
 
 
-@pytest.mark.parametrize("wrong", ["ahead_bytes=-1", "ahead_files=5000", "streams=0", "warm_rank=4"])
+@pytest.mark.parametrize(
+    "wrong", ["ahead_bytes=-1", "ahead_files=5000", "streams=0", "warm_rank=4", "weight=0", "weight=101", "bandwidth=0"]
+)
 def test_knobs_out_of_bounds_are_refused_at_the_door(wrong: str) -> None:
     name, _, value = wrong.partition("=")
     line = b'{"id":1,"op":"tune","uid":"u","digest":"d","knobs":[{"%b":%b}]}\n' % (name.encode(), value.encode())

@@ -106,6 +106,8 @@ def test_of_the_built_in_rules_nothing_is_said() -> None:
 
 
 def test_knobs_that_nothing_turns_are_named(path: Path) -> None:
-    path.write_text(GOOD.replace("prefetch_size: 64Mi", "prefetch_size: 64Mi, kernel_read_ahead: 4Mi"))
+    path.write_text(
+        GOOD.replace("prefetch_size: 64Mi", "prefetch_size: 64Mi}}, {type: stream, parameters: {chunk_size: 4Mi")
+    )
     report = TuningFile(path, Changes()).report(None)
-    assert tuning_line(report) == "tuning: rules of mine (1); nothing turns kernel_read_ahead yet"
+    assert tuning_line(report) == "tuning: rules of mine (1); nothing turns chunk_size yet"

@@ -8,11 +8,12 @@ from stoker_sidecar.fetcher.core.lanes import Bounds
 from stoker_sidecar.fetcher.core.readahead import MOST_FILES
 from stoker_sidecar.fetcher.download.parts import CHUNK
 from stoker_sidecar.fetcher.download.pipeline import Pipeline
-from stoker_sidecar.tuning.core.file_knobs import BY_ITSELF, file_knobs, merged
+from stoker_sidecar.linux.fuse_device import READ_AHEAD
+from stoker_sidecar.tuning.core.file_knobs import BY_ITSELF, file_knobs, kernel_read_ahead, merged
 from stoker_sidecar.wire.fetcher_protocol import FileKnobs, PackingKnobs
 from stoker_tuning.recommend.knobs import MIB
 from stoker_tuning.recommend.named_sets import DEFAULTS
-from stoker_tuning.recommend.recommendation import recommend
+from stoker_tuning.recommend.recommendation import Explained, recommend
 from stoker_tuning.rules.facts import AccessFacts, Surroundings, WorkloadFacts
 from stoker_tuning.rules.merging import GivenValue
 from stoker_tuning.rules.spec import ActionSpec, KnobValue, RuleOrigin, RuleSpec
@@ -48,6 +49,7 @@ def test_the_fetcher_comes_to_these_figures_by_itself() -> None:
     pipeline = Pipeline(lambda: 0.0, Bounds())
     chunks = pipeline.readahead.most_chunks
     assert (BY_ITSELF.size, BY_ITSELF.files, BY_ITSELF.streams) == (chunks * CHUNK, MOST_FILES, chunks + 1)
+    assert BY_ITSELF.kernel == READ_AHEAD
 
 
 @pytest.mark.parametrize(
@@ -67,6 +69,14 @@ def test_the_fetcher_comes_to_these_figures_by_itself() -> None:
         ({"divide_cold": True}, FileKnobs(divided=True)),
         ({"divide_cold": False}, AS_EVER),
         ({"cache_policy": "ML"}, FileKnobs(divided=True)),
+        ({"lane_weight": 8}, FileKnobs(weight=8)),
+        ({"lane_weight": 100}, FileKnobs(weight=64)),
+        ({"lane_weight": 4}, AS_EVER),
+        ({"bandwidth_share": 0.253}, FileKnobs(bandwidth=0.25)),
+        ({"bandwidth_share": 0.01}, FileKnobs(bandwidth=0.01)),
+        ({"bandwidth_share": 1}, AS_EVER),
+        ({"page_cache_prefetch": True}, FileKnobs(paged=True)),
+        ({"page_cache_prefetch": False}, AS_EVER),
         ({"chunk_size": MIB}, AS_EVER),
     ],
 )
@@ -81,9 +91,9 @@ def test_what_a_rule_gives_is_taken_as_it_is(given: dict[str, KnobValue], knobs:
         ({"level": "Aggressive"}, FileKnobs(streams=8)),
         ({"strategy": "Conservative"}, AS_EVER),
         ({"strategy": "Aggressive"}, FileKnobs(ahead_files=512)),
-        ({"cache_priority": "Urgent"}, FileKnobs(warm_rank=0)),
-        ({"cache_priority": "Low"}, FileKnobs(warm_rank=3)),
-        ({"cache_policy": "None"}, FileKnobs(warm_rank=3, cached=False)),
+        ({"cache_priority": "Urgent"}, FileKnobs(warm_rank=0, weight=16, keep=3)),
+        ({"cache_priority": "Low"}, FileKnobs(warm_rank=3, weight=1, keep=0)),
+        ({"cache_policy": "None"}, FileKnobs(warm_rank=3, cached=False, weight=1, keep=0)),
     ],
 )
 def test_a_set_that_a_rule_names_counts_where_it_is_more_than_ever(
@@ -126,6 +136,9 @@ _KNOBS = st.builds(
     cached=st.booleans(),
     unasked=st.booleans(),
     divided=st.booleans(),
+    weight=st.integers(1, 100),
+    bandwidth=st.floats(0.01, 1),
+    keep=st.integers(0, 3),
 )
 
 
@@ -145,6 +158,9 @@ def test_beside_a_workload_without_rules_nobody_gets_less_than_ever(knobs: FileK
     assert both.ahead_bytes is None or both.ahead_bytes > BY_ITSELF.size
     assert both.ahead_files is None or both.ahead_files > BY_ITSELF.files
     assert both.cached
+    assert both.weight >= AS_EVER.weight
+    assert both.keep >= AS_EVER.keep
+    assert both.bandwidth == 1
 
 
 @pytest.mark.parametrize(
@@ -167,3 +183,47 @@ def test_copies_are_made_where_all_workloads_agree_as_the_most_careful_has_them(
     fast, small = FileKnobs(packing=PackingKnobs(1, 3, tried=False)), FileKnobs(packing=PackingKnobs(9, 1.5))
     assert merged([fast, small]).packing == PackingKnobs(1, 3, tried=True)
     assert merged([fast, AS_EVER]).packing is None
+
+
+def _explained(given: dict[str, KnobValue]) -> Explained:
+    action = ActionSpec(ActionType.PREFETCH, ActionTarget.FILE, given)
+    return recommend({name: GivenValue(value, RULE, action) for name, value in given.items()}, Surroundings())
+
+
+@pytest.mark.parametrize(("model", "paged"), [(True, True), (False, False)])
+def test_of_a_level_only_files_of_models_are_put_into_the_page_cache(model: bool, paged: bool) -> None:
+    assert file_knobs(_explained({"level": OptimizationLevel.AGGRESSIVE}), model=model).paged is paged
+
+
+@pytest.mark.parametrize(
+    ("most", "paged"),
+    [
+        (None, True),
+        (OptimizationLevel.BASIC, False),
+        (OptimizationLevel.BALANCED, False),
+        (OptimizationLevel.AGGRESSIVE, True),
+    ],
+)
+def test_a_class_of_low_levels_takes_no_page_cache(most: OptimizationLevel | None, paged: bool) -> None:
+    assert _knobs({"page_cache_prefetch": True}, most=most).paged is paged
+
+
+def test_a_file_is_put_into_the_page_cache_when_one_of_its_workloads_wants_that() -> None:
+    assert merged([AS_EVER, FileKnobs(paged=True)]).paged
+
+
+@pytest.mark.parametrize(
+    ("given", "most", "size"),
+    [
+        ({}, None, READ_AHEAD),
+        ({"kernel_read_ahead": 0}, None, 0),
+        ({"kernel_read_ahead": 64 * MIB}, None, 64 * MIB),
+        ({"kernel_read_ahead": 64 * MIB}, OptimizationLevel.AGGRESSIVE, 32 * MIB),
+        ({"kernel_read_ahead": 64 * MIB}, OptimizationLevel.BASIC, READ_AHEAD),
+        ({"level": OptimizationLevel.MAXIMUM}, None, READ_AHEAD),
+    ],
+)
+def test_the_read_ahead_of_a_mount_is_what_a_rule_says_within_what_its_class_allows(
+    given: dict[str, KnobValue], most: OptimizationLevel | None, size: int
+) -> None:
+    assert kernel_read_ahead(_explained(given), most) == size

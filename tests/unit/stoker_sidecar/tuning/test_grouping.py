@@ -78,7 +78,7 @@ def test_what_is_off_turns_nothing() -> None:
 
 
 def test_rules_that_turn_no_knob_of_files_need_no_look_at_files() -> None:
-    assert not CompiledChoice(TuningChoice((_rule("few", "lane_weight", 3),))).can_matter(NOBODY)
+    assert not CompiledChoice(TuningChoice((_rule("few", "chunk_size", 1 << 20),))).can_matter(NOBODY)
 
 
 def test_the_level_of_a_dataset_fills_what_its_profile_leaves_open() -> None:
@@ -90,7 +90,8 @@ def test_the_level_of_a_dataset_fills_what_its_profile_leaves_open() -> None:
 def test_of_the_built_in_rules_weights_go_far_ahead_for_inference_alone() -> None:
     weights = "model.safetensors"
     assert _knobs(BUILT_IN, weights) == FileKnobs()
-    assert _knobs(BUILT_IN, weights, [_in(TrainingPhase.INFERENCE)]) == FileKnobs(64 * MIB, None, 16, warm_rank=0)
+    ahead = FileKnobs(64 * MIB, None, 16, warm_rank=0, weight=16, keep=3)
+    assert _knobs(BUILT_IN, weights, [_in(TrainingPhase.INFERENCE)]) == ahead
 
 
 def test_of_the_built_in_rules_weights_come_before_shards_and_test_data_last_when_a_run_begins() -> None:

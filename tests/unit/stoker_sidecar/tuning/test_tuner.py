@@ -48,6 +48,7 @@ class TunerUnderTest:
     rules: TuningChoice = field(default_factory=TuningChoice)
     around: tuple[Surroundings, ...] = ()
     now: float = 0.0
+    whole: bool = False
     told: list[Tune] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -57,7 +58,7 @@ class TunerUnderTest:
         return self.rules
 
     def subjects(self) -> Iterator[TuningSubject]:
-        yield TuningSubject(VERSION, self.around)
+        yield TuningSubject(VERSION, self.around, whole=self.whole)
 
     def tell(self, order: Tune) -> bool:
         before = self.told[-1] if self.told else Tune(*VERSION)
@@ -145,6 +146,28 @@ async def test_the_trouble_of_one_dataset_is_its_own(tuner: TunerUnderTest, capl
     assert tuner.sizes() == [0]
     assert waits == [60.0, 60.0, 60.0]
     assert len(caplog.records) == 1
+
+
+def _pages(wanted: bool) -> RuleSpec:
+    action = ActionSpec(ActionType.PREFETCH, ActionTarget.FILE, {"page_cache_prefetch": wanted, "prefetch_size": 0})
+    return RuleSpec("pages", ORIGIN, (), (action,))
+
+
+@pytest.mark.parametrize(("wanted", "orders"), [(True, 1), (False, 0)])
+async def test_a_whole_version_is_looked_at_for_the_page_cache_alone(
+    tuner: TunerUnderTest, wanted: bool, orders: int
+) -> None:
+    tuner.rules, tuner.whole = TuningChoice((_pages(wanted),)), True
+    await tuner.tuner.look()
+    assert len(tuner.told) == len(tuner.tuner.in_force) == orders
+
+
+async def test_a_version_that_becomes_whole_is_known_to_be(tuner: TunerUnderTest) -> None:
+    tuner.rules = TuningChoice((_pages(True),))
+    for tuner.whole in (False, True):
+        await tuner.tuner.look()
+    assert tuner.tuner.in_force[VERSION].whole
+    assert len(tuner.told) == 1
 
 
 async def test_whoever_looks_can_be_stopped(tuner: TunerUnderTest) -> None:

@@ -26,6 +26,7 @@ spec:
       conditions: [{type: file_pattern, value: "b/*.t"}]
       actions: [{type: prioritize, parameters: {warm_order: first}}]
 """
+_AHEAD = "prefetch, parameters: {kernel_read_ahead: 4Mi"
 
 
 @pytest.fixture(scope="module")
@@ -78,3 +79,18 @@ def test_rules_that_take_too_long_leave_the_rest_of_the_files_as_ever(paths: Ver
 
 def test_it_ends_soon_when_nobody_waits_for_it(paths: VersionPaths) -> None:
     assert "files" in group_files(paths, _grouping(), ended=lambda: True, sleep=_no_rest).left
+
+
+@pytest.mark.parametrize(("glob", "size"), [("**", 4 * 2**20), ("b/*.t", None)])
+def test_a_mount_reads_ahead_by_a_rule_where_it_is_about_all_files(
+    paths: VersionPaths, glob: str, size: int | None
+) -> None:
+    document = DOCUMENT.replace("b/*.t", glob).replace("prioritize, parameters: {warm_order: first", _AHEAD)
+    assert group_files(paths, _grouping(document), sleep=_no_rest).read_ahead == size
+
+
+def test_files_that_were_not_looked_at_want_the_read_ahead_that_there_is_anyway(paths: VersionPaths) -> None:
+    document = DOCUMENT.replace("b/*.t", "**").replace("prioritize, parameters: {warm_order: first", _AHEAD)
+    ticks = itertools.count()
+    found = group_files(paths, _grouping(document), cpu=lambda: next(ticks) * MOST_SECONDS / 100, sleep=_no_rest)
+    assert found.read_ahead is None

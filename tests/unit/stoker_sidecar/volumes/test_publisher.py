@@ -95,6 +95,13 @@ async def test_a_fetcher_that_does_not_answer_is_told_to_the_kubelet(node: FakeN
     assert "the fetcher of this node has not confirmed" in error.message
 
 
+async def test_a_version_is_named_once_for_each_of_its_volumes(node: FakeNode) -> None:
+    node.planned(complete=True)
+    for pod in ("one", "two"):
+        await node.publisher.publish(node.request(pod=pod))
+    assert node.publisher.held_versions() == {UID: (DIGEST, DIGEST)}
+
+
 async def test_nothing_is_kept_for_a_volume_that_is_gone(node: FakeNode) -> None:
     node.planned(complete=True)
     await node.publisher.publish(node.request())

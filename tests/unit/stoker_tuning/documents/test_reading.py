@@ -206,7 +206,7 @@ def test_json_says_the_same_as_yaml() -> None:
 def test_a_template_is_filled_by_its_use_and_keeps_what_its_rules_say() -> None:
     text = HEAD + "  use: [{template: low_latency_inference, parameters: {cache_place: disk}}]\n"
     (rule,) = own(read_profile(text))
-    cache, stream, _ = rule.actions
+    cache, stream, *_ = rule.actions
     assert cache.parameters == {"cache_place": "disk", "should_cache": True, "cache_priority": "Urgent"}
     assert stream.parameters == {"parallel_streams": 16}
     assert rule.origin.group == "template low_latency_inference"

@@ -1,0 +1,35 @@
+"""How much of the machine's memory may be filled with pages that nobody has read yet. Pure."""
+
+from dataclasses import dataclass
+
+# Of the machine's memory, and of what is left of the sidecar's own limit, to which the kernel counts such pages.
+_SHARE, _SHARE_OF_LIMIT = 1 / 4, 3 / 4
+# Of the machine's memory; with less available others need what there is.
+_LEAST_AVAILABLE = 1 / 10
+# Percent of the last ten seconds in which some process of the machine waited for memory.
+_MOST_PRESSURE = 5.0
+
+
+@dataclass(frozen=True)
+class MemoryFigures:
+    """The machine's memory, bytes. ``available``: without swapping, as the kernel estimates it.
+
+    ``limit``: of the own cgroup; None: it has none. ``bound``: what of that is no page cache. ``pressure``: percent of
+    the last ten seconds in which some process waited for memory; None: the kernel does not say.
+    """
+
+    total: int
+    available: int
+    limit: int | None = None
+    bound: int = 0
+    pressure: float | None = None
+
+
+def page_room(memory: MemoryFigures, taken: int) -> int:
+    """Return the bytes that may be read into the page cache now, where ``taken`` have been. 0 where memory is short."""
+    if memory.available < memory.total * _LEAST_AVAILABLE or (memory.pressure or 0.0) >= _MOST_PRESSURE:
+        return 0
+    share = memory.total * _SHARE
+    if memory.limit is not None:
+        share = min(share, (memory.limit - memory.bound) * _SHARE_OF_LIMIT)
+    return max(0, int(share) - taken)

@@ -1,0 +1,182 @@
+"""Reads files of the cache into the kernel's page cache before anyone asks, within the memory that there is."""
+
+import asyncio
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from stoker_sidecar.errors import SidecarError
+from stoker_sidecar.fetcher.core.page_room import MemoryFigures, page_room
+from stoker_sidecar.linux.memory import cgroup_memory, machine_memory, memory_pressure
+from stoker_sidecar.threads import in_thread
+from stoker_sidecar.version.layout import VersionPaths
+from stoker_sidecar.version.manifest import Manifest
+
+_log = logging.getLogger(__name__)
+# Read by one thread before it looks again at what memory there is; four of them keep a fast disk busy.
+_WINDOW = 8 * 2**20
+_STREAMS = 4
+# Of one advice. The kernel takes no more of it at once than the disk's own read-ahead or largest request, of which this
+# is the usual least.
+_ADVICE = 128 * 2**10
+
+
+class PageRange(NamedTuple):
+    """Bytes of a file of the cache, ``length`` of them from ``offset``."""
+
+    path: str
+    offset: int
+    length: int
+
+
+class PageReader:
+    """Brings ranges of files into the page cache, some at a time and in their order, for as long as there is room.
+
+    ``room`` says how many bytes may be brought when so many have been. ``ended``: nobody wants them any more.
+    """
+
+    def __init__(
+        self, ranges: Iterable[PageRange], room: Callable[[int], int], ended: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._ranges = iter(ranges)
+        self._room = room
+        self._ended = ended
+        self._lock = threading.Lock()
+        self.brought = 0
+        self.short = False  # whether it stopped since there was no room
+
+    def run(self) -> None:
+        """Bring what can be brought; it is there when this returns. Blocks, and raises what ``ranges`` raise."""
+        with ThreadPoolExecutor(_STREAMS, thread_name_prefix="pages") as pool:
+            for done in [pool.submit(self._work) for _ in range(_STREAMS)]:
+                done.result()
+
+    def _work(self) -> None:
+        while (one := self._next()) is not None:
+            try:
+                _bring(one)
+            except OSError as error:  # taken away or damaged: whoever reads it finds out
+                _log.debug("%s is not read into the page cache: %s", one.path, error)
+
+    def _next(self) -> PageRange | None:
+        with self._lock:
+            if self.short or self._ended() or (one := next(self._ranges, None)) is None:
+                return None
+            if one.length > self._room(self.brought):
+                self.short = True
+                return None
+            self.brought += one.length
+            return one
+
+
+def _bring(one: PageRange) -> None:
+    """Have the kernel read a range, and wait for its end. Raises OSError.
+
+    Advice costs no copy: half the CPU of reading. The byte that is read last is there when the rest is.
+    """
+    fd = os.open(one.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        end = one.offset + one.length
+        for offset in range(one.offset, end, _ADVICE):
+            os.posix_fadvise(fd, offset, min(_ADVICE, end - offset), os.POSIX_FADV_WILLNEED)
+        os.pread(fd, 1, max(one.offset, end - 1))
+    finally:
+        os.close(fd)
+
+
+def windows(path: str, size: int) -> Iterator[PageRange]:
+    """Divide a file into ranges of a window each."""
+    for offset in range(0, size, _WINDOW):
+        yield PageRange(path, offset, min(_WINDOW, size - offset))
+
+
+def ranges_of(paths: VersionPaths, marks: Iterable[bytes]) -> Iterator[PageRange]:
+    """List the ranges of a version's files, those that are marked by a 1 (a byte an inode), the first marks first.
+
+    Raises ManifestInvalid.
+    """
+    tree = str(paths.tree)
+    with closing(Manifest.open(paths.manifest)) as manifest:
+        for mark in marks:
+            ino = mark.find(1)
+            while ino >= 0:
+                entry = manifest.entry(ino)
+                if entry is not None and not entry.is_dir:
+                    yield from windows(f"{tree}/{manifest.path_of(entry)}", entry.size)
+                ino = mark.find(1, ino + 1)
+
+
+@dataclass(frozen=True)
+class PageWish:
+    """Files of a version that are to be in the page cache.
+
+    ``marks``: a byte an inode, 1 for each of the files; the first marks first. ``wanted``: whether that still holds;
+    it is asked in threads. ``count``: is told how many bytes were read.
+    """
+
+    paths: VersionPaths
+    marks: tuple[bytes, ...]
+    wanted: Callable[[], bool]
+    count: Callable[[int], None]
+
+
+def memory_now() -> MemoryFigures:
+    """Look at the memory of the machine and of the own cgroup. Raises OSError, KeyError, ValueError."""
+    total, available = machine_memory()
+    limit, bound = cgroup_memory() or (None, 0)
+    return MemoryFigures(total, available, limit, bound, memory_pressure())
+
+
+class PageCache:
+    """Fulfils wishes one after the other; for one event loop. What versions have is counted while they are mounted.
+
+    ``memory``: looks at what memory there is; it is called in threads.
+    """
+
+    def __init__(self, memory: Callable[[], MemoryFigures]) -> None:
+        self._memory = memory
+        self._wishes: dict[VersionPaths, PageWish] = {}
+        self._taken: dict[VersionPaths, tuple[int, Callable[[], bool]]] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def want(self, wish: PageWish) -> None:
+        """Have files read into the page cache soon; a wish for the same version that waits is forgotten."""
+        self._wishes[wish.paths] = wish
+        if self._task is None:
+            self._task = asyncio.create_task(self._work())
+
+    async def close(self) -> None:
+        """Stop within a window."""
+        self._closed = True
+        if self._task is not None:
+            await self._task
+
+    async def _work(self) -> None:
+        while self._wishes and not self._closed:
+            wish = self._wishes.pop(next(iter(self._wishes)))
+            try:
+                await self._fulfil(wish)
+            except (SidecarError, OSError, KeyError, ValueError) as error:
+                _log.warning("files of %s are not read into the page cache: %s", wish.paths.folder, error)
+        self._task = None
+
+    async def _fulfil(self, wish: PageWish) -> None:
+        self._taken = {paths: one for paths, one in self._taken.items() if one[1]() and paths != wish.paths}
+        others = sum(taken for taken, _ in self._taken.values())
+        reader = PageReader(
+            ranges_of(wish.paths, wish.marks),
+            lambda brought: page_room(self._memory(), others + brought),
+            lambda: self._closed or not wish.wanted(),
+        )
+        await in_thread(reader.run)
+        self._taken[wish.paths] = reader.brought, wish.wanted
+        wish.count(reader.brought)
+        short = ": there is no memory for more" if reader.short else ""
+        name = wish.paths.folder.name[:12]
+        _log.info("version %s: %.1f MiB are in the page cache%s", name, reader.brought / 2**20, short)

@@ -1,0 +1,127 @@
+"""Files are brought into the page cache in their order, as far as there is memory, while somebody wants them."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stoker_sidecar.fetcher.core.page_room import MemoryFigures
+from stoker_sidecar.fetcher.page_cache import PageCache, PageRange, PageReader, PageWish, windows
+from stoker_sidecar.version.layout import VersionPaths
+from stoker_sidecar.version.manifest import Manifest
+from tests.support.versions import VersionFolder
+from tests.support.waiting import eventually
+
+MIB = 2**20
+
+
+def _ranges(folder: Path, count: int) -> Iterator[PageRange]:
+    for number in range(count):
+        path = folder / str(number)
+        path.write_bytes(b"x" * 100)
+        yield PageRange(str(path), 0, 100)
+
+
+def test_a_file_is_divided_into_windows() -> None:
+    assert [(one.offset, one.length) for one in windows("f", 20 * MIB)] == [
+        (0, 8 * MIB),
+        (8 * MIB, 8 * MIB),
+        (16 * MIB, 4 * MIB),
+    ]
+
+
+def test_an_empty_file_has_none() -> None:
+    assert list(windows("f", 0)) == []
+
+
+@pytest.mark.parametrize(("room", "brought", "short"), [(1000, 500, False), (250, 200, True), (0, 0, True)])
+def test_it_ends_where_there_is_no_room_for_more(tmp_path: Path, room: int, brought: int, short: bool) -> None:
+    reader = PageReader(_ranges(tmp_path, 5), lambda taken: room - taken)
+    reader.run()
+    assert (reader.brought, reader.short) == (brought, short)
+
+
+def test_what_nobody_wants_any_more_is_not_read(tmp_path: Path) -> None:
+    reader = PageReader(_ranges(tmp_path, 5), lambda taken: MIB, lambda: True)
+    reader.run()
+    assert (reader.brought, reader.short) == (0, False)
+
+
+def test_a_file_that_is_gone_does_not_stop_the_others(tmp_path: Path) -> None:
+    reader = PageReader([PageRange(str(tmp_path / "gone"), 0, 1), *_ranges(tmp_path, 2)], lambda taken: MIB)
+    reader.run()
+    assert reader.brought == 201
+
+
+def test_a_link_is_not_followed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "link").symlink_to("/etc/hostname")
+    with caplog.at_level("DEBUG"):
+        PageReader([PageRange(str(tmp_path / "link"), 0, 1)], lambda taken: MIB).run()
+    assert "is not read into the page cache" in caplog.text
+
+
+class Wishes:
+    """A PageCache on a version of three files of 100 bytes, with the memory that a test says, and what was counted."""
+
+    def __init__(self, folder: Path) -> None:
+        VersionFolder(folder, dict.fromkeys(("a", "b", "c"), b"x" * 100))
+        self.paths = VersionPaths(folder)
+        self.mounted = True
+        self.counted: list[int] = []
+        self.total = MIB
+        self.cache = PageCache(lambda: MemoryFigures(self.total, self.total))
+
+    def wish(self, *names: str) -> PageWish:
+        manifest = Manifest.open(self.paths.manifest)
+        mark = bytearray(manifest.last_ino + 1)
+        for path, entry in manifest.walk():
+            mark[entry.ino] = path.decode() in names
+        manifest.close()
+        return PageWish(self.paths, (bytes(mark),), lambda: self.mounted, self.counted.append)
+
+    async def fulfil(self, *names: str) -> list[int]:
+        """Wish for files; all that was counted so far."""
+        before = len(self.counted)
+        self.cache.want(self.wish(*names))
+        await eventually(lambda: len(self.counted) > before)
+        return self.counted
+
+
+@pytest.fixture
+def wishes(tmp_path: Path) -> Wishes:
+    return Wishes(tmp_path / "digest")
+
+
+async def test_files_that_are_marked_are_read(wishes: Wishes) -> None:
+    assert await wishes.fulfil("a", "c") == [200]
+
+
+async def test_what_a_version_has_is_not_counted_against_its_next_mount(wishes: Wishes) -> None:
+    wishes.total = 4 * 250
+    await wishes.fulfil("a", "b")
+    assert await wishes.fulfil("a", "b") == [200, 200]
+
+
+async def test_all_versions_that_are_mounted_share_the_room(wishes: Wishes, tmp_path: Path) -> None:
+    other = Wishes(tmp_path / "other")
+    other.cache, wishes.total = wishes.cache, 4 * 250
+    await wishes.fulfil("a", "b")
+    first = list(await other.fulfil("a", "b"))
+    wishes.mounted = False
+    assert (first, await other.fulfil("a", "b")) == ([0], [0, 200])
+
+
+@pytest.mark.expected_logs("not read into the page cache")
+async def test_a_version_that_cannot_be_read_does_not_stop_others(wishes: Wishes, tmp_path: Path) -> None:
+    wish = wishes.wish("a")
+    broken = PageWish(VersionPaths(tmp_path / "nothing"), wish.marks, wish.wanted, wish.count)
+    wishes.cache.want(broken)
+    assert await wishes.fulfil("a") == [100]
+
+
+async def test_a_cache_that_is_closed_reads_nothing_more(wishes: Wishes) -> None:
+    wishes.cache.want(wishes.wish("a"))
+    await wishes.cache.close()
+    await asyncio.sleep(0)
+    assert sum(wishes.counted) == 0
