@@ -27,7 +27,9 @@ def test_warming_is_shown_while_it_happens_and_is_true_afterwards(world: World, 
     assert ready["status"]["warmNodes"] == "1/1"
     truth = {kind: condition(ready, kind) for kind in ("Accepted", "Listed", "Warm", "Ready", "Degraded")}
     assert truth == {"Accepted": "True", "Listed": "True", "Warm": "True", "Ready": "True", "Degraded": "False"}
-    (node,) = node_rows(ready).values()
+    rows = node_rows(ready)
+    assert len(rows) == 1, rows
+    (node,) = rows.values()
     assert (node["warmFiles"], node["warmBytes"]) == (COUNT, COUNT * SIZE)
 
     cache = world.get("nodecache", node["name"])

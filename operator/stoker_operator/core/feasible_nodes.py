@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 
 from stoker_operator.core.affinity import may_run
-from stoker_operator.core.views import NodeView, PodView
+from stoker_operator.core.views import LIFECYCLE_TAINTS, NodeView, PodView
 
 # Seconds for which a node that fell silent, or whose sidecar did, is still the one that a held pod is to go to: all
 # nodes were Unknown for 58 s after an API server had been away for 70, and came back one after the other.
@@ -26,7 +27,9 @@ class FeasibleNodes:
     """
 
     def __init__(self, nodes: Mapping[str, NodeView], silent_at: float | None = None) -> None:
-        self._usable = [node for node in nodes.values() if node.schedulable and _answers(node, silent_at)]
+        usable = (node for node in nodes.values() if node.schedulable and _answers(node, silent_at))
+        # What keeps pods off a node because it is silent is no reason against waiting for that node.
+        self._usable = list(usable if silent_at is None else map(_without_lifecycle_taints, usable))
         self._known: dict[str, frozenset[str]] = {}
 
     def of(self, pod: PodView) -> frozenset[str]:
@@ -41,3 +44,7 @@ class FeasibleNodes:
 def _answers(node: NodeView, silent_at: float | None) -> bool:
     until = silent_until(node)
     return until is None if silent_at is None else until is not None and silent_at < until
+
+
+def _without_lifecycle_taints(node: NodeView) -> NodeView:
+    return replace(node, taints=tuple(taint for taint in node.taints if taint.key not in LIFECYCLE_TAINTS))

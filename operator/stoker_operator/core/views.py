@@ -29,6 +29,11 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 _FINISHED = frozenset({"Succeeded", "Failed"})
 
 
+# Kubernetes' node lifecycle controller sets these when a node falls silent, and takes them away a moment after it is
+# ready again. They say what the Ready condition says, and nothing of what the node is for.
+LIFECYCLE_TAINTS = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
+
+
 @dataclass(frozen=True, slots=True)
 class Taint:
     """One taint of a node."""
@@ -45,7 +50,7 @@ class NodeView:
     name: str
     uid: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
-    ready: bool = True
+    ready: bool = True  # and free of LIFECYCLE_TAINTS: until these are gone, pods that are bound to it are refused
     not_ready_since: float = 0.0  # seconds since the epoch; 0.0 while ready
     schedulable: bool = True
     taints: tuple[Taint, ...] = ()
@@ -193,16 +198,16 @@ def parse_node(raw: Mapping[str, Any]) -> NodeView:
     """Parse a view of a corev1.Node; ``sidecar_ready`` is filled in by whoever knows the pods."""
     meta, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
     condition: Mapping[str, Any] = next((c for c in status.get("conditions") or () if c["type"] == "Ready"), {})
-    ready = condition.get("status") == "True"
-    taints = (Taint(t["key"], t.get("value") or "", t["effect"]) for t in spec.get("taints") or ())
+    taints = tuple(Taint(t["key"], t.get("value") or "", t["effect"]) for t in spec.get("taints") or ())
+    ready = condition.get("status") == "True" and not any(taint.key in LIFECYCLE_TAINTS for taint in taints)
     return NodeView(
         name=meta["name"],
         uid=meta.get("uid", ""),
         labels=dict(meta.get("labels") or {}),
         ready=ready and not meta.get("deletionTimestamp"),
-        not_ready_since=_not_ready_since(condition),
+        not_ready_since=0.0 if ready else parse_time(condition.get("lastTransitionTime")),
         schedulable=not spec.get("unschedulable", False),
-        taints=tuple(taints),
+        taints=taints,
         allocatable=parse_resources(status.get("allocatable") or {}),
     )
 

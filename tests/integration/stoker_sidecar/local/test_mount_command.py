@@ -1,6 +1,5 @@
 """What a researcher at a workstation sees of `stoker mount`: on a real kernel, of a real S3 server."""
 
-import asyncio
 import json
 import os
 import signal
@@ -12,7 +11,7 @@ import pytest
 
 from tests.support.ports import free_ports
 from tests.support.processes import is_running
-from tests.support.s3 import S3Server, running_s3
+from tests.support.s3 import S3Server
 from tests.support.stoker_mount import SECONDS, StokerMount
 from tests.support.waiting import wait_until
 
@@ -20,26 +19,6 @@ pytestmark = pytest.mark.root
 FILES = {f"set/class-{number % 2}/{number:02}.bin": bytes([number]) * 20_000 for number in range(12)}
 FILES |= {"set/large.bin": os.urandom(9 * 1024 * 1024), "other/one.txt": b"one"}
 NOBODY = 65534
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    with running_s3(tmp_path_factory.mktemp("s3")) as running:
-        asyncio.run(fill(running))
-        yield running
-
-
-async def fill(server: S3Server) -> None:
-    async with server.client() as client:
-        await client.create_bucket(Bucket="data")
-        for key, body in FILES.items():
-            await client.put_object(Bucket="data", Key=key, Body=body)
-
-
-@pytest.fixture
-def stoker(server: S3Server) -> Iterator[StokerMount]:
-    with StokerMount(server) as made:
-        yield made
 
 
 @pytest.fixture

@@ -1,14 +1,12 @@
 """A real mount with a quota of a fraction of its data, and a rule that has compressed copies kept."""
 
-import asyncio
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.s3 import S3Server, running_s3
+from tests.support.s3 import S3Server
 from tests.support.stoker_mount import SECONDS, StokerMount
 from tests.support.waiting import wait_until
 
@@ -28,26 +26,6 @@ spec:
       conditions: []
       actions: [{type: compress, parameters: {compression: "on", min_ratio: 2}}]
 """
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    with running_s3(tmp_path_factory.mktemp("s3")) as running:
-        asyncio.run(fill(running))
-        yield running
-
-
-async def fill(server: S3Server) -> None:
-    async with server.client() as client:
-        await client.create_bucket(Bucket="data")
-        for key, body in FILES.items():
-            await client.put_object(Bucket="data", Key=key, Body=body)
-
-
-@pytest.fixture
-def stoker(server: S3Server) -> Iterator[StokerMount]:
-    with StokerMount(server) as made:
-        yield made
 
 
 def mount(stoker: StokerMount, *options: str, quota: str = "13Mi") -> dict[str, object]:

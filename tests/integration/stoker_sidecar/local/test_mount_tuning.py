@@ -1,9 +1,7 @@
 """What rules change of a real mount: the order of warm-up, what is kept, what is ahead; and that files go live."""
 
-import asyncio
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +9,7 @@ import pytest
 
 from stoker_sidecar.linux import mountinfo
 from stoker_sidecar.linux.fuse_device import FS_TYPE, READ_AHEAD
-from tests.support.s3 import S3Server, running_s3
+from tests.support.s3 import S3Server
 from tests.support.stoker_mount import SECONDS, StokerMount
 from tests.support.waiting import wait_until
 
@@ -29,26 +27,6 @@ spec:
       conditions: [{type: file_pattern, value: "%s"}]
       actions: [{type: %s, parameters: {%s}}]
 """
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    with running_s3(tmp_path_factory.mktemp("s3")) as running:
-        asyncio.run(fill(running))
-        yield running
-
-
-async def fill(server: S3Server) -> None:
-    async with server.client() as client:
-        await client.create_bucket(Bucket="data")
-        for key, body in FILES.items():
-            await client.put_object(Bucket="data", Key=key, Body=body)
-
-
-@pytest.fixture
-def stoker(server: S3Server) -> Iterator[StokerMount]:
-    with StokerMount(server) as made:
-        yield made
 
 
 def rules(stoker: StokerMount, glob: str, action: str, parameters: str) -> Path:

@@ -6,18 +6,20 @@ import pytest
 
 from stoker_operator.core.feasible_nodes import SILENCE
 from stoker_operator.core.gating import Outcome, decide_releases
-from stoker_operator.core.views import NodeView
+from stoker_operator.core.views import NodeView, Taint
 from tests.unit.stoker_operator.clusters import cluster, dataset, held, holding, node
 
 NOW = 1030.0
 FELL_SILENT = NOW - 5.0
+UNREACHABLE = tuple(Taint("node.kubernetes.io/unreachable", "", effect) for effect in ("NoSchedule", "NoExecute"))
 SILENT = pytest.mark.parametrize(
     "silent",
     [
         replace(node("a"), ready=False, not_ready_since=FELL_SILENT),
+        replace(node("a"), ready=False, not_ready_since=FELL_SILENT, taints=UNREACHABLE),
         replace(node("a"), sidecar_ready=False, sidecar_silent_since=FELL_SILENT),
     ],
-    ids=["node", "sidecar"],
+    ids=["node", "tainted node", "sidecar"],
 )
 
 
@@ -59,3 +61,9 @@ def test_a_node_that_the_dataset_must_not_be_on_is_not_waited_for(silent: NodeVi
     chosen = dataset(cache={"nodeSelector": {"disk": "ssd"}})
     view = cluster(chosen, silent, node("b", labels={"disk": "ssd"}), holding("a", 0.8), held())
     assert decide_releases(view, NOW).wanted == {"vision/imagenet": frozenset({"b"})}
+
+
+def test_a_silent_node_that_is_for_other_pods_is_not_waited_for() -> None:
+    taints = (*UNREACHABLE, Taint("dedicated", "db", "NoSchedule"))
+    silent = replace(node("a"), ready=False, not_ready_since=FELL_SILENT, taints=taints)
+    assert decided(silent, NOW).wanted == {"vision/imagenet": frozenset({"b"})}
