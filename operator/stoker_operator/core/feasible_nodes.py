@@ -13,11 +13,16 @@ SILENCE = 90.0
 
 
 def silent_until(node: NodeView) -> float | None:
-    """Return when a node that is silent is given up, in seconds since the epoch; None when it is not silent at all."""
-    if node.ready and node.sidecar_ready:
-        return None
-    since = node.sidecar_silent_since if node.ready else node.not_ready_since
-    return since + SILENCE
+    """Return when a node that is silent is given up, in seconds since the epoch; None when it is not silent at all.
+
+    One that is ready again is silent until the taints of its silence are gone: no pod can go there before.
+    """
+    if not node.ready:
+        return node.not_ready_since + SILENCE
+    if not node.sidecar_ready:
+        return node.sidecar_silent_since + SILENCE
+    tainted = any(taint.key in LIFECYCLE_TAINTS for taint in node.taints)
+    return node.ready_since + SILENCE if tainted else None
 
 
 class FeasibleNodes:
@@ -42,8 +47,10 @@ class FeasibleNodes:
 
 
 def _answers(node: NodeView, silent_at: float | None) -> bool:
+    if silent_at is None:
+        return node.ready and node.sidecar_ready
     until = silent_until(node)
-    return until is None if silent_at is None else until is not None and silent_at < until
+    return until is not None and silent_at < until
 
 
 def _without_lifecycle_taints(node: NodeView) -> NodeView:

@@ -50,7 +50,8 @@ class NodeView:
     name: str
     uid: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
-    ready: bool = True  # and free of LIFECYCLE_TAINTS: until these are gone, pods that are bound to it are refused
+    ready: bool = True
+    ready_since: float = 0.0  # seconds since the epoch; 0.0 while it is not
     not_ready_since: float = 0.0  # seconds since the epoch; 0.0 while ready
     schedulable: bool = True
     taints: tuple[Taint, ...] = ()
@@ -199,13 +200,14 @@ def parse_node(raw: Mapping[str, Any]) -> NodeView:
     meta, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
     condition: Mapping[str, Any] = next((c for c in status.get("conditions") or () if c["type"] == "Ready"), {})
     taints = tuple(Taint(t["key"], t.get("value") or "", t["effect"]) for t in spec.get("taints") or ())
-    ready = condition.get("status") == "True" and not any(taint.key in LIFECYCLE_TAINTS for taint in taints)
+    ready, since = condition.get("status") == "True", parse_time(condition.get("lastTransitionTime"))
     return NodeView(
         name=meta["name"],
         uid=meta.get("uid", ""),
         labels=dict(meta.get("labels") or {}),
         ready=ready and not meta.get("deletionTimestamp"),
-        not_ready_since=0.0 if ready else parse_time(condition.get("lastTransitionTime")),
+        ready_since=since if ready else 0.0,
+        not_ready_since=0.0 if ready else since,
         schedulable=not spec.get("unschedulable", False),
         taints=taints,
         allocatable=parse_resources(status.get("allocatable") or {}),

@@ -17,9 +17,10 @@ SILENT = pytest.mark.parametrize(
     [
         replace(node("a"), ready=False, not_ready_since=FELL_SILENT),
         replace(node("a"), ready=False, not_ready_since=FELL_SILENT, taints=UNREACHABLE),
+        replace(node("a"), ready_since=FELL_SILENT, taints=UNREACHABLE),
         replace(node("a"), sidecar_ready=False, sidecar_silent_since=FELL_SILENT),
     ],
-    ids=["node", "tainted node", "sidecar"],
+    ids=["node", "tainted node", "node that is ready and still tainted", "sidecar"],
 )
 
 

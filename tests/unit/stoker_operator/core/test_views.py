@@ -66,12 +66,10 @@ def test_a_silent_node_tells_since_when() -> None:
     assert (node.ready, node.not_ready_since) == (False, 60.0)
 
 
-def test_a_node_is_silent_until_the_taints_of_its_silence_are_gone() -> None:
+def test_a_ready_node_tells_since_when() -> None:
     condition = {"type": "Ready", "status": "True", "lastTransitionTime": "1970-01-01T00:01:00Z"}
-    taint = {"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}
-    raw = {"metadata": {"name": "n"}, "spec": {"taints": [taint]}, "status": {"conditions": [condition]}}
-    node = parse_node(raw)
-    assert (node.ready, node.not_ready_since) == (False, 60.0)
+    node = parse_node({"metadata": {"name": "n"}, "status": {"conditions": [condition]}})
+    assert (node.ready, node.ready_since, node.not_ready_since) == (True, 60.0, 0.0)
 
 
 def test_a_silent_sidecar_tells_since_when_and_no_other_pod_does() -> None:
