@@ -74,6 +74,17 @@ def wait_for_model(data: Path, cache: Path) -> None:
         time.sleep(0.005)
 
 
+def read_train_then_validation(data: Path, cache: Path) -> None:
+    """Compute on the training files for 4 s, then read the validation files in an order of their own."""
+    for path in sorted((data / "train").iterdir()):
+        path.read_bytes()
+        time.sleep(0.05)
+    began = time.perf_counter()
+    for path in sorted((data / "val").iterdir(), key=lambda path: path.name[::-1]):
+        path.read_bytes()
+    print(f"  first validation: {time.perf_counter() - began:.2f} s", flush=True)
+
+
 def read_model(data: Path, cache: Path) -> None:
     """Read the model, while the rest is warmed up."""
     (data / "z-model" / "weights.bin").read_bytes()
@@ -115,6 +126,14 @@ CASES = (
         map_at_random,
     ),
     KnobCase(
+        "validation_ahead, 20 ms",
+        "val/**",
+        "{type: coordinate, parameters: {validation_ahead: true}}",
+        "P20",
+        "split",
+        read_train_then_validation,
+    ),
+    KnobCase(
         "warm_order first, 25 MB/s",
         "z-model/**",
         "{type: prioritize, parameters: {warm_order: first}}",
@@ -151,6 +170,8 @@ def fill(bucket: Path) -> None:
         ("small/files", 1500, 50_000),
         ("mixed/a-shards", 10, 16 * _MIB),
         ("beside/a-shards", 1600, _MIB // 4),
+        ("split/train", 80, 50_000),
+        ("split/val", 400, 50_000),
     ):
         (bucket / folder).mkdir(parents=True)
         for number in range(count):

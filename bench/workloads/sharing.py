@@ -30,7 +30,7 @@ def measure(env: Environment) -> Iterator[Row]:
         mixed = [Job(orders.next()) for _ in range(_READERS)]
         yield _shared(env, prefix, small, mixed, STOKER, f"{_READERS} readers, an order each, small files")
         two = f"2 nodes of {_READERS} readers, small files"
-        yield _shared(env, prefix, small, mixed, STOKER, two, nodes=2, note="nodes do not fetch from each other yet")
+        yield _shared(env, prefix, small, mixed, STOKER, two, nodes=2, note="no rule divides what is cold")
     with env.corpus("b7", large) as prefix:
         same = [Job(list(paths(large)))] * _READERS
         case = f"{_READERS} readers, one order, large files"

@@ -67,6 +67,16 @@ class NodeDataset(Model):
         tuple[str, ...],
         Field(description="host:port of nodes that have the manifest of `version`; empty on the node that listed."),
     ] = ()
+    peers: Annotated[
+        tuple[str, ...],
+        Field(
+            description="host:port of other nodes that are to have it too: they may be asked for files, and may ask.",
+            max_length=15,
+        ),
+    ] = ()
+    position: Annotated[
+        int, Field(description="Of this node among itself and `peers`, in one order for all of them.", ge=0, le=15)
+    ] = 0
     older: Annotated[
         tuple[OlderVersion, ...],
         Field(description="Fetched beside `version`, and before it: pods on their way here will mount them."),

@@ -17,7 +17,7 @@ from stoker_operator.reconcilers.loop import LevelTriggered, ReconcileLoop
 from stoker_operator.reconcilers.pod_gate import PodGate
 from stoker_operator.reconcilers.startup_taints import StartupTaints, has_startup_taint
 from stoker_operator.reconcilers.training_jobs import TrainingJobReconciler
-from stoker_operator.reconcilers.tuning_profiles import TuningProfileReconciler, told_of, tuning_of, uses_of
+from stoker_operator.reconcilers.tuning_profiles import TuningProfileReconciler, planned_by, told_of, uses_of
 from stoker_operator.waiting import done_before
 from stoker_operator.writer import FIELD_MANAGER, Writer
 
@@ -72,7 +72,7 @@ class Leader:
         _wake_on(loop, state.datasets, state.dataset_classes, state.node_caches, state.nodes)
         _wake_on(loop, state.roles, state.role_bindings, state.node_accounts)
         state.tuning_profiles.listen(_on_readings(loop))
-        state.training_jobs.listen(lambda old, new: loop.wake() if tuning_of(old) != tuning_of(new) else None)
+        state.training_jobs.listen(lambda old, new: loop.wake() if planned_by(old) != planned_by(new) else None)
         state.pods.listen(_on_pods(loop, lambda pod: pod.uses_data or pod.sidecar))
         state.listen_wanted(loop.wake)
 

@@ -18,6 +18,7 @@ from stoker_api.dataset_source import Source
 from stoker_api.nodecache import NodeDatasetStatus, NodePhase
 from stoker_sidecar.fetcher.context import NodeDependencies
 from stoker_sidecar.fetcher.core.page_room import MemoryFigures
+from stoker_sidecar.fetcher.download.neighbours import Meet, meet_by_tls
 from stoker_sidecar.fetcher.download.parts import CHUNK
 from stoker_sidecar.fetcher.download.piece_sources import InProcess, PieceFetcher
 from stoker_sidecar.fetcher.download.policy import KeepWhatCame, PolicyFactory
@@ -140,12 +141,14 @@ async def open_cache_node(
     scrub_interval: float = 0.0,
     fetcher: PieceFetcher | None = None,
     policy: PolicyFactory = KeepWhatCame,
+    meet: Meet = meet_by_tls,
 ) -> AsyncIterator[CacheNodeUnderTest]:
     """Open one on the cache folder ``root``, or on several ``folders``; closed at exit, the disk stays.
 
     ``capacity``: bytes that the files of each tree may take together, and ``inodes``, 0 for any number; default what
     the machine has. ``floor``: left free of that; default nothing. ``scrub_interval``: seconds, 0 for never.
-    ``fetcher``: who brings pieces; default this process. ``policy``: for downloads; default the product's.
+    ``fetcher``: who brings pieces; default this process. ``policy``: for downloads; default the product's. ``meet``:
+    gives other nodes.
     """
     found = stores if stores is not None else {"bucket": MemoryStore()}
 
@@ -162,6 +165,7 @@ async def open_cache_node(
         fetcher=fetcher or InProcess(),
         space=space,
         memory=_much,
+        meet=meet,
     )
     settings = CacheSettings(
         folders or (FolderSpec(str(root)),),

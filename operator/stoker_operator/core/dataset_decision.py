@@ -10,7 +10,13 @@ from stoker_operator.core.class_limits import NO_TERMS
 from stoker_operator.core.dataset_status import StatusNotes, roll_up_dataset
 from stoker_operator.core.deletion import Deletion, decide_deletion
 from stoker_operator.core.listing import decide_listing
-from stoker_operator.core.live_versions import known_versions, live_versions, pinned_by_jobs, uses_by_node
+from stoker_operator.core.live_versions import (
+    known_versions,
+    live_versions,
+    pinned_by_jobs,
+    queued_datasets,
+    uses_by_node,
+)
 from stoker_operator.core.node_states import NodeStates
 from stoker_operator.core.placement import Placement, place
 from stoker_operator.core.plan import DatasetPlan, NodePlans, plan_nodes
@@ -51,12 +57,12 @@ def decide_datasets(
     held pods want beside the current one, by key and node.
     """
     states = NodeStates.of(view.node_caches)
-    uses, pinned = find_uses(view), pinned_by_jobs(view)
+    uses, pinned, queued = find_uses(view), pinned_by_jobs(view), queued_datasets(view)
     spoiled = Spoiled()
     placements = place(view, states, uses, wanted, now, spoiled)
 
     def plan_of(key: str, placement: Placement) -> DatasetPlan:
-        plan = _plan(view, key, placement, uses.get(key, ()), states, now)
+        plan = replace(_plan(view, key, placement, uses.get(key, ()), states, now), queued=key in queued)
         return _with_versions(plan, states, pinned.get(key, frozenset()), versions.get(key, {}))
 
     plans = {

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from stoker_api.trainingjob import JobPhase
+from stoker_api.trainingjob import JobPhase, TrainingJob
 from stoker_operator.core.catalog import CatalogEntry
 from stoker_operator.core.node_states import NodeState
 from stoker_operator.core.usage import Use
@@ -26,6 +26,26 @@ def pinned_by_jobs(view: ClusterView) -> Mapping[str, frozenset[str]]:
             if dataset is not None and CatalogEntry.of(dataset).admits(training.metadata.namespace):
                 found[dataset.key].add(row.version)
     return {key: frozenset(versions) for key, versions in found.items()}
+
+
+def is_queued(training: TrainingJob) -> bool:
+    """Tell whether a queue holds a job. One that a person suspended waits for that person."""
+    return training.status.phase is JobPhase.SUSPENDED and not training.spec.suspend
+
+
+def queued_datasets(view: ClusterView) -> frozenset[str]:
+    """Return the keys of the Datasets of TrainingJobs that a queue holds: they have no pods yet, and will run next.
+
+    Only of namespaces that the Dataset admits, as with pods.
+    """
+    found: set[str] = set()
+    for training in view.training_jobs.values():
+        if not is_queued(training):
+            continue
+        home = training.metadata.namespace
+        named = (view.datasets.get(f"{one.namespace or home}/{one.name}") for one in training.spec.datasets)
+        found |= {one.key for one in named if one is not None and CatalogEntry.of(one).admits(home)}
+    return frozenset(found)
 
 
 def known_versions(states: Mapping[str, NodeState], uses: Iterable[Use]) -> frozenset[str]:

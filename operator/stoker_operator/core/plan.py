@@ -32,6 +32,7 @@ _ENTRY_SIZE = 500  # of an entry's names, UID, digest, hosts and figures, in JSO
 # Reasons for which an entry stays as it is: a slip of its owner's, or of ours.
 _SLIPS = frozenset({Reason.INVALID_SPEC, Reason.INTERNAL_ERROR})
 MOST_REFUSAL = 300  # characters of the sentence of a refusal in an entry
+MOST_DIVIDING = 16  # nodes that divide what is cold of a Dataset; more are several such groups
 MANIFEST_SOURCES = 3  # nodes that a new holder may ask for the manifest: one may be down, two at once are rare
 
 
@@ -66,6 +67,7 @@ class DatasetPlan:
     wanted: Mapping[str, frozenset[str]] = field(default_factory=dict)
     uses_at: Mapping[str, Sequence[Use]] = field(default_factory=dict)  # the same uses by node
     tuning: TuningDecision = UNTUNED  # where no TrainingJob says otherwise
+    queued: bool = False  # a TrainingJob that a queue holds names it
 
     def nodes(self) -> tuple[str, ...]:
         """Return nodes that are given the dataset: the placed ones and the one that lists."""
@@ -123,7 +125,23 @@ def _kept(entry: NodeDataset, invalid: InvalidDataset | None) -> NodeDataset:
 
 
 def _entries(view: ClusterView, plan: DatasetPlan, states: NodeStates) -> list[tuple[str, NodeDataset]]:
-    return [(node, node_dataset(view, plan, node, states)) for node in plan.nodes()]
+    together = _dividing(view, plan)
+    entries = [(node, node_dataset(view, plan, node, states)) for node in plan.nodes()]
+    return [(node, entry.model_copy(update=together.get(node, {}))) for node, entry in entries]
+
+
+def _dividing(view: ClusterView, plan: DatasetPlan) -> Mapping[str, Mapping[str, object]]:
+    """Return by node which others may give it files, and its position among them, where there are any."""
+    holders = plan.placement.nodes(Role.REPLICA, Role.USER) if wants_warming(plan) else ()
+    reachable = [node for node in holders if node in view.node_caches]
+    known = [(node, address) for node in reachable for address in _addresses(view, [node])]
+    found: dict[str, Mapping[str, object]] = {}
+    for first in range(0, len(known), MOST_DIVIDING):
+        group = known[first : first + MOST_DIVIDING]
+        for position, (node, _) in enumerate(group) if len(group) > 1 else ():
+            others = tuple(address for other, address in group if other != node)
+            found[node] = {"peers": others, "position": position}
+    return found
 
 
 def _writes(
@@ -193,7 +211,7 @@ def entry_size(entry: NodeDataset) -> int:
     """Return about how many bytes an entry takes in the API server's database, rather more than fewer."""
     source = entry.source
     older = (text for one in entry.older for text in (one.version, *one.manifest_hosts))
-    lists = (source.include, source.exclude, entry.allowed_namespaces, entry.retain, older)
+    lists = (source.include, source.exclude, entry.allowed_namespaces, entry.retain, entry.peers, older)
     texts = [source.uri, source.endpoint, entry.refused, entry.tuning.profile, *chain.from_iterable(lists)]
     return _ENTRY_SIZE + len(json.dumps(texts, ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
@@ -254,7 +272,8 @@ def _quota_bytes(cache: Cache) -> int | None:
 def wants_warming(plan: DatasetPlan) -> bool:
     """Tell whether it is fetched ahead.
 
-    Eager: always. OnDemand: once a pod uses it or waits for it. All: after `stoker warm`, until it is deleted.
+    Eager: always. OnDemand: once a pod uses it or waits for it, or a job that a queue holds names it: the next job's
+    data comes while this one computes, behind what this one reads. All: after `stoker warm`, until it is deleted.
     """
     if plan.dataset.metadata.deletion_timestamp:
         return False
@@ -262,7 +281,7 @@ def wants_warming(plan: DatasetPlan) -> bool:
         return True
     policy = plan.dataset.spec.warm.policy
     in_use = bool(plan.uses) or Role.USER in plan.placement.roles.values()
-    return policy is WarmPolicy.EAGER or (policy is WarmPolicy.ON_DEMAND and in_use)
+    return policy is WarmPolicy.EAGER or (policy is WarmPolicy.ON_DEMAND and (in_use or plan.queued))
 
 
 def _retained(plan: DatasetPlan, node: str, states: NodeStates) -> tuple[str, ...]:

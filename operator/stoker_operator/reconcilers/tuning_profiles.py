@@ -12,6 +12,7 @@ from stoker_api.trainingjob import TrainingJob
 from stoker_api.tuningprofile import TuningProfile, TuningProfileStatus
 from stoker_kube.errors import Conflict, NotFound
 from stoker_kube.events import EventRecorder, ObjectRef
+from stoker_operator.core.live_versions import is_queued
 from stoker_operator.core.profile_status import (
     FIGURES_EVERY,
     ProfileUse,
@@ -101,6 +102,6 @@ def told_of(dataset: Dataset | InvalidDataset | None) -> object:
     return told.profile if told is not None else ""
 
 
-def tuning_of(training: TrainingJob | InvalidTrainingJob | None) -> object:
+def planned_by(training: TrainingJob | InvalidTrainingJob | None) -> object:
     """Return what of a TrainingJob counts for the plans of nodes."""
-    return training.spec.tuning if isinstance(training, TrainingJob) else None
+    return (training.spec.tuning, is_queued(training)) if isinstance(training, TrainingJob) else None

@@ -31,6 +31,7 @@ from stoker_sidecar.agent.node_learning import NodeLearning
 from stoker_sidecar.agent.node_workloads import NodeWorkloads
 from stoker_sidecar.agent.observation import Observation
 from stoker_sidecar.agent.observation_metrics import ObservationCollector
+from stoker_sidecar.agent.peer_files import PeerFiles
 from stoker_sidecar.agent.peers import PeerServer
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.agent.report_link import ReportedWorkloads, ReportLink
@@ -203,12 +204,15 @@ class Agent:
 
     async def _side_by_side(self, stopping: asyncio.Event, http: NodeHttp) -> None:
         name = self._driver.node_name
+        link = FetcherLink(self._fetcher_socket, self._plan, self._publisher.held_versions)
+        for_peers = http.for_peers()
+        PeerFiles(self._plan, self._folders, link.ask).add_to(for_peers)
         async with asyncio.TaskGroup() as tasks:
             running = [
                 tasks.create_task(part)
                 for part in (
                     follow_node_cache(self._kube, name, self._plan),
-                    FetcherLink(self._fetcher_socket, self._plan, self._publisher.held_versions).run(),
+                    link.run(),
                     CredentialReader(self._account, self._plan, self._grants).run(),
                     StatusWriter(self._kube, name, self._plan.changes, self._status).run(),
                     NoticeTeller(self._kube, name, self._plan).run(),
@@ -216,7 +220,7 @@ class Agent:
                     self._report_link().run(),
                     self._workloads.run(),
                     self._profiles.run(),
-                    PeerServer(self._kube, self._namespace, http.for_peers(), self._peer_port, self._run_dir).run(),
+                    PeerServer(self._kube, self._namespace, for_peers, self._peer_port, self._run_dir).run(),
                     self._keep_mounts(),
                     self._observation.run(),
                     self._learning.run(self._workloads.known, self._observation.workloads.opened),

@@ -20,6 +20,7 @@ from stoker_sidecar.wire.fetcher_protocol import (
     MAX_LINE,
     Configure,
     Failed,
+    Have,
     Progress,
     Remove,
     Reply,
@@ -65,7 +66,7 @@ class FetcherClient:
             client._give_up("the connection was closed")
             writer.close()
 
-    async def request(self, request: Configure | Remove | Tune) -> Reply:
+    async def request(self, request: Configure | Remove | Tune | Have) -> Reply:
         """Send a request and wait for its reply. Raises FetcherUnavailable."""
         number = next(self._ids)
         self._replies[number] = asyncio.get_running_loop().create_future()
@@ -130,6 +131,7 @@ class FetcherLink:
         self._sleep = sleep
         # The fetcher restarts within a second or so; ten seconds of silence would be noticed by people.
         self._backoff = Backoff(first=0.2, cap=5.0)
+        self._client: FetcherClient | None = None
 
     async def run(self) -> None:
         """Connect again and again, until cancelled."""
@@ -142,6 +144,12 @@ class FetcherLink:
             self._plan.set_fetcher_connected(False)
             await self._sleep(self._backoff.next())
 
+    async def ask(self, request: Have) -> Reply:
+        """Have the fetcher answer. Raises FetcherUnavailable."""
+        if self._client is None:
+            raise FetcherUnavailable("the fetcher is being started: ask again")
+        return await self._client.request(request)
+
     async def _converse(self, client: FetcherClient) -> None:
         """Follow and talk until the connection ends.
 
@@ -151,9 +159,11 @@ class FetcherLink:
         tasks = [asyncio.create_task(part) for part in (client.follow(self._plan.take_progress), talk.run())]
         self._plan.set_fetcher_connected(True)
         self._backoff.reset()
+        self._client = client
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            self._client = None
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
+from stoker_sidecar.agent.file_response import send_file
 from stoker_sidecar.linux.beneath import open_file_beneath
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 
@@ -78,10 +79,7 @@ class NodeHttp:
             return _no(404, f"version {digest[:12]} of dataset {uid} cannot be read on this node: {error.strerror}")
         try:
             # By its descriptor: this process is root, and the folder is the fetcher's, which could put a link there.
-            headers = {"Content-Type": "application/vnd.sqlite3"}
-            response = web.FileResponse(f"/proc/self/fd/{descriptor}", headers=headers)
-            await response.prepare(request)
-            return response
+            return await send_file(request, descriptor, "application/vnd.sqlite3")
         finally:
             os.close(descriptor)
 

@@ -19,6 +19,7 @@ from stoker_sidecar.wire.fetcher_protocol import (
     LISTED_OBJECTS,
     PACKED_BYTES,
     PAGED_BYTES,
+    PEER_BYTES,
     REPAIRED_FILES,
     SCRUBBED_BYTES,
     UNPACKED_BYTES,
@@ -38,6 +39,7 @@ _FIGURES: tuple[tuple[str, str, Callable[[NodeDatasetStatus], float]], ...] = (
 _COUNTS: tuple[tuple[str, str, str], ...] = (
     ("stoker_listed_objects", "Objects that listings of the source found, so far.", LISTED_OBJECTS),
     ("stoker_fetched_bytes", "Bytes that came from the source.", FETCHED_BYTES),
+    ("stoker_peer_bytes", "Bytes of files that other nodes gave, instead of the source.", PEER_BYTES),
     ("stoker_ahead_bytes", "Bytes that were fetched before any reader asked for them, without warm-up.", AHEAD_BYTES),
     ("stoker_demand_reads", "Requests of file systems for bytes that were not known to be on this node.", DEMAND_READS),
     ("stoker_fetch_errors", "Pieces that could not be fetched, after their retries, by reason.", FETCH_ERRORS),

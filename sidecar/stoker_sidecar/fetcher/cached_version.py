@@ -119,6 +119,10 @@ class CachedVersion:
         marks = self.states.translate(bytes(int(one == state) for one in range(256)))
         return int.from_bytes(marks) & int.from_bytes(among) != 0
 
+    def whole_files(self) -> bytes:
+        """Return a byte an inode: 1 where the file is in the tree."""
+        return bytes(self.states.translate(_HERE_ALONE))
+
     def here_among(self, marks: Iterable[bytes]) -> tuple[bytes, ...]:
         """Return marks of inodes, a byte each, less those whose files are not in the tree."""
         here = int.from_bytes(self.states.translate(_HERE_ALONE))
@@ -254,7 +258,7 @@ class CachedVersion:
         with disk_errors("the version"):
             started = self.paths.folder / "syncing"
             # Named before, so that what arrives meanwhile does not count; by inode, since clocks are put back.
-            started.write_bytes(zlib.compress(self.states.translate(_HERE_ALONE), 1))
+            started.write_bytes(zlib.compress(self.whole_files(), 1))
             sync_file_system(self.paths.tree)
             started.rename(self.paths.synced)
 

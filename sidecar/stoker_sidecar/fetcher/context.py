@@ -14,6 +14,7 @@ from stoker_api.backoff import BackoffPolicy
 from stoker_sidecar.fetcher.core.lanes import WarmSlots
 from stoker_sidecar.fetcher.core.page_room import MemoryFigures
 from stoker_sidecar.fetcher.core.version_tuning import DatasetTuning
+from stoker_sidecar.fetcher.download.neighbours import Meet, meet_by_tls
 from stoker_sidecar.fetcher.download.piece_sources import InProcess, PieceFetcher, PieceSource
 from stoker_sidecar.fetcher.download.pipeline import Pipeline
 from stoker_sidecar.fetcher.download.policy import PolicyFactory
@@ -44,6 +45,7 @@ class NodeDependencies:
     backoff: BackoffPolicy = _DATASET_BACKOFF
     open_store: OpenStore | None = None
     fetcher: PieceFetcher = field(default_factory=InProcess)
+    meet: Meet = meet_by_tls
     space: Callable[[Path], DiskSpace] = space_of
     memory: Callable[[], MemoryFigures] = memory_now
 

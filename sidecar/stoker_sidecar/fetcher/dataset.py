@@ -16,9 +16,10 @@ from stoker_sidecar.fetcher.core.lanes import WarmShare
 from stoker_sidecar.fetcher.core.rates import TokenBucket
 from stoker_sidecar.fetcher.core.version_tuning import DatasetTuning, VersionTuning
 from stoker_sidecar.fetcher.dataset_loop import DatasetLoop, soonest
+from stoker_sidecar.fetcher.download.divided_pass import WarmPasses
 from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.download.piece_sources import StorePieceSource
-from stoker_sidecar.fetcher.download.warming import WarmLimits, WarmPass, warm_order
+from stoker_sidecar.fetcher.download.warming import RETRY_CHANGED, RETRY_LEFT, WarmLimits, WarmPass, warm_order
 from stoker_sidecar.fetcher.manifests import ListedSoFar, list_source
 from stoker_sidecar.fetcher.mounted_pages import MountedPages
 from stoker_sidecar.fetcher.space.budget import SpaceBudget
@@ -32,11 +33,7 @@ from stoker_sidecar.version.manifest import ROOT_INO
 from stoker_sidecar.wire.credentials import Credentials
 from stoker_sidecar.wire.fetcher_protocol import DEMAND_READS, EVICTIONS, Read, ReadDone
 
-# Seconds until what was dropped for others is tried again, and until objects that changed or are gone are asked for
-# again (someone may put them back; a new listing is what really helps); what failures left is taken up at once.
-_RETRY_EVICTED = 60.0
-_RETRY_LEFT = 0.01
-_RETRY_CHANGED = 600.0
+_RETRY_EVICTED = 60.0  # seconds until what was dropped for others is tried again
 _RETRY_OLDER = 5.0  # until an older version that pods wait for is tried again
 # Seconds between two syncs while files arrive: twice what the kernel itself waits, so that it finds little left to
 # write.
@@ -56,6 +53,7 @@ class DatasetCache:
         self.older_errors: dict[str, SidecarError] = {}  # by digest
         self._node = node
         self._bucket: TokenBucket | None = None
+        self._passes = WarmPasses(node.outside.meet, node.downloads.peers)
         self._synced = node.outside.clock()
         name = f"dataset {config.namespace}/{config.name}"
         listing = partial(node.listings.run, config.namespace, self._list_step)
@@ -248,7 +246,7 @@ class DatasetCache:
             return await self._bring(fetching)
         except SidecarError as error:
             self._note(fetching, error)
-            return _RETRY_OLDER if error.temporary else _RETRY_CHANGED
+            return _RETRY_OLDER if error.temporary else RETRY_CHANGED
 
     def _note(self, fetching: Fetching, error: SidecarError | None) -> None:
         """Remember what fails of a version, or that nothing does."""
@@ -264,7 +262,9 @@ class DatasetCache:
         version = fetching.version
         await fetching.make_way()
         fetching.take_up()
-        delay = await self._warm(fetching) if self.config.eager and not self.config.paused else fetching.try_again
+        delay = await self._warm(fetching) if not self.config.paused else None
+        if not self.config.eager:
+            delay = soonest(delay, fetching.try_again)
         if version.warm_files == version.manifest.info.files:
             if self.version_loop.error is not None:
                 # Perhaps that is what failed: before anyone relies on it this time.
@@ -273,7 +273,7 @@ class DatasetCache:
             version.complete = version.warm_files == version.manifest.info.files
             if not version.complete:  # a file was found damaged or gone meanwhile
                 await in_thread(version.unmark)
-                return _RETRY_LEFT
+                return RETRY_LEFT
             self._node.news.set()  # pods wait for their native mount: the agent is told now
             self._note(fetching, None)
             await self.versions.secure(version)
@@ -282,37 +282,36 @@ class DatasetCache:
 
     async def _warm(self, fetching: Fetching) -> float | None:
         """Run one pass; return the seconds until the next. Raises the error that stopped it."""
-        if (short := self.budget.lacks(fetching.version)) > 0:
+        eager, in_use = self.config.eager, fetching.version.paths.folder.name in self.held
+        order = warm_order(fetching.version, fetching.tuning, eager=eager, in_use=in_use)
+        if order is None:
+            return None
+        if eager and (short := self.budget.lacks(fetching.version)) > 0:
             await self._make_room(fetching, short)
             if not self.versions.is_open(fetching):
-                return _RETRY_LEFT  # dropped meanwhile, since another needed its room more
+                return RETRY_LEFT  # dropped meanwhile, since another needed its room more
         slots, outside = self._node.slots, self._node.outside
         limits = WarmLimits(self.uid, slots, self._limit(), self.version_loop.poked, outside.clock, outside.sleep)
         share = WarmShare(self.config.priority, failing=self.version_loop.error is not None)
-        self.warming = WarmPass(fetching, warm_order(fetching.version, fetching.tuning), limits, share)
-        if fetching is self.current_fetching:
-            self.settled = False
+        self.warming = self._passes.make(fetching, order, limits, share, self.config)
+        self.settled &= not (eager and fetching is self.current_fetching)
         slots.warming[self.uid] = share
         try:
             await self.warming.run()
-            return self._passed(self.warming, fetching)
+            return self._passed(self.warming, fetching, eager=eager)
         finally:
             self.warming = None
             del slots.warming[self.uid]
 
-    def _passed(self, done: WarmPass, fetching: Fetching) -> float | None:
-        version = fetching.version
-        self._note(fetching, done.error)
-        if done.error is not None and (done.fatal or done.error.temporary):
-            raise done.error
-        if done.error is not None:
-            return _RETRY_CHANGED
-        if version.missing() > 0 or version.count(State.FAILED):  # left over by failures that have passed
-            return _RETRY_LEFT
+    def _passed(self, done: WarmPass, fetching: Fetching, *, eager: bool) -> float | None:
+        if eager:
+            self._note(fetching, done.error)
+        delay = done.until_next(eager=eager)
+        if delay is not None or not eager:
+            return delay
         if fetching.found_no_room and done.made_copies:
-            return _RETRY_LEFT  # files take the room of the whole while they come, which their copies have left by now
-        if fetching is self.current_fetching:
-            self.settled = True
+            return RETRY_LEFT  # files take the room of the whole while they come, which their copies have left by now
+        self.settled |= fetching is self.current_fetching
         return fetching.try_again
 
     async def _make_room(self, fetching: Fetching, short: int) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import zlib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -36,7 +37,7 @@ from stoker_sidecar.version.layout import CachePaths, check_uid
 from stoker_sidecar.version.manifest import ROOT_INO
 from stoker_sidecar.wire.cache_folder import FolderSpec
 from stoker_sidecar.wire.disk_floor import DiskFloor, Floor
-from stoker_sidecar.wire.fetcher_protocol import Configure, Progress, Read, ReadDone, Tune
+from stoker_sidecar.wire.fetcher_protocol import Configure, Had, Have, Progress, Read, ReadDone, Tune
 
 _log = logging.getLogger(__name__)
 
@@ -121,6 +122,14 @@ class CacheNode:
         if (dataset := self._datasets.get(request.uid)) is None:
             raise NotYetConfigured(f"the fetcher was not told about the dataset {request.uid} yet: tune it later")
         dataset.tune(request.digest, VersionTuning(request.knobs, request.groups))
+
+    def have(self, request: Have) -> Had:
+        """Say what is here of a version. Raises NotYetConfigured."""
+        dataset = self._datasets.get(request.uid)
+        fetching = dataset.versions.fetchings.get(request.digest) if dataset is not None else None
+        if dataset is None or fetching is None:
+            raise NotYetConfigured(f"version {request.digest[:12]} is not open on this node: ask again, or another")
+        return Had(zlib.compress(fetching.version.whole_files(), 1), dataset.telemetry.came)
 
     async def remove(self, uid: str) -> None:
         """Take a dataset off the disk, known or not; when this returns it is out of sight, and deleted soon.

@@ -17,6 +17,7 @@ from stoker_sidecar.wire.fetcher_protocol import (
     Done,
     Failed,
     Follow,
+    Have,
     Progress,
     Read,
     Remove,
@@ -111,7 +112,7 @@ class Server:
         except ConnectionError:
             _log.debug("a client went away before its answer")
 
-    async def _answer(self, request: Configure | Remove | Tune | Read) -> Reply:
+    async def _answer(self, request: Configure | Remove | Tune | Read | Have) -> Reply:
         try:
             return await self._do(request)
         except SidecarError as error:
@@ -120,7 +121,7 @@ class Server:
             _log.exception("unexpected error in %s", type(request).__name__)
             return Failed(errno.EIO, f"unexpected error: {error!r}", InternalError.reason)
 
-    async def _do(self, request: Configure | Remove | Tune | Read) -> Reply:
+    async def _do(self, request: Configure | Remove | Tune | Read | Have) -> Reply:
         match request:
             case Read():
                 return await self._node.read(request)
@@ -132,6 +133,8 @@ class Server:
                 self._handoff.removed(uid)
             case Tune():
                 self._node.tune(request)
+            case Have():
+                return self._node.have(request)
         return Done()
 
     async def _look_after(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from stoker_api.names import Reason
 from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.fetcher.core.rates import Speed
-from stoker_sidecar.wire.fetcher_protocol import AHEAD_BYTES, FETCH_ERRORS, FETCHED_BYTES, Count, Notice
+from stoker_sidecar.wire.fetcher_protocol import AHEAD_BYTES, FETCH_ERRORS, FETCHED_BYTES, PEER_BYTES, Count, Notice
 
 # The agent reads them every second; more than this in a second is a flood that nobody would read.
 _KEPT = 32
@@ -37,9 +37,19 @@ class Telemetry:
         """Bytes that came from a source so far."""
         return self._counts[FETCHED_BYTES, ""]
 
+    def gave(self, size: int) -> None:
+        """Count bytes of a file that another node gave."""
+        self.speed.add(size)
+        self._counts[PEER_BYTES, ""] += size
+
     def came_ahead(self, size: int) -> None:
         """Count bytes of a whole piece that came before any reader asked for them."""
         self._counts[AHEAD_BYTES, ""] += size
+
+    @property
+    def came(self) -> int:
+        """Bytes that came, from wherever, so far."""
+        return self._counts[FETCHED_BYTES, ""] + self._counts[PEER_BYTES, ""]
 
     def failed(self, error: SidecarError) -> None:
         """Count a piece that could not be fetched."""

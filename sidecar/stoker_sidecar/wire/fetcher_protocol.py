@@ -87,10 +87,11 @@ class FileKnobs(Struct, frozen=True, omit_defaults=True):
     ``ahead_bytes``: fetched ahead of a reader within a large file. ``ahead_files``: small files fetched ahead of
     readers of their folder. ``streams``: requests for chunks of one large file at a time, for one reader.
     ``warm_rank``: 0 for what is warmed up first, 3 for what comes last. ``cached``: False: not warmed up, and read
-    through. ``packing``: compressed copies are kept where that pays; None: never. ``weight``: of requests for them,
-    beside those of the same version. ``bandwidth``: their share of the node's at most, while others fetch. ``keep``:
-    what is kept where not all fits, 3 first and 0 last. ``paged``: read from the disk into the page cache whenever a
-    volume of the version is mounted.
+    through. ``packing``: compressed copies are kept where that pays; None: never. ``unasked``: fetched before anyone
+    reads it, also where the version is not warmed up. ``divided``: warmed up by one of the nodes that are to have
+    it, and given by that to the others. ``weight``: of requests for them, beside those of the same version.
+    ``bandwidth``: their share of the node's at most, while others fetch. ``keep``: what is kept where not all fits, 3
+    first and 0 last. ``paged``: read from the disk into the page cache whenever a volume of the version is mounted.
     """
 
     ahead_bytes: Annotated[int, Meta(ge=0, le=2**30)] | None = None
@@ -99,6 +100,8 @@ class FileKnobs(Struct, frozen=True, omit_defaults=True):
     warm_rank: Annotated[int, Meta(ge=0, le=3)] = WARM_NORMAL
     cached: bool = True
     packing: PackingKnobs | None = None
+    unasked: bool = False
+    divided: bool = False
     weight: Annotated[int, Meta(ge=1, le=100)] = WEIGHT_NORMAL
     bandwidth: Annotated[float, Meta(ge=0.01, le=1.0)] = 1.0
     keep: Annotated[int, Meta(ge=0, le=3)] = KEEP_NORMAL
@@ -115,6 +118,20 @@ class Tune(Struct, frozen=True, tag_field="op", tag="tune", omit_defaults=True):
     digest: str
     knobs: Annotated[tuple[FileKnobs, ...], Meta(max_length=MOST_GROUPS)] = ()
     groups: bytes = b""
+
+
+class Have(Struct, frozen=True, tag_field="op", tag="have"):
+    """Say which files of this version are whole here, for another node."""
+
+    uid: str
+    digest: str
+
+
+class Had(Struct, frozen=True, tag_field="reply", tag="had"):
+    """What is here. ``files``: a byte an inode, 1 where it is whole; by zlib. ``arrived``: bytes that came so far."""
+
+    files: bytes
+    arrived: int
 
 
 class Done(Struct, frozen=True, tag_field="reply", tag="done"):
@@ -155,6 +172,7 @@ FETCH_ERRORS = "fetchErrors"  # labelled by reason; after the retries of one req
 AHEAD_BYTES = "aheadBytes"  # fetched before any reader asked for them, warm-up not counted
 DEMAND_READS = "demandReads"  # requests of file-system servers for bytes
 SCRUBBED_BYTES = "scrubbedBytes"
+PEER_BYTES = "peerBytes"  # of files that another node gave
 REPAIRED_FILES = "repairedFiles"
 EVICTIONS = "evictions"
 UNPACKED_BYTES = "unpackedBytes"  # of files of which a compressed copy was found at the start, or made since
@@ -198,8 +216,8 @@ class Progress(Struct, frozen=True, tag_field="reply", tag="progress", rename="c
     notices: tuple[Notice, ...] = ()
 
 
-Request = Configure | Remove | Tune | Watch | Read | Follow
-Reply = Done | ReadDone | Failed | Progress | Repaired
+Request = Configure | Remove | Tune | Watch | Read | Follow | Have
+Reply = Done | Had | ReadDone | Failed | Progress | Repaired
 
 
 class _Numbered(Struct):

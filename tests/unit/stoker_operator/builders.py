@@ -9,6 +9,7 @@ from stoker_api import names
 from stoker_api.dataset import Dataset
 from stoker_api.datasetclass import DatasetClass
 from stoker_api.nodecache import NodeCache, NodeDataset, NodeDatasetStatus, NodePhase
+from stoker_api.trainingjob import TrainingJob
 from stoker_operator.core.dataset_decision import Decision, decide_datasets
 from stoker_operator.core.views import ClusterView, NodeView, PodView
 
@@ -95,7 +96,7 @@ def mount(dataset: Dataset, pod: str = "trainer", version: str = V1, phase: str 
     return row | {"podNamespace": home, "pod": pod, "phase": phase}
 
 
-def make_view(*parts: Dataset | NodeCache | NodeView | PodView) -> ClusterView:
+def make_view(*parts: Dataset | NodeCache | NodeView | PodView | TrainingJob) -> ClusterView:
     """Make a view of these; nodes without a NodeCache get an empty one."""
     nodes = {one.name: one for one in parts if isinstance(one, NodeView)}
     caches = {name: make_cache(name) for name in nodes}
@@ -105,11 +106,12 @@ def make_view(*parts: Dataset | NodeCache | NodeView | PodView) -> ClusterView:
         node_caches=caches,
         nodes=nodes,
         pods={one.key: one for one in parts if isinstance(one, PodView)},
+        training_jobs={one.key: one for one in parts if isinstance(one, TrainingJob)},
     )
 
 
 def decided(
-    *parts: Dataset | NodeCache | NodeView | PodView,
+    *parts: Dataset | NodeCache | NodeView | PodView | TrainingJob,
     now: float = NOW,
     wanted: Mapping[str, frozenset[str]] = MappingProxyType({}),
 ) -> Decision:

@@ -71,8 +71,12 @@ KNOBS: tuple[Knob, ...] = (
     _word("compression", Compression, "Whether a compressed copy is kept in the cache.", _STREAM, _COMPRESS),
     Knob("compression_level", (_COMPRESS,), _COUNT, "Level of zstd.", 1, 19),
     Knob("min_ratio", (_COMPRESS,), _NUMBER, "Least ratio of sizes for which a compressed copy is kept.", 1, 100),
-    _switch("divide_cold", _COORDINATE, "Whether the workers of a job divide what is cold among them."),
-    _switch("validation_ahead", _COORDINATE, "Whether validation data is fetched before the first validation."),
+    _switch("divide_cold", _COORDINATE, "Whether nodes that are to have a file divide what is cold among them."),
+    _switch(
+        "validation_ahead",
+        _COORDINATE,
+        "Whether validation files come before the first validation without warm-up.",
+    ),
     Knob("lane_weight", (_PRIORITIZE,), _COUNT, "Share of the fetcher's requests beside other files.", 1, 100),
     _word("warm_order", WarmOrder, "When the file is warmed up, beside the others of its Dataset.", _PRIORITIZE),
     Knob("bandwidth_share", (_PRIORITIZE,), _NUMBER, "Share of the node's bandwidth that a workload gets.", 0.01, 1),
@@ -88,6 +92,7 @@ TURNED_KNOBS = frozenset(
         *("lane_weight", "bandwidth_share"),
         *("kernel_read_ahead", "page_cache_prefetch"),
         *("level", "strategy", "cache_policy", "cache_priority"),
+        *("validation_ahead", "split", "divide_cold"),
     )
 )
 

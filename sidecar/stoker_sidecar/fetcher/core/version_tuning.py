@@ -39,6 +39,20 @@ class VersionTuning:
         """Whether some files are not to be cached."""
         return not all(knobs.cached for knobs in self._knobs)
 
+    @property
+    def unasked(self) -> bool:
+        """Whether some files are fetched before anyone reads them, also where the version is not warmed up."""
+        return any(knobs.unasked for knobs in self._knobs)
+
+    @property
+    def divides(self) -> bool:
+        """Whether some files are divided among the nodes that are to have them."""
+        return any(knobs.divided for knobs in self._knobs)
+
+    def divided(self, last_ino: int) -> bytes:
+        """Return a byte an inode up to ``last_ino``: 1 where it is divided."""
+        return self._translated([knobs.divided for knobs in self._knobs], last_ino)
+
     def numbered(self, last_ino: int) -> bytes:
         """Return a byte an inode up to ``last_ino``: which of ``turns`` it has, by number."""
         turns = self.turns
@@ -57,6 +71,10 @@ class VersionTuning:
         """Return a byte an inode up to ``last_ino``: 1 where it is to be cached."""
         return self._translated([knobs.cached for knobs in self._knobs], last_ino)
 
+    def wanted_unasked(self, last_ino: int) -> bytes:
+        """Return a byte an inode up to ``last_ino``: 1 where it is fetched before anyone reads it."""
+        return self._translated([knobs.unasked for knobs in self._knobs], last_ino)
+
     @property
     def pages(self) -> bool:
         """Whether some files are to be in the page cache."""
@@ -66,6 +84,10 @@ class VersionTuning:
     def ranks(self) -> tuple[int, ...]:
         """The ranks of warm-up that files may have, the first one first."""
         return tuple(sorted({knobs.warm_rank for knobs in self._knobs}))
+
+    def of_rank(self, rank: int, last_ino: int) -> bytes:
+        """Return a byte an inode up to ``last_ino``: 1 where it has this rank."""
+        return self._translated([knobs.warm_rank == rank for knobs in self._knobs], last_ino)
 
     def paged(self, rank: int, last_ino: int) -> bytes:
         """Return a byte an inode up to ``last_ino``: 1 where it has this rank and is to be in the page cache."""

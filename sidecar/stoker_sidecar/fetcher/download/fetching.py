@@ -18,7 +18,7 @@ from stoker_sidecar.fetcher.core.bandwidth import Sharer
 from stoker_sidecar.fetcher.core.lanes import Lane
 from stoker_sidecar.fetcher.core.version_tuning import VersionTuning
 from stoker_sidecar.fetcher.download.parts import CHUNK, PartFile, chunk_count, chunk_span, chunks_of, is_whole
-from stoker_sidecar.fetcher.download.piece_writer import PieceWriter
+from stoker_sidecar.fetcher.download.piece_writer import Bring, PieceWriter
 from stoker_sidecar.fetcher.download.pipeline import Slot
 from stoker_sidecar.fetcher.download.policy import DownloadKey, DownloadPolicy, Prefetcher
 from stoker_sidecar.fetcher.space.budget import VersionSpace
@@ -67,6 +67,7 @@ class Fetching:
     space: VersionSpace
     context: DownloadContext
     _downloads: dict[DownloadKey, Download] = field(default_factory=dict)
+    _copies: "set[asyncio.Task[bool]]" = field(default_factory=set)
     _writer: PieceWriter = field(init=False)
     _policy: DownloadPolicy = field(init=False)
     _prefetcher: Prefetcher = field(init=False)
@@ -147,7 +148,7 @@ class Fetching:
         part = self.version.parts.get(entry.ino)
         if part is not None and part.kept:
             return True
-        if (part is not None and entry.ino in self._busy()) or not self.space.room().admits(entry.size):
+        if (part is not None and entry.ino in self.busy()) or not self.space.room().admits(entry.size):
             self.version.states[entry.ino] = State.UNKEPT
             return False
         if part is not None:
@@ -161,6 +162,16 @@ class Fetching:
         """
         download = self._start(entry, chunk, lane)
         return download.task if download is not None else None
+
+    def start_copy(self, entry: Entry, bring: Bring) -> "asyncio.Task[bool]":
+        """Start to take a whole file from elsewhere than the source, in the lane of warm-up, for nobody who waits.
+
+        The task says whether it came and was proven; where not, everything is as before. Readers never wait for it.
+        """
+        task = asyncio.create_task(self._copy(entry, bring))
+        self._copies.add(task)
+        task.add_done_callback(self._copies.discard)
+        return task
 
     async def refetch(self, entry: Entry) -> None:
         """Replace a damaged file of the tree, by rename. When none comes it is taken away: a missing file does not lie.
@@ -195,7 +206,8 @@ class Fetching:
 
     async def stop(self) -> None:
         """End what is in flight; its readers are told to ask again."""
-        tasks = [download.task for download in self._downloads.values()]
+        tasks: list[asyncio.Task[None] | asyncio.Task[bool]] = [one.task for one in self._downloads.values()]
+        tasks += self._copies
         for task in tasks:
             task.cancel()
         if tasks:
@@ -206,6 +218,17 @@ class Fetching:
         await self.stop()
         self.version.close()
 
+    async def _copy(self, entry: Entry, bring: Bring) -> bool:
+        if not self.admits(entry):
+            return False
+        self.version.reserved_bytes += entry.size
+        slot = self._slot(entry, Lane.WARM, min(entry.size, CHUNK))
+        try:
+            async with slot:
+                return await self._writer.copied(entry, bring)
+        finally:
+            self.version.reserved_bytes -= entry.size
+
     def _start(self, entry: Entry, chunk: int, lane: Lane) -> Download | None:
         if self._is_here(entry, chunk, lane):
             return None
@@ -214,9 +237,7 @@ class Fetching:
             running.slot.wanted_by(lane)
             return running
         size = entry.size if is_whole(entry.size) else chunk_span(entry.size, chunk)[1]
-        knobs = self.tuning.of(entry.ino)
-        sharer = Sharer(str(self.version.paths.folder), knobs.bandwidth)
-        slot = self.context.settings.pipeline.slot(lane, size, sharer, knobs.weight)
+        slot = self._slot(entry, lane, size)
         download = Download(slot, ahead=size if lane is Lane.READAHEAD else 0)
         plan = self._plan_whole(entry, lane, download) if is_whole(entry.size) else self._plan_chunk(entry, chunk, lane)
         if plan is None:
@@ -225,6 +246,11 @@ class Fetching:
         self._downloads[key] = download
         download.task.add_done_callback(partial(self._landed, key, download))
         return download
+
+    def _slot(self, entry: Entry, lane: Lane, size: int) -> Slot:
+        knobs = self.tuning.of(entry.ino)
+        sharer = Sharer(str(self.version.paths.folder), knobs.bandwidth)
+        return self.context.settings.pipeline.slot(lane, size, sharer, knobs.weight)
 
     async def _look_again(self, entry: Entry, offset: int, length: int) -> None:
         """Believe the disk, not the notes: what cannot be read there is missing from now on."""
@@ -250,7 +276,7 @@ class Fetching:
         """Tell whether its file is gone; or the disk is full, and its bytes may find room elsewhere."""
         if part.promoting:
             return False
-        return not is_there(part.path) or (self.space.room().free <= 0 and part.ino not in self._busy())
+        return not is_there(part.path) or (self.space.room().free <= 0 and part.ino not in self.busy())
 
     async def _bring(self, entry: Entry, chunks: range, end: int) -> None:
         """Wait until the bytes up to ``end`` can be read, or a piece has failed."""
@@ -303,7 +329,7 @@ class Fetching:
             return False
         return bool(part.chunks[chunk]) and not (part.kept and part.complete)
 
-    def _busy(self) -> set[int]:
+    def busy(self) -> set[int]:
         """Inodes that something is being fetched for: their parts are not dropped."""
         return {ino for ino, _ in self._downloads}
 
@@ -349,7 +375,7 @@ class Fetching:
 
     async def _whole_read_through(self, entry: Entry, download: Download) -> None:
         await self.context.settings.retry(partial(self._writer.whole, entry, kept=False, slot=download.slot))
-        self._writer.drop_surplus(self._busy())
+        self._writer.drop_surplus(self.busy())
 
     async def _chunk(self, entry: Entry, chunk: int, download: Download) -> None:
         start = chunk_span(entry.size, chunk)[0]
@@ -367,4 +393,4 @@ class Fetching:
         await self.context.settings.retry(bring)
         # Not tried again here: a file that is spoilt as a whole is not mended by this chunk alone.
         if await self._writer.settle(entry):
-            self._writer.drop_surplus(self._busy())
+            self._writer.drop_surplus(self.busy())

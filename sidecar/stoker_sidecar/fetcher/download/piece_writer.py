@@ -3,7 +3,7 @@
 Small files whole, large ones chunk by chunk, and checks them.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,19 +13,23 @@ from stoker_sidecar.errors import CacheDiskFailed, CorruptBody, InternalError, S
 from stoker_sidecar.fetcher.cached_version import CachedVersion
 from stoker_sidecar.fetcher.context import DownloadContext
 from stoker_sidecar.fetcher.download.packing import VersionPacking
-from stoker_sidecar.fetcher.download.parts import PartFile, Transients, chunk_span, new_part, temporary_name
+from stoker_sidecar.fetcher.download.parts import PartFile, Transients, chunk_span, is_whole, new_part, temporary_name
 from stoker_sidecar.fetcher.download.pipeline import Slot
 from stoker_sidecar.fetcher.space.budget import VersionSpace
 from stoker_sidecar.fetcher.telemetry import NewBytes
 from stoker_sidecar.linux.files import is_there
-from stoker_sidecar.store.core.object_checksum import CRC64NVME, Checksum, check
+from stoker_sidecar.store.core.object_checksum import CRC64NVME, Checksum, check, new_digest
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.manifest import Entry
-from stoker_sidecar.worker.files import file_digest
+from stoker_sidecar.worker.files import FileWriter, file_digest
 from stoker_sidecar.worker.transfer import Arrived, Fetched, Piece, remove_quietly
 
 # Is told which part has the bytes of a chunk, and how many of them from the chunk's start.
 ArrivedInPart = Callable[[PartFile, int], None]
+
+
+# Hands the bytes of the file of a path and size, in order, to a function that blocks; tells whether all of them came.
+Bring = Callable[[str, int, Callable[[bytes], None]], Awaitable[bool]]
 
 
 @dataclass
@@ -104,6 +108,38 @@ class PieceWriter:
         elif part.complete and not part.promoting:
             await self._promote(entry, part)
         return not part.kept
+
+    async def copied(self, entry: Entry, bring: Bring) -> bool:
+        """Take a whole file from elsewhere than its source; keep it only if it is what the source says it is.
+
+        The source's word is an ETag that is a MD5, or the checksum that it states: without one nothing is taken. Raises
+        DiskFull or CacheDiskFailed.
+        """
+        proof = await self._proof(entry)
+        if proof is None:
+            return False
+        path, temporary = self.version.manifest.path_of(entry), temporary_name(self._parts, entry.ino)
+        digest = new_digest(proof.algorithm)
+        writer = FileWriter(temporary, 0, digest=digest)
+        try:
+            await in_thread(writer.write, b"")  # an empty file is one too
+            if not await bring(path, entry.size, writer.write) or digest.digest() != proof.value:
+                return False
+            writer.close()
+            if not self.version.is_missing(entry.ino) or entry.ino in self.version.parts:
+                return False  # a reader's demand was quicker, or has begun
+            size = await self.packing.keep(entry, temporary, f"{self._tree}/{path}", self.packing.wanted(entry))
+        finally:
+            writer.close()
+            await in_thread(remove_quietly, Path(temporary))
+        self.context.telemetry.gave(entry.size)
+        await self._note(entry, size)
+        return True
+
+    async def _proof(self, entry: Entry) -> Checksum | None:
+        if self.version.trust.worth_hashing(entry.etag):
+            return Checksum("md5", bytes.fromhex(entry.etag))
+        return await self._stated(entry) if not is_whole(entry.size) else None
 
     def new_part(self, entry: Entry, *, kept: bool) -> PartFile:
         """Begin a part, where the chunks of a large file go. Raises DiskFull or CacheDiskFailed."""

@@ -65,7 +65,10 @@ class RankedOrder:
         """Each rank and weight is a walk over the version; files of others are passed over by the hundred thousand."""
         numbers = self._tuning.numbered(self._version.manifest.last_ino)
         for _, alike in groupby(enumerate(self._tuning.turns), key=lambda each: each[1][0]):
-            walks = {TurnClass(weight, number): self._walk(numbers, number) for number, (_, weight) in alike}
+            walks = {
+                TurnClass(weight, number): iter(MarkedOrder(self._version, _equal_to(number, numbers)))
+                for number, (_, weight) in alike
+            }
             turns = WeightedTurns()
             while walks:
                 one = turns.in_order(walks)[0]
@@ -76,30 +79,53 @@ class RankedOrder:
                 turns.take(one, max(1, chunk_count(entry.size)))
                 yield entry
 
-    def _walk(self, numbers: bytes, number: int) -> Iterator[Entry]:
-        ino = self._next(numbers, number, 0)
+
+class MarkedOrder:
+    """As the manifest has them, and of them only the files that have a 1 in ``marks``, a byte an inode."""
+
+    def __init__(self, version: CachedVersion, marks: bytes) -> None:
+        self._version = version
+        self._marks = marks
+
+    def __iter__(self) -> Iterator[Entry]:
+        """Files that are not marked are passed over by the hundred thousand."""
+        ino = self._next(0)
         while ino > 0:
             page = self._version.manifest.page(ino - 1)
             for entry in page:
-                if numbers[entry.ino] == number and self._version.is_missing(entry.ino):
+                if self._marks[entry.ino] and self._version.is_missing(entry.ino):
                     yield entry
-            ino = self._next(numbers, number, page[-1].ino)
+            ino = self._next(page[-1].ino)
 
-    def _next(self, numbers: bytes, number: int, after: int) -> int:
-        """Return the next inode that has this number and is missing; -1 when there is none."""
+    def _next(self, after: int) -> int:
+        """Return the next inode that is marked and missing; -1 when there is none."""
         while (missing := self._version.missing(after)) > 0:
-            found = numbers.find(number, missing)
-            if found in (missing, -1):
-                return found
-            after = found - 1
+            marked = self._marks.find(1, missing)
+            if marked in (missing, -1):
+                return marked
+            after = marked - 1
         return -1
 
 
-def warm_order(version: CachedVersion, tuning: VersionTuning) -> AccessOrder:
-    """Return the order in which a version is warmed up."""
-    return CanonicalOrder(version) if len(tuning.turns) == 1 else RankedOrder(version, tuning)
+def _equal_to(number: int, numbers: bytes) -> bytes:
+    """Return a 1 for each byte that is this number, and a 0 for the others."""
+    return numbers.translate(bytes(int(one == number) for one in range(256)))
 
 
+def warm_order(version: CachedVersion, tuning: VersionTuning, *, eager: bool, in_use: bool) -> AccessOrder | None:
+    """Return the order in which a version is warmed up; None: it is not.
+
+    ``eager``: all of it is; else only what comes unasked, and that for those who have it mounted (``in_use``).
+    """
+    if eager:
+        return CanonicalOrder(version) if len(tuning.turns) == 1 else RankedOrder(version, tuning)
+    return MarkedOrder(version, tuning.wanted_unasked(version.manifest.last_ino)) if in_use and tuning.unasked else None
+
+
+# Seconds until objects that changed or are gone are asked for again (someone may put them back; a new listing is what
+# really helps); what earlier failures left is taken up at once.
+RETRY_CHANGED = 600.0
+RETRY_LEFT = 0.01
 # Failures in a row after which the source, not an object, is taken to be at fault.
 _ROW = 8
 # Files that are looked at without a pause, when most of them do not fit: a millisecond of the event loop.
@@ -160,6 +186,21 @@ class WarmPass:
             if is_whole(entry.size) or self.fetching.admits(entry):
                 await self._start_all(entry)
         await self._until(lambda: self._in_flight == 0)
+
+    def until_next(self, *, eager: bool) -> float | None:
+        """Return the seconds until the rest of the version is tried; None: there is none that can be had.
+
+        Raises the error that stopped the pass. What was to come unasked and failed is fetched when it is read.
+        """
+        if self.error is not None and (self.fatal or self.error.temporary):
+            raise self.error
+        if not eager:
+            return None if next(iter(self.order), None) is None else RETRY_LEFT
+        if self.error is not None:
+            return RETRY_CHANGED
+        version = self.fetching.version
+        left = version.missing() > 0 or version.count(State.FAILED)  # by failures that have passed
+        return RETRY_LEFT if left else None
 
     async def _start_all(self, entry: Entry) -> None:
         self.share.bandwidth = self.fetching.tuning.of(entry.ino).bandwidth

@@ -8,7 +8,7 @@ from stoker_tuning.recommend.knobs import MIB
 from stoker_tuning.recommend.named_sets import NAMED_SETS
 from stoker_tuning.recommend.recommendation import Explained, Recommendation
 from stoker_tuning.rules.merging import GivenValue
-from stoker_tuning.vocabulary import CachePriority, Compression, OptimizationLevel, WarmOrder
+from stoker_tuning.vocabulary import CachePriority, Compression, OptimizationLevel, Split, WarmOrder
 
 NAMING_KNOBS = frozenset(NAMED_SETS)
 _RANKS = {WarmOrder.FIRST: 0, WarmOrder.EARLY: 1, WarmOrder.NORMAL: WARM_NORMAL, WarmOrder.LATE: 3}
@@ -51,12 +51,19 @@ _MOST_ZSTD = {OptimizationLevel.BASIC: 1, OptimizationLevel.BALANCED: 3, Optimiz
 _NOT_PAGED = (OptimizationLevel.BASIC, OptimizationLevel.BALANCED)
 
 
-def file_knobs(explained: Explained, most: OptimizationLevel | None = None, *, model: bool = False) -> FileKnobs:
+def file_knobs(
+    explained: Explained,
+    most: OptimizationLevel | None = None,
+    split: Split = Split.UNKNOWN,
+    *,
+    model: bool = False,
+) -> FileKnobs:
     """Return the knobs for the files that something is recommended for. ``model``: they are files of a model.
 
     A figure that a rule gives is taken as it is, within what ``most`` allows. One of a set that a rule names (a level,
     a strategy, a policy, a priority) only where it is more than the fetcher comes to by itself. Those of phases and
-    defaults turn nothing.
+    defaults turn nothing. ``split``: which part of its Dataset the files belong to, by their names; a rule's word goes
+    before.
     """
     values, limits = explained.values, _MOST.get(most, _EVERYTHING) if most is not None else _EVERYTHING
 
@@ -72,6 +79,8 @@ def file_knobs(explained: Explained, most: OptimizationLevel | None = None, *, m
         warm_rank=_RANKS[values.warm_order] if _by_rule(explained.origins, "warm_order") else WARM_NORMAL,
         cached=values.should_cache or not _by_rule(explained.origins, "should_cache"),
         packing=_packing(explained.values, most) if _by_rule(explained.origins, "compression") else None,
+        unasked=_is_validation(explained, split) and values.validation_ahead,
+        divided=values.divide_cold and _by_rule(explained.origins, "divide_cold"),
         weight=_weight(values.lane_weight) if _by_rule(explained.origins, "lane_weight") else WEIGHT_NORMAL,
         bandwidth=round(values.bandwidth_share, 2) if _by_rule(explained.origins, "bandwidth_share") else 1.0,
         keep=_KEEPS[values.cache_priority] if _by_rule(explained.origins, "cache_priority") else KEEP_NORMAL,
@@ -84,6 +93,11 @@ def _packing(values: Recommendation, most: OptimizationLevel | None) -> PackingK
         return None
     level = values.compression_level if most is None else min(values.compression_level, _MOST_ZSTD.get(most, 19))
     return PackingKnobs(level, values.min_ratio, tried=values.compression == Compression.AUTO)
+
+
+def _is_validation(explained: Explained, split: Split) -> bool:
+    said = explained.values.split
+    return (said if said != Split.UNKNOWN else split) == Split.VALIDATION
 
 
 def _weight(asked: int) -> int:
@@ -137,6 +151,8 @@ def merged(wanted: Iterable[FileKnobs]) -> FileKnobs:
         warm_rank=min(one.warm_rank for one in all_of_them),
         cached=any(one.cached for one in all_of_them),
         packing=_all_agree([one.packing for one in all_of_them]),
+        unasked=any(one.unasked for one in all_of_them),
+        divided=any(one.divided for one in all_of_them),
         weight=max(one.weight for one in all_of_them),
         bandwidth=max(one.bandwidth for one in all_of_them),
         keep=max(one.keep for one in all_of_them),

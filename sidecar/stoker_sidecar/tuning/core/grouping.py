@@ -101,7 +101,7 @@ class FileGrouping:
         """Return the group of a file of ``size`` bytes."""
         file = FileFacts(path, size, kind_by_name(path), self._split_of(path))
         applying = tuple(rules.applying(file) for rules in self._file_rules)
-        key = applying, file.type is ModelFileKind.UNKNOWN
+        key = applying, file.type is ModelFileKind.UNKNOWN, file.split is Split.VALIDATION
         found = self._known.get(key)
         if found is None:
             found = self._met(key, applying, file)
@@ -116,8 +116,8 @@ class FileGrouping:
         compiled, most = self._rules.compiled, self._rules.choice.most_level
         given = [given_values(compiled, places, file) for places in applying]
         wanted = [recommend(values, around) for values, around in zip(given, self._surroundings, strict=True)]
-        model = file.type is not ModelFileKind.UNKNOWN
-        knobs = merged(file_knobs(one, most, model=model) for one in wanted)
+        model, split = file.type is not ModelFileKind.UNKNOWN, file.split or Split.UNKNOWN
+        knobs = merged(file_knobs(one, most, split, model=model) for one in wanted)
         read_ahead = max(kernel_read_ahead(one, most) for one in wanted)
         self._read_ahead = max(read_ahead, self._read_ahead or 0)
         number = self._by_knobs.get(knobs)

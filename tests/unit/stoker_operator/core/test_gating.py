@@ -157,6 +157,12 @@ def test_a_full_warm_node_holds_the_pod_for_capacity() -> None:
     assert (why.reason, "a warm but without room for 1 cpu" in why.sentence) == (Reason.NO_CAPACITY, True)
 
 
+def test_the_next_jobs_data_is_wanted_where_the_running_one_computes_still() -> None:
+    busy = PodView("vision", "busy", node="a", requests=held().requests, phase="Running")
+    view = cluster(dataset(scheduling=REQUIRE), node("a", slots=1), holding("a", 0.0), busy, held())
+    assert decide_releases(view, NOW).wanted == {"vision/imagenet": {"a"}}
+
+
 def test_finished_pods_take_no_room() -> None:
     done = PodView("vision", "done", node="a", requests=held().requests, phase="Succeeded")
     assert only_release(decide_releases(cluster(dataset(), node("a", slots=1), holding("a"), done, held()), NOW))

@@ -241,6 +241,25 @@ def test_a_held_pod_makes_an_on_demand_dataset_warm_where_the_pod_could_go() -> 
     assert entry("b", dataset, make_node("a"), make_node("b"), imagenet=frozenset({"b"})).eager
 
 
+@pytest.mark.parametrize(
+    ("namespace", "job", "eager"),
+    [
+        ("vision", {"status": {"phase": "Suspended"}}, True),
+        ("vision", {"status": {"phase": "Suspended"}, "suspend": True}, False),
+        ("vision", {"status": {"phase": "Succeeded"}}, False),
+        ("evil", {"status": {"phase": "Suspended"}}, False),
+    ],
+    ids=["a queue holds it", "a person holds it", "it has ended", "it is not admitted"],
+)
+def test_a_job_that_a_queue_holds_makes_an_on_demand_dataset_warm(
+    namespace: str, job: dict[str, Any], eager: bool
+) -> None:
+    dataset = listed(make_dataset(warm={"policy": "OnDemand"}))
+    training = training_job(**job, datasets=[{"namespace": "vision", "name": "imagenet", "mountPath": "/data"}])
+    training = training.model_copy(update={"metadata": training.metadata.model_copy(update={"namespace": namespace})})
+    assert entry("a", dataset, make_node("a"), make_cache("a"), training).eager is eager
+
+
 def test_a_pod_of_a_namespace_that_is_not_admitted_warms_no_node() -> None:
     dataset = listed(make_dataset(warm={"policy": "OnDemand"}, cache={"replicas": 0}))
     stranger = PodView("evil", "loot", node="a", volumes=(dataset.key,))
@@ -250,6 +269,41 @@ def test_a_pod_of_a_namespace_that_is_not_admitted_warms_no_node() -> None:
     decision = decided(dataset, make_node("a"), asked, stranger)
     assert decision.plans[dataset.key].placement.roles == {}
     assert not any(entry.eager for write in decision.nodes.writes for entry in write.spec.datasets)
+
+
+def _address(cache: NodeCache, address: str) -> NodeCache:
+    return cache.model_copy(update={"status": cache.status.model_copy(update={"address": address})})
+
+
+def test_nodes_that_are_to_have_a_dataset_are_named_to_each_other() -> None:
+    dataset = listed(make_dataset(cache={"replicas": 3}))
+    caches = [_address(make_cache(name), f"10.0.0.{number}:8082") for number, name in enumerate("abc")]
+    nodes = [make_node(name) for name in "abc"]
+    entries = [entry(name, dataset, *nodes, *caches) for name in "abc"]
+    assert [one.position for one in entries] == [0, 1, 2]
+    assert entries[1].peers == ("10.0.0.0:8082", "10.0.0.2:8082")
+
+
+def test_of_many_nodes_sixteen_are_named_to_each_other() -> None:
+    names = [f"n{number:02}" for number in range(20)]
+    dataset = listed(make_dataset(cache={"replicas": 20}))
+    caches = [_address(make_cache(name), f"10.0.0.{number}:8082") for number, name in enumerate(names)]
+    parts = (dataset, *(make_node(name) for name in names), *caches)
+    assert [len(entry(name, *parts).peers) for name in ("n00", "n15", "n16")] == [15, 15, 3]
+    assert entry("n16", *parts).position == 0
+
+
+@pytest.mark.parametrize("address", ["", "evil.example.com/x", "10.0.0.1:8082@evil"])
+def test_nobody_is_sent_to_what_is_no_address(address: str) -> None:
+    dataset = listed(make_dataset(cache={"replicas": 2}))
+    caches = (_address(make_cache("a"), "10.0.0.1:8082"), _address(make_cache("b"), address))
+    assert entry("a", dataset, make_node("a"), make_node("b"), *caches).peers == ()
+
+
+def test_a_dataset_that_nobody_warms_up_is_divided_by_nobody() -> None:
+    dataset = listed(make_dataset(cache={"replicas": 2}, warm={"policy": "Manual"}))
+    caches = [_address(make_cache(name), f"10.0.0.{number}:8082") for number, name in enumerate("ab")]
+    assert entry("a", dataset, make_node("a"), make_node("b"), *caches).peers == ()
 
 
 def test_limits_and_switches_reach_the_node() -> None:

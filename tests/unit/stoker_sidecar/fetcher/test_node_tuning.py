@@ -131,6 +131,40 @@ async def test_small_files_that_the_second_read_in_order_starts(
     assert await _started(cache_node, digest, "train/001") == pieces
 
 
+async def test_what_comes_unasked_comes_without_warm_up_and_nothing_else_does(cache_node: CacheNodeUnderTest) -> None:
+    digest = await _cold(cache_node, FILES)
+    await cache_node.configure(listingId="1", version=digest, held=(digest,))
+    _tune(cache_node, digest, FileKnobs(), **{"z-val": FileKnobs(unasked=True)})
+    await eventually(lambda: cache_node.status().warm_files == 5)
+    assert {path.partition("/")[0] for path in cache_node.tree(digest)} == {"z-val"}
+    assert cache_node.status().phase is NodePhase.IDLE
+
+
+async def test_nothing_comes_unasked_where_nobody_has_the_version_mounted(cache_node: CacheNodeUnderTest) -> None:
+    digest = await _cold(cache_node, FILES)
+    _tune(cache_node, digest, FileKnobs(unasked=True))
+    await cache_node.read(digest, inode(cache_node, digest, "a-shards/0"), 0, 1)
+    assert [get.path for get in cache_node.store.gets] == ["a-shards/0"]
+
+
+async def test_what_comes_unasked_goes_when_it_is_held_later(cache_node: CacheNodeUnderTest) -> None:
+    digest = await _cold(cache_node, FILES)
+    _tune(cache_node, digest, FileKnobs(unasked=True))
+    await cache_node.configure(listingId="1", version=digest, held=(digest,))
+    await cache_node.reach(lambda s: s.phase is NodePhase.WARM)
+
+
+async def test_what_comes_unasked_and_is_gone_is_left_to_who_reads_it(cache_node: CacheNodeUnderTest) -> None:
+    digest = await _cold(cache_node, FILES)
+    cache_node.store.delete("z-val/2")
+    await cache_node.configure(listingId="1", version=digest, held=(digest,))
+    _tune(cache_node, digest, FileKnobs(), **{"z-val": FileKnobs(unasked=True)})
+    await eventually(lambda: cache_node.status().warm_files == 4)
+    asked = len(cache_node.store.gets)
+    await cache_node.read(digest, inode(cache_node, digest, "a-shards/0"), 0, 1)
+    assert (len(cache_node.store.gets), cache_node.status().phase) == (asked + 1, NodePhase.IDLE)
+
+
 async def test_a_dataset_that_the_fetcher_does_not_know_is_tuned_later(cache_node: CacheNodeUnderTest) -> None:
     with pytest.raises(NotYetConfigured):
         cache_node.node.tune(Tune("nobody's", "digest"))

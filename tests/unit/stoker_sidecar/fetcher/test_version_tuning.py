@@ -49,6 +49,12 @@ def test_groups_that_cannot_be_meant_are_refused(groups: bytes) -> None:
         VersionTuning((FIRST, LATE), groups)
 
 
+def test_marks_of_what_comes_unasked() -> None:
+    tuning = VersionTuning((FIRST, FileKnobs(unasked=True)), zlib.compress(bytes([0, 1, 0])))
+    assert (tuning.unasked, tuning.wanted_unasked(last_ino=3)) == (True, bytes([0, 1, 0, 0]))
+    assert not VersionTuning((FIRST,)).unasked
+
+
 def test_groups_that_unpack_to_more_than_any_version_are_refused() -> None:
     with pytest.raises(ProtocolError, match="more than"):
         VersionTuning((FIRST,), zlib.compress(bytes(33 * 1024**2)))

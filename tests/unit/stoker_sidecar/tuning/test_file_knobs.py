@@ -17,7 +17,7 @@ from stoker_tuning.recommend.recommendation import Explained, recommend
 from stoker_tuning.rules.facts import AccessFacts, Surroundings, WorkloadFacts
 from stoker_tuning.rules.merging import GivenValue
 from stoker_tuning.rules.spec import ActionSpec, KnobValue, RuleOrigin, RuleSpec
-from stoker_tuning.vocabulary import ActionTarget, ActionType, OptimizationLevel, RuleLayer, TrainingPhase
+from stoker_tuning.vocabulary import ActionTarget, ActionType, OptimizationLevel, RuleLayer, Split, TrainingPhase
 
 RULE = RuleSpec("rule", RuleOrigin("test", RuleLayer.CUSTOM), (), ())
 AS_EVER = FileKnobs()
@@ -25,11 +25,14 @@ _RATIO = float(DEFAULTS["min_ratio"])
 
 
 def _knobs(
-    given: dict[str, KnobValue], phase: TrainingPhase | None = None, most: OptimizationLevel | None = None
+    given: dict[str, KnobValue],
+    phase: TrainingPhase | None = None,
+    most: OptimizationLevel | None = None,
+    split: Split = Split.UNKNOWN,
 ) -> FileKnobs:
     action = ActionSpec(ActionType.PREFETCH, ActionTarget.FILE, given)
     values = {name: GivenValue(value, RULE, action) for name, value in given.items()}
-    return file_knobs(recommend(values, Surroundings(workload=WorkloadFacts(phase=phase))), most)
+    return file_knobs(recommend(values, Surroundings(workload=WorkloadFacts(phase=phase))), most, split)
 
 
 @pytest.mark.parametrize("phase", [None, *TrainingPhase])
@@ -63,6 +66,9 @@ def test_the_fetcher_comes_to_these_figures_by_itself() -> None:
         ({"compression": "auto", "compression_level": 9, "min_ratio": 2}, FileKnobs(packing=PackingKnobs(9, 2))),
         ({"compression": "off", "compression_level": 9}, AS_EVER),
         ({"compression_level": 9, "min_ratio": 2}, AS_EVER),  # `compression` alone turns it on
+        ({"divide_cold": True}, FileKnobs(divided=True)),
+        ({"divide_cold": False}, AS_EVER),
+        ({"cache_policy": "ML"}, FileKnobs(divided=True)),
         ({"lane_weight": 8}, FileKnobs(weight=8)),
         ({"lane_weight": 100}, FileKnobs(weight=64)),
         ({"lane_weight": 4}, AS_EVER),
@@ -106,6 +112,21 @@ def test_a_class_bounds_what_rules_ask_for_and_never_below_what_is_as_ever(most:
     assert (found.streams or 0) >= BY_ITSELF.streams
 
 
+@pytest.mark.parametrize(
+    ("given", "split", "unasked"),
+    [
+        ({"validation_ahead": True}, Split.VALIDATION, True),
+        ({"validation_ahead": True}, Split.TRAIN, False),
+        ({"validation_ahead": False}, Split.VALIDATION, False),
+        ({}, Split.VALIDATION, False),
+        ({"validation_ahead": True, "split": "validation"}, Split.UNKNOWN, True),
+        ({"validation_ahead": True, "split": "test"}, Split.VALIDATION, False),
+    ],
+)
+def test_validation_files_alone_come_unasked(given: dict[str, KnobValue], split: Split, unasked: bool) -> None:
+    assert _knobs(given, split=split).unasked == unasked
+
+
 _KNOBS = st.builds(
     FileKnobs,
     ahead_bytes=st.none() | st.integers(0, 2**30),
@@ -113,6 +134,8 @@ _KNOBS = st.builds(
     streams=st.none() | st.integers(1, 64),
     warm_rank=st.integers(0, 3),
     cached=st.booleans(),
+    unasked=st.booleans(),
+    divided=st.booleans(),
     weight=st.integers(1, 100),
     bandwidth=st.floats(0.01, 1),
     keep=st.integers(0, 3),

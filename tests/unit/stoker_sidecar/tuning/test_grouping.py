@@ -9,6 +9,7 @@ from stoker_sidecar.tuning.built_in import BuiltInRules
 from stoker_sidecar.tuning.core.grouping import CompiledChoice, FileGrouping
 from stoker_sidecar.tuning.source import TuningChoice
 from stoker_sidecar.wire.fetcher_protocol import MOST_GROUPS, FileKnobs
+from stoker_tuning.documents.assembly import read_profile
 from stoker_tuning.recommend.knobs import MIB
 from stoker_tuning.rules.facts import Surroundings, WorkloadFacts
 from stoker_tuning.rules.spec import ActionSpec, ConditionSpec, KnobValue, RuleOrigin, RuleSpec, Scalar
@@ -99,6 +100,26 @@ def test_of_the_built_in_rules_weights_come_before_shards_and_test_data_last_whe
     ranks = [_knobs(BUILT_IN, path, begins).warm_rank for path in order]
     assert ranks == sorted(ranks)
     assert len(set(ranks)) == 4
+
+
+def test_of_the_built_in_rules_validation_files_come_unasked_while_somebody_trains() -> None:
+    phases = [TrainingPhase.INITIALIZATION, TrainingPhase.TRAINING, TrainingPhase.INFERENCE]
+    assert [_knobs(BUILT_IN, "val/1.jpg", [_in(phase)]).unasked for phase in phases] == [False, True, False]
+    assert not _knobs(BUILT_IN, "train/1.jpg", [_in(TrainingPhase.TRAINING)]).unasked
+
+
+def test_the_template_for_several_nodes_divides_what_is_cold() -> None:
+    head = "apiVersion: stoker.dev/v1alpha1\nkind: TuningProfile\nmetadata: {name: mine}\n"
+    choice = TuningChoice(tuple(read_profile(head + "spec: {use: [{template: distributed_training}]}").rules))
+    assert _knobs(choice, "train/1.jpg").divided  # while its workers are held
+    assert _knobs(choice, "train/1.jpg", [_in(TrainingPhase.TRAINING)]).ahead_files == 512
+    assert _knobs(choice, "val/1.jpg", [_in(TrainingPhase.TRAINING)]).unasked
+
+
+def test_a_rule_about_all_files_tells_validation_files_apart() -> None:
+    grouping = FileGrouping(CompiledChoice(TuningChoice((_rule("all", "validation_ahead", True),))), NOBODY)
+    numbers = [grouping.number(path, 1) for path in ("train/1", "val/1", "train/2")]
+    assert [grouping.knobs[number].unasked for number in numbers] == [False, True, False]
 
 
 def test_of_two_workloads_the_one_that_wants_more_is_heeded() -> None:

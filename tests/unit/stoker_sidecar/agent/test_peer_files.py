@@ -1,0 +1,143 @@
+"""A node gives files to those nodes that the operator names for the same Dataset, and to nobody else."""
+
+import asyncio
+import hashlib
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+
+from stoker_api.meta import ObjectMeta
+from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset
+from stoker_sidecar.agent.peer_files import PeerFiles
+from stoker_sidecar.agent.peers import PeerServer
+from stoker_sidecar.agent.plan import NodePlan
+from stoker_sidecar.errors import FetcherUnavailable
+from stoker_sidecar.fetcher.download.neighbours import Having, meet_by_tls
+from stoker_sidecar.version.layout import CachePaths
+from stoker_sidecar.volumes.versions_on_disk import CacheFolders
+from stoker_sidecar.wire.fetcher_protocol import Failed, Had, Have, Reply
+from stoker_sidecar.wire.peer_tls import FILE
+from tests.fakes.kube import FakeKube
+from tests.support.peers import make_peer_secret
+from tests.support.ports import free_ports
+from tests.support.waiting import eventually
+
+UID, DIGEST = "uid-1", hashlib.sha256(b"version").hexdigest()
+Ask = Callable[[Have], Awaitable[Reply]]
+SECRET = "another Dataset's"
+
+
+async def had(_: Have) -> Reply:
+    return Had(zlib.compress(b"\0\0\1"), 7)
+
+
+async def unknown(_: Have) -> Reply:
+    return Failed(11, "not open")
+
+
+async def gone(_: Have) -> Reply:
+    raise FetcherUnavailable("it is being started")
+
+
+def files(root: Path, ask: Ask = had, peers: tuple[str, ...] = ("127.0.0.1:8082",)) -> web.Application:
+    """Return what answers on a node that has a file of one version, and something beside it."""
+    paths = CachePaths(root).dataset(UID).version(DIGEST)
+    (paths.tree / "train").mkdir(parents=True)
+    paths.manifest.touch()
+    (paths.tree / "train" / "a b+c%.jpg").write_bytes(b"picture")
+    (paths.tree / "large").write_bytes(b"x" * 3_000_000)
+    (root / "beside").write_text(SECRET)
+    (paths.tree / "link").symlink_to(root / "beside")
+    row = NodeDataset.model_validate(
+        {"namespace": "v", "name": "d", "uid": UID, "source": {"uri": "s3://b/"}, "version": DIGEST, "peers": peers}
+    )
+    plan = NodePlan()
+    plan.take_node_cache(NodeCache(metadata=ObjectMeta(name="n"), spec=NodeCacheSpec(datasets=(row,))))
+    application = web.Application()
+    PeerFiles(plan, CacheFolders([root]), ask).add_to(application)
+    return application
+
+
+async def status_of(application: web.Application, where: str, /, **query: str) -> int:
+    async with TestClient(TestServer(application)) as client, client.get(where, params=query) as answer:
+        return answer.status
+
+
+async def test_a_node_that_is_not_named_for_the_dataset_gets_nothing(tmp_path: Path) -> None:
+    application = files(tmp_path, peers=("10.0.0.9:8082",))
+    assert await status_of(application, f"/files/{UID}/{DIGEST}", path="train/a b+c%.jpg") == 403
+
+
+@pytest.mark.parametrize("where", [f"/files/other/{DIGEST}", f"/files/{UID}/{'0' * 64}"])
+async def test_of_what_this_node_was_not_given_nobody_gets_anything(tmp_path: Path, where: str) -> None:
+    assert await status_of(files(tmp_path), where) == 403
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["../../../../../beside", "link", "train", "", "/etc/passwd", "train/../../manifest.sqlite", "a\0b", "missing"],
+)
+async def test_no_name_leads_out_of_the_tree(tmp_path: Path, path: str) -> None:
+    assert await status_of(files(tmp_path), f"/files/{UID}/{DIGEST}", path=path) == 404
+
+
+@pytest.mark.parametrize(("ask", "status"), [(had, 200), (unknown, 404), (gone, 503)])
+async def test_a_fetcher_that_does_not_answer_is_told(tmp_path: Path, ask: Ask, status: int) -> None:
+    assert await status_of(files(tmp_path, ask), f"/files/{UID}/{DIGEST}") == status
+
+
+@asynccontextmanager
+async def serving(application: web.Application, folder: Path) -> AsyncIterator[str]:
+    """Serve as sidecars do, over TLS; gives host:port."""
+    kube, port = FakeKube(), free_ports(1)[0]
+    await make_peer_secret(kube, "stoker")
+    task = asyncio.create_task(PeerServer(kube, "stoker", application, port, folder).run())
+    await eventually((folder / FILE).exists)
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.parametrize(
+    ("path", "content"), [("train/a b+c%.jpg", b"picture"), ("large", b"x" * 3_000_000)], ids=["small", "large"]
+)
+async def test_a_named_node_gets_files_over_tls(tmp_path: Path, path: str, content: bytes) -> None:
+    came: list[bytes] = []
+    run = tmp_path / "run"
+    run.mkdir()
+    async with serving(files(tmp_path / "cache"), run) as peer, meet_by_tls(run, UID, DIGEST) as neighbours:
+        assert neighbours is not None
+        assert await neighbours.having(peer, 3) == Having(b"\0\0\1", 7)
+        assert await neighbours.bring(peer, path, len(content), came.append)
+    assert b"".join(came) == content
+
+
+async def test_a_file_of_another_size_does_not_count(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    async with serving(files(tmp_path / "cache"), run) as peer, meet_by_tls(run, UID, DIGEST) as neighbours:
+        assert neighbours is not None
+        assert not await neighbours.bring(peer, "large", 2_999_999, lambda _: None)
+
+
+async def test_a_node_that_is_away_says_nothing_and_gives_nothing(tmp_path: Path) -> None:
+    kube = FakeKube()
+    await make_peer_secret(kube, "stoker")
+    async with serving(web.Application(), tmp_path) as peer:
+        pass
+    async with meet_by_tls(tmp_path, UID, DIGEST) as neighbours:
+        assert neighbours is not None
+        assert await neighbours.having(peer, 3) is None
+        assert not await neighbours.bring(peer, "large", 1, lambda _: None)
+
+
+async def test_without_a_certificate_nobody_is_asked(tmp_path: Path) -> None:
+    async with meet_by_tls(tmp_path, UID, DIGEST) as neighbours:
+        assert neighbours is None
