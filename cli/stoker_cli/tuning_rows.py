@@ -35,8 +35,9 @@ def verdict_lines(file: str, found: TuningRules | DocumentError) -> list[str]:
     """Return what was found of a document: a line, or one for each problem as compilers write them."""
     name = printable(file)
     if isinstance(found, TuningRules):
-        builtin = len(found.rules) - _own(found)
-        return [f"{name}: good: {found.name} has {_own(found)} rules in force beside {builtin} built-in ones"]
+        own = _own(found)
+        noun, builtin = "rule" if own == 1 else "rules", len(found.rules) - own
+        return [f"{name}: good: {found.name} has {own} {noun} in force beside {builtin} built-in ones"]
     lines = [f"{name}:{p.line}:{p.column}: {f'{p.path}: ' if p.path else ''}{p.message}" for p in found.problems]
     return [*lines, *([f"{name}: and {found.left_out} problems more"] if found.left_out else [])]
 

@@ -91,7 +91,7 @@ def test_a_profile_reaches_the_nodes_of_its_datasets_changes_live_and_leaves_the
     titles, row = world.kubectl("get", "tp", profile.name).splitlines()
     assert titles.split() == ["NAME", "ACCEPTED", "RULES", "NODES", "DATASETS", "DEFAULT", "AGE"]
     assert row.split()[:3] == [profile.name, "True", "1"]
-    told(world, "describe", "tp", profile.name, words="1 rules beside the built-in ones")
+    told(world, "describe", "tp", profile.name, words="1 rule beside the built-in ones")
 
     bucket = home.bucket()
     bucket.put(files(COUNT, SIZE))

@@ -70,7 +70,8 @@ def roll_up_profile(
         conditions.set(ConditionType.ACCEPTED, False, Reason.PROFILE_INVALID, f"{reading.problem}{kept}")
     else:
         off = "" if enabled else "; tuning is off in this cluster, so nothing is done by them"
-        sentence = f"{reading.rules} rules beside the built-in ones{off}"
+        noun = "rule" if reading.rules == 1 else "rules"
+        sentence = f"{reading.rules} {noun} beside the built-in ones{off}"
         conditions.set(ConditionType.ACCEPTED, True, Reason.ACCEPTED, sentence)
     good = not reading.problem
     return TuningProfileStatus(
