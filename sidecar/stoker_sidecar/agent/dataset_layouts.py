@@ -9,6 +9,7 @@ from contextlib import closing
 from functools import partial
 
 from stoker_sidecar.errors import SidecarError
+from stoker_sidecar.linux.libc import give_back_memory
 from stoker_sidecar.threads import to_its_end
 from stoker_sidecar.version.layout import VersionPaths
 from stoker_sidecar.version.manifest import Manifest
@@ -78,7 +79,10 @@ class DatasetLayouts:
         def ended() -> bool:
             return self._ended.is_set() or (version, by_chunk) not in self._wanted
 
-        return self._folders.read(partial(read_layout, by_chunk=by_chunk, ended=ended), paths)
+        try:
+            return self._folders.read(partial(read_layout, by_chunk=by_chunk, ended=ended), paths)
+        finally:
+            give_back_memory()  # of the manifest's pages, and what the layout was made of
 
 
 def read_layout(

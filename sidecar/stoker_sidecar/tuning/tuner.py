@@ -10,6 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 from stoker_sidecar.errors import SidecarError
+from stoker_sidecar.linux.libc import give_back_memory
 from stoker_sidecar.threads import to_its_end
 from stoker_sidecar.tuning.core.grouping import CompiledChoice, FileGrouping, concerns_whole_versions
 from stoker_sidecar.tuning.core.pace import MOST_TURNS, Pace
@@ -259,4 +260,7 @@ class Tuner:
 
 
 def _group_files(paths: VersionPaths, grouping: FileGrouping, ended: Callable[[], bool]) -> VersionGroups:
-    return group_files(paths, grouping, ended)
+    try:
+        return group_files(paths, grouping, ended)
+    finally:
+        give_back_memory()  # of the manifest's pages
