@@ -9,7 +9,6 @@ from contextlib import closing
 from functools import partial
 
 from stoker_sidecar.errors import SidecarError
-from stoker_sidecar.linux.libc import give_back_memory
 from stoker_sidecar.threads import to_its_end
 from stoker_sidecar.version.layout import VersionPaths
 from stoker_sidecar.version.manifest import Manifest
@@ -79,10 +78,7 @@ class DatasetLayouts:
         def ended() -> bool:
             return self._ended.is_set() or (version, by_chunk) not in self._wanted
 
-        try:
-            return self._folders.read(partial(read_layout, by_chunk=by_chunk, ended=ended), paths)
-        finally:
-            give_back_memory()  # of the manifest's pages, and what the layout was made of
+        return self._folders.go_through(partial(read_layout, by_chunk=by_chunk, ended=ended), paths)
 
 
 def read_layout(

@@ -10,7 +10,6 @@ from functools import partial
 from typing import NamedTuple
 
 from stoker_sidecar.errors import SidecarError
-from stoker_sidecar.linux.libc import give_back_memory
 from stoker_sidecar.threads import to_its_end
 from stoker_sidecar.tuning.core.grouping import CompiledChoice, FileGrouping, concerns_whole_versions
 from stoker_sidecar.tuning.core.pace import MOST_TURNS, Pace
@@ -251,7 +250,7 @@ class Tuner:
         def ended() -> bool:
             return self._ended.is_set() or self._source.choice(version[0]) != rules.choice
 
-        work = partial(self._folders.read, partial(_group_files, grouping=grouping, ended=ended), paths)
+        work = partial(self._folders.go_through, partial(_group_files, grouping=grouping, ended=ended), paths)
         try:
             return await to_its_end(asyncio.ensure_future(asyncio.to_thread(work)), hurry=self._ended.set)
         except (OSError, SidecarError) as error:
@@ -260,7 +259,4 @@ class Tuner:
 
 
 def _group_files(paths: VersionPaths, grouping: FileGrouping, ended: Callable[[], bool]) -> VersionGroups:
-    try:
-        return group_files(paths, grouping, ended)
-    finally:
-        give_back_memory()  # of the manifest's pages
+    return group_files(paths, grouping, ended)

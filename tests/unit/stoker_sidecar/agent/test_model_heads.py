@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from stoker_sidecar.agent import dataset_layouts
 from stoker_sidecar.agent.dataset_layouts import DatasetLayouts, read_layout
 from stoker_sidecar.agent.model_heads import ModelHeads, kind_of_file
 from stoker_sidecar.linux.landlock import abi, shortcoming
@@ -75,18 +74,6 @@ async def test_a_layout_is_made_once_when_someone_asks_for_it(version: VersionPa
         assert layouts.get(key, by_chunk=False) is layouts.get(key, by_chunk=False)
         layouts.retain([])
         assert layouts.get(key, by_chunk=False) is None
-
-
-async def test_what_making_a_layout_took_of_memory_goes_back_to_the_kernel(
-    version: VersionPaths, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given_back: list[bool] = []
-    monkeypatch.setattr(dataset_layouts, "give_back_memory", lambda: given_back.append(True))
-    layouts, key = DatasetLayouts(CacheFolders([version.root])), (UID, version.folder.name)
-    async with running(layouts):
-        layouts.get(key, by_chunk=False)
-        await eventually(lambda: layouts.get(key, by_chunk=False) is not None, 30)
-    assert given_back == [True]
 
 
 async def test_a_version_that_is_not_there_has_no_layout_and_is_asked_for_once(version: VersionPaths) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import stoker_sidecar.tuning.tuner
 from stoker_sidecar.tuning.source import TuningChoice
 from stoker_sidecar.tuning.tuner import RuleCounts, Tuner, TuningSubject
 from stoker_sidecar.volumes.synchronization import Changes
@@ -89,16 +88,6 @@ async def test_rules_are_told_once(tuner: TunerUnderTest) -> None:
         await tuner.tuner.look()
     assert [order.knobs for order in tuner.told] == [(FileKnobs(), FileKnobs(ahead_bytes=0))]
     assert tuner.tuner.in_force[VERSION].rules == (RuleCounts("0", 2, 2),)
-
-
-async def test_what_sorting_files_took_of_memory_goes_back_to_the_kernel(
-    tuner: TunerUnderTest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given_back: list[bool] = []
-    monkeypatch.setattr(stoker_sidecar.tuning.tuner, "give_back_memory", lambda: given_back.append(True))
-    tuner.rules = TuningChoice((_rule(0),))
-    await tuner.tuner.look()
-    assert given_back == [True]
 
 
 async def test_other_rules_are_told_and_no_rules_too(tuner: TunerUnderTest) -> None:
