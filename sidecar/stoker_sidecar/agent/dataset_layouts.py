@@ -78,7 +78,7 @@ class DatasetLayouts:
         def ended() -> bool:
             return self._ended.is_set() or (version, by_chunk) not in self._wanted
 
-        return self._folders.read(partial(read_layout, by_chunk=by_chunk, ended=ended), paths)
+        return self._folders.go_through(partial(read_layout, by_chunk=by_chunk, ended=ended), paths)
 
 
 def read_layout(

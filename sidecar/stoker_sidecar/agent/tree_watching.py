@@ -134,7 +134,7 @@ class TreeWatching:
 
     def _open(self, watch: TreeWatch) -> MarkedTree:
         paths = VersionPaths(watch.folder)
-        sample = self._folders.read(sample_folders, paths)
+        sample = self._folders.go_through(sample_folders, paths)
         if watch.mode is MountMode.NATIVE:
             return MarkedTree(paths.root, paths.tree, sample)
         mountpoint = self._mount_root / watch.uid / (watch.digest + overlay.SUFFIX)

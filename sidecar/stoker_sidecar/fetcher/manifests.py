@@ -22,6 +22,7 @@ from stoker_sidecar.errors import InvalidSource, ManifestInvalid, ManifestUnavai
 from stoker_sidecar.fetcher.space.cache_disk import CacheDisk
 from stoker_sidecar.fetcher.telemetry import Telemetry
 from stoker_sidecar.linux.files import disk_errors, replace_text, sync_file
+from stoker_sidecar.linux.libc import give_back_memory
 from stoker_sidecar.store.base import ObjectStore
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.builder import ManifestBuilder
@@ -86,9 +87,12 @@ async def list_source(
     temporary = paths.folder / "manifest.building"
     with disk_errors("the manifest"):
         paths.folder.mkdir(parents=True, exist_ok=True)
-        with ManifestBuilder(temporary, selected) as builder:
-            await _fill(builder, _bounded(store, source.uri, limits), source.uri, limits.seconds, listed)
-            info = await in_thread(builder.finish, source.uri)
+        try:
+            with ManifestBuilder(temporary, selected) as builder:
+                await _fill(builder, _bounded(store, source.uri, limits), source.uri, limits.seconds, listed)
+                info = await in_thread(builder.finish, source.uri)
+        finally:
+            await in_thread(give_back_memory)
         await in_thread(install_manifest, temporary, destination(info))
         result = _result(listing_id, info)
         replace_text(paths.listing, json.dumps(result.wire()))
@@ -200,6 +204,7 @@ async def fetch_manifest(
     finally:
         received.unlink(missing_ok=True)
         built.unlink(missing_ok=True)
+        await in_thread(give_back_memory)
     raise ManifestUnavailable(f"no node gave the manifest of version {digest[:12]}: {'; '.join(said)}")
 
 

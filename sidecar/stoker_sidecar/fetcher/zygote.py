@@ -10,7 +10,7 @@ from contextlib import suppress
 import stoker_sidecar.store.s3_boto  # noqa: F401
 from stoker_sidecar.fetcher import main as fetcher
 from stoker_sidecar.store.connection import usual_tls_context
-from stoker_sidecar.store.s3_clients import read_descriptions
+from stoker_sidecar.store.s3_descriptions import read_descriptions
 from stoker_sidecar.wire.zygote_orders import run_zygote
 
 

@@ -24,29 +24,36 @@ _log = logging.getLogger("stoker.keeper")
 _PATIENCE = 2.0
 # Comes back at once, and waits for orders in silence; its imports take a second of CPU.
 ZYGOTE = RestartPolicy(stable_after=0.05, longest_delay=5.0, at_once=20, from_ready=True, first_heartbeat=60)
-# To wait for imports that run already is faster than to run the same once more beside them. Beyond, something is wrong.
-_READY_WITHIN = 10.0
 _TRIES = 2  # ends in a row, of which the first may be that of one that worked
 
 
 @dataclass(frozen=True)
 class ZygoteKind:
-    """What a zygote forks. ``program``: how the same is started without it; ``zygote``: how the zygote is started."""
+    """What a zygote forks. ``program``: how the same is started without it; ``zygote``: how the zygote is started.
+
+    ``ready_within``: seconds that are waited for one. To wait for imports that run already is faster than to run the
+    same once more beside them; beyond, something is wrong.
+    """
 
     name: str
     program: tuple[str, ...]
     zygote: tuple[str, ...]
+    ready_within: float
 
 
 FUSE_SERVERS = ZygoteKind(
     "fuse zygote",
     (sys.executable, "-m", "stoker_sidecar.fuse.main"),
     (sys.executable, "-m", "stoker_sidecar.fuse.zygote"),
+    ready_within=10.0,  # a pod waits for its mount
 )
 FETCHERS = ZygoteKind(
     "fetcher zygote",
     (sys.executable, "-m", "stoker_sidecar.fetcher.main"),
     (sys.executable, "-m", "stoker_sidecar.fetcher.zygote"),
+    # Where so much runs that a second of CPU takes 20: fetcher and workers that share no memory with their zygotes take
+    # 50 MB more for as long as they live.
+    ready_within=30.0,
 )
 
 
@@ -167,7 +174,7 @@ class ZygotePair:
     async def until_ready(self) -> None:
         """Return when processes can be forked, or when they had better start without, as that fails or takes long."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(_READY_WITHIN):
+            async with asyncio.timeout(self._kind.ready_within):
                 while not (self.ready or self._hopeless):
                     self._news.clear()
                     await self._news.wait()

@@ -4,6 +4,7 @@ import ctypes
 import os
 import signal
 import sys
+from contextlib import suppress
 
 CLONE_NEWNS = 0x20000  # the kind of namespace that holds mounts
 _AT_EMPTY_PATH = 0x1000
@@ -66,6 +67,16 @@ def name_to_handle(descriptor: int, flags: int) -> bytes:
 def sync_file_system(descriptor: int) -> None:
     """Return when all that was written to the descriptor's file system is on the disk: syncfs(2)."""
     _checked(_libc.syncfs(descriptor))
+
+
+def give_back_memory() -> None:
+    """Give the kernel the memory that this process has freed: malloc_trim(3), some milliseconds; else malloc keeps it.
+
+    The kernel's is what it is asked for in small pieces, such as SQLite's pages, when others follow them in the heap. A
+    C library without that call, such as musl, gives memory back by itself.
+    """
+    with suppress(AttributeError):
+        _libc.malloc_trim(ctypes.c_size_t(0))
 
 
 def end_with_parent(number: signal.Signals = signal.SIGKILL) -> None:

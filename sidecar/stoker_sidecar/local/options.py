@@ -12,7 +12,6 @@ from stoker_api.meta import parse_quantity
 from stoker_sidecar.errors import InvalidSource
 from stoker_sidecar.local.mount_spec import default_cache, default_runs
 from stoker_sidecar.local.report import for_workstation
-from stoker_sidecar.local.tuning_file import read_tuning_file
 from stoker_sidecar.store.core.location import parse_location
 from stoker_sidecar.version.objects import selector
 
@@ -160,6 +159,9 @@ def _tuning(path: Path | None) -> Path | None:
     """Return the file, once it was read. Raises ValueError."""
     if path is None:
         return None
+    # Late: rules, their documents and YAML are a third of this command's imports, and most mounts have no such file.
+    from stoker_sidecar.local.tuning_file import read_tuning_file
+
     read_tuning_file(path)
     return path.absolute()
 

@@ -8,7 +8,7 @@ from stoker_api.meta import Model, format_bytes, format_duration
 from stoker_api.names import Reason
 from stoker_api.nodecache import NodeDatasetStatus, NodePhase
 from stoker_sidecar.linux.files import replace_text
-from stoker_sidecar.local.tuning_file import TuningReport
+from stoker_sidecar.local.tuning_report import TuningReport
 
 _QUOTA = (Reason.QUOTA_EXCEEDED, Reason.QUOTA_TOO_SMALL)
 _KEYS = "in the environment or in the profile (--profile)"

@@ -2,12 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from pydantic import Field
-
-from stoker_api.meta import Model
+from stoker_sidecar.local.tuning_report import TuningReport
 from stoker_sidecar.tuning.built_in import BuiltInRules
 from stoker_sidecar.tuning.core.grouping import not_turned
 from stoker_sidecar.tuning.source import TuningChoice
@@ -39,23 +37,6 @@ def read_tuning_file(path: Path) -> TuningRules:
     except DocumentError as error:
         problems = "; ".join(map(str, error.problems))
         raise ValueError(f"--tuning {path}: {problems} (stoker tuning validate {path} shows all)") from error
-
-
-class TuningReport(Model):
-    """What is in force for a mount: whose rules, and by the id of each to how many files it applies, and acts on.
-
-    ``not_turned``: knobs that the profile's own rules set and that nothing turns.
-    ``trouble``: why the file as it is now is not in force, or what is treated as without rules; sentences.
-    """
-
-    off: bool = False
-    profile: str = ""
-    generation: int = 0
-    matched: Mapping[str, int] = Field(default_factory=dict)
-    acted: Mapping[str, int] = Field(default_factory=dict)
-    groups: int = 0
-    not_turned: tuple[str, ...] = ()
-    trouble: str = ""
 
 
 class TuningFile:

@@ -9,7 +9,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from email.utils import parsedate_to_datetime
-from functools import cache
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -18,7 +17,6 @@ from aiobotocore.credentials import AioRefreshableCredentials
 from aiobotocore.session import AioSession
 from botocore import UNSIGNED
 from botocore.exceptions import BotoCoreError
-from botocore.loaders import Loader, create_loader
 from botocore.utils import parse_timestamp
 
 from stoker_api.dataset_source import Source
@@ -26,6 +24,7 @@ from stoker_sidecar.errors import InvalidCredentials
 from stoker_sidecar.store.bounded_session import BoundedHTTPSession
 from stoker_sidecar.store.connection import USER_AGENT, ConnectionSettings, ca_file, proxy_for
 from stoker_sidecar.store.core.s3_requests import AccessKeys, uses_virtual_host
+from stoker_sidecar.store.s3_descriptions import descriptions
 from stoker_sidecar.wire.credentials import (
     AmbientCredentials,
     AnonymousCredentials,
@@ -193,27 +192,10 @@ async def _is_signed(
 
 def _new_session() -> AioSession:
     session = AioSession()
-    session.register_component("data_loader", _models())
+    session.register_component("data_loader", descriptions())
     # botocore's own parser takes 0.25 ms a timestamp: four minutes of a listing of a million objects.
     session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=_timestamp)
     return session
-
-
-def read_descriptions() -> None:
-    """Read ahead what the first client reads of botocore's files. Blocks.
-
-    That takes 0.12 s of CPU, and longer while the files are not in the page cache.
-    """
-    models = _models()
-    models.load_data("endpoints")
-    for kind in ("service-2", "endpoint-rule-set-1"):
-        models.load_service_model("s3", kind)
-
-
-@cache
-def _models() -> Loader:
-    """Make the loader that all datasets share: each client would take 12 MB and 0.2 s of CPU for S3's description."""
-    return create_loader()
 
 
 def _timestamp(value: str | int | float) -> datetime:

@@ -250,7 +250,7 @@ class Tuner:
         def ended() -> bool:
             return self._ended.is_set() or self._source.choice(version[0]) != rules.choice
 
-        work = partial(self._folders.read, partial(_group_files, grouping=grouping, ended=ended), paths)
+        work = partial(self._folders.go_through, partial(_group_files, grouping=grouping, ended=ended), paths)
         try:
             return await to_its_end(asyncio.ensure_future(asyncio.to_thread(work)), hurry=self._ended.set)
         except (OSError, SidecarError) as error:

@@ -72,6 +72,7 @@ class ManifestBuilder:
 
     def finish(self, source: str = "the source") -> ManifestInfo:
         """Write the manifest. Raises EmptySource or NoMatch with a sentence that names ``source``."""
+        self._listing.execute("PRAGMA cache_size = -2048")  # read in order now: the rest is for the manifest's own
         rows = self._listing.execute("SELECT * FROM object ORDER BY sort_key, is_dir")
         with new_manifest(self._path) as manifest:
             tree = write_rows(manifest, (Row(*row) for row in rows))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from stoker_sidecar.linux import packets
-from stoker_sidecar.linux.libc import end_with_parent, name_process
+from stoker_sidecar.linux.libc import end_with_parent, give_back_memory, name_process
 from stoker_sidecar.linux.spawn import is_stopped, with_numbers
 from stoker_sidecar.wire.heartbeat import Heartbeat
 
@@ -50,6 +50,7 @@ def _orders(argv: Sequence[str] | None) -> socket.socket:
     parser.add_argument("--orders-fd", type=int, required=True, help="SOCK_SEQPACKET socket of the keeper's orders")
     parser.add_argument("--heartbeat-fd", type=int, required=True, help="the line to the keeper")
     options = parser.parse_args(argv)
+    give_back_memory()  # that imports took for a while
     gc.freeze()  # what is collected no more is not written to either: its pages stay shared with all that are forked
     Heartbeat(options.heartbeat_fd).send()
     return socket.socket(fileno=options.orders_fd)

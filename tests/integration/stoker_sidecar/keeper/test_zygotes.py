@@ -21,7 +21,7 @@ from stoker_sidecar.wire.zygote_orders import run_zygote
 run_zygote(lambda arguments: signal.pause(), "stoker-forked", None)
 """
 _SLOW = "import signal; signal.pause()"
-KIND = ZygoteKind("zygote", (sys.executable, "-c", _SLOW), (sys.executable, "-c", _ZYGOTE))
+KIND = ZygoteKind("zygote", (sys.executable, "-c", _SLOW), (sys.executable, "-c", _ZYGOTE), ready_within=10.0)
 
 
 class ZygoteUser:

@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from aiohttp.test_utils import TestServer
 
 from stoker_api.dataset_source import Source
 from stoker_sidecar.errors import ManifestUnavailable, ServerError, SourceTooLarge
+from stoker_sidecar.fetcher import manifests
 from stoker_sidecar.fetcher.manifests import ListingLimits, fetch_manifest, list_source
 from stoker_sidecar.version.builder import ManifestBuilder
 from stoker_sidecar.version.layout import DatasetPaths, VersionPaths
@@ -51,6 +53,18 @@ async def test_a_listing_ends_at_so_many_objects(tmp_path: Path) -> None:
         await _list(store, tmp_path, ListingLimits(objects=1000))
     assert store.pages == 101
     assert _left(tmp_path) == []
+
+
+@pytest.mark.parametrize("store", [MemoryStore({"a": (b"1", 0)}), EndlessStore()], ids=["whole", "broken off"])
+async def test_what_a_listing_took_of_memory_goes_back_to_the_kernel_once_its_table_is_closed(
+    store: MemoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[bool] = []
+    table = tmp_path / "manifest.building.listing"
+    monkeypatch.setattr(manifests, "give_back_memory", lambda: left.append(table.exists()))
+    with suppress(SourceTooLarge):
+        await _list(store, tmp_path, ListingLimits(objects=100))
+    assert left == [False]
 
 
 async def test_a_listing_of_empty_pages_ends(tmp_path: Path) -> None:
@@ -95,14 +109,16 @@ async def test_another_node_sends_nobody_elsewhere(tmp_path: Path) -> None:
     await server.close()
 
 
-async def test_a_manifest_of_another_node_is_installed(tmp_path: Path) -> None:
+async def test_a_manifest_of_another_node_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given_back: list[bool] = []
+    monkeypatch.setattr(manifests, "give_back_memory", lambda: given_back.append(True))
     with ManifestBuilder(tmp_path / "sent") as builder:
         builder.add([ListedObject(b"a", 1, 2, "e")])
         info = builder.finish()
     server = await _serve((tmp_path / "sent").read_bytes())
     paths = DatasetPaths(tmp_path / "set")
     await fetch_manifest([str(server.make_url("/m"))], paths, info.digest, lambda info: paths.version(info.digest))
-    assert paths.version(info.digest).manifest.exists()
+    assert (paths.version(info.digest).manifest.exists(), given_back) == (True, [True])
     await server.close()
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from stoker_sidecar.local.report import Report, progress_event, tuning_line
-from stoker_sidecar.local.tuning_file import TuningFile, TuningReport, read_tuning_file
+from stoker_sidecar.local.tuning_file import TuningFile, read_tuning_file
+from stoker_sidecar.local.tuning_report import TuningReport
 from stoker_sidecar.tuning.built_in import BuiltInRules
 from stoker_sidecar.tuning.tuner import RuleCounts, TuningInForce
 from stoker_sidecar.volumes.synchronization import Changes

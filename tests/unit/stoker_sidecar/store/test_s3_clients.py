@@ -18,7 +18,8 @@ from stoker_sidecar.store import s3_clients
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.core.s3_requests import AccessKeys
 from stoker_sidecar.store.s3_boto import S3Boto
-from stoker_sidecar.store.s3_clients import Identity, open_client, open_identity, read_descriptions
+from stoker_sidecar.store.s3_clients import Identity, open_client, open_identity
+from stoker_sidecar.store.s3_descriptions import read_descriptions
 from stoker_sidecar.wire.credentials import AmbientCredentials, AnonymousCredentials, Credentials, StaticCredentials
 from tests.fakes.volumes import Clock
 from tests.support.waiting import eventually

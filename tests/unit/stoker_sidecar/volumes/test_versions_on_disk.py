@@ -8,6 +8,7 @@ import pytest
 
 from stoker_sidecar.errors import CacheDiskFailed, ManifestInvalid
 from stoker_sidecar.linux.beneath import open_file_beneath
+from stoker_sidecar.version.layout import CachePaths
 from stoker_sidecar.volumes import versions_on_disk
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from tests.support.versions import VersionFolder
@@ -55,6 +56,18 @@ def test_a_version_that_started_anew_beside_a_failed_folder_is_not_complete_any_
     found = CacheFolders(roots, in_service=lambda root: root != roots[0]).find("u1", digest)
     assert found is not None
     assert not found.complete
+
+
+def test_what_went_through_a_whole_manifest_gives_its_memory_back_when_it_is_done(
+    roots: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story: list[str] = []
+    monkeypatch.setattr(versions_on_disk, "give_back_memory", lambda: story.append("given back"))
+    folders, paths = CacheFolders(roots), CachePaths(roots[0]).dataset("u1").version(_put(roots[0]))
+    folders.go_through(lambda found: story.append("read"), paths)
+    with pytest.raises(ZeroDivisionError):
+        folders.go_through(lambda found: 1 // 0, paths)
+    assert story == ["read", "given back", "given back"]
 
 
 def test_a_disk_that_refuses_every_call_hides_no_other(
