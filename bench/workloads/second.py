@@ -1,5 +1,6 @@
 """A second epoch of a version that is nearly whole, in the overlay in which the first one was read cold."""
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -45,7 +46,7 @@ def _of(env: Environment, corpus: Corpus, node: Node, prefix: str, native: Path)
     orders = Orders(corpus)
     for root in roots.values():
         read_epoch(root, order, _MOST, len(order) * corpus.size)  # fills the page cache and is not counted
-    states: dict[str, Callable[[], None]] = {"warm": lambda: None, "dropped": lambda: drop_clean_pages(names=False)}
+    states: dict[str, Callable[[], None]] = {"warm": lambda: None, "dropped": _drop_pages}
     for state, prepare in states.items():
         for readers in _READERS:
             case = f"{size}, page cache {state}, {readers} reader{'s' * (readers > 1)}"
@@ -56,6 +57,12 @@ def _of(env: Environment, corpus: Corpus, node: Node, prefix: str, native: Path)
                 rates[system].append(read_epoch(roots[system], files, readers, len(files) * corpus.size).rate)
             for system, samples in rates.items():
                 yield Row("second", case, system, "files/s", tuple(samples), NATIVE)
+
+
+def _drop_pages() -> None:
+    """Drop pages and keep names, as memory that becomes scarce does: an overlay that forgot its names is no news."""
+    os.sync()
+    drop_clean_pages(names=False)
 
 
 def _wait_forgotten(node: Node, volume: Volume, target: Path, order: list[str]) -> None:
