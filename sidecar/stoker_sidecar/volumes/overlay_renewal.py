@@ -26,7 +26,7 @@ _AT_LAST = 300.0
 
 @dataclass
 class _Overlay:
-    """``renewed``: bytes that lay there at the last renewal, and when that was; ``looked``: bytes at the last look."""
+    """What is known of an overlay: bytes that lay there at the last renewal, when that was, and at the last look."""
 
     renewed: int
     renewed_at: float
