@@ -1,0 +1,47 @@
+"""Sends lines to the pod's report socket, and never waits, raises or prints: training goes on whoever listens."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Mapping
+
+_VARIABLE = "STOKER_REPORT_SOCKET"
+_MOST_BYTES = 4096  # of a line; a longer one would be refused
+
+
+class ReportSocket:
+    """The socket of docs/REPORTS.md. ``path``: left out, what STOKER_REPORT_SOCKET says; without it nothing is sent."""
+
+    def __init__(self, path: str | None = None) -> None:
+        self._path = os.environ.get(_VARIABLE, "") if path is None else path
+        self._socket: socket.socket | None = None
+
+    def __bool__(self) -> bool:
+        """Whether there is somebody to send to."""
+        return bool(self._path)
+
+    def send(self, line: Mapping[str, object]) -> bool:
+        """Send a line, and return whether it went out. Raises nothing that the socket can raise."""
+        try:
+            data = json.dumps({"v": 1, **line}).encode()
+            if not self._path or len(data) > _MOST_BYTES:
+                return False
+            # By path each time: after an upgrade of the node's sidecar another socket has that path.
+            self._opened().sendto(data, self._path)
+        except (OSError, TypeError, ValueError, AttributeError):  # AttributeError: a platform without Unix sockets
+            return False
+        return True
+
+    def close(self) -> None:
+        """Close it; it opens again when something is sent."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _opened(self) -> socket.socket:
+        if self._socket is None:
+            self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            self._socket.setblocking(False)
+        return self._socket
