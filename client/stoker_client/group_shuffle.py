@@ -23,8 +23,9 @@ class GroupShuffleSampler(EpochSampler):
     order that is random in each round, so that neighbours are a round apart. Places begin at different points of their
     first group (and end with what they left of it), so that groups are opened evenly in time.
 
-    At no time are more than ``reservoir`` groups of a rank open, and each is read once, but for those at the ends of
-    pieces: what is read of the store is about as many requests as there are groups.
+    At no time are more than ``reservoir`` groups of a rank open, and each is opened once, but for those at both ends of
+    a piece. Who keeps what is open, because he knows the order, reads each chunk about once; who keeps what was read
+    last does so with room for twice as many.
     """
 
     _kind = "group-shuffle"
@@ -52,6 +53,8 @@ class GroupShuffleSampler(EpochSampler):
     def _share(self) -> Iterator[int]:
         line = _Line(self._starts, self.seed, self.epoch)
         each = len(self)
+        if not each:
+            return
         places = min(self.reservoir, each)
         cuts = [place * each // places for place in range(places + 1)]
         group = -(-self.length // (len(self._starts) - 1))
