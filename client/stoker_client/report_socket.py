@@ -40,6 +40,11 @@ class ReportSocket:
             self._socket.close()
             self._socket = None
 
+    def __del__(self) -> None:
+        """Close it without a warning: who trains has nothing to close."""
+        if getattr(self, "_socket", None) is not None:
+            self.close()
+
     def _opened(self) -> socket.socket:
         if self._socket is None:
             self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
