@@ -1,15 +1,16 @@
 """What a group shuffle is worth and what it costs: requests merged, randomness of its order, accuracy of a training.
 
 The data lie sorted by class, as folders of images do, which is the worst that can happen to a shuffle of groups.
-**Merged**: samples read for each chunk that is fetched, by a reader with room for two reservoirs of chunks that gives
-back the one unread for longest; a chunk is a group. **Dispersion**: of the classes in so many samples in a row, the
-mean of chi-square over its degrees of freedom: 1 for independent draws, more where some classes come in heaps.
+**us a sample**: CPU to yield one. **Merged**: samples read for each chunk that is fetched, by a reader with room for
+two reservoirs of chunks that gives back the one unread for longest; a chunk is a group. **Dispersion**: of the classes
+in so many samples in a row, the mean of chi-square over its degrees of freedom: 1 for independent draws, more where some classes come in heaps.
 **Together**: of the samples that lie side by side, the share that come within one batch of each other. **Accuracy**:
 of a network with one hidden layer on scikit-learn's digits, sorted by class, by samples that were not trained on; mean
 and standard deviation over the seeds.
 """
 
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -37,6 +38,7 @@ class ShuffleFigures:
     """Of one kind of order, the mean over the seeds; ``spread`` is the standard deviation of ``dispersion``."""
 
     order: str
+    microseconds: float  # of CPU, to yield a sample
     merged: float
     dispersion: float
     spread: float
@@ -55,12 +57,16 @@ def show_shuffles(figures: Sequence[ShuffleFigures], result: Path) -> str:
     """Write the figures as JSON, and return them as a table."""
     result.parent.mkdir(parents=True, exist_ok=True)
     result.write_text(json.dumps([asdict(each) for each in figures], indent=1))
-    rows = [("order", "merged", f"dispersion of {BATCH}", f"of {BATCH * _LONG:,}", "together", "accuracy")]
+    rows = [
+        ("order", "us a sample", "merged", f"dispersion of {BATCH}", f"of {BATCH * _LONG:,}", "together", "accuracy")
+    ]
     for each in figures:
         dispersion = f"{each.dispersion:.3f} +- {each.spread:.3f}"
         accuracy = f"{each.accuracy:.1%} +- {each.accuracy_spread:.1%}"
         long, together = f"{each.dispersion_long:.2f}", f"{each.together:.2%}"
-        rows.append((each.order, f"{each.merged:.1f} : 1", dispersion, long, together, accuracy))
+        rows.append(
+            (each.order, f"{each.microseconds:.2f}", f"{each.merged:.1f} : 1", dispersion, long, together, accuracy)
+        )
     return "\n".join("  ".join(f"{cell:>17}" for cell in row) for row in rows)
 
 
@@ -153,7 +159,9 @@ class _Network:
 
 
 def _measured(group: int, samples: int, seeds: int, epochs: int) -> ShuffleFigures:
+    began = time.process_time()
     orders = [order_of(group, samples, seed) for seed in range(seeds)]
+    seconds = time.process_time() - began
     classes = [order * CLASSES // samples for order in orders]
     short = [dispersion(each, BATCH) for each in classes]
     long = [dispersion(each, BATCH * _LONG) for each in classes]
@@ -162,6 +170,7 @@ def _measured(group: int, samples: int, seeds: int, epochs: int) -> ShuffleFigur
     chunk = group if group > 1 else GROUPS[1]
     return ShuffleFigures(
         order={0: "none", 1: "all"}.get(group, f"groups of {group}"),
+        microseconds=1e6 * seconds / samples / seeds,
         merged=merged(orders[0], chunk, 2 * RESERVOIR),
         dispersion=float(numpy.mean(short)),
         spread=float(numpy.std(short, ddof=1)) if seeds > 1 else 0.0,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
@@ -79,8 +78,7 @@ class TrainerHooks:
     @quiet
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Say which checkpoint was written."""
-        folder = os.path.join(args.output_dir, f"checkpoint-{state.global_step}")  # noqa: PTH118 -- as transformers does
-        self._report.say(saved=folder, kind="Checkpoint")
+        self._report.say(saved=f"{args.output_dir}/checkpoint-{state.global_step}", kind="Checkpoint")
         self._meter.restart()
 
     @quiet

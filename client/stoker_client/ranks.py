@@ -6,10 +6,13 @@ import operator
 import os
 import sys
 
+_VARIABLES = (("RANK", "WORLD_SIZE"), ("JAX_PROCESS_ID", "JAX_NUM_PROCESSES"))
+
 
 def place_in_world(rank: int | None, world_size: int | None) -> tuple[int, int]:
-    """Return rank and world size: as given, else torch.distributed's where it is in use, else RANK and WORLD_SIZE.
+    """Return rank and world size: as given, else torch.distributed's where it is in use, else those of variables.
 
+    These are RANK and WORLD_SIZE, or JAX_PROCESS_ID and JAX_NUM_PROCESSES, as torchrun and TrainingJobs set them.
     Raises ValueError where only one of both is given, or where they do not fit.
     """
     if (rank is None) != (world_size is None):
@@ -31,8 +34,10 @@ def _of_torch() -> tuple[int, int] | None:
 
 
 def _of_environment() -> tuple[int, int]:
-    """Return what torchrun and TrainingJobs set; alone where they are not set, or not whole numbers."""
-    try:
-        return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    except (KeyError, ValueError):
-        return 0, 1
+    """Return what the variables say; alone where they are not set, or not whole numbers."""
+    for rank, world_size in _VARIABLES:
+        try:
+            return int(os.environ[rank]), int(os.environ[world_size])
+        except (KeyError, ValueError):
+            continue
+    return 0, 1

@@ -16,8 +16,8 @@ class EpochSampler:
     """Yields the indices of one rank for one epoch; the same ones whenever seed, epoch and world are the same.
 
     PyTorch takes it as a sampler of a DataLoader. ``data`` is a dataset, or its length. ``rank`` and ``world_size``:
-    left out, those of torch.distributed or of the variables RANK and WORLD_SIZE. Where the samples do not divide by
-    the ranks, some are repeated so that all ranks have as many; with ``drop_last`` some are left out instead.
+    left out, those of torch.distributed, or of the variables that torchrun and TrainingJobs set. Where the samples do
+    not divide by the ranks, some are repeated so that all ranks have as many; with ``drop_last`` some are left out.
     """
 
     _kind = ""  # its name in a state

@@ -3,6 +3,7 @@
 import hashlib
 from collections import Counter
 from itertools import islice
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +13,11 @@ from stoker_client.randomness import permutation, words
 
 def test_the_orders_of_this_version_stay_as_they_are() -> None:
     assert list(permutation(10, "global", 1, 0)) == [1, 8, 6, 7, 3, 2, 0, 9, 5, 4]
+
+
+def test_the_document_has_an_order_to_check_against() -> None:
+    page = Path(__file__).resolve().parents[3] / "docs" / "CLIENT.md"
+    assert f"`{list(permutation(10, 'global', 1, 0))}`" in page.read_text(encoding="utf-8")
 
 
 def test_words_are_shake_128_of_the_key_in_blocks_of_8192() -> None:

@@ -104,9 +104,12 @@ def test_a_dataset_is_taken_for_its_length() -> None:
     assert sorted(GlobalShuffleSampler("abc", rank=0, world_size=1)) == [0, 1, 2]
 
 
-def test_rank_and_world_size_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RANK", "1")
-    monkeypatch.setenv("WORLD_SIZE", "3")
+@pytest.mark.parametrize("names", [("RANK", "WORLD_SIZE"), ("JAX_PROCESS_ID", "JAX_NUM_PROCESSES")])
+def test_rank_and_world_size_are_those_of_the_environment(
+    names: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(names[0], "1")
+    monkeypatch.setenv(names[1], "3")
     assert list(GlobalShuffleSampler(10)) == list(GlobalShuffleSampler(10, rank=1, world_size=3))
 
 
