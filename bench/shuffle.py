@@ -3,10 +3,10 @@
 The data lie sorted by class, as folders of images do, which is the worst that can happen to a shuffle of groups.
 **us a sample**: CPU to yield one. **Merged**: samples read for each chunk that is fetched, by a reader with room for
 two reservoirs of chunks that gives back the one unread for longest; a chunk is a group. **Dispersion**: of the classes
-in so many samples in a row, the mean of chi-square over its degrees of freedom: 1 for independent draws, more where some classes come in heaps.
-**Together**: of the samples that lie side by side, the share that come within one batch of each other. **Accuracy**:
-of a network with one hidden layer on scikit-learn's digits, sorted by class, by samples that were not trained on; mean
-and standard deviation over the seeds.
+in so many samples in a row, the mean of chi-square over its degrees of freedom: 1 for independent draws, more where
+some classes come in heaps. **Together**: of the samples that lie side by side, the share that come within one batch of
+each other. **Accuracy**: of a network with one hidden layer on scikit-learn's digits, sorted by class, by samples that
+were not trained on; mean and standard deviation over the seeds.
 """
 
 import json
