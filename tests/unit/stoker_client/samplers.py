@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -27,7 +28,12 @@ class Plan:
 
     def make(self, rank: int = 0, epoch: int = 0) -> EpochSampler:
         """Return the sampler of a rank."""
-        place = {"seed": self.seed, "rank": rank, "world_size": self.world_size, "drop_last": self.drop_last}
+        place: dict[str, Any] = {
+            "seed": self.seed,
+            "rank": rank,
+            "world_size": self.world_size,
+            "drop_last": self.drop_last,
+        }
         sampler: EpochSampler
         if self.kind == "group":
             sampler = GroupShuffleSampler(self.length, self.groups, reservoir=self.reservoir, **place)
