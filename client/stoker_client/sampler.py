@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sized
 from itertools import islice
 from typing import Any
@@ -12,7 +13,7 @@ from stoker_client.ranks import place_in_world
 _STATE_VERSION = 1
 
 
-class EpochSampler:
+class EpochSampler(ABC):
     """Yields the indices of one rank for one epoch; the same ones whenever seed, epoch and world are the same.
 
     PyTorch takes it as a sampler of a DataLoader. ``data`` is a dataset, or its length. ``rank`` and ``world_size``:
@@ -109,6 +110,6 @@ class EpochSampler:
             self._position += 1
             yield index
 
+    @abstractmethod
     def _share(self) -> Iterator[int]:
         """Yield this rank's indices of the epoch, after the base."""
-        raise NotImplementedError

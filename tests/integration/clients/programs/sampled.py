@@ -31,7 +31,9 @@ def main() -> None:
     """Train until the end, or until it is told to stop; go on where the checkpoint says, if there is one."""
     stop, checkpoint = int(sys.argv[1]), Path("checkpoint.json")
     sampler = GroupShuffleSampler(Numbers(), 8, reservoir=16, seed=5)
-    state = json.loads(checkpoint.read_text()) if checkpoint.exists() else {"epoch": 0, "step": 0, "seen": [[], [], []]}
+    state: dict[str, Any] = {"epoch": 0, "step": 0, "seen": [[], [], []]}
+    if checkpoint.exists():
+        state = json.loads(checkpoint.read_text())
     before = 0
     if "sampler" in state:
         sampler.load_state_dict(state["sampler"])
