@@ -11,6 +11,7 @@ from typing import Any
 from stoker_client.ranks import place_in_world
 
 _STATE_VERSION = 1
+_PLACE = ("epoch", "world_size", "base", "position")  # of a state: where the epoch stands
 
 
 class EpochSampler(ABC):
@@ -44,7 +45,7 @@ class EpochSampler(ABC):
             raise ValueError(f"there are {self.length} samples: a sampler needs at least one")
 
     def __len__(self) -> int:
-        """Return how many indices this rank has in a whole epoch."""
+        """Return how many indices this rank has in a whole epoch, also where a part of it is done."""
         return self._dealt(self.length)
 
     def __iter__(self) -> Iterator[int]:
@@ -71,8 +72,8 @@ class EpochSampler(ABC):
         position = self._position if consumed is None else operator.index(consumed)
         if not 0 <= position <= len(self):
             raise ValueError(f"consumed is {position}: this rank has {len(self)} samples an epoch")
-        place = {"epoch": self.epoch, "world_size": self.world_size, "base": self._base, "position": position}
-        return {"version": _STATE_VERSION, **self._identity(), **place}
+        place = zip(_PLACE, (self.epoch, self.world_size, self._base, position))
+        return {"version": _STATE_VERSION, **self._identity(), **dict(place)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where a sampler made in the same way was: the next iteration yields what was left of its epoch.
@@ -82,12 +83,14 @@ class EpochSampler(ABC):
         for name, own in {"version": _STATE_VERSION, **self._identity()}.items():
             if state.get(name) != own:
                 raise ValueError(f"the state's {name} is {state.get(name)!r}, this sampler's is {own!r}: make it alike")
-        world, base, position = (operator.index(state[name]) for name in ("world_size", "base", "position"))
+        for name in _PLACE:
+            if not isinstance(state.get(name), int) or state[name] < 0:
+                raise ValueError(f"the state's {name} is {state.get(name)!r}: it is not one that state_dict() made")
+        epoch, world, base, position = (state[name] for name in _PLACE)
         if world != self.world_size:
             self._accept_world(world, position)
             base, position = min(self.length, base + position * world), 0
-        self.epoch = operator.index(state["epoch"])
-        self._base, self._position, self._resumed = base, position, True
+        self.epoch, self._base, self._position, self._resumed = epoch, base, position, True
 
     def _identity(self) -> dict[str, Any]:
         """Return what decides on the order."""

@@ -41,7 +41,10 @@ class TrainingReport:
     ) -> None:
         self.clock = clock
         self._socket = ReportSocket() if socket is None else socket
-        rank, world_size = place_in_world(rank, world_size)
+        try:
+            rank, world_size = place_in_world(rank, world_size)
+        except ValueError:  # variables that do not fit: training begins all the same, and says no ranks
+            rank = world_size = None
         self._always = {"rank": rank, "world_size": world_size, "framework": framework}
         self._pending: dict[str, Any] = {}
         self._told: dict[str, Any] = {}  # of what is news when it changes

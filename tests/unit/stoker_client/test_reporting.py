@@ -214,6 +214,13 @@ def test_the_socket_is_that_of_the_pod(node: Node, monkeypatch: pytest.MonkeyPat
     assert [(line.epoch, line.rank, line.world_size) for line in node.heard()] == [(4, 1, 2)]
 
 
+def test_a_rank_that_does_not_fit_its_world_is_not_said(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "7")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    TrainingReport(socket=ReportSocket(str(node.path))).say(epoch=1)
+    assert [(line.epoch, line.world_size) for line in node.heard()] == [(1, None)]
+
+
 def test_one_that_is_saying_something_is_not_waited_for(node: Node) -> None:
     report = node.report()
 

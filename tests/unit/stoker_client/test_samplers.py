@@ -150,6 +150,13 @@ def test_an_epoch_in_groups_does_not_go_on_with_other_ranks() -> None:
         GroupShuffleSampler(10, 2, rank=0, world_size=1).load_state_dict(state)
 
 
+@pytest.mark.parametrize(("name", "value"), [("position", -1), ("epoch", None), ("world_size", "2"), ("base", 1.5)])
+def test_a_state_that_no_sampler_made_is_refused(name: str, value: object) -> None:
+    sampler = GlobalShuffleSampler(10, rank=0, world_size=1)
+    with pytest.raises(ValueError, match=f"the state's {name} is {value!r}"):
+        sampler.load_state_dict({**sampler.state_dict(), name: value})
+
+
 def test_no_one_can_have_trained_on_more_than_there_is() -> None:
     with pytest.raises(ValueError, match="consumed is 11"):
         GlobalShuffleSampler(10, rank=0, world_size=1).state_dict(consumed=11)
