@@ -73,7 +73,7 @@ lock: install ## Pin anew what pyproject.toml names: requirements/*.txt (tools/l
 
 .PHONY: client-wheel
 client-wheel: install ## Build stoker-client, the wheel for training images, into dist
-	@$(PY) -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w dist client
+	@$(PY) -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w dist ./client
 
 .PHONY: crds
 crds: install ## Generate the CRDs from the models
