@@ -11,6 +11,15 @@ _VARIABLE = "STOKER_REPORT_SOCKET"
 _MOST_BYTES = 4096  # of a line; a longer one would be refused
 
 
+def encode(line: Mapping[str, object]) -> bytes:
+    """Return a line as it is sent; nothing where it is no JSON or longer than the protocol takes."""
+    try:
+        data = json.dumps({"v": 1, **line}, ensure_ascii=False).encode()
+    except (TypeError, ValueError):
+        return b""
+    return data if len(data) <= _MOST_BYTES else b""
+
+
 class ReportSocket:
     """The socket of docs/REPORTS.md. ``path``: left out, what STOKER_REPORT_SOCKET says; without it nothing is sent."""
 
@@ -22,15 +31,14 @@ class ReportSocket:
         """Whether there is somebody to send to."""
         return bool(self._path)
 
-    def send(self, line: Mapping[str, object]) -> bool:
-        """Send a line, and return whether it went out. Raises nothing that the socket can raise."""
+    def send(self, data: bytes) -> bool:
+        """Send a line that was encoded, and return whether it went out. Raises nothing that the socket can raise."""
+        if not self._path:
+            return False
         try:
-            data = json.dumps({"v": 1, **line}).encode()
-            if not self._path or len(data) > _MOST_BYTES:
-                return False
             # By path each time: after an upgrade of the node's sidecar another socket has that path.
             self._opened().sendto(data, self._path)
-        except (OSError, TypeError, ValueError, AttributeError):  # AttributeError: a platform without Unix sockets
+        except (OSError, AttributeError):  # AttributeError: a platform without Unix sockets
             return False
         return True
 

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from stoker_client.guard import quiet
 from stoker_client.ranks import place_in_world
-from stoker_client.report_socket import ReportSocket
+from stoker_client.report_socket import ReportSocket, encode
 
 _SECONDS = 1.0  # between two lines, unless there is news
 _NEWS_AT_ONCE = 5.0  # lines with news, of which one more comes back each second
@@ -128,8 +128,10 @@ class TrainingReport:
         """Send what is pending, and keep it where it cannot be sent: the next line says it as well."""
         self._last = self.clock()
         line = {name: _plain(name, value) for name, value in {**self._always, **self._pending}.items()}
-        if self._pending and self._socket.send({name: value for name, value in line.items() if value is not None}):
-            self._pending.clear()
+        if self._pending:
+            data = encode({name: value for name, value in line.items() if value is not None})
+            if not data or self._socket.send(data):  # what no line can say is not tried for ever
+                self._pending.clear()
 
 
 class ReportedLoader(Generic[Batch]):

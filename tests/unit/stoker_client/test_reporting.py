@@ -1,6 +1,5 @@
 """What a training says goes out in the protocol's words, seldom enough, and never holds the training up."""
 
-import json
 import socket
 import threading
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 from stoker_client import TrainingReport
-from stoker_client.report_socket import ReportSocket
+from stoker_client.report_socket import ReportSocket, encode
 from stoker_tuning.reports.figures import ReportFigures
 from stoker_tuning.reports.line import ReportLine, parse_line
 
@@ -236,12 +235,23 @@ def test_one_that_is_saying_something_is_not_waited_for(node: Node) -> None:
     assert [(line.loss, line.epoch) for line in node.heard()] == [(1.0, None)]
 
 
-def test_a_line_beyond_the_protocols_bounds_is_not_sent(node: Node) -> None:
+def test_what_no_line_can_say_is_left_and_the_next_word_is_heard(node: Node) -> None:
+    report = node.report()
+    report.say(**{f"field{number}": 1 for number in range(1000)})
+    node.now += 1.0
+    report.say(epoch=1)
+    assert [line.epoch for line in node.heard()] == [1]
+
+
+def test_what_is_no_line_of_the_protocol_is_nothing() -> None:
+    assert encode({"saved": "x" * 5000}) == encode({"loss": object()}) == encode({"saved": "\ud800"}) == b""
+    assert parse_line(encode({"saved": "/größe"})).saved == "/größe"
+
+
+def test_a_socket_that_was_closed_opens_again(node: Node) -> None:
     there = ReportSocket(str(node.path))
-    assert not there.send({"saved": "x" * 5000})
-    assert not there.send({"loss": object()})
-    assert there.send({"epoch": 1})
+    assert there.send(b'{"epoch": 1}')
     there.close()
-    assert there.send(json.loads('{"epoch": 2}'))
+    assert there.send(b'{"epoch": 2}')
     assert [line.epoch for line in node.heard()] == [1, 2]
     there.close()
