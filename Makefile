@@ -23,7 +23,7 @@ $(VENV)/.installed: $(VENV)/.locked pyproject.toml
 install: $(VENV)/.installed ## Python packages and Debian's libfuse, into .venv
 
 # Real programs that the integration tests read mounts with; the demo needs none of them.
-$(VENV)/.clients: $(VENV)/.locked requirements/clients.txt tools/install-clients.sh
+$(VENV)/.clients: $(VENV)/.locked requirements/clients.txt requirements/trainer.txt tools/install-clients.sh
 	@tools/install-clients.sh $(VENV)
 	@touch $@
 

@@ -104,6 +104,8 @@ class Workloads:
             workload = self._workload(pod_uid, users)
             workload.datasets[tree.uid] = users[0].request.name
             workload.take(tree, _of_reader(batch, share, by_reader[pod_uid]))
+        if self._watch is not None:
+            self._watch.look_for_sweeps(tree.version)
 
     def follow(self) -> None:
         """Follow the pods that have something mounted, before they read of it; to be called when that changed."""
@@ -120,7 +122,8 @@ class Workloads:
                 self._workloads[key].datasets[row.uid] = row.request.name
         for key, workload in self._workloads.items():
             workload.training = self._watch.of(key)
-        self._watch.look_for_sweeps()
+        for version in {(row.uid, row.version) for row in mounted}:
+            self._watch.look_for_sweeps(version)
 
     def rows(self) -> tuple[NodeWorkload, ...]:
         """Return a row for each pod that reads, in the order in which they mounted; forgets who is gone."""
