@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from stoker_api.dataset import MountMode
 from stoker_api.nodecache import Attribution, EvidenceSource, NodeWorkload
 from stoker_sidecar.agent.core.openers import Openers
+from stoker_sidecar.agent.core.read_counts import ReadCount
 from stoker_sidecar.agent.core.read_rates import RecentOpens, SeenTime, speed
 from stoker_sidecar.agent.core.reading import ObservedTree, ReaderBatch, ReaderKey
 from stoker_sidecar.agent.core.stall import FuseWaits, Stall
@@ -28,12 +29,16 @@ _MOST_COUNTS = 2000
 
 @dataclass(frozen=True)
 class SourceCounts:
-    """What one source saw of a Dataset since the agent started. ``opens``: estimated from the sample."""
+    """What one source saw of a Dataset since the agent started.
+
+    ``opens``: estimated from the sample. ``until``: when the last batch ended, in seconds of the monotonic clock.
+    """
 
     opens: float = 0.0
     reads: int = 0
     bytes: int = 0
     lost: int = 0
+    until: float = 0.0
 
 
 @dataclass
@@ -139,6 +144,20 @@ class Workloads:
         pods = Counter(known.values())
         return {uid: self._workloads[key].reads / pods[key] for uid, key in known.items()}
 
+    def read_count(self, uid: str) -> ReadCount | None:
+        """Return what was read of a Dataset so far; None: nobody has seen anything.
+
+        Opens are those that FUSE servers tell where there are no other mounts: of overlays they see misses alone.
+        """
+        fuse = self.counts.get((uid, EvidenceSource.FUSE))
+        only_fuse = all(row.mode is MountMode.FUSE for row in self._mounted() if row.uid == uid)
+        opens = fuse if only_fuse else self.counts.get((uid, EvidenceSource.FANOTIFY))
+        known = [each for each in (fuse, opens) if each is not None]
+        if not known:
+            return None
+        until = max(each.until for each in known)
+        return ReadCount(until, fuse.bytes if fuse else 0, opens.opens if opens else 0.0)
+
     def alone_by_fuse(self) -> dict[str, VersionKey | None]:
         """Return the pods that mount Datasets, by UID, each with the version that it alone reads by FUSE, if so."""
         rows = tuple(self._mounted())
@@ -219,6 +238,7 @@ class Workloads:
             reads=before.reads + batch.reads,
             bytes=before.bytes + batch.bytes,
             lost=before.lost + batch.lost,
+            until=max(before.until, batch.until),
         )
         if tree.source is EvidenceSource.FUSE:
             waited = self.waited.get(tree.version, FuseWaits(0.0, 0.0))

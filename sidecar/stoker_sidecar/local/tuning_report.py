@@ -11,7 +11,8 @@ class TuningReport(Model):
     """What is in force for a mount: whose rules, and by the id of each to how many files it applies, and acts on.
 
     ``not_turned``: knobs that the profile's own rules set and that nothing turns.
-    ``trouble``: why the file as it is now is not in force, or what is treated as without rules; sentences.
+    ``numbers``: those that are in force in place of what rules say, found or on trial; ``tuned``: what came of the last
+    change of one. ``trouble``: why the file as it is now is not in force, or what is treated as without rules; sentences.
     """
 
     off: bool = False
@@ -20,5 +21,7 @@ class TuningReport(Model):
     matched: Mapping[str, int] = Field(default_factory=dict)
     acted: Mapping[str, int] = Field(default_factory=dict)
     groups: int = 0
+    numbers: Mapping[str, float] = Field(default_factory=dict)
+    tuned: str = ""
     not_turned: tuple[str, ...] = ()
     trouble: str = ""
