@@ -19,7 +19,12 @@ class Profile:
     rate: float = 0.0
 
 
-PROFILES = {"P20": Profile(0.020), "PBW": Profile(0.005, 200e6 / 8), "P100": Profile(0.100)}
+PROFILES = {
+    "P20": Profile(0.020),
+    "PBW": Profile(0.005, 200e6 / 8),
+    "P100": Profile(0.100),
+    "P500": Profile(0.500, 40e6),  # a source that is far away, and has few bytes a second for each request
+}
 
 
 class Link:
