@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from stoker_sidecar.agent.core.number_windows import NumberWindow, WindowTimes
 from stoker_sidecar.agent.core.read_counts import ReadCount, items_a_second
@@ -29,6 +30,13 @@ MOST_IDLE = 24
 _LOOKS, _LOOK_SECONDS = 5.0, 1.0
 
 
+class CountReader(Protocol):
+    """Who knows what was read of a Dataset so far: of its large files in chunks, or how many files."""
+
+    def __call__(self, uid: str, *, large: bool) -> ReadCount | None:
+        """Return it; None: that is not seen."""
+
+
 @dataclass
 class _Search:
     """A number of a Dataset that is looked for, while its readers do the same and the choice stays.
@@ -50,7 +58,7 @@ class NumberTrials:
     """The searches of a node. ``run`` it; not for threads.
 
     ``source``: what was chosen. ``learning``: where it is decided, and kept. ``name_of``: NAMESPACE/NAME of a Dataset,
-    by its UID. ``reads``: what was read of one so far; None: that is not seen. ``settled``: whether no rule of it is on
+    by its UID. ``reads``: what was read of one so far. ``settled``: whether no rule of it is on
     trial. ``changes``: to be marked when something else is chosen. ``clock``: seconds, monotonic; ``wall``: since the
     epoch.
     """
@@ -60,7 +68,7 @@ class NumberTrials:
         source: TuningSource,
         learning: NodeLearning,
         name_of: Callable[[str], str],
-        reads: Callable[[str], ReadCount | None],
+        reads: CountReader,
         changes: Changes,
         settled: Callable[[str], bool] = lambda uid: True,
         times: WindowTimes = WindowTimes(),  # noqa: B008 -- frozen
@@ -105,7 +113,7 @@ class NumberTrials:
             self._give_up(uid)
         self._seen = {uid: count for uid, count in self._seen.items() if uid in open_ones}
         for uid, (version, now) in open_ones.items():
-            before = self.choice_or_none(uid)
+            before = self._choice_or_none(uid)
             search = self._searches.get(uid)
             if search is not None and (version, now.choice.chosen) != (search.version, search.chosen):
                 self._give_up(uid)
@@ -113,10 +121,10 @@ class NumberTrials:
                 self._go_on(uid, self._searches[uid], now)
             else:
                 self._begin(version, now)
-            if self.choice_or_none(uid) != before:
+            if self._choice_or_none(uid) != before:
                 self._changes.mark()
 
-    def choice_or_none(self, uid: str) -> TuningChoice | None:
+    def _choice_or_none(self, uid: str) -> TuningChoice | None:
         """Return what is chosen; None where the source is in trouble, which who turns knobs says aloud."""
         try:
             return self.choice(uid)
@@ -131,12 +139,12 @@ class NumberTrials:
 
     def _begin(self, version: VersionKey, now: TuningInForce) -> None:
         """Look for the number that counts for most of a version, once somebody reads it and no rule is on trial."""
-        uid, count = version[0], self._reads(version[0])
-        if now.adaptive is None or count is None or not self._settled(uid):
+        uid = version[0]
+        knob = number_to_find(now.adaptive, now.choice.most_level) if now.adaptive is not None else None
+        if now.adaptive is None or knob is None or not self._settled(uid):
             return
-        knob = number_to_find(now.adaptive, now.choice.most_level)
-        before = self._seen.setdefault(uid, count)
-        if knob is None or items_a_second(before, count, by_bytes=knob.name == SIZE) is None:
+        count = self._reads(uid, large=knob.name == SIZE)
+        if count is None or items_a_second(self._seen.setdefault(uid, count), count) is None:
             return
         name, start = self._name_of(uid), now.adaptive.starts[knob.name]
 
@@ -168,7 +176,7 @@ class NumberTrials:
 
     def _go_on(self, uid: str, search: _Search, now: TuningInForce) -> None:
         """Judge the window that has ended, if one has; what was not in force as chosen all through it is left out."""
-        count, wanted = self._reads(uid), self.choice(uid)
+        count, wanted = self._reads(uid, large=search.knob.name == SIZE), self._choice_or_none(uid)
         if count is None or now.choice != wanted or search.around != now.around or not self._settled(uid):
             search.window, search.around = None, now.around
             return
@@ -178,7 +186,7 @@ class NumberTrials:
         if ends is None:
             return
         search.window = None
-        rate = items_a_second(*ends, by_bytes=search.knob.name == SIZE)
+        rate = items_a_second(*ends)
         search.idle = 0 if rate else search.idle + 1
         if rate:
             self._judge(search, rate)

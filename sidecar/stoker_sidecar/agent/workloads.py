@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from stoker_api.dataset import MountMode
 from stoker_api.nodecache import Attribution, EvidenceSource, NodeWorkload
 from stoker_sidecar.agent.core.openers import Openers
-from stoker_sidecar.agent.core.read_counts import ReadCount
+from stoker_sidecar.agent.core.read_counts import ITEM_BYTES, ReadCount
 from stoker_sidecar.agent.core.read_rates import RecentOpens, SeenTime, speed
 from stoker_sidecar.agent.core.reading import ObservedTree, ReaderBatch, ReaderKey
 from stoker_sidecar.agent.core.stall import FuseWaits, Stall
@@ -144,19 +144,17 @@ class Workloads:
         pods = Counter(known.values())
         return {uid: self._workloads[key].reads / pods[key] for uid, key in known.items()}
 
-    def read_count(self, uid: str) -> ReadCount | None:
-        """Return what was read of a Dataset so far; None: nobody has seen anything.
+    def read_count(self, uid: str, *, large: bool) -> ReadCount | None:
+        """Return what was read of a Dataset so far, of large files in chunks by FUSE; None: nobody has seen anything.
 
         Opens are those that FUSE servers tell where there are no other mounts: of overlays they see misses alone.
         """
-        fuse = self.counts.get((uid, EvidenceSource.FUSE))
         only_fuse = all(row.mode is MountMode.FUSE for row in self._mounted() if row.uid == uid)
-        opens = fuse if only_fuse else self.counts.get((uid, EvidenceSource.FANOTIFY))
-        known = [each for each in (fuse, opens) if each is not None]
-        if not known:
+        source = EvidenceSource.FUSE if large or only_fuse else EvidenceSource.FANOTIFY
+        counts = self.counts.get((uid, source))
+        if counts is None:
             return None
-        until = max(each.until for each in known)
-        return ReadCount(until, fuse.bytes if fuse else 0, opens.opens if opens else 0.0)
+        return ReadCount(counts.until, counts.bytes / ITEM_BYTES if large else counts.opens)
 
     def alone_by_fuse(self) -> dict[str, VersionKey | None]:
         """Return the pods that mount Datasets, by UID, each with the version that it alone reads by FUSE, if so."""

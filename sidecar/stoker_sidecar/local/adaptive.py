@@ -6,7 +6,7 @@ from collections.abc import Callable
 from stoker_api.dataset import MountMode
 from stoker_sidecar.agent.access_server import AccessClient, AccessServer
 from stoker_sidecar.agent.core.number_windows import WindowTimes
-from stoker_sidecar.agent.core.read_counts import ReadCount
+from stoker_sidecar.agent.core.read_counts import ITEM_BYTES, ReadCount
 from stoker_sidecar.agent.core.tuned_rows import told_change
 from stoker_sidecar.agent.node_learning import NodeLearning
 from stoker_sidecar.agent.number_trials import NumberTrials
@@ -33,7 +33,7 @@ class MountAdaptive:
         changes: Changes,
     ) -> None:
         self._mode = mode
-        self._read: ReadCount | None = None
+        self._chunks = self._files = ReadCount()
         self.times = WindowTimes(spec.tuning_window / 2, spec.tuning_window / 2)
         self._learning = NodeLearning(TuningHistory(HomePaths(spec.home).history), Changes())
         uri = spec.source.uri
@@ -62,12 +62,11 @@ class MountAdaptive:
                 tasks.create_task(self._learning.run(tuple, dict))  # of pods it knows nothing
                 tasks.create_task(self._numbers.run(tuner))
 
-    def _count(self, uid: str) -> ReadCount | None:
-        return self._read
+    def _count(self, uid: str, *, large: bool) -> ReadCount | None:
+        return self._chunks if large else self._files
 
     def _take(self, client: AccessClient, batch: AccessBatch) -> None:
-        before = self._read or ReadCount()
+        self._chunks = ReadCount(batch.until, self._chunks.items + batch.bytes / ITEM_BYTES)
         # Of an overlay's files FUSE sees those alone that are missing: how many are opened is not known.
         opens = batch.opens if self._mode() is MountMode.FUSE else 0
-        until = max(before.until, batch.until)
-        self._read = ReadCount(until, before.bytes + batch.bytes, before.opens + opens)
+        self._files = ReadCount(batch.until, self._files.items + opens)
