@@ -176,7 +176,7 @@ _DEFAULT = Scale(
         Corpus(4_000, SMALL_BYTES, 40),
         Corpus(4, SHARD_BYTES, 1),
     ),
-    finding=Finding(files=24, windows=40, window=10.0, turns=3, skipped=8.0, counted=10.0),
+    finding=Finding(files=24, windows=60, window=8.0, turns=3, skipped=8.0, counted=10.0),
 )
 _FULL = Scale(
     repeats=5,
@@ -212,7 +212,7 @@ _FULL = Scale(
         Corpus(20_000, SMALL_BYTES, 200),
         Corpus(12, SHARD_BYTES, 1),
     ),
-    finding=Finding(files=48, windows=40, window=10.0, turns=7, skipped=8.0, counted=20.0),
+    finding=Finding(files=48, windows=60, window=10.0, turns=7, skipped=8.0, counted=20.0),
 )
 # Sizes at which a workload takes some minutes and the figures that matter have several samples each.
 _BRIEF = replace(

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 # Windows in a row in which nothing was read, before a search is given up; what was adopted stays known.
 MOST_IDLE = 24
 # Looks in each part of a window, and seconds between them at most.
-_LOOKS, _LOOK_SECONDS = 5.0, 1.0
+_LOOKS, _LOOK_SECONDS = 10.0, 1.0
 
 
 class CountReader(Protocol):

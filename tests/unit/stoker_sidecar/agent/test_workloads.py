@@ -176,7 +176,7 @@ def by_fuse(opens: int, size: int, until: float = 1000.0) -> AccessBatch:
     return AccessBatch(0, until - 1.0, until, 1.0, opens, reads=opens, bytes=size)
 
 
-FUSE_TREE = replace(TREE, source=EvidenceSource.FUSE)
+FUSE_TREE = ObservedTree(UID, DIGEST, EvidenceSource.FUSE)
 
 
 def test_of_large_files_chunks_count_that_fuse_servers_answered_until_their_last_batch() -> None:
