@@ -78,7 +78,9 @@ class ColdMount:
 
     def cpu_seconds(self) -> float:
         """Return the CPU seconds of its processes."""
-        keepers = [pid for pid in _processes() if str(self._folder / "run") in _command(pid) and "keeper" in _command(pid)]
+        keepers = [
+            pid for pid in _processes() if str(self._folder / "run") in _command(pid) and "keeper" in _command(pid)
+        ]
         return sum(map(tree_cpu_seconds, keepers))
 
     @property
@@ -96,9 +98,7 @@ class ColdMount:
     def _stoker(self, *words: str) -> None:
         stoker = [sys.executable, "-c", "from stoker_cli.main import main; main()"]
         command = [*stoker, *words, "--run-dir", str(self._folder / "run")]
-        done = subprocess.run(
-            command, env=self._server.client_variables, capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(command, env=self._server.client_variables, capture_output=True, text=True, check=False)
         if done.returncode:
             raise BenchError(f"stoker {words[0]} failed: {done.stderr}")
 

@@ -124,7 +124,9 @@ TARGETS: Sequence[Target] = (
     ),
     _at_most("observer-cpu", "observer", "CPU of the observer", 1.0, "% of a core", "observer"),
     _at_most("memory", "memory", "all processes, 200,000 objects", 300, "MB PSS", "all processes"),
-    _at_least("adaptive", "adaptive", "found by itself, of the best fixed value", 0.9, "of the best fixed value", TUNED),
+    _at_least(
+        "adaptive", "adaptive", "found by itself, of the best fixed value", 0.9, "of the best fixed value", TUNED
+    ),
     _at_most("lookups", "memory", "lookups ask the server nothing", 0, "LISTs"),
 )
 

@@ -1,4 +1,4 @@
-"""Numbers of fetching ahead that a mount finds by itself: the node's own way, with what its FUSE servers tell of reads."""
+"""Numbers that a mount finds by itself: the node's own way, with what its FUSE servers tell of reads."""
 
 import asyncio
 from collections.abc import Callable

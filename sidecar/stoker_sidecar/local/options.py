@@ -34,8 +34,8 @@ are not signed. Exit codes: 0 good, 1 it cannot be mounted (a sentence says why,
 class MountOptions:
     """What `stoker mount` is asked for.
 
-    Quota in bytes, bandwidth in bytes a second; the window in seconds. ``tuning``: a file of rules that could be read, absolute. ``version``:
-    digest, or its beginning; empty: what the source has now.
+    Quota in bytes, bandwidth in bytes a second; the window in seconds. ``tuning``: a file of rules that could be read,
+    absolute. ``version``: digest, or its beginning; empty: what the source has now.
     """
 
     source: Source
@@ -171,9 +171,10 @@ def _mount_options(options: argparse.Namespace) -> MountOptions:
 
 
 def _window(text: str) -> float:
-    seconds = float(text)
-    if not LEAST_WINDOW <= seconds <= MOST_WINDOW:  # also for NaN
-        raise ValueError(text)
+    seconds = float(text) if text.replace(".", "", 1).isdecimal() else 0.0
+    if not LEAST_WINDOW <= seconds <= MOST_WINDOW:
+        between = f"between {LEAST_WINDOW:g} and {MOST_WINDOW:g}"
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number of seconds {between}")
     return seconds
 
 

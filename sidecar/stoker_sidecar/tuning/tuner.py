@@ -80,7 +80,8 @@ class Tuner:
 
     ``subjects``: the versions of now. ``tell`` is given each order, which stays in force until the next one of that
     version, and returns whether it changes anything.
-    ``changes``: marked when ``subjects`` or ``source`` may say something else. ``clock``: seconds, monotonic. ``most_turns``: of trials a minute, for one Dataset.
+    ``changes``: marked when ``subjects`` or ``source`` may say something else. ``clock``: seconds, monotonic.
+    ``most_turns``: of trials a minute, for one Dataset.
     """
 
     def __init__(

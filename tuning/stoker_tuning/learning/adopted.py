@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from stoker_tuning.learning.changes import ChangeOutcome, ChangeVerdict
 
-# What turns numbers is called so in a Change's ``origin``. A rule of this name changes no numbers: its old value is a word.
+# A Change's ``origin`` where a number was tuned. A rule of this name does no harm: its old value is a word.
 NUMBERS_ORIGIN = "Adaptive"
 MOST_ADOPTED = 512
 

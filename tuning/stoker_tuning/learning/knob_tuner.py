@@ -40,9 +40,7 @@ class KnobTuner:
     None: nothing was. ``outcomes``: for whoever keeps them, who empties it; the last few only.
     """
 
-    def __init__(
-        self, knob: Knob, start: float, change: ChangeMaker, seed: str, adopted: float | None = None
-    ) -> None:
+    def __init__(self, knob: Knob, start: float, change: ChangeMaker, seed: str, adopted: float | None = None) -> None:
         self._knob = knob
         self._change = change
         self._coin = random.Random(seed)

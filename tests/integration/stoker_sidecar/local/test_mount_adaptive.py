@@ -4,6 +4,7 @@ import json
 import sqlite3
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,11 @@ import pytest
 
 from bench.objects import write_zeros
 from bench.proxy import DelayingProxy
-from tests.support.s3 import S3Server, running_s3
+from tests.support.s3 import running_s3
 from tests.support.stoker_mount import StokerMount
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.root
-CHUNK = 8 * 2**20
+pytestmark = [pytest.mark.root, pytest.mark.timeout(400)]
 FILES, SIZE = 8, 512 * 2**20
 SECONDS = 240.0  # it takes 30 where nothing else runs
 RULES = """
@@ -35,19 +35,16 @@ spec:
 
 @pytest.fixture
 def stoker(tmp_path: Path) -> Iterator[StokerMount]:
-    """A mount of a source half a second away, of files that take no room there."""
-    with running_s3(tmp_path) as server:
+    """Serve files that take no room from half a second away."""
+    with ExitStack() as stack:
+        server = stack.enter_context(running_s3(tmp_path))
+        folder = tmp_path / "data" / "data" / "set"
+        folder.mkdir(parents=True)
         for number in range(FILES):
-            target = tmp_path / "data" / "data" / "set" / f"{number}.bin"
-            target.parent.mkdir(parents=True, exist_ok=True)
-            write_zeros(target, SIZE)
-        with DelayingProxy(int(server.endpoint.rpartition(":")[2]), "P500") as proxy:
-            with StokerMount(_at(server, proxy.endpoint)) as made:
-                yield made
-
-
-def _at(server: S3Server, endpoint: str) -> S3Server:
-    return replace(server, endpoint=endpoint)
+            write_zeros(folder / f"{number}.bin", SIZE)
+        port = int(server.endpoint.rpartition(":")[2])
+        proxy = stack.enter_context(DelayingProxy(port, "P500"))
+        yield stack.enter_context(StokerMount(replace(server, endpoint=proxy.endpoint)))
 
 
 class Reader(threading.Thread):

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker_sidecar.fetcher.core.lanes import Bounds
-from stoker_sidecar.fetcher.download.policy import CHUNK as FETCHERS_CHUNK
+from stoker_sidecar.fetcher.download import parts
 from stoker_sidecar.fetcher.download.policy import chunks_ahead
 from stoker_sidecar.tuning.core.adaptive_numbers import (
     CHUNK,
@@ -98,7 +98,7 @@ def test_bytes_of_large_and_of_small_files_are_told_apart() -> None:
 
 
 def test_the_chunks_and_the_most_are_those_of_the_fetcher() -> None:
-    assert (CHUNK, MOST_AHEAD) == (FETCHERS_CHUNK, Bounds().readahead_bytes)
+    assert (parts.CHUNK, Bounds().readahead_bytes) == (CHUNK, MOST_AHEAD)
 
 
 @given(st.one_of(st.none(), st.integers(0, 2**30)), st.one_of(st.none(), st.integers(1, 64)))
