@@ -26,6 +26,9 @@ from stoker_tuning.vocabulary import AccessPattern, TrainingPhase
 log = logging.getLogger(__name__)
 # Windows in a row in which nothing was read, before a search is given up; what was adopted stays known.
 MOST_IDLE = 24
+# Seconds of reading after which rules are waited for no longer: who reads one large file opens none by which they are
+# judged.
+PATIENCE = 30.0
 # Looks in each part of a window, and seconds between them at most.
 _LOOKS, _LOOK_SECONDS = 10.0, 1.0
 
@@ -58,8 +61,8 @@ class NumberTrials:
     """The searches of a node. ``run`` it; not for threads.
 
     ``source``: what was chosen. ``learning``: where it is decided, and kept. ``name_of``: NAMESPACE/NAME of a Dataset,
-    by its UID. ``reads``: what was read of one so far. ``settled``: whether no rule of it is on
-    trial. ``changes``: to be marked when something else is chosen. ``clock``: seconds, monotonic; ``wall``: since the
+    by its UID. ``reads``: what was read of one so far. ``changes``: to be marked when something else is chosen.
+    ``settled``: whether no rule of it is on trial, or waits to be. ``clock``: seconds, monotonic; ``wall``: since the
     epoch.
     """
 
@@ -141,10 +144,10 @@ class NumberTrials:
         """Look for the number that counts for most of a version, once somebody reads it and no rule is on trial."""
         uid = version[0]
         knob = number_to_find(now.adaptive, now.choice.most_level) if now.adaptive is not None else None
-        if now.adaptive is None or knob is None or not self._settled(uid):
+        if now.adaptive is None or knob is None:
             return
         count = self._reads(uid, large=knob.name == SIZE)
-        if count is None or items_a_second(self._seen.setdefault(uid, count), count) is None:
+        if count is None or not self._may_begin(uid, count):
             return
         name, start = self._name_of(uid), now.adaptive.starts[knob.name]
 
@@ -156,6 +159,14 @@ class NumberTrials:
             del self._searches[uid]
             return
         log.info("%s of %s is looked for, from %d on", knob.name, name, start)
+
+    def _may_begin(self, uid: str, count: ReadCount) -> bool:
+        """Tell whether it is read, and no rule is to be tried first."""
+        before = self._seen.setdefault(uid, count)
+        if items_a_second(before, count) is None:
+            self._seen[uid] = count
+            return False
+        return self._settled(uid) or count.until - before.until >= PATIENCE
 
     def _change(self, uid: str, old: float, new: float) -> Change:
         search = self._searches[uid]
@@ -177,7 +188,8 @@ class NumberTrials:
     def _go_on(self, uid: str, search: _Search, now: TuningInForce) -> None:
         """Judge the window that has ended, if one has; what was not in force as chosen all through it is left out."""
         count, wanted = self._reads(uid, large=search.knob.name == SIZE), self._choice_or_none(uid)
-        if count is None or now.choice != wanted or search.around != now.around or not self._settled(uid):
+        rules = any(key.dataset == search.name for key in self._learning.learner.trials)
+        if count is None or now.choice != wanted or search.around != now.around or rules:
             search.window, search.around = None, now.around
             return
         if search.window is None:

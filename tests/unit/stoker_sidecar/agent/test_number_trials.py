@@ -15,7 +15,7 @@ from stoker_sidecar.agent.core.history_rows import HistoryKind
 from stoker_sidecar.agent.core.number_windows import WindowTimes
 from stoker_sidecar.agent.core.read_counts import ReadCount
 from stoker_sidecar.agent.node_learning import NodeLearning
-from stoker_sidecar.agent.number_trials import MOST_IDLE, NumberTrials
+from stoker_sidecar.agent.number_trials import MOST_IDLE, PATIENCE, NumberTrials
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.agent.rule_trials import RuleTrials
 from stoker_sidecar.agent.tuning_history import TuningHistory
@@ -71,6 +71,7 @@ class FindingNode:
         self.chosen, self.rate = choice, rate
         self.now, self.opens, self.reads, self.whole = 1000.0, 0.0, True, False
         self.around = (Surroundings(workload=WorkloadFacts(phase=TrainingPhase.TRAINING)),)
+        self.seen_by_rules = True
         self.ahead: int | None = None
         self.told: list[int | None] = []
         self._noise = random.Random(1)
@@ -112,7 +113,9 @@ class FindingNode:
         return ReadCount(self.now, self.opens)
 
     def rows(self) -> list[NodeWorkload]:
-        pod = NodeWorkload(pod="vision/a", uid="p", datasets=("vision/digits",), items_per_second=10.0)
+        pod = NodeWorkload(
+            pod="vision/a", uid="p", datasets=("vision/digits",), items_per_second=10.0 * self.seen_by_rules
+        )
         return [pod] if self.reads else []
 
     async def second(self) -> None:
@@ -255,6 +258,16 @@ async def test_rules_are_tried_before_numbers_are(root: Path) -> None:
     trials = node.learning.learner.trials
     assert [key.dataset for key in trials] == ["vision/digits"]
     assert node.learning.learner.tuned("vision/digits", None, "prefetch_depth") is None
+
+
+async def test_rules_that_cannot_be_judged_are_not_waited_for_long(root: Path) -> None:
+    node = FindingNode(root, replace(PROFILE, rules=(FEW, rule("sizes", prefetch_size=0))), saturating)
+    node.seen_by_rules = False
+    await node.windows(PATIENCE / 10 - 1)
+    assert not node.searches
+    await node.windows(3)
+
+    assert node.learning.learner.tuned("vision/digits", None, "prefetch_depth") is not None
 
 
 async def test_the_windows_of_rules_do_not_count_for_numbers(root: Path) -> None:
