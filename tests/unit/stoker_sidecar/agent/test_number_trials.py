@@ -263,7 +263,7 @@ async def test_rules_are_tried_before_numbers_are(root: Path) -> None:
 async def test_rules_that_cannot_be_judged_are_not_waited_for_long(root: Path) -> None:
     node = FindingNode(root, replace(PROFILE, rules=(FEW, rule("sizes", prefetch_size=0))), saturating)
     node.seen_by_rules = False
-    await node.windows(PATIENCE / 10 - 1)
+    await node.windows(int(PATIENCE / 10) - 1)
     assert not node.searches
     await node.windows(3)
 
