@@ -110,6 +110,7 @@ TITLES = {
     "observer": "Readers while the node looks at what they open",
     "memory": "Memory of the sidecar, and what reached the server",
     "tuning": "Tuning: the nine cells, by the rules in force",
+    "adaptive": "Adaptive: a number that a mount finds by itself, from a bad beginning",
     "gpus": "Training simulated: images a second",
 }
 

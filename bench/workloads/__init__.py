@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from bench.environment import Environment
 from bench.report import Row
 from bench.workloads import (
+    adaptive,
     epochs,
     firstbatch,
     gpus,
@@ -39,5 +40,6 @@ WORKLOADS: Mapping[str, Callable[[Environment], Iterator[Row]]] = {
     "observer": observer.measure,
     "memory": memory.measure,
     "tuning": tuning.measure,
+    "adaptive": adaptive.measure,
     "gpus": gpus.measure,
 }

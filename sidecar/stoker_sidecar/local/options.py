@@ -10,7 +10,13 @@ from pydantic import ValidationError
 from stoker_api.dataset_source import DatasetSource, Source
 from stoker_api.meta import parse_quantity
 from stoker_sidecar.errors import InvalidSource
-from stoker_sidecar.local.mount_spec import default_cache, default_runs
+from stoker_sidecar.local.mount_spec import (
+    LEAST_WINDOW,
+    MOST_WINDOW,
+    WINDOW_SECONDS,
+    default_cache,
+    default_runs,
+)
 from stoker_sidecar.local.report import for_workstation
 from stoker_sidecar.store.core.location import parse_location
 from stoker_sidecar.version.objects import selector
@@ -28,8 +34,8 @@ are not signed. Exit codes: 0 good, 1 it cannot be mounted (a sentence says why,
 class MountOptions:
     """What `stoker mount` is asked for.
 
-    Quota in bytes, bandwidth in bytes a second. ``tuning``: a file of rules that could be read, absolute. ``version``:
-    digest, or its beginning; empty: what the source has now.
+    Quota in bytes, bandwidth in bytes a second; the window in seconds. ``tuning``: a file of rules that could be read,
+    absolute. ``version``: digest, or its beginning; empty: what the source has now.
     """
 
     source: Source
@@ -48,6 +54,7 @@ class MountOptions:
     allow_other: bool
     tuning: Path | None
     tuned: bool
+    tuning_window: float
 
 
 @dataclass(frozen=True)
@@ -120,6 +127,13 @@ def _add_mount(parser: argparse.ArgumentParser, environment: Mapping[str, str], 
         "--tuning", type=Path, metavar="FILE", help="rules for what is fetched when; read anew when FILE changes"
     )
     tuning.add_argument("--no-tuning", action="store_true", help="no rules, not even the built-in ones")
+    add(
+        "--tuning-window",
+        type=_window,
+        default=WINDOW_SECONDS,
+        metavar="SECONDS",
+        help="by which numbers are judged that the strategy Adaptive of --tuning finds (%(default)s)",
+    )
     add("-o", "--output", choices=("text", "json"), default="text", help="json: a JSON object a line, for scripts")
     parser.set_defaults(make=_mount_options)
 
@@ -152,7 +166,16 @@ def _mount_options(options: argparse.Namespace) -> MountOptions:
         allow_other=options.allow_other,
         tuning=_tuning(options.tuning),
         tuned=not options.no_tuning,
+        tuning_window=options.tuning_window,
     )
+
+
+def _window(text: str) -> float:
+    seconds = float(text) if text.replace(".", "", 1).isdecimal() else 0.0
+    if not LEAST_WINDOW <= seconds <= MOST_WINDOW:
+        between = f"between {LEAST_WINDOW:g} and {MOST_WINDOW:g}"
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number of seconds {between}")
+    return seconds
 
 
 def _tuning(path: Path | None) -> Path | None:

@@ -161,7 +161,8 @@ def tuning_line(tuning: TuningReport) -> str:
     matched = ", ".join(f"{rule} {files} files" for rule, files in list(tuning.matched.items())[:_RULES_IN_A_LINE])
     head = f"tuning: rules of {tuning.profile} ({tuning.generation})"
     idle = f"nothing turns {', '.join(tuning.not_turned)} yet" if tuning.not_turned else ""
-    return "; ".join(filter(None, (f"{head}: {matched}" if matched else head, idle, tuning.trouble)))
+    said = f"{head}: {matched}" if matched else head
+    return "; ".join(filter(None, (said, idle, tuning.tuned, tuning.trouble)))
 
 
 def for_workstation(message: str) -> str:
