@@ -7,6 +7,7 @@ from pydantic import Field
 
 from stoker_api.meta import Condition, Model, ShortMessage
 from stoker_api.tuning import NodeTuning
+from stoker_api.warm_paths import WarmPathsStatus
 
 MOST_NODE_ROWS = 50  # of status.nodes
 _INT64 = {"format": "int64"}
@@ -87,6 +88,13 @@ class DatasetStatus(Model):
     files: Annotated[int | None, Field(json_schema_extra=_INT64)] = None
     bytes: Annotated[int | None, Field(json_schema_extra=_INT64)] = None
     total: Annotated[str, Field(description="bytes, for people.")] = ""
+    warm_paths: Annotated[
+        WarmPathsStatus | None,
+        Field(
+            description="What `warm.paths` names, and what of that is on the node that has least of it; what is cached "
+            "and wanted is about these files then. Absent: all files are meant, or it is not known yet."
+        ),
+    ] = None
     wanted_bytes: Annotated[
         int,
         Field(
