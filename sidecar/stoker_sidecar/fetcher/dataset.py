@@ -11,6 +11,7 @@ from functools import partial
 from stoker_api.nodecache import ListingResult, NodeDataset
 from stoker_sidecar.errors import InUse, SidecarError
 from stoker_sidecar.fetcher.cached_version import CachedVersion, State
+from stoker_sidecar.fetcher.choosing import choose
 from stoker_sidecar.fetcher.context import DownloadContext, NodeContext
 from stoker_sidecar.fetcher.core.lanes import WarmShare
 from stoker_sidecar.fetcher.core.rates import TokenBucket
@@ -224,6 +225,7 @@ class DatasetCache:
 
     async def _bring(self, fetching: Fetching) -> float | None:
         """Go on with a version until it is whole; the seconds until that should be tried again."""
+        await choose(fetching.version, self.config.warm_paths)
         if fetching.version.complete:
             self._note(fetching, None)
             await self.versions.secure(fetching.version)  # who marked it complete may have been killed before that

@@ -16,6 +16,10 @@ _LITERAL = MOST_WARM_PATTERNS + 1  # the number of all paths without wildcards, 
 _MARKED = bytes(int(number > 0) for number in range(256))
 _ONE_STAR = 2  # parts of a name around one star
 
+TOO_LONG = (
+    "it takes too long to find what warm.paths names: write folders or files in place of patterns, or patterns that "
+    "begin with a folder"
+)
 NameTest = Callable[[str], bool]
 
 
@@ -207,10 +211,7 @@ class _Selecting:
 
     def _go_on(self) -> None:
         if self._too_long():
-            raise PathsTakeTooLong(
-                "it takes too long to find what warm.paths names: write folders or files in place of patterns, "
-                "or patterns that begin with a folder"
-            )
+            raise PathsTakeTooLong(TOO_LONG)
 
 
 def _name_test(segment: str) -> NameTest:
