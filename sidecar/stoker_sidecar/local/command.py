@@ -94,6 +94,7 @@ def spec_of(options: MountOptions, home: HomePaths, folder: Path) -> MountSpec:
         listing_id="" if version else uuid4().hex,
         version=version,
         eager=options.warm,
+        warm_paths=options.warm_paths,
         quota_bytes=options.quota_bytes,
         bytes_per_second=options.bytes_per_second,
         allow_other=options.allow_other,
@@ -168,7 +169,7 @@ def is_done(report: Report, *, warm: bool, swap_over: bool) -> bool:
     """Return whether the command may return. ``swap_over``: do not wait for a faster mount any more. Pure."""
     if report.stage is not Stage.MOUNTED or not warm:
         return report.stage is Stage.MOUNTED
-    return report.full or (report.warm and (report.mode is MountMode.NATIVE or swap_over))
+    return report.full or report.paths_warm or (report.warm and (report.mode is MountMode.NATIVE or swap_over))
 
 
 def _refuse(report: Report, options: MountOptions, home: HomePaths) -> None:

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from stoker_api.dataset_source import DatasetSource, Source
 from stoker_api.meta import parse_quantity
+from stoker_api.warm_paths import MOST_WARM_PATH, MOST_WARM_PATHS, checked_warm_path, checked_warm_paths
 from stoker_sidecar.errors import InvalidSource
 from stoker_sidecar.local.mount_spec import default_cache, default_runs
 from stoker_sidecar.local.report import for_workstation
@@ -17,7 +18,8 @@ from stoker_sidecar.version.objects import selector
 
 _EPILOG = """\
 Without --foreground the command returns when DIR is mounted (with --warm: when everything is on this disk), and the
-mount stays until `stoker umount DIR`. Ctrl-C before that unmounts. What was fetched stays in the cache folder.
+mount stays until `stoker umount DIR`. PATHs of --warm are folders, files or patterns (* stops at '/', ** does not) below
+URL, fetched in this order; all else is fetched when it is read. Ctrl-C before that unmounts. What was fetched stays in the cache folder.
 
 Credentials come from where AWS programs look: the environment, ~/.aws, SSO, the machine's role; without any, requests
 are not signed. Exit codes: 0 good, 1 it cannot be mounted (a sentence says why, and nothing is), 2 wrong usage.
@@ -29,7 +31,8 @@ class MountOptions:
     """What `stoker mount` is asked for.
 
     Quota in bytes, bandwidth in bytes a second. ``tuning``: a file of rules that could be read, absolute. ``version``:
-    digest, or its beginning; empty: what the source has now.
+    digest, or its beginning; empty: what the source has now. ``warm_paths``: what ``warm`` fetches, in this order; empty:
+    everything.
     """
 
     source: Source
@@ -41,6 +44,7 @@ class MountOptions:
     version: str
     refresh: bool
     warm: bool
+    warm_paths: tuple[str, ...]
     foreground: bool
     json: bool
     profile: str
@@ -69,6 +73,7 @@ def parse(argv: Sequence[str], environment: Mapping[str, str], uid: int) -> Moun
         description="Shows what is below a prefix of a bucket as a folder of read-only files, fetched once and kept.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="stoker mount URL DIR [--warm [PATH ...]] [OPTION ...]",
     )
     _add_mount(mount, environment, uid)
     umount = commands.add_parser("umount", help="end such a mount", description="Ends a mount of `stoker mount`.")
@@ -81,7 +86,10 @@ def parse(argv: Sequence[str], environment: Mapping[str, str], uid: int) -> Moun
         command.add_argument(
             "--run-dir", type=Path, default=default_runs(environment, uid), help="folder of the sockets (%(default)s)"
         )
-    options = parser.parse_args(argv)
+    options, paths = parser.parse_known_args(argv)
+    if paths and (not getattr(options, "warm", False) or any(path.startswith("-") for path in paths)):
+        parser.error(f"unrecognized arguments: {' '.join(paths)}")
+    options.warm_paths = paths
     try:
         made: MountOptions | UmountOptions = options.make(options)
     except (InvalidSource, ValueError) as error:
@@ -95,7 +103,11 @@ def _add_mount(parser: argparse.ArgumentParser, environment: Mapping[str, str], 
     add = parser.add_argument
     add("url", metavar="URL", help="s3://bucket/prefix, or file:///folder of a slow disk such as NFS")
     add("folder", metavar="DIR", type=Path, help="an empty folder")
-    add("--warm", action="store_true", help="fetch everything; return when it is on this disk")
+    add(
+        "--warm",
+        action="store_true",
+        help="fetch everything, or each PATH behind URL and DIR; return when it is on this disk",
+    )
     add("-f", "--foreground", action="store_true", help="stay; Ctrl-C unmounts")
     add("--endpoint", default=endpoint, help="URL of an S3-compatible server [AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL]")
     add("--region", default=region, help="of the bucket [AWS_REGION, AWS_DEFAULT_REGION] (%(default)s)")
@@ -145,6 +157,7 @@ def _mount_options(options: argparse.Namespace) -> MountOptions:
         version=options.version,
         refresh=not options.no_refresh,
         warm=options.warm,
+        warm_paths=_warm_paths(options.warm_paths),
         foreground=options.foreground,
         json=options.output == "json",
         profile=options.profile,
@@ -153,6 +166,13 @@ def _mount_options(options: argparse.Namespace) -> MountOptions:
         tuning=_tuning(options.tuning),
         tuned=not options.no_tuning,
     )
+
+
+def _warm_paths(paths: Sequence[str]) -> tuple[str, ...]:
+    """Return the paths of --warm. Raises ValueError."""
+    if len(paths) > MOST_WARM_PATHS or any(len(path) > MOST_WARM_PATH for path in paths):
+        raise ValueError(f"--warm takes {MOST_WARM_PATHS} paths of {MOST_WARM_PATH} characters at most: name folders")
+    return checked_warm_paths([checked_warm_path(path) for path in paths])
 
 
 def _tuning(path: Path | None) -> Path | None:
