@@ -27,6 +27,8 @@ _LOOK_EVERY = 0.1  # seconds: what a person takes for at once
 _START_SECONDS = 60.0
 # A version that is whole is swapped in at once; where the kernel refuses, FUSE serves it for good.
 _SWAP_SECONDS = 5.0
+# The fetcher says what is here as soon as it has looked: at once, but for versions of many files.
+_KNOWN_SECONDS = 2.0
 
 
 @dataclass
@@ -147,6 +149,7 @@ def wait_for_mount(
     Raises MountRefused with the reason why it will not be.
     """
     began = time.monotonic()
+    known_by = float("inf")
     swapped_by = 0.0 if os.geteuid() != 0 else float("inf")  # a user's mount is FUSE for good
     while True:
         report, now = read_report(session.run.report), time.monotonic()
@@ -154,7 +157,10 @@ def wait_for_mount(
         view.show(report)
         if report.warm:
             swapped_by = min(swapped_by, now + _SWAP_SECONDS)
-        if is_done(report, warm=options.warm, swap_over=now >= swapped_by):
+        if report.stage is Stage.MOUNTED:
+            known_by = min(known_by, now + _KNOWN_SECONDS)
+        known = report.known or now >= known_by
+        if known and is_done(report, warm=options.warm, swap_over=now >= swapped_by):
             return report
         if stop.asked:
             raise MountRefused("stopped, so nothing is mounted; what was fetched stays in the cache")

@@ -63,7 +63,18 @@ class UmountOptions:
     force: bool
 
 
-def parse(argv: Sequence[str], environment: Mapping[str, str], uid: int) -> MountOptions | UmountOptions:
+@dataclass(frozen=True)
+class DropOptions:
+    """What `stoker cache drop` is asked for. ``folder``: of the mount; ``system``: of the whole machine instead."""
+
+    folder: Path | None
+    runs: Path
+    pages: bool
+    names: bool
+    system: bool
+
+
+def parse(argv: Sequence[str], environment: Mapping[str, str], uid: int) -> MountOptions | UmountOptions | DropOptions:
     """Parse the command line. Exits with code 2 and a sentence on a wrong one."""
     parser = argparse.ArgumentParser(prog="stoker")
     commands = parser.add_subparsers(required=True)
@@ -82,7 +93,8 @@ def parse(argv: Sequence[str], environment: Mapping[str, str], uid: int) -> Moun
         "--force", action="store_true", help="also while programs have files open there, whose reads fail then"
     )
     umount.set_defaults(make=lambda options: UmountOptions(options.folder, options.run_dir, options.force))
-    for command in (mount, umount):
+    drop = _add_drop(commands)
+    for command in (mount, umount, drop):
         command.add_argument(
             "--run-dir", type=Path, default=default_runs(environment, uid), help="folder of the sockets (%(default)s)"
         )
@@ -91,10 +103,35 @@ def parse(argv: Sequence[str], environment: Mapping[str, str], uid: int) -> Moun
         parser.error(f"unrecognized arguments: {' '.join(paths)}")
     options.warm_paths = paths
     try:
-        made: MountOptions | UmountOptions = options.make(options)
+        made: MountOptions | UmountOptions | DropOptions = options.make(options)
     except (InvalidSource, ValueError) as error:
-        mount.error(_sentence(error))
+        (drop if options.make is _drop_options else mount).error(_sentence(error))
     return made
+
+
+def _add_drop(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
+    cache = commands.add_parser("cache", help="what the kernel keeps in memory of a mount").add_subparsers(required=True)
+    drop = cache.add_parser(
+        "drop",
+        help="make a mount cold in memory",
+        description="Has the kernel forget what it keeps in memory of a stoker mount, for benchmarks. What was fetched stays "
+        "on the disk. Mounts of this machine only: pods' mounts are their node's.",
+    )
+    drop.add_argument("--pages", action="store_true", help="contents of files")
+    drop.add_argument("--names", action="store_true", help="names and attributes (root; not of a native mount)")
+    where = drop.add_mutually_exclusive_group(required=True)
+    where.add_argument("--mount", metavar="DIR", type=Path, dest="folder", help="of this stoker mount")
+    where.add_argument(
+        "--system", action="store_true", help="of all file systems of this machine, other programs' too (root)"
+    )
+    drop.set_defaults(make=_drop_options)
+    return drop
+
+
+def _drop_options(options: argparse.Namespace) -> DropOptions:
+    if not (options.pages or options.names):
+        raise ValueError("say what to drop: --pages, --names, or both")
+    return DropOptions(options.folder, options.run_dir, options.pages, options.names, options.system)
 
 
 def _add_mount(parser: argparse.ArgumentParser, environment: Mapping[str, str], uid: int) -> None:

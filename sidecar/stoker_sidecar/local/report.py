@@ -76,6 +76,11 @@ class Report(Model):
     tuning: TuningReport = TuningReport()
 
     @property
+    def known(self) -> bool:
+        """Return whether the fetcher has said what of the version is on this disk."""
+        return self.row is not None and self.row.files > 0
+
+    @property
     def warm(self) -> bool:
         """Return whether it is mounted, and every byte is on this disk."""
         return self.stage is Stage.MOUNTED and self.row is not None and self.row.phase is NodePhase.WARM
