@@ -113,7 +113,9 @@ def _show_all(datasets: list[Dataset], namespace: str, output: str) -> None:
     help="Paths, one a line, behind those of the command line; - for standard input. Lines that begin with # are left out.",
 )
 @click.option("--all", "everything", is_flag=True, help="All of it again, where the spec has paths.")
-@click.option("--wait", is_flag=True, help="Return when it is warm; exit code 1 when it failed or a path names nothing.")
+@click.option(
+    "--wait", is_flag=True, help="Return when it is warm; exit code 1 when it failed or a path names nothing."
+)
 @click.option("--timeout", default="1h", show_default=True, help="How long --wait waits.")
 @NAMESPACE
 @click.pass_obj

@@ -40,7 +40,8 @@ class DatasetNode(Model):
     phase: Annotated[str, Field(description="What it does for the dataset, as in NodeCache.")] = ""
     version: Annotated[str, Field(description="Digest of the version that the figures are about.")] = ""
     warm_files: Annotated[
-        int, Field(json_schema_extra=_INT64, description="What is there; of what `warm.paths` names, where it names any.")
+        int,
+        Field(json_schema_extra=_INT64, description="What is there; of what `warm.paths` names, where it names any."),
     ] = 0
     warm_bytes: Annotated[int, Field(json_schema_extra=_INT64)] = 0
     bytes_per_second: Annotated[int, Field(json_schema_extra=_INT64)] = 0

@@ -38,7 +38,9 @@ def checked_warm_path(path: str) -> str:
     segments = path_segments(path)
     shown = shortened(path, _MOST_NAMED)
     if "" in segments or "\0" in path:
-        raise ValueError(f"the path {shown!r} must be below the Dataset's folder, with a name between slashes: write train/")
+        raise ValueError(
+            f"the path {shown!r} must be below the Dataset's folder, with a name between slashes: write train/"
+        )
     if "." in segments or ".." in segments:
         raise ValueError(f"the path {shown!r} must not contain '.' or '..' as a name")
     if any("**" in segment and segment != "**" for segment in segments):

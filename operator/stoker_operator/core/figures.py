@@ -108,7 +108,11 @@ def add_up(plan: DatasetPlan, states: NodeStates) -> Figures:
 def _last_part(plan: DatasetPlan) -> WarmPathsStatus | None:
     """Return what was known last of the same paths and version, without what of it is here: no node says at this moment."""
     last, status = plan.dataset.status.warm_paths, plan.dataset.status
-    if last is None or status.version != plan.listing.version or last.digest != paths_digest(plan.dataset.spec.warm.paths):
+    if (
+        last is None
+        or status.version != plan.listing.version
+        or last.digest != paths_digest(plan.dataset.spec.warm.paths)
+    ):
         return None
     return last.model_copy(update={"warm_files": 0, "warm_bytes": 0}) if last.digest else None
 

@@ -211,7 +211,15 @@ def entry_size(entry: NodeDataset) -> int:
     """Return about how many bytes an entry takes in the API server's database, rather more than fewer."""
     source = entry.source
     older = (text for one in entry.older for text in (one.version, *one.manifest_hosts))
-    lists = (source.include, source.exclude, entry.warm_paths, entry.allowed_namespaces, entry.retain, entry.peers, older)
+    lists = (
+        source.include,
+        source.exclude,
+        entry.warm_paths,
+        entry.allowed_namespaces,
+        entry.retain,
+        entry.peers,
+        older,
+    )
     texts = [source.uri, source.endpoint, entry.refused, entry.tuning.profile, *chain.from_iterable(lists)]
     return _ENTRY_SIZE + len(json.dumps(texts, ensure_ascii=False).encode("utf-8", "surrogatepass"))
 

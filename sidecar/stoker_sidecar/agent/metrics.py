@@ -32,7 +32,11 @@ _FIGURES: tuple[tuple[str, str, Callable[[NodeDatasetStatus], float]], ...] = (
     ("stoker_dataset_bytes", "Bytes of the version.", lambda row: row.bytes),
     ("stoker_dataset_warm_files", "Files of the version on this node.", lambda row: row.warm_files),
     ("stoker_dataset_warm_bytes", "Bytes of the version on this node.", lambda row: row.warm_bytes),
-    ("stoker_dataset_path_bytes", "Bytes that warm.paths names.", lambda row: row.warm_paths.bytes if row.warm_paths else 0),
+    (
+        "stoker_dataset_path_bytes",
+        "Bytes that warm.paths names.",
+        lambda row: row.warm_paths.bytes if row.warm_paths else 0,
+    ),
     (
         "stoker_dataset_path_warm_bytes",
         "Bytes of that on this node.",

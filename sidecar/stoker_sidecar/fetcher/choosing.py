@@ -69,9 +69,7 @@ def paths_status(version: CachedVersion) -> WarmPathsStatus | None:
     )
 
 
-def _find(
-    version: CachedVersion, paths: tuple[str, ...], readable: bytes, too_long: Callable[[], bool]
-) -> ChosenFiles:
+def _find(version: CachedVersion, paths: tuple[str, ...], readable: bytes, too_long: Callable[[], bool]) -> ChosenFiles:
     # Its own connection: the version's belongs to the event loop's thread.
     with closing(Manifest.open(version.paths.manifest)) as manifest:
         selection = select_paths(manifest, paths, too_long)

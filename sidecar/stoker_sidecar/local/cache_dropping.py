@@ -45,7 +45,9 @@ def drop(options: DropOptions) -> list[str]:
     if options.system:
         return [_of_the_machine(options)]
     if options.folder is None:
-        raise MountRefused("say what to drop: --mount DIR of a stoker mount, or --system for all of this machine (root)")
+        raise MountRefused(
+            "say what to drop: --mount DIR of a stoker mount, or --system for all of this machine (root)"
+        )
     folder = real_folder(options.folder)
     for session in sessions.all_sessions(options.runs):
         if session.spec.folder == folder and session.pid() is not None:
@@ -55,7 +57,9 @@ def drop(options: DropOptions) -> list[str]:
 
 def _of_the_machine(options: DropOptions) -> str:
     if os.geteuid() != 0:
-        raise MountRefused("--system is for root: without it, pages of your own mount are dropped (--pages --mount DIR)")
+        raise MountRefused(
+            "--system is for root: without it, pages of your own mount are dropped (--pages --mount DIR)"
+        )
     drop_of_the_machine(pages=options.pages, names=options.names)
     kinds = " and ".join(word for word, asked in (("pages", options.pages), ("names", options.names)) if asked)
     return f"{kinds} of all file systems of this machine were given back, also those of other programs"
@@ -71,7 +75,9 @@ def _of_session(session: MountSession, options: DropOptions) -> Iterator[str]:
 def _names(spec: MountSpec, session: MountSession) -> str:
     """Drop names of the mount's own file systems; those of a native mount are the disk's."""
     if os.geteuid() != 0:
-        raise MountRefused(f"names of a user's mount are dropped when it ends: stoker umount {spec.folder}, and mount again")
+        raise MountRefused(
+            f"names of a user's mount are dropped when it ends: stoker umount {spec.folder}, and mount again"
+        )
     shown = mountinfo.layers(mountinfo.read(), str(spec.folder))
     own = [one for one in mountinfo.below(mountinfo.read(), str(session.home.mounts)) if _is_own(one)]
     for one in own:

@@ -110,7 +110,9 @@ def parse(argv: Sequence[str], environment: Mapping[str, str], uid: int) -> Moun
 
 
 def _add_drop(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
-    cache = commands.add_parser("cache", help="what the kernel keeps in memory of a mount").add_subparsers(required=True)
+    cache = commands.add_parser("cache", help="what the kernel keeps in memory of a mount").add_subparsers(
+        required=True
+    )
     drop = cache.add_parser(
         "drop",
         help="make a mount cold in memory",

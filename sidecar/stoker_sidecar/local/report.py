@@ -130,7 +130,10 @@ def _figures(row: NodeDatasetStatus | None) -> str:
     if row is None or not row.files:
         return ""
     here = row.warm_paths or row
-    parts = [f"{here.warm_files} of {here.files} files", f"{format_bytes(here.warm_bytes)} of {format_bytes(here.bytes)}"]
+    parts = [
+        f"{here.warm_files} of {here.files} files",
+        f"{format_bytes(here.warm_bytes)} of {format_bytes(here.bytes)}",
+    ]
     if row.bytes_per_second:
         parts.append(f"{format_bytes(row.bytes_per_second)}/s")
     if row.eta_seconds is not None:

@@ -203,7 +203,9 @@ class WarmPass:
         if self.error is not None:
             return RETRY_CHANGED
         version = self.fetching.version
-        left = left_to_warm(version, State.MISSING) or left_to_warm(version, State.FAILED)  # by failures that have passed
+        left = left_to_warm(version, State.MISSING) or left_to_warm(
+            version, State.FAILED
+        )  # by failures that have passed
         return RETRY_LEFT if left else None
 
     async def _start_all(self, entry: Entry) -> None:
