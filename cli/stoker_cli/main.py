@@ -110,7 +110,7 @@ def _show_all(datasets: list[Dataset], namespace: str, output: str) -> None:
     "--list",
     "listed",
     type=click.File(encoding="utf-8"),
-    help="Paths, one a line, behind those of the command line; - for standard input. Lines that begin with # are left out.",
+    help="Paths, one a line, behind those of the command line; - is standard input. Lines with # in front are not.",
 )
 @click.option("--all", "everything", is_flag=True, help="All of it again, where the spec has paths.")
 @click.option(
@@ -131,8 +131,8 @@ def warm(
 ) -> None:
     """Fetch DATASET onto its nodes now, whatever its warm.policy.
 
-    With PATHs only these, in this order, and the rest as it is read: folders, files, or patterns such as 'train/**/*.tar'
-    (spec.warm.paths). Without: what the spec says, which is all of it where it has no paths.
+    With PATHs only these, in this order, and the rest as it is read: folders, files, or patterns such as
+    'train/**/*.tar' (spec.warm.paths). Without: what the spec says, which is all of it where it has no paths.
     """
     with refusals():
         chosen = warm_paths.read(paths, listed)

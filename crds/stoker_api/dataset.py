@@ -133,8 +133,8 @@ class Warm(Model):
     paths: Annotated[
         WarmPathList,
         Field(
-            description="Folders, files or patterns (* stops at '/', ** does not; 100 patterns at most) that are warmed, "
-            "in this order; the rest is fetched when it is read. Empty: all.",
+            description="Folders, files or patterns (* stops at '/', ** does not; 100 patterns at most) that are "
+            "warmed, in this order; the rest is fetched when it is read. Empty: all.",
             max_length=MOST_WARM_PATHS,
             json_schema_extra={"x-kubernetes-list-type": "atomic"},
         ),

@@ -1,4 +1,4 @@
-"""Only some paths of a Dataset are warmed, by kubectl and by the CLI; pods start on these, and read the rest as well."""
+"""Only some paths of a Dataset are warmed, by kubectl and by the CLI; pods start on these, and read the rest too."""
 
 import hashlib
 

@@ -190,8 +190,8 @@ def unmatched_sentence(part: WarmPathsStatus) -> str:
     more = part.unmatched - len(part.unmatched_paths)
     others = f" and {more} more" if more > 0 else ""
     return (
-        f"warm.paths: {named}{others} name nothing in this version: paths are below the Dataset's folder, and upper and "
-        "lower case differ; correct or remove them"
+        f"warm.paths: {named}{others} name nothing in this version: paths are below the Dataset's folder, and upper "
+        "and lower case differ; correct them"
     )
 
 

@@ -106,7 +106,7 @@ def add_up(plan: DatasetPlan, states: NodeStates) -> Figures:
 
 
 def _last_part(plan: DatasetPlan) -> WarmPathsStatus | None:
-    """Return what was known last of the same paths and version, without what of it is here: no node says at this moment."""
+    """Return what was known last of the same paths and version, without what is here: no node says at this moment."""
     last, status = plan.dataset.status.warm_paths, plan.dataset.status
     if (
         last is None

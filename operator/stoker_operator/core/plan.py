@@ -203,7 +203,7 @@ def no_room_sentence(node: str) -> str:
     """Say that a node's NodeCache has no room for what it should be told of a Dataset."""
     return (
         f"{node} is not told of this Dataset as it is now: its NodeCache holds {MOST_SPEC // 1000} kB already; "
-        "shorten warm.paths, source.include, source.exclude and access.namespaces, or let fewer Datasets be on that node"
+        "shorten warm.paths, source.include, source.exclude and access.namespaces, or let that node have fewer Datasets"
     )
 
 

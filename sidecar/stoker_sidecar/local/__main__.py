@@ -1,4 +1,4 @@
-"""Entry point of `stoker mount`, `stoker umount` and `stoker cache drop`, which run this as their own program (ADR 16)."""
+"""Entry point of `stoker mount`, `umount` and `cache drop`, which run this as their own program (ADR 16)."""
 
 import os
 import sys

@@ -21,7 +21,7 @@ _OWN_SUPERBLOCK = ("fuse", "overlay")
 
 @dataclass
 class DroppedPages:
-    """Files whose pages were given back, and bytes of them in memory before and after; None: the kernel does not tell."""
+    """Files whose pages were given back, and bytes of them in memory before and after; None: nobody tells."""
 
     files: int = 0
     before: int | None = 0
@@ -84,7 +84,7 @@ def _names(spec: MountSpec, session: MountSession) -> str:
         drop_names(one)
     if shown and not _is_own(shown[-1]):
         raise MountRefused(
-            f"{spec.folder} is native: its names are kept with those of the disk, which --system drops for the whole machine"
+            f"{spec.folder} is native: its names are the disk's, and --system drops those of the whole machine"
         )
     return f"names of {len(own)} file systems of the mount were given back"
 

@@ -18,8 +18,9 @@ from stoker_sidecar.version.objects import selector
 
 _EPILOG = """\
 Without --foreground the command returns when DIR is mounted (with --warm: when everything is on this disk), and the
-mount stays until `stoker umount DIR`. PATHs of --warm are folders, files or patterns (* stops at '/', ** does not) below
-URL, fetched in this order; all else is fetched when it is read. Ctrl-C before that unmounts. What was fetched stays in the cache folder.
+mount stays until `stoker umount DIR`. PATHs of --warm are folders, files or patterns (* stops at '/', ** does not)
+below URL, fetched in this order; all else is fetched when it is read. Ctrl-C before that unmounts. What was fetched
+stays in the cache folder.
 
 Credentials come from where AWS programs look: the environment, ~/.aws, SSO, the machine's role; without any, requests
 are not signed. Exit codes: 0 good, 1 it cannot be mounted (a sentence says why, and nothing is), 2 wrong usage.
@@ -31,8 +32,8 @@ class MountOptions:
     """What `stoker mount` is asked for.
 
     Quota in bytes, bandwidth in bytes a second. ``tuning``: a file of rules that could be read, absolute. ``version``:
-    digest, or its beginning; empty: what the source has now. ``warm_paths``: what ``warm`` fetches, in this order; empty:
-    everything.
+    digest, or its beginning; empty: what the source has now. ``warm_paths``: what ``warm`` fetches, in this order;
+    empty: everything.
     """
 
     source: Source
@@ -116,8 +117,8 @@ def _add_drop(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     drop = cache.add_parser(
         "drop",
         help="make a mount cold in memory",
-        description="Has the kernel forget what it keeps in memory of a stoker mount, for benchmarks. What was fetched stays "
-        "on the disk. Mounts of this machine only: pods' mounts are their node's.",
+        description="Has the kernel forget what it keeps in memory of a stoker mount, for benchmarks. What was fetched "
+        "stays on the disk. Mounts of this machine only: pods' mounts are their node's.",
     )
     drop.add_argument("--pages", action="store_true", help="contents of files")
     drop.add_argument("--names", action="store_true", help="names and attributes (root; not of a native mount)")

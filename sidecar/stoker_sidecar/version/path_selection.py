@@ -35,8 +35,8 @@ class SelectionStep(NamedTuple):
 class PathSelection:
     """The files of a version that are to be warmed.
 
-    ``numbers``: a byte an inode, 0 for what is not chosen. ``steps``: what they mean, in order. ``unmatched``: paths that
-    name nothing. ``digest``: of the list of paths.
+    ``numbers``: a byte an inode, 0 for what is not chosen. ``steps``: what they mean, in order. ``unmatched``: paths
+    that name nothing. ``digest``: of the list of paths.
     """
 
     digest: str

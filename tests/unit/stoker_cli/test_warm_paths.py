@@ -73,7 +73,7 @@ def test_a_path_that_names_nothing_ends_the_wait_once_the_others_are_warm() -> N
 
 
 def test_a_list_that_names_nothing_ends_the_wait_at_once() -> None:
-    with pytest.raises(CliError, match="name nothing$"):
+    with pytest.raises(CliError, match=r"name nothing$"):
         waiting.warm(_dataset(found="False", warm="False", files=0))
 
 

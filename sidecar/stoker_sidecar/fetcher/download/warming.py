@@ -117,7 +117,8 @@ def _equal_to(number: int, numbers: bytes) -> bytes:
 def warm_order(version: CachedVersion, tuning: VersionTuning, *, eager: bool, in_use: bool) -> AccessOrder | None:
     """Return the order in which a version is warmed up; None: it is not.
 
-    ``eager``: all of it is, or what of it is chosen; else only what comes unasked, and that for those who have it mounted (``in_use``).
+    ``eager``: all of it is, or what of it is chosen; else only what comes unasked, and that for those who have it
+    mounted (``in_use``).
     """
     if eager and version.chosen.selection is not None:
         return ChosenOrder(version, version.chosen.selection)
@@ -203,9 +204,8 @@ class WarmPass:
         if self.error is not None:
             return RETRY_CHANGED
         version = self.fetching.version
-        left = left_to_warm(version, State.MISSING) or left_to_warm(
-            version, State.FAILED
-        )  # by failures that have passed
+        # By failures that have passed.
+        left = left_to_warm(version, State.MISSING) or left_to_warm(version, State.FAILED)
         return RETRY_LEFT if left else None
 
     async def _start_all(self, entry: Entry) -> None:

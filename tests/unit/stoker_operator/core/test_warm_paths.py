@@ -1,4 +1,4 @@
-"""What becomes of a Dataset of which only some paths are to be warm: plan, figures, conditions, and what pods wait for."""
+"""What becomes of a Dataset of which only some paths are to be warm: plan, figures, conditions, waiting pods."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a node fetches when only some paths of a version are to be warmed: these, in their order, and the rest when read."""
+"""What a node fetches when only some paths are to be warmed: these, in their order, and the rest when read."""
 
 import asyncio
 from pathlib import Path
