@@ -110,7 +110,7 @@ def _show_all(datasets: list[Dataset], namespace: str, output: str) -> None:
     "--list",
     "listed",
     type=click.File(encoding="utf-8"),
-    help="Paths, one a line, behind those of the command line; - is standard input. Lines with # in front are not.",
+    help="Paths, one a line, behind those of the command line; - reads standard input. # begins a comment.",
 )
 @click.option("--all", "everything", is_flag=True, help="All of it again, where the spec has paths.")
 @click.option(

@@ -61,7 +61,7 @@ def paths_status(version: CachedVersion) -> WarmPathsStatus | None:
     return WarmPathsStatus(
         digest=selection.digest,
         files=selection.files,
-        bytes=selection.bytes,
+        bytes=selection.total_bytes,
         warm_files=chosen.here_files,
         warm_bytes=chosen.here_bytes + sum(part.bytes_here for part in coming),
         unmatched=len(selection.unmatched),

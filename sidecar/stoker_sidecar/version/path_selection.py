@@ -43,7 +43,7 @@ class PathSelection:
     numbers: bytes
     steps: tuple[SelectionStep, ...]
     files: int
-    bytes: int
+    total_bytes: int
     unmatched: tuple[str, ...]
 
     @property

@@ -37,4 +37,4 @@ class ChosenFiles:
     @property
     def bytes_left(self) -> int:
         """Bytes of chosen files that are not here."""
-        return self.selection.bytes - self.here_bytes if self.selection is not None else 0
+        return self.selection.total_bytes - self.here_bytes if self.selection is not None else 0

@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -81,7 +82,7 @@ async def test_who_names_everything_has_it_whole(cache_node: CacheNodeUnderTest)
 
 async def test_a_quota_holds_for_what_is_named(cache_node: CacheNodeUnderTest) -> None:
     digest = await _listed(cache_node)
-    named = {"eager": True, "warmPaths": ["f3", "f1"], "quotaBytes": 70 * SIZE}
+    named: dict[str, Any] = {"eager": True, "warmPaths": ["f3", "f1"], "quotaBytes": 70 * SIZE}
     await cache_node.configure(listingId="1", version=digest, **named)
     status = await cache_node.reach(lambda s: s.phase is NodePhase.FULL)
     assert status.warm_paths is not None
@@ -91,7 +92,7 @@ async def test_a_quota_holds_for_what_is_named(cache_node: CacheNodeUnderTest) -
 async def test_a_node_that_starts_anew_in_the_middle_fetches_what_is_left(tmp_path: Path) -> None:
     async with open_cache_node(tmp_path / "cache") as first:
         digest = await _listed(first)
-        slow = {"eager": True, "warmPaths": list(CHOSEN), "bytesPerSecond": 20 * SIZE}
+        slow: dict[str, Any] = {"eager": True, "warmPaths": list(CHOSEN), "bytesPerSecond": 20 * SIZE}
         await first.configure(listingId="1", version=digest, **slow)
         await first.reach(lambda s: s.warm_paths is not None and s.warm_paths.warm_files >= 5)
         stores, before = first.stores, set(_came(first))

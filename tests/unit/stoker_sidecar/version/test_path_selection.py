@@ -70,7 +70,7 @@ def test_what_is_named_is_what_each_path_and_pattern_matches_in_their_order(
         selection = select_paths(manifest, paths)
         assert list(dict.fromkeys(_chosen(manifest, selection))) == expected
         assert list(selection.unmatched) == unmatched
-        assert (selection.files, selection.bytes) == (len(expected), sum(sizes[path] for path in expected))
+        assert (selection.files, selection.total_bytes) == (len(expected), sum(sizes[path] for path in expected))
         assert selection.digest == paths_digest(tuple(paths))
 
 
