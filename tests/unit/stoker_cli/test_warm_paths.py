@@ -1,4 +1,4 @@
-"""`stoker warm DATASET PATH...`: which paths are taken, what is written, and when it is done."""
+"""Of `stoker warm DATASET PATH...`: which paths are taken, what is written, and when it is done."""
 
 from pathlib import Path
 from typing import Any

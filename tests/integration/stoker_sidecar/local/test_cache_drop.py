@@ -1,4 +1,4 @@
-"""`stoker cache drop` makes a mount cold in memory, and nothing else: by what the kernel says of its pages."""
+"""The command `stoker cache drop` makes a mount cold in memory, by what the kernel says of its pages."""
 
 import os
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""`stoker mount --warm PATH...`: what is named comes, the rest is read through, and the last row is true."""
+"""With `stoker mount --warm PATH...` what is named comes, the rest is read through, and the last row is true."""
 
 import json
 from typing import Any
