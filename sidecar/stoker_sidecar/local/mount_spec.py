@@ -29,6 +29,7 @@ class MountSpec(Model):
     """What one mount should be: of which source, where, and how much of it is fetched and kept.
 
     ``folder``: where to mount, absolute. ``home``: folder of what stays on the disk.
+    ``warm_paths``: what is fetched where it is ``eager``, in this order; empty: everything.
     ``tuning``: file of the rules in force, absolute; None: the built-in ones. ``tuned``: False for no rules at all.
     ``tuning_window``: seconds.
     ``listing_id``: list the source anew under this name, unless that was done; empty: mount ``version``, which is here.
@@ -40,6 +41,7 @@ class MountSpec(Model):
     listing_id: str = ""
     version: str = ""
     eager: bool = False
+    warm_paths: tuple[str, ...] = ()
     quota_bytes: int | None = None
     bytes_per_second: int | None = None
     allow_other: bool = False
@@ -60,6 +62,7 @@ class MountSpec(Model):
             listing_id=self.listing_id,
             version=version,
             eager=self.eager,
+            warm_paths=self.warm_paths,
             bytes_per_second=self.bytes_per_second,
             quota_bytes=self.quota_bytes,
         )
