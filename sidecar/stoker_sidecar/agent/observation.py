@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from stoker_api.nodecache import EvidenceSource, NodeWorkload
@@ -91,10 +91,13 @@ class Observation:
             return
         parts = [self._keep_figures(), self._keep_counting(), self._layouts.run(), self._heads.run()]
         parts += [] if self._blind else [self.watching.run()]
-        with self._server.serving():
-            async with asyncio.TaskGroup() as tasks:
-                for part in parts:
-                    tasks.create_task(part)
+        try:
+            with self._server.serving():
+                async with asyncio.TaskGroup() as tasks:
+                    for part in parts:
+                        tasks.create_task(part)
+        finally:
+            self._meter.stop()
 
     async def look(self) -> None:
         """Bring the figures up to date."""
@@ -103,6 +106,7 @@ class Observation:
             self.workloads.stalls = await in_thread(self._meter.measure, pods, dict(self.workloads.waited))
             await in_thread(self._frameworks.look, self._readers.processes(), pods)
             self.workloads.frameworks = self._frameworks.found
+        self._meter.watch(self._followed_readers(pods))
         self.workloads.follow()
         self.rows = self.workloads.rows()
         self.news.mark()
@@ -123,6 +127,11 @@ class Observation:
                 self._server.tell_counting()
             self.workloads.follow()
             await self._plan.changes.wait(token)
+
+    def _followed_readers(self, pods: Collection[str]) -> dict[str, list[int]]:
+        """Return which processes read of each of these pods that is followed in detail: ten at most."""
+        processes = self._readers.processes()
+        return {uid: processes.get(uid, []) for uid in self.workloads.followed() if uid in pods}
 
     def _observed(self) -> tuple[Published, ...]:
         return tuple(row for row in self._mounted() if self._plan.is_observed(row.uid))
