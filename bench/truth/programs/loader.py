@@ -1,7 +1,7 @@
 """PyTorch's DataLoader with worker processes, which says how long it waited for each batch.
 
-Run by Debian's Python: loader.py DATA OUT WORKERS STEP SECONDS [WORD...]. Each step takes STEP seconds after its batch of
-4 files came. OUT gets a JSON line for each step: from when until when it waited, by the monotonic clock. Words:
+Run by Debian's Python: loader.py DATA OUT WORKERS STEP SECONDS [WORD...]. Each step takes STEP seconds after its batch
+of 4 files came. OUT gets a JSON line for each step: from when until when it waited, by the monotonic clock. Words:
 
 pin         the loader pins memory, in a thread of its own, as it does where there is a GPU (which is not needed)
 persistent  workers are kept from epoch to epoch

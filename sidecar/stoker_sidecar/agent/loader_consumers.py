@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from stoker_sidecar.agent.core.loader_waits import LoaderTally, Wait, wait_of
+from stoker_sidecar.agent.core.loader_waits import ConsumerWait, LoaderTally, wait_of
 from stoker_sidecar.linux.pipes import PipeEnds, descriptor, pipes_of, queues_between
 from stoker_sidecar.linux.pod_mounts import belongs_to
 from stoker_sidecar.linux.processes import cgroups_of, parent_of
@@ -32,7 +32,7 @@ class LoaderConsumer:
         """Count what it does at this moment. Raises OSError when it is gone."""
         seen = self.main.look()
         wait, target = _wait(self.main.pid, seen)
-        self.tally.style.reads |= wait is Wait.PIPE and target in self.queues
+        self.tally.style.reads |= wait is ConsumerWait.PIPE and target in self.queues
         self.tally.add(wait, now)
 
     def look_around(self, now: float) -> None:
@@ -40,7 +40,7 @@ class LoaderConsumer:
         style = self.tally.style
         if any(_polls(worker, worker) for worker in self.workers[:_MOST_WORKERS]):
             style.checks = style.idles = True
-        if not style.pins and (not style.is_known or self.tally.lately(now)[Wait.LOCK]):
+        if not style.pins and (not style.is_known or self.tally.lately(now)[ConsumerWait.LOCK]):
             threads = threads_of(self.main.pid, _MOST_THREADS)
             style.pins = any(_polls(self.main.pid, thread) for thread in threads[1:])
             style.checks |= style.pins
@@ -78,7 +78,7 @@ class PodConsumers:
     def sample(self, now: float) -> None:
         """Count what one of them, by chance, does at this moment."""
         if self._consumers:
-            one = random.choice(list(self._consumers.values()))  # noqa: S311 -- a sample, no secret
+            one = random.choice(list(self._consumers.values()))
             try:
                 one.sample(now)
             except OSError:
@@ -125,7 +125,7 @@ def _pipes(pid: int, known: dict[int, Mapping[str, PipeEnds]]) -> Mapping[str, P
     return known[pid]
 
 
-def _wait(pid: int, seen: CallSeen) -> tuple[Wait, str]:
+def _wait(pid: int, seen: CallSeen) -> tuple[ConsumerWait, str]:
     target = descriptor(pid, seen.first) if seen.call is ThreadCall.READ else ""
     return wait_of(seen, target), target
 
@@ -133,6 +133,6 @@ def _wait(pid: int, seen: CallSeen) -> tuple[Wait, str]:
 def _polls(pid: int, thread: int) -> bool:
     """Tell whether a thread waits as PyTorch's loader does; no when it is gone."""
     try:
-        return wait_of(look_once(pid, thread), "") is Wait.QUEUE
+        return wait_of(look_once(pid, thread), "") is ConsumerWait.QUEUE
     except OSError:
         return False

@@ -2,6 +2,7 @@
 
 import os
 from enum import Enum
+from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -25,27 +26,14 @@ class ThreadCall(Enum):
 
 _X86_64: Final = {
     ThreadCall.READ: (0, 17, 19, 295, 327),  # read pread64 readv preadv preadv2
-    ThreadCall.OPEN: (
-        2,
-        4,
-        5,
-        6,
-        21,
-        78,
-        217,
-        257,
-        262,
-        269,
-        332,
-        437,
-        439,
-    ),  # open stat access getdents and their kind
+    # open stat access readlink getdents and their kind
+    ThreadCall.OPEN: (2, 4, 5, 6, 21, 78, 89, 217, 257, 262, 267, 269, 332, 437, 439),
     ThreadCall.POLL: (7, 271),  # poll ppoll
     ThreadCall.LOCK: (202,),
 }
 _AARCH64: Final = {
     ThreadCall.READ: (63, 65, 67, 69, 286),
-    ThreadCall.OPEN: (48, 56, 61, 79, 80, 291, 437, 439),
+    ThreadCall.OPEN: (48, 56, 61, 78, 79, 80, 291, 437, 439),
     ThreadCall.POLL: (73,),
     ThreadCall.LOCK: (98,),
 }
@@ -129,7 +117,9 @@ class WatchedThread:
 
 def threads_of(pid: int, most: int) -> list[int]:
     """Return the threads of a process, the main one first, ``most`` at most. Raises OSError when it is gone."""
-    return sorted((int(name) for name in os.listdir(_PROC / str(pid) / "task")), key=lambda one: one != pid)[:most]
+    with os.scandir(_PROC / str(pid) / "task") as entries:
+        found = [int(entry.name) for entry in islice(entries, most)]
+    return sorted(found, key=lambda one: one != pid)
 
 
 def look_once(pid: int, thread: int) -> CallSeen:

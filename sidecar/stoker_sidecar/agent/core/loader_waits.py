@@ -24,7 +24,7 @@ _SPAN: Final = 5.0
 FEWEST: Final = 48
 
 
-class Wait(Enum):
+class ConsumerWait(Enum):
     """What a thread was seen in."""
 
     NONE = "none"  # it runs, or sleeps in something that is known not to be data, or in what is not known
@@ -36,27 +36,27 @@ class Wait(Enum):
     FILE = "file"  # it opens or reads a file, or a page of it
 
 
-def wait_of(seen: CallSeen, target: str) -> Wait:
+def wait_of(seen: CallSeen, target: str) -> ConsumerWait:
     """Tell what a call is. ``target``: what its first argument is as a descriptor, if it is a read."""
     match seen.call:
         case ThreadCall.FAULT | ThreadCall.OPEN:
-            return Wait.FILE
+            return ConsumerWait.FILE
         case ThreadCall.READ if is_pipe(target):
-            return Wait.PIPE
+            return ConsumerWait.PIPE
         case ThreadCall.READ if target.startswith("/") and not target.startswith(("/dev/", "/proc/", "/sys/")):
-            return Wait.FILE
+            return ConsumerWait.FILE
         case ThreadCall.LOCK:
-            return Wait.LOCK if seen.bounded else Wait.JOIN
+            return ConsumerWait.LOCK if seen.bounded else ConsumerWait.JOIN
         case ThreadCall.POLL if seen.count == 1 and seen.bounded:
             return _polls(seen.seconds)
         case _:
-            return Wait.NONE
+            return ConsumerWait.NONE
 
 
-def _polls(seconds: float | None) -> Wait:
+def _polls(seconds: float | None) -> ConsumerWait:
     if seconds is None or _CHECKS[0] < seconds <= _CHECKS[1]:  # ppoll does not show for how long
-        return Wait.QUEUE
-    return Wait.TIMED if seconds >= _TIMEOUT else Wait.NONE
+        return ConsumerWait.QUEUE
+    return ConsumerWait.TIMED if seconds >= _TIMEOUT else ConsumerWait.NONE
 
 
 @dataclass
@@ -78,19 +78,24 @@ class LoaderStyle:
         """Whether it is a loader whose waits can be told."""
         return self.checks or self.reads
 
-    def waits(self, seen: Counter[Wait]) -> int:
+    def waits(self, seen: Counter[ConsumerWait]) -> int:
         """Return how many of these samples of a consumer are waits for data."""
-        return seen[Wait.QUEUE] + seen[Wait.PIPE] + seen[Wait.FILE] + (seen[Wait.LOCK] if self.pins else 0)
+        return (
+            seen[ConsumerWait.QUEUE]
+            + seen[ConsumerWait.PIPE]
+            + seen[ConsumerWait.FILE]
+            + (seen[ConsumerWait.LOCK] if self.pins else 0)
+        )
 
-    def doubts(self, seen: Counter[Wait]) -> int:
+    def doubts(self, seen: Counter[ConsumerWait]) -> int:
         """Return how many may be waits for data, or not.
 
         A poll for other seconds is PyTorch's loader with a timeout of its own, or a connection. A thread that is waited
         for without end computes gradients, or hands over data in its own way; the latter can only be where the loader's
         own way is never seen, and its workers never are without work.
         """
-        joins = 0 if not self.pins or self.idles or seen[Wait.LOCK] else seen[Wait.JOIN]
-        return seen[Wait.TIMED] + joins
+        joins = 0 if not self.pins or self.idles or seen[ConsumerWait.LOCK] else seen[ConsumerWait.JOIN]
+        return seen[ConsumerWait.TIMED] + joins
 
 
 @dataclass
@@ -98,20 +103,20 @@ class LoaderTally:
     """How often a consumer was seen in what, lately. Not for threads. All seconds are of the monotonic clock."""
 
     style: LoaderStyle = field(default_factory=LoaderStyle)
-    _spans: "deque[tuple[float, Counter[Wait]]]" = field(default_factory=deque)
+    _spans: "deque[tuple[float, Counter[ConsumerWait]]]" = field(default_factory=deque)
 
-    def add(self, wait: Wait, now: float) -> None:
+    def add(self, wait: ConsumerWait, now: float) -> None:
         """Count a sample."""
-        self.style.checks |= wait is Wait.QUEUE
+        self.style.checks |= wait is ConsumerWait.QUEUE
         if not self._spans or now - self._spans[-1][0] >= _SPAN:
             self._spans.append((now, Counter()))
         self._spans[-1][1][wait] += 1
 
-    def lately(self, now: float) -> Counter[Wait]:
+    def lately(self, now: float) -> Counter[ConsumerWait]:
         """Return what was counted in the last minute, by what it was; forgets what is older."""
         while self._spans and now - self._spans[0][0] > SECONDS:
             self._spans.popleft()
-        return sum((counts for _, counts in self._spans), Counter[Wait]())
+        return sum((counts for _, counts in self._spans), Counter[ConsumerWait]())
 
 
 def stall_of(tallies: Iterable[LoaderTally], now: float) -> Stall | None:
