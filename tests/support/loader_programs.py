@@ -53,7 +53,9 @@ class LoaderProgram:
 
     def waits(self) -> list[tuple[float, float]]:
         """Return from when until when it waited so far, by the monotonic clock."""
-        return [tuple(json.loads(line)) for line in self.out.read_text().splitlines()] if self.out.exists() else []
+        text = self.out.read_text() if self.out.exists() else ""
+        whole, _, _ = text.rpartition("\n")
+        return [tuple(json.loads(line)) for line in whole.splitlines()]
 
     def stall(self, since: float, until: float) -> float:
         """Return the share of that time in which it waited, by its own measurement."""

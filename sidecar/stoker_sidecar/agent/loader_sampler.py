@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 RATE = 8.0
 BUDGET = 0.003
 _LONGEST = 2.0  # seconds between two looks, which tell little where they are fewer
-_SAVED = 0.05  # seconds of a core: looking for the consumers of ten pods takes most of them
+_SAVED, _FIRST = 0.05, 0.02  # seconds of a core: what can be saved, and what there is at the start
 # Seconds between two views of the stalls.
 _VIEW = 2.0
 # A look takes microseconds. After so many seconds the pod's process holds it up (an old kernel, and a program that
@@ -58,7 +58,7 @@ class LoaderSampler:
         self._give_up_what_hangs()
         pods = {uid: pids for uid, pids in readers.items() if uid not in self._shunned}
         if self._sampling is None and any(pods.values()) and len(self._shunned) < _MOST_LOST:
-            self._sampling = _Sampling(self._rate, CpuCredit(self._budget, _SAVED), self._make)
+            self._sampling = _Sampling(self._rate, CpuCredit(self._budget, _SAVED, left=_FIRST), self._make)
             threading.Thread(target=self._sampling.run, name="loader-sampler", daemon=True).start()
         if self._sampling is not None:
             self._sampling.tell(pods)

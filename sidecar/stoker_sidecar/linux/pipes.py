@@ -4,10 +4,8 @@ import os
 import stat
 from collections.abc import Mapping
 from itertools import islice
-from pathlib import Path
 from typing import Final, NamedTuple
 
-_PROC = Path("/proc")
 # Descriptors of a process that are looked at, the first ones: some 3 microseconds each.
 _MOST_DESCRIPTORS = 1024
 # What a program was started with says nothing of whom it works for: standard input, output and error.
@@ -25,21 +23,20 @@ class PipeEnds(NamedTuple):
 def pipes_of(pid: int) -> dict[str, PipeEnds]:
     """Return the pipes of a process, by name, without its standard ones. Raises OSError when it is gone."""
     found: dict[str, PipeEnds] = {}
-    folder = _PROC / str(pid) / "fd"
-    with os.scandir(folder) as entries:
-        names = [entry.name for entry in islice(entries, _MOST_DESCRIPTORS)]
-    given = {_target(folder / str(number)) for number in _GIVEN}
-    for name in names:
-        pipe = _target(folder / name)
+    with os.scandir(f"/proc/{pid}/fd") as entries:
+        links = [entry.path for entry in islice(entries, _MOST_DESCRIPTORS)]
+    given = {descriptor(pid, number) for number in _GIVEN}
+    for link in links:
+        pipe = _target(link)
         if pipe.startswith(_PIPE) and pipe not in given:
-            mode, ends = _mode(folder / name), found.get(pipe, PipeEnds())
+            mode, ends = _mode(link), found.get(pipe, PipeEnds())
             found[pipe] = PipeEnds(ends.reads or bool(mode & stat.S_IRUSR), ends.writes or bool(mode & stat.S_IWUSR))
     return found
 
 
 def descriptor(pid: int, number: int) -> str:
     """Return what a process has open as that descriptor: a path, or ``pipe:[inode]``; empty when it is not known."""
-    return _target(_PROC / str(pid) / "fd" / str(number))
+    return _target(f"/proc/{pid}/fd/{number}")
 
 
 def is_pipe(target: str) -> bool:
@@ -58,14 +55,14 @@ def queues_between(reader: Mapping[str, PipeEnds], parent: Mapping[str, PipeEnds
     )
 
 
-def _target(link: Path) -> str:
+def _target(link: str) -> str:
     try:
-        return os.readlink(link)  # noqa: PTH115 -- text that is no path
+        return os.readlink(link)  # noqa: PTH115 -- text that is no path, and this is done often
     except OSError:
         return ""
 
 
-def _mode(link: Path) -> int:
+def _mode(link: str) -> int:
     try:
         return os.lstat(link).st_mode
     except OSError:
