@@ -18,8 +18,7 @@ RATE = 8.0
 BUDGET = 0.003
 _LONGEST = 2.0  # seconds between two looks, which tell little where they are fewer
 _SAVED, _FIRST = 0.05, 0.02  # seconds of a core: what can be saved, and what there is at the start
-# Seconds between two views of the stalls.
-_VIEW = 2.0
+_LOOKS = 16  # from one view of the stalls to the next
 # A look takes microseconds. After so many seconds the pod's process holds it up (an old kernel, and a program that
 # never ends starting another); its thread is given up, so many times at the most.
 _HUNG, _MOST_LOST = 5.0, 4
@@ -116,6 +115,7 @@ class _Sampling:
                 time.sleep(self._pause())  # half of what it costs to wait for an event
                 self._sample()
             else:
+                self._view()
                 self._wake.wait()
         for pod in self._pods.values():
             pod.close()
@@ -146,7 +146,10 @@ class _Sampling:
             self.busy = now, uid
             pod.sample(now)
         self.busy = None
-        if now - self._viewed >= _VIEW:
-            self._viewed = now
-            stalls = {uid: stall_of(pod.tallies, now) for uid, pod in self._pods.items()}
-            self.stalls = {uid: stall for uid, stall in stalls.items() if stall is not None}
+        if now - self._viewed >= _LOOKS * self._slot:
+            self._view()
+
+    def _view(self) -> None:
+        self._viewed = now = time.monotonic()
+        stalls = {uid: stall_of(pod.tallies, now) for uid, pod in self._pods.items()}
+        self.stalls = {uid: stall for uid, stall in stalls.items() if stall is not None}

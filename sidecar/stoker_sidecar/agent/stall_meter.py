@@ -15,14 +15,16 @@ class StallMeter:
     """Takes samples of pods, and compares each with the one before.
 
     ``cgroups``: where the node's cgroup v2 file system is seen. ``samples``: the last ones, by UID of the pod.
-    ``clock``: the monotonic one, in seconds.
+    ``clock``: the monotonic one, in seconds. ``loaders``: samples loaders with workers; made when it is left out.
     """
 
-    def __init__(self, cgroups: Path, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, cgroups: Path, clock: Callable[[], float] = time.monotonic, loaders: LoaderSampler | None = None
+    ) -> None:
         self._cgroups = cgroups
         self._clock = clock
         self._found: dict[str, Path | None] = {}
-        self._loaders = LoaderSampler()
+        self._loaders = loaders or LoaderSampler()
         self.samples: dict[str, StallSample] = {}
 
     def watch(self, readers: Mapping[str, Sequence[int]]) -> None:

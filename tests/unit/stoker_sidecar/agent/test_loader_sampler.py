@@ -2,12 +2,16 @@
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
+from stoker_api.nodecache import StallSource
 from stoker_sidecar.agent.core.loader_waits import ConsumerWait, LoaderTally
+from stoker_sidecar.agent.core.stall import FuseWaits, Stall
 from stoker_sidecar.agent.loader_consumers import PodConsumers
 from stoker_sidecar.agent.loader_sampler import LoaderSampler
+from stoker_sidecar.agent.stall_meter import StallMeter
 from tests.support.waiting import wait_until
 
 HANGS = "uid-hangs"
@@ -80,8 +84,31 @@ def test_a_pod_has_a_figure_until_it_is_watched_no_more(pods: Pods) -> None:
     assert one.stalls["uid-a"].share == 1.0
     one.watch({"uid-b": [8]})
     wait_until(lambda: set(one.stalls) == {"uid-b"})
+    one.watch({})
+    wait_until(lambda: not one.stalls)
     one.stop()
     wait_until(lambda: not threads())
+
+
+def test_a_pod_whose_consumer_ends_has_no_figure_any_more(pods: Pods) -> None:
+    one = sampler(pods, lambda: 0.0)
+    one.watch({"uid-a": [7]})
+    wait_until(lambda: "uid-a" in one.stalls)
+    pods.made["uid-a"].tally = LoaderTally()
+    pods.made["uid-a"].known = 0
+    wait_until(lambda: not one.stalls)
+    one.stop()
+
+
+def test_the_consumer_is_believed_before_what_the_kernel_counts(pods: Pods, tmp_path: Path) -> None:
+    one, version = sampler(pods, lambda: 0.0), ("uid-dataset", "digest")
+    meter, mounted = StallMeter(tmp_path, loaders=one), {"uid-a": version, "uid-b": version}
+    meter.watch({"uid-a": [7]})
+    wait_until(lambda: "uid-a" in one.stalls)
+    meter.measure(mounted, {version: FuseWaits(10.0, 0.0)})
+    stalls = meter.measure(mounted, {version: FuseWaits(20.0, 5.0)})
+    meter.stop()
+    assert stalls == {"uid-a": Stall(1.0, StallSource.CONSUMER), "uid-b": Stall(0.5, StallSource.FUSE)}
 
 
 @pytest.mark.expected_logs("holds up who looks")
