@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from stoker_api.nodecache import StallSource
+from stoker_sidecar.agent.core.loader_waits import stall_of
 from stoker_sidecar.agent.loader_consumers import PodConsumers
 from stoker_sidecar.agent.loader_sampler import BUDGET, LoaderSampler
 from tests.support.fuse_node import fuse_node
@@ -145,19 +146,14 @@ def test_a_launcher_of_processes_that_read_by_themselves_is_no_consumer(tmp_path
     with ExitStack() as stack:
         command = [sys.executable, "-c", _LAUNCHER, "{out}"]
         launcher = programs_in_pods(stack, tmp_path, {"uid-launched": command})["uid-launched"]
-        looks = 0
-
-        def wait_looked() -> bool:
-            nonlocal looks
-            looks += 1
-            sampler.watch({"uid-launched": launcher.workers()})
-            return looks > 300
-
-        sampler = LoaderSampler(rate=100.0, budget=0.2)
-        wait_until(wait_looked, 60)
-        stalls = dict(sampler.stalls)
-        sampler.stop()
-        assert stalls == {}
+        pod = PodConsumers("uid-launched")
+        pod.find(launcher.workers(), 0.0)
+        for _ in range(100):
+            pod.sample(0.0)
+        pod.find(launcher.workers(), 0.0)
+        assert len(pod) == 1  # it shares a queue with them
+        assert stall_of(pod.tallies, 0.0) is None
+        pod.close()
 
 
 def test_of_a_process_in_another_pod_nothing_is_told(tmp_path: Path) -> None:
