@@ -31,6 +31,7 @@ class ConsumerWait(Enum):
     QUEUE = "queue"  # it polls one descriptor for as long as PyTorch's loader does
     TIMED = "timed"  # it polls one descriptor, for seconds
     PIPE = "pipe"  # it reads from a pipe
+    SOCKET = "socket"  # it reads from a socket as from a file, which Python's connections do
     LOCK = "lock"  # it waits for another thread, and will give up at some time
     JOIN = "join"  # it waits for another thread without end
     FILE = "file"  # it opens or reads a file, or a page of it
@@ -43,6 +44,8 @@ def wait_of(seen: CallSeen, target: str) -> ConsumerWait:
             return ConsumerWait.FILE
         case ThreadCall.READ if is_pipe(target):
             return ConsumerWait.PIPE
+        case ThreadCall.READ if target.startswith("socket:"):
+            return ConsumerWait.SOCKET
         case ThreadCall.READ if target.startswith("/") and not target.startswith(("/dev/", "/proc/", "/sys/")):
             return ConsumerWait.FILE
         case ThreadCall.LOCK:

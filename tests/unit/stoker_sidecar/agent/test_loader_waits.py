@@ -42,7 +42,7 @@ def polls(seconds: float | None, count: int = 1, *, bounded: bool = True) -> Cal
         (CallSeen(ThreadCall.READ, 9), "pipe:[7]", PIPE),
         (CallSeen(ThreadCall.READ, 9), "/data/0001.jpg", FILE),
         (CallSeen(ThreadCall.READ, 9), "/dev/nvidia0", NONE),
-        (CallSeen(ThreadCall.READ, 9), "socket:[7]", NONE),
+        (CallSeen(ThreadCall.READ, 9), "socket:[7]", ConsumerWait.SOCKET),
         (CallSeen(ThreadCall.READ, 9), "", NONE),
         (CallSeen(ThreadCall.OPEN), "", FILE),
         (CallSeen(ThreadCall.FAULT), "", FILE),
@@ -105,6 +105,11 @@ def test_polls_for_other_seconds_are_doubtful_where_they_are_many() -> None:
 
 def test_a_reader_of_its_workers_pipe_is_known_by_that() -> None:
     assert share(tally({PIPE: 30, NONE: 70}, reads=True)) == 0.3
+
+
+def test_memory_that_pytorchs_workers_hand_over_is_waited_for() -> None:
+    assert share(tally({ConsumerWait.SOCKET: 10, NONE: 90}, checks=True)) == 0.1
+    assert share(tally({ConsumerWait.SOCKET: 10, NONE: 90}, reads=True)) == 0.0
 
 
 def test_consumers_of_a_pod_count_together_and_strangers_do_not_count() -> None:
