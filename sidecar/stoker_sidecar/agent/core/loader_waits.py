@@ -83,12 +83,9 @@ class LoaderStyle:
 
     def waits(self, seen: Counter[ConsumerWait]) -> int:
         """Return how many of these samples of a consumer are waits for data."""
-        return (
-            seen[ConsumerWait.QUEUE]
-            + seen[ConsumerWait.PIPE]
-            + seen[ConsumerWait.FILE]
-            + (seen[ConsumerWait.LOCK] if self.pins else 0)
-        )
+        waits = seen[ConsumerWait.QUEUE] + seen[ConsumerWait.PIPE] + seen[ConsumerWait.FILE]
+        handed = seen[ConsumerWait.SOCKET] if self.checks else 0  # PyTorch's workers hand memory over by sockets
+        return waits + handed + (seen[ConsumerWait.LOCK] if self.pins else 0)
 
     def doubts(self, seen: Counter[ConsumerWait]) -> int:
         """Return how many may be waits for data, or not.
