@@ -37,7 +37,10 @@ _AARCH64: Final = {
     ThreadCall.POLL: (73,),
     ThreadCall.LOCK: (98,),
 }
-_MACHINES: Final = {"x86_64": _X86_64, "aarch64": _AARCH64}
+_MACHINES: Final = {
+    machine: {number: call for call, numbers in calls.items() for number in numbers}
+    for machine, calls in (("x86_64", _X86_64), ("aarch64", _AARCH64))
+}
 _PPOLL: Final = {"x86_64": 271, "aarch64": 73}  # its third argument points to the time
 
 
@@ -66,20 +69,20 @@ def parse_call(text: bytes, machine: str) -> CallSeen:
     words = text.split()
     if words[:1] == [b"running"]:
         return RUNS
-    try:
-        number, *arguments = (int(word, 0) for word in words)
-    except ValueError:
-        return OTHER
-    if number == -1:
+    if words[:1] == [b"-1"]:
         return CallSeen(ThreadCall.FAULT)
     if len(words) != _WORDS:
         return OTHER
-    call = next((call for call, numbers in _MACHINES.get(machine, {}).items() if number in numbers), ThreadCall.OTHER)
-    return _seen(call, arguments, by_address=number == _PPOLL.get(machine))
+    try:
+        number = int(words[0])
+        call = _MACHINES.get(machine, {}).get(number)
+        return OTHER if call is None else _seen(call, [int(word, 16) for word in words[1:5]], number == _PPOLL[machine])
+    except ValueError:
+        return OTHER
 
 
-def _seen(call: ThreadCall, arguments: list[int], *, by_address: bool) -> CallSeen:
-    first, second, third, fourth, *_ = arguments
+def _seen(call: ThreadCall, arguments: list[int], by_address: bool) -> CallSeen:
+    first, second, third, fourth = arguments
     if call is ThreadCall.LOCK:
         return CallSeen(call, first, bounded=fourth != 0)
     if call is not ThreadCall.POLL:
