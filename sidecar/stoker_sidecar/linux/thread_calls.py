@@ -45,14 +45,14 @@ _PPOLL: Final = {"x86_64": 271, "aarch64": 73}  # its third argument points to t
 
 
 class CallSeen(NamedTuple):
-    """A system call. ``first``: a descriptor, or an address. ``count``: of polled descriptors.
+    """A system call. ``first``: a descriptor, or an address. ``polled``: how many descriptors.
 
     ``seconds``: until it gives up; None: it does not, or that is not known. ``bounded``: it gives up at some time.
     """
 
     call: ThreadCall
     first: int = 0
-    count: int = 0
+    polled: int = 0
     seconds: float | None = None
     bounded: bool = False
 

@@ -50,7 +50,7 @@ def wait_of(seen: CallSeen, target: str) -> ConsumerWait:
             return ConsumerWait.FILE
         case ThreadCall.LOCK:
             return ConsumerWait.LOCK if seen.bounded else ConsumerWait.JOIN
-        case ThreadCall.POLL if seen.count == 1 and seen.bounded:
+        case ThreadCall.POLL if seen.polled == 1 and seen.bounded:
             return _polls(seen.seconds)
         case _:
             return ConsumerWait.NONE

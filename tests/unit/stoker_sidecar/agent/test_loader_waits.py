@@ -22,8 +22,8 @@ QUEUE, LOCK, JOIN, NONE = ConsumerWait.QUEUE, ConsumerWait.LOCK, ConsumerWait.JO
 PIPE, FILE, TIMED = ConsumerWait.PIPE, ConsumerWait.FILE, ConsumerWait.TIMED
 
 
-def polls(seconds: float | None, count: int = 1, *, bounded: bool = True) -> CallSeen:
-    return CallSeen(ThreadCall.POLL, 16, count, seconds, bounded)
+def polls(seconds: float | None, polled: int = 1, *, bounded: bool = True) -> CallSeen:
+    return CallSeen(ThreadCall.POLL, 16, polled, seconds, bounded)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def polls(seconds: float | None, count: int = 1, *, bounded: bool = True) -> Cal
         (polls(60.0), "", TIMED),
         (polls(0.1), "", NONE),  # a driver's
         (polls(None, bounded=False), "", NONE),  # who waits for the end of processes
-        (polls(5.0, count=2), "", NONE),
+        (polls(5.0, polled=2), "", NONE),
         (CallSeen(ThreadCall.LOCK, bounded=True), "", LOCK),
         (CallSeen(ThreadCall.LOCK), "", JOIN),
         (CallSeen(ThreadCall.READ, 9), "pipe:[7]", PIPE),
