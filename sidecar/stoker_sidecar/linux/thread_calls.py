@@ -28,7 +28,7 @@ _X86_64: Final = {
     ThreadCall.READ: (0, 17, 19, 295, 327),  # read pread64 readv preadv preadv2
     # open stat access readlink getdents and their kind
     ThreadCall.OPEN: (2, 4, 5, 6, 21, 78, 89, 217, 257, 262, 267, 269, 332, 437, 439),
-    ThreadCall.POLL: (7, 271),  # poll ppoll
+    ThreadCall.POLL: (7,),  # not ppoll, which C libraries use for poll only where there is no other
     ThreadCall.LOCK: (202,),
 }
 _AARCH64: Final = {
@@ -41,7 +41,7 @@ _MACHINES: Final = {
     machine: {number: call for call, numbers in calls.items() for number in numbers}
     for machine, calls in (("x86_64", _X86_64), ("aarch64", _AARCH64))
 }
-_PPOLL: Final = {"x86_64": 271, "aarch64": 73}  # its third argument points to the time
+_PPOLL: Final = ("aarch64", 73)  # its third argument points to the time
 
 
 class CallSeen(NamedTuple):
@@ -76,7 +76,9 @@ def parse_call(text: bytes, machine: str) -> CallSeen:
     try:
         number = int(words[0])
         call = _MACHINES.get(machine, {}).get(number)
-        return OTHER if call is None else _seen(call, [int(word, 16) for word in words[1:5]], number == _PPOLL[machine])
+        return (
+            OTHER if call is None else _seen(call, [int(word, 16) for word in words[1:5]], (machine, number) == _PPOLL)
+        )
     except ValueError:
         return OTHER
 
