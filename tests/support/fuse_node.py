@@ -9,6 +9,7 @@ from pathlib import Path
 
 from stoker_api.dataset import MountMode
 from stoker_api.nodecache import EvidenceSource
+from stoker_sidecar.agent.loader_sampler import LoaderSampler
 from stoker_sidecar.agent.observation import Observation
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.agent.workloads import SourceCounts
@@ -38,8 +39,10 @@ class FuseNode:
 
 
 @asynccontextmanager
-async def fuse_node(folder: Path, files: Mapping[str, bytes], delay: float) -> AsyncIterator[FuseNode]:
-    """Serve a cold version by FUSE; its source takes ``delay`` seconds for each piece."""
+async def fuse_node(
+    folder: Path, files: Mapping[str, bytes], delay: float, loaders: LoaderSampler | None = None
+) -> AsyncIterator[FuseNode]:
+    """Serve a cold version by FUSE; its source takes ``delay`` seconds a piece. ``loaders``: the agent's part."""
     version, truth = VersionFolder(folder / "version", files), folder / "truth"
     for path, data in files.items():
         (truth / path).parent.mkdir(parents=True, exist_ok=True)
@@ -67,6 +70,7 @@ async def fuse_node(folder: Path, files: Mapping[str, bytes], delay: float) -> A
             cgroups=folder,
             family=keeper.pid,
             blind="this test reads through FUSE alone",
+            loaders=loaders,
         )
         running = asyncio.create_task(observation.run())
         try:

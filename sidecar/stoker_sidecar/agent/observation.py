@@ -9,6 +9,7 @@ from stoker_api.nodecache import EvidenceSource, NodeWorkload
 from stoker_sidecar.agent.access_server import AccessClient, AccessServer
 from stoker_sidecar.agent.core.reading import ObservedTree
 from stoker_sidecar.agent.dataset_layouts import DatasetLayouts
+from stoker_sidecar.agent.loader_sampler import LoaderSampler
 from stoker_sidecar.agent.model_heads import ModelHeads
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.agent.pod_frameworks import PodFrameworks
@@ -34,7 +35,7 @@ class Observation:
     ``mounted``: what pods have mounted. ``run_dir``: of the sockets. ``cgroups``: the node's cgroup v2 file system.
     ``family``: pid of the process that started the sidecar's others. ``off``: why nobody looks at anything, and
     ``blind``: why native and overlay mounts are not seen; sentences, empty where that is not so. ``cpu``: the share of
-    a core that looking may cost, as it is told.
+    a core that looking may cost, as it is told. ``loaders``: samples loaders with workers; made when it is left out.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Observation:
         off: str = "",
         blind: str = "",
         cpu: str = "0.01",
+        loaders: LoaderSampler | None = None,
     ) -> None:
         self._plan = plan
         self._mounted = mounted
@@ -57,7 +59,7 @@ class Observation:
         self._blind = blind
         self._cpu = cpu
         self.watching = TreeWatching(mounted, self._unobserved, plan.changes, folders, mount_root)
-        self._meter = StallMeter(cgroups)
+        self._meter = StallMeter(cgroups, loaders=loaders)
         self._server = AccessServer(
             run_dir / SOCKET,
             on_observer=self.watching.set_observer,

@@ -37,6 +37,11 @@ def data(tmp_path: Path) -> Path:
     return folder
 
 
+def often() -> LoaderSampler:
+    """Take as many samples in these seconds as a node takes in a minute."""
+    return LoaderSampler(rate=60.0, budget=0.5)
+
+
 def programs_in_pods(stack: ExitStack, folder: Path, commands: Mapping[str, Sequence[str]]) -> dict[str, LoaderProgram]:
     """Run programs, each in the pod of its name; ``{out}`` in a command is where it writes its waits."""
     found = {}
@@ -49,10 +54,7 @@ def programs_in_pods(stack: ExitStack, folder: Path, commands: Mapping[str, Sequ
 
 def measured(programs: Mapping[str, LoaderProgram]) -> dict[str, tuple[float, float]]:
     """Sample programs for some seconds; return the stall of each, as the sampler and as the program says."""
-    sampler, since = (
-        LoaderSampler(rate=60.0, budget=0.5),
-        time.monotonic(),
-    )  # as many samples as a node takes in a minute
+    sampler, since = often(), time.monotonic()
     heard = since
 
     def over() -> bool:
@@ -173,7 +175,7 @@ def test_of_a_process_in_another_pod_nothing_is_told(tmp_path: Path) -> None:
 async def test_on_a_cold_mount_the_node_tells_the_stall_of_a_loader_with_workers(tmp_path: Path) -> None:
     files = {f"train/{number:04}.bin": bytes([number % 256]) * 4096 for number in range(600)}
     out = tmp_path / "waits"
-    async with fuse_node(tmp_path, files, 0.05) as node:
+    async with fuse_node(tmp_path, files, 0.05, often()) as node:
         observation = node.observation
         await eventually(lambda: bool(observation.workloads.rows()), seconds=30)
         with ExitStack() as stack:
@@ -189,7 +191,7 @@ async def test_on_a_cold_mount_the_node_tells_the_stall_of_a_loader_with_workers
                 return observation.rows[0].stall_source is StallSource.CONSUMER
 
             deadline = since + 40
-            while not (time.monotonic() > looked + 12 and await told()):
+            while not (time.monotonic() > looked + _SECONDS and await told()):
                 assert time.monotonic() < deadline
                 await asyncio.sleep(0.5)
             own, (row,) = program.stall(looked, time.monotonic()), observation.rows
@@ -210,9 +212,9 @@ def test_looking_at_ten_workloads_costs_its_budget_at_most(tmp_path: Path) -> No
         def spent() -> float:
             return int(Path(f"/proc/self/task/{thread.native_id}/schedstat").read_text().split()[0]) / 1e9
 
-        wait_until(lambda: time.monotonic() > since + 10.0, 60)
+        wait_until(lambda: time.monotonic() > since + _SECONDS, 60)
         share = spent() / (time.monotonic() - since)
         assert len(sampler.stalls) == 10
         sampler.stop()
         print(f"ten workloads: {share:.2%} of a core")
-        assert share <= BUDGET + 0.05 / 10.0
+        assert share <= BUDGET + 0.05 / _SECONDS
