@@ -107,7 +107,6 @@ class WatchedThread:
 
     def __init__(self, pid: int, thread: int) -> None:
         self.pid = pid
-        self.thread = thread
         self._machine = os.uname().machine
         self._file = os.open(_PROC / str(pid) / "task" / str(thread) / "syscall", os.O_RDONLY | os.O_CLOEXEC)
 
