@@ -71,6 +71,10 @@ bench-page: install ## Benchmarks at full size, 5 times each: writes docs/perfor
 lock: install ## Pin anew what pyproject.toml names: requirements/*.txt (tools/lock.sh --upgrade takes newer versions)
 	@tools/lock.sh
 
+.PHONY: client-wheel
+client-wheel: install ## Build stoker-client, the wheel for training images, into dist
+	@$(PY) -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w dist ./client
+
 .PHONY: crds
 crds: install ## Generate the CRDs from the models
 	@$(PY) -m stoker_api.schema crds charts/stoker/crds

@@ -104,6 +104,7 @@ TITLES = {
     "B7": "B7: sharing a download",
     "B8": "B8: the first batch",
     "B10": "B10: becoming native under readers",
+    "second": "A second epoch in the overlay of the first, cold one",
     "storm": "Kill storm",
     "idle": "The sidecar while warm pods read",
     "observer": "Readers while the node looks at what they open",

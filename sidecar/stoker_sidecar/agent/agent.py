@@ -240,7 +240,7 @@ class Agent:
     async def _keep_mounts(self) -> None:
         await self._volumes.mounted.restore()
         await self._reports.restore()
-        await self._volumes.reconciler.run()
+        await self._volumes.keep()
 
     def _status(self, written: NodeCacheStatus | None) -> NodeCacheStatus | None:
         plan = self._plan
