@@ -52,4 +52,4 @@ def loader_program(group: Path, out: Path, command: Sequence[str]) -> Iterator[L
 
 def pytorch_loader(data: Path, out: Path, *words: str) -> list[str]:
     """Return the command of bench/truth/programs/loader.py. ``words``: its own, from WORKERS on."""
-    return [DEBIANS_PYTHON, str(FOLDER / "loader.py"), str(data), str(out), *words]
+    return [str(DEBIANS_PYTHON), str(FOLDER / "loader.py"), str(data), str(out), *words]

@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
+from bench.truth.programs import DEBIANS_PYTHON
 from stoker_api.nodecache import StallSource
 from stoker_sidecar.agent.core.loader_waits import stall_of
 from stoker_sidecar.agent.loader_consumers import PodConsumers
 from stoker_sidecar.agent.loader_sampler import BUDGET, LoaderSampler
 from tests.support.fuse_node import fuse_node
-from tests.support.live_truth import PYTHON
 from tests.support.loader_programs import LoaderProgram, loader_program, pytorch_loader
 from tests.support.pod_cgroups import pod_cgroup
 from tests.support.waiting import eventually, wait_until
 
-_HAS_TORCH = subprocess.run([PYTHON, "-c", "import torch"], check=False, capture_output=True).returncode == 0
+_HAS_TORCH = subprocess.run([DEBIANS_PYTHON, "-c", "import torch"], check=False, capture_output=True).returncode == 0
 pytestmark = [pytest.mark.root, pytest.mark.timeout(180)]
 needs_torch = pytest.mark.skipif(not _HAS_TORCH, reason="Debian's PyTorch is not installed: tools/install-clients.sh")
 # Quiet machines are within 5 points (docs/TRAINING-AWARENESS.md); those of CI are busy.
@@ -176,7 +176,7 @@ def test_of_a_process_in_another_pod_nothing_is_told(tmp_path: Path) -> None:
 async def test_on_a_cold_mount_the_node_tells_the_stall_of_a_loader_with_workers(tmp_path: Path) -> None:
     files = {f"train/{number:04}.bin": bytes([number % 256]) * 4096 for number in range(600)}
     out = tmp_path / "waits"
-    async with fuse_node(tmp_path, files, 0.05, often()) as node:
+    async with fuse_node(tmp_path, files, 0.05, loaders=often()) as node:
         observation = node.observation
         await eventually(lambda: bool(observation.workloads.rows()), seconds=30)
         with ExitStack() as stack:
