@@ -147,7 +147,6 @@ class FetcherLink:
             except* (FetcherUnavailable, ProtocolError) as group:
                 if self._looks in (0, _SOON_LOOKS):  # it is lost, and it does not come back soon
                     log.warning("%s", _first(group))
-            self._plan.set_fetcher_connected(False)
             await self._pause()
 
     async def _pause(self) -> None:
@@ -179,6 +178,7 @@ class FetcherLink:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._client = None
+            self._plan.set_fetcher_connected(False)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
