@@ -13,7 +13,8 @@ from aiohttp.test_utils import TestServer
 from stoker_api.dataset_source import Source
 from stoker_sidecar.errors import ManifestUnavailable, ServerError, SourceTooLarge
 from stoker_sidecar.fetcher import manifests
-from stoker_sidecar.fetcher.manifests import ListingLimits, fetch_manifest, list_source
+from stoker_sidecar.fetcher.given_manifests import fetch_manifest
+from stoker_sidecar.fetcher.manifests import ListingLimits, list_source
 from stoker_sidecar.version.builder import ManifestBuilder
 from stoker_sidecar.version.layout import DatasetPaths, VersionPaths
 from stoker_sidecar.version.manifest import ManifestInfo
