@@ -110,6 +110,7 @@ TITLES = {
     "memory": "Memory of the sidecar, and what reached the server",
     "tuning": "Tuning: the nine cells, by the rules in force",
     "gpus": "Training simulated: images a second",
+    "start": "Start: mount, unmount, and processes that start anew",
 }
 
 

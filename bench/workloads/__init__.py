@@ -16,6 +16,7 @@ from bench.workloads import (
     partial,
     preads,
     sharing,
+    start,
     storm,
     switch,
     tuning,
@@ -38,4 +39,5 @@ WORKLOADS: Mapping[str, Callable[[Environment], Iterator[Row]]] = {
     "memory": memory.measure,
     "tuning": tuning.measure,
     "gpus": gpus.measure,
+    "start": start.measure,
 }
