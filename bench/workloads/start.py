@@ -1,4 +1,4 @@
-"""start: how long `stoker mount` and `umount` keep people waiting, and processes of a sidecar that start anew its pods."""
+"""start: how long `stoker mount` and `umount` keep people waiting, and a sidecar that starts anew keeps its pods."""
 
 import os
 import shutil
