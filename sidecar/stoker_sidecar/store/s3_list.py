@@ -42,7 +42,7 @@ class S3Lister:
 
     async def keeps_versions(self) -> bool:
         """GET the bucket's versioning; whether it keeps versions now or did once. Raises SourceError."""
-        return text_of(await self._ask(canonical_query({"versioning": ""})), "Status") in ("Enabled", "Suspended")
+        return text_of(await self._asked({"versioning": ""}), "Status") in ("Enabled", "Suspended")
 
     async def versions_page(self, prefix: str, token: str) -> Page:
         """GET one page of a listing of versions: up to 1,000 versions and marks of deleted objects.
@@ -59,9 +59,12 @@ class S3Lister:
         return partial(latest_versions, page, prefix), following
 
     async def _page(self, query: Mapping[str, str]) -> Mapping[str, Any]:
+        return parse_page(await self._asked({**query, "encoding-type": "url"}))
+
+    async def _asked(self, query: Mapping[str, str]) -> bytes:
         try:
             async with asyncio.timeout(PAGE_SECONDS):
-                return parse_page(await self._ask(canonical_query({**query, "encoding-type": "url"})))
+                return await self._ask(canonical_query(query))
         except TimeoutError as error:
             raise errors.EndpointUnreachable(
                 f"{self._endpoint} does not bring a page of its listing within {PAGE_SECONDS:.0f} s: check the network"
