@@ -86,7 +86,7 @@ def test_plain_keys_of_the_environment_are_those_that_botocore_takes(
     theirs = EnvProvider().load()
     assert theirs is not None
     keys = theirs.get_frozen_credentials()
-    assert environment_keys(os.environ) == AccessKeys(keys.access_key, keys.secret_key, keys.token or "")
+    assert environment_keys(os.environ) == AccessKeys(keys.access_key or "", keys.secret_key or "", keys.token or "")
 
 
 @pytest.mark.parametrize(
