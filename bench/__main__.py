@@ -23,6 +23,7 @@ from bench.report import Report, to_json
 from bench.rule_costs import FILES, RULES, measure_rules, show_rules
 from bench.runner import Run, chosen
 from bench.scale import SCALES, sized
+from bench.shuffle import SAMPLES, SEEDS, measure_shuffles, show_shuffles
 from bench.tables import columns, table
 from bench.targets import judge
 from bench.workloads import WORKLOADS
@@ -76,6 +77,11 @@ def parser() -> argparse.ArgumentParser:
     rules.add_argument("--rules", type=int, default=RULES, metavar="N", help="default: %(default)s")
     rules.add_argument("--json", type=Path, default=_RESULTS.with_name("rules.json"), help="where the figures go")
     rules.set_defaults(act=_rules)
+    shuffle = commands.add_parser("shuffle", help="measure what a shuffle of groups merges, and how random it is")
+    shuffle.add_argument("--samples", type=int, default=SAMPLES, metavar="N", help="default: %(default)s")
+    shuffle.add_argument("--seeds", type=int, default=SEEDS, metavar="N", help="default: %(default)s")
+    shuffle.add_argument("--json", type=Path, default=_RESULTS.with_name("shuffle.json"), help="where the figures go")
+    shuffle.set_defaults(act=_shuffle)
     for command in (run, page):
         command.add_argument("--docs", type=Path, default=_DOCS, help="folder of the documents (default: docs)")
     return top
@@ -115,6 +121,10 @@ def _passes(options: argparse.Namespace) -> None:
 
 def _rules(options: argparse.Namespace) -> None:
     print(show_rules(measure_rules(options.files, options.rules), options.json))
+
+
+def _shuffle(options: argparse.Namespace) -> None:
+    print(show_shuffles(measure_shuffles(options.samples, options.seeds), options.json))
 
 
 def _command(options: argparse.Namespace) -> str:

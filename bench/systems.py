@@ -10,6 +10,7 @@ S5CMD = "s5cmd"
 STOKER = "Stoker"
 STOKER_NATIVE = "Stoker native"
 STOKER_OVERLAY = "Stoker overlay"
+TUNED = "Stoker, Adaptive"
 STOKER_FUSE = "Stoker FUSE"
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from bench.environment import Environment
 from bench.report import Row
 from bench.workloads import (
+    adaptive,
     epochs,
     firstbatch,
     gpus,
@@ -15,6 +16,7 @@ from bench.workloads import (
     observer,
     partial,
     preads,
+    second,
     sharing,
     start,
     storm,
@@ -33,11 +35,13 @@ WORKLOADS: Mapping[str, Callable[[Environment], Iterator[Row]]] = {
     "B7": sharing.measure,
     "B8": firstbatch.measure,
     "B10": switch.measure,
+    "second": second.measure,
     "storm": storm.measure,
     "idle": idle.measure,
     "observer": observer.measure,
     "memory": memory.measure,
     "tuning": tuning.measure,
+    "adaptive": adaptive.measure,
     "gpus": gpus.measure,
     "start": start.measure,
 }

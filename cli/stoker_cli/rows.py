@@ -12,6 +12,7 @@ from stoker_api.nodecache import NodeCache, NodeDatasetStatus, NodeWorkload
 
 SETTLED = {Phase.READY, Phase.DEGRADED, Phase.FAILED}
 UNKNOWN = "-"
+_PATHS_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ def message(dataset: Dataset) -> str:
         (ConditionType.ACCEPTED, "False"),
         (ConditionType.LISTED, "False"),
         (ConditionType.DEGRADED, "True"),
+        (ConditionType.PATHS_FOUND, "False"),
         (ConditionType.WARM, "False"),
         (ConditionType.READY, "True"),
     )
@@ -89,6 +91,18 @@ def class_lines(dataset: Dataset) -> list[str]:
         lines = [f"class {status.class_name}"]
     limited = (c for c in status.conditions if (c.type, c.status) == (ConditionType.LIMITED, "True"))
     return [*lines, *(condition.message for condition in limited)]
+
+
+def path_lines(dataset: Dataset) -> list[str]:
+    """Say what of a Dataset is to be warm, where that is not all of it."""
+    paths, part = dataset.spec.warm.paths, dataset.status.warm_paths
+    if not paths:
+        return []
+    shown = ", ".join(paths[:_PATHS_SHOWN]) + (f" and {len(paths) - _PATHS_SHOWN} more" if paths[_PATHS_SHOWN:] else "")
+    if part is None:
+        return [f"warm.paths: {shown}; no node has said yet what they name"]
+    here = f"{part.warm_files:,} of {part.files:,} files, {format_bytes(part.warm_bytes)} of {format_bytes(part.bytes)}"
+    return [f"warm.paths: {shown}: {here} on the node that has least of it"]
 
 
 def quota_lines(datasets: Iterable[Dataset]) -> list[str]:
@@ -150,11 +164,17 @@ def held_row(held: NodeDatasetStatus) -> Sequence[str]:
 
 def workload_row(workload: NodeWorkload) -> Sequence[str]:
     """Make a row: POD, TRAINING, EPOCH, ITEMS/S, STALL, LOSS, SOURCE of what one pod of one node does."""
-    stall = "" if workload.stall_percent is None else f"{workload.stall_percent}%"
     phase = workload.phase if workload.confidence is None else f"{workload.phase} ({workload.confidence:.0%} sure)"
     rate = number_words(workload.items_per_second)
-    words = (phase, epoch_words(workload), rate, stall, workload.mean_loss, _source(workload))
+    words = (phase, epoch_words(workload), rate, _stall(workload), workload.mean_loss, _source(workload))
     return (workload.pod, *(word or UNKNOWN for word in words))
+
+
+def _stall(workload: NodeWorkload) -> str:
+    """Write the share of its time that it waits, with what counted that; empty where it is not known."""
+    if workload.stall_percent is None:
+        return ""
+    return f"{workload.stall_percent}%" + (f" ({workload.stall_source})" if workload.stall_source else "")
 
 
 def epoch_words(workload: NodeWorkload) -> str:
