@@ -18,6 +18,7 @@ from bench.workloads import (
     preads,
     second,
     sharing,
+    start,
     storm,
     switch,
     tuning,
@@ -42,4 +43,5 @@ WORKLOADS: Mapping[str, Callable[[Environment], Iterator[Row]]] = {
     "tuning": tuning.measure,
     "adaptive": adaptive.measure,
     "gpus": gpus.measure,
+    "start": start.measure,
 }
