@@ -75,7 +75,7 @@ def select_paths(
     """Return what paths name. Each names the file or folder of that path, or else all that it matches as a pattern.
 
     A folder stands for all that is below it. A file that several paths name has the place of the first. A pattern that
-    cannot be read names nothing. ``too_long`` is asked now and then. Blocks: about a second for a million files.
+    cannot be read names nothing. ``too_long`` is asked now and then. Blocks for long.
 
     Raises PathsTakeTooLong and CacheDiskFailed.
     """

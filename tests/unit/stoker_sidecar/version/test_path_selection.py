@@ -1,5 +1,6 @@
 """What a list of paths and patterns names of a version: against a model that compares each path with each pattern."""
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path, PurePosixPath
@@ -92,6 +93,16 @@ def test_a_path_that_names_nothing_is_said(tmp_path: Path) -> None:
 def test_a_selection_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
     with _manifest(tmp_path, _LIST) as manifest, pytest.raises(PathsTakeTooLong, match="begin with a folder"):
         select_paths(manifest, ("**/1",), lambda: True)
+
+
+def test_many_files_are_searched_in_little_time(tmp_path: Path) -> None:
+    files = [f"train/{folder:03}/{n:03}.{'jpg' if n % 2 else 'json'}" for folder in range(250) for n in range(400)]
+    with _manifest(tmp_path, files) as manifest:
+        began = time.process_time()
+        selection = select_paths(manifest, ("train/007/", "**/*.jpg", "train/*/*1?.json"))
+        # With room: a busy machine needs a fraction of it.
+        assert time.process_time() - began < 2
+    assert selection.files == 200 + 50_000 + 20 * 249
 
 
 def test_of_what_is_named_only_what_is_wanted_is_listed(tmp_path: Path) -> None:
