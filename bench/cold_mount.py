@@ -1,4 +1,4 @@
-"""`stoker mount` of a source with rules and an empty cache, one reader of large files, and how fast that reads."""
+"""Mounts a source with rules and an empty cache as `stoker mount` does, and reads large files with one reader."""
 
 import shutil
 import subprocess

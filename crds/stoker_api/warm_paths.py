@@ -88,7 +88,8 @@ WarmPath = Annotated[
     Field(min_length=1, max_length=MOST_WARM_PATH, json_schema_extra={"x-kubernetes-validations": list(_PATH_RULES)}),
     AfterValidator(checked_warm_path),
 ]
-WarmPathList = Annotated[tuple[WarmPath, ...], AfterValidator(checked_warm_paths)]
+# The maximum stands before the validator: behind it, the schema would have that of a string.
+WarmPathList = Annotated[tuple[WarmPath, ...], Field(max_length=MOST_WARM_PATHS), AfterValidator(checked_warm_paths)]
 
 
 class WarmPathsStatus(Model):
