@@ -22,7 +22,7 @@ from stoker_cli.tuning_history import history_command
 from stoker_cli.tuning_plugins import plugin_documents, plugins_command
 from stoker_cli.tuning_replay import replay_command
 from stoker_cli.tuning_rows import Trial, explanation_lines, value_rows
-from stoker_tuning.documents.assembly import TuningRules, builtin_rules, read_profile
+from stoker_tuning.documents.assembly import TuningRules, read_profile
 from stoker_tuning.documents.errors import DocumentError
 from stoker_tuning.documents.profile_models import TuningDocument
 from stoker_tuning.documents.tree import MOST_BYTES
@@ -249,9 +249,7 @@ def _explain_pod(
     if profile is not None:
         told = f"the rules of {profile} and the built-in ones"
         given = RulesInUse((), _profile(profile, plugins).rules, told)
-    elif plugins:
-        given = RulesInUse((), tuple(builtin_rules(plugins=plugins)), "the built-in rules and those of plug-ins")
-    found = asyncio.run(_ask_nodes(target, name, given, system))
+    found = asyncio.run(_ask_nodes(target, name, given, plugins, system))
     if output == "json":
         first, *others = (each.wire() for each in found)
         print_json(first | {"others": others})
@@ -269,14 +267,16 @@ def _show_pod(found: PodTuning, *, every: bool) -> None:
         click.echo(line)
 
 
-async def _ask_nodes(target: Target, pod: str, given: RulesInUse | None, system: SystemFacts) -> list[PodTuning]:
+async def _ask_nodes(
+    target: Target, pod: str, given: RulesInUse | None, plugins: Sequence[TuningDocument], system: SystemFacts
+) -> list[PodTuning]:
     """Ask the nodes for a pod; ``given``: the rules to explain, in place of those that are in force."""
     async with connect(target) as cluster:
         cache, row = find_pod(await cluster.node_caches(), pod)
         if given is not None:
             return [pod_tuning(cache, row, replace(given, datasets=row.datasets), system)]
         profiles = {name: each for name in profiles_wanted(cache, row) if (each := await cluster.tuning_profile(name))}
-    return [pod_tuning(cache, row, each, system) for each in rules_in_use(cache, row, profiles)]
+    return [pod_tuning(cache, row, each, system) for each in rules_in_use(cache, row, profiles, plugins)]
 
 
 def _size_of(path: Path) -> int | None:

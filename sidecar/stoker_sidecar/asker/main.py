@@ -86,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         question = read_question(connection)
         forks = Forks([options.connection_fd, left.descriptor])
-        for plugin in chosen(options.names):
+        for plugin in chosen([name for name in options.names if name in question["plugins"]]):
             connection.sendall(encode_told(told(plugin, question, forks, left)))
     except (OSError, ValueError) as error:  # the agent is gone, or is of another version
         _log.warning("a question about plug-ins is not answered: %s", error)

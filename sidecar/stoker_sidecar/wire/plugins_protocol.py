@@ -26,17 +26,19 @@ class ToldAnswer:
     refused: str = ""
 
 
-def encode_question(question: Mapping[str, Any]) -> bytes:
-    """Write a question as a line."""
-    return lines.encode(dict(question))
+def encode_question(names: Sequence[str], question: Mapping[str, Any]) -> bytes:
+    """Write a question to these plug-ins as a line."""
+    return lines.encode({**question, "plugins": list(names)})
 
 
 def decode_question(line: bytes) -> dict[str, Any]:
     """Read a question. Raises ValueError."""
     question = lines.decode_object(line)
-    files, context = question.get("files"), question.get("context")
+    names, files, context = (question.get(key) for key in ("plugins", "files", "context"))
     if not isinstance(files, list) or len(files) > MOST_FILES or not isinstance(context, dict):
-        raise ValueError("a question has files, 16 at most, and a context")
+        raise ValueError(f"a question has files, {MOST_FILES} at most, and a context")
+    if not isinstance(names, list):
+        raise ValueError("a question names the plug-ins that it is for")
     return question
 
 
