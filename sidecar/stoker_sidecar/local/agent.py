@@ -12,13 +12,16 @@ from typing import ClassVar
 from stoker_api.nodecache import NodeDatasetStatus
 from stoker_sidecar.agent.core.commands import Held
 from stoker_sidecar.agent.fetcher_link import FetcherLink
+from stoker_sidecar.agent.node_plugins import node_plugins
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.linux.hardware import read_machine
+from stoker_sidecar.local.mount_plugins import MountPlugins
 from stoker_sidecar.local.mount_methods import MountMethod, PublishedMount, UnprivilegedMount
 from stoker_sidecar.local.mount_spec import UID, HomePaths, MountSpec, RunPaths
 from stoker_sidecar.local.report import Report, Stage, for_workstation, write_report
 from stoker_sidecar.local.tuning_file import TuningFile
+from stoker_sidecar.local.tuning_report import TuningReport
 from stoker_sidecar.tuning.machine_facts import MachineFacts
 from stoker_sidecar.tuning.mount_read_ahead import MountReadAhead
 from stoker_sidecar.tuning.tuner import Tuner, TuningSubject
@@ -27,6 +30,7 @@ from stoker_sidecar.wire.credentials import AmbientCredentials
 from stoker_sidecar.wire.fetcher_protocol import LISTED_OBJECTS
 from stoker_sidecar.wire.heartbeat import Heartbeat
 from stoker_sidecar.wire.settings import AbsolutePath, ProcessSettings, setting
+from stoker_tuning.rules.facts import Surroundings, WorkloadFacts
 
 log = logging.getLogger("stoker.mount")
 # Rules sort some 50,000 files in this time; what is larger begins without them.
@@ -57,9 +61,11 @@ class MountAgent:
             PublishedMount(spec, run, self._plan) if root else UnprivilegedMount(spec, run, self._plan.changes.mark)
         )
         self._link = FetcherLink(run.fetcher_socket, self._plan, self._held)
-        self._tuning = TuningFile(spec.tuning, self._plan.changes, off=not spec.tuned)
-        folders = CacheFolders([HomePaths(spec.home).cache])
-        plan = self._plan
+        plan, folders = self._plan, CacheFolders([HomePaths(spec.home).cache])
+        self._asked = node_plugins(spec.plugins, run.folder, plan.changes)
+        self._plugins = MountPlugins(self._asked, folders, plan.changes) if self._asked is not None else None
+        documents = self._asked.documents if self._asked is not None else lambda: ()
+        self._tuning = TuningFile(spec.tuning, plan.changes, off=not spec.tuned, plugins=documents)
         self._machine = MachineFacts(read_machine(()), lambda: plan.disk.capacity)
         self._tuner = Tuner(self._tuning, folders, self._subjects, plan.take_tuning, plan.changes)
         self._read_ahead = MountReadAhead(
@@ -81,6 +87,7 @@ class MountAgent:
             self._tuning.run(),
             self._tuner.run(),
             self._read_ahead.run(),
+            *([self._asked.run(), self._ask_plugins()] if self._asked is not None else []),
         )
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(part) for part in parts]
@@ -91,8 +98,11 @@ class MountAgent:
         await self._method.unmount()
 
     def _subjects(self) -> Iterator[TuningSubject]:
-        if self._version:
-            yield TuningSubject((UID, self._version), system=self._machine.system())
+        if not self._version:
+            return
+        system, framework = self._machine.system(), self._plugins.framework if self._plugins is not None else ""
+        around = (Surroundings(workload=WorkloadFacts(framework=framework), system=system),) if framework else ()
+        yield TuningSubject((UID, self._version), around, system=system)
 
     def _held(self) -> Held:
         return {UID: self._method.held()}
@@ -111,6 +121,13 @@ class MountAgent:
             self._enter(Stage.FAILED, error.message)
         else:
             self._enter(Stage.MOUNTED)
+
+    async def _ask_plugins(self) -> None:
+        """Ask which framework the files are of, once it is known which files there are."""
+        while not self._version:
+            await self._plan.changes.wait()
+        if self._plugins is not None:
+            await self._plugins.look((UID, self._version))
 
     async def _tuned(self) -> None:
         """Wait until rules are in force, so that warm-up begins with what they put first; for a moment only."""
@@ -154,8 +171,16 @@ class MountAgent:
             listed=sum(count.value for count in plan.counts if count.name == LISTED_OBJECTS),
             mode=self._method.mode,
             row=_reworded(plan.status_of(UID)),
-            tuning=self._tuning.report(self._tuner.in_force.get((UID, self._version))),
+            tuning=self._tuning_report(),
         )
+
+
+    def _tuning_report(self) -> TuningReport:
+        report = self._tuning.report(self._tuner.in_force.get((UID, self._version)))
+        if self._plugins is None:
+            return report
+        trouble = "; ".join(filter(None, (report.trouble, self._plugins.trouble())))
+        return report.model_copy(update={"framework": self._plugins.framework, "trouble": trouble})
 
 
 def _reworded(row: NodeDatasetStatus | None) -> NodeDatasetStatus | None:

@@ -99,6 +99,7 @@ def spec_of(options: MountOptions, home: HomePaths, folder: Path) -> MountSpec:
         allow_other=options.allow_other,
         tuning=options.tuning,
         tuned=options.tuned,
+        plugins=options.plugins,
     )
 
 

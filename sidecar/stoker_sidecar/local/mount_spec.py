@@ -28,6 +28,7 @@ class MountSpec(Model):
 
     ``folder``: where to mount, absolute. ``home``: folder of what stays on the disk.
     ``tuning``: file of the rules in force, absolute; None: the built-in ones. ``tuned``: False for no rules at all.
+    ``plugins``: names of the framework plug-ins that are asked.
     ``listing_id``: list the source anew under this name, unless that was done; empty: mount ``version``, which is here.
     """
 
@@ -42,6 +43,7 @@ class MountSpec(Model):
     allow_other: bool = False
     tuning: Path | None = None
     tuned: bool = True
+    plugins: tuple[str, ...] = ()
 
     def plan(self, version: str) -> NodeCache:
         """Return what an operator would ask of this node.

@@ -29,7 +29,8 @@ class MountOptions:
     """What `stoker mount` is asked for.
 
     Quota in bytes, bandwidth in bytes a second. ``tuning``: a file of rules that could be read, absolute. ``version``:
-    digest, or its beginning; empty: what the source has now.
+    digest, or its beginning; empty: what the source has now. ``plugins``: names of framework plug-ins that are
+    installed.
     """
 
     source: Source
@@ -48,6 +49,7 @@ class MountOptions:
     allow_other: bool
     tuning: Path | None
     tuned: bool
+    plugins: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,14 @@ def _add_mount(parser: argparse.ArgumentParser, environment: Mapping[str, str], 
         "--tuning", type=Path, metavar="FILE", help="rules for what is fetched when; read anew when FILE changes"
     )
     tuning.add_argument("--no-tuning", action="store_true", help="no rules, not even the built-in ones")
+    add(
+        "--plugins",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="ask this installed framework plug-in (stoker tuning plugins) for the framework of the files, and for "
+        "rules; may be repeated",
+    )
     add("-o", "--output", choices=("text", "json"), default="text", help="json: a JSON object a line, for scripts")
     parser.set_defaults(make=_mount_options)
 
@@ -129,6 +139,7 @@ def _mount_options(options: argparse.Namespace) -> MountOptions:
     if "," in str(options.cache):
         raise ValueError(f"--cache {str(options.cache)!r} has a comma, by which the processes tell cache folders apart")
     selector(tuple(options.include), tuple(options.exclude))
+    plugins = _plugins(options.plugins)
     return MountOptions(
         source=DatasetSource(
             uri=options.url,
@@ -150,19 +161,35 @@ def _mount_options(options: argparse.Namespace) -> MountOptions:
         profile=options.profile,
         sign=not options.no_sign_request,
         allow_other=options.allow_other,
-        tuning=_tuning(options.tuning),
+        tuning=_tuning(options.tuning, plugins),
         tuned=not options.no_tuning,
+        plugins=plugins,
     )
 
 
-def _tuning(path: Path | None) -> Path | None:
+def _plugins(given: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of plug-ins, all of which are installed. Raises ValueError."""
+    if not given:
+        return ()
+    from stoker_plugins.discovery import installed_plugins
+    from stoker_tuning.frameworks.answers import parse_names
+
+    names = parse_names(",".join(given))
+    known = {one.name for one in installed_plugins() if not one.refused}
+    for name in names:
+        if name not in known:
+            raise ValueError(f"--plugins {name}: is not installed; there are {', '.join(sorted(known))}")
+    return names
+
+
+def _tuning(path: Path | None, plugins: tuple[str, ...]) -> Path | None:
     """Return the file, once it was read. Raises ValueError."""
     if path is None:
         return None
     # Late: rules, their documents and YAML are a third of this command's imports, and most mounts have no such file.
-    from stoker_sidecar.local.tuning_file import read_tuning_file
+    from stoker_sidecar.local.tuning_file import documents_of, read_tuning_file
 
-    read_tuning_file(path)
+    read_tuning_file(path, documents_of(plugins))
     return path.absolute()
 
 

@@ -86,6 +86,8 @@ class MountSession:
         command += ["--allow-other", "yes"] if self.spec.allow_other else []
         command += ["--confine", "Off"]  # what it reads and writes is one person's own, wherever that lies (ADR 37)
         command += ["--observe", "Off"]  # its agent has no use for it
+        if self.spec.plugins:  # they run as who mounts, whose packages they are
+            command += ["--plugins", ",".join(self.spec.plugins), "--plugins-run-as", ""]
         return [*command, "--", "--run-dir", str(self.run.folder)]
 
     def _host_folder(self) -> list[str]:

@@ -10,7 +10,8 @@ from stoker_api.meta import Model
 class TuningReport(Model):
     """What is in force for a mount: whose rules, and by the id of each to how many files it applies, and acts on.
 
-    ``not_turned``: knobs that the profile's own rules set and that nothing turns.
+    ``not_turned``: knobs that the profile's own rules set and that nothing turns. ``framework``: of the files, as
+    plug-ins say.
     ``trouble``: why the file as it is now is not in force, or what is treated as without rules; sentences.
     """
 
@@ -21,4 +22,5 @@ class TuningReport(Model):
     acted: Mapping[str, int] = Field(default_factory=dict)
     groups: int = 0
     not_turned: tuple[str, ...] = ()
+    framework: str = ""
     trouble: str = ""

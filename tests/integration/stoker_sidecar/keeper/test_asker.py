@@ -54,6 +54,7 @@ def detect(self, path, head):
         os.setsid()
         if os.fork() == 0:
             os.write(writing, b"%d" % os.getpid())
+            os.closerange(3, 1000)
             time.sleep(1000)
         os._exit(0)
     raise ValueError(os.read(reading, 20).decode())
@@ -102,6 +103,7 @@ def test_no_asker_runs_while_nobody_asks(node: AskingNode) -> None:
 
 def test_what_a_plug_in_leaves_behind_is_ended(node: AskingNode) -> None:
     (told,) = node.ask(["leaves"]).told
+    assert not told.refused, told
     pid = int(told.said.split(b"ValueError: ")[1].rstrip(b'"}'))
     wait_until(lambda: not Path(f"/proc/{pid}").exists())
 
