@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import shutil
+import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,6 +36,20 @@ def write_plugin(site: Path, name: str, body: str = "", module: str = "") -> Non
     (folder / "entry_points.txt").write_text(f"[stoker.frameworks]\n{name} = plugin_{name}:Plugin\n")
 
 
+def install_example(site: Path) -> None:
+    """Lay the example of a plug-in in a folder as its wheel would be."""
+    example = Path(__file__).resolve().parents[2] / "examples" / "framework_plugin"
+    shutil.copytree(example / "stoker_paddle", site / "stoker_paddle")
+    project = tomllib.loads((example / "pyproject.toml").read_text())["project"]
+    folder = site / "stoker_paddle-0.dist-info"
+    folder.mkdir()
+    head = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+    (folder / "METADATA").write_text(head)
+    ((group, entries),) = project["entry-points"].items()
+    lines = [f"[{group}]", *(f"{name} = {value}" for name, value in entries.items())]
+    (folder / "entry_points.txt").write_text("\n".join(lines))
+
+
 @dataclass
 class AskingNode:
     """A keeper whose asker finds the plug-ins of ``site``."""
@@ -49,7 +65,8 @@ class AskingNode:
     def asker(self) -> int | None:
         """The pid of the asker that runs now."""
         rows = self.keeper.call(op="list")["children"]
-        return next(row["pid"] for row in rows if row["name"] == "asker")
+        pid: int | None = next(row["pid"] for row in rows if row["name"] == "asker")
+        return pid
 
 
 @contextmanager
