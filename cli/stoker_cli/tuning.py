@@ -14,6 +14,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn
 from stoker_cli import render, tuning_rows
 from stoker_cli.cluster import Target, connect
 from stoker_cli.errors import FAILED, NOT_FOUND, CliError
+from stoker_cli.local_mounts import LocalMount, LocalMountPath, of_a_mount
 from stoker_cli.output import OUTPUT, console, print_json, refusals
 from stoker_cli.pod_rules import RulesInUse, profiles_wanted, rules_in_use
 from stoker_cli.pod_tuning import PodTuning, find_pod, pod_tuning
@@ -22,7 +23,7 @@ from stoker_cli.tuning_history import history_command
 from stoker_cli.tuning_plugins import plugin_documents, plugins_command
 from stoker_cli.tuning_replay import replay_command
 from stoker_cli.tuning_rows import Trial, explanation_lines, value_rows
-from stoker_tuning.documents.assembly import TuningRules, read_profile
+from stoker_tuning.documents.assembly import TuningRules, builtin_rules, read_profile
 from stoker_tuning.documents.errors import DocumentError
 from stoker_tuning.documents.profile_models import TuningDocument
 from stoker_tuning.documents.tree import MOST_BYTES
@@ -42,6 +43,7 @@ Examples:
   stoker tuning explain mine.yaml train/000001.tar --size 1Gi --phase Training
   stoker tuning explain resnet-0 -n vision
   stoker tuning explain vision/resnet-0 --profile mine.yaml --all
+  stoker tuning explain --mount /data
 """
 
 
@@ -177,8 +179,9 @@ def _try(trial: Trial, folder: Path, *, tell: bool, keep: bool) -> dict[str, lis
 
 
 @tuning.command(epilog=_EXPLAIN_EXAMPLES)
-@click.argument("file", type=click.Path(path_type=Path), metavar="FILE|POD")
+@click.argument("file", required=False, type=click.Path(path_type=Path), metavar="FILE|POD")
 @click.argument("path", required=False)
+@of_a_mount
 @click.option("-n", "--namespace", help="Of POD; default: the context's namespace.")
 @click.option("--profile", type=click.Path(path_type=Path), help="With POD: a document, in place of what is in force.")
 @click.option("--size", type=_Size(), help="The file's size; default: that of PATH, where it is a file here.")
@@ -192,8 +195,9 @@ def _try(trial: Trial, folder: Path, *, tell: bool, keep: bool) -> dict[str, lis
 def explain(
     target: Target,
     /,
-    file: Path,
+    file: Path | None,
     path: str | None,
+    mount: LocalMountPath | None,
     namespace: str | None,
     profile: Path | None,
     size: int | None,
@@ -211,6 +215,11 @@ def explain(
     """
     with refusals():
         known = plugin_documents() if plugins else []
+        if mount is not None:
+            _explain_mount(mount.find(), profile, known, _surroundings(options).system, output, every=every)
+            return
+        if file is None:
+            raise click.UsageError("Name a FILE with a PATH, a POD, or a --mount.")
         if path is None:
             system = _surroundings(options).system
             _explain_pod(target, str(file), namespace, profile, known, system, output, every=every)
@@ -256,6 +265,30 @@ def _explain_pod(
         return
     for each in found:
         _show_pod(each, every=every)
+
+
+def _explain_mount(
+    mount: LocalMount,
+    profile: Path | None,
+    plugins: Sequence[TuningDocument],
+    system: SystemFacts,
+    output: str,
+    *,
+    every: bool,
+) -> None:
+    figures = mount.figures()
+    cache = mount.node_cache(figures)
+    if not cache.status.workloads:
+        raise CliError(f"Nobody has read {tuning_rows.printable(str(mount.folder))} lately.", NOT_FOUND)
+    (row,) = cache.status.workloads
+    file = profile or (Path(figures.tuning) if figures.tuning else None)
+    told = f"the rules of {file} and the built-in ones" if file else "the built-in rules"
+    rules = _profile(file, plugins).rules if file else tuple(builtin_rules(plugins=plugins))
+    found = pod_tuning(cache, row, RulesInUse(row.datasets, rules, told), system)
+    if output == "json":
+        print_json(found.wire())
+    else:
+        _show_pod(found, every=every)
 
 
 def _show_pod(found: PodTuning, *, every: bool) -> None:

@@ -260,7 +260,7 @@ class NodeWorkload(Model):
     framework_source: Annotated[
         FrameworkSource | None,
         Field(
-            description="What tells the framework: its report, loaded libraries, a sign in the pod's spec, or its files."
+            description="What tells the framework: its report, its libraries, a sign in the pod's spec, or its files."
         ),
     ] = None
     batch_size: Annotated[

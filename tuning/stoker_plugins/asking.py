@@ -76,9 +76,7 @@ def start_program(plugin: InstalledPlugin, question: Question, answer: int) -> i
     return process.pid
 
 
-def answer_of(
-    plugin: InstalledPlugin, question: Question, seconds: float, start: StartPlugin = start_program
-) -> bytes:
+def answer_of(plugin: InstalledPlugin, question: Question, seconds: float, start: StartPlugin = start_program) -> bytes:
     """Return what a plug-in says, unread, 256 KiB at most. Blocks for ``seconds`` at most.
 
     Raises PluginRefusedError: it says nothing, in time or at all.

@@ -1,4 +1,4 @@
-"""Prometheus metrics of framework plug-ins, labelled by the names that the chart allows and by a closed set of words."""
+"""Prometheus metrics of framework plug-ins, labelled by names that the chart allows and by a closed set of words."""
 
 from collections.abc import Iterator
 

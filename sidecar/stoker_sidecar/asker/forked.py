@@ -1,4 +1,4 @@
-"""Starts the process of one plug-in as a fork of the asker: no program is run, so that no right to run any is needed."""
+"""Starts the process of one plug-in as a fork of the asker: no program is run, so no right to run any is needed."""
 
 import os
 import signal

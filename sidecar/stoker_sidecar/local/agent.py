@@ -7,17 +7,20 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
+from stoker_api.mount_figures import MountFigures
 from stoker_api.nodecache import NodeDatasetStatus
 from stoker_sidecar.agent.core.commands import Held
+from stoker_sidecar.agent.core.hardware_status import node_hardware
 from stoker_sidecar.agent.fetcher_link import FetcherLink
 from stoker_sidecar.agent.node_plugins import node_plugins
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.linux.hardware import read_machine
-from stoker_sidecar.local.mount_plugins import MountPlugins
+from stoker_sidecar.local.figures_socket import FiguresSocket
 from stoker_sidecar.local.mount_methods import MountMethod, PublishedMount, UnprivilegedMount
+from stoker_sidecar.local.mount_plugins import MountPlugins
 from stoker_sidecar.local.mount_spec import UID, HomePaths, MountSpec, RunPaths
 from stoker_sidecar.local.report import Report, Stage, for_workstation, write_report
 from stoker_sidecar.local.tuning_file import TuningFile
@@ -32,7 +35,11 @@ from stoker_sidecar.wire.heartbeat import Heartbeat
 from stoker_sidecar.wire.settings import AbsolutePath, ProcessSettings, setting
 from stoker_tuning.rules.facts import Surroundings, WorkloadFacts
 
+if TYPE_CHECKING:
+    from stoker_sidecar.local.mount_watch import MountWatch
+
 log = logging.getLogger("stoker.mount")
+NOT_OBSERVED = "it was mounted without --observe, so nobody looks at who reads it."
 # Rules sort some 50,000 files in this time; what is larger begins without them.
 _TUNED_SECONDS = 2.0
 
@@ -56,6 +63,7 @@ class MountAgent:
     def __init__(self, spec: MountSpec, run: RunPaths, *, root: bool) -> None:
         self._spec = spec
         self._run = run
+        self._version = ""  # that is mounted, or about to be
         self._plan = NodePlan()
         self._method: MountMethod = (
             PublishedMount(spec, run, self._plan) if root else UnprivilegedMount(spec, run, self._plan.changes.mark)
@@ -67,11 +75,16 @@ class MountAgent:
         documents = self._asked.documents if self._asked is not None else lambda: ()
         self._tuning = TuningFile(spec.tuning, plan.changes, off=not spec.tuned, plugins=documents)
         self._machine = MachineFacts(read_machine(()), lambda: plan.disk.capacity)
-        self._tuner = Tuner(self._tuning, folders, self._subjects, plan.take_tuning, plan.changes)
+        self._watch = self._watched(folders) if spec.observe else None
+        watch = self._watch
+        self._tuner = (
+            Tuner(self._tuning, folders, self._subjects, plan.take_tuning, plan.changes)
+            if watch is None
+            else watch.tuner
+        )
         self._read_ahead = MountReadAhead(
             HomePaths(spec.home).mounts, self._method.served, self._tuner.in_force, (plan.changes, self._tuner.news)
         )
-        self._version = ""  # that is mounted, or about to be
         self._stage = Stage.STARTING
         self._message = ""
 
@@ -85,8 +98,11 @@ class MountAgent:
             self._method.improve(),
             self._tell(),
             self._tuning.run(),
-            self._tuner.run(),
+            self._tuner.run() if self._watch is None else self._watch.run(),
             self._read_ahead.run(),
+            FiguresSocket(self._figures, self._watch.learning.history if self._watch is not None else None).run(
+                self._run.figures_socket
+            ),
             *([self._asked.run(), self._ask_plugins()] if self._asked is not None else []),
         )
         async with asyncio.TaskGroup() as tasks:
@@ -96,6 +112,32 @@ class MountAgent:
                 task.cancel()
         # Not when a part failed: the next agent takes the mount over, and readers notice nothing.
         await self._method.unmount()
+
+    def _watched(self, folders: CacheFolders) -> "MountWatch":
+        # Late: what follows readers takes some MB, which a mount that nobody looks at does without.
+        from stoker_sidecar.local.mount_watch import MountWatch
+
+        return MountWatch(
+            self._spec,
+            self._run,
+            self._plan,
+            folders,
+            self._method,
+            self._tuning,
+            version=lambda: self._version,
+            framework=lambda: self._plugins.framework if self._plugins is not None else "",
+            system=self._machine.system,
+        )
+
+    def _figures(self) -> MountFigures:
+        watch = self._watch
+        return MountFigures(
+            folder=str(self._spec.folder),
+            workloads=watch.rows() if watch is not None else (),
+            unseen=watch.unseen if watch is not None else NOT_OBSERVED,
+            tuning=str(self._spec.tuning or ""),
+            hardware=node_hardware(self._machine.machine),
+        )
 
     def _subjects(self) -> Iterator[TuningSubject]:
         if not self._version:
@@ -173,7 +215,6 @@ class MountAgent:
             row=_reworded(plan.status_of(UID)),
             tuning=self._tuning_report(),
         )
-
 
     def _tuning_report(self) -> TuningReport:
         report = self._tuning.report(self._tuner.in_force.get((UID, self._version)))

@@ -100,6 +100,7 @@ def spec_of(options: MountOptions, home: HomePaths, folder: Path) -> MountSpec:
         tuning=options.tuning,
         tuned=options.tuned,
         plugins=options.plugins,
+        observe=options.observe,
     )
 
 

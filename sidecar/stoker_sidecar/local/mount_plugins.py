@@ -62,7 +62,7 @@ class MountPlugins:
 
 
 def sample_files(paths: VersionPaths) -> list[FileHead]:
-    """Return two files of each ending, 16 at most; without bytes where they are not on the disk. Raises SidecarError."""
+    """Return two files of each ending, 16 at most; no bytes where they are not on the disk. Raises SidecarError."""
     found: list[FileHead] = []
     endings: Counter[str] = Counter()
     with closing(Manifest.open(paths.manifest)) as manifest:

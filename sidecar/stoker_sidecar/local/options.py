@@ -9,8 +9,9 @@ from pydantic import ValidationError
 
 from stoker_api.dataset_source import DatasetSource, Source
 from stoker_api.meta import parse_quantity
+from stoker_api.mount_figures import default_runs
 from stoker_sidecar.errors import InvalidSource
-from stoker_sidecar.local.mount_spec import default_cache, default_runs
+from stoker_sidecar.local.mount_spec import default_cache
 from stoker_sidecar.local.report import for_workstation
 from stoker_sidecar.store.core.location import parse_location
 from stoker_sidecar.version.objects import selector
@@ -50,6 +51,7 @@ class MountOptions:
     tuning: Path | None
     tuned: bool
     plugins: tuple[str, ...]
+    observe: bool
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,11 @@ def _add_mount(parser: argparse.ArgumentParser, environment: Mapping[str, str], 
         help="ask this installed framework plug-in (stoker tuning plugins) for the framework of the files, and for "
         "rules; may be repeated",
     )
+    add(
+        "--observe",
+        action="store_true",
+        help="look at what programs read: stoker top --mount DIR shows it, and rules may ask for it",
+    )
     add("-o", "--output", choices=("text", "json"), default="text", help="json: a JSON object a line, for scripts")
     parser.set_defaults(make=_mount_options)
 
@@ -164,6 +171,7 @@ def _mount_options(options: argparse.Namespace) -> MountOptions:
         tuning=_tuning(options.tuning, plugins),
         tuned=not options.no_tuning,
         plugins=plugins,
+        observe=options.observe,
     )
 
 

@@ -85,7 +85,7 @@ class MountSession:
         command += ["--fetcher-command", shlex.join(fetcher)]
         command += ["--allow-other", "yes"] if self.spec.allow_other else []
         command += ["--confine", "Off"]  # what it reads and writes is one person's own, wherever that lies (ADR 37)
-        command += ["--observe", "Off"]  # its agent has no use for it
+        command += ["--observe", "Auto" if self.spec.observe else "Off"]
         if self.spec.plugins:  # they run as who mounts, whose packages they are
             command += ["--plugins", ",".join(self.spec.plugins), "--plugins-run-as", ""]
         return [*command, "--", "--run-dir", str(self.run.folder)]

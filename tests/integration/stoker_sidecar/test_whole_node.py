@@ -286,7 +286,9 @@ async def test_plug_ins_tell_the_framework_of_a_pod_by_its_files_and_their_rules
         for name in ("last.pdparams", "last.pdopt"):
             (node.source / name).write_bytes(b"x" * 1000)
         digest = await node.listed()
-        await node.plan(node.dataset(listingId="one", version=digest))  # cold: rules matter while there is more to bring
+        await node.plan(
+            node.dataset(listingId="one", version=digest)
+        )  # cold: rules matter while there is more to bring
         seen = await node.publish("pod-1")
 
         async def row() -> Object | None:

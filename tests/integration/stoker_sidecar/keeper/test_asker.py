@@ -154,9 +154,7 @@ def _can_read_python(user: int) -> bool:
 def test_plug_ins_run_as_a_user_that_owns_nothing_and_has_no_capabilities() -> None:
     if not _can_read_python(65531):
         pytest.skip("the interpreter of these tests lies in a folder of root's")
-    body = (
-        "def detect(self, path, head):\n    import os\n    raise ValueError(str(os.getuid()) + ' ' + str(os.getgroups()))"
-    )
+    body = "def detect(self, path, head): import os; raise ValueError(f'{os.getuid()} {os.getgroups()}')"
     with asking_node(["who"], user="65531") as node:
         write_plugin(node.site, "who", body)
         (told,) = node.ask(["who"]).told

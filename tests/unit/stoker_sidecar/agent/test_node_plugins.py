@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from itertools import count
+from itertools import chain, count, repeat
 from typing import Any
 
 import pytest
@@ -89,8 +89,12 @@ async def test_one_that_is_left_out_is_not_asked_with_the_others_and_takes_its_r
 @pytest.mark.expected_logs("left out")
 async def test_one_that_is_left_out_comes_back_when_it_answers_later() -> None:
     minutes = count(0.0, 100.0)
-    first = iter([refuse])
-    link = FakeLink({"odd": lambda *one: next(first, said)(*one)})
+    answers = chain([refuse], repeat(said))
+
+    def answer(name: str, files: int) -> ToldAnswer:
+        return next(answers)(name, files)
+
+    link = FakeLink({"odd": answer})
     plugins = NodePlugins(["odd"], link, Changes(), clock=lambda: next(minutes))
     async with running(plugins):
         await eventually(lambda: bool(plugins.rows()) and plugins.rows()[0].message == "", 30)

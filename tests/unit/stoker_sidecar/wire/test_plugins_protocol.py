@@ -24,7 +24,9 @@ def test_a_question_arrives_as_it_was_asked() -> None:
     }
 
 
-@pytest.mark.parametrize("question", [{}, {"files": [0] * (MOST_FILES + 1), "context": {}}, {"files": [], "context": 1}])
+@pytest.mark.parametrize(
+    "question", [{}, {"files": [0] * (MOST_FILES + 1), "context": {}}, {"files": [], "context": 1}]
+)
 def test_what_is_no_question_is_refused(question: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="a question has files"):
         decode_question(encode_question(NAMES, question))
