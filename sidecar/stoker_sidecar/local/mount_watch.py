@@ -51,6 +51,7 @@ class MountWatch:
         self._folders = folders
         self._method = method
         self._version = version
+        self._found: dict[str, Path] = {}  # by version: asked for with each batch of reads
         home.mounts.mkdir(parents=True, exist_ok=True)
         blind = why_not(home.mounts) if os.geteuid() == 0 else "only root may look at opened files"
         self.observation = Observation(
@@ -101,10 +102,17 @@ class MountWatch:
     def _mounted(self) -> tuple[Published, ...]:
         """Return the mount as a volume of one pod; nothing while it is not mounted."""
         version, mode, row = self._version(), self._method.mode, self._plan.status_of(UID)
-        paths = self._folders.paths(UID, version) if version and mode is not None else None
-        if paths is None or mode is None:
+        if not version or mode is None:
+            return ()
+        if version not in self._found and (paths := self._folders.paths(UID, version)) is not None:
+            self._found = {version: paths.folder}
+        if version not in self._found:
             return ()
         files, size = (row.files, row.bytes) if row is not None else (0, 0)
         name = str(self._spec.folder).lstrip("/")
         request = PublishRequest(UID, self._spec.folder, NAMESPACE, self._spec.source.uri, NAMESPACE, name, UID, True)
-        return (Published(request, UID, version, paths.folder, files, size, mode, fuse=mode is not MountMode.NATIVE),)
+        return (
+            Published(
+                request, UID, version, self._found[version], files, size, mode, fuse=mode is not MountMode.NATIVE
+            ),
+        )

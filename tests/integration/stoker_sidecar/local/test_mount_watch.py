@@ -16,7 +16,7 @@ from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.root
 FILES = {f"set/train/{number:03}.jpg": os.urandom(1000) for number in range(300)}
-USER = 4321
+NOBODY = 65534
 _READER = """
 import os, random, sys, time
 paths = [os.path.join(sys.argv[1], "train", name) for name in os.listdir(sys.argv[1] + "/train")]
@@ -46,7 +46,8 @@ def top(stoker: StokerMount) -> list[dict[str, Any]]:
     return rows
 
 
-@pytest.mark.parametrize(("user", "source"), [(0, "fanotify"), (USER, "fuse")])
+@pytest.mark.usefixtures("fuse_for_all")
+@pytest.mark.parametrize(("user", "source"), [(0, "fanotify"), (NOBODY, "fuse")])
 def test_a_program_that_reads_shuffled_files_is_shown_to_train(server: S3Server, user: int, source: str) -> None:
     with StokerMount(server, uid=user) as stoker:
         stoker.mount("--observe", "--warm")
