@@ -52,7 +52,7 @@ class HeadOfFile(NamedTuple):
 
 
 @dataclass
-class _Seen:
+class _SeenFiles:
     """What is known of one version's files."""
 
     inos: set[int] = field(default_factory=set)
@@ -74,7 +74,7 @@ class PluginFiles:
         self._folders = folders
         self._plugins = plugins
         self._sleep = sleep
-        self._versions: dict[VersionKey, _Seen] = {}
+        self._versions: dict[VersionKey, _SeenFiles] = {}
         self._opened = Changes()
 
     @property
@@ -86,7 +86,7 @@ class PluginFiles:
         """Note that a file was opened. Called for every access: most are of files that were seen."""
         seen = self._versions.get(version)
         if seen is None:
-            seen = self._versions[version] = _Seen()
+            seen = self._versions[version] = _SeenFiles()
         if not any(one is layout for one in seen.layouts):
             seen.layouts.append(layout)
         if len(seen.inos) >= _MOST_SEEN or ino in seen.inos:
@@ -165,7 +165,7 @@ def _head(paths: VersionPaths, path: str) -> bytes:
         os.close(descriptor)
 
 
-def _take(seen: _Seen, heads: list[HeadOfFile], answers: list[PluginAnswer]) -> None:
+def _take(seen: _SeenFiles, heads: list[HeadOfFile], answers: list[PluginAnswer]) -> None:
     seen.framework = max(seen.framework, framework_of(answers), key=lambda one: one[1])
     for number, (ino, size, (path, head)) in enumerate(heads):
         kind = kind_by_plugins(path, head, number, answers)
