@@ -136,6 +136,7 @@ def test_plug_ins_that_are_named_tell_the_framework_and_their_rules_count(server
         stoker.mount("--plugins", "paddle", "--plugins", "jax", url=f"file://{source}")
         wait_until(lambda: last_report(stoker).get("framework") == "paddle", SECONDS)
         wait_until(lambda: last_report(stoker).get("matched", {}).get("paddle-checkpoints") == 1, SECONDS)
+        assert "it was mounted without --observe" in stoker.run("top", "--mount", str(stoker.data)).stderr
         stoker.umount()
         assert not stoker.leftovers()
 

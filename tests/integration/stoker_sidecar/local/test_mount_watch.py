@@ -62,11 +62,3 @@ def test_a_program_that_reads_shuffled_files_is_shown_to_train(server: S3Server,
         assert json.loads(explained.stdout)["workload"]["phase"] == "Training"
         stoker.umount()
         assert not stoker.leftovers()
-
-
-def test_a_mount_that_nobody_looks_at_says_so(server: S3Server) -> None:
-    with StokerMount(server) as stoker:
-        stoker.mount()
-        shown = stoker.run("top", "--mount", str(stoker.data))
-        assert shown.returncode == 1
-        assert "it was mounted without --observe" in shown.stderr
