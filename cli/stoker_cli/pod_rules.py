@@ -1,7 +1,7 @@
 """By which rules a node tunes the Datasets of a pod: those of the TuningProfiles that it was told of."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from stoker_cli.tuning_rows import printable
 from stoker_tuning.documents.assembly import builtin_rules, read_profile
 from stoker_tuning.documents.builtin_documents import builtin_documents
 from stoker_tuning.documents.errors import DocumentError
+from stoker_tuning.documents.profile_models import TuningDocument
 from stoker_tuning.rules.spec import ActionSpec, RuleOrigin, RuleSpec
 from stoker_tuning.vocabulary import ActionTarget, ActionType, OptimizationLevel, RuleLayer
 
@@ -21,6 +22,17 @@ _AFTER_THE_PROFILE = -2
 _OFF = "off"
 
 Profiles = Mapping[str, Mapping[str, Any]]  # TuningProfiles as they came, by name
+
+
+@dataclass(frozen=True)
+class NodePluginRules:
+    """The documents of the plug-ins whose rules a node has in force, as far as they are installed here.
+
+    ``missing``: those that are not; sentences.
+    """
+
+    documents: tuple[TuningDocument, ...] = ()
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -38,13 +50,33 @@ def profiles_wanted(cache: NodeCache, row: NodeWorkload) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tuning.profile for tuning in _tunings(cache, row) if tuning.profile))
 
 
-def rules_in_use(cache: NodeCache, row: NodeWorkload, profiles: Profiles) -> list[RulesInUse]:
-    """Return by which rules the Datasets of a pod are tuned, those that have the same together; never nothing."""
+def plugins_in_use(cache: NodeCache, installed: Iterable[TuningDocument]) -> NodePluginRules:
+    """Return the rules of plug-ins that count on a node, of those that are installed here."""
+    here = {framework.name: each for each in installed for framework in each.spec.frameworks}
+    there = [row for row in cache.status.plugins if row.rules and not row.message]
+    missing = [
+        f"{row.rules} rules of the plug-in {row.name} ({row.package}) count there and are not in this: "
+        "install its package here, and ask with --plugins."
+        for row in there
+        if row.name not in here
+    ]
+    return NodePluginRules(tuple(here[row.name] for row in there if row.name in here), tuple(missing))
+
+
+def rules_in_use(
+    cache: NodeCache, row: NodeWorkload, profiles: Profiles, installed: Iterable[TuningDocument] = ()
+) -> list[RulesInUse]:
+    """Return by which rules the Datasets of a pod are tuned, those that have the same together; never nothing.
+
+    ``installed``: documents of plug-ins that are here.
+    """
+    plugins = plugins_in_use(cache, installed)
     found = [
-        _in_use(cache, tuning, tuple(datasets), profiles.get(tuning.profile))
+        _in_use(cache, tuning, tuple(datasets), profiles.get(tuning.profile), plugins)
         for tuning, datasets in _tunings(cache, row).items()
     ]
-    return found or [RulesInUse(row.datasets, tuple(builtin_rules()))]
+    notes = tuple(map(printable, plugins.missing))
+    return found or [RulesInUse(row.datasets, tuple(builtin_rules(plugins=plugins.documents)), notes=notes)]
 
 
 def _tunings(cache: NodeCache, row: NodeWorkload) -> dict[NodeTuning, list[str]]:
@@ -57,18 +89,24 @@ def _tunings(cache: NodeCache, row: NodeWorkload) -> dict[NodeTuning, list[str]]
 
 
 def _in_use(
-    cache: NodeCache, tuning: NodeTuning, datasets: tuple[str, ...], profile: Mapping[str, Any] | None
+    cache: NodeCache,
+    tuning: NodeTuning,
+    datasets: tuple[str, ...],
+    profile: Mapping[str, Any] | None,
+    plugins: NodePluginRules,
 ) -> RulesInUse:
-    notes = list(_notes(cache, tuning, profile))
-    told, rules = _BUILT_IN, tuple(builtin_rules())
+    notes = [*_notes(cache, tuning, profile), *plugins.missing]
+    told, rules = _BUILT_IN, tuple(builtin_rules(plugins=plugins.documents))
     try:
         if profile is not None or tuning.template or tuning.environment:
-            rules = _rules(tuning, profile)
+            rules = _rules(tuning, profile, plugins.documents)
             told = f"the rules of TuningProfile {tuning.profile} and the built-in ones" if profile else _BUILT_IN
             told += f", with the template {tuning.template}" if tuning.template else ""
             told += f", in the environment {environment}" if (environment := _environment(tuning, profile)) else ""
     except DocumentError as error:
         notes.append(f"TuningProfile {tuning.profile} cannot be read ({error.problems[0].message}).")
+    named = [framework.name for each in plugins.documents for framework in each.spec.frameworks]
+    told += f", with those of the plug-in{'s'[: len(named) - 1]} {', '.join(named)}" if named else ""
     if tuning.level is not None:
         rules = (*rules, _own_level(tuning.level))
     return RulesInUse(datasets, rules, printable(told), tuple(map(printable, notes)))
@@ -101,7 +139,9 @@ def _environment(tuning: NodeTuning, profile: Mapping[str, Any] | None) -> str:
     return str(spec.get("environment") or (tuning.environment if tuning.environment in known else ""))
 
 
-def _rules(tuning: NodeTuning, profile: Mapping[str, Any] | None) -> tuple[RuleSpec, ...]:
+def _rules(
+    tuning: NodeTuning, profile: Mapping[str, Any] | None, plugins: Sequence[TuningDocument]
+) -> tuple[RuleSpec, ...]:
     """Read a profile with a template. Raises DocumentError."""
     spec = dict(profile.get("spec") or {}) if profile else {}
     if tuning.template:
@@ -109,7 +149,7 @@ def _rules(tuning: NodeTuning, profile: Mapping[str, Any] | None) -> tuple[RuleS
     if environment := _environment(tuning, profile):
         spec["environment"] = environment
     document = {"apiVersion": names.API_VERSION, "kind": "TuningProfile", "spec": spec}
-    return read_profile(json.dumps(document | {"metadata": {"name": tuning.profile or "stoker"}})).rules
+    return read_profile(json.dumps(document | {"metadata": {"name": tuning.profile or "stoker"}}), plugins).rules
 
 
 def _own_level(level: OptimizationLevel) -> RuleSpec:

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from stoker_api.nodecache import NodeCache, NodeWorkload
 from stoker_cli.cluster import Target, connect
+from stoker_cli.local_mounts import LocalMount, LocalMountPath, of_a_mount
 from stoker_cli.output import OUTPUT, console, print_json, refusals
 from stoker_cli.render import table
 from stoker_cli.rows import UNKNOWN, epoch_words, number_words
@@ -25,6 +26,7 @@ Examples:
   stoker top                          your namespace, refreshed in place
   stoker top -A --sort stall --once   all namespaces, who waits most first
   stoker top -o json | jq '.[].phase'
+  stoker top --mount /data            who reads a mount of stoker mount
 """
 
 
@@ -85,34 +87,51 @@ def top_table(rows: Sequence[TopRow]) -> Table:
 @click.option(
     "--interval", type=click.FloatRange(1, 3600), default=2.0, show_default=True, help="Seconds between two looks."
 )
+@of_a_mount
 @OUTPUT
 @click.pass_obj
 def top(
-    target: Target, namespace: str | None, all_namespaces: bool, once: bool, sort: str, interval: float, output: str
+    target: Target,
+    namespace: str | None,
+    all_namespaces: bool,
+    once: bool,
+    sort: str,
+    interval: float,
+    mount: LocalMountPath | None,
+    output: str,
 ) -> None:
     """Show what workloads do now: phase, epoch, items a second, stall, and the last change with its gain.
 
     A workload is a pod that reads a Dataset; each node tells of ten. CHANGED is the last change of a knob that came to
     something, and GAIN what it made of the items a second. Ctrl-C ends it.
+
+    With --mount: all that reads a `stoker mount` on this machine, which was made with --observe.
     """
     wanted = "" if all_namespaces else namespace or target.own_namespace
     live = not once and output == "table" and sys.stdout.isatty()
     with refusals():
+        if mount is not None:
+            asyncio.run(_show(mount.find(), "", sort, output, interval if live else None))
+            return
         asyncio.run(_top(target, wanted, sort, output, interval if live else None))
 
 
 async def _top(target: Target, namespace: str, by: str, output: str, interval: float | None) -> None:
     async with connect(target) as cluster:
-        if interval is not None:
-            await follow(cluster, namespace, by, interval)
-            return
-        rows = top_rows(await cluster.node_caches(), namespace, by)
-        if output == "json":
-            print_json([row.wire() for row in rows])
-        elif rows:
-            console().print(top_table(rows))
-        else:
-            click.echo(_nothing(namespace), err=True)
+        await _show(cluster, namespace, by, output, interval)
+
+
+async def _show(source: "WorkloadSource", namespace: str, by: str, output: str, interval: float | None) -> None:
+    if interval is not None:
+        await follow(source, namespace, by, interval)
+        return
+    rows = top_rows(await source.node_caches(), namespace, by)
+    if output == "json":
+        print_json([row.wire() for row in rows])
+    elif rows:
+        console().print(top_table(rows))
+    else:
+        click.echo(_nothing(namespace, source), err=True)
 
 
 class WorkloadSource(Protocol):
@@ -127,11 +146,13 @@ async def follow(cluster: WorkloadSource, namespace: str, by: str, interval: flo
     with Live(console=console(), auto_refresh=False) as live:
         while True:
             rows = top_rows(await cluster.node_caches(), namespace, by)
-            live.update(top_table(rows) if rows else _nothing(namespace), refresh=True)
+            live.update(top_table(rows) if rows else _nothing(namespace, cluster), refresh=True)
             await asyncio.sleep(interval)
 
 
-def _nothing(namespace: str) -> str:
+def _nothing(namespace: str, source: WorkloadSource) -> str:
+    if isinstance(source, LocalMount):
+        return f"Nobody has read {printable(str(source.folder))} lately: who does shows up within 10 s."
     if not namespace:
         return "No node knows of a workload yet: pods that read a Dataset show up within 10 s."
     return f"No node knows of a workload in namespace {namespace} (-A shows all namespaces)."

@@ -14,6 +14,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn
 from stoker_cli import render, tuning_rows
 from stoker_cli.cluster import Target, connect
 from stoker_cli.errors import FAILED, NOT_FOUND, CliError
+from stoker_cli.local_mounts import LocalMount, LocalMountPath, of_a_mount
 from stoker_cli.output import OUTPUT, console, print_json, refusals
 from stoker_cli.pod_rules import RulesInUse, profiles_wanted, rules_in_use
 from stoker_cli.pod_tuning import PodTuning, find_pod, pod_tuning
@@ -42,6 +43,7 @@ Examples:
   stoker tuning explain mine.yaml train/000001.tar --size 1Gi --phase Training
   stoker tuning explain resnet-0 -n vision
   stoker tuning explain vision/resnet-0 --profile mine.yaml --all
+  stoker tuning explain --mount /data
 """
 
 
@@ -177,8 +179,9 @@ def _try(trial: Trial, folder: Path, *, tell: bool, keep: bool) -> dict[str, lis
 
 
 @tuning.command(epilog=_EXPLAIN_EXAMPLES)
-@click.argument("file", type=click.Path(path_type=Path), metavar="FILE|POD")
+@click.argument("file", required=False, type=click.Path(path_type=Path), metavar="FILE|POD")
 @click.argument("path", required=False)
+@of_a_mount
 @click.option("-n", "--namespace", help="Of POD; default: the context's namespace.")
 @click.option("--profile", type=click.Path(path_type=Path), help="With POD: a document, in place of what is in force.")
 @click.option("--size", type=_Size(), help="The file's size; default: that of PATH, where it is a file here.")
@@ -192,8 +195,9 @@ def _try(trial: Trial, folder: Path, *, tell: bool, keep: bool) -> dict[str, lis
 def explain(
     target: Target,
     /,
-    file: Path,
+    file: Path | None,
     path: str | None,
+    mount: LocalMountPath | None,
     namespace: str | None,
     profile: Path | None,
     size: int | None,
@@ -211,6 +215,11 @@ def explain(
     """
     with refusals():
         known = plugin_documents() if plugins else []
+        if mount is not None:
+            _explain_mount(mount.find(), profile, known, _surroundings(options).system, output, every=every)
+            return
+        if file is None:
+            raise click.UsageError("Name a FILE with a PATH, a POD, or a --mount.")
         if path is None:
             system = _surroundings(options).system
             _explain_pod(target, str(file), namespace, profile, known, system, output, every=every)
@@ -249,15 +258,37 @@ def _explain_pod(
     if profile is not None:
         told = f"the rules of {profile} and the built-in ones"
         given = RulesInUse((), _profile(profile, plugins).rules, told)
-    elif plugins:
-        given = RulesInUse((), tuple(builtin_rules(plugins=plugins)), "the built-in rules and those of plug-ins")
-    found = asyncio.run(_ask_nodes(target, name, given, system))
+    found = asyncio.run(_ask_nodes(target, name, given, plugins, system))
     if output == "json":
         first, *others = (each.wire() for each in found)
         print_json(first | {"others": others})
         return
     for each in found:
         _show_pod(each, every=every)
+
+
+def _explain_mount(
+    mount: LocalMount,
+    profile: Path | None,
+    plugins: Sequence[TuningDocument],
+    system: SystemFacts,
+    output: str,
+    *,
+    every: bool,
+) -> None:
+    figures = mount.figures()
+    cache = mount.node_cache(figures)
+    if not cache.status.workloads:
+        raise CliError(f"Nobody has read {tuning_rows.printable(str(mount.folder))} lately.", NOT_FOUND)
+    (row,) = cache.status.workloads
+    file = profile or (Path(figures.tuning) if figures.tuning else None)
+    told = f"the rules of {file} and the built-in ones" if file else "the built-in rules"
+    rules = _profile(file, plugins).rules if file else tuple(builtin_rules(plugins=plugins))
+    found = pod_tuning(cache, row, RulesInUse(row.datasets, rules, told), system)
+    if output == "json":
+        print_json(found.wire())
+    else:
+        _show_pod(found, every=every)
 
 
 def _show_pod(found: PodTuning, *, every: bool) -> None:
@@ -269,14 +300,16 @@ def _show_pod(found: PodTuning, *, every: bool) -> None:
         click.echo(line)
 
 
-async def _ask_nodes(target: Target, pod: str, given: RulesInUse | None, system: SystemFacts) -> list[PodTuning]:
+async def _ask_nodes(
+    target: Target, pod: str, given: RulesInUse | None, plugins: Sequence[TuningDocument], system: SystemFacts
+) -> list[PodTuning]:
     """Ask the nodes for a pod; ``given``: the rules to explain, in place of those that are in force."""
     async with connect(target) as cluster:
         cache, row = find_pod(await cluster.node_caches(), pod)
         if given is not None:
             return [pod_tuning(cache, row, replace(given, datasets=row.datasets), system)]
         profiles = {name: each for name in profiles_wanted(cache, row) if (each := await cluster.tuning_profile(name))}
-    return [pod_tuning(cache, row, each, system) for each in rules_in_use(cache, row, profiles)]
+    return [pod_tuning(cache, row, each, system) for each in rules_in_use(cache, row, profiles, plugins)]
 
 
 def _size_of(path: Path) -> int | None:

@@ -15,6 +15,7 @@ from stoker_api.nodecache import NodeCache
 from stoker_api.times import format_time
 from stoker_cli.cluster import Target, connect
 from stoker_cli.errors import FAILED, UNREACHABLE, CliError
+from stoker_cli.local_mounts import LocalMountPath, of_a_mount
 from stoker_cli.output import OUTPUT, console, print_json, refusals
 from stoker_cli.render import table
 from stoker_cli.rows import UNKNOWN
@@ -33,6 +34,7 @@ Examples:
   stoker tuning history resnet-0            one pod
   kubectl -n stoker port-forward pod/stoker-sidecar-x7k2p 8083 &
   stoker tuning history vision/imagenet --from http://localhost:8083 --kind change
+  stoker tuning history --mount /data       a mount of stoker mount
 """
 
 
@@ -108,8 +110,11 @@ def fetch_history(url: str) -> list[dict[str, Any]]:
 @click.option("-n", "--namespace", help="Default: the context's namespace.")
 @click.option("-A", "--all-namespaces", is_flag=True, help="Workloads of every namespace.")
 @click.option("--from", "base", metavar="URL", help="Port 8083 of one node's sidecar: its whole history.")
-@click.option("--kind", type=click.Choice(_KINDS), help="With --from: rows of this kind alone.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="With --from: so many.")
+@click.option("--kind", type=click.Choice(_KINDS), help="With --from or --mount: rows of this kind alone.")
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="With --from or --mount: so many."
+)
+@of_a_mount
 @OUTPUT
 @click.pass_obj
 def history_command(
@@ -120,6 +125,7 @@ def history_command(
     base: str | None,
     kind: str | None,
     limit: int,
+    mount: LocalMountPath | None,
     output: str,
 ) -> None:
     """Show which knobs were turned for DATASET or POD, and what that gained.
@@ -128,6 +134,9 @@ def history_command(
     with its sidecar, where --from reads it.
     """
     with refusals():
+        if mount is not None:
+            _show_history(mount.find().history(kind, limit), output)
+            return
         if base is not None:
             about = _qualified(name, target, namespace)
             _show_history(fetch_history(history_url(base, about, kind, limit)), output)

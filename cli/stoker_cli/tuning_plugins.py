@@ -19,8 +19,9 @@ from stoker_tuning.documents.profile_models import TuningDocument
 from stoker_tuning.frameworks.answers import PluginAnswer, PluginRefusedError
 from stoker_tuning.frameworks.container_context import container_context
 from stoker_tuning.frameworks.interface import MOST_HEAD
+from stoker_tuning.vocabulary import ModelFileKind
 
-_COLUMNS = ("PLUGIN", "FROM", "CONFIDENCE", "BATCH SIZE", "RULES", "TEMPLATES", "LEFT OUT BECAUSE")
+_COLUMNS = ("PLUGIN", "FROM", "CONFIDENCE", "KIND", "BATCH SIZE", "RULES", "TEMPLATES", "LEFT OUT BECAUSE")
 _NO_CONTAINER: Mapping[str, Any] = container_context({})
 _MOST_MANIFEST = 1024 * 1024
 
@@ -78,10 +79,11 @@ def _asked(plugin: InstalledPlugin, files: Sequence[FileHead], context: Mapping[
 def _row(one: AskedPlugin) -> list[str]:
     answer = one.answer
     if answer is None:
-        return [_name(one), printable(one.plugin.origin), "", "", "", "", printable(one.refused)]
+        return [_name(one), printable(one.plugin.origin), "", "", "", "", "", printable(one.refused)]
+    kinds = " ".join(kind for kind in answer.kinds if kind is not ModelFileKind.UNKNOWN)
     sure = " ".join(f"{confidence:.2f}" for confidence in answer.confidences)
     batch, counts = answer.hints.get("batch_size", ""), (str(len(answer.rules)), str(len(answer.templates)))
-    return [_name(one), printable(one.plugin.origin), sure, f"{batch:g}" if batch else "", *counts, ""]
+    return [_name(one), printable(one.plugin.origin), sure, kinds, f"{batch:g}" if batch else "", *counts, ""]
 
 
 def _name(one: AskedPlugin) -> str:
@@ -93,6 +95,7 @@ def _wire(one: AskedPlugin) -> dict[str, Any]:
     if one.answer is not None:
         answer = one.answer
         found |= {"confidence": next(iter(answer.confidences), None), "hints": dict(answer.hints)}
+        found |= {"kind": next((kind for kind in answer.kinds if kind is not ModelFileKind.UNKNOWN), None)}
         found |= {"rules": answer.rules, "templates": answer.templates}
     return found
 

@@ -21,6 +21,7 @@ _INT64 = {"format": "int64"}
 _ATOMIC = {"x-kubernetes-list-type": "atomic"}
 
 MOST_WORKLOADS = 10
+MOST_NODE_PLUGINS = 32
 MOST_DISKS = 16  # of status.hardware
 
 
@@ -274,7 +275,9 @@ class NodeWorkload(Model):
     framework: _Word = ""
     framework_source: Annotated[
         FrameworkSource | None,
-        Field(description="What tells the framework: its report, loaded libraries, or a sign in the pod's spec."),
+        Field(
+            description="What tells the framework: its report, its libraries, a sign in the pod's spec, or its files."
+        ),
     ] = None
     batch_size: Annotated[
         int | None,
@@ -346,6 +349,16 @@ class NodeHardware(Model):
     ] = ()
 
 
+class NodePlugin(Model):
+    """A framework plug-in that this node may ask, and what its answers count for."""
+
+    name: Annotated[str, Field(description="Of the framework.", max_length=40)]
+    package: Annotated[str, Field(description="That it came with, and its version.", max_length=100)] = ""
+    rules: Annotated[int, Field(description="Of its own that are in force here.")] = 0
+    templates: Annotated[int, Field(description="Of its own.")] = 0
+    message: Annotated[ShortMessage, Field(description="Why it is left out; empty: it is not.")] = ""
+
+
 class NodeCacheStatus(Model):
     """What the sidecar found and did. Bytes everywhere."""
 
@@ -372,6 +385,14 @@ class NodeCacheStatus(Model):
         ShortMessage,
         Field(description="What sees reads of native and overlay mounts, with its budget; None, and why, if nothing."),
     ] = ""
+    plugins: Annotated[
+        tuple[NodePlugin, ...],
+        Field(
+            description="Framework plug-ins that have been asked.",
+            max_length=MOST_NODE_PLUGINS,
+            json_schema_extra=_ATOMIC,
+        ),
+    ] = ()
     hardware: Annotated[NodeHardware, Field(description="What rules may ask of the machine.")] = NodeHardware()
     capacity_bytes: Annotated[int, Field(json_schema_extra=_INT64)] = 0
     used_bytes: Annotated[int, Field(json_schema_extra=_INT64)] = 0

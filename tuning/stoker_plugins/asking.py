@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from stoker_tuning.frameworks.interface import MOST_HEAD
 
 ANSWER_SECONDS = 5.0
 # Of the environment, what Python needs to find packages; credentials are no plug-in's business.
-_VARIABLES = ("HOME", "LANG", "LC_ALL", "PATH", "PYTHONPATH", "VIRTUAL_ENV")
+PYTHON_VARIABLES = ("HOME", "LANG", "LC_ALL", "PATH", "PYTHONPATH", "VIRTUAL_ENV")
 _BUFFER = 64 * 1024
 
 
@@ -28,6 +28,17 @@ class FileHead(NamedTuple):
 
     path: str
     head: bytes
+
+
+Question = Mapping[str, Any]  # files and a container, as the child process reads them
+# Starts the process in which a plug-in is asked, in a session of its own; returns its pid. The descriptor is for its
+# answer, and stays the caller's.
+StartPlugin = Callable[[InstalledPlugin, Question, int], int]
+
+
+def question_of(files: Sequence[FileHead], context: Mapping[str, Any]) -> Question:
+    """Return what is asked about files and a container (see ``container_context``)."""
+    return {"files": [(path, b64encode(head[:MOST_HEAD]).decode()) for path, head in files], "context": context}
 
 
 def ask(
@@ -40,37 +51,50 @@ def ask(
 
     Blocks for ``seconds`` at most. Raises PluginRefusedError with a sentence: the plug-in is to be left out.
     """
-    if plugin.refused:
-        raise PluginRefusedError(plugin.refused)
-    question = {"files": [(path, b64encode(head[:MOST_HEAD]).decode()) for path, head in files], "context": context}
+    said = answer_of(plugin, question_of(files, context), seconds)
+    return parse_answer(plugin.name, said, len(files))
+
+
+def start_program(plugin: InstalledPlugin, question: Question, answer: int) -> int:
+    """Start a Python of its own for a plug-in: a StartPlugin. Raises OSError."""
+    # -P: nothing is imported from the folder that the user happens to be in.
+    command = [sys.executable, "-P", "-m", "stoker_plugins.child", plugin.name, plugin.value, str(answer)]
+    environment = {name: os.environ[name] for name in PYTHON_VARIABLES if name in os.environ}
     with tempfile.TemporaryFile() as file:
         file.write(json.dumps(question).encode())
         file.seek(0)
-        reading, writing = os.pipe()
+        process = subprocess.Popen(
+            command,
+            stdin=file.fileno(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=(answer,),
+            env=environment | {"PYTHONDONTWRITEBYTECODE": "1"},
+            start_new_session=True,
+        )
+    process.returncode = 0  # waited for below; Popen would complain that it never saw it end
+    return process.pid
+
+
+def answer_of(plugin: InstalledPlugin, question: Question, seconds: float, start: StartPlugin = start_program) -> bytes:
+    """Return what a plug-in says, unread, 256 KiB at most. Blocks for ``seconds`` at most.
+
+    Raises PluginRefusedError: it says nothing, in time or at all.
+    """
+    if plugin.refused:
+        raise PluginRefusedError(plugin.refused)
+    reading, writing = os.pipe()
+    try:
         try:
-            process = _start(plugin, file.fileno(), writing)
+            pid = start(plugin, question, writing)
         finally:
             os.close(writing)
         try:
-            return parse_answer(plugin.name, _read(reading, seconds), len(files))
+            return _read(reading, seconds)
         finally:
-            os.close(reading)
-            _end(process)
-
-
-def _start(plugin: InstalledPlugin, question: int, answer: int) -> "subprocess.Popen[bytes]":
-    # -P: nothing is imported from the folder that the user happens to be in.
-    command = [sys.executable, "-P", "-m", "stoker_plugins.child", plugin.name, plugin.value, str(answer)]
-    environment = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
-    return subprocess.Popen(
-        command,
-        stdin=question,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        pass_fds=(answer,),
-        env=environment | {"PYTHONDONTWRITEBYTECODE": "1"},
-        start_new_session=True,
-    )
+            _end(pid)
+    finally:
+        os.close(reading)
 
 
 def _read(descriptor: int, seconds: float) -> bytes:
@@ -91,8 +115,8 @@ def _read(descriptor: int, seconds: float) -> bytes:
     return data
 
 
-def _end(process: "subprocess.Popen[bytes]") -> None:
+def _end(pid: int) -> None:
     """End the process, and what it started in its session."""
     with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+        os.killpg(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)

@@ -5,10 +5,10 @@ import os
 import resource
 import sys
 from base64 import b64decode
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import EntryPoint
 from itertools import islice
-from typing import Any
+from typing import Any, NoReturn
 
 from stoker_tuning.frameworks.answers import MOST_RULES, MOST_TEMPLATES
 from stoker_tuning.frameworks.interface import ENTRY_POINTS, FrameworkPlugin
@@ -40,28 +40,39 @@ def load(name: str, value: str) -> FrameworkPlugin:
 
 def answer(plugin: FrameworkPlugin, question: Any) -> dict[str, Any]:
     """Ask a plug-in everything. Raises whatever it raises."""
+    files = [(path, b64decode(head)) for path, head in question["files"]]
+    kind: Callable[[str, bytes], Any] = getattr(plugin, "model_kind", _no_kind)
     return {
         "name": plugin.name,
-        "confidences": [plugin.detect(path, b64decode(head)) for path, head in question["files"]],
+        "confidences": [plugin.detect(path, head) for path, head in files],
+        "kinds": [kind(path, head) for path, head in files],
         "hints": plugin.hints(question["context"]),
         "rules": list(islice(plugin.default_rules(), MOST_RULES + 1)),
         "templates": list(islice(plugin.default_templates(), MOST_TEMPLATES + 1)),
     }
 
 
-def main(argv: Sequence[str]) -> int:
-    """Write the answer of one plug-in, or what it raised; return the exit code."""
-    name, value, descriptor = argv
-    question = json.load(sys.stdin.buffer)
+def _no_kind(path: str, head: bytes) -> str:
+    return ""
+
+
+def tell(name: str, value: str, question: Any, descriptor: int) -> NoReturn:
+    """Write the answer of one plug-in, or what it raised, and end this process."""
     limit()
     try:
         said = json.dumps(answer(load(name, value), question))
     except Exception as error:  # noqa: BLE001 -- whatever a plug-in raises is its own, and told
         said = json.dumps({"failed": f"{type(error).__name__}: {error}"[:_MOST_WORDS]})
-    with os.fdopen(int(descriptor), "wb") as out:
+    with os.fdopen(descriptor, "wb") as out:
         out.write(said.encode())
     os._exit(0)  # threads and exit handlers of the plug-in are not waited for
 
 
+def main(argv: Sequence[str]) -> NoReturn:
+    """Ask the plug-in that the command line names."""
+    name, value, descriptor = argv
+    tell(name, value, json.load(sys.stdin.buffer), int(descriptor))
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])

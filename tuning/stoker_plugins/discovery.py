@@ -4,13 +4,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 
-from stoker_tuning.frameworks.answers import is_framework_name
+from stoker_tuning.frameworks.answers import MOST_PLUGINS, is_framework_name
 from stoker_tuning.frameworks.builtin_plugins import BUILT_IN
 from stoker_tuning.frameworks.interface import ENTRY_POINTS
 
 OURS = "stoker"
-# Plug-ins that are asked; each is a process.
-MOST_PLUGINS = 32
 
 
 @dataclass(frozen=True)

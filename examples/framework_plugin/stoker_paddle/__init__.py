@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 _MODELS = (".pdparams", ".pdopt", ".pdmodel", ".pdiparams")
+_KINDS = {".pdparams": "Weights", ".pdiparams": "Weights", ".pdopt": "Optimizer", ".pdmodel": "Architecture"}
 
 
 class PaddlePlugin:
@@ -17,6 +18,9 @@ class PaddlePlugin:
         if path.endswith(".py") and (b"import paddle" in head or b"from paddle" in head):
             return 0.9
         return 0.0
+
+    def model_kind(self, path: str, head: bytes) -> str:
+        return next((kind for ending, kind in _KINDS.items() if path.endswith(ending)), "")
 
     def hints(self, context: Mapping[str, Any]) -> Mapping[str, float]:
         size = context["environment"].get("FLAGS_batch_size", "")

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from stoker_api.nodecache import NodeDataset, NodeDatasetStatus, NodePhase, NodeWorkload
 from stoker_sidecar.agent.plan import NodePlan
+from stoker_sidecar.tuning.core.pace import MOST_TURNS
 from stoker_sidecar.tuning.core.store_rates import StoreRates
 from stoker_sidecar.tuning.source import TuningSource
 from stoker_sidecar.tuning.tuner import Tuner, TuningSubject
@@ -22,6 +23,7 @@ class NodeActing:
     """Keeps a node's fetcher told what follows from rules and from what pods do. ``run`` it; not for threads.
 
     ``workloads``: the rows of the node's pods. ``system``: what is known of the node. ``clock``: seconds, monotonic.
+    ``most_turns``: of what is under trial, a minute and Dataset.
     """
 
     def __init__(
@@ -32,6 +34,7 @@ class NodeActing:
         workloads: Callable[[], Iterable[NodeWorkload]],
         system: Callable[[], SystemFacts] = SystemFacts,
         clock: Callable[[], float] = time.monotonic,
+        most_turns: int = MOST_TURNS,
     ) -> None:
         self._plan = plan
         self._workloads = workloads
@@ -39,7 +42,7 @@ class NodeActing:
         self._clock = clock
         self._seen: dict[str, Surroundings] = {}
         self.rates = StoreRates()
-        self.tuner = Tuner(source, folders, self.subjects, plan.take_tuning, plan.changes)
+        self.tuner = Tuner(source, folders, self.subjects, plan.take_tuning, plan.changes, most_turns=most_turns)
 
     async def run(self) -> None:
         """Act at every change, until cancelled."""

@@ -28,6 +28,7 @@ from stoker_sidecar.agent.metrics import AgentMetrics
 from stoker_sidecar.agent.node_account import NodeAccount
 from stoker_sidecar.agent.node_cache import NoticeTeller, StatusWriter, follow_node_cache
 from stoker_sidecar.agent.node_learning import NodeLearning
+from stoker_sidecar.agent.node_plugins import NodePlugins
 from stoker_sidecar.agent.node_workloads import NodeWorkloads
 from stoker_sidecar.agent.number_trials import NumberTrials
 from stoker_sidecar.agent.observation import Observation
@@ -35,6 +36,7 @@ from stoker_sidecar.agent.observation_metrics import ObservationCollector
 from stoker_sidecar.agent.peer_files import PeerFiles
 from stoker_sidecar.agent.peers import PeerServer
 from stoker_sidecar.agent.plan import NodePlan
+from stoker_sidecar.agent.plugin_metrics import PluginCollector
 from stoker_sidecar.agent.report_link import ReportedWorkloads, ReportLink
 from stoker_sidecar.agent.rule_trials import RuleTrials
 from stoker_sidecar.agent.tuning_figures import RuleMemory, rule_figures
@@ -111,7 +113,7 @@ class Agent:
     ``grants``: what Datasets of which namespaces may use of the node's own. ``namespace``: where Stoker is installed,
     beside which the node's account is; empty: credentials are read in the name of ``kube``, and no node is served.
     ``confinement``: what holds the node's fetcher and FUSE servers to their files, for people. ``observation``: what
-    is seen of reads. ``machine``: what the node has.
+    is seen of reads. ``plugins``: framework plug-ins that may be asked; None: none. ``machine``: what the node has.
     """
 
     def __init__(
@@ -134,6 +136,7 @@ class Agent:
         observation: Observation,
         namespace: str = "",
         confinement: str = "",
+        plugins: NodePlugins | None = None,
         machine: Machine = Machine(),  # noqa: B008 -- frozen
     ) -> None:
         self._driver = driver
@@ -152,8 +155,10 @@ class Agent:
             plan.changes,
             tuned=self._learning.shown,
             hints=lambda: hints_of_pods(volumes.mounted.all(), reports.all()),
+            files=observation.frameworks_by_files,
         )
-        self._profiles = TuningProfiles(kube, plan)
+        self._plugins = plugins
+        self._profiles = TuningProfiles(kube, plan, plugins.documents if plugins is not None else lambda: ())
         self._machine = MachineFacts(machine, lambda: plan.disk.capacity)
         self._tuning_http = TuningHttp(
             self._learning, self._workloads.known, self._profiles.rules, node_hardware(machine)
@@ -170,7 +175,9 @@ class Agent:
         self._confinement = confinement
         self._observation = observation
         learned = LearningCollector(self._learning, self._workloads.known)
-        self._metrics = AgentMetrics(plan, self._publisher.rows, ObservationCollector(plan, observation), learned)
+        collectors = [ObservationCollector(plan, observation), learned]
+        collectors += [] if plugins is None else [PluginCollector(plugins)]
+        self._metrics = AgentMetrics(plan, self._publisher.rows, *collectors)
         self._trials = RuleTrials(self._profiles, plan, self._learning, self._workloads.known)
         self._numbers = NumberTrials(
             self._trials,
@@ -237,6 +244,7 @@ class Agent:
                     self._read_ahead.run(),
                     self._trials.run(self._acting.tuner),
                     self._numbers.run(self._acting.tuner),
+                    *([] if self._plugins is None else [self._plugins.run()]),
                 )
             ]
             await stopping.wait()
@@ -282,6 +290,7 @@ class Agent:
             now=format_time(time.time()),
             hardware=node_hardware(self._machine.machine),
             rates=self._acting.rates.known(),
+            plugins=() if self._plugins is None else self._plugins.rows(),
         )
         return node_status(facts, written.conditions if written else plan.conditions)
 

@@ -15,6 +15,7 @@ from stoker_kube.errors import ConfigError
 from stoker_sidecar.agent.agent import Agent
 from stoker_sidecar.agent.core.grants import NodeGrants
 from stoker_sidecar.agent.csi.driver import Driver
+from stoker_sidecar.agent.node_plugins import NodePlugins, node_plugins
 from stoker_sidecar.agent.observation import Observation
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.agent.settings import AgentSettings
@@ -62,6 +63,7 @@ def build(settings: AgentSettings, kube: Kube) -> Agent:
     )
     why = f"; {volumes.why_no_overlay}" if volumes.why_no_overlay else ""
     log.info("mount modes of this node: %s%s", ", ".join(volumes.modes), why)
+    plugins = node_plugins(settings.plugins, settings.run_dir, plan.changes)
     return Agent(
         Driver(settings.node_name, version("stoker"), settings.kubelet_dir),
         kube,
@@ -79,14 +81,17 @@ def build(settings: AgentSettings, kube: Kube) -> Agent:
         history=settings.state_dir / "tuning-history.db",
         run_dir=settings.run_dir,
         grants=NodeGrants(settings.ambient_namespaces, settings.host_folder_grants),
-        observation=_observation(settings, plan, folders, volumes),
+        observation=_observation(settings, plan, folders, volumes, plugins),
+        plugins=plugins,
         namespace=settings.namespace,
         confinement=describe(abi(), wanted=settings.confine == "Auto"),
         machine=read_machine(Path(folder.path) for folder in settings.cache_root),
     )
 
 
-def _observation(settings: AgentSettings, plan: NodePlan, folders: CacheFolders, volumes: NodeVolumes) -> Observation:
+def _observation(
+    settings: AgentSettings, plan: NodePlan, folders: CacheFolders, volumes: NodeVolumes, plugins: NodePlugins | None
+) -> Observation:
     off = "" if settings.observe == "Auto" else _OBSERVER_OFF
     return Observation(
         plan,
@@ -99,6 +104,7 @@ def _observation(settings: AgentSettings, plan: NodePlan, folders: CacheFolders,
         off=off,
         blind="" if off else why_not(settings.mount_root),
         cpu=settings.observer_cpu,
+        plugins=plugins,
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from functools import partial
 from typing import NamedTuple
 
+from stoker_sidecar.agent.plugin_files import PluginFiles
 from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.linux.beneath import open_file_beneath
 from stoker_sidecar.threads import in_thread
@@ -32,16 +33,24 @@ class _Opened(NamedTuple):
 
 
 class ModelHeads:
-    """Looks at model files when they are opened, and corrects what their names said of them. ``run`` it."""
+    """Looks at model files when they are opened, and corrects what their names said of them. ``run`` it.
 
-    def __init__(self, folders: CacheFolders) -> None:
+    ``others``: what looks at other files, and at these too.
+    """
+
+    def __init__(self, folders: CacheFolders, others: PluginFiles | None = None) -> None:
         self._folders = folders
+        self._others = others
         self._tries: dict[VersionKey, dict[int, int]] = {}  # how often each file was looked at
         self._waiting: dict[tuple[VersionKey, int], _Opened] = {}
         self._asked = Changes()
 
     def opened(self, version: VersionKey, layout: DatasetLayout, ino: int) -> None:
-        """Note that a model file of a version was opened."""
+        """Note that a file of a version was opened."""
+        if self._others is not None:
+            self._others.opened(version, layout, ino)
+        if ino not in layout.model_files:
+            return
         tries = self._tries.setdefault(version, {})
         known = ino in tries or len(tries) < _MOST_LOOKS
         if known and tries.get(ino, 0) < _MOST_TRIES and len(self._waiting) < _MOST_WAITING:
@@ -52,6 +61,8 @@ class ModelHeads:
         """Forget other versions."""
         self._tries = {version: tries for version, tries in self._tries.items() if version in versions}
         self._waiting = {key: one for key, one in self._waiting.items() if key[0] in versions}
+        if self._others is not None:
+            self._others.retain(versions)
 
     async def run(self) -> None:
         """Look at what was opened, one file after the other, until cancelled."""

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from stoker_api.nodecache import NodeWorkload
-from stoker_sidecar.agent.core.hinted_rows import hinted
+from stoker_sidecar.agent.core.hinted_rows import by_files, hinted
 from stoker_sidecar.agent.core.workload_rows import due_in, fair_share, merged
 from stoker_sidecar.volumes.synchronization import Changes
 from stoker_tuning.frameworks.pod_hints import PodHints
@@ -20,7 +20,8 @@ class NodeWorkloads:
 
     ``reported`` and ``observed`` give what is known now; ``news`` is marked when that may have changed: it is not the
     agent's ``changes``, as most of it is not worth that the whole agent looks about. ``clock`` counts seconds.
-    ``tuned`` adds to a row what was changed for it. ``hints``: what the specs of pods hint at, by UID.
+    ``tuned`` adds to a row what was changed for it. ``hints``: what the specs of pods hint at, by UID. ``files``: which
+    framework the files that they read are of, by UID.
     """
 
     def __init__(
@@ -32,6 +33,7 @@ class NodeWorkloads:
         clock: Callable[[], float] = time.monotonic,
         tuned: Callable[[NodeWorkload], NodeWorkload] = lambda row: row,
         hints: Callable[[], Mapping[str, PodHints]] = dict,
+        files: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self._reported = reported
         self._observed = observed
@@ -40,6 +42,7 @@ class NodeWorkloads:
         self._clock = clock
         self._tuned = tuned
         self._hints = hints
+        self._files = files
         self._shown: tuple[NodeWorkload, ...] = ()
         self._shown_at = float("-inf")
 
@@ -69,7 +72,7 @@ class NodeWorkloads:
             await self._news.wait(token, due)
 
     def _now(self) -> tuple[tuple[NodeWorkload, ...], float | None]:
-        hints = self._hints()
-        known = (hinted(row, hints) for row in merged(self._reported(), self._observed()))
+        hints, files = self._hints(), self._files()
+        known = (by_files(hinted(row, hints), files) for row in merged(self._reported(), self._observed()))
         rows = tuple(map(self._tuned, fair_share(known)))
         return rows, due_in(self._shown, rows, self._clock() - self._shown_at)

@@ -11,7 +11,9 @@ from stoker_sidecar.agent.core.reading import ObservedTree
 from stoker_sidecar.agent.dataset_layouts import DatasetLayouts
 from stoker_sidecar.agent.loader_sampler import LoaderSampler
 from stoker_sidecar.agent.model_heads import ModelHeads
+from stoker_sidecar.agent.node_plugins import NodePlugins
 from stoker_sidecar.agent.plan import NodePlan
+from stoker_sidecar.agent.plugin_files import PluginFiles
 from stoker_sidecar.agent.pod_frameworks import PodFrameworks
 from stoker_sidecar.agent.readers import ReaderProcesses
 from stoker_sidecar.agent.stall_meter import StallMeter
@@ -36,6 +38,7 @@ class Observation:
     ``family``: pid of the process that started the sidecar's others. ``off``: why nobody looks at anything, and
     ``blind``: why native and overlay mounts are not seen; sentences, empty where that is not so. ``cpu``: the share of
     a core that looking may cost, as it is told. ``loaders``: samples loaders with workers; made when it is left out.
+    ``plugins``: are asked about files that pods open; None: nobody is.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class Observation:
         blind: str = "",
         cpu: str = "0.01",
         loaders: LoaderSampler | None = None,
+        plugins: NodePlugins | None = None,
     ) -> None:
         self._plan = plan
         self._mounted = mounted
@@ -68,7 +72,8 @@ class Observation:
             is_counted=plan.is_observed,
         )
         self._layouts = DatasetLayouts(folders)
-        self._heads = ModelHeads(folders)
+        self._files = None if plugins is None else PluginFiles(folders, plugins)
+        self._heads = ModelHeads(folders, self._files)
         self._readers = ReaderProcesses(family)
         self._frameworks = PodFrameworks()
         self.workloads = Workloads(self._observed, self._readers, watch=TrainingWatch(self._layouts, self._heads))
@@ -87,12 +92,19 @@ class Observation:
         but = f"; {len(self.watching.refused)} mounted versions are not seen: {refused}" if refused else ""
         return f"Fanotify, with {float(self._cpu):.2%} of a core{but}"
 
+    def frameworks_by_files(self) -> dict[str, str]:
+        """Return the framework that the files which a pod has mounted are of, where plug-ins say one, by UID."""
+        found = {} if self._files is None else self._files.frameworks
+        named = {row.request.pod_uid: found.get((row.uid, row.version), "") for row in self._observed()}
+        return {uid: framework for uid, framework in named.items() if uid and framework}
+
     async def run(self) -> None:
         """See reads and keep the figures, until cancelled. Raises OSError when the socket cannot be had."""
         if self._off:
             return
         parts = [self._keep_figures(), self._keep_counting(), self._layouts.run(), self._heads.run()]
         parts += [] if self._blind else [self.watching.run()]
+        parts += [] if self._files is None else [self._files.run()]
         try:
             with self._server.serving():
                 async with asyncio.TaskGroup() as tasks:

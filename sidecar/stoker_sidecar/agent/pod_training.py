@@ -63,8 +63,7 @@ class PodTraining:
         self._resample(followed, batch.until)
         for access in granted:
             followed.last = access.seconds
-            if access.file in followed.layout.model_files:
-                self._heads.opened(tree.version, followed.layout, access.file)
+            self._heads.opened(tree.version, followed.layout, access.file)
             followed.tracker.saw(access)
 
     def training(self, now: float) -> ObservedTraining:

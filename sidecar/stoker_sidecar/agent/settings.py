@@ -11,6 +11,7 @@ from stoker_sidecar.wire.access_protocol import is_cpu_share
 from stoker_sidecar.wire.cache_folder import FolderSpec, parse_folders
 from stoker_sidecar.wire.disk_floor import FLOOR_BYTES, FLOOR_INODES, DiskFloor
 from stoker_sidecar.wire.settings import AbsolutePath, FloorSetting, LogLevel, ProcessSettings, setting
+from stoker_tuning.frameworks.answers import parse_names
 
 
 def _patterns(text: str) -> tuple[str, ...]:
@@ -60,6 +61,9 @@ class AgentSettings(ProcessSettings):
     observe: Literal["Auto", "Off"] = setting("look at what pods read, where the kernel can: Auto or Off", "Auto")
     observer_cpu: Annotated[str, AfterValidator(_cpu_share)] = setting(
         "share of a core that the keeper gives the observer, to be told", "0.01"
+    )
+    plugins: Annotated[tuple[str, ...], BeforeValidator(parse_names)] = setting(
+        "names of the framework plug-ins that may be asked, by commas; empty: none", ""
     )
     cgroup_root: AbsolutePath = setting("the node's cgroup v2 file system, where it is mounted", "/sys/fs/cgroup")
     floor_bytes: FloorSetting = setting(FLOOR_BYTES, str(DiskFloor().bytes))

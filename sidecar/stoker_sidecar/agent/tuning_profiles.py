@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from stoker_api.nodecache import NodeDataset
 from stoker_api.tuning import NodeProfile, NodeTuning
@@ -21,6 +23,9 @@ from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.tuning.source import TuningChoice
 from stoker_tuning.rules.spec import RuleSpec
 
+if TYPE_CHECKING:
+    from stoker_tuning.documents.profile_models import TuningDocument
+
 log = logging.getLogger(__name__)
 
 _Key = tuple[str, str, str]  # a profile, a template and an environment; each may be empty
@@ -31,11 +36,19 @@ class TuningProfiles:
 
     A profile that changes counts a moment later; one that cannot be read leaves what was in force; one that is deleted
     leaves the built-in rules. Only the event loop touches it; documents are read in a thread.
+
+    ``plugins``: the documents of framework plug-ins, whose rules count beside the built-in ones; the plan's changes are
+    marked when they are others.
     """
 
-    def __init__(self, kube: Kube, plan: NodePlan) -> None:
+    def __init__(
+        self, kube: Kube, plan: NodePlan, plugins: "Callable[[], tuple[TuningDocument, ...]]" = lambda: ()
+    ) -> None:
         self._kube = kube
         self._plan = plan
+        self._plugins = plugins
+        self._read_with: tuple[TuningDocument, ...] = ()
+        self._rules: tuple[RuleSpec, ...] | None = None  # for who has chosen nothing; None: the built-in ones alone
         self._documents: dict[str, ProfileDocument] = {}
         self._synced = False
         self._readings: dict[_Key, RulesInForce] = {}
@@ -53,12 +66,12 @@ class TuningProfiles:
         """Return what is chosen for a Dataset; for one that is not planned, the built-in rules."""
         tuning = self._told().get(dataset_uid) or NodeTuning()
         reading = self._readings.get(tuning.documents)
-        return choice_of(tuning, reading, off=not self._plan.tuned)
+        return choice_of(tuning, reading, off=not self._plan.tuned, rules=self._rules)
 
     def rules(self) -> list[RuleSpec]:
         """Return the rules that are in force for some Dataset here, each once. Blocks at first; for any thread."""
         found: dict[tuple[str, str, str], RuleSpec] = {}
-        for rule in chain(built_in(), *(one.rules for one in self._in_force)):
+        for rule in chain(self._rules or built_in(), *(one.rules for one in self._in_force)):
             found.setdefault((rule.origin.layer, str(rule.origin), rule.id), rule)
         return list(found.values())
 
@@ -101,16 +114,21 @@ class TuningProfiles:
     async def _read_what_changed(self) -> bool:
         """Read the documents that are wanted and were not read yet; return whether anything came of it."""
         wanted = {one.documents for one in self._told().values() if one.enabled and one.asks}
+        plugins = self._plugins()
+        others = plugins != self._read_with
+        if others:
+            self._rules = await asyncio.to_thread(built_in, plugins) if plugins else None
+            self._read_with = plugins
         gone = self._readings.keys() - wanted
         for key in gone:
             del self._readings[key]
-        news = bool(gone)
+        news = bool(gone) or others
         for key in sorted(wanted):
             name = key[0]
             document, last = self._documents.get(name), self._readings.get(key)
-            if last is not None and last.document is document:
+            if last is not None and last.document is document and not others:
                 continue
-            reading = await asyncio.to_thread(read_again, key, document, last)
+            reading = await asyncio.to_thread(read_again, key, document, last, plugins)
             self._readings[key] = reading
             news = True
             if reading.message:

@@ -11,10 +11,13 @@ from pathlib import Path
 
 from stoker_sidecar.wire.access_protocol import SOCKET, is_cpu_share
 from stoker_sidecar.wire.cache_folder import FolderSpec, parse_folders
+from stoker_sidecar.wire.plugins_protocol import SOCKET as ASKER_SOCKET
 from stoker_sidecar.wire.report_folders import REPORTS
 
 # The nobody-like user of the image: owns the cache, runs everything that touches the network or answers FUSE.
 _UNPRIVILEGED = 65532
+# Runs what others wrote, the framework plug-ins, and owns nothing.
+_ASKER = 65531
 _LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -36,6 +39,8 @@ class KeeperSettings:
     observe: bool
     observe_trees: bool
     observer_cpu: str
+    plugins: str
+    plugins_run_as: int | None
     log_level: str
     agent_command: tuple[str, ...]
     fetcher_command: tuple[str, ...]
@@ -59,6 +64,11 @@ class KeeperSettings:
     def access_socket(self) -> Path | None:
         """Where the observer and the FUSE servers tell the agent of reads; None: they do not."""
         return self.run_dir / SOCKET if self.observe else None
+
+    @property
+    def asker_socket(self) -> Path:
+        """Where the agent asks plug-ins."""
+        return self.run_dir / ASKER_SOCKET
 
 
 def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
@@ -87,6 +97,8 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     flag("reports", "Off", "listen to what pods report of their training: On or Off")
     flag("observe", "Auto", "look at what pods read: Auto (where the kernel can), Fuse (of FUSE mounts alone) or Off")
     flag("observer-cpu", "0.01", "share of a core that looking at native and overlay mounts may cost")
+    flag("plugins", "", "names of the framework plug-ins that may be asked, by commas; empty: none")
+    flag("plugins-run-as", str(_ASKER), "user and group id of plug-ins, that nobody else has; empty: the keeper's own")
     flag("log-level", "info", f"of keeper, fetcher and FUSE servers: one of {', '.join(_LOG_LEVELS)}")
     flag("agent-command", f"{python} -m stoker_sidecar.agent.main", "how the agent is started; empty: no agent")
     flag("fetcher-command", f"{python} -m stoker_sidecar.fetcher.main", "how the fetcher is started; empty: no fetcher")
@@ -116,6 +128,8 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> K
         parser.error(f"--http-port {options.http_port!r} must be a port such as 8081")
     if options.run_as and not options.run_as.isdecimal():
         parser.error(f"--run-as {options.run_as!r} must be a user id such as {_UNPRIVILEGED}")
+    if options.plugins_run_as and not options.plugins_run_as.isdecimal():
+        parser.error(f"--plugins-run-as {options.plugins_run_as!r} must be a user id such as {_ASKER}")
     if options.log_level.lower() not in _LOG_LEVELS:
         parser.error(f"--log-level {options.log_level!r} must be one of {', '.join(_LOG_LEVELS)}")
     try:
@@ -139,6 +153,8 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> K
         observe=options.observe != "Off" and bool(agent),
         observe_trees=options.observe == "Auto",
         observer_cpu=options.observer_cpu,
+        plugins=options.plugins if agent else "",
+        plugins_run_as=int(options.plugins_run_as) if options.plugins_run_as else None,
         agent_command=tuple(agent + options.agent_arguments) if agent else (),
         fetcher_command=tuple(shlex.split(options.fetcher_command)),
     )

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from stoker_sidecar.errors import MountError
+from stoker_sidecar.keeper.asker import AskerSocket
 from stoker_sidecar.keeper.children import Child, Reaper
 from stoker_sidecar.keeper.control import ControlSocket
 from stoker_sidecar.keeper.fuse_servers import FuseServers, MountInTransfer
@@ -82,6 +83,11 @@ class Supervisor:
         self._reports = _report_listener(settings, reaper)
         self._agent = Child("agent", reaper, lambda: agent) if settings.agent_command else None
         self._observer = observer_child(settings, reaper, folders)
+        self._asker = (
+            AskerSocket(reaper, settings.plugins, settings.plugins_run_as, settings.log_level)
+            if settings.plugins
+            else None
+        )
         self._fetcher = None
         self._zygotes = [self._servers.zygotes]
         if settings.fetcher_command[: len(FETCHERS.program)] == FETCHERS.program:
@@ -122,6 +128,8 @@ class Supervisor:
         """Start everything else. Raises OSError: then ``drop``."""
         control = ControlSocket(self._servers, self._rows, self._settings.mount_root)
         self._listening = await control.listen(self._settings.keeper_socket)
+        if self._asker is not None:
+            self._asker.listen(self._settings.asker_socket)
         if self._agent is not None:
             self._agent.begin()
         if self._observer is not None:
@@ -138,11 +146,13 @@ class Supervisor:
     def _rows(self) -> list[dict[str, Any]]:
         zygotes = [child for pair in self._zygotes for child in pair.children]
         children = (self._agent, self._fetcher, self._observer, self._reports, *zygotes)
-        return [
+        rows = [
             {"name": child.name, "pid": child.pid, "restarts": child.history.restarts}
             for child in children
             if child is not None
         ]
+        asker = self._asker
+        return rows if asker is None else [*rows, {"name": "asker", "pid": asker.pid, "restarts": 0}]
 
     async def end(self) -> None:
         """End everything: the agent first, since it uses all others; readers of FUSE mounts last."""
@@ -172,6 +182,8 @@ class Supervisor:
             self._listening.close()
         if self._observer is not None:
             await self._observer.stop(grace=0)  # it has nothing to save
+        if self._asker is not None:
+            await self._asker.stop()
         if self._agent is not None:
             await self._agent.stop(_AGENT_GRACE)
         if self._reports is not None:

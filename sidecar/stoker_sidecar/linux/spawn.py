@@ -13,12 +13,14 @@ from stoker_sidecar.linux import libc
 class Start:
     """How one child is started. ``uid`` None: as the keeper itself; else that user and group, with no other groups.
 
-    ``fds``: descriptors that it is given, by the flag that tells it their numbers.
+    ``fds``: descriptors that it is given, by the flag that tells it their numbers. ``environment``: its own; None: the
+    keeper's.
     """
 
     command: Sequence[str]
     uid: int | None = None
     fds: Mapping[str, int] = field(default_factory=dict)
+    environment: Mapping[str, str] | None = None
 
 
 Spawn = Callable[[Start], int]
@@ -51,6 +53,7 @@ def execute(start: Start) -> int:
         user=start.uid,
         group=start.uid,
         extra_groups=None if start.uid is None else [],
+        env=start.environment,
     )
     # The reaper waits for it; Popen's own bookkeeping would complain about a child that it never saw end.
     process.returncode = 0

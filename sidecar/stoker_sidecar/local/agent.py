@@ -9,16 +9,22 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, ClassVar
 
+from stoker_api.mount_figures import MountFigures
 from stoker_api.nodecache import NodeDatasetStatus
 from stoker_sidecar.agent.core.commands import Held
+from stoker_sidecar.agent.core.hardware_status import node_hardware
 from stoker_sidecar.agent.fetcher_link import FetcherLink
+from stoker_sidecar.agent.node_plugins import node_plugins
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.linux.hardware import read_machine
+from stoker_sidecar.local.figures_socket import FiguresSocket
 from stoker_sidecar.local.mount_methods import MountMethod, PublishedMount, UnprivilegedMount
+from stoker_sidecar.local.mount_plugins import MountPlugins
 from stoker_sidecar.local.mount_spec import UID, HomePaths, MountSpec, RunPaths
 from stoker_sidecar.local.report import Report, Stage, for_workstation, write_report
 from stoker_sidecar.local.tuning_file import TuningFile
+from stoker_sidecar.local.tuning_report import TuningReport
 from stoker_sidecar.tuning.core.pace import MOST_TURNS
 from stoker_sidecar.tuning.machine_facts import MachineFacts
 from stoker_sidecar.tuning.mount_read_ahead import MountReadAhead
@@ -28,11 +34,14 @@ from stoker_sidecar.wire.credentials import AmbientCredentials
 from stoker_sidecar.wire.fetcher_protocol import LISTED_OBJECTS
 from stoker_sidecar.wire.heartbeat import Heartbeat
 from stoker_sidecar.wire.settings import AbsolutePath, ProcessSettings, setting
+from stoker_tuning.rules.facts import Surroundings, WorkloadFacts
 
 if TYPE_CHECKING:
     from stoker_sidecar.local.adaptive import MountAdaptive
+    from stoker_sidecar.local.mount_watch import MountWatch
 
 log = logging.getLogger("stoker.mount")
+NOT_OBSERVED = "it was mounted without --observe, so nobody looks at who reads it."
 # Rules sort some 50,000 files in this time; what is larger begins without them.
 _TUNED_SECONDS = 2.0
 
@@ -56,33 +65,42 @@ class MountAgent:
     def __init__(self, spec: MountSpec, run: RunPaths, *, root: bool) -> None:
         self._spec = spec
         self._run = run
+        self._version = ""  # that is mounted, or about to be
         self._plan = NodePlan()
         self._method: MountMethod = (
             PublishedMount(spec, run, self._plan) if root else UnprivilegedMount(spec, run, self._plan.changes.mark)
         )
         self._link = FetcherLink(run.fetcher_socket, self._plan, self._held)
-        self._tuning = TuningFile(spec.tuning, self._plan.changes, off=not spec.tuned)
-        folders = CacheFolders([HomePaths(spec.home).cache])
-        plan = self._plan
+        plan, folders = self._plan, CacheFolders([HomePaths(spec.home).cache])
+        self._asked = node_plugins(spec.plugins, run.folder, plan.changes)
+        self._plugins = MountPlugins(self._asked, folders, plan.changes) if self._asked is not None else None
+        documents = self._asked.documents if self._asked is not None else lambda: ()
+        self._tuning = TuningFile(spec.tuning, plan.changes, off=not spec.tuned, plugins=documents)
         self._machine = MachineFacts(read_machine(()), lambda: plan.disk.capacity)
-        self._adaptive = self._finder()
-        source = self._adaptive or self._tuning
-        turns = self._adaptive.times.turns_a_minute if self._adaptive is not None else MOST_TURNS
-        self._tuner = Tuner(source, folders, self._subjects, plan.take_tuning, plan.changes, most_turns=turns)
+        self._watch = self._watched(folders) if spec.observe else None
+        self._adaptive = self._finder() if self._watch is None else None
+        self._tuner = self._watch.tuner if self._watch is not None else self._own_tuner(folders)
         self._read_ahead = MountReadAhead(
             HomePaths(spec.home).mounts, self._method.served, self._tuner.in_force, (plan.changes, self._tuner.news)
         )
-        self._version = ""  # that is mounted, or about to be
         self._stage = Stage.STARTING
         self._message = ""
 
     def _finder(self) -> "MountAdaptive | None":
-        """Return what finds numbers; None without a file of rules: only such a one can ask for it."""
+        """Return what finds numbers where nobody watches; None without a file of rules, which alone asks for it."""
         if self._spec.tuning is None or not self._spec.tuned:
             return None
         from stoker_sidecar.local.adaptive import MountAdaptive  # it takes memory that most mounts do without
 
         return MountAdaptive(self._spec, self._run, self._tuning, lambda: self._method.mode, self._plan.changes)
+
+    def _own_tuner(self, folders: CacheFolders) -> Tuner:
+        """Return what puts rules in force where nobody watches who reads."""
+        adaptive, plan = self._adaptive, self._plan
+        turns = adaptive.times.turns_a_minute if adaptive is not None else MOST_TURNS
+        return Tuner(
+            adaptive or self._tuning, folders, self._subjects, plan.take_tuning, plan.changes, most_turns=turns
+        )
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Serve the mount until ``stopping`` is set, then unmount what this process mounted. Raises VolumeError."""
@@ -94,9 +112,13 @@ class MountAgent:
             self._method.improve(),
             self._tell(),
             self._tuning.run(),
-            self._tuner.run(),
+            self._tuner.run() if self._watch is None else self._watch.run(),
             self._read_ahead.run(),
+            FiguresSocket(self._figures, self._watch.learning.history if self._watch is not None else None).run(
+                self._run.figures_socket
+            ),
             *([self._adaptive.run(self._tuner)] if self._adaptive is not None else []),
+            *([self._asked.run(), self._ask_plugins()] if self._asked is not None else []),
         )
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(part) for part in parts]
@@ -106,9 +128,38 @@ class MountAgent:
         # Not when a part failed: the next agent takes the mount over, and readers notice nothing.
         await self._method.unmount()
 
+    def _watched(self, folders: CacheFolders) -> "MountWatch":
+        # Late: what follows readers takes some MB, which a mount that nobody looks at does without.
+        from stoker_sidecar.local.mount_watch import MountWatch
+
+        return MountWatch(
+            self._spec,
+            self._run,
+            self._plan,
+            folders,
+            self._method,
+            self._tuning,
+            version=lambda: self._version,
+            framework=lambda: self._plugins.framework if self._plugins is not None else "",
+            system=self._machine.system,
+        )
+
+    def _figures(self) -> MountFigures:
+        watch = self._watch
+        return MountFigures(
+            folder=str(self._spec.folder),
+            workloads=watch.rows() if watch is not None else (),
+            unseen=watch.unseen if watch is not None else NOT_OBSERVED,
+            tuning=str(self._spec.tuning or ""),
+            hardware=node_hardware(self._machine.machine),
+        )
+
     def _subjects(self) -> Iterator[TuningSubject]:
-        if self._version:
-            yield TuningSubject((UID, self._version), system=self._machine.system())
+        if not self._version:
+            return
+        system, framework = self._machine.system(), self._plugins.framework if self._plugins is not None else ""
+        around = (Surroundings(workload=WorkloadFacts(framework=framework), system=system),) if framework else ()
+        yield TuningSubject((UID, self._version), around, system=system)
 
     def _held(self) -> Held:
         return {UID: self._method.held()}
@@ -127,6 +178,13 @@ class MountAgent:
             self._enter(Stage.FAILED, error.message)
         else:
             self._enter(Stage.MOUNTED)
+
+    async def _ask_plugins(self) -> None:
+        """Ask which framework the files are of, once it is known which files there are."""
+        while not self._version:
+            await self._plan.changes.wait()
+        if self._plugins is not None:
+            await self._plugins.look((UID, self._version))
 
     async def _tuned(self) -> None:
         """Wait until rules are in force, so that warm-up begins with what they put first; for a moment only."""
@@ -170,11 +228,18 @@ class MountAgent:
             listed=sum(count.value for count in plan.counts if count.name == LISTED_OBJECTS),
             mode=self._method.mode,
             row=_reworded(plan.status_of(UID)),
-            tuning=self._tuning.report(
-                self._tuner.in_force.get((UID, self._version)),
-                self._adaptive.tuned if self._adaptive is not None else "",
-            ),
+            tuning=self._tuning_report(),
         )
+
+    def _tuning_report(self) -> TuningReport:
+        finder = self._adaptive or self._watch
+        report = self._tuning.report(
+            self._tuner.in_force.get((UID, self._version)), finder.tuned if finder is not None else ""
+        )
+        if self._plugins is None:
+            return report
+        trouble = "; ".join(filter(None, (report.trouble, self._plugins.trouble())))
+        return report.model_copy(update={"framework": self._plugins.framework, "trouble": trouble})
 
 
 def _reworded(row: NodeDatasetStatus | None) -> NodeDatasetStatus | None:

@@ -104,6 +104,8 @@ def spec_of(options: MountOptions, home: HomePaths, folder: Path) -> MountSpec:
         tuning=options.tuning,
         tuned=options.tuned,
         tuning_window=options.tuning_window,
+        plugins=options.plugins,
+        observe=options.observe,
     )
 
 

@@ -4,13 +4,13 @@ import hashlib
 import json
 import os
 import re
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from stoker_api.dataset_source import Source
 from stoker_api.meta import Model, ObjectMeta
+from stoker_api.mount_figures import FIGURES_SOCKET, MOUNT_SPEC
 from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset
 from stoker_sidecar.store.core.location import S3Location, parse_location
 from stoker_sidecar.version.layout import CachePaths, DatasetPaths
@@ -31,7 +31,8 @@ class MountSpec(Model):
     ``folder``: where to mount, absolute. ``home``: folder of what stays on the disk.
     ``warm_paths``: what is fetched where it is ``eager``, in this order; empty: everything.
     ``tuning``: file of the rules in force, absolute; None: the built-in ones. ``tuned``: False for no rules at all.
-    ``tuning_window``: seconds.
+    ``tuning_window``: seconds. ``plugins``: names of the framework plug-ins that are asked. ``observe``: look at who
+    reads it.
     ``listing_id``: list the source anew under this name, unless that was done; empty: mount ``version``, which is here.
     """
 
@@ -48,6 +49,8 @@ class MountSpec(Model):
     tuning: Path | None = None
     tuned: bool = True
     tuning_window: float = WINDOW_SECONDS
+    plugins: tuple[str, ...] = ()
+    observe: bool = False
 
     def plan(self, version: str) -> NodeCache:
         """Return what an operator would ask of this node.
@@ -102,7 +105,7 @@ class HomePaths:
 
     @property
     def history(self) -> Path:
-        """Return the file of what was tuned, and what came of it."""
+        """Return the file of what was tuned, and of what came of it."""
         return self.folder / "tuning-history.db"
 
     @property
@@ -135,7 +138,12 @@ class RunPaths:
     @property
     def spec(self) -> Path:
         """Return the file of what this mount should be."""
-        return self.folder / "spec.json"
+        return self.folder / MOUNT_SPEC
+
+    @property
+    def figures_socket(self) -> Path:
+        """Return the socket where the agent says who reads the mount."""
+        return self.folder / FIGURES_SOCKET
 
     @property
     def report(self) -> Path:
@@ -149,14 +157,6 @@ def default_cache(environment: Mapping[str, str], uid: int) -> Path:
         return Path("/var/cache/stoker")
     base = environment.get("XDG_CACHE_HOME") or str(Path(environment.get("HOME") or "~").expanduser() / ".cache")
     return Path(base) / "stoker"
-
-
-def default_runs(environment: Mapping[str, str], uid: int) -> Path:
-    """Return the folder of all mounts of this user; gone after a reboot, as the mounts are."""
-    if uid == 0:
-        return Path("/run/stoker-mounts")
-    base = environment.get("XDG_RUNTIME_DIR")
-    return Path(base) / "stoker-mounts" if base else Path(tempfile.gettempdir()) / f"stoker-mounts-{uid}"
 
 
 def home_paths(cache: Path, source: Source) -> HomePaths:

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from stoker_api.dataset_source import DatasetSource, Source
 from stoker_api.meta import parse_quantity
+from stoker_api.mount_figures import default_runs
 from stoker_api.warm_paths import MOST_WARM_PATH, MOST_WARM_PATHS, checked_warm_path, checked_warm_paths
 from stoker_sidecar.errors import InvalidSource
 from stoker_sidecar.local.mount_spec import (
@@ -16,7 +17,6 @@ from stoker_sidecar.local.mount_spec import (
     MOST_WINDOW,
     WINDOW_SECONDS,
     default_cache,
-    default_runs,
 )
 from stoker_sidecar.local.report import for_workstation
 from stoker_sidecar.store.core.location import parse_location
@@ -39,7 +39,7 @@ class MountOptions:
 
     Quota in bytes, bandwidth in bytes a second; the window in seconds. ``tuning``: a file of rules that could be read,
     absolute. ``version``: digest, or its beginning; empty: what the source has now. ``warm_paths``: what ``warm``
-    fetches, in this order; empty: everything.
+    fetches, in this order; empty: everything. ``plugins``: names of framework plug-ins that are installed.
     """
 
     source: Source
@@ -60,6 +60,8 @@ class MountOptions:
     tuning: Path | None
     tuned: bool
     tuning_window: float
+    plugins: tuple[str, ...]
+    observe: bool
 
 
 @dataclass(frozen=True)
@@ -186,6 +188,19 @@ def _add_mount(parser: argparse.ArgumentParser, environment: Mapping[str, str], 
         metavar="SECONDS",
         help="by which numbers are judged that the strategy Adaptive of --tuning finds (%(default)s)",
     )
+    add(
+        "--plugins",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="ask this installed framework plug-in (stoker tuning plugins) for the framework of the files, and for "
+        "rules; may be repeated",
+    )
+    add(
+        "--observe",
+        action="store_true",
+        help="look at what programs read: stoker top --mount DIR shows it, and rules may ask for it",
+    )
     add("-o", "--output", choices=("text", "json"), default="text", help="json: a JSON object a line, for scripts")
     parser.set_defaults(make=_mount_options)
 
@@ -195,6 +210,7 @@ def _mount_options(options: argparse.Namespace) -> MountOptions:
     if "," in str(options.cache):
         raise ValueError(f"--cache {str(options.cache)!r} has a comma, by which the processes tell cache folders apart")
     selector(tuple(options.include), tuple(options.exclude))
+    plugins = _plugins(options.plugins)
     return MountOptions(
         source=DatasetSource(
             uri=options.url,
@@ -217,9 +233,11 @@ def _mount_options(options: argparse.Namespace) -> MountOptions:
         profile=options.profile,
         sign=not options.no_sign_request,
         allow_other=options.allow_other,
-        tuning=_tuning(options.tuning),
+        tuning=_tuning(options.tuning, plugins),
         tuned=not options.no_tuning,
         tuning_window=options.tuning_window,
+        plugins=plugins,
+        observe=options.observe,
     )
 
 
@@ -238,14 +256,29 @@ def _warm_paths(paths: Sequence[str]) -> tuple[str, ...]:
     return checked_warm_paths([checked_warm_path(path) for path in paths])
 
 
-def _tuning(path: Path | None) -> Path | None:
+def _plugins(given: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of plug-ins, all of which are installed. Raises ValueError."""
+    if not given:
+        return ()
+    from stoker_plugins.discovery import installed_plugins
+    from stoker_tuning.frameworks.answers import parse_names
+
+    names = parse_names(",".join(given))
+    known = {one.name for one in installed_plugins() if not one.refused}
+    for name in names:
+        if name not in known:
+            raise ValueError(f"--plugins {name}: is not installed; there are {', '.join(sorted(known))}")
+    return names
+
+
+def _tuning(path: Path | None, plugins: tuple[str, ...]) -> Path | None:
     """Return the file, once it was read. Raises ValueError."""
     if path is None:
         return None
     # Late: rules, their documents and YAML are a third of this command's imports, and most mounts have no such file.
-    from stoker_sidecar.local.tuning_file import read_tuning_file
+    from stoker_sidecar.local.tuning_file import documents_of, read_tuning_file
 
-    read_tuning_file(path)
+    read_tuning_file(path, documents_of(plugins))
     return path.absolute()
 
 

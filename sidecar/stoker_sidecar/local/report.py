@@ -186,10 +186,11 @@ def _unmatched(part: WarmPathsStatus) -> str:
 
 def tuning_line(tuning: TuningReport) -> str:
     """Return ``tuning: rules of mine (2): shards 120 files; line 3, ...: ...``; empty where the built-in rules hold."""
-    if not tuning.profile and not tuning.trouble:
+    if not tuning.profile and not tuning.trouble and not tuning.framework:
         return ""
     matched = ", ".join(f"{rule} {files} files" for rule, files in list(tuning.matched.items())[:_RULES_IN_A_LINE])
-    head = f"tuning: rules of {tuning.profile} ({tuning.generation})"
+    head = f"tuning: rules of {tuning.profile} ({tuning.generation})" if tuning.profile else "tuning: built-in rules"
+    head += f" for {tuning.framework}" if tuning.framework else ""
     idle = f"nothing turns {', '.join(tuning.not_turned)} yet" if tuning.not_turned else ""
     said = f"{head}: {matched}" if matched else head
     return "; ".join(filter(None, (said, idle, tuning.tuned, tuning.trouble)))

@@ -85,9 +85,16 @@ class MountSession:
         command += ["--fetcher-command", shlex.join(fetcher)]
         command += ["--allow-other", "yes"] if self.spec.allow_other else []
         command += ["--confine", "Off"]  # what it reads and writes is one person's own, wherever that lies (ADR 37)
-        # A file of rules may ask for numbers that are found by what is read; its agent has no other use for it.
-        command += ["--observe", "Fuse" if self.spec.tuning is not None and self.spec.tuned else "Off"]
+        command += ["--observe", self._observed()]
+        if self.spec.plugins:  # they run as who mounts, whose packages they are
+            command += ["--plugins", ",".join(self.spec.plugins), "--plugins-run-as", ""]
         return [*command, "--", "--run-dir", str(self.run.folder)]
+
+    def _observed(self) -> str:
+        """Say what the agent is told of reads: a file of rules may ask for numbers that are found by FUSE's alone."""
+        if self.spec.observe:
+            return "Auto"
+        return "Fuse" if self.spec.tuning is not None and self.spec.tuned else "Off"
 
     def _host_folder(self) -> list[str]:
         """Who mounts a folder may read it; nothing beside it is read, wherever links lead."""

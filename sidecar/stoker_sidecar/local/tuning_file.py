@@ -2,18 +2,26 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from stoker_plugins.asking import ask
+from stoker_plugins.discovery import installed_plugins
 from stoker_sidecar.local.tuning_report import TuningReport
 from stoker_sidecar.tuning.built_in import BuiltInRules
 from stoker_sidecar.tuning.core.grouping import not_turned
 from stoker_sidecar.tuning.source import TuningChoice
 from stoker_sidecar.tuning.tuner import TuningInForce
 from stoker_sidecar.volumes.synchronization import Changes
-from stoker_tuning.documents.assembly import TuningRules, read_profile
+from stoker_tuning.documents.assembly import TuningRules, builtin_rules, read_profile
 from stoker_tuning.documents.errors import DocumentError
+from stoker_tuning.documents.plugin_documents import plugin_document
+from stoker_tuning.documents.profile_models import TuningDocument
 from stoker_tuning.documents.tree import MOST_BYTES
+from stoker_tuning.frameworks.answers import PluginRefusedError
+from stoker_tuning.frameworks.builtin_plugins import BUILT_IN
+from stoker_tuning.frameworks.container_context import container_context
 
 log = logging.getLogger("stoker.mount")
 _LOOK_SECONDS = 1.0
@@ -22,8 +30,18 @@ _LOOK_SECONDS = 1.0
 _Stamp = tuple[int, int, int]
 
 
-def read_tuning_file(path: Path) -> TuningRules:
-    """Read a tuning document.
+def documents_of(plugins: Sequence[str]) -> list[TuningDocument]:
+    """Ask plug-ins for their rules and templates, in processes of their own; those that are wrong are left out."""
+    found = []
+    for plugin in installed_plugins():
+        if plugin.name in plugins and plugin.name not in BUILT_IN:
+            with suppress(PluginRefusedError):  # the mount's own asker tells why
+                found.append(plugin_document(ask(plugin, (), container_context({}))))
+    return found
+
+
+def read_tuning_file(path: Path, plugins: Sequence[TuningDocument] = ()) -> TuningRules:
+    """Read a tuning document. ``plugins``: documents of framework plug-ins, whose templates it may use.
 
     Raises ValueError with a sentence that names the file, the line, and what may be meant.
     """
@@ -31,7 +49,7 @@ def read_tuning_file(path: Path) -> TuningRules:
         if path.exists() and not path.is_file():  # a pipe could be read but once, and would be waited for
             raise ValueError(f"--tuning {path}: is not a file")
         with path.open("rb") as file:
-            return read_profile(file.read(MOST_BYTES + 1))
+            return read_profile(file.read(MOST_BYTES + 1), plugins)
     except OSError as error:
         raise ValueError(f"--tuning {path}: {error.strerror or error}") from error
     except DocumentError as error:
@@ -42,7 +60,8 @@ def read_tuning_file(path: Path) -> TuningRules:
 class TuningFile:
     """A TuningSource: the rules of a file, the last ones that were good; None: the built-in rules; ``off``: no rules.
 
-    ``changes`` are marked when it has other rules.
+    ``changes`` are marked when it has other rules. ``plugins``: the documents of framework plug-ins, whose rules count
+    beside the built-in ones.
     """
 
     def __init__(
@@ -52,10 +71,13 @@ class TuningFile:
         *,
         off: bool = False,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        plugins: Callable[[], tuple[TuningDocument, ...]] = lambda: (),
     ) -> None:
         self._path = path
         self._changes = changes
         self._sleep = sleep
+        self._plugins = plugins
+        self._read_with: tuple[TuningDocument, ...] = ()
         self._choice = TuningChoice(off=True) if off else BuiltInRules().choice("")
         self._stamp: _Stamp | None = None
         self.trouble = ""
@@ -73,14 +95,21 @@ class TuningFile:
 
     def look(self) -> None:
         """Read the file if it is another one than at the last look; a bad one changes nothing, and is told."""
-        if self._path is None or self._choice.off:
+        plugins = self._plugins()
+        others, self._read_with = plugins != self._read_with, plugins
+        if self._choice.off:
+            return
+        if self._path is None:
+            if others:
+                self._choice = TuningChoice(tuple(builtin_rules(plugins=plugins)))
+                self._changes.mark()
             return
         stamp = _stamp(self._path)
-        if stamp == self._stamp and self._stamp is not None:
+        if stamp == self._stamp and self._stamp is not None and not others:
             return
         self._stamp = stamp
         try:
-            found = read_tuning_file(self._path)
+            found = read_tuning_file(self._path, plugins)
         except ValueError as error:
             if self.trouble != str(error):
                 log.warning("the rules before stay in force: %s", error)

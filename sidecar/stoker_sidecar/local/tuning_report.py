@@ -11,7 +11,8 @@ class TuningReport(Model):
     """What is in force for a mount: whose rules, and by the id of each to how many files it applies, and acts on.
 
     ``not_turned``: knobs that the profile's own rules set and that nothing turns. ``numbers``: those in force in
-    place of what rules say, found or on trial. ``tuned``: what came of the last change of one.
+    place of what rules say, found or on trial. ``tuned``: what came of the last change of one. ``framework``: of the
+    files, as plug-ins say.
     ``trouble``: why the file as it is now is not in force, or what is treated as without rules; sentences.
     """
 
@@ -24,4 +25,5 @@ class TuningReport(Model):
     numbers: Mapping[str, float] = Field(default_factory=dict)
     tuned: str = ""
     not_turned: tuple[str, ...] = ()
+    framework: str = ""
     trouble: str = ""

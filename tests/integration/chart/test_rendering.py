@@ -275,6 +275,7 @@ def test_a_bare_off_of_yaml_turns_overlays_off() -> None:
         ({"sidecar": {"overlay": "On"}}, "overlay"),
         ({"sidecar": {"observe": {"mode": "On"}}}, "observe"),
         ({"sidecar": {"observe": {"cpu": "5%"}}}, "cpu"),
+        ({"sidecar": {"plugins": ["No Name"]}}, "plugins"),
         ({"sidecar": {"hostPID": "yes"}}, "hostPID"),
         ({"webhook": {"failurePolicy": "fail"}}, "failurePolicy"),
         ({"logLevel": "loud"}, "logLevel"),
@@ -324,3 +325,12 @@ def test_nodes_look_at_what_pods_read_unless_it_is_off(values: Mapping[str, Any]
     assert variables["STOKER_OBSERVE"] == mode
     assert (variables.get("STOKER_CGROUP_ROOT") in mounts) is cgroups
     assert all(one.get("readOnly") for path, one in mounts.items() if path == variables.get("STOKER_CGROUP_ROOT"))
+
+
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [({}, "pytorch,tensorflow,jax,huggingface"), ({"plugins": ["paddle"]}, "paddle"), ({"plugins": []}, "")],
+)
+def test_nodes_may_ask_the_plug_ins_that_are_named(values: Mapping[str, Any], names: str) -> None:
+    (sidecar,) = of_kind(render({"sidecar": values}), "DaemonSet")
+    assert variable(sidecar, "STOKER_PLUGINS") == names

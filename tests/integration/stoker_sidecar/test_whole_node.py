@@ -14,6 +14,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import urllib.request
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ from stoker_kube.resources import NODE_CACHES
 from stoker_sidecar.agent.csi.pb import csi_pb2
 from stoker_tuning.frameworks.pod_hints import FrameworkSource, PodHints
 from tests.support.apiserver import ApiServer
+from tests.support.asked_plugins import install_example, write_plugin
 from tests.support.csi_driver import node_folder
 from tests.support.keeper import Keeper, mounts_below
 from tests.support.peers import make_peer_secret
@@ -53,6 +55,7 @@ class SidecarNode:
     keeper: Keeper
     folder: Path
     source: Path
+    learning_port: int
 
     def dataset(self, **fields: object) -> Object:
         source = {"uri": f"file://{self.source}"}
@@ -149,15 +152,17 @@ async def running(apiserver: ApiServer, folder: Path, namespace: str = "") -> As
     for path, data in FILES.items():
         (source / path).parent.mkdir(parents=True, exist_ok=True)
         (source / path).write_bytes(data)
+    options = agent_arguments(name, folder, apiserver.kubeconfig, namespace)
+    port = next(int(word.partition("=")[2]) for word in options if word.startswith("--learning-port="))
     keeper = Keeper(
         folder / "k",
         agent=f"{python} -m stoker_sidecar.agent.main",
         fetcher=f"{python} -m stoker_sidecar.fetcher.main --floor-bytes=0 --host-folder {tempfile.gettempdir()}",
-        options=agent_arguments(name, folder, apiserver.kubeconfig, namespace),
+        options=options,
     )
     async with await apiserver.client() as kube:
         with keeper:
-            yield SidecarNode(name, kube, keeper, folder, source)
+            yield SidecarNode(name, kube, keeper, folder, source, port)
 
 
 @pytest.fixture
@@ -269,6 +274,43 @@ async def test_a_node_says_what_the_webhook_read_in_a_pods_spec_and_what_it_is_i
     hardware = (await node.status())["hardware"]
     assert hardware["memoryBytes"] > 0
     assert [disk["path"] for disk in hardware["disks"]] == [str(node.folder / "k" / "cache")]
+
+
+def layers_of_rules(node: SidecarNode) -> dict[str, str]:
+    """Return the layers of the rules that are in force on a node, by id."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{node.learning_port}/ml/rules", timeout=SECONDS) as answer:
+        return {rule["id"]: rule["layer"] for rule in json.loads(answer.read())["rules"]}
+
+
+async def test_plug_ins_tell_the_framework_of_a_pod_by_its_files_and_their_rules_are_in_force(
+    apiserver: ApiServer, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = folder / "site"
+    site.mkdir()
+    install_example(site)
+    write_plugin(site, "odd", "def default_rules(self): return 7")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv("STOKER_PLUGINS", "pytorch,paddle,odd")
+    monkeypatch.setenv("STOKER_PLUGINS_RUN_AS", "")
+    async with running(apiserver, folder) as node:
+        for name in ("last.pdparams", "last.pdopt"):
+            (node.source / name).write_bytes(b"x" * 1000)
+        digest = await node.listed()
+        await node.plan(node.dataset(listingId="one", version=digest))
+        seen = await node.publish("pod-1")
+
+        async def row() -> Object | None:
+            (seen / "last.pdparams").read_bytes()
+            rows = (await node.status()).get("workloads", [])
+            return next((row for row in rows if row.get("framework")), None)
+
+        told = await eventually_async(row, 3 * SECONDS)
+        assert (told["framework"], told["frameworkSource"]) == ("paddle", "files")
+        plugins = {row["name"]: row for row in (await node.status())["plugins"]}
+        assert {"package": "stoker-paddle 0.1.0", "rules": 1}.items() <= plugins["paddle"].items()
+        assert plugins["odd"]["message"].startswith("it failed: TypeError")
+
+        assert layers_of_rules(node)["paddle-checkpoints"] == "framework"
 
 
 async def test_a_new_node_on_an_old_disk_tells_what_is_there_and_fetches_nothing_again(

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from stoker_plugins.asking import FileHead, ask
-from stoker_plugins.discovery import MOST_PLUGINS, InstalledPlugin, installed_plugins
+from stoker_plugins.discovery import InstalledPlugin, installed_plugins
 from stoker_tuning.documents.plugin_documents import plugin_document
-from stoker_tuning.frameworks.answers import PluginAnswer, PluginRefusedError
+from stoker_tuning.frameworks.answers import MOST_PLUGINS, PluginAnswer, PluginRefusedError
 from stoker_tuning.frameworks.container_context import container_context
 
 FILES = [FileHead("a.bin", b"head")]

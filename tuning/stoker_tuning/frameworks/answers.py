@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from stoker_tuning.frameworks.interface import Hint
+from stoker_tuning.vocabulary import ModelFileKind
 
+# Plug-ins that are asked; each is a process.
+MOST_PLUGINS = 32
 # Bytes of an answer, rules and templates of a plug-in.
 MOST_ANSWER = 256 * 1024
 MOST_RULES = 64
@@ -23,7 +26,7 @@ class PluginRefusedError(Exception):
 
 @dataclass(frozen=True)
 class PluginAnswer:
-    """What a plug-in said. ``confidences``: one for each file that it was asked about.
+    """What a plug-in said. ``confidences`` and ``kinds``: one for each file that it was asked about.
 
     ``rules`` and ``templates`` are bounded in number and size, and not looked at yet.
     """
@@ -33,11 +36,23 @@ class PluginAnswer:
     hints: Mapping[str, Hint]
     rules: tuple[Any, ...]
     templates: tuple[Any, ...]
+    kinds: tuple[ModelFileKind, ...] = ()
 
 
 def is_framework_name(name: str) -> bool:
     """Tell whether a plug-in may be called so."""
     return _NAME.fullmatch(name) is not None
+
+
+def parse_names(text: str) -> tuple[str, ...]:
+    """Read names of plug-ins by commas, each once. Raises ValueError on one that no plug-in can have."""
+    names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    for name in names:
+        if not is_framework_name(name):
+            raise ValueError(f"{_words(name)} is no name of a plug-in: lower-case letters, digits, '.', '-', '_'")
+    if len(names) > MOST_PLUGINS:
+        raise ValueError(f"{len(names)} plug-ins are named, and {MOST_PLUGINS} are asked at most")
+    return names
 
 
 def parse_answer(name: str, data: bytes, files: int) -> PluginAnswer:
@@ -58,6 +73,7 @@ def parse_answer(name: str, data: bytes, files: int) -> PluginAnswer:
         _hints(found.get("hints")),
         _documents(found, "rules", MOST_RULES),
         _documents(found, "templates", MOST_TEMPLATES),
+        _kinds(found.get("kinds"), files),
     )
 
 
@@ -68,6 +84,17 @@ def _confidences(found: Any, files: int) -> tuple[float, ...]:
         if type(one) not in (int, float) or not 0 <= one <= 1:
             raise PluginRefusedError(f"its confidence is {_words(one)}, and must be a number from 0 to 1")
     return tuple(map(float, found))
+
+
+def _kinds(found: Any, files: int) -> tuple[ModelFileKind, ...]:
+    if not isinstance(found, list) or len(found) != files:
+        raise PluginRefusedError(f"it was asked what {files} files are to a model, and answered otherwise")
+    known = {kind.value: kind for kind in ModelFileKind} | {"": ModelFileKind.UNKNOWN}
+    for one in found:
+        if not isinstance(one, str) or one not in known:
+            words = ", ".join(kind for kind in ModelFileKind if kind is not ModelFileKind.UNKNOWN)
+            raise PluginRefusedError(f"its kind of a model file is {_words(one)}, and must be empty or one of {words}")
+    return tuple(known[one] for one in found)
 
 
 def _hints(found: Any) -> dict[str, Hint]:

@@ -41,3 +41,14 @@ class FrameworkPlugin(Protocol):
     def default_templates(self) -> Sequence[Mapping[str, Any]]:
         """Return templates, as documents write them, that profiles can put to use."""
         ...
+
+
+class ModelFilePlugin(FrameworkPlugin, Protocol):
+    """A plug-in that also knows model files of its framework; one without this method is as good."""
+
+    def model_kind(self, path: str, head: bytes) -> str:
+        """Tell what a file is to a model: Weights, Architecture, Optimizer, Checkpoint, Metadata; empty: not known.
+
+        It counts for files that Stoker does not recognise itself.
+        """
+        ...

@@ -12,6 +12,7 @@ class FrameworkSource(StrEnum):
     COMMAND = "command"  # a launcher on its command line
     ENVIRONMENT = "environment"  # variables that only one framework reads
     IMAGE = "image"  # the name of its image
+    FILES = "files"  # files that it reads, as a framework plug-in judges them
 
 
 HINTED_SOURCES = (FrameworkSource.COMMAND, FrameworkSource.ENVIRONMENT, FrameworkSource.IMAGE)

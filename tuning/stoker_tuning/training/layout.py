@@ -86,6 +86,16 @@ class DatasetLayout:
         """Count the bytes of a split."""
         return sum(run.bytes for run in self.runs if run.split is split)
 
+    def becomes_model(self, number: int, file: ModelFile) -> None:
+        """Count a file of a run to the model files; who has counted it as data until then goes on with that."""
+        run = self.run(number)
+        if run is None or number in self.model_files or len(self.model_files) >= _MOST_MODEL_FILES:
+            return
+        self.model_files[number] = file
+        run.files -= 1
+        run.bytes -= file.size
+        run.units -= 1 if self.unit_ends is None else -(-file.size // CHUNK) or 1
+
     @property
     def only_models(self) -> bool:
         """Whether nearly all bytes are of models: a README or a list of labels is no data to train on."""

@@ -1,11 +1,11 @@
-"""What the specs of a node's pods hint at, in the rows of what these pods do. Pure."""
+"""What specs of a node's pods hint at, and files that these read, in the rows of what the pods do. Pure."""
 
 from collections.abc import Iterable, Mapping
 
 from stoker_api.nodecache import NodeWorkload
 from stoker_sidecar.volumes.core.publish import Published
 from stoker_sidecar.volumes.core.report_volume import ReportVolume
-from stoker_tuning.frameworks.pod_hints import NO_HINTS, PodHints
+from stoker_tuning.frameworks.pod_hints import NO_HINTS, FrameworkSource, PodHints
 
 
 def hints_of_pods(mounted: Iterable[Published], reporting: Iterable[ReportVolume]) -> dict[str, PodHints]:
@@ -26,3 +26,11 @@ def hinted(row: NodeWorkload, hints: Mapping[str, PodHints]) -> NodeWorkload:
     if row.batch_size is None:
         values["batch_size"] = known.batch_size or None
     return row.model_copy(update=values)
+
+
+def by_files(row: NodeWorkload, frameworks: Mapping[str, str]) -> NodeWorkload:
+    """Return a pod's row with the framework that its files are of, by UID, where nothing else tells one."""
+    framework = frameworks.get(row.uid, "")
+    if row.framework or not framework:
+        return row
+    return row.model_copy(update={"framework": framework, "framework_source": FrameworkSource.FILES})

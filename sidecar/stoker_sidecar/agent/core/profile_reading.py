@@ -4,7 +4,7 @@ Pure.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +18,7 @@ from stoker_tuning.rules.spec import RuleSpec
 
 if TYPE_CHECKING:
     from stoker_tuning.documents.assembly import TuningRules
+    from stoker_tuning.documents.profile_models import TuningDocument
 
 _MOST_MESSAGE = 500
 _KIND = "TuningProfile"  # its class has the documents' models, see below
@@ -68,31 +69,39 @@ class _NamedRules(NamedTuple):
     note: str
 
 
-def built_in() -> tuple[RuleSpec, ...]:
-    """Return the rules that come with Stoker."""
-    return BuiltInRules().choice("").rules
+def built_in(plugins: "Sequence[TuningDocument]" = ()) -> tuple[RuleSpec, ...]:
+    """Return the rules that come with Stoker, and with plug-ins."""
+    if not plugins:
+        return BuiltInRules().choice("").rules
+    from stoker_tuning.documents.assembly import builtin_rules
+
+    return tuple(builtin_rules(plugins=plugins))
 
 
 def read_again(
-    documents: tuple[str, str, str], document: ProfileDocument | None, last: RulesInForce | None
+    documents: tuple[str, str, str],
+    document: ProfileDocument | None,
+    last: RulesInForce | None,
+    plugins: "Sequence[TuningDocument]" = (),
 ) -> RulesInForce:
     """Return what is in force now, of a profile with a template and an environment; each name may be empty.
 
-    ``last``: what was; of a profile that was deleted meanwhile nothing stays.
+    ``last``: what was; of a profile that was deleted meanwhile nothing stays. ``plugins``: documents of plug-ins.
     """
-    name = documents[0]
+    name, reader = documents[0], _ProfileReader(plugins)
     if document is None:
         missing = f"TuningProfile {name} does not exist: the built-in rules alone apply." if name else ""
-        return _without_profile(documents, None, missing)
+        return reader.without_profile(documents, None, missing)
     try:
-        _rules(document.name, document.spec, "", "")
+        reader.rules(document.name, document.spec, "", "")
     except DocumentError as error:
         first = error.problems[0]
         message = f"generation {document.generation} cannot be read: {first.path}: {first.message}"
-        return _as_before(documents, document, last, message)
+        return reader.as_before(documents, document, last, message)
     except Exception as error:  # noqa: BLE001 -- a document is anyone's: it must not end the agent
-        return _as_before(documents, document, last, f"generation {document.generation} cannot be read: {error!r}")
-    read = _with_names(document.name, document.spec, documents)
+        unread = f"generation {document.generation} cannot be read: {error!r}"
+        return reader.as_before(documents, document, last, unread)
+    read = reader.with_names(document.name, document.spec, documents)
     return RulesInForce(
         document,
         read.found.rules,
@@ -104,9 +113,14 @@ def read_again(
     )
 
 
-def choice_of(tuning: NodeTuning, reading: RulesInForce | None, *, off: bool) -> TuningChoice:
-    """Return what is chosen for a Dataset; None: nothing was read for it yet. ``off``: nothing is turned here."""
-    found = reading or RulesInForce(None, built_in())
+def choice_of(
+    tuning: NodeTuning, reading: RulesInForce | None, *, off: bool, rules: tuple[RuleSpec, ...] | None = None
+) -> TuningChoice:
+    """Return what is chosen for a Dataset; None: nothing was read for it yet. ``off``: nothing is turned here.
+
+    ``rules``: for who has chosen nothing; None: the built-in ones.
+    """
+    found = reading or RulesInForce(None, built_in() if rules is None else rules)
     return TuningChoice(
         rules=found.rules,
         profile=tuning.profile if found.generation else "",
@@ -137,36 +151,54 @@ def profile_rows(
     return tuple(sorted(rows.values(), key=lambda row: (not row.message, row.profile))[:MOST_NODE_PROFILES])
 
 
-def _as_before(
-    documents: tuple[str, str, str], document: ProfileDocument, last: RulesInForce | None, message: str
-) -> RulesInForce:
-    if last is None or not last.generation or last.document is None or last.document.uid != document.uid:
-        return _without_profile(documents, document, f"{message}; the built-in rules alone apply.")
-    kept = f"{message}; generation {last.generation} stays in force."
-    return replace(last, document=document, message=kept)
+class _ProfileReader:
+    """Reads profiles together with the documents of plug-ins."""
 
+    def __init__(self, plugins: "Sequence[TuningDocument]") -> None:
+        self._plugins = plugins
 
-def _without_profile(documents: tuple[str, str, str], document: ProfileDocument | None, message: str) -> RulesInForce:
-    read = _with_names(_NOBODY, {}, documents)
-    return RulesInForce(document, read.found.rules, template=read.template, message=message, note=read.note)
+    def as_before(
+        self, documents: tuple[str, str, str], document: ProfileDocument, last: RulesInForce | None, message: str
+    ) -> RulesInForce:
+        """Return what was in force, if it was of this profile; else the built-in rules."""
+        if last is None or not last.generation or last.document is None or last.document.uid != document.uid:
+            return self.without_profile(documents, document, f"{message}; the built-in rules alone apply.")
+        kept = f"{message}; generation {last.generation} stays in force."
+        return replace(last, document=document, message=kept)
 
+    def without_profile(
+        self, documents: tuple[str, str, str], document: ProfileDocument | None, message: str
+    ) -> RulesInForce:
+        """Return the built-in rules, with those that a template and an environment have."""
+        read = self.with_names(_NOBODY, {}, documents)
+        return RulesInForce(document, read.found.rules, template=read.template, message=message, note=read.note)
 
-def _with_names(name: str, spec: Any, documents: tuple[str, str, str]) -> _NamedRules:
-    """Read rules with those of a template and of an environment, each left out where it is not known.
+    def with_names(self, name: str, spec: Any, documents: tuple[str, str, str]) -> _NamedRules:
+        """Read rules with those of a template and of an environment, each left out where it is not known.
 
-    An environment that the document names itself counts. Of a template the operator says so, in the conditions of who
-    named it.
-    """
-    _, template, environment = documents
-    choices = dict.fromkeys(((template, environment), (template, ""), ("", environment)))
-    for used, within in (each for each in choices if any(each)):
-        try:
-            found = _rules(name, spec or {}, used, within)
-        except DocumentError:
-            continue
-        left = environment if environment and not within else ""
-        return _NamedRules(found, used, _left_out(name, left))
-    return _NamedRules(_rules(name, spec or {}, "", ""), "", _left_out(name, environment))
+        An environment that the document names itself counts. Of a template the operator says so, in the conditions of
+        who named it.
+        """
+        _, template, environment = documents
+        choices = dict.fromkeys(((template, environment), (template, ""), ("", environment)))
+        for used, within in (each for each in choices if any(each)):
+            try:
+                found = self.rules(name, spec or {}, used, within)
+            except DocumentError:
+                continue
+            left = environment if environment and not within else ""
+            return _NamedRules(found, used, _left_out(name, left))
+        return _NamedRules(self.rules(name, spec or {}, "", ""), "", _left_out(name, environment))
+
+    def rules(self, name: str, spec: Any, template: str, environment: str) -> "TuningRules":
+        """Read a document. Raises DocumentError."""
+        from stoker_tuning.documents.assembly import read_profile
+
+        used = {**spec, "use": [*(spec.get("use") or ()), {"template": template}]} if template else spec
+        if environment and not spec.get("environment"):
+            used = {**used, "environment": environment}
+        document = {"apiVersion": names.API_VERSION, "kind": _KIND, "metadata": {"name": name}, "spec": used}
+        return read_profile(json.dumps(document), self._plugins)
 
 
 def _left_out(name: str, environment: str) -> str:
@@ -174,13 +206,3 @@ def _left_out(name: str, environment: str) -> str:
         return ""
     where = "is not built in" if name == _NOBODY else f"is neither in TuningProfile {name} nor built in"
     return f"the environment {environment} {where}, so it is left out (the chart's value tuning.environment)"
-
-
-def _rules(name: str, spec: Any, template: str, environment: str) -> "TuningRules":
-    from stoker_tuning.documents.assembly import read_profile
-
-    used = {**spec, "use": [*(spec.get("use") or ()), {"template": template}]} if template else spec
-    if environment and not spec.get("environment"):
-        used = {**used, "environment": environment}
-    document = {"apiVersion": names.API_VERSION, "kind": _KIND, "metadata": {"name": name}, "spec": used}
-    return read_profile(json.dumps(document))

@@ -18,6 +18,7 @@ from stoker_api.nodecache import (
     NodeError,
     NodeHardware,
     NodePhase,
+    NodePlugin,
     NodeWorkload,
 )
 from stoker_api.tuning import NodeProfile, NodeRuleFigures
@@ -81,6 +82,7 @@ class Facts:
     now: str  # RFC 3339
     hardware: NodeHardware = field(default_factory=NodeHardware)
     rates: Mapping[str, float] = field(default_factory=dict)  # the best ones of Datasets, by uid
+    plugins: tuple[NodePlugin, ...] = ()  # that were asked
 
 
 def steady(now: DiskFigures, last: DiskFigures) -> DiskFigures:
@@ -118,6 +120,7 @@ def node_status(facts: Facts, conditions: Iterable[Condition] = ()) -> NodeCache
         modes_message=facts.modes_message or _refused(facts),
         confinement=facts.confinement,
         observer=facts.observer,
+        plugins=facts.plugins,
         hardware=facts.hardware,
         capacity_bytes=facts.disk.capacity,
         used_bytes=facts.disk.used,

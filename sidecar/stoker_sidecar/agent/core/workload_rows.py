@@ -181,6 +181,7 @@ def _news(row: NodeWorkload) -> tuple[object, ...]:
         row.epochs,
         row.datasets,
         row.checkpoint,
+        row.framework,
         row.problem,
         row.stall_percent is None,
         row.items_per_second is None,

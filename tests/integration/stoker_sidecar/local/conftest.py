@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +22,16 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def stoker(server: S3Server) -> Iterator[StokerMount]:
     with StokerMount(server) as made:
         yield made
+
+
+@pytest.fixture
+def fuse_for_all() -> Iterator[None]:
+    """Give all users the FUSE device, as distributions do."""
+    device = Path("/dev/fuse")
+    before = device.stat().st_mode
+    device.chmod(0o666)
+    yield
+    device.chmod(before)
 
 
 async def _fill(server: S3Server, files: Mapping[str, bytes]) -> None:

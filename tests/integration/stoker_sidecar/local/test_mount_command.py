@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,16 +18,6 @@ pytestmark = pytest.mark.root
 FILES = {f"set/class-{number % 2}/{number:02}.bin": bytes([number]) * 20_000 for number in range(12)}
 FILES |= {"set/large.bin": os.urandom(9 * 1024 * 1024), "other/one.txt": b"one"}
 NOBODY = 65534
-
-
-@pytest.fixture
-def fuse_for_all() -> Iterator[None]:
-    """Give all users the FUSE device, as distributions do."""
-    device = Path("/dev/fuse")
-    before = device.stat().st_mode
-    device.chmod(0o666)
-    yield
-    device.chmod(before)
 
 
 def seen(folder: Path) -> dict[str, bytes]:

@@ -9,6 +9,7 @@ import pytest
 
 from stoker_sidecar.linux import mountinfo
 from stoker_sidecar.linux.fuse_device import FS_TYPE, READ_AHEAD
+from tests.support.asked_plugins import install_example
 from tests.support.s3 import S3Server
 from tests.support.stoker_mount import SECONDS, StokerMount
 from tests.support.waiting import wait_until
@@ -121,3 +122,27 @@ def test_a_version_that_is_mounted_again_is_put_into_the_page_cache_as_a_rule_sa
     stoker.mount("--tuning", str(path))
     wait_until(lambda: "MiB are in the page cache" in stoker.log(), SECONDS)
     assert "not read into the page cache" not in stoker.log()  # as where it may not look at what memory there is
+
+
+def test_plug_ins_that_are_named_tell_the_framework_and_their_rules_count(server: S3Server, tmp_path: Path) -> None:
+    source, site = tmp_path / "source", tmp_path / "site"
+    for folder in (source, site):
+        folder.mkdir()
+    install_example(site)
+    (source / "last.pdparams").write_bytes(b"weights")
+    (source / "train.png").write_bytes(b"1")
+    python_path = os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])
+    with StokerMount(server, PYTHONPATH=python_path) as stoker:
+        stoker.mount("--plugins", "paddle", "--plugins", "jax", url=f"file://{source}")
+        wait_until(lambda: last_report(stoker).get("framework") == "paddle", SECONDS)
+        wait_until(lambda: last_report(stoker).get("matched", {}).get("paddle-checkpoints") == 1, SECONDS)
+        assert "it was mounted without --observe" in stoker.run("top", "--mount", str(stoker.data)).stderr
+        stoker.umount()
+        assert not stoker.leftovers()
+
+
+def test_a_plug_in_that_is_not_installed_is_refused_before_anything_is_mounted(stoker: StokerMount) -> None:
+    refused = stoker.run("mount", "s3://data/set", str(stoker.data), "--plugins", "nobodys")
+    assert refused.returncode == 2
+    assert "--plugins nobodys: is not installed; there are huggingface, jax, pytorch, tensorflow" in refused.stderr
+    assert not stoker.leftovers()

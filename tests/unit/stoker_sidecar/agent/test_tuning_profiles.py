@@ -16,7 +16,10 @@ from stoker_sidecar.agent.core.profile_reading import RulesInForce, built_in, pr
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.agent.tuning_profiles import TuningProfiles
 from stoker_sidecar.tuning.source import TuningChoice, TuningSource
-from stoker_tuning.vocabulary import OptimizationLevel
+from stoker_tuning.documents.plugin_documents import plugin_document
+from stoker_tuning.documents.profile_models import TuningDocument
+from stoker_tuning.frameworks.answers import PluginAnswer
+from stoker_tuning.vocabulary import OptimizationLevel, RuleLayer
 from tests.fakes.kube import FakeKube
 from tests.support.waiting import eventually
 
@@ -32,7 +35,8 @@ class Node:
     def __init__(self) -> None:
         self.kube = FakeKube()
         self.plan = NodePlan()
-        self.profiles = TuningProfiles(self.kube, self.plan)
+        self.plugins: tuple[TuningDocument, ...] = ()
+        self.profiles = TuningProfiles(self.kube, self.plan, lambda: self.plugins)
 
     def tell(self, *, node: str = "", **tuning: Any) -> None:
         """Take a plan in which the Dataset has this tuning; ``node``: the node's own annotation."""
@@ -238,3 +242,36 @@ async def test_a_profile_says_whether_numbers_are_found(
     node.tell(profile="fast")
     await until(node, 1)
     assert (node.choice().learns, node.choice().adapts) == expected
+
+
+def odd_plugin() -> TuningDocument:
+    rule = {"id": "odd-shards", "actions": [{"type": "prefetch"}]}
+    template = {"id": "odd-template", "rules": [{"id": "of-it", "actions": [{"type": "prefetch"}]}]}
+    return plugin_document(PluginAnswer("odd", (), {}, (rule,), (template,)))
+
+
+async def test_rules_of_plug_ins_are_in_force_as_the_layer_of_frameworks_and_go_with_them(node: Node) -> None:
+    node.tell()
+    node.plugins = (odd_plugin(),)
+    node.plan.changes.mark()
+    await eventually(lambda: node.rules() == ["odd-shards"], SECONDS)
+    (shown,) = (rule for rule in node.profiles.rules() if rule.id == "odd-shards")
+    assert (shown.origin.layer, str(shown.origin)) == (RuleLayer.FRAMEWORK, "plugin-odd, framework odd")
+    node.plugins = ()
+    node.plan.changes.mark()
+    await eventually(lambda: node.rules() == [], SECONDS)
+
+
+async def test_a_profile_that_is_in_force_gets_the_rules_of_plug_ins_that_come_later(node: Node) -> None:
+    await node.write(GOOD)
+    node.tell(profile="fast")
+    await until(node, 1)
+    node.plugins = (odd_plugin(),)
+    node.plan.changes.mark()
+    await eventually(lambda: set(node.rules()) == {"shards", "odd-shards"}, SECONDS)
+
+
+async def test_a_dataset_may_name_a_template_of_a_plug_in(node: Node) -> None:
+    node.plugins = (odd_plugin(),)
+    node.tell(template="odd-template")
+    await eventually(lambda: "of-it" in node.rules(), SECONDS)

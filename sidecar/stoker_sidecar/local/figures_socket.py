@@ -1,0 +1,85 @@
+"""The socket at which a mount says who reads it and what was changed: one JSON line asked, one answered, bounded."""
+
+import asyncio
+import json
+import logging
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from stoker_api.mount_figures import MOST_ASKED, MOST_HISTORY, MOST_TOLD, MountFigures
+from stoker_sidecar.agent.core.history_rows import HistoryKind
+from stoker_sidecar.agent.tuning_history import TuningHistory
+from stoker_sidecar.threads import in_thread
+from stoker_sidecar.wire import lines
+
+log = logging.getLogger("stoker.mount")
+_SECONDS = 10.0  # for a question
+_MOST_CLIENTS = 16
+
+
+class FiguresSocket:
+    """Answers the CLI of the user who mounts. ``history`` None: nothing is learned of this mount."""
+
+    def __init__(self, figures: Callable[[], MountFigures], history: TuningHistory | None) -> None:
+        self._figures = figures
+        self._history = history
+        self._clients = 0
+
+    async def run(self, path: Path) -> None:
+        """Serve on ``path``, for this user alone, until cancelled. Raises OSError."""
+        listener = _private_socket(path)
+        async with await asyncio.start_unix_server(self._connected, sock=listener, limit=MOST_ASKED) as server:
+            await server.serve_forever()
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._clients >= _MOST_CLIENTS:
+            writer.close()
+            return
+        self._clients += 1
+        try:
+            async with asyncio.timeout(_SECONDS):
+                writer.write(await self._answer(await reader.readline()))
+                await writer.drain()
+        except (TimeoutError, OSError, ValueError) as error:  # ValueError: a line beyond the limit
+            log.debug("a question about this mount is not answered: %s", error)
+        finally:
+            self._clients -= 1
+            writer.close()
+
+    async def _answer(self, line: bytes) -> bytes:
+        try:
+            asked = lines.decode_object(line)
+            return self._bounded(await self._told(asked))
+        except (ValueError, RecursionError) as error:
+            return lines.encode({"error": str(error)[:300]})
+
+    async def _told(self, asked: dict[str, Any]) -> dict[str, Any]:
+        match asked:
+            case {"show": "workloads"}:
+                return self._figures().wire()
+            case {"show": "history", "limit": int(limit), "kind": str(kind)} if 1 <= limit <= MOST_HISTORY:
+                return {"history": await self._rows(limit, kind)}
+        raise ValueError(f"a question shows workloads, or history with a limit of {MOST_HISTORY} and a kind")
+
+    async def _rows(self, limit: int, kind: str) -> list[dict[str, Any]]:
+        if self._history is None:
+            return []
+        wanted = HistoryKind(kind) if kind else None
+        return [row.wire() for row in await in_thread(self._history.rows, kind=wanted, most=limit)]
+
+    @staticmethod
+    def _bounded(answer: dict[str, Any]) -> bytes:
+        """Write an answer; of a history that is too long the newest half is told, and so on."""
+        while len(text := json.dumps(answer).encode() + b"\n") > MOST_TOLD and answer.get("history"):
+            answer = {"history": answer["history"][: len(answer["history"]) // 2]}
+        return text
+
+
+def _private_socket(path: Path) -> socket.socket:
+    path.unlink(missing_ok=True)
+    bound = socket.socket(socket.AF_UNIX)
+    bound.bind(str(path))
+    path.chmod(0o600)  # nobody can connect before listen(), which comes later
+    return bound

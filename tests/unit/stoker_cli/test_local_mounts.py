@@ -1,0 +1,87 @@
+"""How the CLI finds a mount of this machine, and what it makes of its answers."""
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from stoker_api.mount_figures import FIGURES_SOCKET, MOUNT_SPEC, MountFigures
+from stoker_api.nodecache import NodeWorkload
+from stoker_cli.errors import CliError
+from stoker_cli.local_mounts import LocalMount
+from stoker_cli.main import main
+
+SEEN = MountFigures(folder="/data", workloads=(NodeWorkload(pod="mount/data", phase="Training", epoch=3),))
+
+
+@contextmanager
+def mounted(runs: Path, answer: bytes) -> Iterator[Path]:
+    """Answer one question about a mount at /data."""
+    folder = runs / "one"
+    folder.mkdir(parents=True)
+    (folder / MOUNT_SPEC).write_text(json.dumps({"folder": "/data"}))
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(folder / FIGURES_SOCKET))
+        listener.listen()
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(4096)
+                connection.sendall(answer + b"\n")
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield runs
+        thread.join(30)
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    return tmp_path / "r"
+
+
+def test_the_readers_of_a_mount_are_shown_as_workloads(runs: Path) -> None:
+    with mounted(runs, json.dumps(SEEN.wire()).encode()):
+        shown = CliRunner().invoke(main, ["top", "--mount", "/data", "--run-dir", str(runs), "-o", "json"])
+    (row,) = json.loads(shown.output)
+    assert {"node": "here", "pod": "/data", "phase": "Training", "epoch": 3}.items() <= row.items()
+
+
+def test_a_mount_that_nobody_looks_at_says_what_to_do(runs: Path) -> None:
+    unseen = MountFigures(folder="/data", unseen="it was mounted without --observe, so nobody looks at who reads it.")
+    with mounted(runs, json.dumps(unseen.wire()).encode()):
+        mount = LocalMount(Path("/data"), runs)
+        figures = mount.figures()
+    with pytest.raises(CliError, match="mounted without --observe"):
+        mount.node_cache(figures)
+
+
+@pytest.mark.parametrize("answer", [b"no", b"[]", b'{"error": "what?"}', b'{"folder": 7}', b"[" * 100_000])
+def test_an_answer_of_something_else_is_a_sentence(runs: Path, answer: bytes) -> None:
+    with mounted(runs, answer), pytest.raises(CliError, match="The mount at /data"):
+        LocalMount(Path("/data"), runs).figures()
+
+
+def test_where_nothing_is_mounted_that_is_said(runs: Path) -> None:
+    with pytest.raises(CliError, match="No stoker mount of yours is at /nothing"):
+        LocalMount(Path("/nothing"), runs)
+
+
+def test_a_mount_whose_processes_are_gone_is_said_not_to_answer(runs: Path) -> None:
+    folder = runs / "one"
+    folder.mkdir(parents=True)
+    (folder / MOUNT_SPEC).write_text(json.dumps({"folder": "/data"}))
+    with pytest.raises(CliError, match="does not answer"):
+        LocalMount(Path("/data"), runs).figures()
+
+
+def test_explain_wants_a_file_a_pod_or_a_mount() -> None:
+    shown = CliRunner().invoke(main, ["tuning", "explain"])
+    assert shown.exit_code == 2
+    assert "Name a FILE with a PATH, a POD, or a --mount." in shown.output

@@ -1,0 +1,68 @@
+"""What agent and asker say to each other, and what the agent does not take from an asker."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker_sidecar.wire.plugins_protocol import (
+    MOST_FILES,
+    ToldAnswer,
+    decode_question,
+    decode_told,
+    encode_question,
+    encode_told,
+)
+
+NAMES = ("odd", "pytorch")
+
+
+def test_a_question_arrives_as_it_was_asked() -> None:
+    assert decode_question(encode_question(NAMES, {"files": [], "context": {}})) == {
+        "plugins": list(NAMES),
+        "files": [],
+        "context": {},
+    }
+
+
+@pytest.mark.parametrize(
+    "question", [{}, {"files": [0] * (MOST_FILES + 1), "context": {}}, {"files": [], "context": 1}]
+)
+def test_what_is_no_question_is_refused(question: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="a question has files"):
+        decode_question(encode_question(NAMES, question))
+
+
+@given(st.binary(max_size=100), st.text(max_size=20))
+def test_an_answer_arrives_as_it_was_told(said: bytes, refused: str) -> None:
+    told = decode_told(encode_told(ToldAnswer("odd", "odd 1", said, refused)), NAMES)
+    assert (told.name, told.origin, told.said, len(told.refused)) == ("odd", "odd 1", said, len(refused))
+
+
+def test_words_of_others_are_short_and_move_no_cursor() -> None:
+    told = decode_told(encode_told(ToldAnswer("odd", "\x1b[2J" * 100, b"", "\n" * 1000)), NAMES)
+    assert (len(told.origin), told.refused) == (100, "?" * 300)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"{}",
+        b"no",
+        b"[" * 100_000,
+        b'{"name": "jax", "origin": "", "said": "", "refused": ""}',
+        b'{"name": ["odd"], "origin": "", "said": "", "refused": ""}',
+        b'{"name": "odd", "origin": 1, "said": "", "refused": ""}',
+        b'{"name": "odd", "origin": "", "said": "%", "refused": ""}',
+    ],
+)
+def test_what_no_asker_of_ours_says_is_refused(line: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        decode_told(line, NAMES)
+
+
+@given(st.binary(max_size=300))
+def test_no_line_is_an_exception_of_another_kind(line: bytes) -> None:
+    try:
+        decode_told(line, NAMES)
+    except ValueError:
+        return
