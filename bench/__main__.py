@@ -15,6 +15,7 @@ from types import FrameType
 from bench.comparison import compared
 from bench.errors import BenchError, UsageError
 from bench.machine import describe
+from bench.order_costs import SAMPLES, measure_orders, show_orders
 from bench.origin import origin
 from bench.page import targets_table
 from bench.passes import SIZES, measure, show
@@ -76,6 +77,10 @@ def parser() -> argparse.ArgumentParser:
     rules.add_argument("--rules", type=int, default=RULES, metavar="N", help="default: %(default)s")
     rules.add_argument("--json", type=Path, default=_RESULTS.with_name("rules.json"), help="where the figures go")
     rules.set_defaults(act=_rules)
+    orders = commands.add_parser("orders", help="measure what it costs to know the order of a training job")
+    orders.add_argument("samples", nargs="*", type=int, metavar="N", help=f"default: {' '.join(map(str, SAMPLES))}")
+    orders.add_argument("--json", type=Path, default=_RESULTS.with_name("orders.json"), help="where the figures go")
+    orders.set_defaults(act=_orders)
     for command in (run, page):
         command.add_argument("--docs", type=Path, default=_DOCS, help="folder of the documents (default: docs)")
     return top
@@ -115,6 +120,10 @@ def _passes(options: argparse.Namespace) -> None:
 
 def _rules(options: argparse.Namespace) -> None:
     print(show_rules(measure_rules(options.files, options.rules), options.json))
+
+
+def _orders(options: argparse.Namespace) -> None:
+    print(show_orders(measure_orders(options.samples or SAMPLES), options.json))
 
 
 def _command(options: argparse.Namespace) -> str:
