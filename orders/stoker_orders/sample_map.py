@@ -138,12 +138,12 @@ def _inverse(numbers: Sequence[int]) -> "array[int]":
     return inverse
 
 
-class NoSamples(ValueError):
+class NoSamplesError(ValueError):
     """What a job says of its files does not fit the Dataset; the message says why, and what to do."""
 
 
 def make_map(said: SampleFiles, files: Iterable[ListedFile], listed: bytes = b"") -> SampleMap:
-    """Find the samples among a Dataset's files, which come folder by folder. Raises NoSamples.
+    """Find the samples among a Dataset's files, which come folder by folder. Raises NoSamplesError.
 
     ``listed``: the content of the list that ``said.path`` names, where it names one.
     """
@@ -159,10 +159,10 @@ def make_map(said: SampleFiles, files: Iterable[ListedFile], listed: bytes = b""
         case SampleLayout.RECORDS:
             file = next((one for one in files if one.path == said.path.encode()), None)
             if file is None:
-                raise NoSamples(f"the Dataset has no file {said.path!r}, in which the samples should lie")
+                raise NoSamplesError(f"the Dataset has no file {said.path!r}, in which the samples should lie")
             found = RecordMap(file, said.record_bytes, said.header_bytes)
     if not len(found):
-        raise NoSamples(f"no sample is found at {said.path or '/'!r} ({said.layout}): look at sampling.files")
+        raise NoSamplesError(f"no sample is found at {said.path or '/'!r} ({said.layout}): look at sampling.files")
     return found
 
 
@@ -206,16 +206,16 @@ def _from_list(path: str, files: Iterable[ListedFile], listed: bytes) -> "array[
                 here[name] = one.number
     missing = next((name for name in wanted if name and name not in here), None)
     if missing is not None:
-        raise NoSamples(f"the list {path!r} names {_decoded(missing)!r}, which the Dataset does not have")
+        raise NoSamplesError(f"the list {path!r} names {_decoded(missing)!r}, which the Dataset does not have")
     return array("I", (here[name] for name in wanted if name))
 
 
 def _matching(pattern: str, files: Iterable[ListedFile]) -> Iterable[ListedFile]:
-    """Yield the files that a glob of the tuning documents matches; empty: all. Raises NoSamples."""
+    """Yield the files that a glob of the tuning documents matches; empty: all. Raises NoSamplesError."""
     if not pattern:
         return files
     try:
         glob = parse_glob(pattern)
     except PatternError as error:
-        raise NoSamples(f"the pattern {pattern!r} is wrong: {error}") from error
+        raise NoSamplesError(f"the pattern {pattern!r} is wrong: {error}") from error
     return (one for one in files if glob.holds(one.path.decode(errors="replace")))

@@ -18,6 +18,7 @@ from stoker_sidecar.errors import FetcherUnavailable, ProtocolError
 from stoker_sidecar.volumes.core.publish import VersionKey
 from stoker_sidecar.wire.fetcher_protocol import (
     MAX_LINE,
+    Ahead,
     Configure,
     Failed,
     Have,
@@ -66,7 +67,7 @@ class FetcherClient:
             client._give_up("the connection was closed")
             writer.close()
 
-    async def request(self, request: Configure | Remove | Tune | Have) -> Reply:
+    async def request(self, request: Configure | Remove | Tune | Have | Ahead) -> Reply:
         """Send a request and wait for its reply. Raises FetcherUnavailable."""
         number = next(self._ids)
         self._replies[number] = asyncio.get_running_loop().create_future()
@@ -144,7 +145,7 @@ class FetcherLink:
             self._plan.set_fetcher_connected(False)
             await self._sleep(self._backoff.next())
 
-    async def ask(self, request: Have) -> Reply:
+    async def ask(self, request: Have | Ahead) -> Reply:
         """Have the fetcher answer. Raises FetcherUnavailable."""
         if self._client is None:
             raise FetcherUnavailable("the fetcher is being started: ask again")

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker_orders.sample_map import ListedFile, NoSamples, SamplePiece, make_map
+from stoker_orders.sample_map import ListedFile, NoSamplesError, SamplePiece, make_map
 from stoker_orders.sampling_plan import SampleFiles, SampleLayout
 
 
@@ -58,7 +58,7 @@ def test_a_list_gives_the_order_of_its_lines() -> None:
 
 
 def test_a_list_that_names_what_is_not_there_is_refused() -> None:
-    with pytest.raises(NoSamples, match=r"'list.txt' names 'b.bin', which the Dataset does not have"):
+    with pytest.raises(NoSamplesError, match=r"'list.txt' names 'b.bin', which the Dataset does not have"):
         make_map(SampleFiles(SampleLayout.FILE_LIST, "list.txt"), listed("a.bin"), b"a.bin\nb.bin")
 
 
@@ -87,5 +87,5 @@ def test_records_are_found_by_where_they_lie() -> None:
     ],
 )
 def test_what_does_not_fit_the_dataset_is_told(said: SampleFiles, sentence: str) -> None:
-    with pytest.raises(NoSamples, match=sentence):
+    with pytest.raises(NoSamplesError, match=sentence):
         make_map(said, listed("a/1.jpg"))

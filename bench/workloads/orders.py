@@ -1,0 +1,87 @@
+"""B9: a cold epoch of a distributed sampler over a distant source, with its order known and without."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.environment import Environment
+from bench.measure import drop_page_cache
+from bench.node import Node
+from bench.objects import paths
+from bench.readers import Job, read_jobs
+from bench.report import Cost, Row
+from bench.scale import Corpus
+from bench.systems import STOKER, cold_mount
+from bench.trainer import IMAGES_A_BATCH, STEP_SECONDS, train
+from stoker_api.sampling import SampleFilesSpec, Sampling
+from stoker_orders.predictors.samplers import SAMPLERS, SamplerName
+from stoker_orders.sampling_plan import SampleLayout
+
+KNOWN, WRONG = "Stoker, order known", "Stoker, another seed said"
+_PROFILE, _LOADERS, _BATCH, _SEED = "P20", 4, 64, 7
+_FILES = SampleFilesSpec(layout=SampleLayout.SHARDS)  # all files, by name
+
+
+def measure(env: Environment) -> Iterator[Row]:
+    """Yield rows for the rate of an epoch and for an accelerator that is fed by it."""
+    corpus = env.scale.epochs
+    with env.corpus("b9", corpus) as prefix, env.profile(_PROFILE) as endpoint:
+        yield from _rates(env, corpus, prefix, endpoint)
+        yield from _trained(env, corpus, prefix, endpoint)
+
+
+def _rates(env: Environment, corpus: Corpus, prefix: str, endpoint: str) -> Iterator[Row]:
+    case = f"cold, {_LOADERS} loaders, {_PROFILE}"
+    order, systems = _order(corpus), {STOKER: "", KNOWN: _said(_BATCH), WRONG: _said(_BATCH, seed=_SEED + 1000)}
+    batches = [order[start : start + _BATCH] for start in range(0, len(order), _BATCH)]
+    jobs = [Job([path for batch in batches[one::_LOADERS] for path in batch]) for one in range(_LOADERS)]
+    rates: dict[str, list[float]] = {system: [] for system in systems}
+    over: dict[str, list[float]] = {system: [] for system in systems}
+    costs: dict[str, list[Cost]] = {system: [] for system in systems}
+    notes = dict.fromkeys(systems, "")
+    for system in env.turns(f"B9: {case}", systems):
+        with env.node(endpoint) as node:
+            root = _mounted(node, prefix, systems[system])
+            with env.meter(node) as meter:
+                epoch = read_jobs(root, jobs, corpus.total_bytes)
+            rates[system].append(epoch.rate)
+            over[system].append(100 * (meter.cost.gets / corpus.files - 1))
+            costs[system].append(meter.cost)
+            notes[system] = _said_of(node) if systems[system] else ""
+    for system in systems:
+        yield Row("B9", case, system, "files/s", tuple(rates[system]), STOKER, notes[system], tuple(costs[system]))
+        yield Row("B9", case, system, "over-fetch, % of the epoch", tuple(over[system]))
+
+
+def _trained(env: Environment, corpus: Corpus, prefix: str, endpoint: str) -> Iterator[Row]:
+    case = f"cold, {IMAGES_A_BATCH} images a step of {STEP_SECONDS:.3f} s, {_PROFILE}"
+    order, systems = _order(corpus), {STOKER: "", KNOWN: _said(IMAGES_A_BATCH)}
+    shares: dict[str, list[float]] = {system: [] for system in systems}
+    for system in env.turns(f"B9: {case}", systems):
+        with env.node(endpoint) as node:
+            root = _mounted(node, prefix, systems[system])
+            shares[system].append(train(root, [order]).utilisation)
+    for system in systems:
+        yield Row("B9", case, system, "accelerator utilisation", tuple(shares[system]), STOKER)
+
+
+def _order(corpus: Corpus) -> list[str]:
+    """Return the files in the order of a DistributedSampler of one rank."""
+    files = sorted(paths(corpus))
+    return [files[number] for number in SAMPLERS[SamplerName.TORCH_DISTRIBUTED].order(len(files), _SEED, 0)]
+
+
+def _said(batch: int, seed: int = _SEED) -> str:
+    return Sampling(seed=seed, batch=batch, loaders=_LOADERS, epochs=3, ranks=1, files=_FILES).text()
+
+
+def _mounted(node: Node, prefix: str, sampling: str) -> Path:
+    """Mount a new dataset with nothing on the node for a pod that says this of its sampling; read from at once."""
+    volume = node.list_source(prefix)
+    node.offer(volume)
+    drop_page_cache()
+    return cold_mount(node, volume, sampling)
+
+
+def _said_of(node: Node) -> str:
+    row = next(iter(node.workloads()), {})
+    return f"order {row.get('order', 'not told yet')}, agreement {row.get('orderAgreement', '?')} %"
