@@ -307,7 +307,8 @@ class NodeWorkload(Model):
         int | None, Field(description="What that change made of its items a second.", ge=-100, le=1000)
     ] = None
     order: Annotated[
-        _Word, Field(description="Known, Wrong or Unknown: whether it reads as its sampling predicts; empty: none is said.")
+        _Word,
+        Field(description="Known, Wrong or Unknown: whether it reads as its sampling says; empty: it has none."),
     ] = ""
     order_agreement: Annotated[
         int | None, Field(description="Percent of its last 500 reads that came as predicted.", ge=0, le=100)

@@ -127,7 +127,9 @@ class TrainingJobSpec(Model):
         ),
     ] = ()
     scheduling: Annotated[JobScheduling, Field(description="How the workers are held and released.")] = JobScheduling()
-    sampling: Annotated[Sampling | None, Field(description="The order of samples, where it is known: nodes fetch ahead in it.")] = None
+    sampling: Annotated[
+        Sampling | None, Field(description="The order of samples, where it is known: nodes fetch ahead in it.")
+    ] = None
     template: Annotated[PodTemplate, Field(description="An ordinary pod template.")]
     tuning: Annotated[
         Tuning,

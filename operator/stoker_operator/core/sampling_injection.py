@@ -1,4 +1,4 @@
-"""What the webhook tells a node of the order in which a pod reads: the annotation, checked, with the pod's rank. Pure."""
+"""What the webhook tells a node of the order in which a pod reads: the annotation, checked, with its rank. Pure."""
 
 from collections.abc import Mapping
 from typing import Any

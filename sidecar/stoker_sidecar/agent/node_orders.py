@@ -77,7 +77,7 @@ class NodeOrders:
                 self._troubles[followed.group.key] = str(error)
                 log.info("the order of version %s waits: %s", followed.group.version[1][:12], error)
             return False
-        except Exception as error:  # noqa: BLE001 -- a hint of one pod must end nothing else
+        except Exception as error:
             log.exception("the order of version %s is not followed any more", followed.group.version[1][:12])
             followed.give_up(f"it cannot be followed, please report this: {error!r}")
             return False

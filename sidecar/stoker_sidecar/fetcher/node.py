@@ -19,9 +19,9 @@ from stoker_sidecar.fetcher.context import DownloadSettings, ListingSlots, NodeC
 from stoker_sidecar.fetcher.core.lanes import Bounds, WarmSlots
 from stoker_sidecar.fetcher.core.version_tuning import VersionTuning
 from stoker_sidecar.fetcher.dataset import DatasetCache
-from stoker_sidecar.fetcher.known_orders import KnownOrders
 from stoker_sidecar.fetcher.download.pipeline import Pipeline
 from stoker_sidecar.fetcher.download.policy import KeepWhatCame, PolicyFactory
+from stoker_sidecar.fetcher.known_orders import KnownOrders
 from stoker_sidecar.fetcher.page_cache import PageCache
 from stoker_sidecar.fetcher.repairs import Repairs
 from stoker_sidecar.fetcher.scrub import Scrubber, ScrubSettings

@@ -29,7 +29,7 @@ def order(said: SamplingPlan, ranks: tuple[int, ...] = (0,), files: int = FILES)
 
 
 def reading(truth: JobOrder, epoch: int, step: int = 0) -> list[ReadSample]:
-    """What is read from a step of an epoch on by loaders that take turns."""
+    """Return what is read from a step of an epoch on, by loaders that take turns."""
     return [ReadSample(piece.file) for piece in truth.pieces(truth.epoch(epoch), step)]
 
 

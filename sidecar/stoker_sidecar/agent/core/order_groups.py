@@ -86,5 +86,3 @@ def read_samples(batch: ReaderBatch, source: EvidenceSource, *, by_offset: bool)
     reads = [ReadSample(row.ino, row.offset) for row in batch.rows if bool(row.length) is of_reads]
     whole = batch.reads if of_reads else batch.opens / batch.share if batch.share else 0.0
     return reads, max(0.0, whole - len(reads))
-
-

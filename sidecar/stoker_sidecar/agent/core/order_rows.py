@@ -31,8 +31,8 @@ def order_view(follower: OrderFollower, paths: Mapping[int, str]) -> OrderView:
     if follower.state is OrderState.WRONG and difference is not None:
         seen, expected = (paths.get(one, f"file {one}") for one in (difference.seen, difference.expected))
         message = (
-            f"read {difference.read} was {seen}, where {expected} was about due: look at sampler, seed, batch, ranks and "
-            "files of the sampling"
+            f"read {difference.read} was {seen}, where {expected} was about due: look at sampler, seed, batch, "
+            "ranks and files of the sampling"
         )
     elif follower.state is OrderState.KNOWN:
         message = f"epoch {follower.epoch} of {follower.order.plan.sampler}"

@@ -22,8 +22,8 @@ class PublishRequest:
     """A pod's request to see a dataset at ``target``, already checked.
 
     ``target`` is the key: the volume id of a PersistentVolume is the same for all pods of a node. ``version``: the
-    digest that the volume names; empty: the plan's current one. ``hints``: what the pod's spec tells of its training. ``sampling``: in
-    which order it reads, as stoker_api.sampling writes it; empty: not known.
+    digest that the volume names; empty: the plan's current one. ``hints``: what the pod's spec tells of its training.
+    ``sampling``: in which order it reads, as stoker_api.sampling writes it; empty: not known.
     """
 
     volume_id: str
