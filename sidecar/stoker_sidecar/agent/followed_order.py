@@ -121,7 +121,7 @@ class FollowedOrder:
             self._follower = OrderFollower(JobOrder(self.group.plan, found, self.ranks))
         except ValueError as error:  # NoSamplesError, or more samples than can be computed
             self._trouble = str(error)
-            log.warning("the order of pods on version %s is not followed: %s", self.group.version[1][:12], error)
+            log.info("the order of pods on version %s is not followed: %s", self.group.version[1][:12], error)
             return False
         return True
 
