@@ -44,7 +44,9 @@ class SampleFilesSpec(Model):
     samples_per_shard: Annotated[
         int, Field(description="1: the sampler orders the shards themselves.", ge=1, le=10_000_000)
     ] = 1
-    record_bytes: Annotated[int, Field(ge=0, le=_MOST_RECORD, json_schema_extra=_INT64)] = 0
+    record_bytes: Annotated[
+        int, Field(description="Of one sample.", ge=0, le=_MOST_RECORD, json_schema_extra=_INT64)
+    ] = 0
     header_bytes: Annotated[
         int, Field(description="Before the first record.", ge=0, le=_MOST_RECORD, json_schema_extra=_INT64)
     ] = 0
@@ -74,7 +76,7 @@ class Sampling(Model):
     ranks_per_pod: Annotated[int, Field(description="Ranks of one pod.", ge=1, le=MOST_RANKS_HERE)] = 1
     rank: Annotated[
         int | None,
-        Field(description="The pod's first rank. Absent: by its completion index.", ge=0, lt=MOST_RANKS),
+        Field(description="The pod's first rank. Absent: by its completion index.", ge=0, le=MOST_RANKS),
     ] = None
     dataset: Annotated[str, Field(description="The Dataset that it is of; empty: the first one.", max_length=253)] = ""
     files: Annotated[SampleFilesSpec, Field(description="How samples lie in its files.")] = SampleFilesSpec()

@@ -75,6 +75,11 @@ class OrderFollower:
         return self._epoch.number if self._epoch is not None else None
 
     @property
+    def is_searching(self) -> bool:
+        """Whether the place of the readers is lost, and looked for."""
+        return self._tried is not None and self.state is not OrderState.WRONG
+
+    @property
     def agreement(self) -> int | None:
         """Percent of the last reads that came as predicted; None: too few were seen."""
         seen = len(self._agreed)

@@ -1,6 +1,8 @@
 """One order that is followed on a node: made from the manifest, held against reads, and told to the fetcher."""
 
+import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +16,7 @@ from stoker_sidecar.agent.core.reading import ObservedTree, ReaderBatch
 from stoker_sidecar.agent.sample_maps import ListNeeded, paths_of, read_map
 from stoker_sidecar.errors import FetcherUnavailable, SidecarError
 from stoker_sidecar.linux.files import is_there
-from stoker_sidecar.threads import in_thread
+from stoker_sidecar.threads import in_thread, to_its_end
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_sidecar.wire.fetcher_protocol import MOST_AHEAD, Ahead, Failed, Reply
 
@@ -22,6 +24,8 @@ log = logging.getLogger(__name__)
 Tell = Callable[[Ahead], Awaitable[Reply]]
 # Pieces of a window: so many times what was read since the last one, and at least.
 _WINDOW_TIMES, _LEAST_WINDOW = 4, 4096
+# Times as long as it took that nothing is computed, while a place is looked for.
+_REST = 3.0
 
 
 @dataclass
@@ -87,7 +91,7 @@ class FollowedOrder:
             return await self._find_samples()
         wanted = self._follower.wanted
         if wanted is not None:
-            self._follower.give(await in_thread(self._follower.order.epoch, wanted))
+            await self._compute(self._follower, wanted)
             await self._explain()
             return True
         await self._tell_window()
@@ -112,7 +116,8 @@ class FollowedOrder:
             return False
         read = partial(read_map, said=self.group.plan.files, ended=lambda: self._ended)
         try:
-            found = await in_thread(self._folders.go_through, read, paths)
+            reading = asyncio.ensure_future(asyncio.to_thread(self._folders.go_through, read, paths))
+            found = await to_its_end(reading, hurry=self._hurry)
             if isinstance(found, ListNeeded):
                 await self._say(window([SamplePiece(found.ino)]))
                 return False
@@ -124,6 +129,16 @@ class FollowedOrder:
             log.info("the order of pods on version %s is not followed: %s", self.group.version[1][:12], error)
             return False
         return True
+
+    def _hurry(self) -> None:
+        self._ended = True
+
+    async def _compute(self, follower: OrderFollower, epoch: int) -> None:
+        """Compute an epoch's order; one that is only looked for costs a quarter of a core at most."""
+        began = time.monotonic()
+        follower.give(await in_thread(follower.order.epoch, epoch))
+        if follower.is_searching:
+            await asyncio.sleep(_REST * (time.monotonic() - began))
 
     async def _explain(self) -> None:
         """Find the paths of the first difference, for people."""
