@@ -1,6 +1,7 @@
 """B9: a cold epoch of a distributed sampler over a distant source, with its order known and without."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bench.environment import Environment
@@ -10,14 +11,15 @@ from bench.objects import paths
 from bench.readers import Job, read_jobs
 from bench.report import Cost, Row
 from bench.scale import Corpus
-from bench.systems import STOKER, cold_mount
+from bench.systems import ORDER_KNOWN, STOKER, cold_mount
 from bench.trainer import IMAGES_A_BATCH, STEP_SECONDS, train
 from stoker_api.sampling import SampleFilesSpec, Sampling
 from stoker_orders.predictors.samplers import SAMPLERS, SamplerName
 from stoker_orders.sampling_plan import SampleLayout
 
-KNOWN, WRONG = "Stoker, order known", "Stoker, another seed said"
+WRONG = "Stoker, another seed said"
 _PROFILE, _LOADERS, _BATCH, _SEED = "P20", 4, 64, 7
+_SETTLED_SECONDS = 3.0  # in which what is on its way arrives
 _FILES = SampleFilesSpec(layout=SampleLayout.SHARDS)  # all files, by name
 
 
@@ -26,14 +28,14 @@ def measure(env: Environment) -> Iterator[Row]:
     corpus = env.scale.epochs
     with env.corpus("b9", corpus) as prefix, env.profile(_PROFILE) as endpoint:
         yield from _rates(env, corpus, prefix, endpoint)
+        yield _stopped(env, corpus, prefix, endpoint)
         yield from _trained(env, corpus, prefix, endpoint)
 
 
 def _rates(env: Environment, corpus: Corpus, prefix: str, endpoint: str) -> Iterator[Row]:
     case = f"cold, {_LOADERS} loaders, {_PROFILE}"
-    order, systems = _order(corpus), {STOKER: "", KNOWN: _said(_BATCH), WRONG: _said(_BATCH, seed=_SEED + 1000)}
-    batches = [order[start : start + _BATCH] for start in range(0, len(order), _BATCH)]
-    jobs = [Job([path for batch in batches[one::_LOADERS] for path in batch]) for one in range(_LOADERS)]
+    systems = {STOKER: "", ORDER_KNOWN: _said(_BATCH), WRONG: _said(_BATCH, seed=_SEED + 1000)}
+    jobs = _jobs(_order(corpus))
     rates: dict[str, list[float]] = {system: [] for system in systems}
     over: dict[str, list[float]] = {system: [] for system in systems}
     costs: dict[str, list[Cost]] = {system: [] for system in systems}
@@ -52,9 +54,26 @@ def _rates(env: Environment, corpus: Corpus, prefix: str, endpoint: str) -> Iter
         yield Row("B9", case, system, "over-fetch, % of the epoch", tuple(over[system]))
 
 
+def _stopped(env: Environment, corpus: Corpus, prefix: str, endpoint: str) -> Row:
+    """Measure what is fetched in vain by a job that ends in the middle of an epoch: at most the window."""
+    half, over = _order(corpus)[: corpus.files // 2], []
+    for _ in env.repeat("B9: a job that ends in mid-epoch"):
+        with env.node(endpoint) as node, env.meter(node) as meter:
+            read_jobs(_mounted(node, prefix, _said(_BATCH)), _jobs(half), len(half) * corpus.size)
+            time.sleep(_SETTLED_SECONDS)
+        over.append(100 * (meter.cost.gets - len(half)) / corpus.files)
+    return Row("B9", "the job ends in mid-epoch", ORDER_KNOWN, "% of the epoch fetched in vain", tuple(over))
+
+
+def _jobs(order: Sequence[str]) -> list[Job]:
+    """Deal an epoch's batches out to the loaders, as PyTorch's DataLoader does."""
+    batches = [order[start : start + _BATCH] for start in range(0, len(order), _BATCH)]
+    return [Job([path for batch in batches[one::_LOADERS] for path in batch]) for one in range(_LOADERS)]
+
+
 def _trained(env: Environment, corpus: Corpus, prefix: str, endpoint: str) -> Iterator[Row]:
     case = f"cold, {IMAGES_A_BATCH} images a step of {STEP_SECONDS:.3f} s, {_PROFILE}"
-    order, systems = _order(corpus), {STOKER: "", KNOWN: _said(IMAGES_A_BATCH)}
+    order, systems = _order(corpus), {STOKER: "", ORDER_KNOWN: _said(IMAGES_A_BATCH)}
     shares: dict[str, list[float]] = {system: [] for system in systems}
     for system in env.turns(f"B9: {case}", systems):
         with env.node(endpoint) as node:

@@ -1,4 +1,4 @@
-"""A pod that says how it samples: the node knows its order, has files ready before they are read, and says if not so."""
+"""A pod says how it samples: the node knows its order, has files ready before they are read, and says if it is wrong."""
 
 import asyncio
 import time
@@ -106,7 +106,8 @@ def epoch(number: int, seed: int = 3) -> list[str]:
     order = SAMPLERS[SamplerName.TORCH_DISTRIBUTED].order(len(NAMES), seed + number, number)
     names = [NAMES[sample] for sample in order]
     batches = [names[start : start + 4] for start in range(0, len(names), 4)]
-    return [one for pair in zip(batches[::2], batches[1::2], strict=True) for both in zip(*pair) for one in both]
+    pairs = zip(batches[::2], batches[1::2], strict=True)
+    return [one for first, second in pairs for both in zip(first, second, strict=True) for one in both]
 
 
 async def test_a_cold_epoch_finds_its_files_there(tmp_path: Path) -> None:
