@@ -113,11 +113,14 @@ class OrderFollower:
         """Take reads in their order; ``unseen``: so many more were made about then."""
         if self.state is OrderState.WRONG or self._epoch is None:
             return
+        before = self.reads
         for read in reads:
             sample = self.order.map.sample(read.file, read.offset)
             if sample is not None:
                 self._saw(sample, read.file)
-        self._unseen += unseen / max(1, len(self.loading.here))
+        # Where something was seen since, what was not seen before that is in the place that it told.
+        left = self._unseen if self.reads == before else 0.0
+        self._unseen = left + unseen / max(1, len(self.loading.here))
         self._judge()
 
     def ahead(self) -> Iterator[SamplePiece]:
@@ -189,7 +192,8 @@ class OrderFollower:
             return
         if sum(self._late) >= _AGREE * len(self._late):
             # Where as much may be out of order as there is, any order agrees.
-            self.state = OrderState.KNOWN if self.loading.steps > 4 * self.loading.slack else OrderState.UNKNOWN
+            if self.loading.steps > 4 * (self.loading.slack + self._unseen):
+                self.state = OrderState.KNOWN
         elif self._tried is None:
             self._tried, self._tries = self._epoch.number, 0
             self._try(self._epoch)

@@ -6,7 +6,7 @@ from stoker_orders.following import OrderFollower, OrderState, ReadSample
 from stoker_orders.job_order import JobOrder
 from stoker_orders.loading import Loading
 from stoker_orders.predictors.samplers import SamplerName
-from stoker_orders.sample_map import FileMap
+from stoker_orders.sample_map import FileMap, ListedFile, RecordMap
 from stoker_orders.sampling_plan import SamplingPlan
 
 FILES = 20_000
@@ -136,3 +136,33 @@ def test_an_index_is_read_at_its_step_by_its_rank() -> None:
 def test_loaders_read_a_batch_each_at_the_same_time() -> None:
     loading = Loading(8, 1, (0,), batch=2, loaders=2)
     assert list(loading.indices(0)) == [0, 2, 1, 3, 4, 6, 5, 7]
+
+
+def test_an_epoch_so_short_that_any_order_would_agree_is_not_known() -> None:
+    follower = OrderFollower(order(plan(), files=300))
+    follow(follower, reading(follower.order, 0))
+    assert (follower.state, follower.agreement) == (OrderState.UNKNOWN, 100)
+
+
+def test_reads_that_nobody_saw_do_not_make_another_order_agree() -> None:
+    follower, other = OrderFollower(order(plan())), order(plan(seed=4_000))
+    reads = reading(other, 0)
+    for start in range(0, len(reads), 1_000):
+        while (wanted := follower.wanted) is not None:
+            follower.give(follower.order.epoch(wanted))
+        follower.saw(reads[start : start + 100], unseen=900)
+    assert follower.state is OrderState.WRONG
+
+
+def test_samples_in_one_large_file_are_followed_by_where_is_read() -> None:
+    records = RecordMap(ListedFile(9, b"all.bin", 16 + 100 * 5_000), record=100, header=16)
+    follower = OrderFollower(JobOrder(plan(loaders=0), records, (0,)))
+    truth = JobOrder(plan(loaders=0), records, (0,))
+    follow(follower, [ReadSample(one.file, one.offset) for one in truth.pieces(truth.epoch(0), 0)])
+    assert (follower.state, follower.agreement) == (OrderState.KNOWN, 100)
+
+
+def test_several_ranks_on_a_node_are_followed_together() -> None:
+    follower = OrderFollower(order(plan(ranks=4), ranks=(1, 2)))
+    follow(follower, reading(follower.order, 0))
+    assert (follower.state, follower.agreement, follower.step) == (OrderState.KNOWN, 100, FILES // 4 - 1)

@@ -1,4 +1,4 @@
-"""A pod says how it samples: the node knows its order, has files ready before they are read, and says if it is wrong."""
+"""A pod says how it samples: its node has files ready before they are read, and says where that is wrong."""
 
 import asyncio
 import time
