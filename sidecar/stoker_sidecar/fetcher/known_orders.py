@@ -5,11 +5,14 @@ more is said; it starts downloads as readers and warm-up do, so a piece is fetch
 """
 
 import asyncio
+import logging
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
+from stoker_sidecar.errors import SidecarError, SourceError
 from stoker_sidecar.fetcher.core.concurrency import AdaptiveLimit
 from stoker_sidecar.fetcher.core.lanes import Lane
 from stoker_sidecar.fetcher.dataset import DatasetCache
@@ -18,6 +21,7 @@ from stoker_sidecar.fetcher.download.parts import CHUNK, chunk_count, is_whole
 from stoker_sidecar.version.manifest import Entry
 from stoker_sidecar.wire.fetcher_protocol import WHOLE_FILE, Ahead
 
+_log = logging.getLogger(__name__)
 # Bytes ahead of all readers of a version: what is fetched in vain at most, when a job ends or turns out to read
 # otherwise. At 1 GB/s this is half a second: a reader's place is told once a second or more often.
 MOST_AHEAD_BYTES = 512 * 1024**2
@@ -35,6 +39,17 @@ class WindowPiece(NamedTuple):
 
     ino: int
     chunk: int
+
+
+class MissingPiece(NamedTuple):
+    """A small file, or a chunk of a large one."""
+
+    entry: Entry
+    chunk: int
+
+
+def _size(one: MissingPiece) -> int:
+    return one.entry.size if is_whole(one.entry.size) else CHUNK
 
 
 def unpacked(pieces: bytes) -> list[WindowPiece]:
@@ -67,6 +82,7 @@ class VersionAhead:
     _windows: dict[str, list[WindowPiece]] = field(default_factory=dict)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
     _landed: asyncio.Event = field(default_factory=asyncio.Event)
+    _failed: set[int] = field(default_factory=set)
     _flying: int = 0
     _flying_bytes: int = 0
 
@@ -91,6 +107,8 @@ class VersionAhead:
                     await self._news.wait()
         except TimeoutError:
             self._windows.clear()
+        except SidecarError as error:
+            _log.info("nothing is fetched ahead in a known order for now: %s", error.message)
         finally:
             self.fetching.order_known = False
 
@@ -100,36 +118,42 @@ class VersionAhead:
         for looked, piece in enumerate(in_turns(list(self._windows.values())), start=1):
             if looked % _BREATH == 0:
                 await asyncio.sleep(0)
-            for entry, chunk in self._missing(piece):
-                size = entry.size if is_whole(entry.size) else CHUNK
-                ahead += size
-                if ahead > MOST_AHEAD_BYTES:
-                    return
-                await self._until_there_is_room(size)
+            missing = self._missing(piece)
+            ahead += sum(map(_size, missing)) or self._usual
+            if ahead > MOST_AHEAD_BYTES:
+                return
+            for one in missing:
+                await self._until_there_is_room(_size(one))
                 if self._news.is_set():
                     return
-                self._start(entry, chunk, size)
+                self._start(one)
 
-    def _start(self, entry: Entry, chunk: int, size: int) -> None:
-        task = self.fetching.start(entry, chunk, Lane.READAHEAD)
+    @property
+    def _usual(self) -> int:
+        """Bytes for which a piece counts that is here: what it has really is not worth a look."""
+        info = self.fetching.version.manifest.info
+        return min(CHUNK, info.bytes // max(1, info.files))
+
+    def _start(self, one: MissingPiece) -> None:
+        task = self.fetching.start(one.entry, one.chunk, Lane.READAHEAD)
         if task is not None:
             self._flying += 1
-            self._flying_bytes += size
-            task.add_done_callback(lambda _: self._land(size))
+            self._flying_bytes += _size(one)
+            task.add_done_callback(partial(self._land, one))
 
-    def _missing(self, piece: WindowPiece) -> list[tuple[Entry, int]]:
-        """Return what is to be fetched of a piece that was named: nothing where it is here."""
+    def _missing(self, piece: WindowPiece) -> list[MissingPiece]:
+        """Return what is to be fetched of a piece that was named: nothing where it is here, or could not be had."""
         version = self.fetching.version
-        if piece.ino >= len(version.states) or not version.is_missing(piece.ino):
+        if piece.ino >= len(version.states) or not version.is_missing(piece.ino) or piece.ino in self._failed:
             return []
         entry = version.manifest.entry(piece.ino)
         if entry is None or entry.is_dir:
             return []
         if is_whole(entry.size):
-            return [(entry, 0)]
+            return [MissingPiece(entry, 0)]
         if piece.chunk == WHOLE_FILE:
-            return [(entry, chunk) for chunk in range(chunk_count(entry.size))]
-        return [(entry, piece.chunk)] if piece.chunk < chunk_count(entry.size) else []
+            return [MissingPiece(entry, chunk) for chunk in range(chunk_count(entry.size))]
+        return [MissingPiece(entry, piece.chunk)] if piece.chunk < chunk_count(entry.size) else []
 
     async def _until_there_is_room(self, size: int) -> None:
         while self._flying and not self._news.is_set() and not self._has_room(size):
@@ -139,10 +163,13 @@ class VersionAhead:
     def _has_room(self, size: int) -> bool:
         return self._flying < self.limit.value and self._flying_bytes + size <= _MOST_IN_FLIGHT
 
-    def _land(self, size: int) -> None:
+    def _land(self, one: MissingPiece, task: "asyncio.Task[None]") -> None:
         self._flying -= 1
-        self._flying_bytes -= size
+        self._flying_bytes -= _size(one)
         self._landed.set()
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, SourceError) and not error.temporary:
+            self._failed.add(one.entry.ino)  # who reads it asks for it again
 
 
 class KnownOrders:
