@@ -63,8 +63,8 @@ def test_a_trainingjobs_workers_say_their_sampling() -> None:
 
 
 def row(order: str, agreement: int | None = None, message: str = "") -> NodeWorkload:
-    said = {"order": order, "order_agreement": agreement, "order_message": message}
-    return NodeWorkload(pod="vision/a", uid="u", **said)  # type: ignore[arg-type]
+    said = {"order": order, "orderAgreement": agreement, "orderMessage": message}
+    return NodeWorkload.model_validate({"pod": "vision/a", "uid": "u"} | said)
 
 
 def test_one_worker_that_reads_otherwise_makes_the_order_wrong() -> None:
