@@ -204,8 +204,9 @@ class OrderFollower:
         if found is not None:
             self.loading, self.step = found
             self._epoch, self._next, self._before, self._tried = epoch, None, None, None
-            self._unseen = 0.0
+            self._unseen, self.difference = 0.0, None
             self._late.clear()
+            self._agreed.clear()
             self.found_again += 1
             return
         self._tried, self._tries = epoch.number, self._tries + 1
@@ -241,7 +242,8 @@ def _loadings(places: list[int], loading: Loading) -> Iterator[Loading]:
     """Yield who may read so: those who are expected to, then one rank of as many as the reads look like."""
     yield loading
     ranks = guessed_ranks(places, loading.turn, _MOST_RANKS)
-    if len(loading.here) == 1 and ranks != loading.ranks:
+    if len(loading.here) == 1:
         mine = [place // loading.turn % ranks for place in places]
         rank = max(set(mine), key=mine.count)
-        yield replace(loading, ranks=ranks, here=(rank,))
+        if (ranks, rank) != (loading.ranks, loading.here[0]):
+            yield replace(loading, ranks=ranks, here=(rank,))

@@ -162,3 +162,9 @@ def test_several_ranks_on_a_node_are_followed_together() -> None:
     follower = OrderFollower(order(plan(ranks=4), ranks=(1, 2)))
     follow(follower, reading(follower.order, 0))
     assert (follower.state, follower.agreement, follower.step) == (OrderState.KNOWN, 100, FILES // 4 - 1)
+
+
+def test_a_pod_whose_rank_nobody_said_is_found_by_what_it_reads() -> None:
+    follower = OrderFollower(order(plan(ranks=4), ranks=(0,)))
+    follow(follower, reading(order(plan(ranks=4, rank=3), ranks=(3,)), 0))
+    assert (follower.state, follower.loading.here, follower.agreement) == (OrderState.KNOWN, (3,), 100)
