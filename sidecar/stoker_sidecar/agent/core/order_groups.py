@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from stoker_api.dataset import MountMode
 from stoker_api.nodecache import EvidenceSource
@@ -48,8 +49,8 @@ def order_groups(mounted: Iterable[Published]) -> tuple[OrderGroup, ...]:
     users = Counter(key for key, _ in {((row.uid, row.version), row.request.pod_uid) for row in rows})
     found: dict[tuple[VersionKey, SamplingPlan], list[tuple[Published, SamplingPlan]]] = {}
     for row in rows:
-        if row.request.sampling and row.request.pod_uid:
-            plan = _plan(row.request.sampling)
+        plan = _plan(row.request.sampling) if row.request.sampling and row.request.pod_uid else None
+        if plan is not None:
             found.setdefault(((row.uid, row.version), replace(plan, rank=0)), []).append((row, plan))
     return tuple(
         OrderGroup(
@@ -64,17 +65,13 @@ def order_groups(mounted: Iterable[Published]) -> tuple[OrderGroup, ...]:
     )
 
 
-_plans: dict[str, SamplingPlan] = {}
-_MOST_PLANS = 256
-
-
-def _plan(text: str) -> SamplingPlan:
-    """Read a sampling that was checked at the door; remembered, since it is asked for at every look."""
-    if text not in _plans:
-        if len(_plans) >= _MOST_PLANS:
-            _plans.clear()
-        _plans[text] = parse_sampling_text(text).plan()
-    return _plans[text]
+@lru_cache(maxsize=256)
+def _plan(text: str) -> SamplingPlan | None:
+    """Read a sampling that was checked at the door, perhaps by an agent of another version; None: it is none here."""
+    try:
+        return parse_sampling_text(text).plan()
+    except ValueError:
+        return None
 
 
 def read_samples(batch: ReaderBatch, source: EvidenceSource, *, by_offset: bool) -> tuple[list[ReadSample], float]:
