@@ -36,12 +36,9 @@ def cold_volume(node: Node, prefix: str) -> tuple[Volume, Path]:
     return volume, cold_mount(node, volume)
 
 
-def cold_mount(node: Node, volume: Volume, sampling: str = "") -> Path:
-    """Publish a pod's volume; where the node can overlay, wait until it is swapped to that. Raises BenchError.
-
-    ``sampling``: in which order the pod says that it reads.
-    """
-    target = node.publish(volume, sampling)
+def cold_mount(node: Node, volume: Volume) -> Path:
+    """Publish a pod's volume; where the node can overlay, wait until it is swapped to that. Raises BenchError."""
+    target = node.publish(volume)
     if node.overlays():
         node.wait_mode(target, MountMode.OVERLAY)
     return target

@@ -11,7 +11,7 @@ from bench.objects import paths
 from bench.readers import Job, read_jobs
 from bench.report import Cost, Row
 from bench.scale import Corpus
-from bench.systems import ORDER_KNOWN, STOKER, cold_mount
+from bench.systems import ORDER_KNOWN, STOKER
 from bench.trainer import IMAGES_A_BATCH, STEP_SECONDS, train
 from stoker_api.sampling import SampleFilesSpec, Sampling
 from stoker_orders.predictors.samplers import SAMPLERS, SamplerName
@@ -98,7 +98,7 @@ def _mounted(node: Node, prefix: str, sampling: str) -> Path:
     volume = node.list_source(prefix)
     node.offer(volume)
     drop_page_cache()
-    return cold_mount(node, volume, sampling)
+    return node.publish(volume, sampling)
 
 
 def _said_of(node: Node) -> str:
