@@ -199,7 +199,7 @@ def _inline_volume(name: str, attributes: Raw) -> dict[str, Any]:
 
 
 def _wanted_attributes(
-    pod: Raw, request: PodRequest, versions: Mapping[str, str], sampling: Mapping[str, Mapping[str, str]]
+    pod: Raw, request: PodRequest, versions: Mapping[str, str], sampling: Mapping[str, dict[str, str]]
 ) -> dict[str, dict[str, str]]:
     """Return the attributes of each Dataset's inline volume, by key: which version of it, and the pod's hints.
 
