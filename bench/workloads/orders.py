@@ -2,10 +2,11 @@
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from bench.environment import Environment
-from bench.measure import drop_page_cache
+from bench.measure import drop_page_cache, wait_until
 from bench.node import Node
 from bench.objects import paths
 from bench.readers import Job, read_jobs
@@ -13,6 +14,7 @@ from bench.report import Cost, Row
 from bench.scale import Corpus
 from bench.systems import ORDER_KNOWN, STOKER
 from bench.trainer import IMAGES_A_BATCH, STEP_SECONDS, train
+from e2e.cluster.errors import NotReadyError
 from stoker_api.sampling import SampleFilesSpec, Sampling
 from stoker_orders.predictors.samplers import SAMPLERS, SamplerName
 from stoker_orders.sampling_plan import SampleLayout
@@ -20,6 +22,8 @@ from stoker_orders.sampling_plan import SampleLayout
 WRONG = "Stoker, another seed said"
 _PROFILE, _LOADERS, _BATCH, _SEED = "P20", 4, 64, 7
 _SETTLED_SECONDS = 3.0  # in which what is on its way arrives
+# A node says within so many seconds what it knows of an order, if an epoch has so many files that it can be told.
+_TOLD_SECONDS, _TELLING = 25.0, 4_000
 _FILES = SampleFilesSpec(layout=SampleLayout.SHARDS)  # all files, by name
 
 
@@ -35,7 +39,7 @@ def measure(env: Environment) -> Iterator[Row]:
 def _rates(env: Environment, corpus: Corpus, prefix: str, endpoint: str) -> Iterator[Row]:
     case = f"cold, {_LOADERS} loaders, {_PROFILE}"
     systems = {STOKER: "", ORDER_KNOWN: _said(_BATCH), WRONG: _said(_BATCH, seed=_SEED + 1000)}
-    jobs = _jobs(_order(corpus))
+    jobs, told = _jobs(_order(corpus)), _TOLD_SECONDS if corpus.files >= _TELLING else 0.0
     rates: dict[str, list[float]] = {system: [] for system in systems}
     over: dict[str, list[float]] = {system: [] for system in systems}
     costs: dict[str, list[Cost]] = {system: [] for system in systems}
@@ -48,7 +52,7 @@ def _rates(env: Environment, corpus: Corpus, prefix: str, endpoint: str) -> Iter
             rates[system].append(epoch.rate)
             over[system].append(100 * (meter.cost.gets / corpus.files - 1))
             costs[system].append(meter.cost)
-            notes[system] = _said_of(node) if systems[system] else ""
+            notes[system] = _said_of(node, told) if systems[system] else ""
     for system in systems:
         yield Row("B9", case, system, "files/s", tuple(rates[system]), STOKER, notes[system], tuple(costs[system]))
         yield Row("B9", case, system, "over-fetch, % of the epoch", tuple(over[system]))
@@ -101,6 +105,13 @@ def _mounted(node: Node, prefix: str, sampling: str) -> Path:
     return node.publish(volume, sampling)
 
 
-def _said_of(node: Node) -> str:
-    row = next(iter(node.workloads()), {})
-    return f"order {row.get('order', 'not told yet')}, agreement {row.get('orderAgreement', '?')} %"
+def _said_of(node: Node, seconds: float) -> str:
+    """Return what the node says of the order in the end: its status is looked at every 10 s."""
+
+    def known() -> bool:
+        return any(row.get("order") for row in node.workloads())
+
+    with suppress(NotReadyError):
+        wait_until("the node to say what it knows of the order", known, seconds)
+    row = next((row for row in node.workloads() if row.get("order")), {})
+    return f"order {row.get('order', 'not told')}, agreement {row.get('orderAgreement', '?')} %"
