@@ -23,7 +23,7 @@ $(VENV)/.installed: $(VENV)/.locked pyproject.toml
 install: $(VENV)/.installed ## Python packages and Debian's libfuse, into .venv
 
 # Real programs that the integration tests read mounts with; the demo needs none of them.
-$(VENV)/.clients: $(VENV)/.locked requirements/clients.txt tools/install-clients.sh
+$(VENV)/.clients: $(VENV)/.locked requirements/clients.txt requirements/trainer.txt tools/install-clients.sh
 	@tools/install-clients.sh $(VENV)
 	@touch $@
 
@@ -70,6 +70,10 @@ bench-page: install ## Benchmarks at full size, 5 times each: writes docs/perfor
 .PHONY: lock
 lock: install ## Pin anew what pyproject.toml names: requirements/*.txt (tools/lock.sh --upgrade takes newer versions)
 	@tools/lock.sh
+
+.PHONY: client-wheel
+client-wheel: install ## Build stoker-client, the wheel for training images, into dist
+	@$(PY) -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w dist ./client
 
 .PHONY: crds
 crds: install ## Generate the CRDs from the models

@@ -15,7 +15,7 @@ from types import FrameType
 from bench.comparison import compared
 from bench.errors import BenchError, UsageError
 from bench.machine import describe
-from bench.order_costs import SAMPLES, measure_orders, show_orders
+from bench.order_costs import ORDER_SAMPLES, measure_orders, show_orders
 from bench.origin import origin
 from bench.page import targets_table
 from bench.passes import SIZES, measure, show
@@ -24,6 +24,7 @@ from bench.report import Report, to_json
 from bench.rule_costs import FILES, RULES, measure_rules, show_rules
 from bench.runner import Run, chosen
 from bench.scale import SCALES, sized
+from bench.shuffle import SAMPLES, SEEDS, measure_shuffles, show_shuffles
 from bench.tables import columns, table
 from bench.targets import judge
 from bench.workloads import WORKLOADS
@@ -78,9 +79,16 @@ def parser() -> argparse.ArgumentParser:
     rules.add_argument("--json", type=Path, default=_RESULTS.with_name("rules.json"), help="where the figures go")
     rules.set_defaults(act=_rules)
     orders = commands.add_parser("orders", help="measure what it costs to know the order of a training job")
-    orders.add_argument("samples", nargs="*", type=int, metavar="N", help=f"default: {' '.join(map(str, SAMPLES))}")
+    orders.add_argument(
+        "samples", nargs="*", type=int, metavar="N", help=f"default: {' '.join(map(str, ORDER_SAMPLES))}"
+    )
     orders.add_argument("--json", type=Path, default=_RESULTS.with_name("orders.json"), help="where the figures go")
     orders.set_defaults(act=_orders)
+    shuffle = commands.add_parser("shuffle", help="measure what a shuffle of groups merges, and how random it is")
+    shuffle.add_argument("--samples", type=int, default=SAMPLES, metavar="N", help="default: %(default)s")
+    shuffle.add_argument("--seeds", type=int, default=SEEDS, metavar="N", help="default: %(default)s")
+    shuffle.add_argument("--json", type=Path, default=_RESULTS.with_name("shuffle.json"), help="where the figures go")
+    shuffle.set_defaults(act=_shuffle)
     for command in (run, page):
         command.add_argument("--docs", type=Path, default=_DOCS, help="folder of the documents (default: docs)")
     return top
@@ -123,7 +131,11 @@ def _rules(options: argparse.Namespace) -> None:
 
 
 def _orders(options: argparse.Namespace) -> None:
-    print(show_orders(measure_orders(options.samples or SAMPLES), options.json))
+    print(show_orders(measure_orders(options.samples or ORDER_SAMPLES), options.json))
+
+
+def _shuffle(options: argparse.Namespace) -> None:
+    print(show_shuffles(measure_shuffles(options.samples, options.seeds), options.json))
 
 
 def _command(options: argparse.Namespace) -> str:

@@ -120,10 +120,13 @@ def drop_page_cache() -> None:
     drop_clean_pages()
 
 
-def drop_clean_pages() -> None:
-    """Make the kernel forget what is clean; quick, so that readers may go on meanwhile. Raises BenchError."""
+def drop_clean_pages(*, names: bool = True) -> None:
+    """Make the kernel forget what is clean; quick, so that readers may go on meanwhile. Raises BenchError.
+
+    ``names``: names and inodes as well.
+    """
     try:
-        Path("/proc/sys/vm/drop_caches").write_text("3\n")
+        Path("/proc/sys/vm/drop_caches").write_text("3\n" if names else "1\n")
     except OSError as error:
         raise BenchError(f"the page cache cannot be dropped ({error.strerror}): run the benchmarks as root") from error
 

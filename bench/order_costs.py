@@ -12,7 +12,7 @@ from pathlib import Path
 
 from stoker_orders.predictors.samplers import SamplerName
 
-SAMPLES = (1_300_000, 2_000_000)
+ORDER_SAMPLES = (1_300_000, 2_000_000)
 MOST_SECONDS, MOST_MB = 2.0, 64.0
 _PROGRAM = """
 import re, sys, time
@@ -53,7 +53,7 @@ def show_orders(costs: Sequence[OrderCost], result: Path) -> str:
     lines = [f"{'sampler':<22}{'samples':>12}{'seconds':>10}{'MB':>8}  bar: {MOST_SECONDS:g} s, {MOST_MB:g} MB"]
     for cost in costs:
         met = "met" if cost.seconds <= MOST_SECONDS and cost.megabytes <= MOST_MB else "MISSED"
-        verdict = met if cost.samples <= min(SAMPLES) else ""
+        verdict = met if cost.samples <= min(ORDER_SAMPLES) else ""
         lines.append(f"{cost.sampler:<22}{cost.samples:>12,}{cost.seconds:>10.2f}{cost.megabytes:>8.1f}  {verdict}")
     return "\n".join(lines)
 

@@ -19,7 +19,12 @@ class Profile:
     rate: float = 0.0
 
 
-PROFILES = {"P20": Profile(0.020), "PBW": Profile(0.005, 200e6 / 8), "P100": Profile(0.100)}
+PROFILES = {
+    "P20": Profile(0.020),
+    "PBW": Profile(0.005, 200e6 / 8),
+    "P100": Profile(0.100),
+    "P500": Profile(0.500, 40e6),  # a source that is far away, and has few bytes a second for each request
+}
 
 
 class Link:
@@ -59,7 +64,7 @@ class DelayingProxy:
     ) -> None:
         if self._process is not None:
             self._process.kill()
-            self._process.wait()
+            self._process.communicate()  # which closes the pipe, too
 
 
 Wait = Callable[[int], float]  # bytes of a piece: seconds until it may be passed on

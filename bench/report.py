@@ -105,11 +105,13 @@ TITLES = {
     "B8": "B8: the first batch",
     "B9": "B9: the order is known",
     "B10": "B10: becoming native under readers",
+    "second": "A second epoch in the overlay of the first, cold one",
     "storm": "Kill storm",
     "idle": "The sidecar while warm pods read",
     "observer": "Readers while the node looks at what they open",
     "memory": "Memory of the sidecar, and what reached the server",
     "tuning": "Tuning: the nine cells, by the rules in force",
+    "adaptive": "Adaptive: a number that a mount finds by itself, from a bad beginning",
     "gpus": "Training simulated: images a second",
 }
 

@@ -68,6 +68,21 @@ class Cells:
 
 
 @dataclass(frozen=True)
+class Finding:
+    """How long a mount may look for the best value, in windows of so many seconds, and how it is compared with others.
+
+    ``skipped``, ``counted``: seconds of each turn. ``turns``: of each value, one after the other.
+    """
+
+    files: int
+    windows: int
+    window: float
+    turns: int
+    skipped: float
+    counted: float
+
+
+@dataclass(frozen=True)
 class Scale:
     """Sizes of one run of all workloads.
 
@@ -93,6 +108,8 @@ class Scale:
     warm_seconds: float  # memory: longest that warming is watched; the figures say how far it got
     gpus: Gpus
     cells: Cells
+    finding: Finding
+    second: tuple[Corpus, ...]
 
 
 def sized(scale: Scale, repeats: int | None, case_seconds: float | None) -> Scale:
@@ -126,6 +143,8 @@ _QUICK = Scale(
     cells=Cells(
         Corpus(200, IMAGE_BYTES, 4), Corpus(2, 16_000_000, 1), Corpus(50, SMALL_BYTES, 2), Corpus(2, 16_000_000, 1)
     ),
+    finding=Finding(files=1, windows=2, window=2.0, turns=1, skipped=1.0, counted=2.0),
+    second=(Corpus(200, SMALL_BYTES, 4),),
 )
 _DEFAULT = Scale(
     repeats=7,  # short cases need them: an epoch from a warm page cache is over in 0.2 s
@@ -159,6 +178,8 @@ _DEFAULT = Scale(
         Corpus(4_000, SMALL_BYTES, 40),
         Corpus(4, SHARD_BYTES, 1),
     ),
+    finding=Finding(files=24, windows=60, window=8.0, turns=3, skipped=8.0, counted=10.0),
+    second=(Corpus(10_000, SMALL_BYTES, 100), Corpus(20_000, TINY_BYTES, 20)),
 )
 _FULL = Scale(
     repeats=5,
@@ -194,6 +215,8 @@ _FULL = Scale(
         Corpus(20_000, SMALL_BYTES, 200),
         Corpus(12, SHARD_BYTES, 1),
     ),
+    finding=Finding(files=48, windows=60, window=10.0, turns=7, skipped=8.0, counted=20.0),
+    second=(Corpus(20_000, SMALL_BYTES, 200), Corpus(20_000, TINY_BYTES, 20)),
 )
 # Sizes at which a workload takes some minutes and the figures that matter have several samples each.
 _BRIEF = replace(
@@ -207,5 +230,6 @@ _BRIEF = replace(
         WarmUp(Corpus(10_000, TINY_BYTES, 10)),
     ),
     storm=Storm(Corpus(2_000, IMAGE_BYTES, 20), kills=(100, 20)),
+    second=(Corpus(4_000, SMALL_BYTES, 40), Corpus(10_000, TINY_BYTES, 10)),
 )
 SCALES = {"quick": _QUICK, "brief": _BRIEF, "default": _DEFAULT, "full": _FULL}

@@ -11,6 +11,7 @@ STOKER = "Stoker"
 ORDER_KNOWN = "Stoker, order known"
 STOKER_NATIVE = "Stoker native"
 STOKER_OVERLAY = "Stoker overlay"
+TUNED = "Stoker, Adaptive"
 STOKER_FUSE = "Stoker FUSE"
 
 

@@ -19,3 +19,5 @@ lock dev pyproject.toml --extra operator --extra sidecar --group dev --group dem
 lock build --group build --constraint requirements/dev.txt "$@"
 lock image pyproject.toml --extra operator --extra sidecar --constraint requirements/dev.txt "$@"
 lock clients --group clients --constraint requirements/dev.txt "$@"
+# PyTorch and NumPy are Debian's there.
+lock trainer --group trainer --excludes <(printf '%s\n' torch numpy) "$@"

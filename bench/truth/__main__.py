@@ -1,7 +1,8 @@
 """Traces of real training with the truth that its code logs: `python -m bench.truth SCENARIO OUT.jsonl.gz`.
 
 Runs the scenario's programs over a folder of small images, or of a model, with every open seen by fanotify, and writes
-what `stoker tuning replay` reads. Needs root, and Debian's PyTorch: tools/debian-packages.sh python3-torch python3-pil.
+what `stoker tuning replay` reads. Needs root and what tools/install-clients.sh brings. TensorFlow is not among it: make
+an environment with tensorflow-cpu, and name its interpreter by ``--python``.
 """
 
 import argparse
@@ -10,33 +11,38 @@ import random
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.errors import BenchError
 from bench.truth import content
 from bench.truth.fanotify import FileEvent, Watch
-from bench.truth.programs import FOLDER
+from bench.truth.programs import DEBIANS_PYTHON, FOLDER, OUR_PYTHON
 from bench.truth.recording import accesses, saves, trace_lines
 
-_DEBIANS_PYTHON = "/usr/bin/python3"
 _SECONDS = 600.0
 _SWEEP = 4
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """Programs that run at the same time over one folder. ``arguments``: of each, behind its three folders."""
+    """Programs that run at the same time over one folder.
+
+    ``arguments``: of each, behind its three folders. ``python``: that has their libraries.
+    """
 
     program: str
     fill: Callable[[Path, random.Random], None]
     arguments: Sequence[Sequence[str]] = ((),)
+    python: Path = DEBIANS_PYTHON
 
 
 SCENARIOS = {
     "imagefolder": Scenario("imagefolder.py", content.images),
     "inference": Scenario("inference.py", content.model),
+    "jax": Scenario("jax_loop.py", content.images, python=OUR_PYTHON),
     "sweep": Scenario("imagefolder.py", content.images, [("HyperparamTuning", str(seed)) for seed in range(_SWEEP)]),
+    "tensorflow": Scenario("tfdata.py", content.images),
 }
 
 
@@ -68,7 +74,7 @@ def record(scenario: Scenario, out: Path) -> None:
 
 def _start(scenario: Scenario, data: Path, saved: Path, words: Iterable[str]) -> Run:
     truth = saved / "truth"
-    command = [_DEBIANS_PYTHON, str(FOLDER / scenario.program), str(data), str(saved), str(truth), *words]
+    command = [str(scenario.python), str(FOLDER / scenario.program), str(data), str(saved), str(truth), *words]
     return Run(saved.name, saved, truth, subprocess.Popen(command, start_new_session=True))
 
 
@@ -93,8 +99,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.truth", description=__doc__)
     parser.add_argument("scenario", choices=SCENARIOS)
     parser.add_argument("out", type=Path)
+    parser.add_argument("--python", type=Path, help="interpreter for the programs, in place of the usual one")
     arguments = parser.parse_args()
-    record(SCENARIOS[arguments.scenario], arguments.out)
+    scenario = SCENARIOS[arguments.scenario]
+    record(replace(scenario, python=arguments.python or scenario.python), arguments.out)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from bench.truth.fanotify import FileEvent
 from stoker_cli.trace import FORMAT
 
 _HEAD = 1024  # bytes of a checkpoint: what names its keys
+_CHECKPOINTS = {".pt", ".npz", ".h5"}
 
 
 def trace_lines(
@@ -47,7 +48,7 @@ def saves(events: Iterable[FileEvent], folders: Mapping[Path, str]) -> Iterator[
     """
     for event in events:
         workload = folders.get(event.path.parent)
-        if workload is None or event.path.suffix != ".pt":
+        if workload is None or event.path.suffix not in _CHECKPOINTS:
             continue
         line = {"t": event.seconds, "w": workload, "model": event.path.name}
         if event.created:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from bench.environment import Environment
 from bench.report import Row
 from bench.workloads import (
+    adaptive,
     epochs,
     firstbatch,
     gpus,
@@ -16,6 +17,7 @@ from bench.workloads import (
     orders,
     partial,
     preads,
+    second,
     sharing,
     storm,
     switch,
@@ -34,10 +36,12 @@ WORKLOADS: Mapping[str, Callable[[Environment], Iterator[Row]]] = {
     "B8": firstbatch.measure,
     "B9": orders.measure,
     "B10": switch.measure,
+    "second": second.measure,
     "storm": storm.measure,
     "idle": idle.measure,
     "observer": observer.measure,
     "memory": memory.measure,
     "tuning": tuning.measure,
+    "adaptive": adaptive.measure,
     "gpus": gpus.measure,
 }

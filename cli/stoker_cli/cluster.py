@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from stoker_api import names
 from stoker_api.dataset import Dataset
 from stoker_api.node_storage import NodeMount
 from stoker_api.nodecache import NodeCache
@@ -95,13 +96,19 @@ class Cluster:
         await self._patch(name, {"metadata": {"annotations": {annotation: now.isoformat()}}})
         return now
 
+    async def warm_paths(self, name: str, paths: Sequence[str] | None) -> Dataset:
+        """Set spec.warm.paths, or, without any, have all of it warmed; ask for it now; return it as it is then."""
+        now = datetime.now(UTC).replace(microsecond=0)
+        asked = {"annotations": {names.ANNOTATION_WARM_REQUESTED: now.isoformat()}}
+        return await self._patch(name, {"metadata": asked, "spec": {"warm": {"paths": list(paths) if paths else None}}})
+
     async def pause(self, name: str, paused: bool) -> None:
         """Set spec.warm.paused."""
         await self._patch(name, {"spec": {"warm": {"paused": paused}}})
 
-    async def _patch(self, name: str, body: dict[str, Any]) -> None:
+    async def _patch(self, name: str, body: dict[str, Any]) -> Dataset:
         try:
-            await self._client.patch(DATASETS, name, body, self.namespace)
+            return Dataset.model_validate(await self._client.patch(DATASETS, name, body, self.namespace))
         except NotFound as error:
             raise self._missing(DATASETS, name) from error
 

@@ -6,6 +6,7 @@ from collections.abc import Coroutine
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import TextIO
 
 import click
 
@@ -13,7 +14,7 @@ from stoker_api import names
 from stoker_api.dataset import Dataset
 from stoker_api.meta import parse_duration
 from stoker_cli import mount as mount_program
-from stoker_cli import render, rows, waiting
+from stoker_cli import render, rows, waiting, warm_paths
 from stoker_cli.cluster import Cluster, Target, connect
 from stoker_cli.output import OUTPUT, console, print_json, refusals
 from stoker_cli.top import top
@@ -104,13 +105,41 @@ def _show_all(datasets: list[Dataset], namespace: str, output: str) -> None:
 
 @main.command()
 @click.argument("dataset")
-@click.option("--wait", is_flag=True, help="Return when it is warm; exit code 1 when it failed.")
+@click.argument("paths", metavar="[PATH...]", nargs=-1)
+@click.option(
+    "--list",
+    "listed",
+    type=click.File(encoding="utf-8"),
+    help="Paths, one a line, behind those of the command line; - reads standard input. # begins a comment.",
+)
+@click.option("--all", "everything", is_flag=True, help="All of it again, where the spec has paths.")
+@click.option(
+    "--wait", is_flag=True, help="Return when it is warm; exit code 1 when it failed or a path names nothing."
+)
 @click.option("--timeout", default="1h", show_default=True, help="How long --wait waits.")
 @NAMESPACE
 @click.pass_obj
-def warm(target: Target, dataset: str, wait: bool, timeout: str, namespace: str | None) -> None:
-    """Fetch a whole DATASET onto its nodes now, whatever its warm.policy."""
-    run(_warm(with_namespace(target, namespace), dataset, wait, _seconds(timeout)))
+def warm(
+    target: Target,
+    dataset: str,
+    paths: tuple[str, ...],
+    listed: TextIO | None,
+    everything: bool,
+    wait: bool,
+    timeout: str,
+    namespace: str | None,
+) -> None:
+    """Fetch DATASET onto its nodes now, whatever its warm.policy.
+
+    With PATHs only these, in this order, and the rest as it is read: folders, files, or patterns such as
+    'train/**/*.tar' (spec.warm.paths). Without: what the spec says, which is all of it where it has no paths.
+    """
+    with refusals():
+        chosen = warm_paths.read(paths, listed)
+    if everything and chosen is not None:
+        raise click.UsageError("--all takes no paths")
+    change = () if everything else chosen
+    run(_warm(with_namespace(target, namespace), dataset, change, wait, _seconds(timeout)))
 
 
 @main.command()
@@ -124,9 +153,13 @@ def refresh(target: Target, dataset: str, wait: bool, timeout: str, namespace: s
     run(_refresh(with_namespace(target, namespace), dataset, wait, _seconds(timeout)))
 
 
-async def _warm(target: Target, name: str, wait: bool, timeout: float) -> None:
+async def _warm(target: Target, name: str, paths: tuple[str, ...] | None, wait: bool, timeout: float) -> None:
+    """Ask for it; ``paths``: None to leave the spec's as they are, empty for all of it."""
     async with connect(target) as cluster:
-        await cluster.annotate(name, names.ANNOTATION_WARM_REQUESTED)
+        if paths is None:
+            await cluster.annotate(name, names.ANNOTATION_WARM_REQUESTED)
+        else:
+            await cluster.warm_paths(name, paths)
         await _follow(cluster, name, waiting.warm if wait else None, timeout)
 
 
@@ -225,6 +258,13 @@ def mount(arguments: tuple[str, ...]) -> None:
 def umount(arguments: tuple[str, ...]) -> None:
     """End a `stoker mount`."""
     mount_program.become("umount", arguments)
+
+
+@main.command(context_settings=PASSED_ON, add_help_option=False)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def cache(arguments: tuple[str, ...]) -> None:
+    """Drop what the kernel keeps in memory of a `stoker mount`, for benchmarks."""
+    mount_program.become("cache", arguments)
 
 
 def _seconds(text: str) -> float:

@@ -42,9 +42,10 @@ def dataset(item: Dataset, caches: Sequence[NodeCache] = ()) -> RenderableType:
     pace = f"{format_bytes(now.speed)}/s  ETA {now.eta or rows.UNKNOWN}" if now.speed else ""
     bar.add_row(ProgressBar(total=1.0, completed=now.share, width=BAR_WIDTH), facts, pace)
     columns = ("NODE", "PHASE", "WARM", "SHARE", "SPEED", "ETA", "MODE", "LAST ERROR")
-    nodes = table(columns, (rows.node_detail_row(node, item.status.bytes or 0) for node in item.status.nodes))
+    size = item.status.warm_paths.bytes if item.status.warm_paths is not None else item.status.bytes or 0
+    nodes = table(columns, (rows.node_detail_row(node, size) for node in item.status.nodes))
     title = f"{item.key}: {item.status.phase or 'Pending'}. {rows.message(item)}"
-    head = (title, *rows.class_lines(item))
+    head = (title, *rows.class_lines(item), *rows.path_lines(item))
     working = workloads(rows.readers(caches, item))
     return Group(*head, bar, nodes, *working) if item.status.nodes else Group(*head, *working)
 

@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 
 from stoker_cli.trace import Ended, Mounted, Trace, TraceEvent, Truth
 from stoker_tuning.training.accesses import ModelFileUse, SeenAccess, SelfReport
-from stoker_tuning.training.sweeps import siblings
+from stoker_tuning.training.sweeps import SweepWatch
 from stoker_tuning.training.workload import WorkloadTracker, WorkloadView
 from stoker_tuning.vocabulary import TrainingPhase
 
-_SWEEPS_EVERY = 0.5  # seconds of the trace
 NOTICED_WITHIN = 10.0  # seconds: what a change of phase may take
 
 
@@ -46,7 +45,7 @@ class _Player:
         self._trackers: dict[str, WorkloadTracker] = {}
         self._shown: dict[str, tuple[TrainingPhase, int]] = {}
         self._ended: set[str] = set()
-        self._looked = 0.0
+        self._sweeps = SweepWatch[str]()
         self._replay = Replay()
 
     def play(self) -> Replay:
@@ -62,7 +61,7 @@ class _Player:
                 layout, sampling = self._trace.layout, self._trace.sampling
                 self._trackers[name] = WorkloadTracker(layout, sampling, window=self._window)
             self._take(name, event)
-            self._look_for_sweeps(seconds)
+            self._sweeps.look(self._trackers)
         for name in list(self._trackers):
             self._end(name, seconds)
         return self._replay
@@ -91,16 +90,6 @@ class _Player:
         self._ended.add(name)
         self._shown.pop(name, None)
         self._replay.moments.append(Moment(seconds, name, tracker.at(seconds), ended=True))
-
-    def _look_for_sweeps(self, seconds: float) -> None:
-        if seconds - self._looked < _SWEEPS_EVERY:
-            return
-        self._looked = seconds
-        training = {name: one for name, one in self._trackers.items() if one.phase.trained}
-        units = max((one.training_split_units for one in training.values()), default=0)
-        found = siblings({name: one.training_units for name, one in training.items()}, units)
-        for name, others in found.items():
-            training[name].beside(others)
 
 
 @dataclass(frozen=True)

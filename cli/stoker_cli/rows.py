@@ -12,6 +12,7 @@ from stoker_api.nodecache import NodeCache, NodeDatasetStatus, NodeWorkload
 
 SETTLED = {Phase.READY, Phase.DEGRADED, Phase.FAILED}
 UNKNOWN = "-"
+_PATHS_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ def message(dataset: Dataset) -> str:
         (ConditionType.ACCEPTED, "False"),
         (ConditionType.LISTED, "False"),
         (ConditionType.DEGRADED, "True"),
+        (ConditionType.PATHS_FOUND, "False"),
         (ConditionType.WARM, "False"),
         (ConditionType.READY, "True"),
     )
@@ -89,6 +91,18 @@ def class_lines(dataset: Dataset) -> list[str]:
         lines = [f"class {status.class_name}"]
     limited = (c for c in status.conditions if (c.type, c.status) == (ConditionType.LIMITED, "True"))
     return [*lines, *(condition.message for condition in limited)]
+
+
+def path_lines(dataset: Dataset) -> list[str]:
+    """Say what of a Dataset is to be warm, where that is not all of it."""
+    paths, part = dataset.spec.warm.paths, dataset.status.warm_paths
+    if not paths:
+        return []
+    shown = ", ".join(paths[:_PATHS_SHOWN]) + (f" and {len(paths) - _PATHS_SHOWN} more" if paths[_PATHS_SHOWN:] else "")
+    if part is None:
+        return [f"warm.paths: {shown}; no node has said yet what they name"]
+    here = f"{part.warm_files:,} of {part.files:,} files, {format_bytes(part.warm_bytes)} of {format_bytes(part.bytes)}"
+    return [f"warm.paths: {shown}: {here} on the node that has least of it"]
 
 
 def quota_lines(datasets: Iterable[Dataset]) -> list[str]:

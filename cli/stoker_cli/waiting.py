@@ -11,7 +11,9 @@ from rich.live import Live
 
 from stoker_api.dataset import Dataset
 from stoker_api.dataset_status import Phase
+from stoker_api.meta import Condition
 from stoker_api.names import ConditionType, Reason
+from stoker_api.warm_paths import paths_digest
 from stoker_cli import render, rows
 from stoker_cli.errors import FAILED, CliError
 
@@ -22,11 +24,38 @@ Done = Callable[[Dataset], bool]
 
 
 def warm(dataset: Dataset) -> bool:
-    """Tell whether every byte is where it should be, by the nodes' word and not by the policy's."""
-    return any(
-        c.type == ConditionType.WARM and c.status == "True" and c.reason == Reason.WARM
-        for c in dataset.status.conditions
-    )
+    """Tell whether every byte is where it should be, by the nodes' word and not by the policy's.
+
+    Of a Dataset with paths: whether all that they name is; raises CliError once it is, where a path names nothing.
+    """
+    if not dataset.spec.warm.paths:
+        return _is_warm(dataset)
+    found = _about_these_paths(dataset) and _condition(dataset, ConditionType.PATHS_FOUND)
+    if not found or found.observed_generation < dataset.metadata.generation:
+        return False
+    if found.status == "False" and (_is_warm(dataset) or not _named(dataset)):
+        rest = "; what the others name is warm" if _named(dataset) else ""
+        raise CliError(f"{dataset.key}: {found.message}{rest}", FAILED)
+    return _is_warm(dataset)
+
+
+def _is_warm(dataset: Dataset) -> bool:
+    found = _condition(dataset, ConditionType.WARM)
+    return found is not None and found.status == "True" and found.reason == Reason.WARM
+
+
+def _about_these_paths(dataset: Dataset) -> bool:
+    """Tell whether the status is about the paths that the spec has now: patched a moment ago, it may not be."""
+    part = dataset.status.warm_paths
+    return part is not None and part.digest == paths_digest(dataset.spec.warm.paths)
+
+
+def _named(dataset: Dataset) -> int:
+    return dataset.status.warm_paths.files if dataset.status.warm_paths is not None else 0
+
+
+def _condition(dataset: Dataset, kind: ConditionType) -> Condition | None:
+    return next((condition for condition in dataset.status.conditions if condition.type == kind), None)
 
 
 def refreshed(asked: datetime) -> Done:

@@ -19,6 +19,7 @@ from stoker_api.meta import (
     cel_rule,
 )
 from stoker_api.tuning import Tuning
+from stoker_api.warm_paths import MOST_WARM_PATHS, WarmPathList
 
 MOST_REPLICAS = 10_000  # nodes: twice what Kubernetes is made for
 MOST_PRIORITY = 1000
@@ -129,6 +130,15 @@ class Warm(Model):
         ),
     ] = None
     paused: Annotated[bool, Field(description="Hold warming; reads by pods go on.")] = False
+    paths: Annotated[
+        WarmPathList,
+        Field(
+            description="Folders, files or patterns (* stops at '/', ** does not; 100 patterns at most) that are "
+            "warmed, in this order; the rest is fetched when it is read. Empty: all.",
+            max_length=MOST_WARM_PATHS,
+            json_schema_extra={"x-kubernetes-list-type": "atomic"},
+        ),
+    ] = ()
 
 
 class Refresh(Model):

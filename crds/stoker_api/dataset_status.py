@@ -7,6 +7,7 @@ from pydantic import Field
 
 from stoker_api.meta import Condition, Model, ShortMessage
 from stoker_api.tuning import NodeTuning
+from stoker_api.warm_paths import WarmPathsStatus
 
 MOST_NODE_ROWS = 50  # of status.nodes
 _INT64 = {"format": "int64"}
@@ -38,7 +39,10 @@ class DatasetNode(Model):
     name: Annotated[str, Field(description="The node.")]
     phase: Annotated[str, Field(description="What it does for the dataset, as in NodeCache.")] = ""
     version: Annotated[str, Field(description="Digest of the version that the figures are about.")] = ""
-    warm_files: Annotated[int, Field(json_schema_extra=_INT64)] = 0
+    warm_files: Annotated[
+        int,
+        Field(json_schema_extra=_INT64, description="What is there; of what `warm.paths` names, where it names any."),
+    ] = 0
     warm_bytes: Annotated[int, Field(json_schema_extra=_INT64)] = 0
     bytes_per_second: Annotated[int, Field(json_schema_extra=_INT64)] = 0
     eta: Annotated[str, Field(description="Time left, such as 1m20s; empty when unknown or done.")] = ""
@@ -87,6 +91,13 @@ class DatasetStatus(Model):
     files: Annotated[int | None, Field(json_schema_extra=_INT64)] = None
     bytes: Annotated[int | None, Field(json_schema_extra=_INT64)] = None
     total: Annotated[str, Field(description="bytes, for people.")] = ""
+    warm_paths: Annotated[
+        WarmPathsStatus | None,
+        Field(
+            description="What `warm.paths` names, and what of that is on the node that has least of it; what is cached "
+            "and wanted is about these files then. Absent: all files are meant, or it is not known yet."
+        ),
+    ] = None
     wanted_bytes: Annotated[
         int,
         Field(

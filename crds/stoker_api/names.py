@@ -119,6 +119,7 @@ class ConditionType(StrEnum):
     DEGRADED = "Degraded"
     DELETION_BLOCKED = "DeletionBlocked"
     LIMITED = "Limited"  # Dataset: True while its class gives it less than it asks for
+    PATHS_FOUND = "PathsFound"  # Dataset: False while a path of warm.paths names nothing
     TUNED = "Tuned"  # Dataset, TrainingJob: False while the profile or template that it has is not in force
     RECONCILED = "Reconciled"  # Dataset: False while something that the operator writes for it is not taken
     CACHE_FOLDERS = "CacheFolders"  # NodeCache: whether all its cache folders are in service and have room
@@ -167,6 +168,8 @@ class Reason(StrEnum):
     OBJECT_GONE = "ObjectGone"
     CORRUPT_BODY = "CorruptBody"  # length or checksum is not what the manifest says
     SKIPPED_KEYS = "SkippedKeys"  # keys that cannot be file names
+    PATH_NOT_FOUND = "PathNotFound"  # a path of warm.paths that names nothing in this version
+    PATHS_FOUND = "PathsFound"
     # The class.
     CLASS_NOT_FOUND = "ClassNotFound"
     CLASS_INVALID = "ClassInvalid"  # a DatasetClass that does not parse

@@ -12,6 +12,7 @@ from stoker_api.dataset_status import SkippedKeys
 from stoker_api.meta import Condition, Model, PrinterColumn, Resource, ShortMessage
 from stoker_api.node_storage import CacheFolder, NodeMount
 from stoker_api.tuning import MOST_NODE_PROFILES, MOST_TUNING_ROWS, NodeProfile, NodeRuleFigures, NodeTuning
+from stoker_api.warm_paths import WarmPathsStatus
 from stoker_tuning.frameworks.pod_hints import FrameworkSource
 
 _INT64 = {"format": "int64"}
@@ -30,6 +31,7 @@ class NodePhase(StrEnum):
     LISTING = "Listing"
     WARMING = "Warming"
     WARM = "Warm"  # every byte of the version is here and verified
+    PATHS_WARM = "PathsWarm"  # every byte of what warm.paths names is here; the rest is fetched when it is read
     FULL = "Full"  # what fits the quota is here
     IDLE = "Idle"  # on demand, manual or paused: readable, not warming
     FAILED = "Failed"
@@ -81,7 +83,16 @@ class NodeDataset(Model):
         tuple[OlderVersion, ...],
         Field(description="Fetched beside `version`, and before it: pods on their way here will mount them."),
     ] = ()
-    eager: Annotated[bool, Field(description="Fetch everything; else only what is read.")] = False
+    eager: Annotated[
+        bool, Field(description="Fetch everything, or what `warmPaths` names; else only what is read.")
+    ] = False
+    warm_paths: Annotated[
+        tuple[str, ...],
+        Field(
+            description="Folders, files and patterns that are fetched, in this order; empty: all.",
+            json_schema_extra=_ATOMIC,
+        ),
+    ] = ()
     priority: int = 0
     paused: bool = False
     bytes_per_second: Annotated[int | None, Field(json_schema_extra=_INT64, description="Limit for warming.")] = None
@@ -195,6 +206,10 @@ class NodeDatasetStatus(Model):
         Field(description="Other versions still on this disk; all of them while `version` is not open."),
     ] = ()
     older: Annotated[tuple[OlderVersionStatus, ...], Field(description="The older versions of the plan.")] = ()
+    warm_paths: Annotated[
+        WarmPathsStatus | None,
+        Field(description="What of `warm.paths` is here; absent: there are none, or it is not known yet."),
+    ] = None
 
 
 class EvidenceSource(StrEnum):

@@ -147,6 +147,12 @@ class ManifestInvalid(CacheError):
     reason = Reason.MANIFEST_UNAVAILABLE
 
 
+class PathsTakeTooLong(CacheError):
+    """Patterns of warm.paths that would keep the node busy for too long."""
+
+    reason = Reason.INVALID_SPEC
+
+
 class ManifestUnavailable(CacheError):
     """No node gave the manifest."""
 

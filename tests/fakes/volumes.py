@@ -129,6 +129,7 @@ class FakeOverlays:
     ready: set[VersionKey] = field(default_factory=set)
     begun: list[VersionKey] = field(default_factory=list)
     shown: dict[VersionKey, tuple[Path, Path]] = field(default_factory=dict)
+    renewed: list[VersionKey] = field(default_factory=list)
     refuses: bool = False
 
     def is_ready(self, version: VersionKey) -> bool:
@@ -154,6 +155,9 @@ class FakeOverlays:
             raise MountError(22, "mounting the overlay: Invalid argument")
         self.shown[version] = (paths.tree, fuse)
         return Path("/mnt") / version[0] / f"{version[1]}.overlay"
+
+    def renew(self, version: VersionKey) -> None:
+        self.renewed.append(version)
 
     def hide(self, version: VersionKey) -> None:
         self.shown.pop(version, None)

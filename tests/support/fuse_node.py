@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,8 +38,10 @@ class FuseNode:
 
 
 @asynccontextmanager
-async def fuse_node(folder: Path, files: Mapping[str, bytes], delay: float) -> AsyncIterator[FuseNode]:
-    """Serve a cold version by FUSE; its source takes ``delay`` seconds for each piece."""
+async def fuse_node(
+    folder: Path, files: Mapping[str, bytes], delay: float, pods: Sequence[str] = ("trainer-0",)
+) -> AsyncIterator[FuseNode]:
+    """Serve a cold version by FUSE to these pods; its source takes ``delay`` seconds for each piece."""
     version, truth = VersionFolder(folder / "version", files), folder / "truth"
     for path, data in files.items():
         (truth / path).parent.mkdir(parents=True, exist_ok=True)
@@ -56,11 +58,13 @@ async def fuse_node(folder: Path, files: Mapping[str, bytes], delay: float) -> A
         versions = folder / "cache" / "datasets" / UID / "versions"
         versions.mkdir(parents=True)
         (versions / digest).symlink_to(version.folder)
-        record = Published(publish_request(), UID, digest, version.folder, 1, 1, MountMode.FUSE, True)
+        records = [
+            Published(publish_request(pod), UID, digest, version.folder, 1, 1, MountMode.FUSE, True) for pod in pods
+        ]
         plan = NodePlan()
         observation = Observation(
             plan,
-            lambda: (record,),
+            lambda: records,
             CacheFolders([folder / "cache"]),
             mount_root=keeper.mount_root,
             run_dir=keeper.run_dir,

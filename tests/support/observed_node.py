@@ -3,7 +3,7 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -78,26 +78,29 @@ class ObservedNode:
 
 @asynccontextmanager
 async def observed_node(
-    mode: MountMode = MountMode.NATIVE, files: Mapping[str, bytes] = FILES
+    mode: MountMode = MountMode.NATIVE, files: Mapping[str, bytes] = FILES, pods: Sequence[str] = ("trainer-0",)
 ) -> AsyncIterator[ObservedNode]:
-    """Run the agent's part for one version, mounted in that way; no observer yet."""
+    """Run the agent's part for one version, mounted in that way by these pods; no observer yet."""
     with node_folder() as folder:
         info = write_version(folder / "cache", files)
         paths = CachePaths(folder / "cache").dataset(UID).version(info.digest)
         with _mounted(folder, mode, info.digest) as seen:
-            record = Published(publish_request(), UID, info.digest, paths.folder, info.files, info.bytes, mode, False)
+            records = [
+                Published(publish_request(pod), UID, info.digest, paths.folder, info.files, info.bytes, mode, False)
+                for pod in pods
+            ]
             plan = NodePlan()
             (folder / "run").mkdir()
             observation = Observation(
                 plan,
-                lambda: (record,),
+                lambda: records,
                 CacheFolders([folder / "cache"]),
                 mount_root=folder / "mnt",
                 run_dir=folder / "run",
                 cgroups=folder,
                 family=NOBODY,
             )
-            node = ObservedNode(folder, seen, record, plan, observation)
+            node = ObservedNode(folder, seen, records[0], plan, observation)
             running = asyncio.create_task(observation.run())
             try:
                 yield node

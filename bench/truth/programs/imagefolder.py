@@ -2,7 +2,7 @@
 
 Run by Debian's Python, which has PyTorch: imagefolder.py DATA CHECKPOINTS TRUTH [PHASE [SEED]]. TRUTH gets a JSON line
 at each change of phase; PHASE is what its training is called (HyperparamTuning for one of a sweep). The variable EPOCHS
-says how many it trains.
+says how many it trains, STEP and SAVING how many seconds a step and a checkpoint take at least.
 """
 
 import json
@@ -14,8 +14,8 @@ from typing import Any
 
 TRUTH = Path(sys.argv[3])
 EPOCHS = int(os.environ.get("EPOCHS", "3"))
-STEP = 0.4  # seconds that a step takes at least, as on an accelerator that is kept busy
-SAVING = 3.0  # seconds, as for a model of some gigabytes
+STEP = float(os.environ.get("STEP", "0.4"))  # seconds, as on an accelerator that is kept busy
+SAVING = float(os.environ.get("SAVING", "3"))  # seconds, as for a model of some gigabytes
 BATCH = 16
 
 

@@ -10,6 +10,7 @@ from stoker_api.meta import Condition, format_bytes, format_duration
 from stoker_api.names import ConditionType, Reason
 from stoker_api.nodecache import NodeError, NodePhase
 from stoker_api.times import format_time
+from stoker_api.warm_paths import WarmPathsStatus
 from stoker_operator.core.class_limits import NO_TERMS, ClassTerms
 from stoker_operator.core.conditions import ConditionSet, find
 from stoker_operator.core.deletion import Deletion
@@ -67,9 +68,10 @@ def roll_up_dataset(
         files=figures.files,
         bytes=figures.size,
         total=format_bytes(figures.size) if figures.size is not None else "",
+        warm_paths=figures.part,
         wanted_bytes=figures.wanted,
         cached_bytes=figures.cached,
-        cached=format_bytes(figures.cached) if figures.size is not None else "",
+        cached=format_bytes(figures.cached) if figures.size_each is not None else "",
         cached_percent=f"{figures.percent}%" if figures.percent is not None else "",
         warm_nodes=f"{figures.done}/{figures.desired}",
         bytes_per_second=figures.speed,
@@ -159,6 +161,7 @@ def _conditions(facts: _Facts, notes: StatusNotes, now: float) -> tuple[Conditio
         reason = Reason.IN_USE if facts.deletion.blocked else Reason.CLEANING
         out.set(ConditionType.DELETION_BLOCKED, facts.deletion.blocked, reason, facts.deletion.message)
     _set_limited(out, dataset.status, facts.view.terms.get(dataset.key, NO_TERMS))
+    _set_paths_found(out, facts.figures.part)
     _set_tuned(out, facts)
     _set_reconciled(out, dataset.status, notes.troubles)
     return out.result()
@@ -171,6 +174,25 @@ def _set_limited(out: ConditionSet, old: DatasetStatus, terms: ClassTerms) -> No
         out.set(ConditionType.LIMITED, True, Reason.LIMITED_BY_CLASS, f"{sentence}. {_MORE}")
     elif find(old.conditions, ConditionType.LIMITED):
         out.set(ConditionType.LIMITED, False, Reason.WITHIN_CLASS, "it is given all that it asks for")
+
+
+def _set_paths_found(out: ConditionSet, part: WarmPathsStatus | None) -> None:
+    """Say whether all paths name something; nothing where there are none, or that is not known yet."""
+    if part is not None and part.unmatched:
+        out.set(ConditionType.PATHS_FOUND, False, Reason.PATH_NOT_FOUND, unmatched_sentence(part))
+    elif part is not None:
+        out.set(ConditionType.PATHS_FOUND, True, Reason.PATHS_FOUND, "every path of warm.paths names something")
+
+
+def unmatched_sentence(part: WarmPathsStatus) -> str:
+    """Write which paths of ``warm.paths`` name nothing, and what to do."""
+    named = ", ".join(f"'{path}'" for path in part.unmatched_paths)
+    more = part.unmatched - len(part.unmatched_paths)
+    others = f" and {more} more" if more > 0 else ""
+    return (
+        f"warm.paths: {named}{others} name nothing in this version: paths are below the Dataset's folder, and upper "
+        "and lower case differ; correct them"
+    )
 
 
 def _set_tuned(out: ConditionSet, facts: _Facts) -> None:
@@ -268,6 +290,8 @@ def _warm(facts: _Facts) -> Verdict:
         return False, Reason.NAMESPACE_QUOTA_EXCEEDED, facts.plan.placement.over_quota
     if not figures.targets:
         return False, Reason.NO_NODES, _no_nodes(facts)
+    if figures.all_done and figures.part is not None and figures.part.unmatched and not figures.part.files:
+        return False, Reason.PATH_NOT_FOUND, unmatched_sentence(figures.part)
     if figures.all_done:
         return _limited(facts) or (True, Reason.WARM, f"{figures.progress()}")
     if len(figures.targets) == figures.done:
@@ -286,7 +310,8 @@ def _limited(facts: _Facts) -> Verdict | None:
         report = state.reported
         if report and report.phase is NodePhase.FULL:
             known = report.error if report.error and report.error.reason in _QUOTA_REASONS else None
-            share = f"{format_bytes(report.warm_bytes)} of {format_bytes(report.bytes)} fit"
+            here = report.warm_paths or report
+            share = f"{format_bytes(here.warm_bytes)} of {format_bytes(here.bytes)} fit"
             message = known.message if known else f"{share} on {name}; the rest is read through"
             return False, known.reason if known else Reason.QUOTA_EXCEEDED, message
     return None

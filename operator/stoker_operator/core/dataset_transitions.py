@@ -66,6 +66,13 @@ def _of_nodes(old: DatasetStatus, new: DatasetStatus) -> Iterator[Announcement]:
             yield Announcement("Warning", degraded.reason, degraded.message)
         elif find(old.conditions, ConditionType.DEGRADED):
             yield Announcement("Normal", Reason.HEALTHY, degraded.message)
+    found = find(new.conditions, ConditionType.PATHS_FOUND)
+    if (
+        found
+        and moved(old.conditions, found)
+        and (found.status == "False" or find(old.conditions, ConditionType.PATHS_FOUND))
+    ):
+        yield Announcement("Warning" if found.status == "False" else "Normal", found.reason, found.message)
     yield from of_tuning(old.conditions, new.conditions)
     yield from _of_trouble(old, new)
     blocked = find(new.conditions, ConditionType.DELETION_BLOCKED)

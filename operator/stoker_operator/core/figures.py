@@ -8,12 +8,14 @@ from heapq import nsmallest
 from stoker_api.dataset_status import MOST_NODE_ROWS, DatasetNode, SkippedKeys
 from stoker_api.meta import format_bytes, format_duration, shortened
 from stoker_api.nodecache import NodePhase
+from stoker_api.warm_paths import WarmPathsStatus, paths_digest
 from stoker_operator.core.int64 import clamp
 from stoker_operator.core.node_states import NodeState, NodeStates
 from stoker_operator.core.placement import Role
 from stoker_operator.core.plan import DatasetPlan
+from stoker_operator.core.warm_parts import is_warm, least_of, part_of
 
-_SETTLED = frozenset({NodePhase.WARM, NodePhase.FULL, NodePhase.IDLE})
+_SETTLED = frozenset({NodePhase.WARM, NodePhase.PATHS_WARM, NodePhase.FULL, NodePhase.IDLE})
 _MOST_ERROR = 256  # characters in a row; the conditions have the whole sentence
 
 
@@ -26,10 +28,19 @@ class Figures:
     done: int  # targets that have all they will have
     files: int | None  # of the version; None until it was listed
     size: int | None
-    cached: int  # bytes of the version on all targets
+    cached: int  # bytes of the version, or of what of it is to be warm, on all targets
     speed: int
     eta: int | None
     skipped: tuple[SkippedKeys, ...]
+    limited: bool = False  # only what warm.paths names is to be warm
+    part: WarmPathsStatus | None = None  # what that is, on the node that has least; None until a node says
+
+    @property
+    def size_each(self) -> int | None:
+        """Bytes that each target should hold; None until that is known."""
+        if self.limited:
+            return self.part.bytes if self.part is not None else None
+        return self.size
 
     @property
     def all_done(self) -> bool:
@@ -39,12 +50,12 @@ class Figures:
     @property
     def wanted(self) -> int:
         """Bytes that all desired targets would hold together."""
-        return clamp((self.size or 0) * self.desired)
+        return clamp((self.size_each or 0) * self.desired)
 
     @property
     def percent(self) -> int | None:
         """Warm share over the wanted nodes, rounded down so that 100 means all; None when there is nothing to say."""
-        if self.size is None or not self.desired:
+        if self.size_each is None or not self.desired:
             return None
         return self.cached * 100 // self.wanted if self.wanted else 100
 
@@ -54,6 +65,8 @@ class Figures:
             f"{self.done} of {self.desired} nodes warm",
             f"{self.percent or 0}% ({format_bytes(self.cached)} of {format_bytes(self.wanted)})",
         ]
+        if self.limited:
+            parts[1] += " of what warm.paths names"
         if self.speed:
             parts.append(f"{format_bytes(self.speed)}/s")
         if self.eta is not None and not self.all_done:
@@ -67,20 +80,41 @@ def add_up(plan: DatasetPlan, states: NodeStates) -> Figures:
     targets = {node: held.get(node, NodeState()) for node in target_nodes(plan)}
     reports = [h.reported for h in targets.values() if h.reported and h.reported.version == plan.listing.version]
     files, size = _extent(plan, held)
+    paths = plan.dataset.spec.warm.paths
+    parts = [part for report in reports if (part := part_of(report, paths)) is not None]
+    here = (part.warm_bytes for part in parts) if paths else (report.warm_bytes for report in reports)
     etas = [report.eta_seconds for report in reports if report.eta_seconds is not None]
     return Figures(
         targets=targets,
         desired=max(len(targets), plan.placement.desired),
         done=sum(
-            h.done and h.reported is not None and h.reported.version == plan.listing.version for h in targets.values()
+            h.done
+            and h.reported is not None
+            and h.reported.version == plan.listing.version
+            and is_warm(h.reported, paths)
+            for h in targets.values()
         ),
         files=files,
         size=size,
-        cached=clamp(sum(report.warm_bytes for report in reports)),
+        cached=clamp(sum(here)),
         speed=clamp(sum(report.bytes_per_second for report in reports)),
         eta=max(etas) if etas else None,
         skipped=_skipped(plan),
+        limited=bool(paths),
+        part=least_of(parts) or _last_part(plan),
     )
+
+
+def _last_part(plan: DatasetPlan) -> WarmPathsStatus | None:
+    """Return what was known last of the same paths and version, without what is here: no node says at this moment."""
+    last, status = plan.dataset.status.warm_paths, plan.dataset.status
+    if (
+        last is None
+        or status.version != plan.listing.version
+        or last.digest != paths_digest(plan.dataset.spec.warm.paths)
+    ):
+        return None
+    return last.model_copy(update={"warm_files": 0, "warm_bytes": 0}) if last.digest else None
 
 
 def target_nodes(plan: DatasetPlan) -> tuple[str, ...]:
@@ -140,12 +174,13 @@ def _row(name: str, state: NodeState) -> DatasetNode:
     if report is None:
         return DatasetNode(name=name, phase=str(NodePhase.PENDING))
     eta = format_duration(report.eta_seconds) if report.eta_seconds else ""
+    here = report.warm_paths or report
     return DatasetNode(
         name=name,
         phase=str(report.phase),
         version=report.version,
-        warm_files=report.warm_files,
-        warm_bytes=report.warm_bytes,
+        warm_files=here.warm_files,
+        warm_bytes=here.warm_bytes,
         bytes_per_second=report.bytes_per_second,
         eta=eta,
         mode=str(report.mode) if report.mode else "",

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 
 from stoker_api.nodecache import NodeCache, NodeDataset, NodeDatasetStatus, NodePhase
 from stoker_operator.core.views import NodeView
+from stoker_operator.core.warm_parts import is_warm
 
 # As long as kube-controller-manager lets pods stay on a node that stopped answering (tolerationSeconds: 300).
 NODE_GRACE = 300.0
-_WITH_MANIFEST = frozenset({NodePhase.WARMING, NodePhase.WARM, NodePhase.FULL, NodePhase.IDLE})
+_WITH_MANIFEST = frozenset({NodePhase.WARMING, NodePhase.WARM, NodePhase.PATHS_WARM, NodePhase.FULL, NodePhase.IDLE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class NodeState:
         """True when the node has all that it will ever have of the version that it was given."""
         if self.reported is None or self.desired is None or self.reported.version != self.desired.version:
             return False
-        return bool(self.desired.version) and self.reported.phase in (NodePhase.WARM, NodePhase.FULL)
+        return bool(self.desired.version) and is_warm(self.reported, self.desired.warm_paths)
 
     def has_manifest(self, version: str) -> bool:
         """Tell whether the node can hand out this version's manifest."""

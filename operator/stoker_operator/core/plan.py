@@ -203,7 +203,7 @@ def no_room_sentence(node: str) -> str:
     """Say that a node's NodeCache has no room for what it should be told of a Dataset."""
     return (
         f"{node} is not told of this Dataset as it is now: its NodeCache holds {MOST_SPEC // 1000} kB already; "
-        "shorten source.include, source.exclude and access.namespaces, or let fewer Datasets be on that node"
+        "shorten warm.paths, source.include, source.exclude and access.namespaces, or let that node have fewer Datasets"
     )
 
 
@@ -211,7 +211,15 @@ def entry_size(entry: NodeDataset) -> int:
     """Return about how many bytes an entry takes in the API server's database, rather more than fewer."""
     source = entry.source
     older = (text for one in entry.older for text in (one.version, *one.manifest_hosts))
-    lists = (source.include, source.exclude, entry.allowed_namespaces, entry.retain, entry.peers, older)
+    lists = (
+        source.include,
+        source.exclude,
+        entry.warm_paths,
+        entry.allowed_namespaces,
+        entry.retain,
+        entry.peers,
+        older,
+    )
     texts = [source.uri, source.endpoint, entry.refused, entry.tuning.profile, *chain.from_iterable(lists)]
     return _ENTRY_SIZE + len(json.dumps(texts, ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
@@ -232,6 +240,7 @@ def node_dataset(view: ClusterView, plan: DatasetPlan, node: str, states: NodeSt
         retain=_retained(plan, node, states),
         manifest_hosts=_manifest_hosts(view, plan, node),
         older=tuple(_older(view, plan, node, states, version) for version in _coming(plan, node)),
+        warm_paths=warm.paths,
         eager=plan.placement.roles.get(node) in (Role.REPLICA, Role.USER) and wants_warming(plan),
         priority=warm.priority,
         paused=warm.paused,

@@ -7,9 +7,10 @@ from types import MappingProxyType
 
 from stoker_api.dataset import Dataset
 from stoker_api.nodecache import NodeCache, NodeDatasetStatus, NodePhase
+from stoker_operator.core.warm_parts import is_warm, part_of
 
 # Full: the quota holds no more. Waiting longer would not make the node any warmer.
-_WARM_ENOUGH = frozenset({NodePhase.WARM, NodePhase.FULL})
+_WARM_ENOUGH = frozenset({NodePhase.WARM, NodePhase.PATHS_WARM, NodePhase.FULL})
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,9 @@ class WarmthIndex:
         version = dataset.status.version
         if report is None or not version or report.version != version:
             return Warmth(total_bytes=total, planned=planned, error=error)
-        warm = report.phase in _WARM_ENOUGH
+        warm = is_warm(report, dataset.spec.warm.paths)
+        if (part := part_of(report, dataset.spec.warm.paths)) is not None:
+            return Warmth(part.warm_bytes, part.bytes, warm, planned, report.eta_seconds, error)
         return Warmth(report.warm_bytes, total or report.bytes, warm, planned, report.eta_seconds, error)
 
     def together(

@@ -30,6 +30,7 @@ from stoker_sidecar.agent.node_cache import NoticeTeller, StatusWriter, follow_n
 from stoker_sidecar.agent.node_learning import NodeLearning
 from stoker_sidecar.agent.node_orders import NodeOrders
 from stoker_sidecar.agent.node_workloads import NodeWorkloads
+from stoker_sidecar.agent.number_trials import NumberTrials
 from stoker_sidecar.agent.observation import Observation
 from stoker_sidecar.agent.observation_metrics import ObservationCollector
 from stoker_sidecar.agent.peer_files import PeerFiles
@@ -175,7 +176,15 @@ class Agent:
         learned = LearningCollector(self._learning, self._workloads.known)
         self._metrics = AgentMetrics(plan, self._publisher.rows, ObservationCollector(plan, observation), learned)
         self._trials = RuleTrials(self._profiles, plan, self._learning, self._workloads.known)
-        self._acting = NodeActing(plan, folders, self._trials, self._workloads.known, self._machine.system)
+        self._numbers = NumberTrials(
+            self._trials,
+            self._learning,
+            plan.name_of,
+            observation.workloads.read_count,
+            plan.changes,
+            self._trials.is_settled,
+        )
+        self._acting = NodeActing(plan, folders, self._numbers, self._workloads.known, self._machine.system)
         tuner = self._acting.tuner
         self._read_ahead = MountReadAhead(
             volumes.mount_root, volumes.mounted.served, tuner.in_force, (plan.changes, tuner.news)
@@ -231,6 +240,7 @@ class Agent:
                     self._acting.run(),
                     self._read_ahead.run(),
                     self._trials.run(self._acting.tuner),
+                    self._numbers.run(self._acting.tuner),
                 )
             ]
             await stopping.wait()
@@ -244,7 +254,7 @@ class Agent:
     async def _keep_mounts(self) -> None:
         await self._volumes.mounted.restore()
         await self._reports.restore()
-        await self._volumes.reconciler.run()
+        await self._volumes.keep()
 
     def _status(self, written: NodeCacheStatus | None) -> NodeCacheStatus | None:
         plan = self._plan

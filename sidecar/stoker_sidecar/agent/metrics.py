@@ -9,6 +9,7 @@ from prometheus_client.registry import Collector
 
 from stoker_api.node_storage import NodeMount
 from stoker_api.nodecache import NodeDatasetStatus
+from stoker_api.warm_paths import WarmPathsStatus
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.wire.fetcher_protocol import (
     AHEAD_BYTES,
@@ -27,11 +28,19 @@ from stoker_sidecar.wire.fetcher_protocol import (
 
 # Seconds: a bind mount takes milliseconds, a wait for the plan up to a minute.
 _BUCKETS = (0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 30.0, 60.0)
+
+
+def _part(row: NodeDatasetStatus) -> WarmPathsStatus:
+    return row.warm_paths or WarmPathsStatus()
+
+
 _FIGURES: tuple[tuple[str, str, Callable[[NodeDatasetStatus], float]], ...] = (
     ("stoker_dataset_files", "Files of the version.", lambda row: row.files),
     ("stoker_dataset_bytes", "Bytes of the version.", lambda row: row.bytes),
     ("stoker_dataset_warm_files", "Files of the version on this node.", lambda row: row.warm_files),
     ("stoker_dataset_warm_bytes", "Bytes of the version on this node.", lambda row: row.warm_bytes),
+    ("stoker_dataset_path_bytes", "Bytes that warm.paths names.", lambda row: _part(row).bytes),
+    ("stoker_dataset_path_warm_bytes", "Bytes of that on this node.", lambda row: _part(row).warm_bytes),
     ("stoker_dataset_fetched_files", "Files of the version fetched from the source.", lambda row: row.fetched_files),
     ("stoker_dataset_bytes_per_second", "Speed of fetching.", lambda row: row.bytes_per_second),
 )

@@ -85,7 +85,7 @@ class NodeLearning:
     def look(self, rows: Sequence[NodeWorkload], opened: Mapping[str, float]) -> None:
         """Note which phases have changed and whether that was foreseen, and judge changes by the window that ended."""
         self._waiting.extend(self.phases.saw(rows, self._wall()))
-        trials = self.learner.on_trial
+        trials = self.learner.trials
         uids = frozenset(key.workload for key in trials if key.workload is not None)
         began = self._windows.since or 0.0
         windows = self._windows.close(rows, opened, uids, self._clock())

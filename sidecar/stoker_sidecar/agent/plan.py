@@ -174,6 +174,10 @@ class NodePlan:
         """Return the dataset's entry in the plan."""
         return self._by_name.get((namespace, name))
 
+    def name_of(self, uid: str) -> str:
+        """Return a dataset's NAMESPACE/NAME; empty when it is not planned."""
+        return next((f"{one.namespace}/{one.name}" for one in self.datasets if one.uid == uid), "")
+
     def keeps(self, uid: str, digest: str) -> bool:
         """Return whether the fetcher has confirmed that it keeps this version, as it was asked to."""
         return digest in self._kept.get(uid, ())

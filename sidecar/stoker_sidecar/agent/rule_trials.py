@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from stoker_api.nodecache import NodeWorkload
 from stoker_sidecar.agent.node_learning import NodeLearning
 from stoker_sidecar.agent.plan import NodePlan
-from stoker_sidecar.tuning.core.trial_rules import UNSET, AheadValue, ahead_value
+from stoker_sidecar.tuning.core.trial_rules import UNSET, AheadValue, ahead_value, names_adaptive
 from stoker_sidecar.tuning.source import TuningChoice, TuningSource
 from stoker_sidecar.tuning.tuner import Tuner, TuningInForce
 from stoker_sidecar.volumes.core.publish import VersionKey
@@ -87,6 +87,7 @@ class RuleTrials:
         self._trials: dict[str, _Trial] = {}  # by the Dataset's UID
         self._told: dict[str, TuningChoice] = {}  # what was made of each choice, by the Dataset's UID
         self._idle: dict[_Idle, None] = {}
+        self._settled: set[str] = set()
         self.helped: Counter[tuple[str, str]] = Counter()  # by profile and rule, since the agent started
         learning.counts = self.counts
 
@@ -120,12 +121,17 @@ class RuleTrials:
         trial.left_out = 0 if counts else trial.left_out + 1
         return counts
 
+    def is_settled(self, dataset_uid: str) -> bool:
+        """Tell whether no rule of a Dataset that somebody reads is on trial, or waits to be."""
+        return dataset_uid in self._settled
+
     def look(self, in_force: Mapping[VersionKey, TuningInForce]) -> bool:
         """Begin and end trials by what is in force now; return whether anything else is chosen from now on."""
         # Nothing is fetched ahead of readers of a whole version.
         self._in_force = in_force = {version: now for version, now in in_force.items() if not now.whole}
         for uid in self._trials.keys() - {uid for uid, _ in in_force}:
             self._give_up(uid)
+        self._settled &= {uid for uid, _ in in_force}
         rows, before = tuple(self._workloads()), self._told
         self._told = {}
         for version, now in in_force.items():
@@ -175,10 +181,11 @@ class RuleTrials:
         self, version: VersionKey, now: TuningInForce, so_far: TuningChoice, rows: Iterable[NodeWorkload]
     ) -> None:
         """Put the first rule on trial that turns something for this version and of which nothing is known."""
-        chosen, name = so_far.chosen, self._name_of(version[0])
-        if chosen.off or not chosen.learns or now.choice != so_far or not _is_read(name, rows):
+        chosen, name = so_far.chosen, self._plan.name_of(version[0])
+        if chosen.off or not chosen.learns or now.choice.ruled != so_far or not _is_read(name, rows):
             return
         learner = self._learning.learner
+        self._settled.add(version[0])
         for count in now.rules:
             value = _value_of(chosen, count.rule)
             if value is None or not count.acted or count.rule in so_far.left_out:
@@ -187,6 +194,7 @@ class RuleTrials:
             trial = _Trial(change, value, version, chosen, now.around)
             if not learner.kept(change) and trial.idle not in self._idle and learner.begin(change):
                 self._trials[version[0]] = trial
+                self._settled.discard(version[0])
                 return
 
     def _change(self, version: VersionKey, name: str, now: TuningInForce, rule: str, value: AheadValue) -> Change:
@@ -207,7 +215,7 @@ class RuleTrials:
 
     def _made_of(self, version: VersionKey, now: TuningInForce, so_far: TuningChoice) -> TuningChoice:
         """Return what is chosen for a version's Dataset, with what was learned and what is tried."""
-        uid, name, learner = version[0], self._name_of(version[0]), self._learning.learner
+        uid, name, learner = version[0], self._plan.name_of(version[0]), self._learning.learner
         if so_far.off or not so_far.learns:
             return so_far.chosen
         against = set(so_far.left_out)
@@ -218,9 +226,6 @@ class RuleTrials:
         trial = self._trials.get(uid)
         paused = {trial.rule} if trial is not None and learner.value(trial.change) == UNSET else set()
         return replace(so_far, left_out=frozenset(against), paused=frozenset(paused))
-
-    def _name_of(self, uid: str) -> str:
-        return next((f"{one.namespace}/{one.name}" for one in self._plan.datasets if one.uid == uid), "")
 
 
 def _kept(chosen: TuningChoice, before: TuningChoice | None) -> TuningChoice:
@@ -240,4 +245,7 @@ def _is_read(name: str, rows: Iterable[NodeWorkload]) -> bool:
 
 
 def _value_of(choice: TuningChoice, rule: str) -> AheadValue | None:
-    return next((ahead_value(each) for each in choice.rules if each.id == rule), None)
+    found = next((each for each in choice.rules if each.id == rule), None)
+    if found is None or (choice.finds_numbers and names_adaptive(found)):
+        return None
+    return ahead_value(found)

@@ -2,7 +2,7 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from stoker_api.dataset import MountMode
 from stoker_api.nodecache import MOST_WORKLOADS, EvidenceSource
@@ -12,11 +12,7 @@ from stoker_sidecar.agent.dataset_layouts import DatasetLayouts
 from stoker_sidecar.agent.model_heads import ModelHeads
 from stoker_sidecar.agent.pod_training import PodTraining
 from stoker_sidecar.volumes.core.publish import Published, VersionKey
-from stoker_tuning.training.sweeps import siblings
-from stoker_tuning.training.unit_set import UnitSet
-
-# Seconds between two looks for sweeps.
-_SWEEPS = 30.0
+from stoker_tuning.training.sweeps import SweepWatch
 
 
 class TrainingWatch:
@@ -30,7 +26,7 @@ class TrainingWatch:
         self._heads = heads
         self._clock = clock
         self._followed: dict[ReaderKey, PodTraining] = {}
-        self._looked = clock()
+        self._sweeps: dict[VersionKey, SweepWatch[ReaderKey]] = {}
 
     def choose(self, mounted: Sequence[Published]) -> None:
         """Follow the pods that have something mounted, ten at most, and nobody else."""
@@ -56,6 +52,7 @@ class TrainingWatch:
             training.retain({(row.uid, row.version) for row in own})
             for row in own:
                 training.mounted(ObservedTree(row.uid, row.version, seen_by(row)), now)
+        self._sweeps = {version: self._sweeps.get(version, SweepWatch()) for version in versions}
         self._layouts.retain(versions)
         self._heads.retain(versions)
 
@@ -67,22 +64,12 @@ class TrainingWatch:
         """Return the UIDs of the pods that are followed."""
         return tuple(key.pod_uid for key in self._followed if key.pod_uid)
 
-    def look_for_sweeps(self) -> None:
-        """Tell readers that go through the same data by themselves of each other, now and then."""
-        now = self._clock()
-        if now - self._looked < _SWEEPS:
-            return
-        self._looked = now
-        for version in {version for training in self._followed.values() for version in training.versions}:
-            self._look_at(version)
-
-    def _look_at(self, version: VersionKey) -> None:
+    def look_for_sweeps(self, version: VersionKey) -> None:
+        """Tell readers that go through the same data by themselves of each other, if there is news of them."""
+        sweep = self._sweeps.get(version)
         pods = {key: training.tracker(version) for key, training in self._followed.items() if key.pod_uid}
-        trackers = {key: one for key, one in pods.items() if one is not None and one.phase.trained}
-        coverage: Mapping[ReaderKey, UnitSet] = {key: one.training_units for key, one in trackers.items()}
-        units = max((one.training_split_units for one in trackers.values()), default=0)
-        for key, others in siblings(coverage, units).items():
-            trackers[key].beside(others)
+        if sweep is not None:
+            sweep.look({key: one for key, one in pods.items() if one is not None})
 
 
 def seen_by(row: Published) -> EvidenceSource:

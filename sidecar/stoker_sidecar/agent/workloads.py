@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from stoker_api.dataset import MountMode
 from stoker_api.nodecache import Attribution, EvidenceSource, NodeWorkload
 from stoker_sidecar.agent.core.openers import Openers
+from stoker_sidecar.agent.core.read_counts import ITEM_BYTES, ReadCount
 from stoker_sidecar.agent.core.read_rates import RecentOpens, SeenTime, speed
 from stoker_sidecar.agent.core.reading import ObservedTree, ReaderBatch, ReaderKey
 from stoker_sidecar.agent.core.stall import FuseWaits, Stall
@@ -28,12 +29,16 @@ _MOST_COUNTS = 2000
 
 @dataclass(frozen=True)
 class SourceCounts:
-    """What one source saw of a Dataset since the agent started. ``opens``: estimated from the sample."""
+    """What one source saw of a Dataset since the agent started.
+
+    ``opens``: estimated from the sample. ``until``: when the last batch ended, in seconds of the monotonic clock.
+    """
 
     opens: float = 0.0
     reads: int = 0
     bytes: int = 0
     lost: int = 0
+    until: float = 0.0
 
 
 @dataclass
@@ -108,6 +113,8 @@ class Workloads:
             reads = _of_reader(batch, share, by_reader[pod_uid])
             workload.take(tree, reads)
             self.on_reads(tree, pod_uid, reads)
+        if self._watch is not None:
+            self._watch.look_for_sweeps(tree.version)
 
     def follow(self) -> None:
         """Follow the pods that have something mounted, before they read of it; to be called when that changed."""
@@ -124,7 +131,8 @@ class Workloads:
                 self._workloads[key].datasets[row.uid] = row.request.name
         for key, workload in self._workloads.items():
             workload.training = self._watch.of(key)
-        self._watch.look_for_sweeps()
+        for version in {(row.uid, row.version) for row in mounted}:
+            self._watch.look_for_sweeps(version)
 
     def rows(self) -> tuple[NodeWorkload, ...]:
         """Return a row for each pod that reads, in the order in which they mounted; forgets who is gone."""
@@ -142,6 +150,18 @@ class Workloads:
         known = {uid: key for uid in uids if (key := self._key_of(uid, mounted)) is not None}
         pods = Counter(known.values())
         return {uid: self._workloads[key].reads / pods[key] for uid, key in known.items()}
+
+    def read_count(self, uid: str, *, large: bool) -> ReadCount | None:
+        """Return what was read of a Dataset so far, of large files in chunks by FUSE; None: nobody has seen anything.
+
+        Opens are those that FUSE servers tell where there are no other mounts: of overlays they see misses alone.
+        """
+        only_fuse = all(row.mode is MountMode.FUSE for row in self._mounted() if row.uid == uid)
+        source = EvidenceSource.FUSE if large or only_fuse else EvidenceSource.FANOTIFY
+        counts = self.counts.get((uid, source))
+        if counts is None:
+            return None
+        return ReadCount(counts.until, counts.bytes / ITEM_BYTES if large else counts.opens)
 
     def alone_by_fuse(self) -> dict[str, VersionKey | None]:
         """Return the pods that mount Datasets, by UID, each with the version that it alone reads by FUSE, if so."""
@@ -223,6 +243,7 @@ class Workloads:
             reads=before.reads + batch.reads,
             bytes=before.bytes + batch.bytes,
             lost=before.lost + batch.lost,
+            until=max(before.until, batch.until),
         )
         if tree.source is EvidenceSource.FUSE:
             waited = self.waited.get(tree.version, FuseWaits(0.0, 0.0))

@@ -11,6 +11,7 @@ from shutil import copyfile
 from typing import Self
 
 from stoker_sidecar.errors import CacheError
+from stoker_sidecar.fetcher.core.chosen_files import ChosenFiles
 from stoker_sidecar.fetcher.download.parts import PartFile, chunk_count, kept_parts, temporary_name
 from stoker_sidecar.linux.files import disk_errors, sync_file_system
 from stoker_sidecar.store.core.object_checksum import EtagTrust
@@ -57,6 +58,7 @@ class CachedVersion:
     shared_bytes: int = 0  # of files that another version holds too
     complete: bool = False
     waiting_readers: int = 0  # that wait for bytes of it
+    chosen: ChosenFiles = field(default_factory=ChosenFiles)  # what of it is warmed
 
     @classmethod
     def load(cls, paths: VersionPaths, donors: Sequence["CachedVersion"] = ()) -> Self:
@@ -138,6 +140,7 @@ class CachedVersion:
             self.states[entry.ino] = State.HERE
             self.warm_files += 1
             self.warm_bytes += entry.size
+            self.chosen.count(entry, 1)
             self.forget_copy(entry)
 
     def mark_packed(self, entry: Entry, size: int) -> None:
@@ -147,6 +150,7 @@ class CachedVersion:
         self.packed[entry.ino] = size
         self.packed_bytes += size
         self.unpacked_bytes += entry.size
+        self.chosen.count(entry, 1)
 
     def drop_copy(self, ino: int) -> None:
         """Delete the compressed copy of a file, if there is one. Blocks for a moment.
@@ -166,6 +170,7 @@ class CachedVersion:
         if size is not None:
             self.packed_bytes -= size
             self.unpacked_bytes -= entry.size
+            self.chosen.count(entry, -1)
         if self.states[entry.ino] == State.PACKED:
             self.states[entry.ino] = State.MISSING
 
@@ -195,6 +200,7 @@ class CachedVersion:
             self.states[entry.ino] = State.MISSING
             self.warm_files -= 1
             self.warm_bytes -= entry.size
+            self.chosen.count(entry, -1)
 
     def give_up(self, ino: int, take_out: Callable[[Path], None]) -> None:
         """Have a file taken out of the tree, if it is there: from now on it is read through.

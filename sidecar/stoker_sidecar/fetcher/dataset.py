@@ -1,7 +1,7 @@
 """One dataset on this node: brings what is on the disk towards what the NodeCache says.
 
-Two loops, so that neither waits for the other: one lists when asked to, one gets the manifest, drops old versions and
-warms. Reads come in beside them and only share the versions.
+Two loops, neither of which waits for the other: one lists, one gets the manifest, drops old versions and warms. Reads
+come in beside them and only share the versions.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ from functools import partial
 from stoker_api.nodecache import ListingResult, NodeDataset
 from stoker_sidecar.errors import InUse, SidecarError
 from stoker_sidecar.fetcher.cached_version import CachedVersion, State
+from stoker_sidecar.fetcher.choosing import choose
 from stoker_sidecar.fetcher.context import DownloadContext, NodeContext
 from stoker_sidecar.fetcher.core.lanes import WarmShare
 from stoker_sidecar.fetcher.core.rates import TokenBucket
@@ -224,6 +225,7 @@ class DatasetCache:
 
     async def _bring(self, fetching: Fetching) -> float | None:
         """Go on with a version until it is whole; the seconds until that should be tried again."""
+        await choose(fetching.version, self.config.warm_paths)
         if fetching.version.complete:
             self._note(fetching, None)
             await self.versions.secure(fetching.version)  # who marked it complete may have been killed before that
@@ -366,7 +368,9 @@ class DatasetCache:
         """Open a version that is on this disk, or that this node was given and can get. Raises SidecarError."""
         hosts = {older.version: older.manifest_hosts for older in self.config.older}
         hosts[self.config.version] = self.config.manifest_hosts
-        return await self.versions.open(digest, hosts.get(digest))
+        fetching = await self.versions.open(digest, hosts.get(digest))
+        self._node.news.set()  # what is here of it
+        return fetching
 
     async def _drop_unused(self) -> None:
         """Delete versions that no one wants or reads."""

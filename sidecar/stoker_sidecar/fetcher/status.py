@@ -9,6 +9,7 @@ from stoker_api.node_storage import CacheFolder, Medium
 from stoker_api.nodecache import ListingResult, NodeDatasetStatus, NodeError, NodePhase, OlderVersionStatus
 from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.fetcher.cached_version import CachedVersion, State
+from stoker_sidecar.fetcher.choosing import is_chosen_here, left_to_warm, paths_status
 from stoker_sidecar.fetcher.core.rates import eta_seconds
 from stoker_sidecar.fetcher.dataset import DatasetCache
 from stoker_sidecar.fetcher.space.cache_disk import MORE_BYTES, MORE_INODES
@@ -17,7 +18,10 @@ from stoker_sidecar.fetcher.space.folders import CacheDisks
 
 @dataclass(frozen=True)
 class DatasetState:
-    """What the phase depends on. ``settled``: warming found nothing more that it may fetch."""
+    """What the phase depends on. ``settled``: warming found nothing more that it may fetch.
+
+    ``chosen_here``: a part of it was chosen to be warmed, and is here.
+    """
 
     has_version: bool
     has_manifest: bool
@@ -28,12 +32,15 @@ class DatasetState:
     settled: bool
     failed: bool
     evicted: bool = False
+    chosen_here: bool = False
 
 
 def node_phase(state: DatasetState) -> NodePhase:
     """Apply the first rule that holds; a source that fails does not hide that everything is here."""
     if state.complete:
         return NodePhase.WARM
+    if state.chosen_here and state.eager:
+        return NodePhase.PATHS_WARM
     if state.failed:
         return NodePhase.FAILED
     if not state.has_version:
@@ -73,8 +80,17 @@ def _older(dataset: DatasetCache, digest: str) -> OlderVersionStatus:
     if fetching is None:
         return OlderVersionStatus(version=digest, error=told)
     version, config = fetching.version, dataset.config
-    full = version.missing() < 0 and _is_full(version)
-    state = DatasetState(True, True, False, version.complete, config.eager, config.paused, full, error is not None)
+    state = DatasetState(
+        has_version=True,
+        has_manifest=True,
+        listing=False,
+        complete=version.complete,
+        eager=config.eager,
+        paused=config.paused,
+        settled=_is_full(version),
+        failed=error is not None,
+        chosen_here=is_chosen_here(version, config.warm_paths),
+    )
     return OlderVersionStatus(
         version=digest,
         phase=node_phase(state),
@@ -85,8 +101,8 @@ def _older(dataset: DatasetCache, digest: str) -> OlderVersionStatus:
 
 
 def _is_full(version: CachedVersion) -> bool:
-    """Tell whether not all of it fits, or only as compressed copies do: there are no native mounts of it."""
-    return version.count(State.UNKEPT) > 0 or bool(version.packed)
+    """Tell whether all that fits is here, or only compressed copies of it: there are no native mounts of it."""
+    return not left_to_warm(version, State.MISSING) and (left_to_warm(version, State.UNKEPT) or bool(version.packed))
 
 
 def folder_rows(folders: CacheDisks, datasets: Iterable[DatasetCache]) -> Iterator[CacheFolder]:
@@ -105,15 +121,17 @@ def folder_rows(folders: CacheDisks, datasets: Iterable[DatasetCache]) -> Iterat
         )
 
 
-def _figures(version: CachedVersion, speed: float) -> dict[str, int | None]:
-    info, here = version.manifest.info, version.arrived_bytes
+def _figures(version: CachedVersion, speed: float) -> dict[str, object]:
+    info, here, chosen = version.manifest.info, version.arrived_bytes, paths_status(version)
+    left = info.bytes - here if chosen is None else chosen.bytes - chosen.warm_bytes
     return {
         "files": info.files,
         "bytes": info.bytes,
         "warm_files": version.here_files,
         "warm_bytes": here,
         "fetched_files": version.here_files - version.linked_files,
-        "eta_seconds": eta_seconds(info.bytes - here, speed) if here < info.bytes else None,
+        "eta_seconds": eta_seconds(left, speed) if left > 0 else None,
+        "warm_paths": chosen,
     }
 
 
@@ -128,7 +146,8 @@ def _state(dataset: DatasetCache, version: CachedVersion | None) -> DatasetState
         paused=config.paused,
         # Only what the quota or the disk left out makes a node full: the last files may still be on their way.
         evicted=bool(dataset.budget.last_use.evicted),
-        settled=dataset.settled and version is not None and version.missing() < 0 and _is_full(version),
+        settled=dataset.settled and version is not None and _is_full(version),
+        chosen_here=version is not None and is_chosen_here(version, config.warm_paths),
         failed=_trouble(dataset) is not None,
     )
 
@@ -157,7 +176,7 @@ def _error(dataset: DatasetCache, version: CachedVersion | None) -> NodeError | 
         return _node_error(trouble, version.count(State.FAILED) if version is not None else 0)
     if dataset.budget.last_use.evicted:
         return NodeError(reason=Reason.EVICTED, message=dataset.budget.last_use.evicted)
-    if version is not None and dataset.settled and version.count(State.UNKEPT):
+    if version is not None and dataset.settled and left_to_warm(version, State.UNKEPT):
         return _unkept(dataset, version)
     return None
 

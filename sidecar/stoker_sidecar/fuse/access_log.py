@@ -12,8 +12,9 @@ from stoker_sidecar.linux import packets
 from stoker_sidecar.wire.access_protocol import FUSE, MOST_ROWS, AccessBatch, AccessRow
 
 _log = logging.getLogger("stoker.fs")
-# Seconds between batches, and between looks for an agent.
-_EVERY = 1.0
+# Seconds until a batch once something is read, as a phase is noticed a batch late; and where nothing is, as each idle
+# server wakes up so often.
+_SOON, _QUIET = 0.25, 1.0
 _KIND = socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK
 
 
@@ -26,11 +27,13 @@ class AccessLog:
         self._begin(time.monotonic())
         self._reading = 0
         self._reading_since = 0.0
+        self._pause: trio.CancelScope | None = None  # until the next batch
 
     def opened(self, ino: int, pid: int) -> None:
         """Count an open."""
         if self.on:
             self._opens += 1
+            self._hurry()
             if len(self._rows) < MOST_ROWS:
                 self._rows.append(AccessRow(time.monotonic(), ino, 0, 0, pid))
 
@@ -41,6 +44,7 @@ class AccessLog:
         now = time.monotonic()
         self._reads += 1
         self._bytes += length
+        self._hurry()
         if len(self._rows) < MOST_ROWS:
             self._rows.append(AccessRow(now, ino, offset, length, 0))
         if not self._reading:
@@ -80,18 +84,23 @@ class AccessLog:
                 packets.send(connection, self._hello)
                 await self._converse(connection)
             self.on = False
-            await trio.sleep(_EVERY)
+            await trio.sleep(_QUIET)
 
     async def _converse(self, connection: socket.socket) -> None:
         """Send batches while they are wanted. Raises OSError and EOFError when the agent is gone."""
         while True:
-            with trio.move_on_after(_EVERY):
+            with trio.move_on_after(_QUIET) as self._pause:
                 await trio.lowlevel.wait_readable(connection)
                 self._take(packets.receive(connection)[0])
                 continue
             if self.on:
                 with suppress(BlockingIOError):  # an agent that is busy: this batch is lost
                     packets.send(connection, self.batch().packet())
+
+    def _hurry(self) -> None:
+        """Have the first access since the last batch told soon."""
+        if self._pause is not None and not self._rows:
+            self._pause.deadline = min(self._pause.deadline, trio.current_time() + _SOON)
 
     def _take(self, packet: packets.Packet) -> None:
         on = packet.get("op") == "count" and packet.get("on") is True

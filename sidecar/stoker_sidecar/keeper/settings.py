@@ -34,6 +34,7 @@ class KeeperSettings:
     confine: bool
     reports_root: Path | None
     observe: bool
+    observe_trees: bool
     observer_cpu: str
     log_level: str
     agent_command: tuple[str, ...]
@@ -84,7 +85,7 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     flag("allow-other", "", "yes: mounts of a keeper without root are for all users too, as root's always are")
     flag("confine", "Auto", "hold fetcher and FUSE servers to the files that they need, by Landlock: Auto or Off")
     flag("reports", "Off", "listen to what pods report of their training: On or Off")
-    flag("observe", "Auto", "look at what pods read of Datasets, where the kernel can: Auto or Off")
+    flag("observe", "Auto", "look at what pods read: Auto (where the kernel can), Fuse (of FUSE mounts alone) or Off")
     flag("observer-cpu", "0.01", "share of a core that looking at native and overlay mounts may cost")
     flag("log-level", "info", f"of keeper, fetcher and FUSE servers: one of {', '.join(_LOG_LEVELS)}")
     flag("agent-command", f"{python} -m stoker_sidecar.agent.main", "how the agent is started; empty: no agent")
@@ -107,8 +108,8 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> K
         parser.error(f"--reports {options.reports!r} must be On or Off")
     if options.reports == "On" and not options.state_dir:
         parser.error("--reports On needs a --state-dir: the pods' folders are in it")
-    if options.observe not in ("Auto", "Off"):
-        parser.error(f"--observe {options.observe!r} must be Auto or Off")
+    if options.observe not in ("Auto", "Fuse", "Off"):
+        parser.error(f"--observe {options.observe!r} must be Auto, Fuse or Off")
     if not is_cpu_share(options.observer_cpu):
         parser.error(f"--observer-cpu {options.observer_cpu!r} must be between 0.0001 and 1, such as 0.01")
     if not options.http_port.isdecimal():
@@ -135,7 +136,8 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> K
         allow_other=options.allow_other == "yes",
         confine=options.confine == "Auto",
         reports_root=Path(options.state_dir) / REPORTS if options.reports == "On" else None,
-        observe=options.observe == "Auto" and bool(agent),
+        observe=options.observe != "Off" and bool(agent),
+        observe_trees=options.observe == "Auto",
         observer_cpu=options.observer_cpu,
         agent_command=tuple(agent + options.agent_arguments) if agent else (),
         fetcher_command=tuple(shlex.split(options.fetcher_command)),

@@ -195,7 +195,7 @@ def _report_listener(settings: KeeperSettings, reaper: Reaper) -> Child | None:
 
 def observer_child(settings: KeeperSettings, reaper: Reaper, folders: Sequence[str] | None) -> Child | None:
     """Return the process that looks at what pods read; None where nobody is to."""
-    if settings.access_socket is None:
+    if settings.access_socket is None or not settings.observe_trees:
         return None
     command = [sys.executable, "-m", "stoker_sidecar.observer.main", "--socket", str(settings.access_socket)]
     command += ["--cpu", settings.observer_cpu, "--log-level", settings.log_level]

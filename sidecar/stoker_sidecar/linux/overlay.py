@@ -11,7 +11,7 @@ from stoker_sidecar.errors import MountError
 from stoker_sidecar.linux import fuse_device as device
 from stoker_sidecar.linux import mount_calls, mountinfo
 from stoker_sidecar.linux.beneath import open_beneath
-from stoker_sidecar.linux.mount_calls import MS_NODEV, MS_NOSUID, MS_RDONLY
+from stoker_sidecar.linux.mount_calls import MS_NODEV, MS_NOSUID, MS_RDONLY, MS_REMOUNT
 from stoker_sidecar.linux.mountinfo import Mount
 
 FS_TYPE = "overlay"
@@ -59,6 +59,16 @@ def unmount(mountpoint: Path) -> None:
     with suppress(OSError):  # another version's, or not there
         mountpoint.rmdir()
         mountpoint.parent.rmdir()
+
+
+def forget_names(mountpoint: Path) -> None:
+    """Have the kernel forget every name of the overlay that nothing holds open. Raises MountError.
+
+    Which layer has a file's bytes is found out at the first open of its inode, which lives as long as its name is
+    known. Changing a mount's super block drops the names that are not in use (reconfigure_super() in fs/super.c), and
+    an overlay's inodes go with their last name; nothing else is changed, and open files stay as they are.
+    """
+    mount_calls.mount("", str(mountpoint), "", MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV)
 
 
 def is_dead(row: Mount) -> bool:

@@ -1,11 +1,11 @@
-"""Entry point of `stoker mount` and `stoker umount`, which run this as their own program (ADR 16)."""
+"""Entry point of `stoker mount`, `umount` and `cache drop`, which run this as their own program (ADR 16)."""
 
 import os
 import sys
 from collections.abc import Sequence
 
 from stoker_sidecar.errors import SidecarError
-from stoker_sidecar.local.options import MountOptions, parse
+from stoker_sidecar.local.options import DropOptions, MountOptions, parse
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -13,7 +13,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parse(sys.argv[1:] if argv is None else argv, os.environ, os.geteuid())
     try:
         # Imported late: --help and a wrong command line need none of the data path.
-        from stoker_sidecar.local import command
+        from stoker_sidecar.local import cache_dropping, command
     except ModuleNotFoundError as error:
         return _refused(
             f"the Python package {error.name!r} is missing: install Stoker with its extra (pip install '.[mount]')"
@@ -21,6 +21,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if isinstance(options, MountOptions):
             command.mount(options, os.environ)
+        elif isinstance(options, DropOptions):
+            print("\n".join(cache_dropping.drop(options)))
         else:
             command.umount(options)
     except SidecarError as error:

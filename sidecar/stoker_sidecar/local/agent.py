@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from stoker_api.nodecache import NodeDatasetStatus
 from stoker_sidecar.agent.core.commands import Held
@@ -19,6 +19,7 @@ from stoker_sidecar.local.mount_methods import MountMethod, PublishedMount, Unpr
 from stoker_sidecar.local.mount_spec import UID, HomePaths, MountSpec, RunPaths
 from stoker_sidecar.local.report import Report, Stage, for_workstation, write_report
 from stoker_sidecar.local.tuning_file import TuningFile
+from stoker_sidecar.tuning.core.pace import MOST_TURNS
 from stoker_sidecar.tuning.machine_facts import MachineFacts
 from stoker_sidecar.tuning.mount_read_ahead import MountReadAhead
 from stoker_sidecar.tuning.tuner import Tuner, TuningSubject
@@ -27,6 +28,9 @@ from stoker_sidecar.wire.credentials import AmbientCredentials
 from stoker_sidecar.wire.fetcher_protocol import LISTED_OBJECTS
 from stoker_sidecar.wire.heartbeat import Heartbeat
 from stoker_sidecar.wire.settings import AbsolutePath, ProcessSettings, setting
+
+if TYPE_CHECKING:
+    from stoker_sidecar.local.adaptive import MountAdaptive
 
 log = logging.getLogger("stoker.mount")
 # Rules sort some 50,000 files in this time; what is larger begins without them.
@@ -61,13 +65,24 @@ class MountAgent:
         folders = CacheFolders([HomePaths(spec.home).cache])
         plan = self._plan
         self._machine = MachineFacts(read_machine(()), lambda: plan.disk.capacity)
-        self._tuner = Tuner(self._tuning, folders, self._subjects, plan.take_tuning, plan.changes)
+        self._adaptive = self._finder()
+        source = self._adaptive or self._tuning
+        turns = self._adaptive.times.turns_a_minute if self._adaptive is not None else MOST_TURNS
+        self._tuner = Tuner(source, folders, self._subjects, plan.take_tuning, plan.changes, most_turns=turns)
         self._read_ahead = MountReadAhead(
             HomePaths(spec.home).mounts, self._method.served, self._tuner.in_force, (plan.changes, self._tuner.news)
         )
         self._version = ""  # that is mounted, or about to be
         self._stage = Stage.STARTING
         self._message = ""
+
+    def _finder(self) -> "MountAdaptive | None":
+        """Return what finds numbers; None without a file of rules: only such a one can ask for it."""
+        if self._spec.tuning is None or not self._spec.tuned:
+            return None
+        from stoker_sidecar.local.adaptive import MountAdaptive  # it takes memory that most mounts do without
+
+        return MountAdaptive(self._spec, self._run, self._tuning, lambda: self._method.mode, self._plan.changes)
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Serve the mount until ``stopping`` is set, then unmount what this process mounted. Raises VolumeError."""
@@ -81,6 +96,7 @@ class MountAgent:
             self._tuning.run(),
             self._tuner.run(),
             self._read_ahead.run(),
+            *([self._adaptive.run(self._tuner)] if self._adaptive is not None else []),
         )
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(part) for part in parts]
@@ -154,7 +170,10 @@ class MountAgent:
             listed=sum(count.value for count in plan.counts if count.name == LISTED_OBJECTS),
             mode=self._method.mode,
             row=_reworded(plan.status_of(UID)),
-            tuning=self._tuning.report(self._tuner.in_force.get((UID, self._version))),
+            tuning=self._tuning.report(
+                self._tuner.in_force.get((UID, self._version)),
+                self._adaptive.tuned if self._adaptive is not None else "",
+            ),
         )
 
 

@@ -27,6 +27,8 @@ _LOOK_EVERY = 0.1  # seconds: what a person takes for at once
 _START_SECONDS = 60.0
 # A version that is whole is swapped in at once; where the kernel refuses, FUSE serves it for good.
 _SWAP_SECONDS = 5.0
+# The fetcher says what is here as soon as it has looked: at once, but for versions of many files.
+_KNOWN_SECONDS = 2.0
 
 
 @dataclass
@@ -94,11 +96,13 @@ def spec_of(options: MountOptions, home: HomePaths, folder: Path) -> MountSpec:
         listing_id="" if version else uuid4().hex,
         version=version,
         eager=options.warm,
+        warm_paths=options.warm_paths,
         quota_bytes=options.quota_bytes,
         bytes_per_second=options.bytes_per_second,
         allow_other=options.allow_other,
         tuning=options.tuning,
         tuned=options.tuned,
+        tuning_window=options.tuning_window,
     )
 
 
@@ -146,6 +150,7 @@ def wait_for_mount(
     Raises MountRefused with the reason why it will not be.
     """
     began = time.monotonic()
+    known_by = float("inf")
     swapped_by = 0.0 if os.geteuid() != 0 else float("inf")  # a user's mount is FUSE for good
     while True:
         report, now = read_report(session.run.report), time.monotonic()
@@ -153,7 +158,10 @@ def wait_for_mount(
         view.show(report)
         if report.warm:
             swapped_by = min(swapped_by, now + _SWAP_SECONDS)
-        if is_done(report, warm=options.warm, swap_over=now >= swapped_by):
+        if report.stage is Stage.MOUNTED:
+            known_by = min(known_by, now + _KNOWN_SECONDS)
+        known = report.known or now >= known_by
+        if known and is_done(report, warm=options.warm, swap_over=now >= swapped_by):
             return report
         if stop.asked:
             raise MountRefused("stopped, so nothing is mounted; what was fetched stays in the cache")
@@ -168,7 +176,7 @@ def is_done(report: Report, *, warm: bool, swap_over: bool) -> bool:
     """Return whether the command may return. ``swap_over``: do not wait for a faster mount any more. Pure."""
     if report.stage is not Stage.MOUNTED or not warm:
         return report.stage is Stage.MOUNTED
-    return report.full or (report.warm and (report.mode is MountMode.NATIVE or swap_over))
+    return report.full or report.paths_warm or (report.warm and (report.mode is MountMode.NATIVE or swap_over))
 
 
 def _refuse(report: Report, options: MountOptions, home: HomePaths) -> None:

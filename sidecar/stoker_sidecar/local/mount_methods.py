@@ -69,7 +69,7 @@ class PublishedMount:
     async def improve(self) -> None:
         """Mount again what died, then swap for a faster mount whenever that becomes possible, until cancelled."""
         await self._volumes.mounted.restore()
-        await self._volumes.reconciler.run()
+        await self._volumes.keep()
 
     async def unmount(self) -> None:
         """Unmount the folder, which stays. Raises VolumeError."""

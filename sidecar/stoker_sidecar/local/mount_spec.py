@@ -19,6 +19,8 @@ from stoker_sidecar.wire.disk_floor import DiskFloor, Floor
 # The only dataset of a mount, whose folder is named after the source already.
 UID = "source"
 NAMESPACE = "mount"
+# By which numbers are judged that are found, in seconds: the default, and what may be asked for.
+WINDOW_SECONDS, LEAST_WINDOW, MOST_WINDOW = 10.0, 1.0, 600.0
 # Left free of the user's disk: no kubelet watches it.
 FLOOR = DiskFloor(Floor(share=0.05), Floor(share=0.05))
 
@@ -27,7 +29,9 @@ class MountSpec(Model):
     """What one mount should be: of which source, where, and how much of it is fetched and kept.
 
     ``folder``: where to mount, absolute. ``home``: folder of what stays on the disk.
+    ``warm_paths``: what is fetched where it is ``eager``, in this order; empty: everything.
     ``tuning``: file of the rules in force, absolute; None: the built-in ones. ``tuned``: False for no rules at all.
+    ``tuning_window``: seconds.
     ``listing_id``: list the source anew under this name, unless that was done; empty: mount ``version``, which is here.
     """
 
@@ -37,11 +41,13 @@ class MountSpec(Model):
     listing_id: str = ""
     version: str = ""
     eager: bool = False
+    warm_paths: tuple[str, ...] = ()
     quota_bytes: int | None = None
     bytes_per_second: int | None = None
     allow_other: bool = False
     tuning: Path | None = None
     tuned: bool = True
+    tuning_window: float = WINDOW_SECONDS
 
     def plan(self, version: str) -> NodeCache:
         """Return what an operator would ask of this node.
@@ -56,6 +62,7 @@ class MountSpec(Model):
             listing_id=self.listing_id,
             version=version,
             eager=self.eager,
+            warm_paths=self.warm_paths,
             bytes_per_second=self.bytes_per_second,
             quota_bytes=self.quota_bytes,
         )
@@ -92,6 +99,11 @@ class HomePaths:
     def mount_table(self) -> Path:
         """Return the file of what is mounted, for an agent that is started again."""
         return self.folder / "mounts.json"
+
+    @property
+    def history(self) -> Path:
+        """Return the file of what was tuned, and what came of it."""
+        return self.folder / "tuning-history.db"
 
     @property
     def lock(self) -> Path:

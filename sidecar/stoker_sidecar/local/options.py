@@ -9,15 +9,24 @@ from pydantic import ValidationError
 
 from stoker_api.dataset_source import DatasetSource, Source
 from stoker_api.meta import parse_quantity
+from stoker_api.warm_paths import MOST_WARM_PATH, MOST_WARM_PATHS, checked_warm_path, checked_warm_paths
 from stoker_sidecar.errors import InvalidSource
-from stoker_sidecar.local.mount_spec import default_cache, default_runs
+from stoker_sidecar.local.mount_spec import (
+    LEAST_WINDOW,
+    MOST_WINDOW,
+    WINDOW_SECONDS,
+    default_cache,
+    default_runs,
+)
 from stoker_sidecar.local.report import for_workstation
 from stoker_sidecar.store.core.location import parse_location
 from stoker_sidecar.version.objects import selector
 
 _EPILOG = """\
 Without --foreground the command returns when DIR is mounted (with --warm: when everything is on this disk), and the
-mount stays until `stoker umount DIR`. Ctrl-C before that unmounts. What was fetched stays in the cache folder.
+mount stays until `stoker umount DIR`. PATHs of --warm are folders, files or patterns (* stops at '/', ** does not)
+below URL, fetched in this order; all else is fetched when it is read. Ctrl-C before that unmounts. What was fetched
+stays in the cache folder.
 
 Credentials come from where AWS programs look: the environment, ~/.aws, SSO, the machine's role; without any, requests
 are not signed. Exit codes: 0 good, 1 it cannot be mounted (a sentence says why, and nothing is), 2 wrong usage.
@@ -28,8 +37,9 @@ are not signed. Exit codes: 0 good, 1 it cannot be mounted (a sentence says why,
 class MountOptions:
     """What `stoker mount` is asked for.
 
-    Quota in bytes, bandwidth in bytes a second. ``tuning``: a file of rules that could be read, absolute. ``version``:
-    digest, or its beginning; empty: what the source has now.
+    Quota in bytes, bandwidth in bytes a second; the window in seconds. ``tuning``: a file of rules that could be read,
+    absolute. ``version``: digest, or its beginning; empty: what the source has now. ``warm_paths``: what ``warm``
+    fetches, in this order; empty: everything.
     """
 
     source: Source
@@ -41,6 +51,7 @@ class MountOptions:
     version: str
     refresh: bool
     warm: bool
+    warm_paths: tuple[str, ...]
     foreground: bool
     json: bool
     profile: str
@@ -48,6 +59,7 @@ class MountOptions:
     allow_other: bool
     tuning: Path | None
     tuned: bool
+    tuning_window: float
 
 
 @dataclass(frozen=True)
@@ -59,7 +71,18 @@ class UmountOptions:
     force: bool
 
 
-def parse(argv: Sequence[str], environment: Mapping[str, str], uid: int) -> MountOptions | UmountOptions:
+@dataclass(frozen=True)
+class DropOptions:
+    """What `stoker cache drop` is asked for. ``folder``: of the mount; ``system``: of the whole machine instead."""
+
+    folder: Path | None
+    runs: Path
+    pages: bool
+    names: bool
+    system: bool
+
+
+def parse(argv: Sequence[str], environment: Mapping[str, str], uid: int) -> MountOptions | UmountOptions | DropOptions:
     """Parse the command line. Exits with code 2 and a sentence on a wrong one."""
     parser = argparse.ArgumentParser(prog="stoker")
     commands = parser.add_subparsers(required=True)
@@ -69,6 +92,7 @@ def parse(argv: Sequence[str], environment: Mapping[str, str], uid: int) -> Moun
         description="Shows what is below a prefix of a bucket as a folder of read-only files, fetched once and kept.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="stoker mount URL DIR [--warm [PATH ...]] [OPTION ...]",
     )
     _add_mount(mount, environment, uid)
     umount = commands.add_parser("umount", help="end such a mount", description="Ends a mount of `stoker mount`.")
@@ -77,16 +101,47 @@ def parse(argv: Sequence[str], environment: Mapping[str, str], uid: int) -> Moun
         "--force", action="store_true", help="also while programs have files open there, whose reads fail then"
     )
     umount.set_defaults(make=lambda options: UmountOptions(options.folder, options.run_dir, options.force))
-    for command in (mount, umount):
+    drop = _add_drop(commands)
+    for command in (mount, umount, drop):
         command.add_argument(
             "--run-dir", type=Path, default=default_runs(environment, uid), help="folder of the sockets (%(default)s)"
         )
-    options = parser.parse_args(argv)
+    options, paths = parser.parse_known_args(argv)
+    if paths and (not getattr(options, "warm", False) or any(path.startswith("-") for path in paths)):
+        parser.error(f"unrecognized arguments: {' '.join(paths)}")
+    options.warm_paths = paths
     try:
-        made: MountOptions | UmountOptions = options.make(options)
+        made: MountOptions | UmountOptions | DropOptions = options.make(options)
     except (InvalidSource, ValueError) as error:
-        mount.error(_sentence(error))
+        (drop if options.make is _drop_options else mount).error(_sentence(error))
     return made
+
+
+def _add_drop(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
+    cache = commands.add_parser("cache", help="what the kernel keeps in memory of a mount").add_subparsers(
+        required=True
+    )
+    drop = cache.add_parser(
+        "drop",
+        help="make a mount cold in memory",
+        description="Has the kernel forget what it keeps in memory of a stoker mount, for benchmarks. What was fetched "
+        "stays on the disk. Mounts of this machine only: pods' mounts are their node's.",
+    )
+    drop.add_argument("--pages", action="store_true", help="contents of files")
+    drop.add_argument("--names", action="store_true", help="names and attributes (root; not of a native mount)")
+    where = drop.add_mutually_exclusive_group(required=True)
+    where.add_argument("--mount", metavar="DIR", type=Path, dest="folder", help="of this stoker mount")
+    where.add_argument(
+        "--system", action="store_true", help="of all file systems of this machine, other programs' too (root)"
+    )
+    drop.set_defaults(make=_drop_options)
+    return drop
+
+
+def _drop_options(options: argparse.Namespace) -> DropOptions:
+    if not (options.pages or options.names):
+        raise ValueError("say what to drop: --pages, --names, or both")
+    return DropOptions(options.folder, options.run_dir, options.pages, options.names, options.system)
 
 
 def _add_mount(parser: argparse.ArgumentParser, environment: Mapping[str, str], uid: int) -> None:
@@ -95,7 +150,11 @@ def _add_mount(parser: argparse.ArgumentParser, environment: Mapping[str, str], 
     add = parser.add_argument
     add("url", metavar="URL", help="s3://bucket/prefix, or file:///folder of a slow disk such as NFS")
     add("folder", metavar="DIR", type=Path, help="an empty folder")
-    add("--warm", action="store_true", help="fetch everything; return when it is on this disk")
+    add(
+        "--warm",
+        action="store_true",
+        help="fetch everything, or each PATH behind URL and DIR; return when it is on this disk",
+    )
     add("-f", "--foreground", action="store_true", help="stay; Ctrl-C unmounts")
     add("--endpoint", default=endpoint, help="URL of an S3-compatible server [AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL]")
     add("--region", default=region, help="of the bucket [AWS_REGION, AWS_DEFAULT_REGION] (%(default)s)")
@@ -120,6 +179,13 @@ def _add_mount(parser: argparse.ArgumentParser, environment: Mapping[str, str], 
         "--tuning", type=Path, metavar="FILE", help="rules for what is fetched when; read anew when FILE changes"
     )
     tuning.add_argument("--no-tuning", action="store_true", help="no rules, not even the built-in ones")
+    add(
+        "--tuning-window",
+        type=_window,
+        default=WINDOW_SECONDS,
+        metavar="SECONDS",
+        help="by which numbers are judged that the strategy Adaptive of --tuning finds (%(default)s)",
+    )
     add("-o", "--output", choices=("text", "json"), default="text", help="json: a JSON object a line, for scripts")
     parser.set_defaults(make=_mount_options)
 
@@ -145,6 +211,7 @@ def _mount_options(options: argparse.Namespace) -> MountOptions:
         version=options.version,
         refresh=not options.no_refresh,
         warm=options.warm,
+        warm_paths=_warm_paths(options.warm_paths),
         foreground=options.foreground,
         json=options.output == "json",
         profile=options.profile,
@@ -152,7 +219,23 @@ def _mount_options(options: argparse.Namespace) -> MountOptions:
         allow_other=options.allow_other,
         tuning=_tuning(options.tuning),
         tuned=not options.no_tuning,
+        tuning_window=options.tuning_window,
     )
+
+
+def _window(text: str) -> float:
+    seconds = float(text) if text.replace(".", "", 1).isdecimal() else 0.0
+    if not LEAST_WINDOW <= seconds <= MOST_WINDOW:
+        between = f"between {LEAST_WINDOW:g} and {MOST_WINDOW:g}"
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number of seconds {between}")
+    return seconds
+
+
+def _warm_paths(paths: Sequence[str]) -> tuple[str, ...]:
+    """Return the paths of --warm. Raises ValueError."""
+    if len(paths) > MOST_WARM_PATHS or any(len(path) > MOST_WARM_PATH for path in paths):
+        raise ValueError(f"--warm takes {MOST_WARM_PATHS} paths of {MOST_WARM_PATH} characters at most: name folders")
+    return checked_warm_paths([checked_warm_path(path) for path in paths])
 
 
 def _tuning(path: Path | None) -> Path | None:

@@ -7,12 +7,14 @@ from stoker_api.dataset import MountMode
 from stoker_api.meta import Model, format_bytes, format_duration
 from stoker_api.names import Reason
 from stoker_api.nodecache import NodeDatasetStatus, NodePhase
+from stoker_api.warm_paths import WarmPathsStatus
 from stoker_sidecar.linux.files import replace_text
 from stoker_sidecar.local.tuning_report import TuningReport
 
 _QUOTA = (Reason.QUOTA_EXCEEDED, Reason.QUOTA_TOO_SMALL)
 _KEYS = "in the environment or in the profile (--profile)"
 _AGAIN = "unmount, and mount again"
+_PATH_KEYS = ("files", "bytes", "warmFiles", "warmBytes", "unmatched")
 _RULES_IN_A_LINE = 5
 # In this order: what comes first may hold what comes later.
 _WORDS = (
@@ -36,6 +38,7 @@ _WORDS = (
     ("source.region", "--region"),
     ("source.exclude", "--exclude"),
     ("cache.quota", "--quota"),
+    ("warm.paths", "--warm"),
 )
 
 
@@ -73,9 +76,19 @@ class Report(Model):
     tuning: TuningReport = TuningReport()
 
     @property
+    def known(self) -> bool:
+        """Return whether the fetcher has said what of the version is on this disk."""
+        return self.row is not None and self.row.files > 0
+
+    @property
     def warm(self) -> bool:
         """Return whether it is mounted, and every byte is on this disk."""
         return self.stage is Stage.MOUNTED and self.row is not None and self.row.phase is NodePhase.WARM
+
+    @property
+    def paths_warm(self) -> bool:
+        """Return whether it is mounted, and all that the paths of --warm name is on this disk."""
+        return self.stage is Stage.MOUNTED and self.row is not None and self.row.phase is NodePhase.PATHS_WARM
 
     @property
     def full(self) -> bool:
@@ -116,7 +129,11 @@ def _figures(row: NodeDatasetStatus | None) -> str:
     """Return ``12 of 40 files, 1.0 GiB of 3.1 GiB, 210.0 MiB/s, 10s left``; empty before anything is known."""
     if row is None or not row.files:
         return ""
-    parts = [f"{row.warm_files} of {row.files} files", f"{format_bytes(row.warm_bytes)} of {format_bytes(row.bytes)}"]
+    here = row.warm_paths or row
+    parts = [
+        f"{here.warm_files} of {here.files} files",
+        f"{format_bytes(here.warm_bytes)} of {format_bytes(here.bytes)}",
+    ]
     if row.bytes_per_second:
         parts.append(f"{format_bytes(row.bytes_per_second)}/s")
     if row.eta_seconds is not None:
@@ -138,6 +155,8 @@ def progress_event(report: Report) -> dict[str, object]:
     keys = ("version", "files", "bytes", "warmFiles", "warmBytes", "fetchedFiles", "bytesPerSecond", "etaSeconds")
     wire = report.row.wire() if report.row is not None else {}
     out: dict[str, object] = {"stage": report.stage.value, "warm": report.warm, "listed": report.listed}
+    if report.row is not None and (part := report.row.warm_paths) is not None:
+        out["paths"] = {key: part.wire().get(key, 0) for key in _PATH_KEYS} | {"unmatchedPaths": part.unmatched_paths}
     out |= {"mode": report.mode.value} if report.mode is not None else {}
     out |= {key: wire[key] for key in keys if key in wire}
     out |= {"tuning": report.tuning.wire()} if report.tuning != TuningReport() else {}
@@ -151,7 +170,18 @@ def mounted_line(uri: str, folder: str, report: Report) -> str:
     if row is None or not row.files:
         return head
     kept = "all" if report.warm else format_bytes(row.warm_bytes)
-    return f"{head}: {row.files} files, {format_bytes(row.bytes)}, {kept} on this disk"
+    said = f"{head}: {row.files} files, {format_bytes(row.bytes)}, {kept} on this disk"
+    if (part := row.warm_paths) is None:
+        return said
+    named = f"{said}; the paths name {part.files} files, {format_bytes(part.bytes)}"
+    return f"{named}; {_unmatched(part)}" if part.unmatched else named
+
+
+def _unmatched(part: WarmPathsStatus) -> str:
+    """Return ``2 paths name nothing: trian, vaal``."""
+    count = f"{part.unmatched} paths name" if part.unmatched > 1 else "1 path names"
+    more = ", ..." if part.unmatched > len(part.unmatched_paths) else ""
+    return f"{count} nothing: {', '.join(part.unmatched_paths)}{more}"
 
 
 def tuning_line(tuning: TuningReport) -> str:
@@ -161,7 +191,8 @@ def tuning_line(tuning: TuningReport) -> str:
     matched = ", ".join(f"{rule} {files} files" for rule, files in list(tuning.matched.items())[:_RULES_IN_A_LINE])
     head = f"tuning: rules of {tuning.profile} ({tuning.generation})"
     idle = f"nothing turns {', '.join(tuning.not_turned)} yet" if tuning.not_turned else ""
-    return "; ".join(filter(None, (f"{head}: {matched}" if matched else head, idle, tuning.trouble)))
+    said = f"{head}: {matched}" if matched else head
+    return "; ".join(filter(None, (said, idle, tuning.tuned, tuning.trouble)))
 
 
 def for_workstation(message: str) -> str:

@@ -85,7 +85,8 @@ class MountSession:
         command += ["--fetcher-command", shlex.join(fetcher)]
         command += ["--allow-other", "yes"] if self.spec.allow_other else []
         command += ["--confine", "Off"]  # what it reads and writes is one person's own, wherever that lies (ADR 37)
-        command += ["--observe", "Off"]  # its agent has no use for it
+        # A file of rules may ask for numbers that are found by what is read; its agent has no other use for it.
+        command += ["--observe", "Fuse" if self.spec.tuning is not None and self.spec.tuned else "Off"]
         return [*command, "--", "--run-dir", str(self.run.folder)]
 
     def _host_folder(self) -> list[str]:

@@ -61,12 +61,13 @@ class ProgressBar:
     def show(self, report: Report) -> None:
         """Draw bytes on this disk of all, once they are known."""
         row = report.row if report.stage is Stage.MOUNTED else None
-        known = row is not None and row.bytes > 0
+        here = row.warm_paths or row if row is not None else None
+        known = here is not None and here.bytes > 0
         self._drawn.update(
             self._task,
             description=stage_words(report),
-            total=row.bytes if row is not None and known else None,
-            completed=row.warm_bytes if row is not None and known else 0,
+            total=here.bytes if here is not None and known else None,
+            completed=here.warm_bytes if here is not None and known else 0,
             figures=progress_line(report).partition(": ")[2],
         )
 

@@ -87,12 +87,21 @@ class TuningFile:
             self.trouble = str(error)
         else:
             self.trouble = ""
-            self._choice = TuningChoice(found.rules, found.name, self._choice.generation + 1)
+            self._choice = TuningChoice(
+                found.rules,
+                found.name,
+                self._choice.generation + 1,
+                learns=found.metrics_collection,
+                adapts=found.auto_tuning,
+            )
             log.info("the rules of %s are in force, for the %d. time", self._path, self._choice.generation)
         self._changes.mark()
 
-    def report(self, in_force: TuningInForce | None) -> TuningReport:
-        """Return what is in force; ``in_force``: what it comes to for the mounted version, once that is known."""
+    def report(self, in_force: TuningInForce | None, tuned: str = "") -> TuningReport:
+        """Return what is in force; ``in_force``: what it comes to for the mounted version, once that is known.
+
+        ``tuned``: what came of the last number that was tried.
+        """
         choice = self._choice
         figures = in_force.rules if in_force is not None else ()
         left = in_force.left if in_force is not None else ""
@@ -103,6 +112,8 @@ class TuningFile:
             matched={each.rule: each.matched for each in figures},
             acted={each.rule: each.acted for each in figures},
             groups=in_force.groups if in_force is not None else 0,
+            numbers=dict(in_force.choice.numbers) if in_force is not None else {},
+            tuned=tuned,
             not_turned=not_turned(choice),
             trouble=self.trouble or left,
         )

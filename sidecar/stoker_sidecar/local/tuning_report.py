@@ -10,7 +10,8 @@ from stoker_api.meta import Model
 class TuningReport(Model):
     """What is in force for a mount: whose rules, and by the id of each to how many files it applies, and acts on.
 
-    ``not_turned``: knobs that the profile's own rules set and that nothing turns.
+    ``not_turned``: knobs that the profile's own rules set and that nothing turns. ``numbers``: those in force in
+    place of what rules say, found or on trial. ``tuned``: what came of the last change of one.
     ``trouble``: why the file as it is now is not in force, or what is treated as without rules; sentences.
     """
 
@@ -20,5 +21,7 @@ class TuningReport(Model):
     matched: Mapping[str, int] = Field(default_factory=dict)
     acted: Mapping[str, int] = Field(default_factory=dict)
     groups: int = 0
+    numbers: Mapping[str, float] = Field(default_factory=dict)
+    tuned: str = ""
     not_turned: tuple[str, ...] = ()
     trouble: str = ""

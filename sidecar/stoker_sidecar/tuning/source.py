@@ -15,8 +15,9 @@ class TuningChoice:
     them. ``profile``, ``generation``: which profile, and which state of it; empty and 0 for the built-in rules alone.
     ``level``: that the Dataset names. ``off``: nothing is turned for it. ``most_level``: what its DatasetClass allows
     at most; None: everything. ``learns``: whether rules may be tried, see ``stoker_sidecar.tuning.core.trial_rules``.
+    ``adapts``: whether numbers may be found where the strategy Adaptive is in force, see ``adaptive_numbers`` there.
     ``left_out``: ids of rules that say nothing of fetching ahead, since that hurt; ``paused``: of those that do not in
-    this window of a trial.
+    this window of a trial. ``numbers``: those that were found, or are tried in this window, by the knob's name.
     """
 
     rules: tuple[RuleSpec, ...] = ()
@@ -27,13 +28,25 @@ class TuningChoice:
     off: bool = False
     most_level: OptimizationLevel | None = None
     learns: bool = True
+    adapts: bool = True
     left_out: frozenset[str] = frozenset()
     paused: frozenset[str] = frozenset()
+    numbers: tuple[tuple[str, float], ...] = ()
 
     @property
     def chosen(self) -> "TuningChoice":
         """What was chosen, before anything was tried."""
-        return replace(self, left_out=frozenset(), paused=frozenset())
+        return replace(self, left_out=frozenset(), paused=frozenset(), numbers=())
+
+    @property
+    def ruled(self) -> "TuningChoice":
+        """What rules come to, before any number was found."""
+        return replace(self, numbers=()) if self.numbers else self
+
+    @property
+    def finds_numbers(self) -> bool:
+        """Whether numbers are tuned at all."""
+        return self.learns and self.adapts and not self.off
 
 
 class TuningSource(Protocol):

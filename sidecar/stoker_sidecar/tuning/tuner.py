@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.threads import to_its_end
+from stoker_sidecar.tuning.core.adaptive_numbers import AdaptiveFiles, with_numbers
 from stoker_sidecar.tuning.core.grouping import CompiledChoice, FileGrouping, concerns_whole_versions
 from stoker_sidecar.tuning.core.pace import MOST_TURNS, Pace
 from stoker_sidecar.tuning.source import TuningChoice, TuningSource
@@ -59,6 +60,7 @@ class TuningInForce:
     ``groups``: that are treated otherwise than without rules. ``around``: what its readers do. ``order``: what the
     fetcher is told; None: nothing. ``since``: when that was, in seconds, monotonic. ``read_ahead``: bytes of the
     kernel's read-ahead on the version's FUSE mount; None: as without rules. ``whole``: as of the subject.
+    ``adaptive``: the files of which numbers may be found; None: there are none.
     """
 
     choice: TuningChoice
@@ -70,6 +72,7 @@ class TuningInForce:
     since: float = 0.0
     read_ahead: int | None = None
     whole: bool = False
+    adaptive: AdaptiveFiles | None = None
 
 
 class Tuner:
@@ -78,6 +81,7 @@ class Tuner:
     ``subjects``: the versions of now. ``tell`` is given each order, which stays in force until the next one of that
     version, and returns whether it changes anything.
     ``changes``: marked when ``subjects`` or ``source`` may say something else. ``clock``: seconds, monotonic.
+    ``most_turns``: of trials a minute, for one Dataset.
     """
 
     def __init__(
@@ -88,7 +92,9 @@ class Tuner:
         tell: Callable[[Tune], bool],
         changes: Changes,
         clock: Callable[[], float] = time.monotonic,
+        most_turns: int = MOST_TURNS,
     ) -> None:
+        self._most_turns = most_turns
         self._source = source
         self._folders = folders
         self._subjects = subjects
@@ -172,13 +178,13 @@ class Tuner:
         pace = self._pace(version, choice, around)
         if (wait := pace.wait(self._clock())) > 0:
             return wait
-        rules = self._rules_of(version[0], choice)
+        rules = self._rules_of(version[0], choice.ruled)
         groups = await self._groups(version, rules, around)
         if groups is None or self._source.choice(version[0]) != choice:
             return 0.0 if groups is None else 0.1
         self._asked[version] = choice, around, subject.whole
-        order = Tune(*version, groups.knobs, groups.groups)
-        self._note(rules, groups, subject._replace(surroundings=around), order)
+        order = Tune(*version, with_numbers(groups.knobs, groups.free, choice.numbers), groups.groups)
+        self._note(choice, rules, groups, subject._replace(surroundings=around), order)
         if self._tell(order):
             pace.changed(self._clock())
         return 0.0
@@ -187,12 +193,14 @@ class Tuner:
         """Return what counts a change: that of a trial, where nothing but what is tried has changed."""
         before = self._asked.get(version)
         if before is not None and (before[0].chosen, before[1]) == (choice.chosen, around):
-            return self._turns.setdefault(version[0], Pace(MOST_TURNS))
+            return self._turns.setdefault(version[0], Pace(self._most_turns))
         return self._paces.setdefault(version[0], Pace())
 
-    def _note(self, rules: CompiledChoice, groups: VersionGroups, subject: TuningSubject, order: Tune) -> None:
+    def _note(
+        self, choice: TuningChoice, rules: CompiledChoice, groups: VersionGroups, subject: TuningSubject, order: Tune
+    ) -> None:
         version = subject.version
-        before, choice = self.in_force.get(version), rules.choice
+        before = self.in_force.get(version)
         if choice.paused and before is not None:  # what is counted is what a rule does where it is in force
             rows = before.rules
         else:
@@ -209,6 +217,7 @@ class Tuner:
             self._clock(),
             groups.read_ahead,
             subject.whole,
+            groups.adaptive,
         )
         self.news.mark()
         if groups.left:
@@ -248,7 +257,7 @@ class Tuner:
             return None
 
         def ended() -> bool:
-            return self._ended.is_set() or self._source.choice(version[0]) != rules.choice
+            return self._ended.is_set() or self._source.choice(version[0]).ruled != rules.choice
 
         work = partial(self._folders.go_through, partial(_group_files, grouping=grouping, ended=ended), paths)
         try:

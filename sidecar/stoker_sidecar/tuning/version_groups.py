@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 
+from stoker_sidecar.tuning.core.adaptive_numbers import AdaptiveFiles, FreeNumbers
 from stoker_sidecar.tuning.core.grouping import FileGrouping
 from stoker_sidecar.version.layout import VersionPaths
 from stoker_sidecar.version.manifest import Manifest
@@ -28,7 +29,8 @@ class VersionGroups:
     """The groups of a version's files, as in ``Tune``, and how many files each rule applied to, and acted on.
 
     ``left``: why files were left as without rules, a sentence; empty where none were. ``read_ahead``: bytes of the
-    kernel's read-ahead on FUSE mounts of the version; None: as without rules.
+    kernel's read-ahead on FUSE mounts of the version; None: as without rules. ``free``: which numbers of each group
+    may be found; ``adaptive``: of which files that is so; None: of none.
     """
 
     knobs: tuple[FileKnobs, ...] = ()
@@ -37,6 +39,8 @@ class VersionGroups:
     acted: tuple[int, ...] = ()
     left: str = ""
     read_ahead: int | None = None
+    free: tuple[FreeNumbers, ...] = ()
+    adaptive: AdaptiveFiles | None = None
 
 
 def group_files(
@@ -64,7 +68,9 @@ def group_files(
     knobs, (matched, acted) = grouping.knobs, grouping.counts()
     used = len(knobs) > 1
     read_ahead = grouping.read_ahead if seen == manifest.info.files else None  # one that was not seen may want as ever
-    return VersionGroups(knobs if used else (), packed if used else b"", tuple(matched), tuple(acted), left, read_ahead)
+    sorted_ = (knobs, packed) if used else ((), b"")
+    numbers = (grouping.free, grouping.adaptive) if used else ((), None)
+    return VersionGroups(*sorted_, tuple(matched), tuple(acted), left, read_ahead, *numbers)
 
 
 def _sort(

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 from urllib.parse import quote
 
 from stoker_sidecar.errors import CacheDiskFailed, ManifestInvalid
@@ -40,6 +40,7 @@ ROOT_INO = 1
 # Pages that SQLite keeps in memory, as negative KiB: 4 MiB hold the inner nodes of an index over two million rows.
 _CACHE_SIZE = -4096
 _PAGE_ROWS = 256
+_SCAN_ROWS = 4096  # of a walk over names alone: some 0.5 MB
 
 
 class Entry(NamedTuple):
@@ -184,6 +185,38 @@ class Manifest:
             entry = self.lookup(entry.ino, name) if entry is not None else None
         return entry
 
+    def last_below(self, ino: int) -> int:
+        """Return the last inode of a folder's whole content, which has the numbers that follow its own; a file's own.
+
+        Raises KeyError for an unknown inode.
+        """
+        entry = self.entry(ino)
+        while entry is not None and entry.is_dir and entry.ino != ROOT_INO:
+            after = self._many("parent = ? AND name > ? ORDER BY name", (entry.parent, entry.name), 1)
+            if after:
+                return after[0].ino - 1
+            entry = self.entry(entry.parent)  # it is the last one there: so its folder ends where it does
+        if entry is None:
+            raise KeyError(ino)
+        return self.last_ino if entry.is_dir else entry.ino
+
+    def folder_inos(self) -> Iterator[int]:
+        """List the inodes of all folders. Raises CacheDiskFailed."""
+        return (ino for page in self._pages("SELECT ino FROM entry WHERE is_dir = 1", ()) for (ino,) in page)
+
+    def names_in(self, ino: int) -> Iterator[list[tuple[int, str]]]:
+        """List inodes and names of a folder's children, by name, some thousand at a time. Raises CacheDiskFailed."""
+        query = "SELECT ino, CAST(name AS TEXT) FROM entry WHERE parent = ? AND name > X'' ORDER BY name"
+        return self._pages(query, (ino,))
+
+    def names_between(self, first: int, last: int) -> Iterator[list[tuple[int, str]]]:
+        """List inodes and names of a range of inodes, some thousand at a time. Raises CacheDiskFailed."""
+        return self._pages("SELECT ino, CAST(name AS TEXT) FROM entry WHERE ino BETWEEN ? AND ?", (first, last))
+
+    def sizes_between(self, first: int, last: int) -> Iterator[list[tuple[int]]]:
+        """List the sizes of all files and folders in a range of inodes, in order. Raises CacheDiskFailed."""
+        return self._pages("SELECT size FROM entry WHERE ino BETWEEN ? AND ? ORDER BY ino", (first, last))
+
     def copy_to(self, path: Path) -> None:
         """Write the manifest once more, from the open file: it may have been deleted.
 
@@ -207,8 +240,16 @@ class Manifest:
             raise _unreadable(error) from error
         return _entry(row) if row is not None else None
 
-    def _many(self, condition: str, values: tuple[int | bytes, ...]) -> list[Entry]:
-        query = f"SELECT {ENTRY_COLUMNS} FROM entry WHERE {condition} LIMIT {_PAGE_ROWS}"
+    def _pages(self, query: str, values: tuple[int, ...]) -> Iterator[list[Any]]:
+        try:
+            rows = self._connection.execute(query, values)
+            while page := rows.fetchmany(_SCAN_ROWS):
+                yield page
+        except sqlite3.Error as error:
+            raise _unreadable(error) from error
+
+    def _many(self, condition: str, values: tuple[int | bytes, ...], most: int = _PAGE_ROWS) -> list[Entry]:
+        query = f"SELECT {ENTRY_COLUMNS} FROM entry WHERE {condition} LIMIT {most}"
         try:
             return [_entry(row) for row in self._connection.execute(query, values)]
         except sqlite3.Error as error:

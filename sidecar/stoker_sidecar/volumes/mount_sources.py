@@ -37,7 +37,7 @@ class FuseServing(Protocol):
 class OverlayMounts(Protocol):
     """Metadata layers and overlay mounts of versions.
 
-    ``show``, ``hide`` and ``leftovers`` block and raise MountError.
+    ``show``, ``renew``, ``hide`` and ``leftovers`` block and raise MountError.
     """
 
     def is_ready(self, version: VersionKey) -> bool:
@@ -60,6 +60,9 @@ class OverlayMounts(Protocol):
 
     def show(self, version: VersionKey, paths: VersionPaths, fuse: Path) -> Path:
         """Mount the overlay over a served FUSE mount, once; return where."""
+
+    def renew(self, version: VersionKey) -> None:
+        """Have files that have arrived since they were first opened be read where they lie."""
 
     def hide(self, version: VersionKey) -> None:
         """Take it off; nothing to do is no error."""
@@ -131,6 +134,12 @@ class MountSources:
             except MountError as error:
                 self._overlays.distrust(version, error.message)
         return MountSource(MountMode.FUSE, fuse)
+
+    async def renew(self, version: VersionKey) -> None:
+        """Renew the version's overlay, if a volume has one: see ``OverlayRenewal``. Raises MountError."""
+        async with self.hold(version):
+            if any(record.overlay for record in users(self._table.all(), version)):
+                await asyncio.to_thread(self._overlays.renew, version)
 
     async def release_unused(self, version: VersionKey) -> None:
         """End what no volume of the table needs any more."""

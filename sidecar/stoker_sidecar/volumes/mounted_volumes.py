@@ -71,6 +71,12 @@ class MountedVolumes:
         """Return the versions of which some volume needs a FUSE mount."""
         return frozenset((record.uid, record.version) for record in self._table.all() if record.fuse)
 
+    def overlaid(self) -> frozenset[VersionKey]:
+        """Return the versions that some volume reads through an overlay."""
+        return frozenset(
+            (record.uid, record.version) for record in self._table.all() if record.mode is MountMode.OVERLAY
+        )
+
     def volumes(self) -> frozenset[tuple[VersionKey, Path]]:
         """Return each mounted volume: its version and its target."""
         return frozenset(((record.uid, record.version), record.request.target) for record in self._table.all())
@@ -126,6 +132,13 @@ class MountedVolumes:
                 await self._uninterrupted.run(self._swap(target, on_disk, wanted))
         after = users(self._table.all(), (uid, digest))
         return all(is_settled(row, on_disk, wanted) and row.request.target not in self._dead for row in after)
+
+    async def renew(self, version: VersionKey) -> None:
+        """Have files of an overlay that have arrived since they were first opened be read where they lie.
+
+        Raises MountError.
+        """
+        await self._sources.renew(version)
 
     async def collect_layers(self) -> None:
         """Remove metadata layers that are of no more use."""

@@ -1,5 +1,6 @@
 """Assembles the volumes of one machine, for a node's agent or `stoker mount`, and keeps each on its best mount."""
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from stoker_sidecar.volumes.mount_sources import MountSources
 from stoker_sidecar.volumes.mount_table import MountTable
 from stoker_sidecar.volumes.mounted_volumes import MountedVolumes
 from stoker_sidecar.volumes.mounter import Mounter
+from stoker_sidecar.volumes.overlay_renewal import OverlayRenewal, warm_bytes
 from stoker_sidecar.volumes.overlays import Overlays, modes_of, why_no_overlay
 from stoker_sidecar.volumes.publisher import Plan, Publisher
 from stoker_sidecar.volumes.synchronization import Changes
@@ -100,10 +102,17 @@ class NodeVolumes:
     publisher: Publisher
     mounted: MountedVolumes
     reconciler: Reconciler
+    renewal: OverlayRenewal
     overlays: Overlays
     modes: tuple[MountMode, ...]  # how the machine can mount, best first
     why_no_overlay: str  # a sentence; empty where overlays work
     mount_root: Path  # folder of the FUSE and overlay mounts
+
+    async def keep(self) -> None:
+        """Keep every volume on its best mount, and overlays at what is on the disk, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.reconciler.run())
+            tasks.create_task(self.renewal.run())
 
 
 def node_volumes(
@@ -132,4 +141,9 @@ def node_volumes(
     mounter = Mounter(mounts, keep_targets=keep_targets)
     mounted = MountedVolumes(table, sources, mounter, folders.find, changes.mark)
     publisher = Publisher(plan, mounted, on_change=changes.mark, wait_seconds=wait_seconds)
-    return NodeVolumes(publisher, mounted, Reconciler(changes, mounted), overlays, modes, why, paths.mount_root)
+    renewal = OverlayRenewal(
+        mounted.overlaid, lambda version: warm_bytes(plan.status_of(version[0]), version[1]), mounted.renew, changes
+    )
+    return NodeVolumes(
+        publisher, mounted, Reconciler(changes, mounted), renewal, overlays, modes, why, paths.mount_root
+    )

@@ -39,7 +39,8 @@ _SPOILT = bytes(len(_CONTENT))
 class Overlays:
     """The metadata layers and overlay mounts of a node's versions.
 
-    All methods but ``show``, ``hide`` and ``leftovers`` run in one event loop; those three block and run in threads.
+    All methods but ``show``, ``renew``, ``hide`` and ``leftovers`` run in one event loop; those four block and run in
+    threads.
     Layers lie in ``metadata_root``/<boot id>/<uid>/<digest>: none is used after a reboot, when nobody knows what
     reached the disk. ``on_ready`` is called when a layer was built, or may be by now. ``try_again``: seconds after a
     failure. ``floor``: what layers leave free of their disk.
@@ -106,6 +107,10 @@ class Overlays:
         mountpoint = self._mountpoint(version)
         overlay.mount(overlay.OverlayLayers(self._layer(version), paths.tree, fuse, paths.root), mountpoint)
         return mountpoint
+
+    def renew(self, version: VersionKey) -> None:
+        """Have files that have arrived since they were first opened be read where they lie. Raises MountError."""
+        overlay.forget_names(self._mountpoint(version))
 
     def hide(self, version: VersionKey) -> None:
         """Take it off; no error when it is not there. Raises MountError."""
@@ -255,6 +260,11 @@ def _try_changes(layers: overlay.OverlayLayers, mountpoint: Path) -> None:
     draft.write_bytes(_CONTENT)
     draft.rename(layers.tree / _ARRIVING)
     _check_read(mountpoint / _ARRIVING, "a file that came after the mount")
+    with (mountpoint / _MISSING).open("rb") as before:
+        overlay.forget_names(mountpoint)
+        if before.read() != _CONTENT:
+            raise _misread("an open file whose name was forgotten")
+    _check_read(mountpoint / _MISSING, "a file whose name was forgotten")
     with (mountpoint / _REPAIRED).open("rb") as before:
         draft.write_bytes(_CONTENT)
         draft.rename(layers.tree / _REPAIRED)

@@ -41,7 +41,7 @@ def test_every_change_of_real_training_is_noticed_soon(scenario: str, workload: 
 
 
 def test_all_scenarios_were_recorded() -> None:
-    assert {scenario for scenario, _ in RECORDED} == {"imagefolder", "inference", "sweep"}
+    assert {scenario for scenario, _ in RECORDED} == {"imagefolder", "inference", "sweep", "tensorflow"}
 
 
 def test_recorded_traces_are_small() -> None:

@@ -41,13 +41,15 @@ Named = TypeVar("Named")
 class TuningRules:
     """The rules of one profile, with the built-in ones that it does not hide, and its environment.
 
-    ``metrics_collection``: of its settings, whether it is to be found out what comes of them.
+    ``metrics_collection``: of its settings, whether it is to be found out what comes of them. ``auto_tuning``: whether
+    numbers are found.
     """
 
     name: str
     rules: tuple[RuleSpec, ...]
     environment: str | None
     metrics_collection: bool = True
+    auto_tuning: bool = True
 
 
 def read_profile(source: bytes | str, plugins: Sequence[TuningDocument] = ()) -> TuningRules:
@@ -57,9 +59,10 @@ def read_profile(source: bytes | str, plugins: Sequence[TuningDocument] = ()) ->
     """
     document, tree = read_document(source)
     own = _Assembly(document, tree, plugins=plugins).rules()
-    spec = document.spec
+    spec, settings = document.spec, document.spec.settings
     rules = (*own, *builtin_rules(document, plugins))
-    return TuningRules(document.metadata.name, rules, spec.environment, spec.settings.metrics_collection)
+    name, learned = document.metadata.name, (settings.metrics_collection, settings.auto_tuning)
+    return TuningRules(name, rules, spec.environment, *learned)
 
 
 def builtin_rules(document: TuningDocument | None = None, plugins: Sequence[TuningDocument] = ()) -> list[RuleSpec]:

@@ -119,6 +119,13 @@ class TuningSettings(DocumentModel):
     metrics_collection: Annotated[bool, Field(strict=True, description="Whether figures of rules are collected.")] = (
         True
     )
+    auto_tuning: Annotated[
+        bool,
+        Field(
+            strict=True,
+            description="Whether nodes find `prefetch_size` and `prefetch_depth` where the strategy `Adaptive` holds.",
+        ),
+    ] = True
     debug: Annotated[bool, Field(strict=True, description="Whether each decision is logged.")] = False
 
 

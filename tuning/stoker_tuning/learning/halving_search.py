@@ -105,6 +105,7 @@ class HalvingSearch:
             return
         self._arms = ranked[: math.ceil(len(ranked) / 2)]
         self._round, self._blocks = self._round + 1, 0
+        self.done = len(self._arms) == 1  # there is nothing left to choose from; a proof of its own follows
 
     def _next_block(self) -> None:
         self.done = self.done or not self._arms

@@ -36,21 +36,22 @@ class KnobTuner:
     """The tuner of one knob.
 
     ``start``: the value in force, which is what it may not be worse than. ``change``: makes the Change from one value
-    to another. ``seed``: of the coins. ``outcomes``: for whoever keeps them, who empties it; the last few only.
+    to another. ``seed``: of the coins. ``adopted``: what was found before, which is looked after and not looked for;
+    None: nothing was. ``outcomes``: for whoever keeps them, who empties it; the last few only.
     """
 
-    def __init__(self, knob: Knob, start: float, change: ChangeMaker, seed: str) -> None:
+    def __init__(self, knob: Knob, start: float, change: ChangeMaker, seed: str, adopted: float | None = None) -> None:
         self._knob = knob
         self._change = change
         self._coin = random.Random(seed)
         self._start = start
         self._budget = LossBudget()
-        self.adopted = start
+        self.adopted = start if adopted is None else adopted
         self.outcomes: deque[ChangeOutcome] = deque(maxlen=_MOST_OUTCOMES)
         self._step = STEP
-        self._search: HalvingSearch | None = self._searching(candidates(knob))
+        self._search: HalvingSearch | None = self._searching(candidates(knob)) if adopted is None else None
         self._proof: Experiment | None = None
-        self._watch = _Watch()
+        self._watch = _Watch(None if self.adopted == start else self._compared())
         self._rest, self._waited = REST, 0
 
     @property

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from stoker_tuning.learning.adopted import AdoptedNumbers
 from stoker_tuning.learning.changes import Change, ChangeOutcome, ChangeVerdict
 from stoker_tuning.learning.experiment import Experiment
 from stoker_tuning.learning.knob_tuner import ChangeMaker, KnobTuner
@@ -43,6 +44,7 @@ class Learner:
         self._trials: dict[TrialKey, Experiment] = {}
         self._tuners: dict[TrialKey, tuple[str, KnobTuner]] = {}
         self._ended: OrderedDict[_Ended, bool] = OrderedDict()  # whether the old value is in force again
+        self._adopted = AdoptedNumbers()
         self.rates = SuccessRates()
 
     def why_not(self, change: Change) -> str:
@@ -73,6 +75,11 @@ class Learner:
         """For whom changes are on trial, or numbers tuned."""
         return tuple(dict.fromkeys((*self._trials, *self._tuners)))
 
+    @property
+    def trials(self) -> tuple[TrialKey, ...]:
+        """For whom changes are on trial: numbers that are tuned left out, which have windows of their own."""
+        return tuple(self._trials)
+
     def begin(self, change: Change, before: Sequence[FigureWindow] = (), *, keep_neutral: bool = True) -> bool:
         """Put a change on trial; return whether it is.
 
@@ -86,18 +93,23 @@ class Learner:
     def tune(self, dataset: str, workload: str | None, knob: Knob, start: float, change: ChangeMaker) -> bool:
         """Begin to find the best value of a number, from ``start`` on; return whether it is being looked for.
 
-        ``change`` makes the Change from one value to another. One number at a time is tuned for a workload.
+        ``change`` makes the Change from one value to another. One number at a time is tuned for a workload. What was
+        adopted before, from the same ``start`` and within the knob's bounds, is in force at once and looked after.
         """
         key = TrialKey(dataset, workload)
         if key in self._tuners or self._busy(key):
             return False
-        self._tuners[key] = knob.name, KnobTuner(knob, start, change, f"{key} {knob.name}")
+        known = self._adopted.of(dataset, knob.name, start)
+        adopted = known if known is not None and knob.least <= known <= knob.most else None
+        self._tuners[key] = knob.name, KnobTuner(knob, start, change, f"{key} {knob.name}", adopted)
         return True
 
     def tuned(self, dataset: str, workload: str | None, knob: str) -> float | None:
         """Return the value of a number that is tuned, for the next window; None: it is not tuned."""
         name, tuner = self._tuners.get(TrialKey(dataset, workload), ("", None))
-        return tuner.value if tuner is not None and name == knob else None
+        if tuner is None or name != knob:
+            return None
+        return tuner.adopted if TrialKey(dataset, workload) in self._trials else tuner.value
 
     def value(self, change: Change) -> KnobValue | None:
         """Return the value to be in force in the next window; None: the change is not on trial."""
@@ -136,11 +148,16 @@ class Learner:
     def learn(self, outcome: ChangeOutcome) -> None:
         """Take what came of a change: of a trial, or of one that is in the history, in the order of time."""
         self.rates.add(outcome)
+        self._adopted.learn(outcome)
         key = _ended(outcome.change)
         self._ended[key] = outcome.taken_back or outcome.verdict is ChangeVerdict.HURT
         self._ended.move_to_end(key)
         if len(self._ended) > MOST_REMEMBERED:
             self._ended.popitem(last=False)
+
+    def stop_tuning(self, dataset: str, workload: str | None) -> None:
+        """Give up the search for a number; what was adopted stays known."""
+        self._tuners.pop(TrialKey(dataset, workload), None)
 
     def forget(self, dataset: str, workload: str | None) -> None:
         """Give up what is tried for a workload that is no more."""

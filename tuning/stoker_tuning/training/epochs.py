@@ -76,6 +76,11 @@ class EpochCounter:
         """Units that an epoch is expected to be seen to read."""
         return max(1.0, self.watched * self.sampling.touches * self.node_share)
 
+    @property
+    def most_read(self) -> float:
+        """Share of the split that this epoch or the last one was seen to read, made up for what is not seen."""
+        return max(len(self.seen), self._length) / max(1.0, self.watched * self.sampling.touches)
+
     def __post_init__(self) -> None:
         few = self.sampling.method is not SamplingMethod.COMPLETE and self._whole < _FEWEST
         self.method = EpochMethod.VOLUME if few else EpochMethod.COVERAGE

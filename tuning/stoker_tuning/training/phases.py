@@ -87,6 +87,23 @@ def advance(state: PhaseState, evidence: Evidence) -> PhaseState:
 _TRAINS = (TrainingPhase.TRAINING, TrainingPhase.HYPERPARAM_TUNING)
 
 
+def beside_others(state: PhaseState, siblings: int) -> PhaseState:
+    """Return the state when it is known how many others go through the same data by themselves. Pure.
+
+    What the workload does is the same: only what its training is called changes, so at once.
+    """
+    if state.told:
+        return state
+    name = _training(siblings)
+    phase = name if state.phase in _TRAINS else state.phase
+    pending = name if state.pending in _TRAINS else state.pending
+    return replace(state, phase=phase, pending=pending)
+
+
+def _training(siblings: int) -> TrainingPhase:
+    return TrainingPhase.HYPERPARAM_TUNING if siblings else TrainingPhase.TRAINING
+
+
 def _followed(state: PhaseState, vote: Vote, seconds: float) -> PhaseState:
     """Count a vote: it confirms the phase, gathers support for another one, or changes to it."""
     if vote.phase is state.phase:
@@ -130,7 +147,7 @@ def _by_data(state: PhaseState, evidence: Evidence) -> Vote:
             return Vote(TrainingPhase.VALIDATION, 0.9 * share)
         alone = TrainingPhase.EVALUATION if evidence.model_loaded else TrainingPhase.VALIDATION
         return Vote(alone, 0.7 * share)
-    training = TrainingPhase.HYPERPARAM_TUNING if evidence.siblings else TrainingPhase.TRAINING
+    training = _training(evidence.siblings)
     if split is Split.TRAIN:
         return Vote(training, 0.9 * share)
     return _by_unsplit_data(evidence, training)

@@ -1,7 +1,7 @@
 """A set of unit numbers as a bitmap, of which only the pages that are used are kept."""
 
-_PAGE_BITS = 1 << 15  # 4 KiB of memory
-_BIT = _PAGE_BITS - 1
+PAGE_UNITS = 1 << 15  # numbers of a page, which takes 4 KiB
+_BIT = PAGE_UNITS - 1
 
 
 class UnitSet:
@@ -17,7 +17,7 @@ class UnitSet:
         """Add a number; tell whether it is new."""
         page = self._pages.get(number >> 15)
         if page is None:
-            page = self._pages[number >> 15] = bytearray(_PAGE_BITS // 8)
+            page = self._pages[number >> 15] = bytearray(PAGE_UNITS // 8)
         index, mask = (number & _BIT) >> 3, 1 << (number & 7)
         if page[index] & mask:
             return False
@@ -35,7 +35,7 @@ class UnitSet:
     @property
     def memory(self) -> int:
         """Bytes of the pages."""
-        return len(self._pages) * _PAGE_BITS // 8
+        return len(self._pages) * PAGE_UNITS // 8
 
     def common(self, other: "UnitSet") -> int:
         """Count the numbers that are in both."""
@@ -45,10 +45,10 @@ class UnitSet:
     def update(self, other: "UnitSet") -> None:
         """Add all numbers of another set."""
         for key, page in other._pages.items():
-            mine = self._pages.get(key, bytearray(_PAGE_BITS // 8))
+            mine = self._pages.get(key, bytearray(PAGE_UNITS // 8))
             joined = int.from_bytes(mine, "little") | int.from_bytes(page, "little")
             self._count += joined.bit_count() - int.from_bytes(mine, "little").bit_count()
-            self._pages[key] = bytearray(joined.to_bytes(_PAGE_BITS // 8, "little"))
+            self._pages[key] = bytearray(joined.to_bytes(PAGE_UNITS // 8, "little"))
 
 
 def _both(one: bytearray, other: bytearray) -> int:

@@ -10,7 +10,7 @@ from stoker_tuning.training.epochs import Epoch
 from stoker_tuning.training.layout import DatasetLayout
 from stoker_tuning.training.model_reads import ModelFileHistory, ModelReads
 from stoker_tuning.training.patterns import WINDOW, PatternJudgement, Touch, judge
-from stoker_tuning.training.phases import Evidence, PhaseState, advance
+from stoker_tuning.training.phases import Evidence, PhaseState, advance, beside_others
 from stoker_tuning.training.rates import RateMeter, Rates
 from stoker_tuning.training.readers import Readers
 from stoker_tuning.training.split_names import SplitSource
@@ -166,6 +166,7 @@ class WorkloadTracker:
     def beside(self, siblings: int) -> None:
         """Take how many other workloads go through the same data by themselves, as ``sweeps`` tells."""
         self._siblings = siblings
+        self._phase = beside_others(self._phase, siblings)
 
     def _close(self, seconds: float) -> None:
         """End the window: let what was seen vote."""
@@ -206,10 +207,24 @@ class WorkloadTracker:
         return self._coverage.counter(self._coverage.main_split).units
 
     @property
+    def most_of_training(self) -> float:
+        """Share of that split that this epoch or the last one was seen to read."""
+        return self._coverage.counter(self._coverage.main_split).most_read
+
+    @property
+    def counted_epochs(self) -> int:
+        """Epochs that are behind the workload, by coverage alone."""
+        return self._coverage.counter(self._coverage.main_split).number
+
+    @property
+    def accesses(self) -> int:
+        """Accesses so far."""
+        return self._accesses
+
+    @property
     def epoch_number(self) -> int:
         """Epochs that are behind the workload, by the pod's word or by coverage."""
-        counted = self._coverage.counter(self._coverage.main_split).number
-        return counted if self._told.epoch is None else self._told.epoch
+        return self.counted_epochs if self._told.epoch is None else self._told.epoch
 
     @property
     def phase(self) -> PhaseState:

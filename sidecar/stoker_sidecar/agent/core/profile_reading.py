@@ -47,7 +47,7 @@ class RulesInForce:
     ``document``: what was read last, None where there is none of that name; ``generation``: of the one whose rules
     these are, 0 for the built-in ones alone; ``template``: the one whose rules are among them; ``message``: why what
     the profile says now is not in force; ``note``: what else was left out; ``learns``: whether it is found out what
-    comes of them.
+    comes of them; ``adapts``: whether numbers are found.
     """
 
     document: ProfileDocument | None
@@ -57,6 +57,7 @@ class RulesInForce:
     message: str = ""
     note: str = ""
     learns: bool = True
+    adapts: bool = True
 
 
 class _NamedRules(NamedTuple):
@@ -92,8 +93,15 @@ def read_again(
     except Exception as error:  # noqa: BLE001 -- a document is anyone's: it must not end the agent
         return _as_before(documents, document, last, f"generation {document.generation} cannot be read: {error!r}")
     read = _with_names(document.name, document.spec, documents)
-    learns = read.found.metrics_collection
-    return RulesInForce(document, read.found.rules, document.generation, read.template, note=read.note, learns=learns)
+    return RulesInForce(
+        document,
+        read.found.rules,
+        document.generation,
+        read.template,
+        note=read.note,
+        learns=read.found.metrics_collection,
+        adapts=read.found.auto_tuning,
+    )
 
 
 def choice_of(tuning: NodeTuning, reading: RulesInForce | None, *, off: bool) -> TuningChoice:
@@ -108,6 +116,7 @@ def choice_of(tuning: NodeTuning, reading: RulesInForce | None, *, off: bool) ->
         off=off or not tuning.enabled,
         most_level=tuning.most_level,
         learns=found.learns,
+        adapts=found.adapts,
     )
 
 

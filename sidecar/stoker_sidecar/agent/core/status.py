@@ -32,6 +32,7 @@ _FIGURES = {
     "bytes_per_second": 0,
     "best_bytes_per_second": None,
     "eta_seconds": None,
+    "warm_paths": None,
 }
 
 # Characters of all errors of a status together, of one of them at least and at most; and examples of keys.

@@ -218,7 +218,8 @@ class WarmPasses:
     ) -> WarmPass:
         """Make the pass over a version of the dataset ``config``."""
         digest = fetching.version.paths.folder.name
-        if not (config.eager and config.peers and digest == config.version and fetching.tuning.divides):
+        divides = fetching.tuning.divides and fetching.version.chosen.selection is None
+        if not (config.eager and config.peers and digest == config.version and divides):
             return WarmPass(fetching, order, limits, share)
         division = Division(digest, config.peers, min(config.position, len(config.peers)))
         if self._division is None or self._division.who != division.who:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from stoker_sidecar.errors import CacheDiskFailed, NotConfigured, NotWanted, NotYetConfigured, SidecarError
 from stoker_sidecar.fetcher.cached_version import CachedVersion, State
+from stoker_sidecar.fetcher.choosing import left_to_warm
 from stoker_sidecar.fetcher.context import DownloadContext
 from stoker_sidecar.fetcher.core.bandwidth import Sharer
 from stoker_sidecar.fetcher.core.lanes import Lane
@@ -196,7 +197,7 @@ class Fetching:
         version = self.version
         if version.packed and self.space.shortage(0.0).fits:
             version.unpack()
-        if version.missing() < 0 and version.warm_files < version.manifest.info.files:
+        if not left_to_warm(version, State.MISSING) and version.warm_files < version.manifest.info.files:
             version.forget(State.FAILED)
             version.forget(State.UNKEPT)
 

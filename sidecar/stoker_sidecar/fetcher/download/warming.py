@@ -12,10 +12,12 @@ from typing import Protocol
 
 from stoker_sidecar.errors import CacheDiskFailed, DiskFull, InternalError, NotWanted, SidecarError
 from stoker_sidecar.fetcher.cached_version import CachedVersion, State
+from stoker_sidecar.fetcher.choosing import left_to_warm
 from stoker_sidecar.fetcher.core.lanes import Lane, WarmShare, WarmSlots
 from stoker_sidecar.fetcher.core.rates import TokenBucket
 from stoker_sidecar.fetcher.core.version_tuning import VersionTuning
 from stoker_sidecar.fetcher.core.weighted_turns import TurnClass, WeightedTurns
+from stoker_sidecar.fetcher.download.chosen_order import ChosenOrder
 from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.download.parts import chunk_count, chunk_span, is_whole
 from stoker_sidecar.version.manifest import Entry
@@ -115,8 +117,11 @@ def _equal_to(number: int, numbers: bytes) -> bytes:
 def warm_order(version: CachedVersion, tuning: VersionTuning, *, eager: bool, in_use: bool) -> AccessOrder | None:
     """Return the order in which a version is warmed up; None: it is not.
 
-    ``eager``: all of it is; else only what comes unasked, and that for those who have it mounted (``in_use``).
+    ``eager``: all of it is, or what of it is chosen; else only what comes unasked, and that for those who have it
+    mounted (``in_use``).
     """
+    if eager and version.chosen.selection is not None:
+        return ChosenOrder(version, version.chosen.selection)
     if eager:
         return CanonicalOrder(version) if len(tuning.turns) == 1 else RankedOrder(version, tuning)
     return MarkedOrder(version, tuning.wanted_unasked(version.manifest.last_ino)) if in_use and tuning.unasked else None
@@ -199,7 +204,8 @@ class WarmPass:
         if self.error is not None:
             return RETRY_CHANGED
         version = self.fetching.version
-        left = version.missing() > 0 or version.count(State.FAILED)  # by failures that have passed
+        # By failures that have passed.
+        left = left_to_warm(version, State.MISSING) or left_to_warm(version, State.FAILED)
         return RETRY_LEFT if left else None
 
     async def _start_all(self, entry: Entry) -> None:

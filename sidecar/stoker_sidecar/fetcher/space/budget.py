@@ -140,6 +140,9 @@ class SpaceBudget:
 
     def need(self, version: CachedVersion) -> int:
         """Return the bytes that the version will still take."""
+        if version.chosen.selection is not None:
+            room = None if self.config.quota_bytes is None else max(0, self.config.quota_bytes - version.kept_bytes)
+            return version.chosen.bytes_left if room is None else min(room, version.chosen.bytes_left)
         # Of files with compressed copies only these are on the disk.
         size, quota = (
             version.manifest.info.bytes - version.unpacked_bytes + version.packed_bytes,

@@ -65,25 +65,25 @@ def file_knobs(
     defaults turn nothing. ``split``: which part of its Dataset the files belong to, by their names; a rule's word goes
     before.
     """
-    values, limits = explained.values, _MOST.get(most, _EVERYTHING) if most is not None else _EVERYTHING
+    values, limits = explained.values, limits_of(most)
 
     def figure(knob: str, value: int, by_itself: int, at_most: int) -> int | None:
         if isinstance(explained.origins[knob], GivenValue):
             return min(value, at_most)
-        return min(value, at_most) if _by_rule(explained.origins, knob) and value > by_itself else None
+        return min(value, at_most) if by_rule(explained.origins, knob) and value > by_itself else None
 
     return FileKnobs(
         ahead_bytes=figure("prefetch_size", values.prefetch_size, BY_ITSELF.size, limits.size),
         ahead_files=figure("prefetch_depth", values.prefetch_depth, BY_ITSELF.files, limits.files),
         streams=figure("parallel_streams", values.parallel_streams, BY_ITSELF.streams, limits.streams),
-        warm_rank=_RANKS[values.warm_order] if _by_rule(explained.origins, "warm_order") else WARM_NORMAL,
-        cached=values.should_cache or not _by_rule(explained.origins, "should_cache"),
-        packing=_packing(explained.values, most) if _by_rule(explained.origins, "compression") else None,
+        warm_rank=_RANKS[values.warm_order] if by_rule(explained.origins, "warm_order") else WARM_NORMAL,
+        cached=values.should_cache or not by_rule(explained.origins, "should_cache"),
+        packing=_packing(explained.values, most) if by_rule(explained.origins, "compression") else None,
         unasked=_is_validation(explained, split) and values.validation_ahead,
-        divided=values.divide_cold and _by_rule(explained.origins, "divide_cold"),
-        weight=_weight(values.lane_weight) if _by_rule(explained.origins, "lane_weight") else WEIGHT_NORMAL,
-        bandwidth=round(values.bandwidth_share, 2) if _by_rule(explained.origins, "bandwidth_share") else 1.0,
-        keep=_KEEPS[values.cache_priority] if _by_rule(explained.origins, "cache_priority") else KEEP_NORMAL,
+        divided=values.divide_cold and by_rule(explained.origins, "divide_cold"),
+        weight=_weight(values.lane_weight) if by_rule(explained.origins, "lane_weight") else WEIGHT_NORMAL,
+        bandwidth=round(values.bandwidth_share, 2) if by_rule(explained.origins, "bandwidth_share") else 1.0,
+        keep=_KEEPS[values.cache_priority] if by_rule(explained.origins, "cache_priority") else KEEP_NORMAL,
         paged=_is_paged(explained, model=model) and most not in _NOT_PAGED,
     )
 
@@ -113,20 +113,24 @@ def _is_paged(explained: Explained, *, model: bool) -> bool:
     if not explained.values.page_cache_prefetch:
         return False
     given = isinstance(explained.origins["page_cache_prefetch"], GivenValue)
-    return given or (model and _by_rule(explained.origins, "page_cache_prefetch"))
+    return given or (model and by_rule(explained.origins, "page_cache_prefetch"))
 
 
 def kernel_read_ahead(explained: Explained, most: OptimizationLevel | None = None) -> int:
     """Return the bytes of the kernel's read-ahead that suit the files; a figure counts as in ``file_knobs``."""
     value, given = explained.values.kernel_read_ahead, explained.origins["kernel_read_ahead"]
     counts = isinstance(given, GivenValue) or (
-        value > BY_ITSELF.kernel and _by_rule(explained.origins, "kernel_read_ahead")
+        value > BY_ITSELF.kernel and by_rule(explained.origins, "kernel_read_ahead")
     )
-    limits = _MOST.get(most, _EVERYTHING) if most is not None else _EVERYTHING
-    return min(value, limits.kernel) if counts else BY_ITSELF.kernel
+    return min(value, limits_of(most).kernel) if counts else BY_ITSELF.kernel
 
 
-def _by_rule(origins: Mapping[str, GivenValue | str], knob: str) -> bool:
+def limits_of(most: OptimizationLevel | None) -> AheadFigures:
+    """Return what may be asked for at most where a DatasetClass allows this level; None: everything."""
+    return _EVERYTHING if most is None else _MOST.get(most, _EVERYTHING)
+
+
+def by_rule(origins: Mapping[str, GivenValue | str], knob: str) -> bool:
     """Tell whether a rule gave a knob's value, or named the set that did."""
     origin = origins[knob]
     while isinstance(origin, str):

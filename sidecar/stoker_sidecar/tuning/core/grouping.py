@@ -2,7 +2,16 @@
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
+from stoker_sidecar.tuning.core.adaptive_numbers import (
+    CHUNK,
+    NOTHING_FREE,
+    AdaptiveFiles,
+    FreeNumbers,
+    free_numbers,
+    start_of,
+)
 from stoker_sidecar.tuning.core.file_knobs import BY_ITSELF, file_knobs, kernel_read_ahead, merged
 from stoker_sidecar.tuning.core.trial_rules import without_ahead
 from stoker_sidecar.tuning.source import TuningChoice
@@ -10,7 +19,7 @@ from stoker_sidecar.wire.fetcher_protocol import MOST_GROUPS, FileKnobs
 from stoker_tuning.model_files.names import kind_by_name
 from stoker_tuning.recommend.knobs import TURNED_KNOBS
 from stoker_tuning.recommend.named_sets import LEVELS
-from stoker_tuning.recommend.recommendation import recommend
+from stoker_tuning.recommend.recommendation import Explained, recommend
 from stoker_tuning.rules.compiled import CompiledRule, compile_rules, narrowed
 from stoker_tuning.rules.facts import FileFacts, Surroundings
 from stoker_tuning.rules.file_rules import FileRules
@@ -53,12 +62,13 @@ class CompiledChoice:
 class _AppliedTogether:
     """What the same rules lead to: the group (-1: there is none left), the places of those that match and that act.
 
-    ``files``: how many files they apply to.
+    ``files``: how many files they apply to. ``free``: which of their numbers may be found.
     """
 
     number: int
     matched: tuple[int, ...]
     acted: tuple[int, ...]
+    free: FreeNumbers = NOTHING_FREE
     files: int = 0
 
 
@@ -70,7 +80,9 @@ class FileGrouping:
         self._surroundings = surroundings
         self._file_rules = [FileRules(rules.compiled, each) for each in surroundings]
         self._known: dict[Hashable, _AppliedTogether] = {}
-        self._by_knobs: dict[FileKnobs, int] = {FileKnobs(): 0}
+        self._by_knobs: dict[tuple[FileKnobs, FreeNumbers], int] = {(FileKnobs(), NOTHING_FREE): 0}
+        self._adaptive = {True: 0, False: 0}  # bytes of files with free numbers: of large ones, and of small ones
+        self._starts: dict[str, float] = {}
         self._split = ("", Split.UNKNOWN)
         self._matched = [0] * len(rules.compiled)
         self._acted = [0] * len(rules.compiled)
@@ -81,7 +93,17 @@ class FileGrouping:
     @property
     def knobs(self) -> tuple[FileKnobs, ...]:
         """The knobs of each group."""
-        return tuple(self._by_knobs)
+        return tuple(knobs for knobs, _ in self._by_knobs)
+
+    @property
+    def free(self) -> tuple[FreeNumbers, ...]:
+        """Which numbers of each group may be found."""
+        return tuple(free for _, free in self._by_knobs)
+
+    @property
+    def adaptive(self) -> AdaptiveFiles | None:
+        """The files of which numbers may be found; None: there are none."""
+        return AdaptiveFiles(self._adaptive[True], self._adaptive[False], dict(self._starts)) if self._starts else None
 
     @property
     def read_ahead(self) -> int | None:
@@ -106,6 +128,8 @@ class FileGrouping:
         if found is None:
             found = self._met(key, applying, file)
         found.files += 1
+        if found.free is not NOTHING_FREE:
+            self._adaptive[size > CHUNK] += size
         self.left_as_ever += found.number < 0
         return max(found.number, 0)
 
@@ -120,18 +144,30 @@ class FileGrouping:
         knobs = merged(file_knobs(one, most, split, model=model) for one in wanted)
         read_ahead = max(kernel_read_ahead(one, most) for one in wanted)
         self._read_ahead = max(read_ahead, self._read_ahead or 0)
-        number = self._by_knobs.get(knobs)
+        free = self._free(wanted, knobs)
+        number = self._by_knobs.get((knobs, free))
         if number is None:
             number = len(self._by_knobs) if len(self._by_knobs) < MOST_GROUPS else -1
             if number > 0:
-                self._by_knobs[knobs] = number
+                self._by_knobs[knobs, free] = number
         givers = {
             self._places[id(each.rule)] for values in given for knob, each in values.items() if knob in TURNED_KNOBS
         }
         matched = {place for places in applying for place in places}
         acts = number > 0 or read_ahead != BY_ITSELF.kernel
-        met = self._known[key] = _AppliedTogether(number, tuple(matched), tuple(givers) if acts else ())
+        met = self._known[key] = _AppliedTogether(number, tuple(matched), tuple(givers) if acts else (), free)
         return met
+
+    def _free(self, wanted: Sequence[Explained], knobs: FileKnobs) -> FreeNumbers:
+        """Return which numbers of files may be found, and note where they begin."""
+        if not self._rules.choice.finds_numbers:
+            return NOTHING_FREE
+        free = reduce(FreeNumbers.both, [free_numbers(one) for one in wanted])
+        if not (free.size or free.depth):
+            return NOTHING_FREE
+        for knob, start in start_of(knobs, free).items():
+            self._starts[knob] = max(start, self._starts.get(knob, start))
+        return free
 
     def _split_of(self, path: str) -> Split:
         """Return the split that names tell; files come folder by folder."""

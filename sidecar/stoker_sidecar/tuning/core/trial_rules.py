@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from stoker_tuning.rules.spec import KnobValue, RuleSpec
+from stoker_tuning.vocabulary import PrefetchStrategy
 
 # Those that show the most first.
 AHEAD_KNOBS = ("prefetch_size", "prefetch_depth", "parallel_streams", "level", "strategy")
@@ -45,3 +46,8 @@ def without_ahead(rule: RuleSpec) -> RuleSpec:
         for action in rule.actions
     )
     return replace(rule, actions=actions)
+
+
+def names_adaptive(rule: RuleSpec) -> bool:
+    """Tell whether a rule asks for numbers that are found: then they are tried, and not the rule."""
+    return any(action.parameters.get("strategy") == PrefetchStrategy.ADAPTIVE for action in rule.actions)

@@ -5,8 +5,7 @@ import json
 import os
 import random
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,8 @@ from stoker_sidecar.agent.stall_meter import StallMeter
 from stoker_sidecar.volumes.core.publish import VersionKey
 from tests.support.fuse_node import FuseNode, fuse_node
 from tests.support.keeper import UID
-from tests.support.waiting import eventually, wait_until
+from tests.support.pod_cgroups import cgroup_root, pod_cgroup
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.root
 _SLOW = 0.25  # seconds that the source takes for a piece
@@ -100,28 +100,6 @@ print(json.dumps(rows), flush=True)
 """
 
 
-def _cgroup_root() -> Path:
-    for root in (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified")):
-        if (root / "cgroup.controllers").exists():
-            return root
-    raise FileNotFoundError("no cgroup v2 file system is mounted at /sys/fs/cgroup")
-
-
-@contextmanager
-def pod_cgroup(pod_uid: str) -> Iterator[Path]:
-    """Make a pod's cgroup where a kubelet makes it."""
-    parent = _cgroup_root() / f"kubepods-test-{os.getpid()}"
-    group = parent / f"pod{pod_uid}"
-    group.mkdir(parents=True)
-    try:
-        yield group
-    finally:
-        (group / "cgroup.kill").write_text("1")  # the loader of a test that failed
-        wait_until(lambda: "populated 0" in (group / "cgroup.events").read_text())
-        for folder in (group, parent):
-            folder.rmdir()
-
-
 @pytest.mark.parametrize("source", [StallSource.PRESSURE, StallSource.FUSE])
 async def test_a_stall_is_what_the_loader_measures_itself(source: StallSource, tmp_path: Path) -> None:
     async with fuse_node(tmp_path, FILES, _SLOW) as node:
@@ -139,7 +117,7 @@ async def test_a_stall_is_what_the_loader_measures_itself(source: StallSource, t
             )
             (group / "cgroup.procs").write_text(str(loader.pid))
             pods = {"uid-trainer-0": None if source is StallSource.PRESSURE else (UID, node.version.info.digest)}
-            before, after, seen = await _two_samples(StallMeter(_cgroup_root()), node, pods)
+            before, after, seen = await _two_samples(StallMeter(cgroup_root()), node, pods)
             rows = json.loads((await loader.communicate())[0])
         own = _waited(rows, before.at, after.at) / (after.at - before.at)
         assert seen.source is source

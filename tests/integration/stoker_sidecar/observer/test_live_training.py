@@ -1,24 +1,30 @@
-"""Real training on real mounts: what the node knows, live, against what the program logs."""
+"""Real training on real mounts: what the node knows, live, against what the programs log."""
 
+import asyncio
+import os
 import random
 import subprocess
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from bench.truth import content
+from bench.truth.programs import DEBIANS_PYTHON, OUR_PYTHON, TRAINERS_PYTHON
 from stoker_api.dataset import MountMode
-from stoker_api.nodecache import NodeWorkload
 from stoker_sidecar.agent.observation import Observation
 from tests.support.fuse_node import fuse_node
-from tests.support.live_truth import PYTHON, LiveVerdict, run_program
+from tests.support.live_truth import LiveProgram, LiveVerdict, run_program
 from tests.support.observed_node import observed_node
+from tests.support.pod_cgroups import pod_cgroup
 from tests.support.waiting import eventually
 
 _FIND = "import sys; from importlib.util import find_spec; sys.exit(not (find_spec('PIL') and find_spec('torch')))"
-_HAS_TORCH = subprocess.run([PYTHON, "-c", _FIND], check=False).returncode == 0
+_HAS_TORCH = subprocess.run([DEBIANS_PYTHON, "-c", _FIND], check=False).returncode == 0
+_HAS_OTHERS = TRAINERS_PYTHON.exists() and find_spec("jax") is not None
 pytestmark = [
     pytest.mark.root,
     pytest.mark.timeout(300),
@@ -26,6 +32,10 @@ pytestmark = [
 ]
 # What a busy machine leaves of the 95 % of docs/TRAINING-AWARENESS.md: its loaders take long to start their workers.
 _RIGHT = 0.85
+_SWEEP_RIGHT = 0.75
+_SWEEP = 4
+# Seconds of a step, and of saving: less than those of the programs, for CI's time. Longer ones are right for longer.
+_STEP, _SAVING = os.environ.get("STEP", "0.14"), os.environ.get("SAVING", "0.2")
 MODES = [MountMode.NATIVE, MountMode.OVERLAY, MountMode.FUSE]
 
 
@@ -34,32 +44,38 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 
 @asynccontextmanager
-async def mounted(mode: MountMode, files: Mapping[str, bytes], folder: Path) -> AsyncIterator[tuple[Path, Observation]]:
-    """Mount a version for a pod; yields what the pod sees, once its reads would be seen, and what sees them."""
+async def mounted(
+    mode: MountMode, files: Mapping[str, bytes], folder: Path, pods: Sequence[str]
+) -> AsyncIterator[tuple[Path, Observation]]:
+    """Mount a version for pods; yields what they see, once their reads would be seen, and what sees them."""
     if mode is MountMode.FUSE:
-        async with fuse_node(folder, files, delay=0.0) as cold:
+        async with fuse_node(folder, files, 0.0, pods) as cold:
             await eventually(lambda: bool(cold.observation.workloads.rows()), 30)
             yield cold.seen, cold.observation
         return
-    async with observed_node(mode, files) as node:
+    async with observed_node(mode, files, pods) as node:
         node.start_observer(cpu="0.01")
         await node.until_seen()
         yield node.seen, node.observation
 
 
-async def trained(mode: MountMode, program: str, files: Mapping[str, bytes], folder: Path) -> LiveVerdict:
-    async with mounted(mode, files, folder) as (seen, observation):
-
-        def row() -> NodeWorkload | None:
-            return next(iter(observation.workloads.rows()), None)
-
-        return await run_program(program, seen, folder, row, EPOCHS="2")
+async def trained(
+    mode: MountMode, programs: Sequence[LiveProgram], files: Mapping[str, bytes], folder: Path, **environment: str
+) -> list[LiveVerdict]:
+    """Run programs at the same time, each in its pod, and judge what is known of each."""
+    async with mounted(mode, files, folder, [one.pod for one in programs]) as (seen, observation):
+        with ExitStack() as stack:
+            placed = [replace(one, group=stack.enter_context(pod_cgroup(f"uid-{one.pod}"))) for one in programs]
+            rows = observation.workloads.rows
+            runs = (run_program(one, seen, folder, rows, **environment) for one in placed)
+            return await asyncio.gather(*runs)
 
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_phases_and_epochs_of_pytorch_are_known_while_it_trains(mode: MountMode, tmp_path: Path) -> None:
     content.images(tmp_path / "made", random.Random(5))
-    verdict = await trained(mode, "imagefolder.py", files_of(tmp_path / "made"), tmp_path)
+    files = files_of(tmp_path / "made")
+    (verdict,) = await trained(mode, [LiveProgram("imagefolder.py")], files, tmp_path, EPOCHS="2")
     print(f"imagefolder, {mode}: {verdict}")
     assert verdict.phases >= _RIGHT
     assert verdict.epochs >= _RIGHT
@@ -69,7 +85,40 @@ async def test_phases_and_epochs_of_pytorch_are_known_while_it_trains(mode: Moun
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_server_that_loads_a_model_is_known(mode: MountMode, tmp_path: Path) -> None:
     content.model(tmp_path / "made", random.Random(5))
-    verdict = await trained(mode, "inference.py", files_of(tmp_path / "made"), tmp_path)
+    (verdict,) = await trained(mode, [LiveProgram("inference.py")], files_of(tmp_path / "made"), tmp_path)
     print(f"inference, {mode}: {verdict}")
     assert verdict.phases >= _RIGHT
     assert (verdict.missed, verdict.slowest <= 10.0) == (0, True)
+
+
+@pytest.mark.skipif(not _HAS_OTHERS, reason="Trainer and JAX are not installed: tools/install-clients.sh")
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_trainer_of_hugging_face_and_jax_are_known_beside_each_other(mode: MountMode, tmp_path: Path) -> None:
+    content.images(tmp_path / "made", random.Random(5))
+    programs = [
+        LiveProgram("trainer.py", "trainer", TRAINERS_PYTHON),
+        LiveProgram("jax_loop.py", "jax", OUR_PYTHON),
+    ]
+    files = files_of(tmp_path / "made")
+    verdicts = await trained(mode, programs, files, tmp_path, EPOCHS="2", STEP=_STEP, SAVING=_SAVING)
+    for program, verdict in zip(programs, verdicts, strict=True):
+        print(f"{program.script}, {mode}: {verdict}")
+    assert min(verdict.phases for verdict in verdicts) >= _RIGHT
+    assert min(verdict.epochs for verdict in verdicts) >= _RIGHT
+    assert [(verdict.missed, verdict.slowest <= 10.0) for verdict in verdicts] == [(0, True)] * 2
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_sweep_of_four_pods_is_known_as_one(mode: MountMode, tmp_path: Path) -> None:
+    content.images(tmp_path / "made", random.Random(5))
+    sweep = [
+        LiveProgram("imagefolder.py", f"sweep-{seed}", arguments=("HyperparamTuning", str(seed)))
+        for seed in range(_SWEEP)
+    ]
+    files = files_of(tmp_path / "made")
+    verdicts = await trained(mode, sweep, files, tmp_path, EPOCHS="2", STEP=_STEP, SAVING=_SAVING)
+    for verdict in verdicts:
+        print(f"sweep, {mode}: {verdict}")
+    assert min(verdict.phases for verdict in verdicts) >= _SWEEP_RIGHT
+    assert min(verdict.epochs for verdict in verdicts) >= _SWEEP_RIGHT
+    assert max(verdict.slowest for verdict in verdicts) <= 10.0

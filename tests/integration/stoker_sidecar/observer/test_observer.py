@@ -14,7 +14,7 @@ import pytest
 
 from stoker_api.dataset import MountMode
 from stoker_api.nodecache import Attribution, EvidenceSource
-from stoker_sidecar.linux import fanotify
+from stoker_sidecar.linux import fanotify, overlay
 from stoker_sidecar.observer.watched_tree import open_tree
 from stoker_sidecar.version.layout import VersionPaths
 from stoker_sidecar.version.manifest import Manifest
@@ -157,6 +157,20 @@ async def test_an_overlay_that_is_mounted_anew_is_watched_anew() -> None:
             return node.counts.opens > before + len(MANY)
 
         await node.until(sees, seconds=60)
+
+
+async def test_an_overlay_whose_names_were_forgotten_is_still_watched() -> None:
+    async with observed_node(MountMode.OVERLAY, MANY) as node:
+        node.start_observer(cpu="1")
+        await node.until_seen()
+        overlay.forget_names(node.seen)
+        before = node.counts.opens
+
+        def sees() -> bool:
+            read_all(node.seen)
+            return node.counts.opens > before + len(MANY)
+
+        await node.until(sees)
 
 
 @pytest.mark.expected_logs("disconnected")

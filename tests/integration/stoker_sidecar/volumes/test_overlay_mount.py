@@ -120,6 +120,35 @@ def test_a_file_that_is_cached_after_its_name_was_looked_up_is_found_at_its_firs
     assert node.requests() == before
 
 
+def test_files_that_were_opened_while_they_were_missing_are_read_without_the_fuse_server_when_names_are_forgotten(
+    node: MountedOverlay,
+) -> None:
+    cold = {path: (node.seen / path).read_bytes() for path in node.version.files}
+    node.version.finish_all()
+    overlay.forget_names(node.seen)
+    before = node.requests()
+    assert {path: (node.seen / path).read_bytes() for path in node.version.files} == cold == node.version.files
+    assert node.requests() == before
+
+
+def test_open_files_and_folders_are_read_on_when_names_are_forgotten(node: MountedOverlay) -> None:
+    folder = os.open(node.seen / "twin", os.O_RDONLY)
+    with (node.seen / "large").open("rb") as file:
+        head = file.read(1000)
+        node.version.finish("large")
+        overlay.forget_names(node.seen)
+        assert head + file.read() == node.version.files["large"]
+    with os.scandir(folder) as rows:
+        assert sorted(row.name for row in rows) == ["a", "b"]
+    os.close(folder)
+
+
+def test_names_of_an_overlay_that_is_not_mounted_cannot_be_forgotten(node: MountedOverlay) -> None:
+    overlay.unmount(node.seen)
+    with pytest.raises(MountError):
+        overlay.forget_names(node.seen)
+
+
 def test_a_descriptor_that_was_opened_while_the_file_was_missing_reads_on_when_it_is_cached(
     node: MountedOverlay,
 ) -> None:

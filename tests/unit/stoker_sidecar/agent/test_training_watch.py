@@ -158,9 +158,6 @@ def test_three_that_go_through_the_same_data_by_themselves_are_a_sweep() -> None
     node = WatchedNode(*map(record, pods), readers=readers)
     for seed, pid in enumerate(readers):
         node.read(shuffled(TRAIN, seed)[:200], pid=pid)
-    node.workloads.follow()
-    for seed, pid in enumerate(readers):
-        node.read(shuffled(TRAIN, seed)[200:300], pid=pid)
     assert {node.row(f"vision/{pod}").phase for pod in pods} == {"HyperparamTuning"}
 
 

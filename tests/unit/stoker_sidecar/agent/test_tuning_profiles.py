@@ -228,3 +228,13 @@ def test_a_node_tells_of_a_bounded_number_of_profiles_the_wrong_ones_first() -> 
     readings[("p39", "", "")] = RulesInForce(None, (), 0, message="it does not exist")
     rows = profile_rows(tunings, readings)
     assert (len(rows), rows[0].profile) == (MOST_NODE_PROFILES, "p39")
+
+
+@pytest.mark.parametrize(("settings", "expected"), [({}, (True, True)), ({"auto_tuning": False}, (True, False))])
+async def test_a_profile_says_whether_numbers_are_found(
+    node: Node, settings: dict[str, bool], expected: tuple[bool, bool]
+) -> None:
+    await node.write(GOOD | {"settings": settings})
+    node.tell(profile="fast")
+    await until(node, 1)
+    assert (node.choice().learns, node.choice().adapts) == expected

@@ -8,6 +8,7 @@ import pytest
 
 from stoker_api.dataset import MountMode
 from stoker_api.nodecache import Attribution, EvidenceSource, StallSource
+from stoker_sidecar.agent.core.read_counts import ITEM_BYTES, ReadCount
 from stoker_sidecar.agent.core.reading import ObservedTree
 from stoker_sidecar.agent.core.stall import Stall
 from stoker_sidecar.agent.core.watches import MOST_WATCHES, TreeWatch, wanted_watches
@@ -169,3 +170,31 @@ def test_the_framework_that_its_libraries_tell_is_shown() -> None:
     seen.take(TREE, batch(opens(1)))
     (row,) = seen.rows()
     assert row.framework == "pytorch"
+
+
+def by_fuse(opens: int, size: int, until: float = 1000.0) -> AccessBatch:
+    return AccessBatch(0, until - 1.0, until, 1.0, opens, reads=opens, bytes=size)
+
+
+FUSE_TREE = ObservedTree(UID, DIGEST, EvidenceSource.FUSE)
+
+
+def test_of_large_files_chunks_count_that_fuse_servers_answered_until_their_last_batch() -> None:
+    seen, _ = workloads(mounted(mode=MountMode.OVERLAY))
+    seen.take(FUSE_TREE, by_fuse(1, 3 * ITEM_BYTES, 999.0))
+    seen.take(FUSE_TREE, by_fuse(0, ITEM_BYTES))
+    assert seen.read_count(UID, large=True) == ReadCount(1000.0, 4.0)
+
+
+def test_of_overlays_files_count_that_the_observer_sees() -> None:
+    seen, _ = workloads(mounted(mode=MountMode.OVERLAY))
+    seen.take(FUSE_TREE, by_fuse(7, 100))
+    assert seen.read_count(UID, large=False) is None
+    seen.take(TREE, batch(opens(40), share=0.5))
+    assert seen.read_count(UID, large=False) == ReadCount(1000.0, 80.0)
+
+
+def test_of_fuse_mounts_files_count_that_are_opened_there() -> None:
+    seen, _ = workloads(mounted(mode=MountMode.FUSE))
+    seen.take(FUSE_TREE, by_fuse(7, 100))
+    assert seen.read_count(UID, large=False) == ReadCount(1000.0, 7.0)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
 from stoker_sidecar.fuse.access_log import AccessLog
 from stoker_sidecar.linux import packets
@@ -98,3 +99,37 @@ def test_the_agent_is_told_who_speaks_and_then_what_was_read(tmp_path: Path) -> 
         hello, opens = trio.run(server)
     assert hello == {"op": "hello", "from": "fuse", "uid": "u1", "digest": "d1"}
     assert opens > 0
+
+
+@pytest.mark.parametrize(("opens", "seconds"), [(1, 0.25), (0, 1.0)])
+def test_what_is_opened_is_told_soon_and_that_nothing_is_once_a_second(
+    tmp_path: Path, opens: int, seconds: float
+) -> None:
+    path, log = tmp_path / "accesses.sock", AccessLog("u1", "d1")
+
+    async def first_batch(listener: socket.socket) -> tuple[int, float]:
+        await trio.lowlevel.wait_readable(listener)
+        connection, _ = listener.accept()
+        with connection:
+            packets.receive(connection)
+            packets.send(connection, {"op": "count", "on": True})
+            await trio.testing.wait_all_tasks_blocked()
+            asked = trio.current_time()
+            for number in range(opens):
+                log.opened(number, 1)
+            await trio.lowlevel.wait_readable(connection)
+            return parse_batch(packets.receive(connection)[0]).opens, trio.current_time() - asked
+
+    async def conversation(listener: socket.socket) -> tuple[int, float]:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(log.run, path)
+            found = await first_batch(listener)
+            nursery.cancel_scope.cancel()
+        return found
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        found, after = trio.run(conversation, listener, clock=trio.testing.MockClock(autojump_threshold=0.01))
+    assert found == opens
+    assert after == pytest.approx(seconds)

@@ -34,7 +34,7 @@ def test_an_empty_command_starts_nothing() -> None:
     [
         (["--on-exit", "explode"], "--on-exit 'explode' must be unmount or keep"),
         (["--log-level", "loud"], "--log-level 'loud' must be one of debug, info, warning, error"),
-        (["--observe", "on"], "--observe 'on' must be Auto or Off"),
+        (["--observe", "on"], "--observe 'on' must be Auto, Fuse or Off"),
         (["--observer-cpu", "5%"], "--observer-cpu '5%' must be between 0.0001 and 1"),
         (["--run-as", "nobody"], "--run-as 'nobody' must be a user id"),
     ],

@@ -105,3 +105,10 @@ def test_a_file_of_rules_is_read_before_anything_is_mounted(tmp_path: Path, caps
 def test_rules_are_in_force_unless_they_are_turned_off() -> None:
     assert mount().tuned
     assert not mount("--no-tuning").tuned
+
+
+@pytest.mark.parametrize("seconds", ["0.5", "nan", "1e9", "soon"])
+def test_a_window_that_tells_nothing_is_refused(seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        mount("--tuning-window", seconds)
+    assert "--tuning-window" in capsys.readouterr().err

@@ -112,3 +112,10 @@ def test_knobs_that_nothing_turns_are_named(path: Path) -> None:
     )
     report = TuningFile(path, Changes()).report(None)
     assert tuning_line(report) == "tuning: rules of mine (1); nothing turns chunk_size yet"
+
+
+def test_a_file_says_whether_numbers_are_found(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(GOOD + "  settings: {auto_tuning: false}\n")
+    choice = TuningFile(path, Changes()).choice("source")
+    assert (choice.learns, choice.adapts, choice.finds_numbers) == (True, False, False)

@@ -1,6 +1,7 @@
 import itertools
 from dataclasses import replace
 
+from stoker_tuning.learning.adopted import NUMBERS_ORIGIN
 from stoker_tuning.learning.changes import Change, ChangeOutcome, ChangeVerdict
 from stoker_tuning.learning.learner import MOST_TRIALS, Learner
 from stoker_tuning.learning.success import rate_key
@@ -108,4 +109,32 @@ def test_nothing_else_is_tried_while_a_number_is_looked_for() -> None:
     assert not learner.tune("vision/imagenet", None, DEPTH, 1, change)
     assert learner.tuned("vision/imagenet", "uid", "prefetch_size") is None
     learner.forget("vision/imagenet", "uid")
+    assert learner.begin(change())
+
+
+def test_a_number_that_was_adopted_is_in_force_at_once_and_not_looked_for_again() -> None:
+    learner, again, workload = Learner(), Learner(), SimulatedWorkload(saturating(64))
+    numbers = itertools.count()
+
+    def made(old: float, new: float) -> Change:
+        return change(old, new, str(next(numbers)), NUMBERS_ORIGIN)
+
+    learner.tune("vision/imagenet", "uid", DEPTH, 1, made)
+    for number in range(200):
+        value = learner.tuned("vision/imagenet", "uid", "prefetch_depth")
+        assert value is not None
+        for outcome in learner.saw("vision/imagenet", "uid", workload.run(value), float(number)):
+            again.learn(outcome)
+    again.tune("vision/imagenet", "uid", DEPTH, 1, made)
+
+    assert saturating(64)(again.tuned("vision/imagenet", "uid", "prefetch_depth") or 0.0) > 0.8
+    assert not again.why_not(change(name="another"))
+
+
+def test_a_search_that_is_given_up_leaves_room_for_other_changes() -> None:
+    learner = Learner()
+    learner.tune("vision/imagenet", "uid", DEPTH, 1, change)
+    learner.stop_tuning("vision/imagenet", "uid")
+
+    assert learner.tuned("vision/imagenet", "uid", "prefetch_depth") is None
     assert learner.begin(change())

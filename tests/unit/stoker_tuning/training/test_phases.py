@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker_tuning.training.phases import Evidence, PhaseState, advance
+from stoker_tuning.training.phases import Evidence, PhaseState, advance, beside_others
 from stoker_tuning.vocabulary import AccessPattern, Split, TrainingPhase
 
 TRAIN = Evidence(1.0, items=((Split.TRAIN, 8),))
@@ -81,6 +81,26 @@ def test_windows_that_differ_in_turn_change_no_phase() -> None:
 
 def test_a_second_window_changes_the_phase() -> None:
     assert after(TRAIN, TRAIN, VALIDATE, VALIDATE).phase is TrainingPhase.VALIDATION
+
+
+@pytest.mark.parametrize(
+    ("windows", "siblings", "phase"),
+    [
+        ([TRAIN], 3, TrainingPhase.HYPERPARAM_TUNING),
+        ([SWEEP], 0, TrainingPhase.TRAINING),
+        ([TRAIN, VALIDATE, VALIDATE], 3, TrainingPhase.VALIDATION),
+        ([replace(TRAIN, told=TrainingPhase.TRAINING)], 3, TrainingPhase.TRAINING),
+    ],
+)
+def test_training_is_called_by_what_others_do_as_soon_as_that_is_known(
+    windows: list[Evidence], siblings: int, phase: TrainingPhase
+) -> None:
+    assert beside_others(after(*windows), siblings).phase is phase
+
+
+def test_a_window_that_spoke_for_training_still_counts_when_others_are_known() -> None:
+    state = beside_others(after(TRAIN, VALIDATE, VALIDATE, TRAIN), 3)
+    assert advance(state, SWEEP).phase is TrainingPhase.HYPERPARAM_TUNING
 
 
 def test_a_phase_dates_from_the_first_window_that_spoke_for_it() -> None:

@@ -1,0 +1,87 @@
+"""For Hugging Face: datasets read in a sampler's order, and a callback for the Trainer of transformers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib import import_module
+from typing import Any
+
+from stoker_client.guard import found, quiet
+from stoker_client.training_report import BatchMeter, TrainingReport
+
+
+def in_order(dataset: Any, sampler: Iterable[int]) -> Any:
+    """Return a ``datasets.Dataset`` of the sampler's epoch, its rows in that order. For each epoch anew."""
+    return dataset.select(list(sampler))
+
+
+def shards_in_order(dataset: Any, sampler: Iterable[int]) -> Any:
+    """Return a ``datasets.IterableDataset`` of the epoch of a sampler of its shards: ``dataset.num_shards``.
+
+    For each epoch anew. ``dataset.shuffle(buffer_size=...)`` of what it returns mixes the rows of neighbouring shards.
+    """
+    shards = [dataset.shard(num_shards=dataset.num_shards, index=index) for index in sampler]
+    return import_module("datasets").concatenate_datasets(shards)
+
+
+def callback(report: TrainingReport | None = None) -> Any:
+    """Return a callback for ``transformers.Trainer(callbacks=[...])``. Raises ImportError."""
+    base = import_module("transformers").TrainerCallback
+    return type("StokerCallback", (TrainerHooks, base), {})(report)
+
+
+class TrainerHooks:
+    """The hooks; between the end of a step and the begin of the next one the Trainer fetches batches."""
+
+    def __init__(self, report: TrainingReport | None = None) -> None:
+        super().__init__()
+        self._report = TrainingReport(framework="transformers") if report is None else report
+        self._meter = BatchMeter(self._report)
+        self._batch = 0
+
+    @quiet
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Say the epoch; its first batch is waited for from here on."""
+        self._batch = 0
+        epoch, epochs = int(found(state, "epoch") or 0), found(state, "num_train_epochs")
+        self._report.say(split="train", epoch=epoch, epochs=None if epochs is None else int(epochs))
+        self._meter.restart()
+
+    @quiet
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Note that the batches of a step are there."""
+        self._meter.began()
+
+    @quiet
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Say the step."""
+        size = (found(args, "per_device_train_batch_size") or 0) * (found(args, "gradient_accumulation_steps") or 1)
+        said = {"batch": self._batch, "batch_size": size or None, "step": found(state, "global_step")}
+        self._meter.ended(split="train", **said)
+        self._batch += 1
+
+    @quiet
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+        """Say loss and learning rate, where the log has them."""
+        self._report.say(loss=found(logs or {}, "loss"), learning_rate=found(logs or {}, "learning_rate"))
+
+    @quiet
+    def on_prediction_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Say that it validates."""
+        self._report.say(split="validation")
+
+    @quiet
+    def on_evaluate(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Wait for training's batches again."""
+        self._meter.restart()
+
+    @quiet
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Say which checkpoint was written."""
+        self._report.say(saved=f"{args.output_dir}/checkpoint-{state.global_step}", kind="Checkpoint")
+        self._meter.restart()
+
+    @quiet
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Say the last word."""
+        self._report.flush()

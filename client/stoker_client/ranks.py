@@ -1,0 +1,43 @@
+"""Which of how many processes this one is, where the program does not say it."""
+
+from __future__ import annotations
+
+import operator
+import os
+import sys
+
+_VARIABLES = (("RANK", "WORLD_SIZE"), ("JAX_PROCESS_ID", "JAX_NUM_PROCESSES"))
+
+
+def place_in_world(rank: int | None, world_size: int | None) -> tuple[int, int]:
+    """Return rank and world size: as given, else torch.distributed's where it is in use, else those of variables.
+
+    These are RANK and WORLD_SIZE, or JAX_PROCESS_ID and JAX_NUM_PROCESSES, as torchrun and TrainingJobs set them.
+    Raises ValueError where only one of both is given, or where they do not fit.
+    """
+    if (rank is None) != (world_size is None):
+        raise ValueError("rank and world_size belong together: give both, or neither")
+    if rank is None or world_size is None:
+        rank, world_size = _of_torch() or _of_environment()
+    rank, world_size = operator.index(rank), operator.index(world_size)
+    if not 0 <= rank < world_size:
+        raise ValueError(f"rank is {rank} of a world of {world_size}: ranks are from 0 to {world_size - 1}")
+    return rank, world_size
+
+
+def _of_torch() -> tuple[int, int] | None:
+    """Return what torch knows; never imports it."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return None
+    return distributed.get_rank(), distributed.get_world_size()
+
+
+def _of_environment() -> tuple[int, int]:
+    """Return what the variables say; alone where they are not set, or not whole numbers."""
+    for rank, world_size in _VARIABLES:
+        try:
+            return int(os.environ[rank]), int(os.environ[world_size])
+        except (KeyError, ValueError):
+            continue
+    return 0, 1

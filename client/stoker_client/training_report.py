@@ -1,0 +1,206 @@
+"""Says what a training loop does, some times a second at most, and measures what it waits for data."""
+
+from __future__ import annotations
+
+import operator
+import time
+from collections.abc import Callable, Iterable, Iterator
+from threading import Lock
+from typing import Any, Generic, TypeVar
+
+from stoker_client.guard import quiet
+from stoker_client.ranks import place_in_world
+from stoker_client.report_socket import ReportSocket, encode
+
+_SECONDS = 1.0  # between two lines, unless there is news
+_NEWS_AT_ONCE = 5.0  # lines with news, of which one more comes back each second
+_DAY = 86_400.0  # what a line may say of seconds
+_SUMS = ("wait_seconds", "compute_seconds", "items")  # since the rank's line before
+_NEWS = ("phase", "split", "epoch", "epochs", "saved", "loaded")
+_NUMBERS = ("loss", "learning_rate")
+_TEXTS = {"phase": 40, "split": 40, "saved": 512, "loaded": 512, "kind": 40, "framework": 40}
+
+Batch = TypeVar("Batch")
+
+
+class TrainingReport:
+    """What one process of a training says of itself, in the fields of docs/REPORTS.md.
+
+    Where no socket is, or nobody reads it, everything here does nothing. ``socket``: left out, the pod's. ``clock``
+    counts seconds. ``rank`` and ``world_size`` as with samplers.
+    """
+
+    def __init__(
+        self,
+        *,
+        framework: str | None = None,
+        rank: int | None = None,
+        world_size: int | None = None,
+        socket: ReportSocket | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.clock = clock
+        self._socket = ReportSocket() if socket is None else socket
+        try:
+            rank, world_size = place_in_world(rank, world_size)
+        except ValueError:  # variables that do not fit: training begins all the same, and says no ranks
+            rank = world_size = None
+        self._always = {"rank": rank, "world_size": world_size, "framework": framework}
+        self._pending: dict[str, Any] = {}
+        self._told: dict[str, Any] = {}  # of what is news when it changes
+        self._lock = Lock()
+        self._last = self._refilled = clock() - _SECONDS
+        self._news = _NEWS_AT_ONCE
+        self._step = 0
+
+    @quiet
+    def say(self, **said: Any) -> None:
+        """Take note, such as ``say(epoch=3, loss=loss, learning_rate=1e-3)``; a line goes out when it is time for one.
+
+        Seconds and items add up until then, of all else the last word counts. A loss may be a tensor: it is read, which
+        makes an accelerator wait, only when a line goes out. Never raises, never waits.
+        """
+        if self._socket and self._lock.acquire(blocking=False):  # a thread that is just saying something is not awaited
+            try:
+                # Of a tensor without what it was computed from: that memory is free once the step is done.
+                self._take({name: _detached(value) for name, value in said.items() if value is not None})
+            finally:
+                self._lock.release()
+
+    @quiet
+    def flush(self) -> None:
+        """Send what was not sent yet, as at the end of a training. Never raises, never waits."""
+        if self._socket and self._lock.acquire(blocking=False):
+            try:
+                self._send()
+            finally:
+                self._lock.release()
+
+    def loader(
+        self, source: Iterable[Batch], *, split: str = "train", batch_size: int | None = None
+    ) -> ReportedLoader[Batch]:
+        """Wrap what yields batches: it measures the seconds waited for each, and counts batches and steps.
+
+        ``batch_size``: left out, that of the source, if it says one.
+        """
+        if batch_size is None:
+            batch_size = getattr(source, "batch_size", None)
+        return ReportedLoader(self, source, split, batch_size)
+
+    def next_step(self) -> int:
+        """Count a step of the run, and return its number."""
+        self._step += 1
+        return self._step
+
+    def start_at(self, step: int) -> None:
+        """Count steps on from here, where a run was resumed."""
+        self._step = step
+
+    def _take(self, said: dict[str, Any]) -> None:
+        if "split" in said and self._told.get("split", said["split"]) != said["split"]:
+            # Batches of training and of validation are counted apart, so that they are not in one line.
+            if self._pending and self._may_tell(news=True):
+                self._send()
+            for name in ("batch", "step", "loss"):
+                self._pending.pop(name, None)
+        back = "split" in said and "phase" not in said and self._told.pop("phase", None) is not None
+        if back:  # such as from SaveCheckpoint: what is read says the phase again
+            self._pending.pop("phase", None)
+        news = back or any(name in said and self._told.get(name) != said[name] for name in _NEWS)
+        self._told.update({name: said[name] for name in _NEWS if name in said})
+        for name, value in said.items():
+            self._pending[name] = value + self._pending.get(name, 0) if name in _SUMS else value
+        if self._may_tell(news):
+            self._send()
+
+    def _may_tell(self, news: bool) -> bool:
+        now = self.clock()
+        self._news = min(_NEWS_AT_ONCE, self._news + now - self._refilled)
+        self._refilled = now
+        if now - self._last >= _SECONDS:
+            return True
+        if not news or self._news < 1:
+            return False
+        self._news -= 1
+        return True
+
+    def _send(self) -> None:
+        """Send what is pending, and keep it where it cannot be sent: the next line says it as well."""
+        self._last = self.clock()
+        line = {name: _plain(name, value) for name, value in {**self._always, **self._pending}.items()}
+        if self._pending:
+            data = encode({name: value for name, value in line.items() if value is not None})
+            if not data or self._socket.send(data):  # what no line can say is not tried for ever
+                self._pending.clear()
+
+
+class ReportedLoader(Generic[Batch]):
+    """Yields the batches of another one and reports them; everything else about it is that other one's."""
+
+    def __init__(self, report: TrainingReport, source: Iterable[Batch], split: str, batch_size: int | None) -> None:
+        self._report = report
+        self._source = source
+        self._split = split
+        self._batch_size = batch_size
+
+    def __len__(self) -> int:
+        """Return how many batches the source says that it has."""
+        return len(self._source)  # type: ignore[arg-type] # raises as the source does
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the source has."""
+        if name.startswith("__") or "_source" not in self.__dict__:
+            raise AttributeError(name)
+        return getattr(self._source, name)
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Begin the source anew; its first batch is waited for from here on."""
+        meter = BatchMeter(self._report)
+        for number, batch in enumerate(self._source):
+            meter.began()
+            yield batch
+            step = self._report.next_step() if self._split == "train" else None
+            meter.ended(split=self._split, batch=number, step=step, batch_size=self._batch_size)
+
+
+class BatchMeter:
+    """Two moments of each batch: when it had come, and when the work on it was done; between them was waited."""
+
+    def __init__(self, report: TrainingReport) -> None:
+        self._report = report
+        self._ended = report.clock()
+        self._began: float | None = None
+
+    def restart(self) -> None:
+        """Count nothing of what was before now, as at the begin of an epoch."""
+        self._ended, self._began = self._report.clock(), None
+
+    def began(self) -> None:
+        """Note that a batch is there."""
+        self._began = self._report.clock()
+
+    def ended(self, **said: Any) -> None:
+        """Note that the work on it is done, and report it; without ``began`` no seconds are said."""
+        now, began = self._report.clock(), self._began
+        if began is not None:
+            said.update(wait_seconds=began - self._ended, compute_seconds=now - began)
+        self._ended, self._began = now, None
+        self._report.say(**said)
+
+
+def _detached(value: Any) -> Any:
+    return value.detach() if hasattr(value, "detach") else value
+
+
+def _plain(name: str, value: Any) -> Any:
+    """Return a value as JSON has it, within the protocol's bounds; None for what is none."""
+    if value is None:
+        return None
+    try:
+        if name in _TEXTS:
+            return str(value)[: _TEXTS[name]]
+        if name in _NUMBERS:
+            return float(value)
+        return min(float(value), _DAY) if name.endswith("_seconds") else operator.index(value)
+    except Exception:  # noqa: BLE001 -- a tensor's library may raise anything, and training is not to end by it
+        return None

@@ -1,0 +1,103 @@
+"""What of a Dataset is warmed ahead when not all of it is: paths and patterns, in order, and what came of them."""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from stoker_api.meta import Model, cel_rule, shortened
+
+MOST_WARM_PATHS = 1000
+MOST_WARM_PATH = 1024  # characters of one
+# Of them with wildcards: each is compared with the names of a folder, or of everything below one.
+MOST_WARM_PATTERNS = 100
+MOST_ANY_DEPTH = 4  # '**' in one of them
+MOST_UNMATCHED_NAMED = 3
+_MOST_NAMED = 80  # characters of each of them
+_INT64 = {"format": "int64"}
+_WILD = re.compile(r"[*?\[]")
+_BRACKET = re.compile(r"\[(!?\]?[^\]]*)\]")
+_RANGE = re.compile(r"(.)-(.)", re.DOTALL)
+
+
+def is_pattern(path: str) -> bool:
+    """Tell whether a path has wildcards. A file whose name has such characters is found by that name all the same."""
+    return _WILD.search(path) is not None
+
+
+def path_segments(path: str) -> tuple[str, ...]:
+    """Return the names between a path's slashes; a slash at its end says that it is a folder, and means nothing."""
+    return tuple(path.removesuffix("/").split("/"))
+
+
+def checked_warm_path(path: str) -> str:
+    """Return a path or pattern that can be understood. Raises ValueError with a sentence."""
+    segments = path_segments(path)
+    shown = shortened(path, _MOST_NAMED)
+    if "" in segments or "\0" in path:
+        raise ValueError(
+            f"the path {shown!r} must be below the Dataset's folder, with a name between slashes: write train/"
+        )
+    if "." in segments or ".." in segments:
+        raise ValueError(f"the path {shown!r} must not contain '.' or '..' as a name")
+    if any("**" in segment and segment != "**" for segment in segments):
+        raise ValueError(f"in the path {shown!r} '**' must stand alone between slashes: write a/**/b")
+    if segments.count("**") > MOST_ANY_DEPTH:
+        raise ValueError(f"the path {shown!r} has '**' {segments.count('**')} times, and may {MOST_ANY_DEPTH} times")
+    for body in _BRACKET.findall(path):
+        marks = body.removeprefix("!")
+        if not marks or any(first > last for first, last in _RANGE.findall(marks)):
+            raise ValueError(f"the path {shown!r} has brackets that mean nothing: write [abc], [!abc] or [a-z]")
+    return path
+
+
+def checked_warm_paths(paths: Sequence[str]) -> tuple[str, ...]:
+    """Return paths of which few enough are patterns. Raises ValueError with a sentence."""
+    patterns = sum(map(is_pattern, paths))
+    if patterns > MOST_WARM_PATTERNS:
+        raise ValueError(
+            f"{patterns} of the paths have wildcards, and {MOST_WARM_PATTERNS} may: name folders or files, "
+            "of which there may be more"
+        )
+    return tuple(paths)
+
+
+@lru_cache(maxsize=1024)
+def paths_digest(paths: tuple[str, ...]) -> str:
+    """Return by what a node says which list of paths its figures are about; empty for none."""
+    return hashlib.sha256("\0".join(paths).encode("utf-8", "surrogatepass")).hexdigest()[:16] if paths else ""
+
+
+def named_unmatched(paths: Sequence[str]) -> tuple[str, ...]:
+    """Return the first few of paths that match nothing, each of bounded length."""
+    return tuple(shortened(path, _MOST_NAMED) for path in paths[:MOST_UNMATCHED_NAMED])
+
+
+_PATH_RULES = [
+    cel_rule(
+        "!self.startsWith('/') && !self.contains('//')",
+        "a path of warm.paths is below the Dataset's folder, without a slash at its beginning or two in a row: "
+        "write train/",
+    ),
+]
+WarmPath = Annotated[
+    str,
+    Field(min_length=1, max_length=MOST_WARM_PATH, json_schema_extra={"x-kubernetes-validations": list(_PATH_RULES)}),
+    AfterValidator(checked_warm_path),
+]
+WarmPathList = Annotated[tuple[WarmPath, ...], AfterValidator(checked_warm_paths)]
+
+
+class WarmPathsStatus(Model):
+    """How far the files are that `warm.paths` names."""
+
+    digest: Annotated[str, Field(description="Of the list of paths that this is about.")] = ""
+    files: Annotated[int, Field(json_schema_extra=_INT64, description="Files that the paths name.")] = 0
+    bytes: Annotated[int, Field(json_schema_extra=_INT64)] = 0
+    warm_files: Annotated[int, Field(json_schema_extra=_INT64, description="What of them is there.")] = 0
+    warm_bytes: Annotated[int, Field(json_schema_extra=_INT64)] = 0
+    unmatched: Annotated[int, Field(json_schema_extra=_INT64, description="Paths that name nothing.")] = 0
+    unmatched_paths: Annotated[tuple[str, ...], Field(description="The first few of these, cut where long.")] = ()

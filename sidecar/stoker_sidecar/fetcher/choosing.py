@@ -1,0 +1,95 @@
+"""Finds what `warm.paths` names in an open version, while files of it may come and go."""
+
+import time
+from collections.abc import Callable
+from contextlib import closing
+
+from stoker_api.warm_paths import WarmPathsStatus, named_unmatched, paths_digest
+from stoker_sidecar.errors import PathsTakeTooLong
+from stoker_sidecar.fetcher.cached_version import CachedVersion, State
+from stoker_sidecar.fetcher.core.chosen_files import ChosenFiles
+from stoker_sidecar.threads import in_thread
+from stoker_sidecar.version.manifest import Manifest
+from stoker_sidecar.version.path_selection import TOO_LONG, PathSelection, select_paths, selected_bytes
+
+# Seconds of searching names. A million files and a hundred patterns take less; what takes longer would hold up others.
+_MOST_SECONDS = 60.0
+_READABLE = bytes(int(state in (State.HERE, State.PACKED)) for state in range(256))
+
+
+async def choose(version: CachedVersion, paths: tuple[str, ...], clock: Callable[[], float] = time.monotonic) -> None:
+    """Have a version know which of its files are warmed; without ``paths``, all are. Done before: nothing is.
+
+    Raises PathsTakeTooLong, ManifestInvalid and CacheDiskFailed.
+    """
+    if version.chosen.are_of(paths_digest(paths)):
+        return
+    if not paths:
+        version.chosen = ChosenFiles()
+        return
+    if version.chosen.gave_up == paths_digest(paths):
+        raise PathsTakeTooLong(TOO_LONG)
+    began, deadline = _readable(version), clock() + _MOST_SECONDS
+    try:
+        chosen = await in_thread(_find, version, paths, began, lambda: clock() >= deadline)
+    except PathsTakeTooLong:
+        version.chosen.gave_up = paths_digest(paths)
+        raise
+    for ino in _differing(began, _readable(version)):  # came, or was lost, meanwhile
+        if (entry := version.manifest.entry(ino)) is not None:
+            chosen.count(entry, -1 if began[ino] else 1)
+    version.chosen = chosen
+
+
+def is_chosen_here(version: CachedVersion, paths: tuple[str, ...]) -> bool:
+    """Tell whether all that these paths name is here; False while that is not known, or there are no paths."""
+    return version.chosen.are_here and version.chosen.are_of(paths_digest(paths))
+
+
+def left_to_warm(version: CachedVersion, state: State) -> bool:
+    """Tell whether a file of those that are warmed is in this state."""
+    selection = version.chosen.selection
+    return version.count(state) > 0 if selection is None else version.are(state, selection.marks)
+
+
+def paths_status(version: CachedVersion) -> WarmPathsStatus | None:
+    """Describe how far the chosen files are; None where all are."""
+    chosen, selection = version.chosen, version.chosen.selection
+    if selection is None:
+        return None
+    coming = (part for part in version.parts.values() if part.kept and selection.chooses(part.ino))
+    return WarmPathsStatus(
+        digest=selection.digest,
+        files=selection.files,
+        bytes=selection.total_bytes,
+        warm_files=chosen.here_files,
+        warm_bytes=chosen.here_bytes + sum(part.bytes_here for part in coming),
+        unmatched=len(selection.unmatched),
+        unmatched_paths=named_unmatched(selection.unmatched),
+    )
+
+
+def _find(version: CachedVersion, paths: tuple[str, ...], readable: bytes, too_long: Callable[[], bool]) -> ChosenFiles:
+    # Its own connection: the version's belongs to the event loop's thread.
+    with closing(Manifest.open(version.paths.manifest)) as manifest:
+        selection = select_paths(manifest, paths, too_long)
+        here = _both(selection, readable)
+        return ChosenFiles(selection, here.count(1), selected_bytes(manifest, here))
+
+
+def _both(selection: PathSelection, readable: bytes) -> bytes:
+    return (int.from_bytes(selection.marks) & int.from_bytes(readable)).to_bytes(len(readable))
+
+
+def _readable(version: CachedVersion) -> bytes:
+    """Return a byte an inode: 1 where the file can be read without the source."""
+    return bytes(version.states.translate(_READABLE))
+
+
+def _differing(one: bytes, other: bytes) -> list[int]:
+    marks = (int.from_bytes(one) ^ int.from_bytes(other)).to_bytes(len(one))
+    found, ino = [], marks.find(1)
+    while ino >= 0:
+        found.append(ino)
+        ino = marks.find(1, ino + 1)
+    return found

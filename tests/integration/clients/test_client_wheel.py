@@ -1,0 +1,133 @@
+"""stoker-client as training images have it: its wheel, real libraries, and a node's real listener at the socket."""
+
+import asyncio
+import compileall
+import json
+import os
+import subprocess
+import sys
+import venv
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoker_client import GlobalShuffleSampler, GroupShuffleSampler
+from stoker_sidecar.reports.listener import ReportListener
+from stoker_tuning.reports.figures import ReportSummary
+from tests.support.waiting import eventually
+
+_CLIENT = Path(__file__).resolve().parents[3] / "client"
+_PROGRAMS = Path(__file__).parent / "programs"
+_DEBIANS_PYTHON = "/usr/bin/python3"
+_SECONDS = 60.0
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel as a release does, with what is installed already."""
+    folder = tmp_path_factory.mktemp("wheel")
+    options = ["--no-deps", "--no-build-isolation", "--disable-pip-version-check", "-q", "-w", str(folder)]
+    subprocess.run([sys.executable, "-m", "pip", "wheel", *options, str(_CLIENT)], check=True, timeout=_SECONDS)
+    (made,) = folder.glob("*.whl")
+    return made
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with what the wheel has, for the path of any Python."""
+    folder = tmp_path_factory.mktemp("installed")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+def run(words: Sequence[str], cwd: Path, **variables: str) -> str:
+    """Run a program and return what it prints."""
+    environment = os.environ | {"HF_HOME": str(cwd), "HF_HUB_OFFLINE": "1"} | variables
+    done = subprocess.run(
+        words, cwd=cwd, env=environment, capture_output=True, text=True, timeout=_SECONDS, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def test_the_wheel_is_for_any_python_from_3_9_on_and_needs_nothing(wheel: Path) -> None:
+    assert wheel.name.endswith("-py3-none-any.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        (metadata,) = [archive.read(name).decode() for name in names if name.endswith("/METADATA")]
+    assert {"stoker_client/__init__.py", "stoker_client/py.typed"} <= set(names)
+    assert {name.partition("/")[0].partition("-")[0] for name in names} == {"stoker_client"}
+    assert "Requires-Python: >=3.9\n" in metadata
+    assert "Requires-Dist" not in metadata
+
+
+def test_it_is_installed_into_an_environment_that_has_nothing_else(wheel: Path, tmp_path: Path) -> None:
+    venv.create(tmp_path / "clean", symlinks=True)
+    python = tmp_path / "clean" / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q", "--disable-pip-version-check"]
+    run([*pip, "--no-index", str(wheel)], tmp_path)
+    code = "import stoker_client as s; print(sorted(s.QualityRatioSampler(4, 1.0)), s.__file__)"
+    printed = run([str(python), "-I", "-c", code], tmp_path)
+    assert printed.startswith("[0, 1, 2, 3] ")
+    assert str(tmp_path) in printed
+
+
+def test_all_of_it_compiles(installed: Path) -> None:
+    assert compileall.compile_dir(installed / "stoker_client", quiet=1, force=True)
+
+
+async def _listened(
+    root: Path, words: Sequence[str], cwd: Path, steps: int, **variables: str
+) -> tuple[str, ReportSummary]:
+    """Run a program with a node's listener at its socket; what it printed, and what was heard after so many steps."""
+    (root / "pod").mkdir(parents=True)
+    listener = ReportListener(root)
+    listener.listen_for(("pod",))
+    try:
+        variables["STOKER_REPORT_SOCKET"] = str(root / "pod" / "report.sock")
+        printed = await asyncio.to_thread(run, words, cwd, **variables)
+        heard: list[ReportSummary] = []
+
+        def whole() -> bool:
+            heard.extend(listener.take_news().pods.values())
+            return bool(heard) and heard[-1].step == steps
+
+        await eventually(whole, _SECONDS)
+        return printed, heard[-1]
+    finally:
+        listener.close()
+
+
+async def test_pytorch_goes_on_in_the_middle_of_an_epoch_and_the_node_hears_of_it(
+    installed: Path, tmp_path: Path
+) -> None:
+    words = [_DEBIANS_PYTHON, str(_PROGRAMS / "sampled.py")]
+    run([*words, "40"], tmp_path, PYTHONPATH=str(installed))  # of 32 batches an epoch
+    printed, heard = await _listened(tmp_path / "node", [*words, "-1"], tmp_path, 96, PYTHONPATH=str(installed))
+    sampler = GroupShuffleSampler(500, 8, reservoir=16, seed=5, rank=0, world_size=1)
+    orders = []
+    for epoch in range(3):
+        sampler.set_epoch(epoch)
+        orders.append(list(sampler))
+    assert json.loads(printed) == orders
+    assert (heard.phase, heard.epoch, heard.epochs, heard.step) == ("Training", 2, 3, 96)
+    assert (heard.framework, heard.batch_size, heard.refused, heard.problem) == ("pytorch", 16, 0, "")
+    assert heard.loss == f"{1 / 96:.4g}"
+
+
+def test_pytorch_is_trained_the_same_without_a_node(installed: Path, tmp_path: Path) -> None:
+    missing = str(tmp_path / "nobody.sock")
+    words = [_DEBIANS_PYTHON, str(_PROGRAMS / "sampled.py"), "-1"]
+    printed = run(words, tmp_path, PYTHONPATH=str(installed), STOKER_REPORT_SOCKET=missing)
+    assert [sorted(epoch) for epoch in json.loads(printed)] == [list(range(500))] * 3
+
+
+def test_datasets_are_read_in_the_order_of_samplers(tmp_path: Path) -> None:
+    printed: dict[str, Any] = json.loads(run([sys.executable, str(_PROGRAMS / "sharded.py")], tmp_path))
+    assert printed["mapped"] == list(GlobalShuffleSampler(40, seed=2, rank=0, world_size=1))
+    shards = GlobalShuffleSampler(8, seed=3, rank=0, world_size=1)
+    assert printed["sharded"] == [row for shard in shards for row in range(5 * shard, 5 * shard + 5)]

@@ -1,0 +1,107 @@
+"""Of `stoker warm DATASET PATH...`: which paths are taken, what is written, and when it is done."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from stoker_api.dataset import Dataset
+from stoker_api.warm_paths import paths_digest
+from stoker_cli import cluster, rows, waiting, warm_paths
+from stoker_cli.errors import CliError
+from stoker_cli.main import main
+
+PATHS = ["train/", "val/*.tar"]
+
+
+def _dataset(found: str = "True", warm: str = "True", generation: int = 2, **part: Any) -> Dataset:
+    since = {"lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": generation}
+    conditions = [
+        {"type": "Warm", "status": warm, "reason": "Warm", "message": "w", **since},
+        {"type": "PathsFound", "status": found, "reason": "R", "message": "'val/*.tar' name nothing", **since},
+    ]
+    figures = {"digest": paths_digest(tuple(PATHS)), "files": 12, "bytes": 1024, "warmFiles": 3, "warmBytes": 512}
+    return Dataset.model_validate(
+        {
+            "metadata": {"name": "d", "namespace": "n", "generation": 2},
+            "spec": {"source": {"uri": "s3://bucket/"}, "warm": {"paths": PATHS}},
+            "status": {"observedGeneration": 2, "conditions": conditions, "warmPaths": figures | part},
+        }
+    )
+
+
+def test_paths_of_the_command_line_go_before_those_of_the_list() -> None:
+    assert warm_paths.read(("b", "a"), ["# a list\n", "\n", "c\r\n", "a\n"]) == ("b", "a", "c")
+
+
+def test_without_paths_the_spec_stays_as_it_is() -> None:
+    assert warm_paths.read((), None) is None
+
+
+@pytest.mark.parametrize(
+    ("paths", "listed", "sentence"),
+    [
+        (("/a",), None, "must be below"),
+        ((), [], "no path"),
+        (("a" * 1025,), None, "1025 characters"),
+        (tuple(map(str, range(1001))), None, "1000 paths are the most"),
+        ((), (f"{n}\n" for n in range(10**6)), "1000 paths are the most"),
+        (tuple(f"*{n}" for n in range(101)), None, "101 of the paths have wildcards"),
+    ],
+)
+def test_wrong_paths_are_refused_before_the_cluster_is_asked(paths: Any, listed: Any, sentence: str) -> None:
+    with pytest.raises(CliError, match=sentence) as refused:
+        warm_paths.read(paths, listed)
+    assert refused.value.exit_code == 2
+
+
+def test_it_is_done_when_what_they_name_is_warm() -> None:
+    assert waiting.warm(_dataset())
+    assert not waiting.warm(_dataset(warm="False"))
+
+
+def test_a_status_of_other_paths_or_of_an_earlier_spec_is_not_believed() -> None:
+    assert not waiting.warm(_dataset(digest="other"))
+    assert not waiting.warm(_dataset(generation=1))
+
+
+def test_a_path_that_names_nothing_ends_the_wait_once_the_others_are_warm() -> None:
+    assert not waiting.warm(_dataset(found="False", warm="False"))
+    with pytest.raises(CliError, match="name nothing; what the others name is warm"):
+        waiting.warm(_dataset(found="False"))
+
+
+def test_a_list_that_names_nothing_ends_the_wait_at_once() -> None:
+    with pytest.raises(CliError, match=r"name nothing$"):
+        waiting.warm(_dataset(found="False", warm="False", files=0))
+
+
+def test_the_status_says_how_far_the_paths_are() -> None:
+    (line,) = rows.path_lines(_dataset())
+    assert line == "warm.paths: train/, val/*.tar: 3 of 12 files, 512 B of 1.0 KiB on the node that has least of it"
+
+
+class _Client:
+    """A cluster that remembers what it was asked to patch."""
+
+    def __init__(self) -> None:
+        self.bodies: list[Any] = []
+
+    async def patch(self, _kind: object, _name: str, body: Any, _namespace: str) -> Any:
+        self.bodies.append(body)
+        return _dataset().wire()
+
+
+@pytest.mark.parametrize(("paths", "written"), [(("b/", "a"), ["b/", "a"]), ((), None)])
+async def test_the_paths_are_written_to_the_spec_and_asked_for(paths: tuple[str, ...], written: Any) -> None:
+    client = _Client()
+    await cluster.Cluster(client, "n").warm_paths("d", paths)  # type: ignore[arg-type]  # what it uses of a client
+    (body,) = client.bodies
+    assert body["spec"] == {"warm": {"paths": written}}
+    assert "stoker.dev/warm-requested" in body["metadata"]["annotations"]
+
+
+def test_all_takes_no_paths(tmp_path: Path) -> None:
+    done = CliRunner().invoke(main, ["warm", "d", "a", "--all"])
+    assert (done.exit_code, "--all takes no paths" in done.output) == (2, True)

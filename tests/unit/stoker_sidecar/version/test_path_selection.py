@@ -1,0 +1,105 @@
+"""What a list of paths and patterns names of a version: against a model that compares each path with each pattern."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path, PurePosixPath
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from stoker_api.warm_paths import is_pattern, paths_digest
+from stoker_sidecar.errors import PathsTakeTooLong
+from stoker_sidecar.version.builder import ManifestBuilder
+from stoker_sidecar.version.manifest import Manifest
+from stoker_sidecar.version.objects import ListedObject, compile_pattern
+from stoker_sidecar.version.path_selection import PathSelection, select_paths
+
+_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+_NAME = st.sampled_from(["a", "b", "ab", "a.b", "b1", "*"])
+_FILES = st.lists(st.lists(_NAME, min_size=1, max_size=4).map("/".join), min_size=1, max_size=25, unique=True)
+_SEGMENT = st.sampled_from(["a", "b", "ab", "*", "a*", "*b", "*.b", "?", "[ab]", "[!a]*", "b1"])
+_PART = st.one_of(_SEGMENT, st.just("**"))
+_PATH = st.lists(_PART, min_size=1, max_size=4).filter(lambda parts: parts.count("**") < 3).map("/".join)
+_LIST = ["train/a/1", "train/a/2", "train/b/1", "train/b/2", "val/1", "README"]
+
+
+@contextmanager
+def _manifest(folder: Path, files: Sequence[str]) -> Iterator[Manifest]:
+    with ManifestBuilder(folder / "m.sqlite") as builder:
+        builder.add(ListedObject(path.encode(), 10 + n, 5, "e") for n, path in enumerate(files))
+        builder.finish("s3://bucket/p")
+    with closing(Manifest.open(folder / "m.sqlite")) as manifest:
+        yield manifest
+
+
+def _chosen(manifest: Manifest, selection: PathSelection) -> list[str]:
+    return [manifest.path(ino) for ino in selection.in_order(b"\1" * len(selection.numbers))]
+
+
+def _select(folder: Path, *paths: str) -> tuple[list[str], PathSelection]:
+    with _manifest(folder, _LIST) as manifest:
+        selection = select_paths(manifest, paths)
+        return _chosen(manifest, selection), selection
+
+
+def _modelled(everything: Sequence[tuple[str, bool]], paths: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the files that paths name, in order, and the paths that name nothing."""
+    order: dict[str, None] = {}
+    unmatched = []
+    for path in paths:
+        here = any(one == path for one, _ in everything)
+        test = path.__eq__ if here or not is_pattern(path) else compile_pattern(path).fullmatch
+        hits = {one for one, _ in everything if test(one)}
+        unmatched += [] if hits else [path]
+        for one, is_dir in everything:
+            if not is_dir and hits & {one, *map(str, PurePosixPath(one).parents)}:
+                order[one] = None
+    return list(order), unmatched
+
+
+@_FOLDER
+@given(files=_FILES, paths=st.lists(_PATH, max_size=5))
+def test_what_is_named_is_what_each_path_and_pattern_matches_in_their_order(
+    tmp_path: Path, files: list[str], paths: list[str]
+) -> None:
+    with _manifest(tmp_path, files) as manifest:
+        everything = [(path.decode(), entry.is_dir) for path, entry in manifest.walk()]
+        sizes = {path.decode(): entry.size for path, entry in manifest.walk()}
+        expected, unmatched = _modelled(everything, paths)
+        selection = select_paths(manifest, paths)
+        assert list(dict.fromkeys(_chosen(manifest, selection))) == expected
+        assert list(selection.unmatched) == unmatched
+        assert (selection.files, selection.total_bytes) == (len(expected), sum(sizes[path] for path in expected))
+        assert selection.digest == paths_digest(tuple(paths))
+
+
+def test_paths_are_taken_in_their_order_and_a_folder_is_all_below_it(tmp_path: Path) -> None:
+    chosen, _ = _select(tmp_path, "val/", "README", "train/b")
+    assert chosen == ["val/1", "README", "train/b/1", "train/b/2"]
+
+
+def test_a_file_that_two_paths_name_has_the_place_of_the_first(tmp_path: Path) -> None:
+    chosen, selection = _select(tmp_path, "train/*/2", "train")
+    assert (chosen, selection.files) == (["train/a/2", "train/b/2", "train/a/1", "train/b/1"], 4)
+
+
+def test_a_path_that_names_nothing_is_said(tmp_path: Path) -> None:
+    chosen, selection = _select(tmp_path, "trian", "val", "**/*.jpg")
+    assert (chosen, selection.unmatched) == (["val/1"], ("trian", "**/*.jpg"))
+
+
+def test_a_selection_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
+    with _manifest(tmp_path, _LIST) as manifest, pytest.raises(PathsTakeTooLong, match="begin with a folder"):
+        select_paths(manifest, ("**/1",), lambda: True)
+
+
+def test_of_what_is_named_only_what_is_wanted_is_listed(tmp_path: Path) -> None:
+    with _manifest(tmp_path, _LIST) as manifest:
+        selection = select_paths(manifest, ("val", "train"))
+        wanted = bytearray(len(selection.numbers))
+        for path in ("train/b/1", "README"):
+            found = manifest.find(path)
+            assert found is not None
+            wanted[found.ino] = 1
+        assert [manifest.path(ino) for ino in selection.in_order(bytes(wanted))] == ["train/b/1"]
