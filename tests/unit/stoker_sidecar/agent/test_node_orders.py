@@ -141,8 +141,8 @@ async def test_the_next_epoch_goes_on(tmp_path: Path) -> None:
         await eventually(lambda: bool(node.told))
         for number in (0, 1):
             await node.read(epoch(number))
-            await eventually(lambda: node.row.order == "Known")
-        assert node.row.order_message.startswith("epoch 1 of torch-distributed")
+        # It may be over before its order is computed, and is found by its last reads then.
+        await eventually(lambda: node.row.order_message.startswith("epoch 1 of torch-distributed"))
 
 
 async def test_files_that_are_not_there_are_told(tmp_path: Path) -> None:
