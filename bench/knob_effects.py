@@ -191,7 +191,7 @@ def seconds(case: KnobCase, endpoint: str, server: S3Server, *, on: bool) -> flo
         rules = folder / "rules.yaml"
         rules.write_text(_DOCUMENT.format(glob=case.glob, action=case.action))
         tuning = (["--tuning", str(rules)] if case.action else []) if on else ["--no-tuning"]
-        stoker = [sys.executable, "-c", "from stoker_cli.main import main; main()"]
+        stoker = [sys.executable, "-c", "from stoker_cli.entry import main; main()"]
         where = ["--run-dir", str(folder / "run")]
         url = f"s3://{BUCKET}/{case.prefix}"
         mount = [*stoker, "mount", url, str(data), "--cache", str(cache), "--endpoint", endpoint, *tuning, *where]

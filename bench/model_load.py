@@ -106,7 +106,7 @@ class ModelMount:
         self._mounts += 1
         data, run = self._folder / f"data-{self._mounts}", self._folder / f"run-{self._mounts}"
         data.mkdir()
-        stoker = [sys.executable, "-c", "from stoker_cli.main import main; main()"]
+        stoker = [sys.executable, "-c", "from stoker_cli.entry import main; main()"]
         where, environment = ["--run-dir", str(run)], self._server.client_variables
         tuning = ["--tuning", str(self._rules)] if on else ["--no-tuning"]
         source = [f"s3://{BUCKET}/m", str(data), "--cache", str(self._cache), "--endpoint", self._server.endpoint]

@@ -89,7 +89,7 @@ def row(suffix: str, word: str, endpoint: str, server: S3Server) -> str:
         data, cache, rules = folder / "data", folder / "cache", folder / "rules.yaml"
         data.mkdir()
         rules.write_text(_DOCUMENT.format(word=word))
-        stoker = [sys.executable, "-c", "from stoker_cli.main import main; main()"]
+        stoker = [sys.executable, "-c", "from stoker_cli.entry import main; main()"]
         where, tuning = ["--run-dir", str(folder / "run")], ["--tuning", str(rules)] if word else ["--no-tuning"]
         options = ["--cache", str(cache), "--endpoint", endpoint, "--quota", str(_FILES * _SIZE // 2), "--warm"]
         url, environment = f"s3://{BUCKET}/{suffix}", server.client_variables

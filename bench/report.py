@@ -113,6 +113,7 @@ TITLES = {
     "tuning": "Tuning: the nine cells, by the rules in force",
     "adaptive": "Adaptive: a number that a mount finds by itself, from a bad beginning",
     "gpus": "Training simulated: images a second",
+    "start": "Start: mount, unmount, and processes that start anew",
 }
 
 

@@ -19,6 +19,7 @@ from bench.workloads import (
     preads,
     second,
     sharing,
+    start,
     storm,
     switch,
     tuning,
@@ -44,4 +45,5 @@ WORKLOADS: Mapping[str, Callable[[Environment], Iterator[Row]]] = {
     "tuning": tuning.measure,
     "adaptive": adaptive.measure,
     "gpus": gpus.measure,
+    "start": start.measure,
 }

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 PROGRAM = "stoker_sidecar.local"
+COMMANDS = ("mount", "umount")  # of `stoker`, whose words are all that program's
 
 
 def become(command: str, arguments: Sequence[str]) -> NoReturn:

@@ -164,11 +164,18 @@ def held_row(held: NodeDatasetStatus) -> Sequence[str]:
 
 def workload_row(workload: NodeWorkload) -> Sequence[str]:
     """Make a row: POD, TRAINING, EPOCH, ITEMS/S, STALL, ORDER, LOSS, SOURCE of what one pod of one node does."""
-    stall = "" if workload.stall_percent is None else f"{workload.stall_percent}%"
     phase = workload.phase if workload.confidence is None else f"{workload.phase} ({workload.confidence:.0%} sure)"
     rate = number_words(workload.items_per_second)
-    words = (phase, epoch_words(workload), rate, stall, order_words(workload), workload.mean_loss, _source(workload))
+    told = rate, _stall(workload), order_words(workload), workload.mean_loss, _source(workload)
+    words = (phase, epoch_words(workload), *told)
     return (workload.pod, *(word or UNKNOWN for word in words))
+
+
+def _stall(workload: NodeWorkload) -> str:
+    """Write the share of its time that it waits, with what counted that; empty where it is not known."""
+    if workload.stall_percent is None:
+        return ""
+    return f"{workload.stall_percent}%" + (f" ({workload.stall_source})" if workload.stall_source else "")
 
 
 def epoch_words(workload: NodeWorkload) -> str:

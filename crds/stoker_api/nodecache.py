@@ -224,6 +224,7 @@ class StallSource(StrEnum):
     """What counted the time that a workload waits for data."""
 
     REPORT = "report"  # the pod's own word
+    CONSUMER = "consumer"  # samples of what the consumer of a loader with worker processes sleeps in
     TASK_DELAY = "taskDelay"  # the kernel's delay accounting, of the process that waited longest
     FUSE = "fuse"  # reads that a FUSE server had not answered yet
     PRESSURE = "pressure"  # io.pressure of the pod's cgroup: nothing of it went on, and something waited for a disk

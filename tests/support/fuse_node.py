@@ -9,6 +9,7 @@ from pathlib import Path
 
 from stoker_api.dataset import MountMode
 from stoker_api.nodecache import EvidenceSource
+from stoker_sidecar.agent.loader_sampler import LoaderSampler
 from stoker_sidecar.agent.observation import Observation
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.agent.workloads import SourceCounts
@@ -39,9 +40,16 @@ class FuseNode:
 
 @asynccontextmanager
 async def fuse_node(
-    folder: Path, files: Mapping[str, bytes], delay: float, pods: Sequence[str] = ("trainer-0",)
+    folder: Path,
+    files: Mapping[str, bytes],
+    delay: float,
+    pods: Sequence[str] = ("trainer-0",),
+    loaders: LoaderSampler | None = None,
 ) -> AsyncIterator[FuseNode]:
-    """Serve a cold version by FUSE to these pods; its source takes ``delay`` seconds for each piece."""
+    """Serve a cold version by FUSE to these pods; its source takes ``delay`` seconds for each piece.
+
+    ``loaders``: the agent's part that samples loaders.
+    """
     version, truth = VersionFolder(folder / "version", files), folder / "truth"
     for path, data in files.items():
         (truth / path).parent.mkdir(parents=True, exist_ok=True)
@@ -71,6 +79,7 @@ async def fuse_node(
             cgroups=folder,
             family=keeper.pid,
             blind="this test reads through FUSE alone",
+            loaders=loaders,
         )
         running = asyncio.create_task(observation.run())
         try:

@@ -69,7 +69,7 @@ class StokerMount:
     def command(self, *words: str) -> list[str]:
         """Return the command line of `stoker WORDS` with this machine's folders."""
         folders = ["--run-dir", str(self.runs)] + (["--cache", str(self.cache)] if words[0] == "mount" else [])
-        return self.as_user(sys.executable, "-c", "from stoker_cli.main import main; main()", *words, *folders)
+        return self.as_user(sys.executable, "-c", "from stoker_cli.entry import main; main()", *words, *folders)
 
     def as_user(self, *command: str) -> list[str]:
         """Return the command line by which this machine's user runs ``command``."""

@@ -38,6 +38,10 @@ TRY_AGAIN_SECONDS = 5.0
 # A fetcher that is busy listing answers Configure at once, since it only takes note; Remove deletes a tree of perhaps
 # millions of files.
 REPLY_SECONDS = 300.0
+# A fetcher that starts listens within a second: for 5 s it is looked for this often, since readers and mounts wait for
+# it. A look is one connect(2).
+_LOOK_SECONDS = 0.02
+_SOON_LOOKS = 250
 
 
 class FetcherClient:
@@ -130,8 +134,9 @@ class FetcherLink:
         self._plan = plan
         self._held = held
         self._sleep = sleep
-        # The fetcher restarts within a second or so; ten seconds of silence would be noticed by people.
+        # After _SOON_LOOKS; ten seconds of silence would be noticed by people.
         self._backoff = Backoff(first=0.2, cap=5.0)
+        self._looks = 0  # in vain, one after the other
         self._client: FetcherClient | None = None
 
     async def run(self) -> None:
@@ -141,9 +146,19 @@ class FetcherLink:
                 async with FetcherClient.connect(self._socket) as client:
                     await self._converse(client)
             except* (FetcherUnavailable, ProtocolError) as group:
-                log.warning("%s", _first(group))
-            self._plan.set_fetcher_connected(False)
-            await self._sleep(self._backoff.next())
+                if self._looks in (0, _SOON_LOOKS):  # it is lost, and it does not come back soon
+                    log.warning("%s", _first(group))
+            await self._pause()
+
+    async def _pause(self) -> None:
+        """Wait until the fetcher is to be looked for again."""
+        self._looks += 1
+        await self._sleep(_LOOK_SECONDS if self._looks <= _SOON_LOOKS else self._backoff.next())
+
+    def _heard(self, progress: Progress) -> None:
+        self._backoff.reset()  # only now: what closes each connection at once is left alone for longer and longer
+        self._looks = 0
+        self._plan.take_progress(progress)
 
     async def ask(self, request: Have | Ahead) -> Reply:
         """Have the fetcher answer. Raises FetcherUnavailable."""
@@ -157,14 +172,14 @@ class FetcherLink:
         No TaskGroup: in Python 3.11 one that fails while it is cancelled forgets the cancellation.
         """
         talk = _Conversation(client, self._plan, self._held)
-        tasks = [asyncio.create_task(part) for part in (client.follow(self._plan.take_progress), talk.run())]
+        tasks = [asyncio.create_task(part) for part in (client.follow(self._heard), talk.run())]
         self._plan.set_fetcher_connected(True)
-        self._backoff.reset()
         self._client = client
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._client = None
+            self._plan.set_fetcher_connected(False)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)

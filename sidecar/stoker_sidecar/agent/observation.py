@@ -2,13 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from stoker_api.nodecache import EvidenceSource, NodeWorkload
 from stoker_sidecar.agent.access_server import AccessClient, AccessServer
 from stoker_sidecar.agent.core.reading import ObservedTree
 from stoker_sidecar.agent.dataset_layouts import DatasetLayouts
+from stoker_sidecar.agent.loader_sampler import LoaderSampler
 from stoker_sidecar.agent.model_heads import ModelHeads
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.agent.pod_frameworks import PodFrameworks
@@ -34,7 +35,7 @@ class Observation:
     ``mounted``: what pods have mounted. ``run_dir``: of the sockets. ``cgroups``: the node's cgroup v2 file system.
     ``family``: pid of the process that started the sidecar's others. ``off``: why nobody looks at anything, and
     ``blind``: why native and overlay mounts are not seen; sentences, empty where that is not so. ``cpu``: the share of
-    a core that looking may cost, as it is told.
+    a core that looking may cost, as it is told. ``loaders``: samples loaders with workers; made when it is left out.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Observation:
         off: str = "",
         blind: str = "",
         cpu: str = "0.01",
+        loaders: LoaderSampler | None = None,
     ) -> None:
         self._plan = plan
         self._mounted = mounted
@@ -57,7 +59,7 @@ class Observation:
         self._blind = blind
         self._cpu = cpu
         self.watching = TreeWatching(mounted, self._unobserved, plan.changes, folders, mount_root)
-        self._meter = StallMeter(cgroups)
+        self._meter = StallMeter(cgroups, loaders=loaders)
         self._server = AccessServer(
             run_dir / SOCKET,
             on_observer=self.watching.set_observer,
@@ -91,10 +93,13 @@ class Observation:
             return
         parts = [self._keep_figures(), self._keep_counting(), self._layouts.run(), self._heads.run()]
         parts += [] if self._blind else [self.watching.run()]
-        with self._server.serving():
-            async with asyncio.TaskGroup() as tasks:
-                for part in parts:
-                    tasks.create_task(part)
+        try:
+            with self._server.serving():
+                async with asyncio.TaskGroup() as tasks:
+                    for part in parts:
+                        tasks.create_task(part)
+        finally:
+            self._meter.stop()
 
     async def look(self) -> None:
         """Bring the figures up to date."""
@@ -103,6 +108,7 @@ class Observation:
             self.workloads.stalls = await in_thread(self._meter.measure, pods, dict(self.workloads.waited))
             await in_thread(self._frameworks.look, self._readers.processes(), pods)
             self.workloads.frameworks = self._frameworks.found
+        self._meter.watch(self._followed_readers(pods))
         self.workloads.follow()
         self.rows = self.workloads.rows()
         self.news.mark()
@@ -123,6 +129,11 @@ class Observation:
                 self._server.tell_counting()
             self.workloads.follow()
             await self._plan.changes.wait(token)
+
+    def _followed_readers(self, pods: Collection[str]) -> dict[str, list[int]]:
+        """Return which processes read of each of these pods that is followed in detail: ten at most."""
+        processes = self._readers.processes()
+        return {uid: processes.get(uid, []) for uid in self.workloads.followed() if uid in pods}
 
     def _observed(self) -> tuple[Published, ...]:
         return tuple(row for row in self._mounted() if self._plan.is_observed(row.uid))

@@ -134,6 +134,10 @@ class Workloads:
         for version in {(row.uid, row.version) for row in mounted}:
             self._watch.look_for_sweeps(version)
 
+    def followed(self) -> tuple[str, ...]:
+        """Return the UIDs of the pods that are followed in detail."""
+        return self._watch.pods() if self._watch is not None else ()
+
     def rows(self) -> tuple[NodeWorkload, ...]:
         """Return a row for each pod that reads, in the order in which they mounted; forgets who is gone."""
         now, mounted = self._clock(), tuple(self._mounted())

@@ -184,17 +184,22 @@ class DatasetCache:
     async def _list_step(self) -> None:
         wanted = self.config.listing_id
         if wanted and (self.listing is None or self.listing.id != wanted):
-            store = await self._source.handle.store()
-            home = self._node.folders.home(self.uid)
-            listed = ListedSoFar(self.telemetry, home.disk)
-            with self.versions.placing() as place:
-                listing = await self._unless_another_is_wanted(
-                    wanted, list_source(store, self.config.source, home.dataset, wanted, place, listed.add)
-                )
-                if listing is None:
-                    return
-                self.listing = listing
+            try:
+                await self._list(wanted)
+            finally:
+                self._node.news.set()  # who wants to mount waits for what it found, or why it fails
             self.version_loop.poke()
+
+    async def _list(self, wanted: str) -> None:
+        store = await self._source.handle.store()
+        home = self._node.folders.home(self.uid)
+        listed = ListedSoFar(self.telemetry, home.disk)
+        with self.versions.placing() as place:
+            listing = await self._unless_another_is_wanted(
+                wanted, list_source(store, self.config.source, home.dataset, wanted, place, listed.add)
+            )
+            if listing is not None:
+                self.listing = listing
 
     async def _unless_another_is_wanted(
         self, wanted: str, listing: Coroutine[None, None, ListingResult]

@@ -11,7 +11,7 @@ from stoker_sidecar.errors import CacheError, ManifestUnavailable, NotConfigured
 from stoker_sidecar.fetcher.cached_version import CachedVersion
 from stoker_sidecar.fetcher.context import DownloadContext
 from stoker_sidecar.fetcher.download.fetching import Fetching
-from stoker_sidecar.fetcher.manifests import Destination, fetch_manifest, install_manifest
+from stoker_sidecar.fetcher.manifests import Destination, install_manifest
 from stoker_sidecar.fetcher.space.budget import SpaceBudget, VersionSpace
 from stoker_sidecar.fetcher.space.folders import CacheDisks
 from stoker_sidecar.linux.files import disk_errors, is_there
@@ -190,6 +190,9 @@ class OpenVersions:
             # Its readers are told to ask again, not that it failed: this node lists anew at this moment.
             sentence = f"the manifest of version {digest[:12]} was lost with its cache folder: listing again"
             raise NotYetConfigured(sentence, reason=Reason.MANIFEST_UNAVAILABLE)
+        # Late: it needs aiohttp, a tenth of a second at each start of a fetcher, and who lists asks nobody.
+        from stoker_sidecar.fetcher.given_manifests import fetch_manifest
+
         urls = tuple(f"https://{host}/manifests/{self._uid}/{digest}" for host in hosts)
         tls = await in_thread(self._peer_tls) if urls else None
         await fetch_manifest(urls, self._folders.home(self._uid).dataset, digest, place, tls=tls)

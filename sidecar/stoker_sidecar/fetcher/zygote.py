@@ -5,12 +5,9 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
-# Imported late elsewhere, since not every process needs it; here once for all: 0.23 s of CPU that each new worker would
-# take whose credentials are not plain keys, and 11 MB that are shared.
-import stoker_sidecar.store.s3_boto  # noqa: F401
 from stoker_sidecar.fetcher import main as fetcher
 from stoker_sidecar.store.connection import usual_tls_context
-from stoker_sidecar.store.s3_descriptions import read_descriptions
+from stoker_sidecar.store.core.s3_requests import environment_keys
 from stoker_sidecar.wire.zygote_orders import run_zygote
 
 
@@ -20,8 +17,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         usual_tls_context(
             os.environ.get("AWS_CA_BUNDLE", "")
         )  # 50 ms of CPU that each new worker would take before its first request
-    read_descriptions()  # else the first listing of each new fetcher waits for it
+    if environment_keys(os.environ) is None:
+        _share_botocore()
     return run_zygote(fetcher.main, "stoker-fetcher", argv)
+
+
+def _share_botocore() -> None:
+    """Import and read what credentials need that are no plain keys; the start of a mount with plain keys is without it.
+
+    Once for all: 0.25 s of CPU that each new worker would take otherwise, and 25 MB that are shared.
+    """
+    import stoker_sidecar.store.s3_boto  # noqa: F401 -- late, as said above
+    from stoker_sidecar.store.s3_descriptions import read_descriptions
+
+    read_descriptions()  # else the first client of each new worker waits for it
 
 
 if __name__ == "__main__":

@@ -23,11 +23,12 @@ def descends_from(pid: int, ancestor: int) -> bool:
             return True
         if pid <= 1:
             return False
-        pid = _parent(pid)
+        pid = parent_of(pid)
     return False
 
 
-def _parent(pid: int) -> int:
+def parent_of(pid: int) -> int:
+    """Return which process started that one, or took it over; 0 when it is gone or not seen."""
     try:
         return int((_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[1])
     except (OSError, ValueError):

@@ -23,6 +23,7 @@ from stoker_sidecar.local.terminal import PlainOutput, ProgressView, progress_vi
 from stoker_sidecar.version.listing import read_listing
 
 _LOOK_EVERY = 0.1  # seconds: what a person takes for at once
+_LOOK_SOON = 0.02  # until it is mounted, as scripts wait for that
 # Keeper and agent import for about a second; on a machine that is being overworked for many.
 _START_SECONDS = 60.0
 # A version that is whole is swapped in at once; where the kernel refuses, FUSE serves it for good.
@@ -169,7 +170,7 @@ def wait_for_mount(
             raise MountRefused(
                 f"the processes that serve the mount do not come up: see {session.home.log}{_last_words(session)}"
             )
-        time.sleep(_LOOK_EVERY)
+        time.sleep(_LOOK_EVERY if report.stage is Stage.MOUNTED else _LOOK_SOON)
 
 
 def is_done(report: Report, *, warm: bool, swap_over: bool) -> bool:

@@ -5,12 +5,12 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol, TextIO
-
-from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from typing import TYPE_CHECKING, Protocol, TextIO
 
 from stoker_sidecar.local.report import Report, Stage, progress_event, progress_line, stage_words
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 # Seconds between two lines about the same stage: a log of a long warm-up stays readable.
 _LINE_EVERY = 10.0
@@ -54,7 +54,7 @@ class PlainOutput:
 class ProgressBar:
     """A ProgressView of one line that is drawn anew in place."""
 
-    def __init__(self, drawn: Progress) -> None:
+    def __init__(self, drawn: "Progress") -> None:
         self._drawn = drawn
         self._task = drawn.add_task("starting", total=None, figures="")
 
@@ -82,6 +82,10 @@ def progress_view(*, as_json: bool) -> Iterator[ProgressView]:
     if as_json or not sys.stderr.isatty():
         yield PlainOutput(as_json=as_json, out=sys.stdout if as_json else sys.stderr)
         return
+    # Late: while the processes of the mount start, and not for scripts and logs at all.
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[figures]}"))
     with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as drawn:
         yield ProgressBar(drawn)

@@ -1,19 +1,12 @@
-"""aiobotocore's HTTP session, with an end to what an endpoint may answer: anyone who may make a Dataset chooses it."""
+"""aiobotocore's HTTP session, with an end to what an endpoint may answer."""
 
-import re
 from typing import Any
 
 from aiobotocore.httpsession import AIOHTTPSession
 
-from stoker_sidecar.errors import ServerError
+from stoker_sidecar.store.core.answers import MOST_BODY, check_size, check_xml
 
-# Bytes of a response that is read whole: a page of a listing, an error. A page of the longest keys has 4 MB.
-MOST_BODY = 16 * 1024 * 1024
 _READ_SIZE = 256 * 1024
-# What no S3 server sends and what makes an XML parser take more memory than the text has: entities, and encodings
-# in which they could hide.
-_ENTITIES = re.compile(rb"<!DOCTYPE|<!ENTITY|\x00")
-_ENCODING = re.compile(rb"""\A\s*(?:\xef\xbb\xbf)?<\?xml[^>]*\sencoding\s*=\s*["'](?!utf-8["'])""", re.IGNORECASE)
 
 
 class BoundedHTTPSession(AIOHTTPSession):
@@ -34,11 +27,6 @@ async def _read(response: Any) -> bytes:
         body += data
         if len(body) > MOST_BODY:
             response.close()
-            raise ServerError(
-                f"{response.url.host} answers with more than {MOST_BODY // 2**20} MiB where S3 sends a page of 1,000 "
-                "objects: check source.endpoint",
-                temporary=False,
-            )
-    if _ENTITIES.search(body) or _ENCODING.search(body):
-        raise ServerError(f"{response.url.host} answers with XML that no S3 server sends", temporary=False)
+        check_size(response.url.host, len(body))
+    check_xml(response.url.host, body)
     return bytes(body)

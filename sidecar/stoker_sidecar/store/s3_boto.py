@@ -1,8 +1,8 @@
-"""The aiobotocore client of a bucket: the chain of credentials, listings, and GETs from directory buckets."""
+"""The aiobotocore client of a bucket: the chain of credentials, and all requests to directory buckets."""
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from http import HTTPStatus
@@ -34,8 +34,8 @@ from stoker_sidecar.store.core.s3_responses import (
     untrusted,
 )
 from stoker_sidecar.store.s3_clients import Identity, open_client, open_identity
-from stoker_sidecar.store.s3_pages import PAGE_EVENTS, latest_versions, listed_objects, marker, take_contents
-from stoker_sidecar.version.objects import ListedObject
+from stoker_sidecar.store.s3_list import PAGE_SECONDS, Page, check_goes_on
+from stoker_sidecar.store.s3_pages import PAGE_EVENTS, listed_objects, take_contents
 from stoker_sidecar.wire.credentials import Credentials
 
 if TYPE_CHECKING:
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 
 # Bytes taken from the socket at a time: aiohttp's buffer holds twice 64 KiB, so this drains it in one go.
 _READ_SIZE = 256 * 1024
-_BETWEEN = "\n"  # a version id and a key, in the token of a page of versions: an id has none
-PAGE_SECONDS = 300.0  # for one page, however slowly its bytes come
 
 
 class S3Boto:
@@ -79,53 +77,16 @@ class S3Boto:
         with _translated(self._bucket, self._endpoint):
             return await self._identity.keys()
 
-    async def page(self, prefix: str, token: str) -> tuple[Callable[[], Sequence[ListedObject]], str]:
-        """GET one page of a listing: up to 1,000 objects, named below ``prefix``.
-
-        Returns a function that parses the objects, and the next page's token, which is empty for the last page. This
-        and the function raise SourceError.
-        """
+    async def page(self, prefix: str, token: str) -> Page:
+        """See S3Lister."""
         resume: dict[str, Any] = {"ContinuationToken": token} if token else {}
         with _translated(self._bucket, self._endpoint):
             client = await self._opened()
             async with asyncio.timeout(PAGE_SECONDS):
                 page = await client.list_objects_v2(Bucket=self._bucket, Prefix=prefix, EncodingType="url", **resume)
         following = page.get("NextContinuationToken", "") if page.get("IsTruncated") else ""
-        self._check_goes_on(token, following)
+        check_goes_on(self._endpoint, token, following)
         return partial(listed_objects, page, prefix), following
-
-    async def keeps_versions(self) -> bool:
-        """GET the bucket's versioning; whether it keeps versions now or did once. Raises SourceError."""
-        with _translated(self._bucket, self._endpoint):
-            client = await self._opened()
-            answer = await client.get_bucket_versioning(Bucket=self._bucket)
-        return answer.get("Status") in ("Enabled", "Suspended")
-
-    async def versions_page(self, prefix: str, token: str) -> tuple[Callable[[], Sequence[ListedObject]], str]:
-        """GET one page of a listing of versions: up to 1,000 versions and marks of deleted objects.
-
-        Returns what ``page`` does. Raises SourceError.
-        """
-        version_id, _, key = token.partition(_BETWEEN)
-        resume: dict[str, Any] = {"KeyMarker": key} if key else {}
-        resume |= {"VersionIdMarker": version_id} if version_id else {}
-        with _translated(self._bucket, self._endpoint):
-            client = await self._opened()
-            async with asyncio.timeout(PAGE_SECONDS):
-                page = await client.list_object_versions(
-                    Bucket=self._bucket, Prefix=prefix, EncodingType="url", **resume
-                )
-        key = marker(page, "NextKeyMarker") if page.get("IsTruncated") else ""
-        following = f"{page.get('NextVersionIdMarker') or ''}{_BETWEEN}{key}" if key else ""
-        self._check_goes_on(token, following)
-        return partial(latest_versions, page, prefix), following
-
-    def _check_goes_on(self, token: str, following: str) -> None:
-        if following and following == token:
-            raise errors.ServerError(
-                f"{self._endpoint} names the page that it just gave as the next one, for ever: this is no listing",
-                temporary=False,
-            )
 
     @asynccontextmanager
     async def get_range(

@@ -1,4 +1,4 @@
-"""The GET client of S3 over plain HTTP, which signs and checks: a quarter of aiobotocore's CPU (docs/adr/0012)."""
+"""The client of S3 over plain HTTP, which signs and checks: a quarter of aiobotocore's CPU (docs/adr/0012, 0066)."""
 
 import ssl
 import time
@@ -7,9 +7,10 @@ from contextlib import asynccontextmanager
 from http import HTTPStatus
 from urllib.parse import quote
 
-from stoker_sidecar.errors import SourceError
+from stoker_sidecar.errors import InvalidSource, SourceError
 from stoker_sidecar.store.base import Body
 from stoker_sidecar.store.connection import ConnectionSettings, proxy_for
+from stoker_sidecar.store.core.answers import MOST_BODY, check_size, check_xml
 from stoker_sidecar.store.core.object_checksum import Checksum, stated_checksum
 from stoker_sidecar.store.core.s3_requests import AccessKeys, BucketAddress, signed
 from stoker_sidecar.store.core.s3_responses import (
@@ -37,7 +38,7 @@ KeySource = Callable[[], Awaitable[AccessKeys | None]]  # asked before each requ
 
 
 class S3Getter:
-    """A client for the GETs and HEADs of one bucket. It opens no connection before the first request."""
+    """A client for the GETs and HEADs of a bucket and its objects. It opens no connection before the first request."""
 
     def __init__(
         self,
@@ -90,6 +91,25 @@ class S3Getter:
         finally:
             response.release()
 
+    async def ask_bucket(self, query: str) -> bytes:
+        """GET the bucket itself with a canonical query; the body of an answer that is good. Raises SourceError."""
+        address = self._address
+        headers = await self._signed("GET", address.bucket_path, query, {})
+        what = name_of(self._bucket, "")
+        try:
+            response = await self._small.send(
+                HttpRequest("GET", f"{address.bucket_path}?{query}", headers, MOST_BODY, what)
+            )
+        except UnicodeError as error:  # of a name that is none, such as a part of more than 63 characters
+            raise InvalidSource(f"{what} cannot be asked for: Invalid endpoint: {address.host}") from error
+        try:
+            body = await _whole(response, address.host)
+        finally:
+            response.release()
+        if response.status != HTTPStatus.OK:
+            raise self._refusal(response, body)
+        return body
+
     async def aclose(self) -> None:
         """Close the connections. Idempotent."""
         await self._small.aclose()
@@ -111,24 +131,43 @@ class S3Getter:
     async def _send(
         self, method: str, expected: ExpectedRange, key: str, version_id: str, headers: dict[str, str]
     ) -> HttpResponse:
-        address, path = self._address, self._address.path(key)
+        path = self._address.path(key)
         query = f"versionId={quote(version_id, safe='~')}" if version_id else ""
         if expected.etag:
             headers = headers | {"if-match": f'"{expected.etag}"'}
-        if (keys := await self._keys()) is not None:
-            headers = signed(method, address.host, path, query, headers, keys, self._address.region, time.time())
+        headers = await self._signed(method, path, query, headers)
         target = f"{path}?{query}" if query else path
         # HEADs are for large files, so those connections are open already; and llhttp would wait for the body that
         # their Content-Length speaks of.
         transport = self._large if method == "HEAD" or expected.length > _LARGE else self._small
         return await transport.send(HttpRequest(method, target, headers, expected.length, expected.what))
 
+    async def _signed(self, method: str, path: str, query: str, headers: dict[str, str]) -> dict[str, str]:
+        if (keys := await self._keys()) is None:
+            return headers
+        return signed(method, self._address.host, path, query, headers, keys, self._address.region, time.time())
+
     async def _error(self, response: HttpResponse, key: str) -> SourceError:
-        body = await response.read(_ERROR_BYTES)
+        return self._refusal(response, await response.read(_ERROR_BYTES), key)
+
+    def _refusal(self, response: HttpResponse, body: bytes, key: str = "") -> SourceError:
         region, retry_after = (response.headers.get(name, "") for name in ("x-amz-bucket-region", "retry-after"))
         return response_error(
             parse_error_response(response.status, body.decode(errors="replace"), region, retry_after), self._bucket, key
         )
+
+
+async def _whole(response: HttpResponse, host: str) -> bytes:
+    """Return a body whole. Raises ServerError for one that is too large, or that could grow while it is parsed."""
+    body = bytearray()
+
+    def take(data: bytes | memoryview) -> None:
+        check_size(host, len(body) + len(data))
+        body.extend(data)
+
+    await response.stream(take)
+    check_xml(host, body)
+    return bytes(body)
 
 
 def _proxied(peer: Peer, tls: ssl.SSLContext) -> HttpTransport:

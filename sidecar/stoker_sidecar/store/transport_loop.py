@@ -165,7 +165,10 @@ class HostAddresses:
 
     async def _ask(self) -> list[AddressInfo]:
         loop = asyncio.get_running_loop()
-        return [*await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)]
+        try:
+            return [*await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)]
+        except socket.gaierror as error:  # says which name: a bucket's own host is not the endpoint's
+            raise socket.gaierror(error.errno, f"{error.strerror}: {self._host}:{self._port}") from None
 
     def _answered(self, asked: "asyncio.Task[list[AddressInfo]]") -> None:
         failed = asked.cancelled() or asked.exception() is not None

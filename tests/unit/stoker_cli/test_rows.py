@@ -120,6 +120,10 @@ def test_what_is_told_by_reads_says_how_sure_it_is() -> None:
     assert (phase, epoch, source) == ("Training (90% sure)", "3, 52±4%", "fanotify (31% seen)")
 
 
+def test_a_stall_is_shown_with_what_counted_it() -> None:
+    assert rows.workload_row(observed(stall_percent=12, stall_source="consumer"))[4] == "12% (consumer)"
+
+
 def test_a_pod_that_reports_and_is_observed_has_both_sources() -> None:
     assert rows.workload_row(observed(source="report", sampled=1.0))[-1] == "report, fanotify"
 

@@ -52,6 +52,11 @@ class BucketAddress:
         """Return the path of an object, percent-encoded as the signature wants it."""
         return self.root + quote(key, safe="/~")
 
+    @property
+    def bucket_path(self) -> str:
+        """Return the path of the bucket itself, as the signature wants it."""
+        return self.root.rstrip("/") or "/"
+
 
 def uses_virtual_host(source: Source) -> bool:
     """Tell the addressing style; Auto means path style at a named endpoint, virtual-host style at Amazon."""
@@ -80,6 +85,11 @@ def _suffix(region: str) -> str:
     return next((suffix for prefix, suffix in _SUFFIXES.items() if region.startswith(prefix)), "amazonaws.com")
 
 
+def canonical_query(parameters: Mapping[str, str]) -> str:
+    """Return a query as it is sent and as the signature wants it: by the order of names, percent-encoded. Pure."""
+    return "&".join(f"{quote(name, safe='~')}={quote(parameters[name], safe='~')}" for name in sorted(parameters))
+
+
 @dataclass(frozen=True)
 class AccessKeys:
     """The keys that requests are signed with; ``session_token`` is empty for keys that do not expire."""
@@ -89,13 +99,25 @@ class AccessKeys:
     session_token: str = field(default="", repr=False)
 
 
+def environment_keys(environment: Mapping[str, str]) -> AccessKeys | None:
+    """Return the keys that an environment has and that do not expire, which come first in AWS's chain; else None. Pure.
+
+    Half of a pair, and keys that say when they expire, are left to botocore.
+    """
+    key, secret = environment.get("AWS_ACCESS_KEY_ID", ""), environment.get("AWS_SECRET_ACCESS_KEY", "")
+    if not (key and secret) or environment.get("AWS_CREDENTIAL_EXPIRATION"):
+        return None
+    token = environment.get("AWS_SESSION_TOKEN") or environment.get("AWS_SECURITY_TOKEN") or ""
+    return AccessKeys(key, secret, token)
+
+
 def signed(
     method: str, host: str, path: str, query: str, headers: Mapping[str, str], keys: AccessKeys, region: str, now: float
 ) -> dict[str, str]:
     """Return the headers, whose names are in lower case, with those that sign the request.
 
-    ``method``: GET or HEAD. ``path`` and ``query`` are as they are sent, percent-encoded once; ``query`` has at most
-    one parameter. ``now``: Unix time.
+    ``method``: GET or HEAD. ``path`` and ``query`` are as they are sent, percent-encoded once; ``query`` is canonical.
+    ``now``: Unix time.
     """
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
     all_headers = {**headers, "host": host, "x-amz-content-sha256": _NO_BODY, "x-amz-date": stamp}

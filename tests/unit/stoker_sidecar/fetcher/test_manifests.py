@@ -12,8 +12,9 @@ from aiohttp.test_utils import TestServer
 
 from stoker_api.dataset_source import Source
 from stoker_sidecar.errors import ManifestUnavailable, ServerError, SourceTooLarge
-from stoker_sidecar.fetcher import manifests
-from stoker_sidecar.fetcher.manifests import ListingLimits, fetch_manifest, list_source
+from stoker_sidecar.fetcher import given_manifests, manifests
+from stoker_sidecar.fetcher.given_manifests import fetch_manifest
+from stoker_sidecar.fetcher.manifests import ListingLimits, list_source
 from stoker_sidecar.version.builder import ManifestBuilder
 from stoker_sidecar.version.layout import DatasetPaths, VersionPaths
 from stoker_sidecar.version.manifest import ManifestInfo
@@ -111,7 +112,7 @@ async def test_another_node_sends_nobody_elsewhere(tmp_path: Path) -> None:
 
 async def test_a_manifest_of_another_node_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given_back: list[bool] = []
-    monkeypatch.setattr(manifests, "give_back_memory", lambda: given_back.append(True))
+    monkeypatch.setattr(given_manifests, "give_back_memory", lambda: given_back.append(True))
     with ManifestBuilder(tmp_path / "sent") as builder:
         builder.add([ListedObject(b"a", 1, 2, "e")])
         info = builder.finish()

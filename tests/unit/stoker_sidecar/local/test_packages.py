@@ -23,3 +23,8 @@ def test_a_mount_without_a_file_of_rules_waits_for_no_import_of_what_rules_need(
         "import sys, stoker_sidecar.local.command; print('stoker_sidecar.tuning' in sys.modules, 'yaml' in sys.modules)"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True).split() == ["False", "False"]
+
+
+def test_a_command_waits_for_no_import_of_what_draws_a_bar() -> None:
+    code = "import sys, stoker_sidecar.local.command; print('rich' in sys.modules, 'asyncio' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).split() == ["False", "False"]

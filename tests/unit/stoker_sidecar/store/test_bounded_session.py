@@ -1,6 +1,8 @@
 """An endpoint may be anyone's: what it answers has an end, and is XML as S3 servers write it."""
 
+import ssl
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 
 import pytest
 from aiohttp import web
@@ -15,18 +17,29 @@ from pydantic import ValidationError
 from stoker_api.dataset_source import DatasetSource, Source
 from stoker_api.endpoint import ENDPOINT_PATTERN, REGION_PATTERN
 from stoker_sidecar.errors import ServerError, SourceError
-from stoker_sidecar.store.bounded_session import MOST_BODY
 from stoker_sidecar.store.connection import ConnectionSettings
+from stoker_sidecar.store.core.answers import MOST_BODY
+from stoker_sidecar.store.core.s3_requests import AccessKeys, bucket_address
 from stoker_sidecar.store.s3_boto import S3Boto
+from stoker_sidecar.store.s3_get import S3Getter
+from stoker_sidecar.store.s3_list import S3Lister
 from stoker_sidecar.wire.credentials import StaticCredentials
 
 _EMPTY = "<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>"
 
 
-class Endpoint:
-    """A server that answers every request with ``body``."""
+def _getter(source: Source) -> S3Getter:
+    async def keys() -> AccessKeys | None:
+        return AccessKeys("key", "secret")
 
-    def __init__(self) -> None:
+    return S3Getter(bucket_address(source, "bucket"), keys, ConnectionSettings(), ssl.create_default_context())
+
+
+class Endpoint:
+    """A server that answers every request with ``body``; it is asked by one of the two clients that list."""
+
+    def __init__(self, *, by_botocore: bool) -> None:
+        self.by_botocore = by_botocore
         self.body: bytes = b""
         self.status = 200
         self.server: TestServer | None = None
@@ -42,19 +55,24 @@ class Endpoint:
         """Ask for a page of a listing."""
         assert self.server is not None
         source = Source(uri="s3://bucket/p", endpoint=str(self.server.make_url("")).rstrip("/"))
-        boto = await S3Boto.open(source, "bucket", StaticCredentials("key", "secret"), ConnectionSettings())
-        try:
-            await boto.page("p/", token)
-        finally:
-            await boto.aclose()
+        await self._ask(source, token)
+
+    async def _ask(self, source: Source, token: str) -> None:
+        if self.by_botocore:
+            boto = await S3Boto.open(source, "bucket", StaticCredentials("key", "secret"), ConnectionSettings())
+            async with aclosing(boto):
+                await boto.page("p/", token)
+        else:
+            async with aclosing(_getter(source)) as getter:
+                await S3Lister(getter.ask_bucket, "the endpoint").page("p/", token)
 
     async def _answer(self, request: web.Request) -> web.Response:
         return web.Response(body=self.body, status=self.status, content_type="application/xml")
 
 
-@pytest.fixture
-async def endpoint() -> AsyncIterator[Endpoint]:
-    one = Endpoint()
+@pytest.fixture(params=[False, True], ids=["lean", "botocore"])
+async def endpoint(request: pytest.FixtureRequest) -> AsyncIterator[Endpoint]:
+    one = Endpoint(by_botocore=request.param)
     await one.start()
     yield one
     assert one.server is not None
@@ -90,6 +108,21 @@ async def test_xml_that_grows_while_it_is_parsed_is_refused(endpoint: Endpoint, 
         await endpoint.page()
 
 
+@pytest.mark.parametrize(
+    ("body", "temporary"),
+    [(b"<Error><Code>InternalError</Code></Error>", True), (b"<html><p>Hello</p></html>", False), (b"hello", False)],
+)
+async def test_what_is_no_listing_is_told_of(body: bytes, temporary: bool) -> None:
+    endpoint = Endpoint(by_botocore=False)
+    await endpoint.start()
+    endpoint.body = body
+    with pytest.raises(ServerError, match="a page of the listing is no") as raised:
+        await endpoint.page()
+    assert raised.value.temporary is temporary
+    assert endpoint.server is not None
+    await endpoint.server.close()
+
+
 async def test_a_nested_error_is_an_error_of_the_source(endpoint: Endpoint) -> None:
     endpoint.body, endpoint.status = b"<Error>" + b"<a>" * 50_000 + b"</a>" * 50_000 + b"</Error>", 400
     with pytest.raises(SourceError):
@@ -108,7 +141,14 @@ async def test_a_page_that_names_itself_as_the_next_ends_the_listing(endpoint: E
 
 
 @pytest.mark.parametrize("url", ["http://a_b:9000", "http://-a:9000", f"http://{'a' * 64}"])
-async def test_an_endpoint_that_is_none_is_told_of_as_such(url: str) -> None:
+async def test_an_endpoint_that_is_none_is_told_of(url: str) -> None:
+    async with aclosing(_getter(Source(uri="s3://bucket/p", endpoint=url))) as getter:
+        with pytest.raises(SourceError, match=r"does not answer|cannot be asked for: Invalid endpoint"):
+            await S3Lister(getter.ask_bucket, url).page("p/", "")
+
+
+@pytest.mark.parametrize("url", ["http://a_b:9000", "http://-a:9000", f"http://{'a' * 64}"])
+async def test_an_endpoint_that_is_none_is_told_of_by_botocore(url: str) -> None:
     boto = await S3Boto.open(
         Source(uri="s3://bucket/p", endpoint=url), "bucket", StaticCredentials("key", "secret"), ConnectionSettings()
     )

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 from stoker_sidecar.errors import AccessDenied, EndpointUnreachable, ObjectGone, ServerError, SourceError
 from stoker_sidecar.store.base import Body, Retry, in_chunks
 from stoker_sidecar.store.core.location import S3Location
-from stoker_sidecar.store.s3 import FREE_PAGES, MOST_PAGES, Page, S3Store
+from stoker_sidecar.store.s3 import FREE_PAGES, MOST_PAGES, S3Store
+from stoker_sidecar.store.s3_list import Page, S3Lister
 from stoker_sidecar.version.objects import ListedObject
 from tests.support.store_contract import listed
 
@@ -29,8 +31,8 @@ async def nothing() -> AsyncIterator[bytes]:
 
 
 @dataclass
-class Bucket:
-    """A bucket as both clients see it: ``versions`` has the pages of its listing of versions."""
+class Bucket(S3Lister):
+    """A bucket as the clients see it: ``versions`` has the pages of its listing of versions."""
 
     versions: Sequence[Sequence[str]] = (("a", "b"),)
     keeps: bool | SourceError = True
@@ -65,9 +67,9 @@ class Bucket:
             raise self.refuses_gets
         yield Body(in_chunks(nothing()))
 
-    async def list(self, name: str = "bucket") -> dict[str, str]:
+    async def list(self, lister: Any = None) -> dict[str, str]:
         """Return the version ids by path."""
-        store = S3Store(S3Location(name, "p/"), cast(Any, self), cast(Any, self), Retry(no_time))
+        store = S3Store(S3Location("bucket", "p/"), cast(Any, self), lister or self, cast(Any, self), Retry(no_time))
         return {path: item.version_id for path, item in (await listed(store)).items()}
 
 
@@ -88,7 +90,9 @@ async def test_one_that_keeps_none_or_does_not_tell_is_listed_without(keeps: boo
 
 
 async def test_one_of_s3_express_is_not_even_asked() -> None:
-    assert await Bucket().list("bucket--use1-az4--x-s3") == WITHOUT
+    bucket = Bucket()
+    assert await bucket.list(SimpleNamespace(page=bucket.page)) == WITHOUT  # what botocore's client can
+    assert bucket.asked == ["objects"]
 
 
 async def test_who_may_not_list_versions_gets_none() -> None:

@@ -1,5 +1,6 @@
 """What is read of a page of a listing, compared with botocore's own parser."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
@@ -14,7 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker_sidecar.errors import ServerError
-from stoker_sidecar.store.s3_pages import PAGE_EVENTS, latest_versions, listed_objects, marker, take_contents
+from stoker_sidecar.store.s3_pages import (
+    PAGE_EVENTS,
+    latest_versions,
+    listed_objects,
+    marker,
+    parse_page,
+    take_contents,
+    text_of,
+)
 from stoker_sidecar.version.objects import ListedObject
 
 SHAPE: Any = Session().get_service_model("s3").operation_model("ListObjectsV2").output_shape
@@ -58,23 +67,18 @@ def test_objects_are_those_that_botocore_reads(found: list[tuple[str, int, datet
         (item["Key"].encode(), item["Size"], item["LastModified"], item["ETag"].strip('"'))
         for item in parsed.get("Contents", ())
     ]
-    read = listed_objects(_page(body), "")
-    assert [(item.path, item.size, _moment(item.mtime_ns), item.etag) for item in read] == expected
+    for page in (_page(body), parse_page(body)):
+        read = listed_objects(page, "")
+        assert [(item.path, item.size, _moment(item.mtime_ns), item.etag) for item in read] == expected
 
 
 def _moment(nanoseconds: int) -> datetime:
     return datetime.fromtimestamp(nanoseconds // 10**9, UTC).replace(microsecond=nanoseconds // 1000 % 10**6)
 
 
-VERSIONS_SHAPE: Any = Session().get_service_model("s3").operation_model("ListObjectVersions").output_shape
-
-
-def _versions(*items: str) -> dict[str, Any]:
+def _versions(*items: str) -> Mapping[str, Any]:
     more = "<IsTruncated>true</IsTruncated><NextKeyMarker>p%2Fa+b</NextKeyMarker><EncodingType>url</EncodingType>"
-    body = f"<ListVersionsResult{AMAZON}>{more}{''.join(items)}</ListVersionsResult>".encode()
-    response, customized = {"status_code": 200, "headers": {}, "body": body}, dict[str, Any]()
-    take_contents(response, customized)
-    return {**create_parser("rest-xml").parse(response, VERSIONS_SHAPE), **customized}
+    return parse_page(f"<ListVersionsResult{AMAZON}>{more}{''.join(items)}</ListVersionsResult>".encode())
 
 
 def _version(key: str, version_id: str, latest: str) -> str:
@@ -99,6 +103,23 @@ def test_the_next_page_of_versions_is_asked_for_by_the_key_itself() -> None:
 def test_what_is_no_version_is_refused(item: str) -> None:
     with pytest.raises(ServerError, match="the listing holds what is no object"):
         latest_versions(_versions(item.replace("Contents>", "Version>")), "")
+
+
+def test_the_rest_of_a_page_is_what_botocore_reads() -> None:
+    body = _body(_item("p/a", 1, "2026-11-21T12:00:00Z", "e"), encoding="url")
+    ours, botocores = parse_page(body), _page(body)
+    for name in ("IsTruncated", "NextContinuationToken", "Prefix", "EncodingType"):
+        assert ours[name] == botocores[name]
+
+
+def test_a_page_that_does_not_say_that_it_goes_on_is_the_last() -> None:
+    assert parse_page(b"<ListBucketResult/>")["IsTruncated"] is False
+
+
+@pytest.mark.parametrize("space", ["", AMAZON])
+def test_the_text_below_the_root_is_found_in_any_name_space(space: str) -> None:
+    body = f"<VersioningConfiguration{space}><Status>Enabled</Status></VersioningConfiguration>".encode()
+    assert (text_of(body, "Status"), text_of(body, "MfaDelete")) == ("Enabled", "")
 
 
 def test_everything_else_of_the_page_is_left_to_botocore() -> None:

@@ -1,5 +1,6 @@
 """How an S3 request is addressed and signed, compared with botocore."""
 
+import os
 import string
 from datetime import UTC, datetime
 from typing import Any
@@ -10,13 +11,20 @@ from botocore import UNSIGNED
 from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.config import Config
-from botocore.credentials import Credentials
+from botocore.credentials import Credentials, EnvProvider
 from botocore.session import Session
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker_api.dataset_source import AddressingStyle, Source
-from stoker_sidecar.store.core.s3_requests import AccessKeys, bucket_address, is_directory_bucket, signed
+from stoker_sidecar.store.core.s3_requests import (
+    AccessKeys,
+    bucket_address,
+    canonical_query,
+    environment_keys,
+    is_directory_bucket,
+    signed,
+)
 
 PRINTABLE = st.text(string.ascii_letters + string.digits + "/+=", min_size=1, max_size=40)
 
@@ -42,6 +50,51 @@ def test_a_signature_is_the_one_that_botocore_makes(
     keys = AccessKeys("id", secret, token)
     ours = signed(method, address.host, address.path(key), query, headers, keys, "eu-west-1", stamp.timestamp())
     assert ours["authorization"] == request.headers["Authorization"]
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["prefix", "list-type", "continuation-token", "key-marker", "versions", "encoding-type"]),
+        st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=30),
+        min_size=1,
+    )
+)
+def test_a_listing_is_signed_as_botocore_signs_it(parameters: dict[str, str]) -> None:
+    address = bucket_address(Source(uri="s3://bucket", endpoint="http://server:9000"), "bucket")
+    request = AWSRequest("GET", f"http://server:9000{address.bucket_path}", params=parameters)
+    S3SigV4Auth(Credentials("id", "secret"), "s3", "eu-west-1").add_auth(request)
+    stamp = datetime.strptime(request.headers["X-Amz-Date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp()
+    query, keys = canonical_query(parameters), AccessKeys("id", "secret")
+    ours = signed("GET", address.host, address.bucket_path, query, {}, keys, "eu-west-1", stamp)
+    assert ours["authorization"] == request.headers["Authorization"]
+
+
+PAIR = {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret"}
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [PAIR, PAIR | {"AWS_SESSION_TOKEN": "t"}, PAIR | {"AWS_SECURITY_TOKEN": "t"}, PAIR | {"AWS_PROFILE": "another"}],
+)
+def test_plain_keys_of_the_environment_are_those_that_botocore_takes(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    theirs = EnvProvider().load()
+    assert theirs is not None
+    keys = theirs.get_frozen_credentials()
+    assert environment_keys(os.environ) == AccessKeys(keys.access_key or "", keys.secret_key or "", keys.token or "")
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [{}, {"AWS_ACCESS_KEY_ID": "id"}, PAIR | {"AWS_CREDENTIAL_EXPIRATION": "2026-11-23T00:00:00Z"}],
+)
+def test_what_is_no_pair_of_plain_keys_is_left_to_botocore(environment: dict[str, str]) -> None:
+    assert environment_keys(environment) is None
 
 
 def _botocores(source: Source, bucket: str) -> str:

@@ -1,0 +1,69 @@
+"""Which pipes a process has open, and what a descriptor of it is, as /proc tells."""
+
+import os
+import stat
+from collections.abc import Mapping
+from itertools import islice
+from typing import Final, NamedTuple
+
+# Descriptors of a process that are looked at, the first ones: some 3 microseconds each.
+_MOST_DESCRIPTORS = 1024
+# What a program was started with says nothing of whom it works for: standard input, output and error.
+_GIVEN = (0, 1, 2)
+_PIPE: Final = "pipe:["
+
+
+class PipeEnds(NamedTuple):
+    """Which ends of a pipe a process has open."""
+
+    reads: bool = False
+    writes: bool = False
+
+
+def pipes_of(pid: int) -> dict[str, PipeEnds]:
+    """Return the pipes of a process, by name, without its standard ones. Raises OSError when it is gone."""
+    found: dict[str, PipeEnds] = {}
+    with os.scandir(f"/proc/{pid}/fd") as entries:
+        links = [entry.path for entry in islice(entries, _MOST_DESCRIPTORS)]
+    given = {descriptor(pid, number) for number in _GIVEN}
+    for link in links:
+        pipe = _target(link)
+        if pipe.startswith(_PIPE) and pipe not in given:
+            mode, ends = _mode(link), found.get(pipe, PipeEnds())
+            found[pipe] = PipeEnds(ends.reads or bool(mode & stat.S_IRUSR), ends.writes or bool(mode & stat.S_IWUSR))
+    return found
+
+
+def descriptor(pid: int, number: int) -> str:
+    """Return what a process has open as that descriptor: a path, or ``pipe:[inode]``; empty when it is not known."""
+    return _target(f"/proc/{pid}/fd/{number}")
+
+
+def is_pipe(target: str) -> bool:
+    """Tell whether a descriptor is a pipe. Pure."""
+    return target.startswith(_PIPE)
+
+
+def queues_between(reader: Mapping[str, PipeEnds], parent: Mapping[str, PipeEnds]) -> frozenset[str]:
+    """Return the pipes by which a process can hand data to its parent as through a queue of multiprocessing. Pure.
+
+    Whoever makes such a queue keeps both ends of its pipe. Who only waits for the end of a process that it started has
+    one end, to read: that is no queue.
+    """
+    return frozenset(
+        name for name, ends in reader.items() if ends.writes and parent.get(name, PipeEnds()) == PipeEnds(True, True)
+    )
+
+
+def _target(link: str) -> str:
+    try:
+        return os.readlink(link)  # noqa: PTH115 -- text that is no path, and this is done often
+    except OSError:
+        return ""
+
+
+def _mode(link: str) -> int:
+    try:
+        return os.lstat(link).st_mode
+    except OSError:
+        return 0

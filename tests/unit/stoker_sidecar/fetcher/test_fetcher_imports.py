@@ -1,0 +1,11 @@
+"""What a fetcher starts without: clients that it needs for other nodes, and for credentials that are no plain keys."""
+
+import subprocess
+import sys
+
+_HEAVY = {"aiohttp", "aiobotocore", "botocore"}
+
+
+def test_a_fetcher_starts_without_aiohttp_and_botocore() -> None:
+    code = f"import sys, stoker_sidecar.fetcher.zygote; print(sorted({_HEAVY} & {{*sys.modules}}))"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
