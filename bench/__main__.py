@@ -15,6 +15,7 @@ from types import FrameType
 from bench.comparison import compared
 from bench.errors import BenchError, UsageError
 from bench.machine import describe
+from bench.order_costs import ORDER_SAMPLES, measure_orders, show_orders
 from bench.origin import origin
 from bench.page import targets_table
 from bench.passes import SIZES, measure, show
@@ -77,6 +78,12 @@ def parser() -> argparse.ArgumentParser:
     rules.add_argument("--rules", type=int, default=RULES, metavar="N", help="default: %(default)s")
     rules.add_argument("--json", type=Path, default=_RESULTS.with_name("rules.json"), help="where the figures go")
     rules.set_defaults(act=_rules)
+    orders = commands.add_parser("orders", help="measure what it costs to know the order of a training job")
+    orders.add_argument(
+        "samples", nargs="*", type=int, metavar="N", help=f"default: {' '.join(map(str, ORDER_SAMPLES))}"
+    )
+    orders.add_argument("--json", type=Path, default=_RESULTS.with_name("orders.json"), help="where the figures go")
+    orders.set_defaults(act=_orders)
     shuffle = commands.add_parser("shuffle", help="measure what a shuffle of groups merges, and how random it is")
     shuffle.add_argument("--samples", type=int, default=SAMPLES, metavar="N", help="default: %(default)s")
     shuffle.add_argument("--seeds", type=int, default=SEEDS, metavar="N", help="default: %(default)s")
@@ -121,6 +128,10 @@ def _passes(options: argparse.Namespace) -> None:
 
 def _rules(options: argparse.Namespace) -> None:
     print(show_rules(measure_rules(options.files, options.rules), options.json))
+
+
+def _orders(options: argparse.Namespace) -> None:
+    print(show_orders(measure_orders(options.samples or ORDER_SAMPLES), options.json))
 
 
 def _shuffle(options: argparse.Namespace) -> None:

@@ -133,15 +133,16 @@ class Node:
         trash, folder = self._cache.trash, self._cache.dataset(volume.uid).folder
         wait_until("the cache disk to be clean", lambda: not folder.exists() and not any(trash.glob("*")), WARM_SECONDS)
 
-    def publish(self, volume: Volume) -> Path:
+    def publish(self, volume: Volume, sampling: str = "") -> Path:
         """Mount it for a pod as the kubelet does, as an inline volume; return where the pod sees it.
 
-        Raises BenchError.
+        ``sampling``: in which order the pod says that it reads. Raises BenchError.
         """
         pod = f"pod-{self._next()}"
         target = self._folder / "kubelet" / "pods" / pod / "volumes" / "mount"
         context = {names.CSI_POD_NAMESPACE: "bench", names.CSI_POD_NAME: pod, names.CSI_POD_UID: pod}
         context |= {names.CSI_EPHEMERAL: "true", names.CSI_ATTRIBUTE_DATASET: volume.uid}
+        context |= {names.CSI_ATTRIBUTE_SAMPLING: sampling} if sampling else {}
         mode = csi_pb2.VolumeCapability.AccessMode.SINGLE_NODE_WRITER
         capability = {"mount": {}, "access_mode": {"mode": mode}}
         request = csi_pb2.NodePublishVolumeRequest(
@@ -160,6 +161,11 @@ class Node:
         """Return what the node's NodeCache says of a dataset; empty before it says anything."""
         rows = (row for row in self._api.status.get("datasets", []) if row["uid"] == uid)
         return next(rows, {})
+
+    def workloads(self) -> list[dict[str, Any]]:
+        """Return what the node's NodeCache says of pods."""
+        rows: list[dict[str, Any]] = self._api.status.get("workloads", [])
+        return rows
 
     def overlays(self) -> bool:
         """Return whether this node can mount overlays, as its NodeCache says."""

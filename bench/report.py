@@ -103,6 +103,7 @@ TITLES = {
     "B6": "B6: warm-up",
     "B7": "B7: sharing a download",
     "B8": "B8: the first batch",
+    "B9": "B9: the order is known",
     "B10": "B10: becoming native under readers",
     "second": "A second epoch in the overlay of the first, cold one",
     "storm": "Kill storm",

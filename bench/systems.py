@@ -8,6 +8,7 @@ from stoker_api.dataset import MountMode
 NATIVE = "native"
 S5CMD = "s5cmd"
 STOKER = "Stoker"
+ORDER_KNOWN = "Stoker, order known"
 STOKER_NATIVE = "Stoker native"
 STOKER_OVERLAY = "Stoker overlay"
 TUNED = "Stoker, Adaptive"

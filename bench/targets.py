@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.report import Row, ratio
-from bench.systems import STOKER, STOKER_FUSE, STOKER_NATIVE, STOKER_OVERLAY, TUNED
+from bench.systems import ORDER_KNOWN, STOKER, STOKER_FUSE, STOKER_NATIVE, STOKER_OVERLAY, TUNED
 
 
 @dataclass(frozen=True)
@@ -117,6 +117,9 @@ TARGETS: Sequence[Target] = (
     ),
     _at_most("b8-first", "B8", "first batch", 5, "first batch, % of the copy", STOKER),
     _at_most("b8-epoch", "B8", "whole lazy epoch", 1.1, "epoch, x max(copy, compute)", STOKER),
+    Target("b9-rate", "B9", "cold epoch in a known order", 5.0, True, "files/s", ORDER_KNOWN, "loaders", of_ratio=True),
+    _at_most("b9-over", "B9", "over-fetch", 5, "over-fetch, % of the epoch", ORDER_KNOWN),
+    _at_least("b9-gpu", "B9", "accelerator utilisation, cold", 0.95, "accelerator utilisation", ORDER_KNOWN),
     _at_most("b10-failed", "B10", "reads that fail", 0, "failed reads"),
     _at_most("b10-wrong", "B10", "reads with wrong bytes", 0, "reads with wrong bytes"),
     _at_most("b10-native", "B10", "new opens are native", 1.0, "s from the last file to native opens"),

@@ -8,7 +8,7 @@ from stoker_api.nodecache import NodeCache, NodeWorkload
 from stoker_cli import tuning_rows
 from stoker_cli.errors import NOT_FOUND, CliError
 from stoker_cli.pod_rules import RulesInUse
-from stoker_cli.rows import UNKNOWN
+from stoker_cli.rows import UNKNOWN, order_words
 from stoker_cli.tuning_rows import printable
 from stoker_tuning.recommend.knobs import TURNED_KNOBS
 from stoker_tuning.recommend.recommendation import Explained, recommend
@@ -59,6 +59,8 @@ class PodTuning:
         if row.tuned:
             gain = UNKNOWN if row.gain_percent is None else f"{row.gain_percent:+d}%"
             yield printable(f"The last change for it: {row.tuned}, {gain} items a second.")
+        if row.order:
+            yield printable(f"Its order: {order_words(row)}; {row.order_message}.")
         for rule in self.rules:
             score = rule.score(self.surroundings, None)
             if score.applies:

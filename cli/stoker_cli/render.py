@@ -52,7 +52,7 @@ def dataset(item: Dataset, caches: Sequence[NodeCache] = ()) -> RenderableType:
 
 def workloads(known: Sequence[tuple[str, NodeWorkload]]) -> list[RenderableType]:
     """Return a table of what pods do, each with its node; nothing where nothing is known."""
-    columns = ("NODE", "POD", "TRAINING", "EPOCH", "ITEMS/S", "STALL", "LOSS", "SOURCE")
+    columns = ("NODE", "POD", "TRAINING", "EPOCH", "ITEMS/S", "STALL", "ORDER", "LOSS", "SOURCE")
     return ["", table(columns, ((node, *rows.workload_row(row)) for node, row in known))] if known else []
 
 

@@ -163,10 +163,11 @@ def held_row(held: NodeDatasetStatus) -> Sequence[str]:
 
 
 def workload_row(workload: NodeWorkload) -> Sequence[str]:
-    """Make a row: POD, TRAINING, EPOCH, ITEMS/S, STALL, LOSS, SOURCE of what one pod of one node does."""
+    """Make a row: POD, TRAINING, EPOCH, ITEMS/S, STALL, ORDER, LOSS, SOURCE of what one pod of one node does."""
     phase = workload.phase if workload.confidence is None else f"{workload.phase} ({workload.confidence:.0%} sure)"
     rate = number_words(workload.items_per_second)
-    words = (phase, epoch_words(workload), rate, _stall(workload), workload.mean_loss, _source(workload))
+    told = rate, _stall(workload), order_words(workload), workload.mean_loss, _source(workload)
+    words = (phase, epoch_words(workload), *told)
     return (workload.pod, *(word or UNKNOWN for word in words))
 
 
@@ -182,6 +183,12 @@ def epoch_words(workload: NodeWorkload) -> str:
     epoch = "" if workload.epoch is None else str(workload.epoch)
     of = "" if workload.epochs is None or not epoch else f"/{workload.epochs}"
     return epoch + of + _progress(workload)
+
+
+def order_words(workload: NodeWorkload) -> str:
+    """Write whether it reads in the order that its sampling says: ``Known 100%``; empty where it says none."""
+    share = "" if workload.order_agreement is None else f" {workload.order_agreement}%"
+    return workload.order + share if workload.order else ""
 
 
 def number_words(number: float | None) -> str:

@@ -15,10 +15,10 @@ from stoker_cli.cluster import Target, connect
 from stoker_cli.local_mounts import LocalMount, LocalMountPath, of_a_mount
 from stoker_cli.output import OUTPUT, console, print_json, refusals
 from stoker_cli.render import table
-from stoker_cli.rows import UNKNOWN, epoch_words, number_words
+from stoker_cli.rows import UNKNOWN, epoch_words, number_words, order_words
 from stoker_cli.tuning_rows import printable
 
-COLUMNS = ("POD", "NODE", "PHASE", "EPOCH", "ITEMS/S", "STALL", "CHANGED", "GAIN")
+COLUMNS = ("POD", "NODE", "PHASE", "EPOCH", "ITEMS/S", "STALL", "ORDER", "CHANGED", "GAIN")
 _LEAST = float("-inf")
 # The sign keeps click from making one paragraph of the lines.
 _EXAMPLES = """\b
@@ -41,8 +41,8 @@ class TopRow(NamedTuple):
         row = self.workload
         gain = "" if row.gain_percent is None else f"{row.gain_percent:+d}%"
         stall = "" if row.stall_percent is None else f"{row.stall_percent}%"
-        found = (row.pod, self.node, row.phase, epoch_words(row), number_words(row.items_per_second), stall, row.tuned)
-        return tuple(escape(printable(word)) or UNKNOWN for word in (*found, gain))
+        found = (row.pod, self.node, row.phase, epoch_words(row), number_words(row.items_per_second), stall)
+        return tuple(escape(printable(word)) or UNKNOWN for word in (*found, order_words(row), row.tuned, gain))
 
     def wire(self) -> dict[str, object]:
         """Return it as JSON."""
@@ -103,7 +103,8 @@ def top(
     """Show what workloads do now: phase, epoch, items a second, stall, and the last change with its gain.
 
     A workload is a pod that reads a Dataset; each node tells of ten. CHANGED is the last change of a knob that came to
-    something, and GAIN what it made of the items a second. Ctrl-C ends it.
+    something, and GAIN what it made of the items a second. ORDER is whether a pod reads as its sampling says, with the
+    share of its last 500 reads. Ctrl-C ends it.
 
     With --mount: all that reads a `stoker mount` on this machine, which was made with --observe.
     """

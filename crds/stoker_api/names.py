@@ -30,6 +30,7 @@ ANNOTATION_SCHEDULING = f"{GROUP}/scheduling"
 ANNOTATION_MAX_WAIT = f"{GROUP}/max-wait"
 ANNOTATION_CONTAINERS = f"{GROUP}/containers"
 ANNOTATION_REPORT = f"{GROUP}/report"  # "false": the pod gets no way to report what it does
+ANNOTATION_SAMPLING = f"{GROUP}/sampling"  # JSON, see stoker_api.sampling: in which order the pod reads its samples
 
 # The annotation that an administrator writes on a DatasetClass, as on a StorageClass; and where kubectl finds it.
 ANNOTATION_DEFAULT_CLASS = f"datasetclass.{GROUP}/is-default-class"
@@ -68,6 +69,7 @@ CSI_ATTRIBUTE_HINT_FRAMEWORK_SOURCE = "hintFrameworkSource"
 CSI_ATTRIBUTE_HINT_BATCH_SIZE = "hintBatchSize"
 CSI_ATTRIBUTE_HINT_GPUS = "hintGpus"
 CSI_ATTRIBUTE_HINT_JOB = "hintJob"
+CSI_ATTRIBUTE_SAMPLING = "sampling"  # as the annotation, with the pod's rank
 CSI_POD_NAME = "csi.storage.k8s.io/pod.name"
 CSI_POD_NAMESPACE = "csi.storage.k8s.io/pod.namespace"
 CSI_POD_UID = "csi.storage.k8s.io/pod.uid"
@@ -126,6 +128,7 @@ class ConditionType(StrEnum):
     COMPLETE = "Complete"  # TrainingJob
     FAILED = "Failed"  # TrainingJob
     SUSPENDED = "Suspended"  # TrainingJob
+    ORDER = "Order"  # TrainingJob: whether its workers read in the order that spec.sampling predicts
 
 
 class Reason(StrEnum):
@@ -215,5 +218,8 @@ class Reason(StrEnum):
     RUNNING = "Running"
     SUCCEEDED = "Succeeded"
     BACKOFF_LIMIT_EXCEEDED = "BackoffLimitExceeded"
+    ORDER_KNOWN = "OrderKnown"  # the workers read in the order that spec.sampling predicts
+    ORDER_UNKNOWN = "OrderUnknown"  # too little was read to tell
+    ORDER_WRONG = "OrderWrong"  # they read in another order, and the hint was dropped
     TRAINING_PHASE = "TrainingPhase"  # the training code is in another phase
     NAME_TAKEN = "NameTaken"  # a Service or Job of that name exists and is not ours

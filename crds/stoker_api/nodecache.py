@@ -325,6 +325,14 @@ class NodeWorkload(Model):
     gain_percent: Annotated[
         int | None, Field(description="What that change made of its items a second.", ge=-100, le=1000)
     ] = None
+    order: Annotated[
+        _Word,
+        Field(description="Known, Wrong or Unknown: whether it reads as its sampling says; empty: it has none."),
+    ] = ""
+    order_agreement: Annotated[
+        int | None, Field(description="Percent of its last 500 reads that came as predicted.", ge=0, le=100)
+    ] = None
+    order_message: Annotated[_Text, Field(description="What is known of its order, in a sentence.")] = ""
 
 
 class NodeDisk(Model):

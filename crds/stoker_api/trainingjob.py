@@ -8,10 +8,10 @@ from pydantic import ConfigDict, Field, JsonValue
 from stoker_api import names
 from stoker_api.dataset import SchedulingMode
 from stoker_api.meta import Condition, Duration, Model, Name, PrinterColumn, Resource
+from stoker_api.sampling import Sampling
 from stoker_api.tuning import Tuning
 
 _INT64 = {"format": "int64"}
-_MOST_SEED = 2**53 - 1  # what every reader of JSON keeps exact
 _MOST_TTL = 10 * 365 * 86400  # seconds
 _MOST_CONTAINERS = 32  # of each list: the rendezvous environment is repeated in each
 
@@ -35,13 +35,6 @@ class JobPhase(StrEnum):
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
     SUSPENDED = "Suspended"
-
-
-class SampleOrder(StrEnum):
-    """How the training code orders its samples."""
-
-    SEQUENTIAL = "Sequential"
-    GLOBAL = "Global"
 
 
 class JobDataset(Model):
@@ -73,16 +66,6 @@ class JobScheduling(Model):
         Duration, Field(description="How long workers are held at most (Prefer), from when no other gate holds them.")
     ] = "30m"
     gang: Annotated[bool, Field(description="All workers are released together.")] = True
-
-
-class Sampling(Model):
-    """A known order of samples, with which the nodes can fetch ahead."""
-
-    seed: Annotated[
-        int, Field(description="Seed of the order.", ge=-_MOST_SEED, le=_MOST_SEED, json_schema_extra=_INT64)
-    ] = 0
-    order: Annotated[SampleOrder, Field(description="How samples are ordered.")] = SampleOrder.GLOBAL
-    epochs: Annotated[int, Field(description="How often all samples are read.", ge=1, le=1_000_000)] = 1
 
 
 _PRESERVE: dict[str, JsonValue] = {"x-kubernetes-preserve-unknown-fields": True}
@@ -144,7 +127,9 @@ class TrainingJobSpec(Model):
         ),
     ] = ()
     scheduling: Annotated[JobScheduling, Field(description="How the workers are held and released.")] = JobScheduling()
-    sampling: Annotated[Sampling | None, Field(description="The order of samples, where it is known.")] = None
+    sampling: Annotated[
+        Sampling | None, Field(description="The order of samples, where it is known: nodes fetch ahead in it.")
+    ] = None
     template: Annotated[PodTemplate, Field(description="An ordinary pod template.")]
     tuning: Annotated[
         Tuning,

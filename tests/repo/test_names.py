@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCE_ROOTS = ("tuning", "crds", "kube", "operator", "sidecar", "cli", "client")
+SOURCE_ROOTS = ("orders", "tuning", "crds", "kube", "operator", "sidecar", "cli", "client")
 ROOMS = sorted(path for path in (ROOT / "sidecar" / "stoker_sidecar").iterdir() if (path / "__init__.py").exists())
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 

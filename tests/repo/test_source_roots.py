@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("root", ["operator", "sidecar", "crds", "cli", "kube", "tuning", "client"])
+@pytest.mark.parametrize("root", ["operator", "sidecar", "crds", "cli", "kube", "tuning", "client", "orders"])
 def test_a_source_root_is_never_a_package(root: str) -> None:
     assert not (ROOT / root / "__init__.py").exists()
 

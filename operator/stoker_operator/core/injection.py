@@ -14,6 +14,7 @@ from stoker_operator.core.annotations import DatasetRequest, PodRequest, Refusal
 from stoker_operator.core.catalog import Catalog, CatalogEntry, effective_mode, find_entries
 from stoker_operator.core.pod_template import CONTAINER_LISTS
 from stoker_operator.core.report_injection import ReportVolumeRequest
+from stoker_operator.core.sampling_injection import sampling_attributes
 from stoker_tuning.frameworks.pod_signs import pod_hints
 
 Patch = tuple[dict[str, Any], ...]
@@ -41,7 +42,10 @@ def decide_injection(pod: Raw, namespace: str, catalog: Catalog, *, reports: boo
     refusal = _unknown_container(pod, request) or _first_conflict(pod, request, namespace)
     if refusal is not None:
         return refusal
-    wanted = _wanted_attributes(pod, request, versions)
+    sampling = sampling_attributes(pod, request)
+    if isinstance(sampling, Refusal):
+        return sampling
+    wanted = _wanted_attributes(pod, request, versions, sampling)
     report = report_injection.report_volume(pod, wanted[request.datasets[0].key]) if reports else None
     volumes = _volume_ops(pod, request, wanted, namespace, report)
     mounts = _mount_ops(pod, request, namespace, report)
@@ -194,13 +198,18 @@ def _inline_volume(name: str, attributes: Raw) -> dict[str, Any]:
     return {"name": name, "csi": {"driver": names.CSI_DRIVER, "readOnly": True, "volumeAttributes": attributes}}
 
 
-def _wanted_attributes(pod: Raw, request: PodRequest, versions: Mapping[str, str]) -> dict[str, dict[str, str]]:
+def _wanted_attributes(
+    pod: Raw, request: PodRequest, versions: Mapping[str, str], sampling: Mapping[str, dict[str, str]]
+) -> dict[str, dict[str, str]]:
     """Return the attributes of each Dataset's inline volume, by key: which version of it, and the pod's hints.
 
     Nodes may read no pods: what a pod's spec says of its training comes to them in this way.
     """
     hints = hint_attributes(pod_hints(pod))
-    return {one.key: _volume_attributes(one, versions[one.key]) | hints for one in request.datasets}
+    return {
+        one.key: _volume_attributes(one, versions[one.key]) | hints | sampling.get(one.key, {})
+        for one in request.datasets
+    }
 
 
 def _volume_attributes(request: DatasetRequest, version: str) -> dict[str, str]:

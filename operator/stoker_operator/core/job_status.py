@@ -7,6 +7,7 @@ from stoker_api.times import format_time, parse_time
 from stoker_api.trainingjob import JobPhase, TrainingJob, TrainingJobStatus
 from stoker_operator.core.conditions import ConditionSet, find
 from stoker_operator.core.job_facts import JobFacts, nodes_at_release, read_release
+from stoker_operator.core.job_order import order_verdict
 from stoker_operator.core.jobs import FINISHED, job_end
 from stoker_operator.core.pod_demand import Unmet
 from stoker_operator.core.training_progress import training_progress
@@ -114,6 +115,8 @@ def _conditions(training: TrainingJob, facts: JobFacts, phase: JobPhase, now: fl
     _set_end(conditions, training, facts, phase)
     if facts.tuned is not None:
         conditions.set(ConditionType.TUNED, *facts.tuned)
+    if training.spec.sampling is not None:
+        conditions.set(ConditionType.ORDER, *order_verdict(facts.workloads))
     return conditions.result()
 
 

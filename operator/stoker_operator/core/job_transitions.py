@@ -31,6 +31,9 @@ def job_announcements(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterato
     if data and moved(old.conditions, data) and data.reason != Reason.READY:
         yield Announcement("Normal" if data.reason in _GOOD else "Warning", data.reason, data.message)
     yield from of_tuning(old.conditions, new.conditions)
+    order = find(new.conditions, ConditionType.ORDER)
+    if order and order.reason == Reason.ORDER_WRONG and moved(old.conditions, order):
+        yield Announcement("Warning", order.reason, order.message)
     if new.phase is not None and new.phase != old.phase and new.phase in _TOLD:
         reason, kind = _TOLD[new.phase]
         condition = find(new.conditions, kind)

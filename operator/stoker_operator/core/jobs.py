@@ -183,4 +183,6 @@ def _pod_annotations(training: TrainingJob) -> dict[str, str]:
         names.ANNOTATION_SCHEDULING: scheduling.mode.value,
         names.ANNOTATION_MAX_WAIT: scheduling.max_wait,
     }
+    if training.spec.sampling is not None:
+        annotations[names.ANNOTATION_SAMPLING] = training.spec.sampling.for_workers(training.spec.workers).text()
     return annotations | ({names.ANNOTATION_GANG_SIZE: str(training.spec.workers)} if scheduling.gang else {})

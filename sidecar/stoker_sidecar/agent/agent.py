@@ -28,6 +28,7 @@ from stoker_sidecar.agent.metrics import AgentMetrics
 from stoker_sidecar.agent.node_account import NodeAccount
 from stoker_sidecar.agent.node_cache import NoticeTeller, StatusWriter, follow_node_cache
 from stoker_sidecar.agent.node_learning import NodeLearning
+from stoker_sidecar.agent.node_orders import NodeOrders
 from stoker_sidecar.agent.node_plugins import NodePlugins
 from stoker_sidecar.agent.node_workloads import NodeWorkloads
 from stoker_sidecar.agent.number_trials import NumberTrials
@@ -153,11 +154,14 @@ class Agent:
             lambda: observation.rows,
             observation.news,
             plan.changes,
-            tuned=self._learning.shown,
+            tuned=lambda row: self._orders.shown(self._learning.shown(row)),
             hints=lambda: hints_of_pods(volumes.mounted.all(), reports.all()),
             files=observation.frameworks_by_files,
         )
         self._plugins = plugins
+        self._link = FetcherLink(fetcher_socket, plan, self._publisher.held_versions)
+        self._orders = NodeOrders(volumes.mounted.all, folders, self._link.ask, plan.changes)
+        observation.workloads.on_reads = self._orders.take
         self._profiles = TuningProfiles(kube, plan, plugins.documents if plugins is not None else lambda: ())
         self._machine = MachineFacts(machine, lambda: plan.disk.capacity)
         self._tuning_http = TuningHttp(
@@ -220,15 +224,15 @@ class Agent:
 
     async def _side_by_side(self, stopping: asyncio.Event, http: NodeHttp) -> None:
         name = self._driver.node_name
-        link = FetcherLink(self._fetcher_socket, self._plan, self._publisher.held_versions)
         for_peers = http.for_peers()
-        PeerFiles(self._plan, self._folders, link.ask).add_to(for_peers)
+        PeerFiles(self._plan, self._folders, self._link.ask).add_to(for_peers)
         async with asyncio.TaskGroup() as tasks:
             running = [
                 tasks.create_task(part)
                 for part in (
                     follow_node_cache(self._kube, name, self._plan),
-                    link.run(),
+                    self._link.run(),
+                    self._orders.run(),
                     CredentialReader(self._account, self._plan, self._grants).run(),
                     StatusWriter(self._kube, name, self._plan.changes, self._status).run(),
                     NoticeTeller(self._kube, name, self._plan).run(),

@@ -18,6 +18,7 @@ from stoker_sidecar.errors import FetcherUnavailable, ProtocolError
 from stoker_sidecar.volumes.core.publish import VersionKey
 from stoker_sidecar.wire.fetcher_protocol import (
     MAX_LINE,
+    Ahead,
     Configure,
     Failed,
     Have,
@@ -70,7 +71,7 @@ class FetcherClient:
             client._give_up("the connection was closed")
             writer.close()
 
-    async def request(self, request: Configure | Remove | Tune | Have) -> Reply:
+    async def request(self, request: Configure | Remove | Tune | Have | Ahead) -> Reply:
         """Send a request and wait for its reply. Raises FetcherUnavailable."""
         number = next(self._ids)
         self._replies[number] = asyncio.get_running_loop().create_future()
@@ -159,7 +160,7 @@ class FetcherLink:
         self._looks = 0
         self._plan.take_progress(progress)
 
-    async def ask(self, request: Have) -> Reply:
+    async def ask(self, request: Have | Ahead) -> Reply:
         """Have the fetcher answer. Raises FetcherUnavailable."""
         if self._client is None:
             raise FetcherUnavailable("the fetcher is being started: ask again")

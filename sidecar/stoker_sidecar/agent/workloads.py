@@ -71,7 +71,7 @@ class Workloads:
     """The workloads of a node. Not for threads.
 
     ``mounted``: what pods have mounted. ``watch`` follows some of them in detail; None: nobody is followed. ``clock``:
-    the monotonic one, in seconds.
+    the monotonic one, in seconds. ``on_reads`` is given what each pod reads as well; an empty UID: several pods'.
     """
 
     def __init__(
@@ -80,10 +80,12 @@ class Workloads:
         readers: ReaderProcesses,
         clock: Callable[[], float] = time.monotonic,
         watch: TrainingWatch | None = None,
+        on_reads: Callable[[ObservedTree, str, ReaderBatch], None] = lambda tree, pod_uid, batch: None,
     ) -> None:
         self._mounted = mounted
         self._readers = readers
         self._watch = watch
+        self.on_reads = on_reads
         self._clock = clock
         self._openers = Openers()
         self._workloads: dict[ReaderKey, Workload] = {}
@@ -108,7 +110,9 @@ class Workloads:
         for pod_uid, share in shares.items():
             workload = self._workload(pod_uid, users)
             workload.datasets[tree.uid] = users[0].request.name
-            workload.take(tree, _of_reader(batch, share, by_reader[pod_uid]))
+            reads = _of_reader(batch, share, by_reader[pod_uid])
+            workload.take(tree, reads)
+            self.on_reads(tree, pod_uid, reads)
         if self._watch is not None:
             self._watch.look_for_sweeps(tree.version)
 

@@ -13,6 +13,7 @@ from stoker_sidecar.fetcher.handoff_state import HandoffState
 from stoker_sidecar.fetcher.node import CacheNode
 from stoker_sidecar.wire.fetcher_protocol import (
     MAX_LINE,
+    Ahead,
     Configure,
     Done,
     Failed,
@@ -112,7 +113,7 @@ class Server:
         except ConnectionError:
             _log.debug("a client went away before its answer")
 
-    async def _answer(self, request: Configure | Remove | Tune | Read | Have) -> Reply:
+    async def _answer(self, request: Configure | Remove | Tune | Read | Have | Ahead) -> Reply:
         try:
             return await self._do(request)
         except SidecarError as error:
@@ -121,7 +122,7 @@ class Server:
             _log.exception("unexpected error in %s", type(request).__name__)
             return Failed(errno.EIO, f"unexpected error: {error!r}", InternalError.reason)
 
-    async def _do(self, request: Configure | Remove | Tune | Read | Have) -> Reply:
+    async def _do(self, request: Configure | Remove | Tune | Read | Have | Ahead) -> Reply:
         match request:
             case Read():
                 return await self._node.read(request)
@@ -133,6 +134,8 @@ class Server:
                 self._handoff.removed(uid)
             case Tune():
                 self._node.tune(request)
+            case Ahead():
+                self._node.foresee(request)
             case Have():
                 return self._node.have(request)
         return Done()

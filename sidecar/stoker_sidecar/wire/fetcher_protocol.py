@@ -120,6 +120,24 @@ class Tune(Struct, frozen=True, tag_field="op", tag="tune", omit_defaults=True):
     groups: bytes = b""
 
 
+# Pieces that are known to be read next, of one message; and how one is written: the inode, then the number of the chunk
+# or WHOLE_FILE, of 4 bytes each, the low one first.
+MOST_AHEAD = 16_384
+WHOLE_FILE = 2**32 - 1
+
+
+class Ahead(Struct, frozen=True, tag_field="op", tag="ahead"):
+    """Have these pieces of a version ready, the first one first: they will be read in this order.
+
+    ``reader``: for whom; what it said before counts no more. ``pieces``: empty: nothing is known any more.
+    """
+
+    uid: str
+    digest: str
+    reader: Annotated[str, Meta(max_length=200)]
+    pieces: Annotated[bytes, Meta(max_length=8 * MOST_AHEAD)] = b""
+
+
 class Have(Struct, frozen=True, tag_field="op", tag="have"):
     """Say which files of this version are whole here, for another node."""
 
@@ -135,7 +153,7 @@ class Had(Struct, frozen=True, tag_field="reply", tag="had"):
 
 
 class Done(Struct, frozen=True, tag_field="reply", tag="done"):
-    """Configure, Remove or Tune was done."""
+    """Configure, Remove, Tune or Ahead was done."""
 
 
 class ReadDone(Struct, frozen=True, tag_field="reply", tag="read"):
@@ -216,7 +234,7 @@ class Progress(Struct, frozen=True, tag_field="reply", tag="progress", rename="c
     notices: tuple[Notice, ...] = ()
 
 
-Request = Configure | Remove | Tune | Watch | Read | Follow | Have
+Request = Configure | Remove | Tune | Watch | Read | Follow | Have | Ahead
 Reply = Done | Had | ReadDone | Failed | Progress | Repaired
 
 

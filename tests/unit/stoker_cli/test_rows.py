@@ -105,7 +105,7 @@ def test_what_a_pod_does_is_a_row_and_what_is_not_known_a_dash() -> None:
         stall_percent=4,
         mean_loss="0.7",
     )
-    assert rows.workload_row(known) == ("vision/run-0", "Training", "3/90", "5,120", "4%", "0.7", "report")
+    assert rows.workload_row(known) == ("vision/run-0", "Training", "3/90", "5,120", "4%", "-", "0.7", "report")
     assert set(rows.workload_row(NodeWorkload(pod="p"))[1:-1]) == {rows.UNKNOWN}
 
 

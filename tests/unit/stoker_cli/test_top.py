@@ -105,7 +105,7 @@ def test_without_workloads_it_says_so_and_how_to_see_others() -> None:
 def test_others_text_moves_no_cursor_and_is_no_markup() -> None:
     words = top.TopRow("n", CACHES[0].status.workloads[0].model_copy(update={"tuned": "[red]\x1b[2J"})).words()
 
-    assert "\\[red]?" in words[6]
+    assert "\\[red]?" in words[7]
 
 
 def test_without_a_cluster_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

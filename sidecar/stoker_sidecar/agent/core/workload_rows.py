@@ -188,4 +188,5 @@ def _news(row: NodeWorkload) -> tuple[object, ...]:
         row.observed_by,
         row.attribution,
         row.tuned,
+        row.order,
     )

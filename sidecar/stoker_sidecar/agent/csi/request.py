@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 
 from stoker_api import names
 from stoker_api.pod_hints import read_hints
+from stoker_api.sampling import read_sampling
 from stoker_sidecar.agent.csi.pb import csi_pb2
 from stoker_sidecar.errors import VolumeCode, VolumeError
 from stoker_sidecar.volumes.core.publish import PublishRequest
@@ -83,6 +84,7 @@ def parse_publish(request: csi_pb2.NodePublishVolumeRequest, kubelet_dir: Path) 
         ephemeral=ephemeral,
         version=_version(context),
         hints=read_hints(context),
+        sampling=read_sampling(context),
     )
 
 

@@ -67,6 +67,7 @@ class Fetching:
     version: CachedVersion
     space: VersionSpace
     context: DownloadContext
+    order_known: bool = False  # what readers want next is fetched already, and need not be guessed
     _downloads: dict[DownloadKey, Download] = field(default_factory=dict)
     _copies: "set[asyncio.Task[bool]]" = field(default_factory=set)
     _writer: PieceWriter = field(init=False)
@@ -283,7 +284,7 @@ class Fetching:
         """Wait until the bytes up to ``end`` can be read, or a piece has failed."""
         missing = self.version.states[entry.ino] not in (State.HERE, State.PACKED)
         downloads = [one for chunk in chunks if (one := self._start(entry, chunk, Lane.DEMAND)) is not None]
-        if missing:
+        if missing and not self.order_known:
             self._prefetch(entry, chunks)
         for download in downloads:
             while not (download.task.done() or download.reached >= end):

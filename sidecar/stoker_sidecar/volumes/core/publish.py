@@ -23,6 +23,7 @@ class PublishRequest:
 
     ``target`` is the key: the volume id of a PersistentVolume is the same for all pods of a node. ``version``: the
     digest that the volume names; empty: the plan's current one. ``hints``: what the pod's spec tells of its training.
+    ``sampling``: in which order it reads, as stoker_api.sampling writes it; empty: not known.
     """
 
     volume_id: str
@@ -35,6 +36,7 @@ class PublishRequest:
     ephemeral: bool
     version: str = ""  # absent in what agents before named versions remembered
     hints: PodHints = NO_HINTS  # likewise, before hints
+    sampling: str = ""  # likewise, before known orders
 
     @property
     def name(self) -> str:

@@ -203,3 +203,13 @@ def test_what_the_webhook_read_in_a_pods_spec_comes_with_each_of_its_volumes() -
 @pytest.mark.parametrize("attribute", HINTS)
 def test_a_hint_written_by_hand_that_is_none_keeps_no_pod_from_starting(attribute: str) -> None:
     assert parse_publish(inline(volume_context=context_of(**{attribute: "\0" * 99999})), KUBELET).hints == NO_HINTS
+
+
+def test_the_order_that_a_pod_says_it_reads_in_comes_with_its_volume() -> None:
+    context = context_of(**{names.CSI_ATTRIBUTE_SAMPLING: '{"seed": 3, "rank": 0}'})
+    assert parse_publish(inline(volume_context=context), KUBELET).sampling == '{"seed":3,"rank":0}'
+
+
+def test_an_order_written_by_hand_that_is_none_keeps_no_pod_from_starting() -> None:
+    context = context_of(**{names.CSI_ATTRIBUTE_SAMPLING: '{"seed": "\0"'})
+    assert parse_publish(inline(volume_context=context), KUBELET).sampling == ""

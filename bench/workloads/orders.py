@@ -1,0 +1,117 @@
+"""B9: a cold epoch of a distributed sampler over a distant source, with its order known and without."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from bench.environment import Environment
+from bench.measure import drop_page_cache, wait_until
+from bench.node import Node
+from bench.objects import paths
+from bench.readers import Job, read_jobs
+from bench.report import Cost, Row
+from bench.scale import Corpus
+from bench.systems import ORDER_KNOWN, STOKER
+from bench.trainer import IMAGES_A_BATCH, STEP_SECONDS, train
+from e2e.cluster.errors import NotReadyError
+from stoker_api.sampling import SampleFilesSpec, Sampling
+from stoker_orders.predictors.samplers import SAMPLERS, SamplerName
+from stoker_orders.sampling_plan import SampleLayout
+
+WRONG = "Stoker, another seed said"
+_PROFILE, _LOADERS, _BATCH, _SEED = "P20", 4, 64, 7
+_SETTLED_SECONDS = 3.0  # in which what is on its way arrives
+# A node says within so many seconds what it knows of an order, if an epoch has so many files that it can be told.
+_TOLD_SECONDS, _TELLING = 25.0, 4_000
+_FILES = SampleFilesSpec(layout=SampleLayout.SHARDS)  # all files, by name
+
+
+def measure(env: Environment) -> Iterator[Row]:
+    """Yield rows for the rate of an epoch and for an accelerator that is fed by it."""
+    corpus = env.scale.epochs
+    with env.corpus("b9", corpus) as prefix, env.profile(_PROFILE) as endpoint:
+        yield from _rates(env, corpus, prefix, endpoint)
+        yield _stopped(env, corpus, prefix, endpoint)
+        yield from _trained(env, corpus, prefix, endpoint)
+
+
+def _rates(env: Environment, corpus: Corpus, prefix: str, endpoint: str) -> Iterator[Row]:
+    case = f"cold, {_LOADERS} loaders, {_PROFILE}"
+    systems = {STOKER: "", ORDER_KNOWN: _said(_BATCH), WRONG: _said(_BATCH, seed=_SEED + 1000)}
+    jobs, told = _jobs(_order(corpus)), _TOLD_SECONDS if corpus.files >= _TELLING else 0.0
+    rates: dict[str, list[float]] = {system: [] for system in systems}
+    over: dict[str, list[float]] = {system: [] for system in systems}
+    costs: dict[str, list[Cost]] = {system: [] for system in systems}
+    notes = dict.fromkeys(systems, "")
+    for system in env.turns(f"B9: {case}", systems):
+        with env.node(endpoint) as node:
+            root = _mounted(node, prefix, systems[system])
+            with env.meter(node) as meter:
+                epoch = read_jobs(root, jobs, corpus.total_bytes)
+            rates[system].append(epoch.rate)
+            over[system].append(100 * (meter.cost.gets / corpus.files - 1))
+            costs[system].append(meter.cost)
+            notes[system] = _said_of(node, told) if systems[system] else ""
+    for system in systems:
+        yield Row("B9", case, system, "files/s", tuple(rates[system]), STOKER, notes[system], tuple(costs[system]))
+        yield Row("B9", case, system, "over-fetch, % of the epoch", tuple(over[system]))
+
+
+def _stopped(env: Environment, corpus: Corpus, prefix: str, endpoint: str) -> Row:
+    """Measure what is fetched in vain by a job that ends in the middle of an epoch: at most the window."""
+    half, over = _order(corpus)[: corpus.files // 2], []
+    for _ in env.repeat("B9: a job that ends in mid-epoch"):
+        with env.node(endpoint) as node, env.meter(node) as meter:
+            read_jobs(_mounted(node, prefix, _said(_BATCH)), _jobs(half), len(half) * corpus.size)
+            time.sleep(_SETTLED_SECONDS)
+        over.append(100 * (meter.cost.gets - len(half)) / corpus.files)
+    return Row("B9", "the job ends in mid-epoch", ORDER_KNOWN, "% of the epoch fetched in vain", tuple(over))
+
+
+def _jobs(order: Sequence[str]) -> list[Job]:
+    """Deal an epoch's batches out to the loaders, as PyTorch's DataLoader does."""
+    batches = [order[start : start + _BATCH] for start in range(0, len(order), _BATCH)]
+    return [Job([path for batch in batches[one::_LOADERS] for path in batch]) for one in range(_LOADERS)]
+
+
+def _trained(env: Environment, corpus: Corpus, prefix: str, endpoint: str) -> Iterator[Row]:
+    case = f"cold, {IMAGES_A_BATCH} images a step of {STEP_SECONDS:.3f} s, {_PROFILE}"
+    order, systems = _order(corpus), {STOKER: "", ORDER_KNOWN: _said(IMAGES_A_BATCH)}
+    shares: dict[str, list[float]] = {system: [] for system in systems}
+    for system in env.turns(f"B9: {case}", systems):
+        with env.node(endpoint) as node:
+            root = _mounted(node, prefix, systems[system])
+            shares[system].append(train(root, [order]).utilisation)
+    for system in systems:
+        yield Row("B9", case, system, "accelerator utilisation", tuple(shares[system]), STOKER)
+
+
+def _order(corpus: Corpus) -> list[str]:
+    """Return the files in the order of a DistributedSampler of one rank."""
+    files = sorted(paths(corpus))
+    return [files[number] for number in SAMPLERS[SamplerName.TORCH_DISTRIBUTED].order(len(files), _SEED, 0)]
+
+
+def _said(batch: int, seed: int = _SEED) -> str:
+    return Sampling(seed=seed, batch=batch, loaders=_LOADERS, epochs=3, ranks=1, files=_FILES).text()
+
+
+def _mounted(node: Node, prefix: str, sampling: str) -> Path:
+    """Mount a new dataset with nothing on the node for a pod that says this of its sampling; read from at once."""
+    volume = node.list_source(prefix)
+    node.offer(volume)
+    drop_page_cache()
+    return node.publish(volume, sampling)
+
+
+def _said_of(node: Node, seconds: float) -> str:
+    """Return what the node says of the order in the end: its status is looked at every 10 s."""
+
+    def known() -> bool:
+        return any(row.get("order") for row in node.workloads())
+
+    with suppress(NotReadyError):
+        wait_until("the node to say what it knows of the order", known, seconds)
+    row = next((row for row in node.workloads() if row.get("order")), {})
+    return f"order {row.get('order', 'not told')}, agreement {row.get('orderAgreement', '?')} %"

@@ -1,0 +1,168 @@
+"""How a training job orders its samples, as its owner writes it: in a TrainingJob, or on any pod as JSON."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from stoker_api import names
+from stoker_api.meta import Model, shortened
+from stoker_orders.predictors.samplers import SamplerName
+from stoker_orders.sampling_plan import SampleFiles, SampleLayout, SamplingPlan
+
+_INT64 = {"format": "int64"}
+_MOST_SEED = 2**53 - 1  # what every reader of JSON keeps exact
+MOST_RANKS, MOST_RANKS_HERE = 100_000, 64
+_MOST_BATCH, _MOST_LOADERS, _MOST_RECORD = 1_000_000, 256, 2**40
+MOST_CHARACTERS = 4096  # of the annotation: room for the longest path with every field
+_NUMPY = frozenset({SamplerName.HUGGINGFACE_SHUFFLE, SamplerName.NUMPY_PERMUTATION})
+_EXAMPLE = f"""write for example {names.ANNOTATION_SAMPLING}: '{{"sampler": "torch-distributed", "seed": 42}}'"""
+
+
+class Reseed(StrEnum):
+    """Whether epochs have orders of their own."""
+
+    EACH_EPOCH = "EachEpoch"
+    NEVER = "Never"
+
+
+class SampleFilesSpec(Model):
+    """How samples lie in the Dataset's files."""
+
+    layout: Annotated[
+        SampleLayout,
+        Field(
+            description="ImageFolder: a file a sample, sorted as torchvision does; FileList: a file a sample, a path a "
+            "line in the text file `path`; Shards: files by name, `samplesPerShard` each; Records: one file of samples "
+            "of `recordBytes`."
+        ),
+    ] = SampleLayout.IMAGE_FOLDER
+    path: Annotated[
+        str, Field(description="Folder, list, pattern or file below the Dataset's root; empty: all.", max_length=1024)
+    ] = ""
+    samples_per_shard: Annotated[
+        int, Field(description="1: the sampler orders the shards themselves.", ge=1, le=10_000_000)
+    ] = 1
+    record_bytes: Annotated[
+        int, Field(description="Of one sample.", ge=0, le=_MOST_RECORD, json_schema_extra=_INT64)
+    ] = 0
+    header_bytes: Annotated[
+        int, Field(description="Before the first record.", ge=0, le=_MOST_RECORD, json_schema_extra=_INT64)
+    ] = 0
+
+
+class Sampling(Model):
+    """A known order of samples, in which the nodes fetch ahead; docs/ORDERS.md says whose order each sampler is."""
+
+    sampler: Annotated[SamplerName, Field(description="Whose order it is.")] = SamplerName.TORCH_DISTRIBUTED
+    seed: Annotated[
+        int, Field(description="Seed of the order.", ge=-_MOST_SEED, le=_MOST_SEED, json_schema_extra=_INT64)
+    ] = 0
+    reseed: Annotated[
+        Reseed | None,
+        Field(description="EachEpoch: the epoch is added to the seed; Never: it is not. Absent: as the sampler does."),
+    ] = None
+    epochs: Annotated[int, Field(description="How often all samples are read.", ge=1, le=1_000_000)] = 1
+    batch: Annotated[int, Field(description="Samples of one rank in a batch.", ge=1, le=_MOST_BATCH)] = 1
+    loaders: Annotated[
+        int, Field(description="Processes that load for one rank, as num_workers.", ge=0, le=_MOST_LOADERS)
+    ] = 0
+    drop_last: Annotated[bool, Field(description="Samples that do not go round among the ranks are left out.")] = False
+    ranks: Annotated[
+        int | None,
+        Field(description="Of all pods together. Absent: as many as all workers have.", ge=1, le=MOST_RANKS),
+    ] = None
+    ranks_per_pod: Annotated[int, Field(description="Ranks of one pod.", ge=1, le=MOST_RANKS_HERE)] = 1
+    rank: Annotated[
+        int | None,
+        Field(description="The pod's first rank. Absent: by its completion index.", ge=0, le=MOST_RANKS),
+    ] = None
+    dataset: Annotated[str, Field(description="The Dataset that it is of; empty: the first one.", max_length=253)] = ""
+    files: Annotated[SampleFilesSpec, Field(description="How samples lie in its files.")] = SampleFilesSpec()
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        """Refuse what cannot be meant. Raises ValueError with a sentence."""
+        files = self.files
+        if self.sampler in _NUMPY and self.seed < 0:
+            raise ValueError(f"{self.sampler} takes no negative seed: write the one that the training code has")
+        if files.layout in (SampleLayout.FILE_LIST, SampleLayout.RECORDS) and not files.path:
+            raise ValueError(f"files.path is needed for {files.layout}: write the path of the file in the Dataset")
+        if files.layout is SampleLayout.RECORDS and not files.record_bytes:
+            raise ValueError("files.recordBytes is needed for Records: write the bytes of one sample")
+        if ".." in files.path.split("/") or "\0" in files.path:
+            raise ValueError("files.path must lie in the Dataset: write it without '..'")
+        if self.ranks is not None and (self.rank or 0) + self.ranks_per_pod > self.ranks:
+            raise ValueError(f"rank and ranksPerPod go beyond the {self.ranks} ranks: ranks counts those of all pods")
+        return self
+
+    def for_workers(self, workers: int) -> "Sampling":
+        """Return it with the ranks of so many pods, where they are not said."""
+        return self if self.ranks is not None else self.model_copy(update={"ranks": workers * self.ranks_per_pod})
+
+    def for_pod(self, index: int | None) -> "Sampling":
+        """Return it with the rank of the pod with this completion index, where it is not said."""
+        if self.rank is not None:
+            return self
+        first, most = (index or 0) * self.ranks_per_pod, self.ranks or self.ranks_per_pod
+        return self.model_copy(update={"rank": first if first + self.ranks_per_pod <= most else 0})
+
+    def text(self) -> str:
+        """Return it as JSON, with what differs from the defaults."""
+        return self.model_dump_json(by_alias=True, exclude_none=True, exclude_defaults=True)
+
+    def plan(self) -> SamplingPlan:
+        """Return it for the library that computes orders."""
+        files = self.files
+        return SamplingPlan(
+            sampler=self.sampler,
+            seed=self.seed,
+            epochs=self.epochs,
+            batch=self.batch,
+            loaders=self.loaders,
+            ranks=self.ranks or self.ranks_per_pod,
+            rank=self.rank or 0,
+            ranks_here=self.ranks_per_pod,
+            drop_last=self.drop_last,
+            reseeds=None if self.reseed is None else self.reseed is Reseed.EACH_EPOCH,
+            files=SampleFiles(
+                files.layout, files.path.strip("/"), files.samples_per_shard, files.record_bytes, files.header_bytes
+            ),
+            dataset=self.dataset,
+        )
+
+
+def parse_sampling_text(text: str) -> Sampling:
+    """Read the annotation's JSON. Raises ValueError with a sentence."""
+    if len(text) > MOST_CHARACTERS:
+        raise ValueError(
+            f"the annotation {names.ANNOTATION_SAMPLING} is {len(text)} characters long, and {MOST_CHARACTERS} are "
+            "allowed: shorten files.path"
+        )
+    try:
+        return _Strict.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        what = shortened(str(first["msg"]).removeprefix("Value error, "), 400)
+        where = f"{names.ANNOTATION_SAMPLING} is wrong" + (f" at {shortened(place, 100)}" if place else "")
+        raise ValueError(f"the annotation {where}: {what}; {_EXAMPLE}") from error
+
+
+def read_sampling(attributes: Mapping[str, str]) -> str:
+    """Return what a volume's attributes say of its pod's sampling, as JSON; empty: nothing, or nothing that is right.
+
+    Nothing is refused here: a pod starts whatever its hints are. Never raises.
+    """
+    text = attributes.get(names.CSI_ATTRIBUTE_SAMPLING, "")
+    try:
+        return parse_sampling_text(text).text() if text else ""
+    except ValueError:
+        return ""
+
+
+class _Strict(Sampling):
+    """The same, and unknown fields are refused: a pod's annotation is checked by nobody else."""
+
+    model_config = Sampling.model_config | {"extra": "forbid"}

@@ -1,0 +1,1 @@
+"""Orders of other libraries' samplers, computed without these libraries."""

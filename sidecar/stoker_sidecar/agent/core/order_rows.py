@@ -1,0 +1,63 @@
+"""What a node says of the orders in which pods read, and the window of one that its fetcher is told. Pure."""
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+
+from stoker_api.meta import shortened
+from stoker_api.nodecache import NodeWorkload
+from stoker_orders.following import OrderFollower, OrderState
+from stoker_orders.sample_map import SamplePiece
+from stoker_sidecar.wire.fetcher_protocol import MOST_AHEAD, WHOLE_FILE
+from stoker_tuning.training.layout import CHUNK
+
+_MOST_MESSAGE = 256
+_PIECE = struct.Struct("<II")
+
+
+@dataclass(frozen=True)
+class OrderView:
+    """What is known of a pod's order. ``agreement``: percent of the last reads; ``message``: a sentence."""
+
+    state: OrderState = OrderState.UNKNOWN
+    agreement: int | None = None
+    message: str = ""
+
+
+def order_view(follower: OrderFollower, paths: Mapping[int, str]) -> OrderView:
+    """Return what is known; ``paths`` of the files of a difference."""
+    difference = follower.difference
+    if follower.state is OrderState.WRONG and difference is not None:
+        seen, expected = (paths.get(one, f"file {one}") for one in (difference.seen, difference.expected))
+        message = (
+            f"read {difference.read} was {seen}, where {expected} was about due: look at sampler, seed, batch, "
+            "ranks and files of the sampling"
+        )
+    elif follower.state is OrderState.KNOWN:
+        message = f"epoch {follower.epoch} of {follower.order.plan.sampler}"
+    else:
+        message = f"{follower.reads} reads were seen, which is too few to tell"
+    return OrderView(follower.state, follower.agreement, message)
+
+
+def with_order(row: NodeWorkload, view: OrderView) -> NodeWorkload:
+    """Return a pod's row with what is known of its order."""
+    message = shortened(view.message, _MOST_MESSAGE)
+    return row.model_copy(
+        update={"order": view.state.value, "order_agreement": view.agreement, "order_message": message}
+    )
+
+
+def window(pieces: Iterable[SamplePiece], most: int = MOST_AHEAD) -> bytes:
+    """Write the first pieces, as the fetcher takes them."""
+    return b"".join(_PIECE.pack(*each) for each in islice(_chunks(pieces), most))
+
+
+def _chunks(pieces: Iterable[SamplePiece]) -> Iterator[tuple[int, int]]:
+    for piece in pieces:
+        if not piece.length:
+            yield piece.file, WHOLE_FILE
+            continue
+        for chunk in range(piece.offset // CHUNK, (piece.offset + piece.length - 1) // CHUNK + 1):
+            yield piece.file, chunk

@@ -1,0 +1,176 @@
+"""One order that is followed on a node: made from the manifest, held against reads, and told to the fetcher."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+
+from stoker_orders.following import OrderFollower, OrderState
+from stoker_orders.job_order import JobOrder
+from stoker_orders.sample_map import NoSamplesError, SamplePiece
+from stoker_sidecar.agent.core.order_groups import OrderGroup, read_samples
+from stoker_sidecar.agent.core.order_rows import OrderView, order_view, window
+from stoker_sidecar.agent.core.reading import ObservedTree, ReaderBatch
+from stoker_sidecar.agent.sample_maps import ListNeeded, paths_of, read_map
+from stoker_sidecar.errors import FetcherUnavailable, SidecarError
+from stoker_sidecar.linux.files import is_there
+from stoker_sidecar.threads import in_thread, to_its_end
+from stoker_sidecar.volumes.versions_on_disk import CacheFolders
+from stoker_sidecar.wire.fetcher_protocol import MOST_AHEAD, Ahead, Failed, Reply
+
+log = logging.getLogger(__name__)
+Tell = Callable[[Ahead], Awaitable[Reply]]
+# Pieces of a window: so many times what was read since the last one, and at least.
+_WINDOW_TIMES, _LEAST_WINDOW = 4, 4096
+# Times as long as it took that nothing is computed, while a place is looked for.
+_REST = 3.0
+
+
+@dataclass
+class _Told:
+    """What the fetcher was told last: from which step, with how many reads seen, and whether it took it."""
+
+    step: int = -1
+    epoch: int | None = None
+    reads: float = 0.0
+    any: bool = False
+
+
+class FollowedOrder:
+    """Follows one group of pods. Not for threads; ``work`` it again and again.
+
+    ``most``: samples that it may have. ``tell`` hands a window to the fetcher, and raises FetcherUnavailable.
+    """
+
+    def __init__(self, group: OrderGroup, folders: CacheFolders, tell: Tell, most: int) -> None:
+        self.group = group
+        self.ranks = group.ranks  # an order is followed for these, and anew for others
+        self._folders = folders
+        self._tell = tell
+        self._most = most
+        self._follower: OrderFollower | None = None
+        self._trouble = ""
+        self._ended = False
+        self._seen = 0.0
+        self._told = _Told()
+        self._paths: dict[int, str] = {}
+
+    @property
+    def samples(self) -> int:
+        """Samples whose order is in memory."""
+        follower = self._follower
+        return len(follower.order.map) if follower is not None and follower.state is not OrderState.WRONG else 0
+
+    @property
+    def view(self) -> OrderView:
+        """What is known of it."""
+        if self._trouble:
+            return OrderView(OrderState.WRONG, None, self._trouble)
+        if self._follower is None:
+            return OrderView(message="the files of the Dataset are being looked at")
+        return order_view(self._follower, self._paths)
+
+    def take(self, tree: ObservedTree, batch: ReaderBatch) -> None:
+        """Take what the group was seen to read."""
+        if self._follower is None or self._follower.state is OrderState.WRONG:
+            return
+        reads, unseen = read_samples(batch, tree.source, by_offset=self._follower.order.map.by_offset)
+        self._seen += len(reads) + unseen
+        self._follower.saw(reads, unseen)
+
+    async def work(self) -> bool:
+        """Do what is next: find the samples, compute an epoch, tell the fetcher; returns whether there is more at once.
+
+        Raises FetcherUnavailable, CacheError and OSError: it is tried again.
+        """
+        if self._trouble:
+            return False
+        if self._follower is None:
+            return await self._find_samples()
+        wanted = self._follower.wanted
+        if wanted is not None:
+            await self._compute(self._follower, wanted)
+            await self._explain()
+            return True
+        await self._tell_window()
+        return False
+
+    def give_up(self, why: str) -> None:
+        """Follow it no more."""
+        self._trouble, self._follower = why, None
+
+    async def end(self) -> None:
+        """Stop, and take the window back."""
+        self._ended = True
+        if self._told.any:
+            try:
+                await self._say(b"")
+            except FetcherUnavailable:
+                log.debug("the fetcher is gone, and its windows with it")
+
+    async def _find_samples(self) -> bool:
+        paths = self._folders.paths(*self.group.version)
+        if paths is None:
+            return False
+        read = partial(read_map, said=self.group.plan.files, ended=lambda: self._ended)
+        try:
+            reading = asyncio.ensure_future(asyncio.to_thread(self._folders.go_through, read, paths))
+            found = await to_its_end(reading, hurry=self._hurry)
+            if isinstance(found, ListNeeded):
+                await self._say(window([SamplePiece(found.ino)]))
+                return False
+            if len(found) > self._most:
+                raise NoSamplesError(f"{len(found)} samples are more than the {self._most} that this node has left")
+            self._follower = OrderFollower(JobOrder(self.group.plan, found, self.ranks))
+        except ValueError as error:  # NoSamplesError, or more samples than can be computed
+            self._trouble = str(error)
+            log.info("the order of pods on version %s is not followed: %s", self.group.version[1][:12], error)
+            return False
+        return True
+
+    def _hurry(self) -> None:
+        self._ended = True
+
+    async def _compute(self, follower: OrderFollower, epoch: int) -> None:
+        """Compute an epoch's order; one that is only looked for costs a quarter of a core at most."""
+        began = time.monotonic()
+        follower.give(await in_thread(follower.order.epoch, epoch))
+        if follower.is_searching:
+            await asyncio.sleep(_REST * (time.monotonic() - began))
+
+    async def _explain(self) -> None:
+        """Find the paths of the first difference, for people."""
+        difference = self._follower.difference if self._follower is not None else None
+        paths = self._folders.paths(*self.group.version)
+        if difference is not None and paths is not None and not self._paths:
+            look = partial(paths_of, inodes=(difference.seen, difference.expected))
+            try:
+                self._paths = await in_thread(self._folders.read, look, paths)
+            except SidecarError as error:
+                log.debug("the paths of a difference are not known: %s", error)
+
+    async def _tell_window(self) -> None:
+        follower, told = self._follower, self._told
+        assert follower is not None, "asked for once there is one"
+        if follower.difference is not None and not self._paths:
+            await self._explain()
+        paths = self._folders.paths(*self.group.version)
+        if follower.state is OrderState.WRONG or paths is None or is_there(paths.complete):
+            if told.any:
+                await self._say(b"")
+                self._told = _Told()
+            return
+        if (told.epoch, told.step) == (follower.epoch, follower.step) and told.any:
+            return
+        lately = int(_WINDOW_TIMES * (self._seen - told.reads))
+        pieces = window(follower.ahead(), min(MOST_AHEAD, max(_LEAST_WINDOW, lately)))
+        if await self._say(pieces):
+            self._told = _Told(follower.step, follower.epoch, self._seen, any=True)
+
+    async def _say(self, pieces: bytes) -> bool:
+        """Tell the fetcher; returns whether it took it: a version that is not open yet is told again."""
+        uid, digest = self.group.version
+        reply = await self._tell(Ahead(uid, digest, "+".join(sorted(self.group.pods))[:200], pieces))
+        return not isinstance(reply, Failed)

@@ -1,0 +1,63 @@
+"""Which files of a version hold the samples of a training job: read from its manifest, in a thread."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import NamedTuple
+
+from stoker_orders.sample_map import ListedFile, NoSamplesError, SampleMap, make_map
+from stoker_orders.sampling_plan import SampleFiles, SampleLayout
+from stoker_sidecar.linux.beneath import open_file_beneath
+from stoker_sidecar.version.layout import VersionPaths
+from stoker_sidecar.version.manifest import Manifest
+
+_MOST_LIST = 64 * 1024**2  # bytes of a list of files: a million of them and more
+# As layouts are made: a thread that lets the agent's event loop run.
+_PACE_FILES, _PACE_SECONDS = 4096, 0.02
+
+
+class ListNeeded(NamedTuple):
+    """The list of files, which is not on the disk yet: its inode."""
+
+    ino: int
+
+
+def read_map(paths: VersionPaths, said: SampleFiles, *, ended: Callable[[], bool]) -> SampleMap | ListNeeded:
+    """Find a version's samples. Blocks, without haste. Raises NoSamplesError, CacheError and OSError."""
+    with closing(Manifest.open(paths.manifest)) as manifest:
+        listed = b""
+        if said.layout is SampleLayout.FILE_LIST:
+            entry = manifest.find(said.path)
+            if entry is None or entry.is_dir:
+                raise NoSamplesError(f"the Dataset has no file {said.path!r}, which should list the samples")
+            if entry.size > _MOST_LIST:
+                raise NoSamplesError(f"the list {said.path!r} is larger than {_MOST_LIST >> 20} MiB: list fewer files")
+            try:
+                listed = _content(paths, said.path)
+            except FileNotFoundError:
+                return ListNeeded(entry.ino)
+        return make_map(said, _files(manifest, ended), listed)
+
+
+def paths_of(paths: VersionPaths, inodes: tuple[int, ...]) -> dict[int, str]:
+    """Return the paths of some files. Blocks. Raises CacheError."""
+    with closing(Manifest.open(paths.manifest)) as manifest:
+        return {ino: manifest.path(ino) for ino in inodes if manifest.entry(ino) is not None}
+
+
+def _content(paths: VersionPaths, path: str) -> bytes:
+    """Read a whole file of the tree. Raises OSError."""
+    descriptor = open_file_beneath(paths.root, paths.tree / path)
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read(_MOST_LIST)
+
+
+def _files(manifest: Manifest, ended: Callable[[], bool]) -> Iterator[ListedFile]:
+    for count, (path, entry) in enumerate(manifest.walk(), start=1):
+        if not entry.is_dir:
+            yield ListedFile(entry.ino, path, entry.size)
+        if count % _PACE_FILES == 0:
+            if ended():
+                return
+            time.sleep(_PACE_SECONDS)

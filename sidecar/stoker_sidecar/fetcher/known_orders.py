@@ -1,0 +1,202 @@
+"""Has ready what training jobs are known to read next: a window of pieces ahead of each reader, in their order.
+
+Concurrency: everything runs on one event loop. Each version that a window is of has one task, which ends when nothing
+more is said; it starts downloads as readers and warm-up do, so a piece is fetched once whoever wants it.
+"""
+
+import asyncio
+import logging
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
+
+from stoker_sidecar.errors import SidecarError, SourceError
+from stoker_sidecar.fetcher.core.concurrency import AdaptiveLimit
+from stoker_sidecar.fetcher.core.lanes import Lane
+from stoker_sidecar.fetcher.dataset import DatasetCache
+from stoker_sidecar.fetcher.download.fetching import Fetching
+from stoker_sidecar.fetcher.download.parts import CHUNK, chunk_count, is_whole
+from stoker_sidecar.version.manifest import Entry
+from stoker_sidecar.wire.fetcher_protocol import WHOLE_FILE, Ahead
+
+_log = logging.getLogger(__name__)
+# Bytes ahead of all readers of a version: what is fetched in vain at most, when a job ends or turns out to read
+# otherwise. At 1 GB/s this is half a second: a reader's place is told once a second or more often.
+MOST_AHEAD_BYTES = 512 * 1024**2
+# In flight for one version. The queue of the node drops readahead beyond its budget, of which this is a half.
+_MOST_IN_FLIGHT = 32 * 1024**2
+# Seconds after which a window that was not renewed is the past: a job that waits for a checkpoint reads nothing.
+_STALE = 60.0
+# Pieces that are looked at without a pause when all of them are here.
+_BREATH = 256
+_PIECE = struct.Struct("<II")
+
+
+class WindowPiece(NamedTuple):
+    """An inode, and a chunk of it or WHOLE_FILE."""
+
+    ino: int
+    chunk: int
+
+
+class MissingPiece(NamedTuple):
+    """A small file, or a chunk of a large one."""
+
+    entry: Entry
+    chunk: int
+
+
+def _size(one: MissingPiece) -> int:
+    return one.entry.size if is_whole(one.entry.size) else CHUNK
+
+
+def unpacked(pieces: bytes) -> list[WindowPiece]:
+    """Read the pieces of a message; what is no whole piece at its end is left out."""
+    return [WindowPiece(*each) for each in _PIECE.iter_unpack(pieces[: len(pieces) // _PIECE.size * _PIECE.size])]
+
+
+def in_turns(windows: list[list[WindowPiece]]) -> Iterator[WindowPiece]:
+    """Merge the windows of several readers: the first piece of each, the second of each, and so on, each once."""
+    seen: set[WindowPiece] = set()
+    for place in range(max(map(len, windows), default=0)):
+        for window in windows:
+            if place < len(window) and window[place] not in seen:
+                seen.add(window[place])
+                yield window[place]
+
+
+@dataclass
+class VersionAhead:
+    """The windows of one version, by reader, and what fetches what is in them.
+
+    ``is_open``: whether the version is still open so. ``is_paused``: whether nothing is to be fetched that nobody asked
+    for.
+    """
+
+    fetching: Fetching
+    is_open: Callable[[Fetching], bool]
+    is_paused: Callable[[], bool]
+    limit: AdaptiveLimit
+    _windows: dict[str, list[WindowPiece]] = field(default_factory=dict)
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+    _landed: asyncio.Event = field(default_factory=asyncio.Event)
+    _failed: set[int] = field(default_factory=set)
+    _flying: int = 0
+    _flying_bytes: int = 0
+
+    def take(self, reader: str, pieces: list[WindowPiece]) -> None:
+        """Take a reader's window in place of the one before."""
+        if pieces:
+            self._windows[reader] = pieces
+        else:
+            self._windows.pop(reader, None)
+        self._news.set()
+        self._landed.set()
+
+    async def run(self) -> None:
+        """Fetch until no window is left, or none was renewed for a while."""
+        self.fetching.order_known = True
+        try:
+            while self._windows and self.is_open(self.fetching):
+                self._news.clear()
+                if not self.is_paused():
+                    await self._fetch()
+                async with asyncio.timeout(_STALE):
+                    await self._news.wait()
+        except TimeoutError:
+            self._windows.clear()
+        except SidecarError as error:
+            _log.info("nothing is fetched ahead in a known order for now: %s", error.message)
+        finally:
+            self.fetching.order_known = False
+
+    async def _fetch(self) -> None:
+        """Start what is in the windows as they are now, in its order; ends early when there are others."""
+        ahead = 0
+        for looked, piece in enumerate(in_turns(list(self._windows.values())), start=1):
+            if looked % _BREATH == 0:
+                await asyncio.sleep(0)
+            missing = self._missing(piece)
+            ahead += sum(map(_size, missing)) or self._usual
+            if ahead > MOST_AHEAD_BYTES:
+                return
+            for one in missing:
+                await self._until_there_is_room(_size(one))
+                if self._news.is_set():
+                    return
+                self._start(one)
+
+    @property
+    def _usual(self) -> int:
+        """Bytes for which a piece counts that is here: what it has really is not worth a look."""
+        info = self.fetching.version.manifest.info
+        return min(CHUNK, info.bytes // max(1, info.files))
+
+    def _start(self, one: MissingPiece) -> None:
+        task = self.fetching.start(one.entry, one.chunk, Lane.READAHEAD)
+        if task is not None:
+            self._flying += 1
+            self._flying_bytes += _size(one)
+            task.add_done_callback(partial(self._land, one))
+
+    def _missing(self, piece: WindowPiece) -> list[MissingPiece]:
+        """Return what is to be fetched of a piece that was named: nothing where it is here, or could not be had."""
+        version = self.fetching.version
+        if piece.ino >= len(version.states) or not version.is_missing(piece.ino) or piece.ino in self._failed:
+            return []
+        entry = version.manifest.entry(piece.ino)
+        if entry is None or entry.is_dir:
+            return []
+        if is_whole(entry.size):
+            return [MissingPiece(entry, 0)]
+        if piece.chunk == WHOLE_FILE:
+            return [MissingPiece(entry, chunk) for chunk in range(chunk_count(entry.size))]
+        return [MissingPiece(entry, piece.chunk)] if piece.chunk < chunk_count(entry.size) else []
+
+    async def _until_there_is_room(self, size: int) -> None:
+        while self._flying and not self._news.is_set() and not self._has_room(size):
+            self._landed.clear()
+            await self._landed.wait()
+
+    def _has_room(self, size: int) -> bool:
+        return self._flying < self.limit.value and self._flying_bytes + size <= _MOST_IN_FLIGHT
+
+    def _land(self, one: MissingPiece, task: "asyncio.Task[None]") -> None:
+        self._flying -= 1
+        self._flying_bytes -= _size(one)
+        self._landed.set()
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, SourceError) and not error.temporary:
+            self._failed.add(one.entry.ino)  # who reads it asks for it again
+
+
+class KnownOrders:
+    """The windows of all versions of a node. ``limit``: of requests in flight, as it adapts."""
+
+    def __init__(self, limit: AdaptiveLimit) -> None:
+        self._limit = limit
+        self._versions: dict[tuple[str, str], tuple[VersionAhead, asyncio.Task[None]]] = {}
+
+    def take(self, request: Ahead, dataset: DatasetCache, fetching: Fetching) -> None:
+        """Take a window of an open version of a dataset."""
+        key, pieces = (request.uid, request.digest), unpacked(request.pieces)
+        ahead, task = self._versions.get(key, (None, None))
+        if ahead is not None and task is not None and not (ahead.fetching is fetching and not task.done()):
+            task.cancel()
+            ahead = None
+        if ahead is None and pieces and not fetching.version.complete:
+            ahead = VersionAhead(fetching, dataset.versions.is_open, lambda: dataset.config.paused, self._limit)
+            ahead.take(request.reader, pieces)
+            self._versions[key] = ahead, asyncio.create_task(ahead.run())
+        elif ahead is not None:
+            ahead.take(request.reader, pieces)
+        self._versions = {key: one for key, one in self._versions.items() if not one[1].done()}
+
+    async def close(self) -> None:
+        """Stop fetching ahead."""
+        tasks = [task for _, task in self._versions.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

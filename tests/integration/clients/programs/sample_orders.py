@@ -1,0 +1,69 @@
+"""Prints what PyTorch's own samplers and loader make of the cases that it is given: a digest of each order."""
+
+import hashlib
+import json
+import sys
+from array import array
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, Dataset, DistributedSampler, RandomSampler, get_worker_info
+
+
+class Numbers(Dataset):
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> tuple[int, int]:
+        worker = get_worker_info()
+        return index, worker.id if worker else 0
+
+
+def digest(order: Iterable[int]) -> str:
+    return hashlib.sha256(array("I", order).tobytes()).hexdigest()
+
+
+def distributed(count: int, seed: int, epoch: int, ranks: int, rank: int, drop_last: bool) -> str:
+    sampler = DistributedSampler(Numbers(count), ranks, rank, shuffle=True, seed=seed, drop_last=drop_last)
+    sampler.set_epoch(epoch)
+    return digest(sampler)
+
+
+def sequential(count: int, seed: int, epoch: int, ranks: int, rank: int, drop_last: bool) -> str:
+    return digest(DistributedSampler(Numbers(count), ranks, rank, shuffle=False, drop_last=drop_last))
+
+
+def seedable(count: int, seed: int, epoch: int, ranks: int, rank: int, drop_last: bool) -> str:
+    """Accelerate's SeedableRandomSampler: PyTorch's RandomSampler over a generator seeded for each epoch."""
+    generator = torch.Generator()
+    generator.manual_seed(seed + epoch)
+    return digest(RandomSampler(Numbers(count), generator=generator))
+
+
+def generator(count: int, seed: int, epoch: int, ranks: int, rank: int, drop_last: bool) -> str:
+    one = torch.Generator()
+    one.manual_seed(seed)
+    loader = DataLoader(Numbers(count), batch_size=64, shuffle=True, generator=one)
+    for _ in range(epoch):
+        list(loader)
+    return digest(int(index) for batch, _ in loader for index in batch)
+
+
+def loaded(count: int, batch: int, loaders: int) -> list[int]:
+    """By which loading process each sample was read, in the loader's order."""
+    loader = DataLoader(Numbers(count), batch_size=batch, num_workers=loaders)
+    return [int(who) for _, workers in loader for who in workers]
+
+
+KINDS: dict[str, Callable[..., Any]] = {
+    "distributed": distributed,
+    "sequential": sequential,
+    "seedable": seedable,
+    "generator": generator,
+    "loaded": loaded,
+}
+print(json.dumps([KINDS[kind](*values) for kind, *values in json.load(sys.stdin)]))

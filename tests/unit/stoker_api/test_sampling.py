@@ -1,0 +1,75 @@
+"""A sampling is read into what cannot be wrong later, or refused with a sentence."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker_api import names
+from stoker_api.sampling import MOST_CHARACTERS, Sampling, parse_sampling_text, read_sampling
+from stoker_orders.predictors.samplers import SamplerName
+from stoker_orders.sampling_plan import SampleFiles, SampleLayout, SamplingPlan
+
+
+def test_what_is_said_becomes_a_plan() -> None:
+    text = """{"sampler": "accelerate-seedable", "seed": 42, "epochs": 90, "batch": 64, "loaders": 8, "ranks": 16,
+               "ranksPerPod": 8, "rank": 8, "dropLast": true, "reseed": "Never", "dataset": "imagenet",
+               "files": {"layout": "Records", "path": "/all.bin", "recordBytes": 3073, "headerBytes": 16}}"""
+    assert parse_sampling_text(text).plan() == SamplingPlan(
+        SamplerName.ACCELERATE_SEEDABLE,
+        seed=42,
+        epochs=90,
+        batch=64,
+        loaders=8,
+        ranks=16,
+        rank=8,
+        ranks_here=8,
+        drop_last=True,
+        reseeds=False,
+        files=SampleFiles(SampleLayout.RECORDS, "all.bin", 1, 3073, 16),
+        dataset="imagenet",
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ({"sampler": "torch-magic"}, "wrong at sampler"),
+        ({"seed": 1.5}, "wrong at seed"),
+        ({"sede": 1}, "wrong at sede: Extra inputs are not permitted"),
+        ({"sampler": "numpy-permutation", "seed": -1}, "takes no negative seed"),
+        ({"files": {"layout": "FileList"}}, "files.path is needed for FileList"),
+        ({"files": {"layout": "Records", "path": "x"}}, "files.recordBytes is needed"),
+        ({"files": {"path": "a/../../b"}}, "must lie in the Dataset"),
+        ({"ranks": 4, "rank": 4}, "rank and ranksPerPod go beyond the 4 ranks"),
+        ({"epochs": 10**9}, "wrong at epochs"),
+        (["seed"], "is wrong"),
+        ({"dataset": "x" * MOST_CHARACTERS}, "characters long"),
+    ],
+)
+def test_what_is_wrong_is_refused_with_a_sentence(said: object, sentence: str) -> None:
+    with pytest.raises(ValueError, match=names.ANNOTATION_SAMPLING) as refused:
+        parse_sampling_text(json.dumps(said))
+    assert sentence in str(refused.value)
+
+
+@given(st.text(max_size=200))
+def test_no_text_breaks_a_mount(text: str) -> None:
+    assert isinstance(read_sampling({names.CSI_ATTRIBUTE_SAMPLING: text}), str)
+
+
+@given(st.integers(0, 2**53 - 1), st.integers(1, 100), st.sampled_from(SamplerName))
+def test_what_is_written_is_read_again(seed: int, ranks: int, sampler: SamplerName) -> None:
+    sampling = Sampling(sampler=sampler, seed=seed, ranks=ranks)
+    assert parse_sampling_text(sampling.text()).plan() == sampling.plan()
+
+
+def test_workers_have_their_ranks_by_their_index() -> None:
+    sampling = Sampling(ranks_per_pod=4).for_workers(3)
+    assert [sampling.for_pod(index).rank for index in (None, 0, 2)] == [0, 0, 8]
+    assert sampling.ranks == 12
+
+
+def test_an_index_beyond_the_ranks_is_no_rank() -> None:
+    assert Sampling(ranks=2).for_pod(7).rank == 0

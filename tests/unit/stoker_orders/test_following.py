@@ -1,0 +1,170 @@
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from stoker_orders.following import OrderFollower, OrderState, ReadSample
+from stoker_orders.job_order import JobOrder
+from stoker_orders.loading import Loading
+from stoker_orders.predictors.samplers import SamplerName
+from stoker_orders.sample_map import FileMap, ListedFile, RecordMap
+from stoker_orders.sampling_plan import SamplingPlan
+
+FILES = 20_000
+FIRST = 7  # the number of the first file
+
+
+def plan(**changed: Any) -> SamplingPlan:
+    usual = SamplingPlan(SamplerName.TORCH_DISTRIBUTED, seed=3, epochs=5, batch=16, loaders=4)
+    return replace(usual, **changed)
+
+
+def order(said: SamplingPlan, ranks: tuple[int, ...] = (0,), files: int = FILES) -> JobOrder:
+    return JobOrder(said, FileMap(range(FIRST, FIRST + files)), ranks)
+
+
+def reading(truth: JobOrder, epoch: int, step: int = 0) -> list[ReadSample]:
+    """Return what is read from a step of an epoch on, by loaders that take turns."""
+    return [ReadSample(piece.file) for piece in truth.pieces(truth.epoch(epoch), step)]
+
+
+def follow(follower: OrderFollower, reads: list[ReadSample], some: int = 100) -> None:
+    """Have the reads seen, so many at a time, and what is wanted computed at once."""
+    for start in range(0, len(reads), some):
+        while (wanted := follower.wanted) is not None:
+            follower.give(follower.order.epoch(wanted))
+        follower.saw(reads[start : start + some])
+
+
+def test_reads_in_the_order_are_all_taken_over_several_epochs() -> None:
+    follower = OrderFollower(order(plan()))
+    for epoch in range(3):
+        follow(follower, reading(follower.order, epoch))
+    assert (follower.state, follower.agreement, follower.epoch) == (OrderState.KNOWN, 100, 2)
+    assert follower.difference is None
+
+
+def test_another_seed_is_wrong_and_costs_nothing_any_more() -> None:
+    follower = OrderFollower(order(plan()))
+    follow(follower, reading(order(plan(seed=4_000)), 0))
+    assert follower.state is OrderState.WRONG
+    assert follower.wanted is None
+    assert not list(follower.ahead())
+
+
+def test_the_first_difference_is_remembered() -> None:
+    truth = order(plan())
+    reads = reading(truth, 0)
+    far = reads[10_000]
+    follower = OrderFollower(order(plan()))
+    follow(follower, [*reads[:50], far, *reads[50:1000]])
+    assert follower.difference is not None
+    assert (follower.difference.read, follower.difference.seen) == (51, far.file)
+    assert follower.state is OrderState.KNOWN
+
+
+def test_a_restart_in_the_middle_of_an_epoch_is_found_again() -> None:
+    follower = OrderFollower(order(plan()))
+    follow(follower, reading(follower.order, 0)[:2_000])
+    follow(follower, reading(follower.order, 0, step=12_000)[:1_000])
+    assert (follower.state, follower.found_again) == (OrderState.KNOWN, 1)
+    assert 12_000 <= follower.step <= 13_200
+
+
+def test_a_job_that_begins_in_a_later_epoch_is_found() -> None:
+    follower = OrderFollower(order(plan()))
+    follow(follower, reading(follower.order, 3, step=9_000)[:1_500])
+    assert (follower.state, follower.epoch) == (OrderState.KNOWN, 3)
+
+
+def test_another_world_size_is_found_by_what_is_read() -> None:
+    follower = OrderFollower(order(plan(ranks=4, rank=1), ranks=(1,)))
+    follow(follower, reading(follower.order, 0)[:1_000])
+    follow(follower, reading(order(plan(ranks=3, rank=2), ranks=(2,)), 0, step=2_000)[:1_500])
+    assert (follower.state, follower.loading.ranks, follower.loading.here) == (OrderState.KNOWN, 3, (2,))
+
+
+def test_a_sample_of_the_reads_is_enough() -> None:
+    follower = OrderFollower(order(plan()))
+    reads = reading(follower.order, 0)
+    for start in range(0, len(reads), 1_000):
+        while (wanted := follower.wanted) is not None:
+            follower.give(follower.order.epoch(wanted))
+        follower.saw(reads[start : start + 100], unseen=900)
+    assert (follower.state, follower.agreement) == (OrderState.KNOWN, 100)
+
+
+def test_files_that_are_no_samples_do_not_count() -> None:
+    follower = OrderFollower(order(plan()))
+    reads = reading(follower.order, 0)
+    follow(follower, [one for read in reads[:500] for one in (read, ReadSample(FIRST + FILES + 5))])
+    assert (follower.reads, follower.agreement) == (500, 100)
+
+
+def test_what_is_ahead_is_what_is_read_next() -> None:
+    follower = OrderFollower(order(plan()))
+    reads = reading(follower.order, 0)
+    follow(follower, reads[:3_000])
+    ahead = follower.ahead()
+    soon = {piece.file for _, piece in zip(range(300), ahead, strict=False)}
+    assert {read.file for read in reads[3_000:3_100]} <= soon
+
+
+@pytest.mark.parametrize("ranks", [1, 3, 8])
+@pytest.mark.parametrize("turn", [1, 16])
+@pytest.mark.parametrize("drop_last", [True, False])
+def test_ranks_share_every_sample_of_an_epoch(ranks: int, turn: int, drop_last: bool) -> None:
+    loading = Loading(1_000, ranks, tuple(range(ranks)), turn, 16, 3, drop_last=drop_last)
+    indices = list(loading.indices(0))
+    assert sorted(indices) == list(range(loading.total))
+
+
+def _steps(loading: Loading) -> Iterator[tuple[int, int]]:
+    return ((loading.step(index), loading.rank(index)) for index in range(loading.total))
+
+
+def test_an_index_is_read_at_its_step_by_its_rank() -> None:
+    loading = Loading(1_000, 4, (1,), 16)
+    assert [loading.index(*each) for each in _steps(loading)] == list(range(loading.total))
+
+
+def test_loaders_read_a_batch_each_at_the_same_time() -> None:
+    loading = Loading(8, 1, (0,), batch=2, loaders=2)
+    assert list(loading.indices(0)) == [0, 2, 1, 3, 4, 6, 5, 7]
+
+
+def test_an_epoch_so_short_that_any_order_would_agree_is_not_known() -> None:
+    follower = OrderFollower(order(plan(), files=300))
+    follow(follower, reading(follower.order, 0))
+    assert (follower.state, follower.agreement) == (OrderState.UNKNOWN, 100)
+
+
+def test_reads_that_nobody_saw_do_not_make_another_order_agree() -> None:
+    follower, other = OrderFollower(order(plan())), order(plan(seed=4_000))
+    reads = reading(other, 0)
+    for start in range(0, len(reads), 1_000):
+        while (wanted := follower.wanted) is not None:
+            follower.give(follower.order.epoch(wanted))
+        follower.saw(reads[start : start + 100], unseen=900)
+    assert follower.state is OrderState.WRONG
+
+
+def test_samples_in_one_large_file_are_followed_by_where_is_read() -> None:
+    records = RecordMap(ListedFile(9, b"all.bin", 16 + 100 * 5_000), record=100, header=16)
+    follower = OrderFollower(JobOrder(plan(loaders=0), records, (0,)))
+    truth = JobOrder(plan(loaders=0), records, (0,))
+    follow(follower, [ReadSample(one.file, one.offset) for one in truth.pieces(truth.epoch(0), 0)])
+    assert (follower.state, follower.agreement) == (OrderState.KNOWN, 100)
+
+
+def test_several_ranks_on_a_node_are_followed_together() -> None:
+    follower = OrderFollower(order(plan(ranks=4), ranks=(1, 2)))
+    follow(follower, reading(follower.order, 0))
+    assert (follower.state, follower.agreement, follower.step) == (OrderState.KNOWN, 100, FILES // 4 - 1)
+
+
+def test_a_pod_whose_rank_nobody_said_is_found_by_what_it_reads() -> None:
+    follower = OrderFollower(order(plan(ranks=4), ranks=(0,)))
+    follow(follower, reading(order(plan(ranks=4, rank=3), ranks=(3,)), 0))
+    assert (follower.state, follower.loading.here, follower.agreement) == (OrderState.KNOWN, (3,), 100)

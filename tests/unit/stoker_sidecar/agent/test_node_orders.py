@@ -1,0 +1,151 @@
+"""A pod says how it samples: its node has files ready before they are read, and says where that is wrong."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from stoker_api.dataset import MountMode
+from stoker_api.nodecache import EvidenceSource, NodeWorkload
+from stoker_orders.predictors.samplers import SAMPLERS, SamplerName
+from stoker_sidecar.agent.core.reading import ObservedTree, ReaderBatch
+from stoker_sidecar.agent.node_orders import NodeOrders
+from stoker_sidecar.errors import SidecarError
+from stoker_sidecar.version.manifest import Manifest
+from stoker_sidecar.volumes.core.publish import Published
+from stoker_sidecar.volumes.synchronization import Changes
+from stoker_sidecar.volumes.versions_on_disk import CacheFolders
+from stoker_sidecar.wire.access_protocol import AccessRow
+from stoker_sidecar.wire.fetcher_protocol import Ahead, Done, Failed, Reply
+from tests.fakes.object_store import MemoryStore
+from tests.fakes.volumes import publish_request
+from tests.support.cache_node import UID, CacheNodeUnderTest, fill, open_cache_node
+from tests.support.waiting import eventually
+
+NAMES = sorted(f"train/{number % 10}/{number:04d}.jpg" for number in range(1000))
+LOADERS = 2
+SAID = '{"seed": 3, "batch": 4, "loaders": 2, "epochs": 3, "ranks": 1, "files": {"path": "train"}}'
+
+
+class DistantStore(MemoryStore):
+    """A store in memory that answers after a while."""
+
+    @asynccontextmanager
+    async def get_range(self, *place: Any, **how: Any) -> AsyncIterator[Any]:
+        await asyncio.sleep(0.01)
+        async with super().get_range(*place, **how) as body:
+            yield body
+
+
+@dataclass
+class Node:
+    """A node's fetcher and the agent's part that knows orders, with a pod whose reads are seen."""
+
+    cache: CacheNodeUnderTest
+    digest: str
+    orders: NodeOrders
+    pod: Published
+    numbers: dict[str, int]
+    told: list[Ahead] = field(default_factory=list)
+    found: list[bool] = field(default_factory=list)
+
+    @property
+    def row(self) -> NodeWorkload:
+        """What the node says of the pod."""
+        return self.orders.shown(NodeWorkload(pod="vision/trainer-0", uid=self.pod.request.pod_uid))
+
+    async def read(self, names: Sequence[str]) -> None:
+        """Read files by several loaders that take turns, and have them seen."""
+        tree = ObservedTree(UID, self.digest, EvidenceSource.FUSE)
+        for start in range(0, len(names), LOADERS):
+            some = names[start : start + LOADERS]
+            self.found += [(self.cache.folder(self.digest) / "tree" / name).exists() for name in some]
+            await asyncio.gather(*(self.cache.read(self.digest, self.numbers[name], 0, 10) for name in some))
+            now = time.monotonic()
+            rows = [AccessRow(now, self.numbers[name], 0, 0, 1) for name in some]
+            self.orders.take(tree, self.pod.request.pod_uid, ReaderBatch(now, now, len(rows), 1.0, 0, 1.0, rows))
+
+
+@asynccontextmanager
+async def running(folder: Path, sampling: str) -> AsyncIterator[Node]:
+    """Run a node with a version of which nothing is here, mounted by a pod that says this."""
+    async with open_cache_node(folder, {"bucket": DistantStore()}) as cache:
+        fill(cache.store, {name: name.encode() * 20 for name in NAMES})
+        digest = await cache.list()
+        await cache.configure(listingId="1", version=digest, eager=False, held=(digest,))
+        await cache.reach(lambda status: status.files == len(NAMES))
+        manifest = Manifest.open(cache.folder(digest) / "manifest.sqlite")
+        numbers = {path.decode(): entry.ino for path, entry in manifest.walk()}
+        manifest.close()
+        request = publish_request(sampling=sampling)
+        pod = Published(request, UID, digest, folder, len(NAMES), 1, MountMode.FUSE, True)
+        told: list[Ahead] = []
+
+        async def tell(ahead: Ahead) -> Reply:
+            told.append(ahead)
+            try:
+                cache.node.foresee(ahead)
+            except SidecarError as error:
+                return Failed(error.errno, error.message)
+            return Done()
+
+        orders = NodeOrders(lambda: [pod], CacheFolders([folder]), tell, Changes())
+        task = asyncio.create_task(orders.run())
+        try:
+            yield Node(cache, digest, orders, pod, numbers, told)
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+def epoch(number: int, seed: int = 3) -> list[str]:
+    """Return the files in the order of PyTorch's distributed sampler of one rank, as two loaders read them."""
+    order = SAMPLERS[SamplerName.TORCH_DISTRIBUTED].order(len(NAMES), seed + number, number)
+    names = [NAMES[sample] for sample in order]
+    batches = [names[start : start + 4] for start in range(0, len(names), 4)]
+    pairs = zip(batches[::2], batches[1::2], strict=True)
+    return [one for first, second in pairs for both in zip(first, second, strict=True) for one in both]
+
+
+async def test_a_cold_epoch_finds_its_files_there(tmp_path: Path) -> None:
+    async with running(tmp_path / "cache", SAID) as node:
+        await eventually(lambda: bool(node.told))
+        await node.read(epoch(0))
+        await eventually(lambda: node.row.order == "Known")
+        assert node.row.order_agreement == 100
+        assert sum(node.found) >= 0.8 * len(NAMES)
+        assert len(node.cache.store.gets) == len(NAMES)
+
+
+async def test_a_pod_that_says_nothing_is_not_followed(tmp_path: Path) -> None:
+    async with running(tmp_path / "cache", "") as node:
+        await node.read(epoch(0)[:200])
+        assert (node.row.order, node.told) == ("", [])
+
+
+async def test_another_order_is_told_with_its_first_difference_and_fetched_no_more(tmp_path: Path) -> None:
+    async with running(tmp_path / "cache", SAID) as node:
+        await eventually(lambda: bool(node.told))
+        await node.read(epoch(0, seed=900))
+        await eventually(lambda: node.row.order == "Wrong")
+        await eventually(lambda: node.told[-1].pieces == b"")
+        assert node.row.order_message.startswith("read ")
+        assert "train/" in node.row.order_message
+
+
+async def test_the_next_epoch_goes_on(tmp_path: Path) -> None:
+    async with running(tmp_path / "cache", SAID) as node:
+        await eventually(lambda: bool(node.told))
+        for number in (0, 1):
+            await node.read(epoch(number))
+        # It may be over before its order is computed, and is found by its last reads then.
+        await eventually(lambda: node.row.order_message.startswith("epoch 1 of torch-distributed"))
+
+
+async def test_files_that_are_not_there_are_told(tmp_path: Path) -> None:
+    async with running(tmp_path / "cache", SAID.replace('"train"', '"trian"')) as node:
+        await eventually(lambda: node.row.order == "Wrong")
+        assert node.row.order_message.startswith("no sample is found at 'trian'")
