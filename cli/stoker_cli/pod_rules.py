@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from stoker_api import names
-from stoker_api.nodecache import NodeCache, NodeWorkload
+from stoker_api.node_workload import NodeWorkload
+from stoker_api.nodecache import NodeCache
 from stoker_api.tuning import NodeTuning
 from stoker_cli.tuning_rows import printable
 from stoker_tuning.documents.assembly import builtin_rules, read_profile

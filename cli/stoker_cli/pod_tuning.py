@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from stoker_api.nodecache import NodeCache, NodeWorkload
+from stoker_api.node_workload import NodeWorkload
+from stoker_api.nodecache import NodeCache
 from stoker_cli import tuning_rows
 from stoker_cli.errors import NOT_FOUND, CliError
 from stoker_cli.pod_rules import RulesInUse

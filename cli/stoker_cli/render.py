@@ -8,7 +8,8 @@ from rich.table import Table
 
 from stoker_api.dataset import Dataset
 from stoker_api.meta import format_bytes
-from stoker_api.nodecache import NodeCache, NodeWorkload
+from stoker_api.node_workload import NodeWorkload
+from stoker_api.nodecache import NodeCache
 from stoker_cli import rows
 from stoker_cli.why import PodExplanation
 

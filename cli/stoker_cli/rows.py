@@ -8,7 +8,8 @@ from stoker_api.dataset import Dataset
 from stoker_api.dataset_status import DatasetNode, DatasetStatus, Phase
 from stoker_api.meta import format_bytes, format_duration
 from stoker_api.names import ConditionType
-from stoker_api.nodecache import NodeCache, NodeDatasetStatus, NodeWorkload
+from stoker_api.node_workload import NodeWorkload
+from stoker_api.nodecache import NodeCache, NodeDatasetStatus
 
 SETTLED = {Phase.READY, Phase.DEGRADED, Phase.FAILED}
 UNKNOWN = "-"

@@ -10,7 +10,8 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
-from stoker_api.nodecache import NodeCache, NodeWorkload
+from stoker_api.node_workload import NodeWorkload
+from stoker_api.nodecache import NodeCache
 from stoker_cli.cluster import Target, connect
 from stoker_cli.local_mounts import LocalMount, LocalMountPath, of_a_mount
 from stoker_cli.output import OUTPUT, console, print_json, refusals

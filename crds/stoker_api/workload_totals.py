@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from stoker_api.nodecache import NodeWorkload
+from stoker_api.node_workload import NodeWorkload
 
 # What a row may say of its phase, so that a label made of it is one of few; a pod's own word is checked by its node.
 PHASES = (

@@ -6,6 +6,7 @@ from typing import Any
 
 from stoker_api import names
 from stoker_api.node_storage import MountPhase, NodeMount
+from stoker_api.node_workload import NodeWorkload
 from stoker_api.nodecache import (
     ListingResult,
     NodeCache,
@@ -15,7 +16,6 @@ from stoker_api.nodecache import (
     NodeDatasetStatus,
     NodeError,
     NodePhase,
-    NodeWorkload,
     OlderVersionStatus,
 )
 from stoker_api.tuning import NodeProfile, NodeRuleFigures

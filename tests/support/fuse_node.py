@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stoker_api.dataset import MountMode
-from stoker_api.nodecache import EvidenceSource
+from stoker_api.node_workload import EvidenceSource
 from stoker_sidecar.agent.loader_sampler import LoaderSampler
 from stoker_sidecar.agent.observation import Observation
 from stoker_sidecar.agent.plan import NodePlan

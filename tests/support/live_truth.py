@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.truth.programs import DEBIANS_PYTHON, FOLDER
-from stoker_api.nodecache import NodeWorkload
+from stoker_api.node_workload import NodeWorkload
 
 _EVERY = 0.1  # seconds between two looks
 # What reads do not tell: a checkpoint is written beside the Dataset.

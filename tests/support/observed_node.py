@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stoker_api.dataset import MountMode
-from stoker_api.nodecache import EvidenceSource
+from stoker_api.node_workload import EvidenceSource
 from stoker_sidecar.agent.observation import Observation
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.agent.workloads import SourceCounts

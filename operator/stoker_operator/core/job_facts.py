@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from stoker_api import names
 from stoker_api.dataset import Dataset
 from stoker_api.names import Reason
-from stoker_api.nodecache import NodeWorkload
+from stoker_api.node_workload import NodeWorkload
 from stoker_api.release import ReleaseRecord
 from stoker_api.trainingjob import JobNode, TrainingJob
 from stoker_operator.core.class_limits import ClassTerms

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from stoker_api.meta import shortened
 from stoker_api.names import Reason
-from stoker_api.nodecache import NodeWorkload
+from stoker_api.node_workload import NodeWorkload
 from stoker_operator.core.conditions import Status
 from stoker_orders.following import OrderState
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from stoker_api.names import ConditionType, Reason
-from stoker_api.nodecache import EvidenceSource
+from stoker_api.node_workload import EvidenceSource
 from stoker_api.trainingjob import JobPhase, TrainingJobStatus, TrainingProgress
 from stoker_operator.core.conditions import find
 from stoker_operator.core.dataset_transitions import Announcement, accepted_generation, moved, of_tuning

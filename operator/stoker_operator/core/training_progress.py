@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from stoker_api.nodecache import EvidenceSource, NodeWorkload
+from stoker_api.node_workload import EvidenceSource, NodeWorkload
 from stoker_api.times import format_time, parse_time
 from stoker_api.trainingjob import TrainingProgress
 from stoker_operator.core.views import ClusterView, PodView

@@ -7,7 +7,8 @@ from typing import Any, Final, Generic, TypeVar
 
 from stoker_api.dataset import Dataset
 from stoker_api.datasetclass import DatasetClass
-from stoker_api.nodecache import NodeCache, NodeWorkload
+from stoker_api.node_workload import NodeWorkload
+from stoker_api.nodecache import NodeCache
 from stoker_api.trainingjob import TrainingJob
 from stoker_operator.core.admission import AdmissionMemory
 from stoker_operator.core.dataset_classes import InvalidClass

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from errno import ENOENT, ENOTDIR
 from pathlib import Path
@@ -14,7 +15,6 @@ from stoker_api.node_storage import CacheFolder
 from stoker_api.nodecache import NodeCacheStatus
 from stoker_api.times import format_time
 from stoker_kube.api import Kube
-from stoker_sidecar.agent.acting import NodeActing
 from stoker_sidecar.agent.core.grants import NodeGrants
 from stoker_sidecar.agent.core.hardware_status import node_hardware
 from stoker_sidecar.agent.core.hinted_rows import hints_of_pods
@@ -30,8 +30,8 @@ from stoker_sidecar.agent.node_cache import NoticeTeller, StatusWriter, follow_n
 from stoker_sidecar.agent.node_learning import NodeLearning
 from stoker_sidecar.agent.node_orders import NodeOrders
 from stoker_sidecar.agent.node_plugins import NodePlugins
+from stoker_sidecar.agent.node_rules import NodeRules
 from stoker_sidecar.agent.node_workloads import NodeWorkloads
-from stoker_sidecar.agent.number_trials import NumberTrials
 from stoker_sidecar.agent.observation import Observation
 from stoker_sidecar.agent.observation_metrics import ObservationCollector
 from stoker_sidecar.agent.peer_files import PeerFiles
@@ -39,14 +39,11 @@ from stoker_sidecar.agent.peers import PeerServer
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.agent.plugin_metrics import PluginCollector
 from stoker_sidecar.agent.report_link import ReportedWorkloads, ReportLink
-from stoker_sidecar.agent.rule_trials import RuleTrials
-from stoker_sidecar.agent.tuning_figures import RuleMemory, rule_figures
 from stoker_sidecar.agent.tuning_history import TuningHistory
 from stoker_sidecar.agent.tuning_http import TuningHttp
 from stoker_sidecar.agent.tuning_profiles import TuningProfiles
 from stoker_sidecar.linux.hardware import Machine
 from stoker_sidecar.tuning.machine_facts import MachineFacts
-from stoker_sidecar.tuning.mount_read_ahead import MountReadAhead
 from stoker_sidecar.volumes.node_volumes import NodeVolumes
 from stoker_sidecar.volumes.report_volumes import ReportVolumes
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
@@ -104,15 +101,35 @@ def _is_missing(path: Path) -> bool:
     return False
 
 
+@dataclass(frozen=True)
+class AgentPlaces:
+    """Where an agent is reached, and where it finds and keeps what is its own.
+
+    ``address``: of the pod, where other nodes fetch manifests; empty: nobody can. ``http_port``: of health and metrics;
+    ``peer_port``: of manifests; ``learning_port``: of rules and history, on the loopback address. ``run_dir``: of the
+    sockets; ``history``: the file of what was tuned. ``namespace``: where Stoker is installed, beside which the node's
+    account is; empty: credentials are read in the agent's own name, and no node is served.
+    """
+
+    address: str
+    http_port: int
+    peer_port: int
+    learning_port: int
+    run_dir: Path
+    history: Path
+    namespace: str = ""
+
+    @property
+    def fetcher_socket(self) -> Path:
+        """Return the fetcher's socket."""
+        return self.run_dir / "fetcher.sock"
+
+
 class Agent:
     """One node's agent: its parts, run side by side, and what it says of itself to the API server and to probes.
 
-    ``plan`` and ``folders`` are those of ``volumes`` too. ``reports``: in which pods say what they do. ``address``:
-    of the pod, where other nodes fetch manifests; empty: nobody can. ``http_port``: of health and metrics;
-    ``peer_port``: of manifests; ``learning_port``: of rules and history, on the loopback address. ``history``: the file
-    of what was tuned. ``run_dir``: of the sockets.
-    ``grants``: what Datasets of which namespaces may use of the node's own. ``namespace``: where Stoker is installed,
-    beside which the node's account is; empty: credentials are read in the name of ``kube``, and no node is served.
+    ``plan`` and ``folders`` are those of ``volumes`` too. ``reports``: in which pods say what they do.
+    ``grants``: what Datasets of which namespaces may use of the node's own.
     ``confinement``: what holds the node's fetcher and FUSE servers to their files, for people. ``observation``: what
     is seen of reads. ``plugins``: framework plug-ins that may be asked; None: none. ``machine``: what the node has.
     """
@@ -125,30 +142,21 @@ class Agent:
         folders: CacheFolders,
         volumes: NodeVolumes,
         reports: ReportVolumes,
+        places: AgentPlaces,
         *,
-        fetcher_socket: Path,
-        address: str,
-        http_port: int,
-        peer_port: int,
-        learning_port: int,
-        history: Path,
-        run_dir: Path,
         grants: NodeGrants,
         observation: Observation,
-        namespace: str = "",
         confinement: str = "",
         plugins: NodePlugins | None = None,
         machine: Machine = Machine(),  # noqa: B008 -- frozen
     ) -> None:
-        self._driver = driver
-        self._kube = kube
-        self._plan = plan
-        self._folders = folders
+        self._driver, self._kube = driver, kube
+        self._plan, self._folders = plan, folders
         self._volumes = volumes
         self._publisher = volumes.publisher
         self._reports = reports
         self._reported = ReportedWorkloads(reports, self._publisher.rows)
-        self._learning = NodeLearning(TuningHistory(history), observation.news)
+        self._learning = NodeLearning(TuningHistory(places.history), observation.news)
         self._workloads = NodeWorkloads(
             self._reported.rows,
             lambda: observation.rows,
@@ -159,7 +167,7 @@ class Agent:
             files=observation.frameworks_by_files,
         )
         self._plugins = plugins
-        self._link = FetcherLink(fetcher_socket, plan, self._publisher.held_versions)
+        self._link = FetcherLink(places.fetcher_socket, plan, self._publisher.held_versions)
         self._orders = NodeOrders(volumes.mounted.all, folders, self._link.ask, plan.changes)
         observation.workloads.on_reads = self._orders.take
         self._profiles = TuningProfiles(kube, plan, plugins.documents if plugins is not None else lambda: ())
@@ -167,36 +175,25 @@ class Agent:
         self._tuning_http = TuningHttp(
             self._learning, self._workloads.known, self._profiles.rules, node_hardware(machine)
         )
-        self._fetcher_socket = fetcher_socket
-        self._address = address
-        self._port = http_port
-        self._peer_port = peer_port
-        self._learning_port = learning_port
-        self._run_dir = run_dir
-        self._namespace = namespace
+        self._places = places
         self._grants = grants
-        self._account = NodeAccount(kube, namespace, driver.node_name, time.monotonic, lambda: datetime.now(UTC))
+        self._account = NodeAccount(kube, places.namespace, driver.node_name, time.monotonic, lambda: datetime.now(UTC))
         self._confinement = confinement
         self._observation = observation
         learned = LearningCollector(self._learning, self._workloads.known)
         collectors = [ObservationCollector(plan, observation), learned]
         collectors += [] if plugins is None else [PluginCollector(plugins)]
         self._metrics = AgentMetrics(plan, self._publisher.rows, *collectors)
-        self._trials = RuleTrials(self._profiles, plan, self._learning, self._workloads.known)
-        self._numbers = NumberTrials(
-            self._trials,
+        self._rules = NodeRules(
+            self._profiles,
             self._learning,
-            plan.name_of,
-            observation.workloads.read_count,
-            plan.changes,
-            self._trials.is_settled,
+            plan,
+            folders,
+            volumes,
+            workloads=self._workloads.known,
+            reads=observation.workloads.read_count,
+            system=self._machine.system,
         )
-        self._acting = NodeActing(plan, folders, self._numbers, self._workloads.known, self._machine.system)
-        tuner = self._acting.tuner
-        self._read_ahead = MountReadAhead(
-            volumes.mount_root, volumes.mounted.served, tuner.in_force, (plan.changes, tuner.news)
-        )
-        self._rules = RuleMemory(self._profiles)
         self._registration: RegistrationService | None = None
 
     async def run(self, stopping: asyncio.Event) -> None:
@@ -206,8 +203,8 @@ class Agent:
         """
         async with AsyncExitStack() as stack:
             http = NodeHttp(self._folders, self._not_ready, self._metrics.render, self._tuning_http.metrics)
-            await stack.enter_async_context(serve_http(http.application(), self._port))
-            own = serve_http(self._tuning_http.application(), self._learning_port, "127.0.0.1")
+            await stack.enter_async_context(serve_http(http.application(), self._places.http_port))
+            own = serve_http(self._tuning_http.application(), self._places.learning_port, "127.0.0.1")
             await stack.enter_async_context(own)
             self._registration = await stack.enter_async_context(
                 serve_driver(
@@ -219,11 +216,11 @@ class Agent:
                 )
             )
             name, csi_socket = self._driver.node_name, self._driver.csi_socket
-            log.info("serving node %s: HTTP on port %d, CSI on %s", name, self._port, csi_socket)
+            log.info("serving node %s: HTTP on port %d, CSI on %s", name, self._places.http_port, csi_socket)
             await self._side_by_side(stopping, http)
 
     async def _side_by_side(self, stopping: asyncio.Event, http: NodeHttp) -> None:
-        name = self._driver.node_name
+        name, places = self._driver.node_name, self._places
         for_peers = http.for_peers()
         PeerFiles(self._plan, self._folders, self._link.ask).add_to(for_peers)
         async with asyncio.TaskGroup() as tasks:
@@ -236,18 +233,14 @@ class Agent:
                     CredentialReader(self._account, self._plan, self._grants).run(),
                     StatusWriter(self._kube, name, self._plan.changes, self._status).run(),
                     NoticeTeller(self._kube, name, self._plan).run(),
-                    CacheRootKeeper(self._plan, self._fetcher_socket).run(),
+                    CacheRootKeeper(self._plan, self._places.fetcher_socket).run(),
                     self._report_link().run(),
                     self._workloads.run(),
-                    self._profiles.run(),
-                    PeerServer(self._kube, self._namespace, for_peers, self._peer_port, self._run_dir).run(),
+                    PeerServer(self._kube, places.namespace, for_peers, places.peer_port, places.run_dir).run(),
                     self._keep_mounts(),
                     self._observation.run(),
                     self._learning.run(self._workloads.known, self._observation.workloads.opened),
-                    self._acting.run(),
-                    self._read_ahead.run(),
-                    self._trials.run(self._acting.tuner),
-                    self._numbers.run(self._acting.tuner),
+                    self._rules.run(),
                     *([] if self._plugins is None else [self._plugins.run()]),
                 )
             ]
@@ -256,7 +249,7 @@ class Agent:
                 task.cancel()
 
     def _report_link(self) -> ReportLink:
-        socket, news = self._run_dir / "reports.sock", self._observation.news
+        socket, news = self._places.run_dir / "reports.sock", self._observation.news
         return ReportLink(socket, self._reports, self._reported, self._plan.changes, news)
 
     async def _keep_mounts(self) -> None:
@@ -277,9 +270,7 @@ class Agent:
             inventory=plan.inventory,
             mounts=self._publisher.rows(),
             profiles=self._profiles.rows(),
-            figures=rule_figures(
-                self._rules.of(self._acting.tuner.in_force, {row.uid for row in plan.datasets}), self._trials.helped
-            ),
+            figures=self._rules.figures(),
             workloads=self._workloads.rows(),
             disk=steady(plan.disk, _disk_of(written)) if written else plan.disk,
             folders=steady_folders(plan.folders, written.cache_folders) if written else plan.folders,
@@ -288,12 +279,12 @@ class Agent:
             confinement=self._confinement,
             observer=self._observation.message,
             refused=self._volumes.overlays.refused,
-            address=_host_port(self._address, self._peer_port),
+            address=_host_port(self._places.address, self._places.peer_port),
             version=self._driver.version,
             trouble=self._trouble(),
             now=format_time(time.time()),
             hardware=node_hardware(self._machine.machine),
-            rates=self._acting.rates.known(),
+            rates=self._rules.acting.rates.known(),
             plugins=() if self._plugins is None else self._plugins.rows(),
         )
         return node_status(facts, written.conditions if written else plan.conditions)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from stoker_api.nodecache import NodeWorkload
+from stoker_api.node_workload import NodeWorkload
 from stoker_api.workload_totals import workload_totals
 from stoker_sidecar.agent.node_learning import NodeLearning
 from stoker_tuning.recommend.knobs import KNOB_BY_NAME

@@ -12,7 +12,7 @@ from pathlib import Path
 from stoker_kube.api import Kube
 from stoker_kube.client import KubeClient
 from stoker_kube.errors import ConfigError
-from stoker_sidecar.agent.agent import Agent
+from stoker_sidecar.agent.agent import Agent, AgentPlaces
 from stoker_sidecar.agent.core.grants import NodeGrants
 from stoker_sidecar.agent.csi.driver import Driver
 from stoker_sidecar.agent.node_plugins import NodePlugins, node_plugins
@@ -73,17 +73,18 @@ def build(settings: AgentSettings, kube: Kube) -> Agent:
         ReportVolumes(
             settings.state_dir / REPORTS, settings.state_dir / "report-volumes.json", Mounter(mounts), plan.changes.mark
         ),
-        fetcher_socket=settings.run_dir / "fetcher.sock",
-        address=settings.pod_ip,
-        http_port=settings.http_port,
-        peer_port=settings.peer_port,
-        learning_port=settings.learning_port,
-        history=settings.state_dir / "tuning-history.db",
-        run_dir=settings.run_dir,
+        AgentPlaces(
+            settings.pod_ip,
+            settings.http_port,
+            settings.peer_port,
+            settings.learning_port,
+            settings.run_dir,
+            settings.state_dir / "tuning-history.db",
+            settings.namespace,
+        ),
         grants=NodeGrants(settings.ambient_namespaces, settings.host_folder_grants),
         observation=_observation(settings, plan, folders, volumes, plugins),
         plugins=plugins,
-        namespace=settings.namespace,
         confinement=describe(abi(), wanted=settings.confine == "Auto"),
         machine=read_machine(Path(folder.path) for folder in settings.cache_root),
     )

@@ -6,7 +6,7 @@ import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from stoker_api.nodecache import NodeWorkload
+from stoker_api.node_workload import NodeWorkload
 from stoker_sidecar.agent.core.history_rows import HistoryKind, HistoryRow, change_row, outcome_of
 from stoker_sidecar.agent.core.read_windows import ReadWindows, together
 from stoker_sidecar.agent.core.seen_phases import SeenPhases

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable
 
-from stoker_api.nodecache import NodeWorkload
+from stoker_api.node_workload import NodeWorkload
 from stoker_sidecar.agent.core.order_groups import OrderKey, order_groups
 from stoker_sidecar.agent.core.order_rows import with_order
 from stoker_sidecar.agent.core.reading import ObservedTree, ReaderBatch

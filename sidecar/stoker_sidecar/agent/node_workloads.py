@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from stoker_api.nodecache import NodeWorkload
+from stoker_api.node_workload import NodeWorkload
 from stoker_sidecar.agent.core.hinted_rows import by_files, hinted
 from stoker_sidecar.agent.core.workload_rows import due_in, fair_share, merged
 from stoker_sidecar.volumes.synchronization import Changes

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
-from stoker_api.nodecache import EvidenceSource, NodeWorkload
+from stoker_api.node_workload import EvidenceSource, NodeWorkload
 from stoker_sidecar.agent.access_server import AccessClient, AccessServer
 from stoker_sidecar.agent.core.reading import ObservedTree
 from stoker_sidecar.agent.dataset_layouts import DatasetLayouts

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from stoker_api.nodecache import EvidenceSource
+from stoker_api.node_workload import EvidenceSource
 from stoker_sidecar.agent.core.follow_budget import FollowBudget
 from stoker_sidecar.agent.core.observed_training import ObservedTraining, VersionView, observed_training
 from stoker_sidecar.agent.core.reading import ObservedTree, ReaderBatch

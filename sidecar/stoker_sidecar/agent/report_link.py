@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from stoker_api.backoff import Backoff
 from stoker_api.node_storage import NodeMount
-from stoker_api.nodecache import NodeWorkload
+from stoker_api.node_workload import NodeWorkload
 from stoker_sidecar.agent.core.workload_rows import PodReport, reported_workloads
 from stoker_sidecar.errors import ProtocolError
 from stoker_sidecar.volumes.core.report_volume import ReportVolume

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from stoker_api.nodecache import NodeWorkload
+from stoker_api.node_workload import NodeWorkload
 from stoker_sidecar.agent.node_learning import NodeLearning
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.tuning.core.trial_rules import UNSET, AheadValue, ahead_value, names_adaptive

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from stoker_api.nodecache import StallSource
+from stoker_api.node_workload import StallSource
 from stoker_sidecar.agent.core.stall import FuseWaits, Stall, StallSample, stall_between
 from stoker_sidecar.agent.loader_sampler import LoaderSampler
 from stoker_sidecar.linux.stall import delays_counted, disk_pressure, find_pod_cgroup, task_delays

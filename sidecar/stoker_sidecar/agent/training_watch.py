@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from stoker_api.dataset import MountMode
-from stoker_api.nodecache import MOST_WORKLOADS, EvidenceSource
+from stoker_api.node_workload import MOST_WORKLOADS, EvidenceSource
 from stoker_sidecar.agent.core.reading import ObservedTree, ReaderKey
 from stoker_sidecar.agent.core.workload_rows import chosen_fairly
 from stoker_sidecar.agent.dataset_layouts import DatasetLayouts

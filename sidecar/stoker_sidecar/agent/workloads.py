@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from stoker_api.dataset import MountMode
-from stoker_api.nodecache import Attribution, EvidenceSource, NodeWorkload
+from stoker_api.node_workload import Attribution, EvidenceSource, NodeWorkload
 from stoker_sidecar.agent.core.openers import Openers
 from stoker_sidecar.agent.core.read_counts import ITEM_BYTES, ReadCount
 from stoker_sidecar.agent.core.read_rates import RecentOpens, SeenTime, speed

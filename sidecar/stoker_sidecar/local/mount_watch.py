@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from stoker_api.dataset import MountMode
-from stoker_api.nodecache import NodeWorkload
+from stoker_api.node_workload import NodeWorkload
 from stoker_sidecar.agent.acting import NodeActing
 from stoker_sidecar.agent.core.number_windows import WindowTimes
 from stoker_sidecar.agent.core.tuned_rows import told_change

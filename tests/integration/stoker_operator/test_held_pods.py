@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stoker_api import names
-from stoker_api.nodecache import NodeWorkload
+from stoker_api.node_workload import NodeWorkload
 from stoker_api.release import ReleaseRecord
 from stoker_kube.api import JSON
 from stoker_kube.resources import DATASETS, JOBS, NODE_CACHES, NODES, PODS, SERVICES, TRAINING_JOBS

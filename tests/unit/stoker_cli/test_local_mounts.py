@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from stoker_api.mount_figures import FIGURES_SOCKET, MOUNT_SPEC, MountFigures
-from stoker_api.nodecache import NodeWorkload
+from stoker_api.node_workload import NodeWorkload
 from stoker_cli.errors import CliError
 from stoker_cli.local_mounts import LocalMount
 from stoker_cli.main import main

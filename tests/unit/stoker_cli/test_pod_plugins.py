@@ -1,7 +1,8 @@
 """Which rules of plug-ins `stoker tuning explain POD` counts: those that the pod's node has in force."""
 
 from stoker_api.meta import ObjectMeta
-from stoker_api.nodecache import NodeCache, NodeCacheStatus, NodePlugin, NodeWorkload
+from stoker_api.node_workload import NodeWorkload
+from stoker_api.nodecache import NodeCache, NodeCacheStatus, NodePlugin
 from stoker_cli.pod_rules import rules_in_use
 from stoker_tuning.documents.plugin_documents import plugin_document
 from stoker_tuning.frameworks.answers import PluginAnswer

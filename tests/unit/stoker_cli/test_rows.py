@@ -4,7 +4,8 @@ import pytest
 
 from stoker_api.dataset import Dataset
 from stoker_api.dataset_status import Phase
-from stoker_api.nodecache import NodeCache, NodeWorkload
+from stoker_api.node_workload import NodeWorkload
+from stoker_api.nodecache import NodeCache
 from stoker_cli import rows
 
 

@@ -4,7 +4,7 @@ import json
 
 import aiohttp
 
-from stoker_api.nodecache import NodeWorkload
+from stoker_api.node_workload import NodeWorkload
 from stoker_operator.health import HealthServer
 
 

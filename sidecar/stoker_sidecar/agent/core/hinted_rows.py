@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from stoker_api.nodecache import NodeWorkload
+from stoker_api.node_workload import NodeWorkload
 from stoker_sidecar.volumes.core.publish import Published
 from stoker_sidecar.volumes.core.report_volume import ReportVolume
 from stoker_tuning.frameworks.pod_hints import NO_HINTS, FrameworkSource, PodHints

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from stoker_api.nodecache import StallSource
+from stoker_api.node_workload import StallSource
 from stoker_sidecar.agent.core.stall import Stall
 from stoker_sidecar.linux.pipes import is_pipe
 from stoker_sidecar.linux.thread_calls import CallSeen, ThreadCall

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from stoker_api.dataset import MountMode
-from stoker_api.nodecache import EvidenceSource
+from stoker_api.node_workload import EvidenceSource
 from stoker_api.sampling import parse_sampling_text
 from stoker_orders.following import ReadSample
 from stoker_orders.sampling_plan import SamplingPlan

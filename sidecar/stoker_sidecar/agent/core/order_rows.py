@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from stoker_api.meta import shortened
-from stoker_api.nodecache import NodeWorkload
+from stoker_api.node_workload import NodeWorkload
 from stoker_orders.following import OrderFollower, OrderState
 from stoker_orders.sample_map import SamplePiece
 from stoker_sidecar.wire.fetcher_protocol import MOST_AHEAD, WHOLE_FILE

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from statistics import fmean
 
-from stoker_api.nodecache import NodeWorkload
+from stoker_api.node_workload import NodeWorkload
 from stoker_tuning.learning.windows import FigureWindow
 
 # Seconds: long enough for a figure of a workload that reads a few files a second, and for a stall to be measured.

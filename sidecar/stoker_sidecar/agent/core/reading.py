@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from stoker_api.nodecache import EvidenceSource
+from stoker_api.node_workload import EvidenceSource
 from stoker_sidecar.volumes.core.publish import VersionKey
 from stoker_sidecar.wire.access_protocol import AccessRow
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from stoker_api.nodecache import EvidenceSource
+from stoker_api.node_workload import EvidenceSource
 from stoker_sidecar.agent.core.reading import ReaderBatch
 from stoker_tuning.training.accesses import AccessSampling, SamplingMethod, SeenAccess
 from stoker_tuning.training.layout import DatasetLayout

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from stoker_api.nodecache import NodeWorkload
+from stoker_api.node_workload import NodeWorkload
 from stoker_api.workload_totals import PHASES
 from stoker_sidecar.agent.core.history_rows import HistoryRow, phase_row, prediction_row
 from stoker_tuning.learning.foresight import Foresight, Prediction

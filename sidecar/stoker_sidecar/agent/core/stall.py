@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from stoker_api.nodecache import StallSource
+from stoker_api.node_workload import StallSource
 
 # Shorter spans say little: delays are counted in ticks of 10 ms.
 _SHORTEST = 0.5

@@ -11,6 +11,7 @@ from stoker_api.dataset import MountMode
 from stoker_api.meta import Condition, format_bytes, shortened
 from stoker_api.names import ConditionType, Reason
 from stoker_api.node_storage import CacheFolder, NodeMount
+from stoker_api.node_workload import NodeWorkload
 from stoker_api.nodecache import (
     NodeCacheStatus,
     NodeDataset,
@@ -19,7 +20,6 @@ from stoker_api.nodecache import (
     NodeHardware,
     NodePhase,
     NodePlugin,
-    NodeWorkload,
 )
 from stoker_api.tuning import NodeProfile, NodeRuleFigures
 from stoker_sidecar.volumes.core.publish import VersionKey

@@ -1,6 +1,6 @@
 """How a change that came to something is told of in a workload's row. Pure."""
 
-from stoker_api.nodecache import NodeWorkload
+from stoker_api.node_workload import NodeWorkload
 from stoker_tuning.learning.changes import ChangeOutcome
 from stoker_tuning.rules.spec import KnobValue
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from stoker_api.node_storage import NodeMount
-from stoker_api.nodecache import MOST_WORKLOADS, Attribution, EvidenceSource, NodeWorkload, StallSource
+from stoker_api.node_workload import MOST_WORKLOADS, Attribution, EvidenceSource, NodeWorkload, StallSource
 from stoker_api.times import format_time
 from stoker_sidecar.agent.core.observed_training import ObservedTraining
 from stoker_sidecar.agent.core.stall import Stall

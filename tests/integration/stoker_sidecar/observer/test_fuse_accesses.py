@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker_api.nodecache import EvidenceSource, StallSource
+from stoker_api.node_workload import EvidenceSource, StallSource
 from stoker_sidecar.agent.core.stall import Stall, StallSample
 from stoker_sidecar.agent.stall_meter import StallMeter
 from stoker_sidecar.volumes.core.publish import VersionKey

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bench.truth.programs import DEBIANS_PYTHON
-from stoker_api.nodecache import StallSource
+from stoker_api.node_workload import StallSource
 from stoker_sidecar.agent.core.loader_waits import stall_of
 from stoker_sidecar.agent.loader_consumers import PodConsumers
 from stoker_sidecar.agent.loader_sampler import BUDGET, LoaderSampler

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from stoker_api.dataset import MountMode
-from stoker_api.nodecache import Attribution, EvidenceSource
+from stoker_api.node_workload import Attribution, EvidenceSource
 from stoker_sidecar.linux import fanotify, overlay
 from stoker_sidecar.observer.watched_tree import open_tree
 from stoker_sidecar.version.layout import VersionPaths

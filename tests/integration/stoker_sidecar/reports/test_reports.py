@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from stoker_api import names
-from stoker_api.nodecache import NodeWorkload
+from stoker_api.node_workload import NodeWorkload
 from stoker_sidecar.agent.csi.pb import csi_pb2
 from stoker_sidecar.agent.report_link import ReportedWorkloads, ReportLink
 from stoker_sidecar.volumes.synchronization import Changes

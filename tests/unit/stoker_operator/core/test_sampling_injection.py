@@ -6,7 +6,7 @@ from typing import Any
 import jsonpatch
 
 from stoker_api import names
-from stoker_api.nodecache import NodeWorkload
+from stoker_api.node_workload import NodeWorkload
 from stoker_api.sampling import Sampling
 from stoker_operator.core.annotations import Refusal
 from stoker_operator.core.injection import decide_injection

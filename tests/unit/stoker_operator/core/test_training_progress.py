@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from stoker_api.nodecache import NodeCache, NodeWorkload
+from stoker_api.node_workload import NodeWorkload
+from stoker_api.nodecache import NodeCache
 from stoker_api.times import format_time
 from stoker_api.trainingjob import TrainingJobStatus, TrainingProgress
 from stoker_operator.core.job_facts import JobFacts

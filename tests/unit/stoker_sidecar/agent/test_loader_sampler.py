@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker_api.nodecache import StallSource
+from stoker_api.node_workload import StallSource
 from stoker_sidecar.agent.core.loader_waits import ConsumerWait, LoaderTally
 from stoker_sidecar.agent.core.stall import FuseWaits, Stall
 from stoker_sidecar.agent.loader_consumers import PodConsumers

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker_api.nodecache import StallSource
+from stoker_api.node_workload import StallSource
 from stoker_sidecar.agent.core.loader_waits import (
     FEWEST,
     SECONDS,

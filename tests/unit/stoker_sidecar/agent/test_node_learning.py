@@ -10,7 +10,7 @@ import pytest
 from aiohttp.test_utils import TestServer
 from prometheus_client import CollectorRegistry, generate_latest
 
-from stoker_api.nodecache import NodeWorkload
+from stoker_api.node_workload import NodeWorkload
 from stoker_api.workload_totals import PHASES
 from stoker_sidecar.agent.core.history_rows import HistoryKind
 from stoker_sidecar.agent.learning_metrics import LearningCollector

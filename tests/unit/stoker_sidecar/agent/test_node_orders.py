@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from stoker_api.dataset import MountMode
-from stoker_api.nodecache import EvidenceSource, NodeWorkload
+from stoker_api.node_workload import EvidenceSource, NodeWorkload
 from stoker_orders.predictors.samplers import SAMPLERS, SamplerName
 from stoker_sidecar.agent.core.reading import ObservedTree, ReaderBatch
 from stoker_sidecar.agent.node_orders import NodeOrders

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from stoker_api.dataset import MountMode
-from stoker_api.nodecache import EvidenceSource
+from stoker_api.node_workload import EvidenceSource
 from stoker_sidecar.agent.core.order_groups import order_groups, read_samples
 from stoker_sidecar.agent.core.reading import ObservedTree, ReaderBatch
 from stoker_sidecar.volumes.core.publish import Published

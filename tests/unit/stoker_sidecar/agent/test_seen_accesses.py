@@ -2,7 +2,7 @@
 
 import pytest
 
-from stoker_api.nodecache import EvidenceSource
+from stoker_api.node_workload import EvidenceSource
 from stoker_sidecar.agent.core.follow_budget import ACCESSES_A_SECOND, FollowBudget
 from stoker_sidecar.agent.core.reading import ReaderBatch
 from stoker_sidecar.agent.core.seen_accesses import SeenShare, is_resampled, seen_accesses

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stoker_api.nodecache import StallSource
+from stoker_api.node_workload import StallSource
 from stoker_sidecar.agent.core.stall import Stall, StallSample, stall_between
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from stoker_api.dataset import MountMode
-from stoker_api.nodecache import MOST_WORKLOADS, Attribution, EvidenceSource, NodeWorkload
+from stoker_api.node_workload import MOST_WORKLOADS, Attribution, EvidenceSource, NodeWorkload
 from stoker_sidecar.agent.core.reading import ObservedTree
 from stoker_sidecar.agent.dataset_layouts import DatasetLayouts
 from stoker_sidecar.agent.model_heads import ModelHeads

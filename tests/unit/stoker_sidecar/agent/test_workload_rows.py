@@ -9,7 +9,7 @@ import pytest
 
 from stoker_api.dataset import MountMode
 from stoker_api.node_storage import NodeMount
-from stoker_api.nodecache import Attribution, EvidenceSource, NodeWorkload, StallSource
+from stoker_api.node_workload import Attribution, EvidenceSource, NodeWorkload, StallSource
 from stoker_sidecar.agent.core.hinted_rows import hinted, hints_of_pods
 from stoker_sidecar.agent.core.stall import Stall
 from stoker_sidecar.agent.core.workload_rows import (

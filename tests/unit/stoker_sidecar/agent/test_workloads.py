@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stoker_api.dataset import MountMode
-from stoker_api.nodecache import Attribution, EvidenceSource, StallSource
+from stoker_api.node_workload import Attribution, EvidenceSource, StallSource
 from stoker_sidecar.agent.core.read_counts import ITEM_BYTES, ReadCount
 from stoker_sidecar.agent.core.reading import ObservedTree
 from stoker_sidecar.agent.core.stall import Stall

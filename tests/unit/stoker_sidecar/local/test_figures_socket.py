@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from stoker_api.mount_figures import MOST_TOLD, MountFigures
-from stoker_api.nodecache import NodeWorkload
+from stoker_api.node_workload import NodeWorkload
 from stoker_sidecar.agent.core.history_rows import HistoryKind, HistoryRow
 from stoker_sidecar.agent.tuning_history import TuningHistory
 from stoker_sidecar.local.figures_socket import FiguresSocket
