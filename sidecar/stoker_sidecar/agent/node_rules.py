@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Callable, Iterable
 
-from stoker_api.nodecache import NodeRuleFigures, NodeWorkload
+from stoker_api.node_workload import NodeWorkload
+from stoker_api.tuning import NodeRuleFigures
 from stoker_sidecar.agent.acting import NodeActing
 from stoker_sidecar.agent.node_learning import NodeLearning
 from stoker_sidecar.agent.number_trials import CountReader, NumberTrials
