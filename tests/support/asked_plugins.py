@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shutil
+import sys
 import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -50,6 +51,28 @@ def install_example(site: Path) -> None:
     (folder / "entry_points.txt").write_text("\n".join(lines))
 
 
+def with_open_python(kept: Path) -> list[str]:
+    """Return a command that runs the one behind it where any user may read this interpreter, which may be root's.
+
+    In mounts of its own, an empty folder that all may enter lies over the one that is closed, and what of it the
+    interpreter is in lies there as before. ``kept``: an empty folder for a mount.
+    """
+    interpreter = Path(sys.executable).resolve()
+    closed = next((path for path in reversed(interpreter.parents) if path.stat().st_mode & 0o005 != 0o005), None)
+    if closed is None:
+        return []
+    inner = interpreter.relative_to(closed).parts[0]
+    steps = (
+        'mount --bind "$1/$2" "$0"',
+        'mount -t tmpfs -o mode=0755 tmpfs "$1"',
+        'mkdir "$1/$2"',
+        'mount --bind "$0" "$1/$2"',
+        "shift 2",
+        'exec "$@"',
+    )
+    return ["unshare", "--mount", "sh", "-ec", "\n".join(steps), str(kept), str(closed), inner]
+
+
 @dataclass
 class AskingNode:
     """A keeper whose asker finds the plug-ins of ``site``."""
@@ -70,12 +93,16 @@ class AskingNode:
 
 
 @contextmanager
-def asking_node(names: Sequence[str], user: str = "") -> Iterator[AskingNode]:
-    """Run a keeper whose asker may ask these plug-ins; write them into its site before they are asked."""
+def asking_node(names: Sequence[str], user: str = "", within: Sequence[str] = ()) -> Iterator[AskingNode]:
+    """Run a keeper whose asker may ask these plug-ins; write them into its site before they are asked.
+
+    ``user``: as whom plug-ins run; empty: as the tests do. ``within``: see ``Keeper``.
+    """
     with node_folder() as folder, pytest.MonkeyPatch.context() as patch:
+        folder.chmod(0o711)  # as installed packages lie: any user may read them
         site = folder / "site"
         site.mkdir(mode=0o755)
         patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")])))
         options = ["--plugins", ",".join(names), "--plugins-run-as", user, "--observe", "Off"]
-        with Keeper(folder / "keeper", agent="tail -f /dev/null --", options=options) as keeper:
+        with Keeper(folder / "keeper", agent="tail -f /dev/null --", options=options, within=within) as keeper:
             yield AskingNode(site, keeper)

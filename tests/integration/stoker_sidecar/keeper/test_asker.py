@@ -1,9 +1,7 @@
 """The real asker, started by a real keeper: what plug-ins get to do in it, and what is left of them."""
 
 import errno
-import os
 import socket
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +10,7 @@ import pytest
 
 from stoker_sidecar.linux import landlock
 from stoker_tuning.frameworks.answers import parse_answer
-from tests.support.asked_plugins import AskingNode, asking_node, write_plugin
+from tests.support.asked_plugins import AskingNode, asking_node, with_open_python, write_plugin
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.root, pytest.mark.expected_logs("")]
@@ -137,25 +135,9 @@ def test_a_node_without_plug_ins_has_no_such_socket() -> None:
         assert without.ask(["pytorch"]).begun is False
 
 
-def _can_read_python(user: int) -> bool:
-    """Tell whether a user of its own could run this interpreter and this checkout."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            os.setgroups([])
-            os.setgid(user)
-            os.setuid(user)
-            os.execv(sys.executable, [sys.executable, "-c", "import stoker_sidecar.asker.main"])
-        finally:
-            os._exit(1)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-
-
-def test_plug_ins_run_as_a_user_that_owns_nothing_and_has_no_capabilities() -> None:
-    if not _can_read_python(65531):
-        pytest.skip("the interpreter of these tests lies in a folder of root's")
+def test_plug_ins_run_as_a_user_that_owns_nothing_and_has_no_capabilities(tmp_path: Path) -> None:
     body = "def detect(self, path, head): import os; raise ValueError(f'{os.getuid()} {os.getgroups()}')"
-    with asking_node(["who"], user="65531") as node:
+    with asking_node(["who"], user="65531", within=with_open_python(tmp_path)) as node:
         write_plugin(node.site, "who", body)
         (told,) = node.ask(["who"]).told
     assert b"65531 []" in told.said
