@@ -29,6 +29,7 @@ RUN cd /opt/stoker/lib/python3.11/site-packages \
 FROM dependencies AS code
 COPY pyproject.toml README.md LICENSE ./
 COPY tuning tuning
+COPY orders orders
 COPY crds/stoker_api crds/stoker_api
 COPY kube kube
 COPY operator operator
