@@ -41,7 +41,9 @@ def warm(dataset: Dataset) -> bool:
 
 def _is_warm(dataset: Dataset) -> bool:
     found = _condition(dataset, ConditionType.WARM)
-    return found is not None and found.status == "True" and found.reason == Reason.WARM
+    if found is None or found.observed_generation < dataset.metadata.generation:
+        return False  # it is about what the spec was before: --all, or other paths, were asked for a moment ago
+    return found.status == "True" and found.reason == Reason.WARM
 
 
 def _about_these_paths(dataset: Dataset) -> bool:

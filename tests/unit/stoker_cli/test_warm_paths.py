@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from stoker_api.dataset import Dataset
+from stoker_api.dataset import Dataset, Warm
 from stoker_api.warm_paths import paths_digest
 from stoker_cli import cluster, rows, waiting, warm_paths
 from stoker_cli.errors import CliError
@@ -64,6 +64,12 @@ def test_it_is_done_when_what_they_name_is_warm() -> None:
 def test_a_status_of_other_paths_or_of_an_earlier_spec_is_not_believed() -> None:
     assert not waiting.warm(_dataset(digest="other"))
     assert not waiting.warm(_dataset(generation=1))
+
+
+def test_when_all_of_it_was_asked_for_the_word_on_paths_is_not_believed() -> None:
+    earlier = _dataset(generation=1)
+    asked = earlier.model_copy(update={"spec": earlier.spec.model_copy(update={"warm": Warm()})})
+    assert not waiting.warm(asked)
 
 
 def test_a_path_that_names_nothing_ends_the_wait_once_the_others_are_warm() -> None:
