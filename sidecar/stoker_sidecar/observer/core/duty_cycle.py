@@ -14,9 +14,9 @@ _EARNED = 1.0 - (_SAVED + 2.0) / 60.0
 # Seconds that an event takes of who opens the file: the kernel makes it there. 1.4 to 2.8 us of CPU were measured (the
 # longer the queue, the more); in whole spells of marks, with all that comes with them, up to 5 us of a reader's time.
 EVENT_SECONDS = 5e-6
-# Of the rate, what events may take of readers. At the default of 1 % that is enough for 880 opens a second that go on
-# for ever, and for 5,000 at once: slower trainings see no difference, and the agent follows no more in detail.
-_OF_READERS = 0.5
+# Of the rate, what events may take of readers. At the default of 1 % that is enough for 700 opens a second that go on
+# for ever, and for 4,000 at once: of slower trainings all is seen, as far as the observer's own CPU allows.
+OF_READERS = 0.4
 
 
 @dataclass
@@ -74,13 +74,13 @@ class CpuBudget:
 class DutyCycle:
     """When marks are on and when they are off: while neither the observer's own CPU nor its readers' is used up.
 
-    ``rate``: seconds of CPU a second that observer and agent may use; readers may lose half as many to events, of one
-    core: of several readers on several cores it is a smaller share. ``used``: CPU seconds used ever.
+    ``rate``: seconds of CPU a second that observer and agent may use. Readers may lose 0.4 of that to events: of one
+    core, so of several readers on several cores a smaller share. ``used``: CPU seconds used ever.
     """
 
     def __init__(self, rate: float, now: float, used: float) -> None:
         self._own = CpuBudget(rate, now, used)
-        self._readers = CpuBudget(rate * _OF_READERS, now)
+        self._readers = CpuBudget(rate * OF_READERS, now)
         self._taken = 0.0
 
     @property

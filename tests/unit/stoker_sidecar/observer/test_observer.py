@@ -189,9 +189,9 @@ def test_events_of_the_time_until_marks_are_off_are_paid_by_rest(agent: AgentSid
     flood(agent, 6000)
     agent.observer.take({"op": "marked", "on": False, "cpu": 0.0}, [])
     agent.said()
-    agent.step(10.0)  # 7 s were enough for the first 6,000
+    agent.step(12.0)  # 9 s were enough for the first 6,000
     assert not [said for said in agent.said() if said["op"] == "marks"]
-    agent.step(5.0)
+    agent.step(7.0)
     assert {"op": "marks", "on": True} in agent.said()
 
 
