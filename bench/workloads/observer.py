@@ -1,15 +1,19 @@
 """What it costs to see which files pods open: readers with the observer and without, and the CPU that it uses."""
 
+import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from bench.environment import Environment
-from bench.measure import cpu_seconds
+from bench.errors import BenchError
+from bench.measure import cpu_seconds, tree_cpu_seconds
 from bench.node import Node
 from bench.readers import read_epoch
 from bench.report import Row
 from bench.sidecar import Switches
+from bench.spells import Loss, Moment, lost
+from bench.steady_readers import SteadyReaders
 from bench.systems import cold_volume
 from bench.workloads.epochs import Orders, counted
 from stoker_api.dataset import MountMode
@@ -18,10 +22,13 @@ _READERS = (1, 4)
 _ON, _OFF = "Stoker native", "Stoker native, observer off"
 _BUDGETS = 6  # times longer than other measurements of CPU: five seconds' worth of the budget may be saved or owed
 _SETTLE_SECONDS = 5.0  # for the first folders to be marked, and the budget's first half to be spent or kept
+_LOOK_SECONDS = 0.01
+# Bytes of /proc/PID/fdinfo/N that show the first mark of a group, if there is one.
+_FIRST_MARK = 400
 
 
 def measure(env: Environment) -> Iterator[Row]:
-    """Yield rows for warm native readers on a node with an observer and on one without, in turns; and its CPU."""
+    """Yield rows for warm native readers of a node with an observer: what they lose; and of one without, in turns."""
     corpus = env.scale.switched
     with (
         env.corpus("observer", corpus) as prefix,
@@ -33,13 +40,10 @@ def measure(env: Environment) -> Iterator[Row]:
         for root in roots.values():
             read_epoch(root, orders.next(), max(_READERS), corpus.total_bytes)  # fills the page cache
         for readers in _READERS:
-            rates: dict[str, list[float]] = {system: [] for system in roots}
-            case = f"page cache warm, {counted(readers)}"
-            for system in env.turns(f"observer: {case}", roots):
-                rates[system] += _rates(env, roots[system], orders, readers, corpus.total_bytes)
-            for system, samples in rates.items():
-                yield Row("observer", case, system, "files/s", tuple(samples), _OFF)
-        yield from _cpu(env, on, roots[_ON], orders, corpus.total_bytes)
+            yield from _steady(env, on, off, roots[_ON], orders.next(), readers)
+        yield from _idle(env, on)
+        for readers in _READERS:
+            yield from _in_turns(env, roots, orders, readers, corpus.total_bytes)
 
 
 def _whole(node: Node, prefix: str) -> Path:
@@ -50,26 +54,89 @@ def _whole(node: Node, prefix: str) -> Path:
     return target
 
 
+def _steady(env: Environment, on: Node, off: Node, root: Path, order: Sequence[str], readers: int) -> Iterator[Row]:
+    """Read without a pause, and hold the spells of marks against what is beside them."""
+    case = f"page cache warm, {counted(readers)}"
+    env.say(f"observer: spells, {case}")
+    observer = on.sidecar.pids()["observer"]
+    with SteadyReaders(root, order, readers) as reading:
+        time.sleep(_SETTLE_SECONDS)
+        own, all_on, all_off = (
+            cpu_seconds(observer),
+            tree_cpu_seconds(on.sidecar.pid),
+            tree_cpu_seconds(off.sidecar.pid),
+        )
+        moments = _watch(reading, observer, _BUDGETS * env.scale.idle_seconds)
+        seconds, files = moments[-1].seconds - moments[0].seconds, moments[-1].files - moments[0].files
+        used = 100 * (cpu_seconds(observer) - own) / seconds
+        more = tree_cpu_seconds(on.sidecar.pid) - all_on - (tree_cpu_seconds(off.sidecar.pid) - all_off)
+    yield Row("observer", case, "observer", "% of a core", (used,), note=f"{files:,} files in {seconds:.0f} s")
+    all_used = 100 * more / seconds
+    yield Row("observer", case, "all processes, more than without", "% of a core each", (all_used,))
+    loss = lost(moments)
+    if loss is None:
+        env.say("observer: too few spells of marks to tell what they cost")
+        return
+    cores = os.cpu_count() or 1
+    taken = all_used / cores if readers >= cores else 0.0
+    yield Row("observer", case, _ON, "% of throughput lost", (loss.percent + taken,), note=_in_words(loss, taken))
+
+
+def _in_words(loss: Loss, taken: float) -> str:
+    found = (
+        f"{loss.percent:.2f} +- {loss.error:.2f} by {loss.spells} spells; marks on for {loss.marked:.1f} % of the time"
+    )
+    used = f"; {taken:.2f} more for CPU that readers want, part of which is counted twice" if taken else ""
+    return f"{found}{used}; the same a second later, where there is nothing: {loss.calm:.2f}"
+
+
+def _watch(reading: SteadyReaders, observer: int, seconds: float) -> Sequence[Moment]:
+    """Look what was read and whether marks are on, a hundred times a second."""
+    group = os.open(_group(observer), os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        moments: list[Moment] = []
+        end = time.monotonic() + seconds
+        while (now := time.monotonic()) < end or len(moments) < 2:
+            marked = b"fanotify ino:" in os.pread(group, _FIRST_MARK, 0)
+            moments.append(Moment(now, reading.files(), marked))
+            time.sleep(_LOOK_SECONDS)
+        return moments
+    finally:
+        os.close(group)
+
+
+def _group(pid: int) -> Path:
+    """Return the file that tells the marks of a process's fanotify group. Raises BenchError where it has none."""
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        if "fanotify" in str(descriptor.readlink()):
+            return Path(f"/proc/{pid}/fdinfo/{descriptor.name}")
+    raise BenchError("the observer watches nothing: does this kernel report opened files?")
+
+
+def _idle(env: Environment, node: Node) -> Iterator[Row]:
+    observer = node.sidecar.pids()["observer"]
+    env.say("observer: its CPU while nobody reads")
+    start, before = time.monotonic(), cpu_seconds(observer)
+    time.sleep(_BUDGETS / 2 * env.scale.idle_seconds)
+    used = 100 * (cpu_seconds(observer) - before) / (time.monotonic() - start)
+    yield Row("observer", "nobody reads", "observer", "% of a core", (used,))
+
+
+def _in_turns(env: Environment, roots: Mapping[str, Path], orders: Orders, readers: int, size: int) -> Iterator[Row]:
+    """Read with and without an observer: what it should cost is less than this tells apart on a shared machine."""
+    rates: dict[str, list[float]] = {system: [] for system in roots}
+    case = f"in turns, {counted(readers)}"
+    for system in env.turns(f"observer: {case}", roots):
+        rates[system] += _rates(env, roots[system], orders, readers, size)
+    for system, samples in rates.items():
+        yield Row("observer", case, system, "files/s", tuple(samples), _OFF)
+
+
 def _rates(env: Environment, root: Path, orders: Orders, readers: int, size: int) -> Sequence[float]:
-    """Read for as long as the duty cycle needs to be met in its mean, and return that mean."""
+    """Read for as long as the duty cycle takes once or twice, and return the mean rate."""
     start, files = time.monotonic(), 0
     seconds = 0.0
-    while time.monotonic() - start < env.scale.idle_seconds:
+    while time.monotonic() - start < env.scale.idle_seconds / 2:
         epoch = read_epoch(root, orders.next(), readers, size)
         files, seconds = files + epoch.files, seconds + epoch.seconds
     return (files / seconds,)
-
-
-def _cpu(env: Environment, node: Node, root: Path, orders: Orders, size: int) -> Iterator[Row]:
-    observer = node.sidecar.pids()["observer"]
-    for case in ("4 readers of a whole version", "nobody reads"):
-        env.say(f"observer: its CPU while {case}")
-        start, before, files = time.monotonic(), cpu_seconds(observer), 0
-        while time.monotonic() - start < _BUDGETS * env.scale.idle_seconds:
-            if case == "nobody reads":
-                time.sleep(env.scale.idle_seconds)
-            else:
-                files += read_epoch(root, orders.next(), 4, size).files
-        seconds = time.monotonic() - start
-        used = 100 * (cpu_seconds(observer) - before) / seconds
-        yield Row("observer", case, "observer", "% of a core", (used,), note=f"{files:,} files in {seconds:.0f} s")

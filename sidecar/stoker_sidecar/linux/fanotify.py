@@ -94,13 +94,12 @@ def drain(group: int, most: int) -> Drained:
     return parse(b"".join(buffers), most)._replace(whole=False)
 
 
-def discard(group: int) -> None:
-    """Empty a group's queue unread. Raises OSError."""
-    try:
-        while os.read(group, _BUFFER):
-            pass
-    except BlockingIOError:
-        return
+def discard(group: int) -> int:
+    """Empty a group's queue, and return how many events were in it. Raises OSError."""
+    count = 0
+    while found := drain(group, most=0).number:
+        count += found
+    return count
 
 
 def parse(data: bytes, most: int) -> Drained:

@@ -8,7 +8,7 @@ from enum import Enum, auto
 from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.linux import packets
 from stoker_sidecar.linux.packets import Packet
-from stoker_sidecar.observer.core.duty_cycle import MANY_EVENTS, SHORTEST_TICK, CpuBudget, next_tick
+from stoker_sidecar.observer.core.duty_cycle import MANY_EVENTS, SHORTEST_TICK, DutyCycle, next_tick
 from stoker_sidecar.observer.watched_tree import WatchedTree, open_tree
 from stoker_sidecar.wire.access_protocol import text_of
 
@@ -41,7 +41,7 @@ class Observer:
         self._connection = connection
         self._clock = clock
         self._cpu = cpu
-        self._budget = CpuBudget(rate, clock(), cpu())
+        self._budget = DutyCycle(rate, clock(), cpu())
         self._trees: dict[int, WatchedTree] = {}
         self._marks = Marks.OFF
         self._tick = SHORTEST_TICK
@@ -87,7 +87,7 @@ class Observer:
             _log.warning("the tree of %s is not watched: %s", manifest, error)
             return
         if self._marks is Marks.ON:
-            tree.begin(self._clock)
+            self._budget.made(tree.begin(self._clock))
 
     def _unwatch(self, watch: int) -> None:
         tree = self._trees.pop(watch, None)
@@ -98,6 +98,10 @@ class Observer:
 
     def _marked(self, *, on: bool, used: float) -> None:
         self._budget.charge(used)
+        if not on:  # readers paid until now, for events that nobody looks at
+            self._budget.made(sum(tree.forget() for tree in self._trees.values()))
+            self._budget.account(self._clock(), self._cpu())
+            self._budget.settle()
         if not on or self._marks is not Marks.ASKED:
             return
         self._marks, self._tick, self._reported = Marks.ON, SHORTEST_TICK, self._clock()
@@ -124,8 +128,7 @@ class Observer:
 
     def _begin_looking(self) -> None:
         """Begin anew from now on, and leave out the time since the last look."""
-        for tree in self._trees.values():
-            tree.begin(self._clock)
+        self._budget.made(sum(tree.begin(self._clock) for tree in self._trees.values()))
         self._next_look = self._clock() + self._tick
 
     def _look(self) -> None:
@@ -136,6 +139,7 @@ class Observer:
                 events += tree.look(self._clock(), most)
             except (SidecarError, OSError) as error:
                 _log.warning("watch %d could not be read this time: %s", tree.watch, error)
+        self._budget.made(events)
         self._tick = next_tick(self._tick, events)
         self._next_look = self._clock() + self._tick
         if events > MANY_EVENTS:  # it took so long that as much is queued again

@@ -35,11 +35,19 @@ class WatchedTree:
         self._last = 0.0
         self._since: float | None = None
 
-    def begin(self, clock: Callable[[], float]) -> None:
-        """Forget what was queued before: what is seen counts from now on, with marks on. Raises OSError."""
-        fanotify.discard(self._group)
+    def begin(self, clock: Callable[[], float]) -> int:
+        """Forget what was queued before: what is seen counts from now on, with marks on. Raises OSError.
+
+        Returns how many events there were.
+        """
+        forgotten = self.forget()
         self._last = clock()
         self._since = self._since if self._since is not None else self._last
+        return forgotten
+
+    def forget(self) -> int:
+        """Empty the kernel's queue; returns how many events there were. Raises OSError."""
+        return fanotify.discard(self._group)
 
     def look(self, now: float, most: int) -> int:
         """Take what was opened since the last look, and return how many events there were.

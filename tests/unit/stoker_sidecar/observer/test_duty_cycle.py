@@ -1,8 +1,18 @@
 """How much the observer may look."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from stoker_sidecar.observer.core.duty_cycle import LONGEST_TICK, SHORTEST_TICK, CpuBudget, next_tick
+from stoker_sidecar.observer.core.duty_cycle import (
+    EVENT_SECONDS,
+    LONGEST_TICK,
+    OF_READERS,
+    SHORTEST_TICK,
+    CpuBudget,
+    DutyCycle,
+    next_tick,
+)
 
 
 def test_a_budget_is_spent_when_more_was_used_than_earned() -> None:
@@ -65,6 +75,70 @@ def test_in_no_minute_of_floods_more_than_the_rate_is_used() -> None:
     within = (after - before for since, before in samples for until, after in samples if 0 < until - since <= 60)
     assert max(within) <= 0.01 * 60
     assert used / now > 0.8 * 0.01
+
+
+def test_events_that_take_what_readers_may_lose_end_a_spell() -> None:
+    cycle = DutyCycle(rate=0.01, now=0.0, used=0.0)
+    cycle.made(round(0.01 * OF_READERS * 2.5 / EVENT_SECONDS) + 1)
+    cycle.account(now=0.0, used=0.0)
+    assert cycle.spent
+    cycle.settle()
+    assert 2.5 < cycle.rest() < 3.0
+
+
+def test_marks_stay_on_for_ever_where_some_hundred_files_are_opened_a_second() -> None:
+    cycle = DutyCycle(rate=0.01, now=0.0, used=0.0)
+    for second in range(3600):
+        cycle.made(700)
+        cycle.account(now=second + 1.0, used=0.004 * second)
+        assert not cycle.spent
+
+
+def test_an_own_cpu_that_is_used_up_ends_a_spell_too() -> None:
+    cycle = DutyCycle(rate=0.01, now=0.0, used=1.0)
+    cycle.account(now=0.0, used=1.026)
+    assert cycle.spent
+
+
+def test_a_spell_begins_when_both_are_rested() -> None:
+    cycle = DutyCycle(rate=0.01, now=0.0, used=0.0)
+    cycle.made(20_000)
+    cycle.account(now=0.0, used=0.03)
+    cycle.settle()
+    long = cycle.rest()
+    assert long > 20.0
+    cycle.account(now=long, used=0.03)
+    assert (cycle.rest(), cycle.spent) == (pytest.approx(0.0), False)
+
+
+@settings(max_examples=50)
+@given(
+    opens=st.floats(2_000, 200_000),
+    late=st.floats(0.0, 0.03),
+)
+def test_in_no_minute_of_floods_readers_lose_more_than_their_share_of_the_rate(opens: float, late: float) -> None:
+    cycle, now, events = DutyCycle(rate=0.01, now=0.0, used=0.0), 0.0, 0
+    spells = [(0.0, 0.0)]
+    while now < 300:
+        made = 0
+        while not cycle.spent:
+            now, found = now + 0.01, round(opens * 0.01)
+            cycle.made(found)
+            cycle.account(now, used=0.0)
+            made += found
+        left = round(opens * late)  # until the agent has taken the marks off
+        cycle.made(left)
+        now += late
+        cycle.account(now, used=0.0)
+        cycle.settle()
+        events += made + left
+        spells.append((now, events * EVENT_SECONDS))
+        now += cycle.rest()
+        cycle.account(now, used=0.0)
+    within = (after - before for since, before in spells for until, after in spells if 0 < until - since <= 60)
+    # One that overdraws at once what a minute earns is paid by the rest after it.
+    assert max(within) <= 0.01 * OF_READERS * 60 + 0.04 * opens * EVENT_SECONDS
+    assert spells[-1][1] / now <= 0.01 * OF_READERS
 
 
 @pytest.mark.parametrize(

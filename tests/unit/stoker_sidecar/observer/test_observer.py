@@ -168,6 +168,38 @@ def test_of_a_flood_all_is_counted_and_a_part_of_it_looked_at(agent: AgentSide) 
     assert sum(len(batch["rows"]) for batch in batches) < 1000
 
 
+def test_events_that_cost_readers_too_much_end_a_spell_though_the_observer_used_nothing(agent: AgentSide) -> None:
+    agent.watch()
+    agent.step()
+    agent.marked()
+    agent.said()
+    flood(agent, 6000)
+    agent.step(0.1)
+    agent.step(0.01)
+    assert {"op": "marks", "on": False} in agent.said()
+
+
+def test_events_of_the_time_until_marks_are_off_are_paid_by_rest(agent: AgentSide) -> None:
+    agent.watch()
+    agent.step()
+    agent.marked()
+    flood(agent, 6000)
+    agent.step(0.1)
+    agent.step(0.01)
+    flood(agent, 6000)
+    agent.observer.take({"op": "marked", "on": False, "cpu": 0.0}, [])
+    agent.said()
+    agent.step(12.0)  # 9 s were enough for the first 6,000
+    assert not [said for said in agent.said() if said["op"] == "marks"]
+    agent.step(7.0)
+    assert {"op": "marks", "on": True} in agent.said()
+
+
+def flood(agent: AgentSide, opens: int) -> None:
+    fcntl.fcntl(agent.queues[1], fcntl.F_SETPIPE_SZ, 1 << 20)
+    os.write(agent.queues[1], opened(b"a") * opens)
+
+
 def test_the_first_look_after_a_rest_does_not_stand_for_it_alone(agent: AgentSide) -> None:
     agent.watch()
     agent.step(10.0)
