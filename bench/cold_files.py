@@ -17,6 +17,7 @@ from pathlib import Path
 from statistics import median
 
 from bench.environment import Environment
+from bench.first_touch import take_memory
 from bench.measure import cpu_seconds, drop_page_cache
 from bench.node import Node
 from bench.objects import paths
@@ -49,7 +50,7 @@ class ColdRun:
 
 def read_cold(env: Environment, corpus: Corpus, prefix: str, endpoint: str, readers: int, case: str) -> ColdRun:
     """Run a case on a node of its own. Raises BenchError."""
-    drop_page_cache()
+    _ready(corpus)
     with env.node(endpoint) as node:
         volume = node.list_source(prefix)
         work = partial(node.warm, volume)
@@ -68,6 +69,12 @@ def read_cold(env: Environment, corpus: Corpus, prefix: str, endpoint: str, read
     return ColdRun(corpus.files / seconds, {kind: ms for kind, ms in spent.items() if ms >= 0.0005})
 
 
+def _ready(corpus: Corpus) -> None:
+    """Have each run begin alike, as B6 does: nothing cached, and memory that the host has given."""
+    drop_page_cache()
+    take_memory(corpus.total_bytes + corpus.total_bytes // 4 + 2**28)
+
+
 def _cpu(node: Node) -> dict[str, float]:
     """Return the CPU seconds so far by kind of process: workers are told together, as are FUSE servers."""
     spent: dict[str, float] = {}
@@ -84,7 +91,7 @@ def _dealt(order: Sequence[str], readers: int) -> list[Job]:
 
 
 def _copied(env: Environment, corpus: Corpus, prefix: str, endpoint: str) -> ColdRun:
-    drop_page_cache()
+    _ready(corpus)
     copy = s5cmd_copy(env.server, prefix, env.scratch / "copy", endpoint)
     shutil.rmtree(env.scratch / "copy")
     return ColdRun(corpus.files / copy.seconds, {S5CMD: 1000 * copy.cpu / corpus.files})

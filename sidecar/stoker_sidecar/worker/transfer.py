@@ -37,6 +37,11 @@ class Piece(NamedTuple):
     hashing: bool
 
 
+def told_by_its_end(piece: Piece) -> bool:
+    """Tell whether a piece arrives in one step: that it is done says that all of it is on the disk."""
+    return piece.length <= SMALL
+
+
 class Fetched(NamedTuple):
     """What is known of a piece that is on the disk. ``published``: and has its name.
 
