@@ -1,7 +1,8 @@
 """What a cold small file costs in CPU, by process: `python -m bench.cold_files` reads a cold epoch and tells it.
 
-Each case begins with an empty node: a version is read through its overlay by several readers while nothing of it is on
-the disk, with the order known and without, or warmed up and read by nobody. ``s5cmd`` copies the same objects beside it.
+Each case begins with an empty node: a version is read by several readers while nothing of it is on the disk, with the
+order known and without, or warmed up and read by nobody. ``s5cmd`` copies the same objects beside it. A process counts
+with its children that have ended, such as the agent's program that builds the metadata layer.
 """
 
 import argparse

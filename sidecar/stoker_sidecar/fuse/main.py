@@ -30,8 +30,8 @@ from stoker_sidecar.wire.fetcher_protocol import Follow
 from stoker_sidecar.wire.heartbeat import HEARTBEAT_SECONDS, Heartbeat
 
 _log = logging.getLogger("stoker.fs")
-# Bytes: of reads, each of 1 MiB at most, which are copied to the kernel one after the other.
-_KEPT_MEMORY = 4 * 1024 * 1024
+# Bytes: of reads, of 128 KiB mostly, which are copied to the kernel one after the other.
+_KEPT_MEMORY = 2 * 1024 * 1024
 
 
 @dataclass(frozen=True)

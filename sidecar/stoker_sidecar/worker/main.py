@@ -14,7 +14,7 @@ from functools import partial
 
 from stoker_api.dataset_source import Source
 from stoker_sidecar.errors import InternalError
-from stoker_sidecar.linux.libc import end_with_parent, keep_freed_memory
+from stoker_sidecar.linux.libc import end_with_parent, give_back_memory, keep_freed_memory
 from stoker_sidecar.store.base import Retry
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.opening import StoreHandle, open_store
@@ -36,8 +36,8 @@ from stoker_sidecar.worker.transfer import Fetched, Piece, fetch_piece, told_by_
 
 # Threads for work on the disk; those that large bodies come by are the store's own (docs/adr/0018).
 _DISK_THREADS = 4
-# Bytes: the bodies of small files that come and go.
-_KEPT_MEMORY = 8 * 1024 * 1024
+# Bytes: the bodies of small files that come and go. Seconds after the last job, about, in which they are kept.
+_KEPT_MEMORY, _REST_SECONDS = 8 * 1024 * 1024, 10.0
 # Jobs in hand from which on an answer may wait a moment for the next ones: a few readers that wait have fewer.
 _BUSY = 8
 
@@ -51,6 +51,7 @@ class Worker:
         self._stores: dict[int, StoreHandle] = {}
         self._jobs: dict[int, asyncio.Task[Fetched]] = {}
         self._closing: set[asyncio.Task[None]] = set()
+        self._resting: asyncio.TimerHandle | None = None
         self._ended = asyncio.Event()
         self._stream = MessageStream(decode_to_worker, self._received, self._ended.set)
 
@@ -95,6 +96,14 @@ class Worker:
             self._stream.send(PieceDone(job, task.result()))
         else:
             self._stream.send_among_others(PieceDone(job, task.result()))
+        if not self._jobs and self._resting is None:
+            self._resting = asyncio.get_running_loop().call_later(_REST_SECONDS, self._rest)
+
+    def _rest(self) -> None:
+        """Give back what was kept for bodies, unless there are some again: milliseconds, which nobody waits for."""
+        self._resting = None
+        if not self._jobs:
+            give_back_memory()
 
 
 async def _run(connection: socket.socket, settings: ConnectionSettings) -> None:
