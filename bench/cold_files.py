@@ -1,12 +1,15 @@
 """What a cold small file costs in CPU, by process: `python -m bench.cold_files` reads a cold epoch and tells it.
 
 Each case begins with an empty node: a version is read by several readers while nothing of it is on the disk, with the
-order known and without, or warmed up and read by nobody. ``s5cmd`` copies the same objects beside it. A process counts
-with its children that have ended, such as the agent's program that builds the metadata layer.
+order known and without, or warmed up and read by nobody; or worker processes fetch it alone, without a node. ``s5cmd``
+copies the same objects beside it. A process counts with its children that have ended, such as the agent's program that
+builds the metadata layer.
 """
 
 import argparse
+import asyncio
 import contextlib
+import os
 import shutil
 import sys
 import tempfile
@@ -19,22 +22,31 @@ from statistics import median
 
 from bench.environment import Environment
 from bench.first_touch import take_memory
-from bench.measure import cpu_seconds, drop_page_cache
+from bench.measure import cpu_seconds, drop_page_cache, tree
 from bench.node import Node
 from bench.objects import paths
 from bench.peers import s5cmd_copy
 from bench.readers import Job, read_jobs
 from bench.scale import SCALES, SMALL_BYTES, TINY_BYTES, Corpus
-from bench.server import S3Server
+from bench.server import BUCKET, REGION, S3Server
 from bench.systems import S5CMD, cold_mount
+from stoker_api.dataset_source import Source
 from stoker_api.sampling import SampleFilesSpec, Sampling
 from stoker_orders.predictors.samplers import SAMPLERS, SamplerName
 from stoker_orders.sampling_plan import SampleLayout
+from stoker_sidecar.fetcher.download.worker_pool import WorkerPool
+from stoker_sidecar.store.base import Retry
+from stoker_sidecar.store.connection import ConnectionSettings
+from stoker_sidecar.store.opening import StoreHandle, open_store
+from stoker_sidecar.wire.credentials import StaticCredentials
+from stoker_sidecar.worker.transfer import Piece
 
 _SEED, _BATCH = 7, 64
 _FILES = SampleFilesSpec(layout=SampleLayout.SHARDS)  # all files, by name
 GUESSED, KNOWN, WARMED = "read, guessed", "read, order known", "warmed, nobody reads"
-CASES = (GUESSED, KNOWN, WARMED)
+PIECES = "workers alone"  # two of them, with no fetcher: what they cost where nothing else wakes or waits
+CASES = (GUESSED, KNOWN, WARMED, PIECES)
+_WORKERS, _IN_FLIGHT = 2, 64
 
 
 @dataclass(frozen=True)
@@ -52,6 +64,8 @@ class ColdRun:
 def read_cold(env: Environment, corpus: Corpus, prefix: str, endpoint: str, readers: int, case: str) -> ColdRun:
     """Run a case on a node of its own. Raises BenchError."""
     _ready(corpus)
+    if case == PIECES:
+        return asyncio.run(fetch_pieces(env, corpus, prefix, endpoint))
     with env.node(endpoint) as node:
         volume = node.list_source(prefix)
         work = partial(node.warm, volume)
@@ -89,6 +103,46 @@ def _dealt(order: Sequence[str], readers: int) -> list[Job]:
     """Deal an epoch's batches out to the readers, as PyTorch's DataLoader does."""
     batches = [order[start : start + _BATCH] for start in range(0, len(order), _BATCH)]
     return [Job([path for batch in batches[one::readers] for path in batch]) for one in range(readers)]
+
+
+async def fetch_pieces(env: Environment, corpus: Corpus, prefix: str, endpoint: str) -> ColdRun:
+    """Have worker processes fetch all objects into a folder. Raises SidecarError."""
+    source = Source.model_validate({"uri": f"s3://{BUCKET}/{prefix}/", "endpoint": endpoint, "region": REGION})
+    keys = StaticCredentials(access_key_id=env.server.access_key, secret_access_key=env.server.secret_key)
+    handle = StoreHandle(source, keys, partial(open_store, settings=ConnectionSettings(), retry=Retry(asyncio.sleep)))
+    pool = WorkerPool(_WORKERS, ConnectionSettings(), time.monotonic)
+    files = list(enumerate(paths(corpus)))
+    await pool.open()
+    try:
+        await _fetch_all(pool, handle, files[:_IN_FLIGHT], corpus.size, env.scratch / "first")  # imports, connections
+        pids = [pid for pid in tree(os.getpid()) if _is_worker(pid)]
+        before, began = sum(map(cpu_seconds, pids)), time.monotonic()
+        await _fetch_all(pool, handle, files, corpus.size, env.scratch / "pieces")
+        seconds = time.monotonic() - began
+        return ColdRun(corpus.files / seconds, {"worker": 1000 * (sum(map(cpu_seconds, pids)) - before) / corpus.files})
+    finally:
+        await pool.close()
+        for name in ("first", "pieces"):
+            shutil.rmtree(env.scratch / name, ignore_errors=True)
+
+
+async def _fetch_all(
+    pool: WorkerPool, handle: StoreHandle, files: Sequence[tuple[int, str]], size: int, folder: Path
+) -> None:
+    for parent in {Path(name).parent for _, name in files} | {Path("parts")}:
+        (folder / parent).mkdir(parents=True)
+    left = iter(files)
+
+    async def lane() -> None:
+        for number, name in left:
+            into, target = str(folder / "parts" / str(number)), str(folder / name)
+            await pool.fetch(handle, Piece(name, "", "", 0, size, into, target, size, 10**18, False), lambda here: None)
+
+    await asyncio.gather(*(lane() for _ in range(_IN_FLIGHT)))
+
+
+def _is_worker(pid: int) -> bool:
+    return b"stoker_sidecar.worker.main" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
 def _copied(env: Environment, corpus: Corpus, prefix: str, endpoint: str) -> ColdRun:
