@@ -25,13 +25,10 @@ from stoker_sidecar.fuse.repair_follower import RepairFollower
 from stoker_sidecar.linux import fuse_protocol
 from stoker_sidecar.linux.confinement import Confinement
 from stoker_sidecar.linux.landlock import TcpAccess
-from stoker_sidecar.linux.libc import keep_freed_memory
 from stoker_sidecar.wire.fetcher_protocol import Follow
 from stoker_sidecar.wire.heartbeat import HEARTBEAT_SECONDS, Heartbeat
 
 _log = logging.getLogger("stoker.fs")
-# Bytes: of reads, of 128 KiB mostly, which are copied to the kernel one after the other.
-_KEPT_MEMORY = 2 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -195,7 +192,6 @@ def main(argv: Sequence[str] | None = None, operations: type[FuseOperations] = F
     confinement = Confinement(readable=settings.readable)
     if settings.readable:
         confinement.begin(no_tcp=TcpAccess.BIND | TcpAccess.CONNECT)
-    keep_freed_memory(_KEPT_MEMORY)
     try:
         trio.run(serve, settings, confinement, operations)
     except SidecarError as error:
