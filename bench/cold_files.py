@@ -14,7 +14,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from statistics import median
 from bench.environment import Environment
 from bench.first_touch import take_memory
 from bench.measure import cpu_seconds, drop_page_cache, tree
-from bench.node import Node
+from bench.node import Node, Volume
 from bench.objects import paths
 from bench.peers import s5cmd_copy
 from bench.readers import Job, read_jobs
@@ -67,21 +67,30 @@ def read_cold(env: Environment, corpus: Corpus, prefix: str, endpoint: str, read
     if case == PIECES:
         return asyncio.run(fetch_pieces(env, corpus, prefix, endpoint))
     with env.node(endpoint) as node:
-        volume = node.list_source(prefix)
-        work = partial(node.warm, volume)
-        if case != WARMED:
-            files = sorted(paths(corpus))
-            order = [files[number] for number in SAMPLERS[SamplerName.TORCH_DISTRIBUTED].order(len(files), _SEED, 0)]
-            node.offer(volume)
-            sampling = Sampling(seed=_SEED, batch=_BATCH, loaders=readers, epochs=3, ranks=1, files=_FILES).text()
-            root = node.publish(volume, sampling) if case == KNOWN else cold_mount(node, volume)
-            work = partial(read_jobs, root, _dealt(order, readers), corpus.total_bytes)
-        before, began = _cpu(node), time.monotonic()
-        done = work()
-        seconds = done.seconds if done is not None else time.monotonic() - began
+        work = _work(node, node.list_source(prefix), corpus, readers, case)
+        before = _cpu(node)
+        seconds = work()
         after = _cpu(node)
     spent = {kind: 1000 * (after[kind] - before.get(kind, 0.0)) / corpus.files for kind in sorted(after)}
     return ColdRun(corpus.files / seconds, {kind: ms for kind, ms in spent.items() if ms >= 0.0005})
+
+
+def _work(node: Node, volume: Volume, corpus: Corpus, readers: int, case: str) -> Callable[[], float]:
+    """Prepare what is measured; when it is called, it returns the seconds that it took."""
+
+    def warm() -> float:
+        began = time.monotonic()
+        node.warm(volume)
+        return time.monotonic() - began
+
+    if case == WARMED:
+        return warm
+    files = sorted(paths(corpus))
+    order = [files[number] for number in SAMPLERS[SamplerName.TORCH_DISTRIBUTED].order(len(files), _SEED, 0)]
+    node.offer(volume)
+    sampling = Sampling(seed=_SEED, batch=_BATCH, loaders=readers, epochs=3, ranks=1, files=_FILES).text()
+    root = node.publish(volume, sampling) if case == KNOWN else cold_mount(node, volume)
+    return lambda: read_jobs(root, _dealt(order, readers), corpus.total_bytes).seconds
 
 
 def _ready(corpus: Corpus) -> None:
