@@ -10,7 +10,7 @@ from errno import EDQUOT, EINVAL, ENOSPC
 from pathlib import Path
 from typing import Any
 
-from stoker_sidecar.errors import CacheDiskFailed, DiskFull
+from stoker_sidecar.errors import CacheDiskFailed, CacheError, DiskFull
 from stoker_sidecar.linux import libc
 
 FULL = (ENOSPC, EDQUOT)
@@ -24,9 +24,14 @@ def disk_errors(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in FULL:
-            raise DiskFull(f"{what} cannot be written: {_why_full(error)}") from error
-        raise CacheDiskFailed(f"{what} cannot be written to the cache disk: {error.strerror}") from error
+        raise disk_error(what, error) from error
+
+
+def disk_error(what: str, error: OSError) -> CacheError:
+    """Make the DiskFull or CacheDiskFailed that an OSError means; ``what``: the sentence's subject."""
+    if error.errno in FULL:
+        return DiskFull(f"{what} cannot be written: {_why_full(error)}")
+    return CacheDiskFailed(f"{what} cannot be written to the cache disk: {error.strerror}")
 
 
 def _why_full(error: OSError) -> str:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from stoker_api.backoff import BackoffPolicy
 from stoker_sidecar.errors import SidecarError
@@ -33,8 +33,7 @@ WriteChunk = Callable[[bytes | memoryview], None]
 Stream = Callable[[WriteChunk], Awaitable[None]]
 
 
-@dataclass(frozen=True)
-class Body:
+class Body(NamedTuple):
     """The body that a GET brings, whose ``stream`` may be called once.
 
     ``etag_may_be_md5`` is False when the server says that the ETag is no MD5 (SSE-KMS, SSE-C). ``checksum`` is that of

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import lru_cache
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
@@ -25,6 +26,9 @@ class ResponseReader:
     """
 
     def __init__(self) -> None:
+        self._raw_headers: dict[bytes, bytes] = {}
+        # A callback of the parser. A method in Python for each of a dozen headers was a tenth of a small GET's CPU.
+        self.on_header = self._raw_headers.__setitem__
         # One for all responses of a connection: it points back here, so one for each would be work for the collector.
         self._parser = HttpResponseParser(self)
         self.begin()
@@ -33,6 +37,7 @@ class ResponseReader:
         """Forget the response before."""
         self.status = 0
         self.headers: dict[str, str] = {}
+        self._raw_headers.clear()
         self.heard = self.head_done = self.complete = False
         self.reusable = False  # the connection, for another exchange
         self.held_bytes = 0
@@ -80,17 +85,13 @@ class ResponseReader:
         if self.complete:
             raise HttpProtocolError("two answers to one request")
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header, of an interim response too."""
-        self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
-
     def on_headers_complete(self) -> None:
-        """Take the status, and forget an interim response."""
+        """Take the status and the headers, and forget an interim response."""
         status = self._parser.get_status_code()
-        if status < _FIRST_FINAL:
-            self.headers = {}
-        else:
+        if status >= _FIRST_FINAL:
+            self.headers = {_lower(name): value.decode("latin-1") for name, value in self._raw_headers.items()}
             self.status, self.head_done = status, True
+        self._raw_headers.clear()
 
     def on_body(self, data: bytes) -> None:
         """Keep a piece of the body."""
@@ -103,10 +104,16 @@ class ResponseReader:
             self.complete, self.reusable = True, self._parser.should_keep_alive()
 
 
-class HttpConnection(asyncio.Protocol):
-    """A client's connection: ``ask``, then ``chunks``, and again as long as it is ``usable``.
+@lru_cache(maxsize=256)
+def _lower(name: bytes) -> str:
+    """Decode a header's name: a server sends the same few with each response."""
+    return name.decode("latin-1").lower()
 
-    Both raise OSError (TimeoutError too) and HttpProtocolError; the caller then closes it.
+
+class HttpConnection(asyncio.Protocol):
+    """A client's connection: ``ask``, then ``chunks`` or ``whole``, and again as long as it is ``usable``.
+
+    All raise OSError (TimeoutError too) and HttpProtocolError; the caller then closes it.
     """
 
     def __init__(self) -> None:
@@ -115,6 +122,7 @@ class HttpConnection(asyncio.Protocol):
         self._waiter: asyncio.Future[None] | None = None
         self._failure: Exception | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._asking = False  # an exchange is under way, and the clock is looked at
         self._paused = False
 
     async def ask(self, head: bytes, silence: float, seconds: float) -> None:
@@ -124,8 +132,11 @@ class HttpConnection(asyncio.Protocol):
         """
         self.response.begin()
         self._last = self._loop.time()
-        self._silence, self._end = silence, self._last + seconds
-        self._timer = self._loop.call_at(min(self._last + silence, self._end), self._look_at_clock)
+        self._silence, self._end, self._asking = silence, self._last + seconds, True
+        due = self._due()
+        if self._timer is None or due < self._timer.when():  # mostly one of an earlier exchange comes soon enough
+            self._stop_clock()
+            self._timer = self._loop.call_at(due, self._look_at_clock)
         self._transport.write(head)
         while not self.response.head_done:
             await self._moved()
@@ -142,6 +153,12 @@ class HttpConnection(asyncio.Protocol):
                     return
                 await self._moved()
 
+    async def whole(self) -> list[bytes]:
+        """Return the body once all of it has come: of one that is known to be small."""
+        while not self.response.complete:
+            await self._moved()
+        return self.response.take()
+
     @property
     def usable(self) -> bool:
         """Whether it takes another exchange: it is open, and the last response came to its end and was taken."""
@@ -150,13 +167,12 @@ class HttpConnection(asyncio.Protocol):
         )
 
     def rest(self) -> None:
-        """Stop the clock until the next exchange."""
-        if self._timer is not None:
-            self._timer.cancel()
+        """Take no time until the next exchange. The timer stays, since the next one would have to make it anew."""
+        self._asking = False
 
     def close(self) -> None:
         """Close it at once. Idempotent."""
-        self.rest()
+        self._stop_clock()
         self._transport.abort()
 
     # Callbacks of asyncio.
@@ -211,10 +227,19 @@ class HttpConnection(asyncio.Protocol):
             self._transport.resume_reading()
             self._paused, self._last = False, self._loop.time()
 
+    def _due(self) -> float:
+        return self._end if self._paused else min(self._last + self._silence, self._end)
+
+    def _stop_clock(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
     def _look_at_clock(self) -> None:
-        if self.response.complete:
-            return  # it waits to be taken
-        due = self._end if self._paused else min(self._last + self._silence, self._end)
+        self._timer = None
+        if self.response.complete or not self._asking:
+            return  # it waits to be taken, or for the next exchange
+        due = self._due()
         if self._loop.time() < due:
             self._timer = self._loop.call_at(due, self._look_at_clock)
             return

@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from stoker_sidecar.store.base import WriteChunk
 from stoker_sidecar.store.connection import ConnectionSettings
@@ -21,8 +21,7 @@ KEEP_ALIVE = 15.0
 _SLOWEST = 16 * 1024
 
 
-@dataclass(frozen=True)
-class HttpRequest:
+class HttpRequest(NamedTuple):
     """A request without a body.
 
     ``target``: path and query, percent-encoded; ``length``: bytes that are wanted; ``what``: s3://bucket/key, for

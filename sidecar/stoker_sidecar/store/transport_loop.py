@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from aiohappyeyeballs import start_connection
 
-from stoker_sidecar.errors import InvalidSource
-from stoker_sidecar.store.base import WriteChunk, in_chunks
+from stoker_sidecar.errors import InvalidSource, SourceError
+from stoker_sidecar.store.base import SMALL, WriteChunk, in_chunks
 from stoker_sidecar.store.connection import USER_AGENT
 from stoker_sidecar.store.core.s3_responses import broken_off, unreachable
 from stoker_sidecar.store.http_connection import HttpConnection, HttpProtocolError
@@ -36,7 +36,8 @@ class LoopTransport:
         self._tls = tls if url.scheme == "https" else None
         self._addresses = HostAddresses(self._name, url.port or _PORTS[url.scheme])
         self._standing = f"host: {peer.address.host}\r\nuser-agent: {USER_AGENT}\r\naccept-encoding: identity\r\n"
-        self._idle: dict[HttpConnection, asyncio.TimerHandle] = {}
+        self._idle: dict[HttpConnection, float] = {}  # and since when, by the loop's clock: the longest first
+        self._sweep: asyncio.TimerHandle | None = None  # one for all: a timer a request costs as much as its parsing
         self._closed = False
 
     async def send(self, request: HttpRequest) -> HttpResponse:
@@ -50,8 +51,11 @@ class LoopTransport:
     async def aclose(self) -> None:
         """See HttpTransport."""
         self._closed = True
-        for connection in list(self._idle):
-            self._drop(connection)
+        if self._sweep is not None:
+            self._sweep.cancel()
+        idle, self._idle = self._idle, {}
+        for connection in idle:
+            connection.close()
 
     def _head(self, request: HttpRequest) -> bytes:
         lines = [f"{name}: {value}\r\n" for name, value in request.headers.items() if name != "host"]
@@ -95,8 +99,7 @@ class LoopTransport:
 
     def _take(self) -> HttpConnection | None:
         while self._idle:
-            connection, timer = self._idle.popitem()  # the one that was used last
-            timer.cancel()
+            connection, _ = self._idle.popitem()  # the one that was used last
             if connection.usable:
                 return connection
         return None
@@ -106,11 +109,20 @@ class LoopTransport:
             connection.close()
             return
         connection.rest()
-        self._idle[connection] = asyncio.get_running_loop().call_later(KEEP_ALIVE, self._drop, connection)
+        loop = asyncio.get_running_loop()
+        self._idle[connection] = loop.time()
+        if self._sweep is None:
+            self._sweep = loop.call_later(KEEP_ALIVE, self._close_idle)
 
-    def _drop(self, connection: HttpConnection) -> None:
-        self._idle.pop(connection).cancel()
-        connection.close()
+    def _close_idle(self) -> None:
+        """Close what has been idle for long enough; come again when the next one will have been."""
+        loop = asyncio.get_running_loop()
+        over = loop.time() - KEEP_ALIVE
+        for connection in [one for one, since in self._idle.items() if since <= over]:
+            del self._idle[connection]
+            connection.close()
+        oldest = next(iter(self._idle.values()), None)
+        self._sweep = None if oldest is None else loop.call_at(oldest + KEEP_ALIVE, self._close_idle)
 
 
 class _LoopResponse:
@@ -133,17 +145,26 @@ class _LoopResponse:
         return data[:most]
 
     async def stream(self, write: WriteChunk) -> None:
-        await in_chunks(self._chunks())(write)
+        if self.length is None or self.length > SMALL:
+            await in_chunks(self._chunks())(write)
+            return
+        try:
+            pieces = await self._connection.whole()
+        except (HttpProtocolError, OSError) as error:
+            raise self._broken(error) from error
+        for data in pieces:
+            write(data)
 
     async def _chunks(self) -> AsyncIterator[bytes]:
-        endpoint, what = self._names
         try:
             async for data in self._connection.chunks():
                 yield data
-        except TimeoutError as error:
-            raise unreachable(endpoint, error) from error
         except (HttpProtocolError, OSError) as error:
-            raise broken_off(endpoint, what) from error
+            raise self._broken(error) from error
+
+    def _broken(self, error: Exception) -> SourceError:
+        endpoint, what = self._names
+        return unreachable(endpoint, error) if isinstance(error, TimeoutError) else broken_off(endpoint, what)
 
 
 class HostAddresses:

@@ -4,16 +4,17 @@ Blocks: run it in threads.
 """
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from stoker_sidecar.errors import CacheDiskFailed
-from stoker_sidecar.linux.files import disk_errors
+from stoker_sidecar.linux.files import disk_error, disk_errors
 from stoker_sidecar.store.core.object_checksum import Digest, looks_like_md5, new_digest
 from stoker_sidecar.version.manifest import Entry
 
-_FILE_MODE = 0o444
+_FILE_MODE, _OWN_MODE = 0o444, 0o600  # with its name, and before
 _READ = 1024 * 1024
 # Small enough to stay in a core's own cache between reading and hashing; from 64 to 512 KiB take the same time.
 _HASH_READ = 256 * 1024
@@ -52,7 +53,7 @@ class FileWriter:
         with disk_errors(_name(self.path)):
             if self._descriptor < 0:
                 creating = os.O_CREAT if self.creating else 0
-                self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC | creating, 0o600)
+                self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC | creating, _OWN_MODE)
             self._write_all(data)
 
     def close(self) -> None:
@@ -71,11 +72,45 @@ class FileWriter:
             view = view[written:]
 
 
+def write_whole(path: str, pieces: Sequence[bytes | memoryview], target: str, entry: Dated) -> None:
+    """Write a small file in one step; with a ``target`` give it its mode, its mtime and that name, as ``publish`` does.
+
+    The same by the descriptor: of a file of 4 KiB, calls by its path were a third of the system's time. Raises DiskFull
+    or CacheDiskFailed.
+    """
+    try:
+        # A worker that was killed with the same piece may have left some of it.
+        descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_CREAT | os.O_TRUNC, _OWN_MODE)
+        try:
+            _write_pieces(descriptor, pieces)
+            if target:
+                _check_size(target, os.fstat(descriptor).st_size, entry)
+                os.fchmod(descriptor, _FILE_MODE)
+                os.utime(descriptor, ns=(entry.mtime_ns, entry.mtime_ns))
+        finally:
+            os.close(descriptor)
+        if target:
+            os.rename(path, target)  # noqa: PTH104 -- Path takes twice the time, for each of a million files
+    except OSError as error:
+        raise disk_error(_name(target or path), error) from error
+
+
+def _write_pieces(descriptor: int, pieces: Sequence[bytes | memoryview]) -> None:
+    for piece in pieces:
+        view = memoryview(piece)
+        while view:
+            view = view[os.write(descriptor, view) :]
+
+
+def _check_size(target: str, size: int, entry: Dated) -> None:
+    if size != entry.size:
+        raise CacheDiskFailed(f"{_name(target)} has {size} bytes on the cache disk where {entry.size} were written")
+
+
 def publish(temporary: str, target: str, entry: Dated) -> None:
     """Give a whole file its mode and mtime and its name. Raises DiskFull or CacheDiskFailed."""
     with disk_errors(_name(target)):
-        if (size := os.stat(temporary).st_size) != entry.size:  # noqa: PTH116 -- Path takes twice the time, for each of a million files
-            raise CacheDiskFailed(f"{_name(target)} has {size} bytes on the cache disk where {entry.size} were written")
+        _check_size(target, os.stat(temporary).st_size, entry)  # noqa: PTH116 -- as above
         os.chmod(temporary, _FILE_MODE)  # noqa: PTH101 -- as above
         os.utime(temporary, ns=(entry.mtime_ns, entry.mtime_ns))
         os.rename(temporary, target)  # noqa: PTH104 -- as above

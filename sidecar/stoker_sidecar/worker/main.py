@@ -14,7 +14,7 @@ from functools import partial
 
 from stoker_api.dataset_source import Source
 from stoker_sidecar.errors import InternalError
-from stoker_sidecar.linux.libc import end_with_parent
+from stoker_sidecar.linux.libc import end_with_parent, give_back_memory, keep_freed_memory
 from stoker_sidecar.store.base import Retry
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.opening import StoreHandle, open_store
@@ -32,10 +32,14 @@ from stoker_sidecar.worker.messages import (
     ToWorker,
     decode_to_worker,
 )
-from stoker_sidecar.worker.transfer import Fetched, Piece, fetch_piece
+from stoker_sidecar.worker.transfer import Fetched, Piece, fetch_piece, told_by_its_end
 
 # Threads for work on the disk; those that large bodies come by are the store's own (docs/adr/0018).
 _DISK_THREADS = 4
+# Bytes: the bodies of small files that come and go. Seconds after the last job, about, in which they are kept.
+_KEPT_MEMORY, _REST_SECONDS = 8 * 1024 * 1024, 10.0
+# Jobs in hand from which on an answer may wait a moment for the next ones: a few readers that wait have fewer.
+_BUSY = 8
 
 
 class Worker:
@@ -47,6 +51,7 @@ class Worker:
         self._stores: dict[int, StoreHandle] = {}
         self._jobs: dict[int, asyncio.Task[Fetched]] = {}
         self._closing: set[asyncio.Task[None]] = set()
+        self._resting: asyncio.TimerHandle | None = None
         self._ended = asyncio.Event()
         self._stream = MessageStream(decode_to_worker, self._received, self._ended.set)
 
@@ -75,7 +80,8 @@ class Worker:
 
     async def _fetch(self, job: int, store: int, piece: Piece) -> Fetched:
         def arrived(here: int) -> None:
-            self._stream.send(BytesArrived(job, here))
+            if not told_by_its_end(piece):
+                self._stream.send(BytesArrived(job, here))
 
         return await fetch_piece(await self._stores[store].store(), piece, arrived)
 
@@ -86,12 +92,23 @@ class Worker:
             self._stream.send(PieceFailed.of(job, InternalError("the fetch was cancelled")))
         elif (error := task.exception()) is not None:
             self._stream.send(PieceFailed.of(job, error))
-        else:
+        elif len(self._jobs) < _BUSY:
             self._stream.send(PieceDone(job, task.result()))
+        else:
+            self._stream.send_among_others(PieceDone(job, task.result()))
+        if not self._jobs and self._resting is None:
+            self._resting = asyncio.get_running_loop().call_later(_REST_SECONDS, self._rest)
+
+    def _rest(self) -> None:
+        """Give back what was kept for bodies, unless there are some again: milliseconds, which nobody waits for."""
+        self._resting = None
+        if not self._jobs:
+            give_back_memory()
 
 
 async def _run(connection: socket.socket, settings: ConnectionSettings) -> None:
     loop = asyncio.get_running_loop()
+    keep_freed_memory(_KEPT_MEMORY)
     loop.set_default_executor(ThreadPoolExecutor(_DISK_THREADS, thread_name_prefix="disk"))
     await Worker(settings).run(connection)
 

@@ -13,6 +13,8 @@ from stoker_sidecar.wire.credentials import Credentials
 from stoker_sidecar.wire.lines import LineBuffer
 from stoker_sidecar.worker.transfer import Fetched, Piece
 
+# Messages that wait for others, and seconds: to wake the other process for each takes as much as to answer three more.
+_MOST_HELD, _HELD_SECONDS = 16, 0.001
 # What a fetch may end with; their constructors take the same.
 _TREES: tuple[type[SidecarError], ...] = (SourceError, CacheError)
 _ERRORS: dict[str, type[SidecarError]] = {
@@ -53,7 +55,7 @@ class Ping(Struct, frozen=True, array_like=True, tag="ping"):
 
 
 class BytesArrived(Struct, frozen=True, array_like=True, tag="arrived"):
-    """News that a job's piece is on the disk up to its byte ``here``."""
+    """News that a job's piece is on the disk up to its byte ``here``; not of one that ``told_by_its_end`` holds for."""
 
     job: int
     here: int
@@ -117,13 +119,23 @@ class MessageStream(asyncio.Protocol, Generic[M]):
         self._lost = lost
         self._transport: asyncio.WriteTransport | None = None
         self._messages: list[ToWorker | FromWorker] = []
+        self._flushing: asyncio.Handle | None = None  # at the next turn of the event loop, or at its time
         self._lines = LineBuffer()
 
     def send(self, message: ToWorker | FromWorker) -> None:
         """Send a message with all others of this turn of the event loop; to nowhere when the other side is gone."""
-        if not self._messages:
-            asyncio.get_running_loop().call_soon(self._flush)
         self._messages.append(message)
+        if self._flushing is None or isinstance(self._flushing, asyncio.TimerHandle):
+            self._flush_by(asyncio.get_running_loop().call_soon(self._flush))
+
+    def send_among_others(self, message: ToWorker | FromWorker) -> None:
+        """Send a message that more are expected to follow: with them, but within 1 ms, so that they wake one reader."""
+        if len(self._messages) >= _MOST_HELD:
+            self.send(message)
+            return
+        self._messages.append(message)
+        if self._flushing is None:
+            self._flush_by(asyncio.get_running_loop().call_later(_HELD_SECONDS, self._flush))
 
     def close(self) -> None:
         """Close the socket. Idempotent."""
@@ -145,7 +157,13 @@ class MessageStream(asyncio.Protocol, Generic[M]):
         self._transport = None
         self._lost()
 
+    def _flush_by(self, handle: asyncio.Handle) -> None:
+        if self._flushing is not None:
+            self._flushing.cancel()
+        self._flushing = handle
+
     def _flush(self) -> None:
+        self._flushing = None
         messages, self._messages = self._messages, []
         if self._transport is not None:
             self._transport.write(_encode(messages) + b"\n")

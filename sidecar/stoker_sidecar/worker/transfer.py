@@ -1,7 +1,7 @@
 """Moves a piece of an object from the store to the disk, and refuses what is short, long or spoilt."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ from stoker_sidecar.errors import CorruptBody
 from stoker_sidecar.store.base import SMALL, Body, ObjectStore
 from stoker_sidecar.store.core.object_checksum import CRC64NVME, Digest, check, new_digest
 from stoker_sidecar.threads import in_thread
-from stoker_sidecar.worker.files import FileWriter, publish
+from stoker_sidecar.worker.files import FileWriter, publish, write_whole
 
 # Is told how many bytes of a piece, from its front, are on the disk. No sum: whoever brings it may begin anew.
 Arrived = Callable[[int], None]
@@ -37,6 +37,11 @@ class Piece(NamedTuple):
     hashing: bool
 
 
+def told_by_its_end(piece: Piece) -> bool:
+    """Tell whether a piece arrives in one step: that it is done says that all of it is on the disk."""
+    return piece.length <= SMALL
+
+
 class Fetched(NamedTuple):
     """What is known of a piece that is on the disk. ``published``: and has its name.
 
@@ -56,6 +61,8 @@ async def fetch_piece(store: ObjectStore, piece: Piece, arrived: Arrived) -> Fet
     Raises SourceError, CorruptBody, DiskFull, CacheDiskFailed; the file is then the caller's to delete.
     """
     whole = piece.length == piece.size
+    if whole and 0 < piece.length <= SMALL:
+        return await _small_file(store, piece, arrived)
     file = FileWriter(piece.into, piece.offset, creating=whole)
     try:
         if piece.length == 0:
@@ -68,6 +75,34 @@ async def fetch_piece(store: ObjectStore, piece: Piece, arrived: Arrived) -> Fet
             return await (_small if piece.length <= SMALL else _large)(body, file, piece, arrived)
     finally:
         file.close()
+
+
+async def _small_file(store: ObjectStore, piece: Piece, arrived: Arrived) -> Fetched:
+    """GET a whole small file; it is in memory when it is checked, and written in one step only if it is right."""
+    collected = _CollectedBody(piece)
+    async with store.get_range(
+        piece.key, 0, piece.length, if_match=piece.etag, version_id=piece.version_id, whole=True
+    ) as body:
+        await body.stream(collected.write)
+        collected.check_end()
+        digest = _wanted_digest(piece, body)
+    md5 = _checked_md5(piece, body, digest, collected.pieces)
+    good = md5 in ("", piece.etag)
+    write_whole(piece.into, collected.pieces, piece.target if good else "", piece)
+    arrived(piece.length)
+    return Fetched(good and bool(piece.target), md5, body.etag_may_be_md5)
+
+
+def _checked_md5(piece: Piece, body: Body, digest: Digest | None, data: Sequence[bytes]) -> str:
+    """Check a whole body by what the server states of it; else return its MD5 if wanted. Raises CorruptBody."""
+    if digest is None:
+        return ""
+    for one in data:
+        digest.update(one)
+    if body.checksum is None:
+        return digest.digest().hex()
+    check(piece.key, body.checksum, digest.digest())
+    return ""
 
 
 async def _small(body: Body, file: FileWriter, piece: Piece, arrived: Arrived) -> Fetched:
@@ -102,7 +137,7 @@ class _BoundedWriter:
     def write(self, data: bytes | memoryview) -> None:
         """Pass bytes on. Raises CorruptBody, DiskFull, CacheDiskFailed."""
         if self.passed + len(data) > self.piece.length:
-            raise self._unlike("more")
+            raise _unlike(self.piece, "more")
         self.file.write(data)
         self.passed += len(data)
         self.told(self.passed)
@@ -110,10 +145,32 @@ class _BoundedWriter:
     def check_end(self) -> None:
         """Check that all has come. Raises CorruptBody when bytes are missing."""
         if self.passed != self.piece.length:
-            raise self._unlike(self.passed)
+            raise _unlike(self.piece, self.passed)
 
-    def _unlike(self, sent: int | str) -> CorruptBody:
-        return CorruptBody(f"{self.piece.key}: the server sent {sent} where {self.piece.length} bytes were asked for")
+
+class _CollectedBody:
+    """The body of a small file in memory; no more of it than was asked for."""
+
+    def __init__(self, piece: Piece) -> None:
+        self._piece = piece
+        self._passed = 0
+        self.pieces: list[bytes] = []
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Take bytes, and a copy of what is not the caller's to give. Raises CorruptBody."""
+        self._passed += len(data)
+        if self._passed > self._piece.length:
+            raise _unlike(self._piece, "more")
+        self.pieces.append(bytes(data))
+
+    def check_end(self) -> None:
+        """Check that all has come. Raises CorruptBody when bytes are missing."""
+        if self._passed != self._piece.length:
+            raise _unlike(self._piece, self._passed)
+
+
+def _unlike(piece: Piece, sent: int | str) -> CorruptBody:
+    return CorruptBody(f"{piece.key}: the server sent {sent} where {piece.length} bytes were asked for")
 
 
 def _wanted_digest(piece: Piece, body: Body) -> Digest | None:

@@ -22,6 +22,7 @@ from stoker_sidecar.wire.credentials import AmbientCredentials, Credentials
 from stoker_sidecar.worker.transfer import Fetched, Piece
 
 CONTENT = os.urandom(3 * 1024 * 1024)
+SMALL_CONTENT = CONTENT[:5000]
 MTIME = 1_700_000_000_123_456_789
 
 
@@ -44,6 +45,12 @@ class FolderFetcher:
         into, size = str(self.folder / "into"), len(CONTENT)
         return Piece("large", etag, "", 0, size, into, "", size, MTIME, hashing=False)._replace(**changes)
 
+    def small(self, **changes: Any) -> Piece:
+        """Make a piece that is all of the file ``small``."""
+        status = (self.folder / "source" / "small").stat()
+        etag, size = f"{status.st_mtime_ns:x}-{status.st_size:x}", len(SMALL_CONTENT)
+        return self.piece(key="small", etag=etag, length=size, size=size)._replace(**changes)
+
     async def fetch(self, piece: Piece) -> Fetched:
         """Fetch the piece, and count the bytes that arrive."""
 
@@ -57,6 +64,7 @@ class FolderFetcher:
 async def fetcher(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[FolderFetcher]:
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "large").write_bytes(CONTENT)
+    (tmp_path / "source" / "small").write_bytes(SMALL_CONTENT)
     pool = WorkerPool(1, ConnectionSettings(host_folders=["/"]), asyncio.get_running_loop().time)
     work: PieceFetcher = InProcess()
     if request.param == "workers":
@@ -76,6 +84,28 @@ async def test_a_whole_file_gets_its_name_and_date(fetcher: FolderFetcher) -> No
     assert target.read_bytes() == CONTENT
     assert (target.stat().st_mtime_ns, target.stat().st_mode & 0o777) == (MTIME, 0o444)
     assert fetcher.arrived == len(CONTENT)
+
+
+async def test_a_small_file_gets_its_name_and_date_in_one_step(fetcher: FolderFetcher) -> None:
+    target = fetcher.folder / "target"
+    fetched = await fetcher.fetch(fetcher.small(target=str(target)))
+    assert fetched.published
+    assert target.read_bytes() == SMALL_CONTENT
+    assert (target.stat().st_mtime_ns, target.stat().st_mode & 0o777) == (MTIME, 0o444)
+    assert fetcher.arrived == len(SMALL_CONTENT)
+    assert not (fetcher.folder / "into").exists()
+
+
+async def test_a_small_file_without_a_name_to_get_stays_where_it_is_written(fetcher: FolderFetcher) -> None:
+    fetched = await fetcher.fetch(fetcher.small())
+    assert not fetched.published
+    assert (fetcher.folder / "into").read_bytes() == SMALL_CONTENT
+
+
+async def test_what_a_killed_worker_left_of_a_small_file_is_overwritten(fetcher: FolderFetcher) -> None:
+    (fetcher.folder / "into").write_bytes(b"-" * 2 * len(SMALL_CONTENT))
+    await fetcher.fetch(fetcher.small(target=str(fetcher.folder / "target")))
+    assert (fetcher.folder / "target").read_bytes() == SMALL_CONTENT
 
 
 async def test_a_piece_is_written_to_its_own_place(fetcher: FolderFetcher) -> None:

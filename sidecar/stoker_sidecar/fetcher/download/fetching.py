@@ -73,10 +73,14 @@ class Fetching:
     _writer: PieceWriter = field(init=False)
     _policy: DownloadPolicy = field(init=False)
     _prefetcher: Prefetcher = field(init=False)
+    _folder: str = field(init=False)
+    _digest: str = field(init=False)
     _looked: tuple[VersionTuning, float] | None = None  # when way was made last, and under which rules
 
     def __post_init__(self) -> None:
         pipeline = self.context.settings.pipeline
+        # Asked for several times a file, and a Path takes its name apart each time.
+        self._folder, self._digest = str(self.version.paths.folder), self.version.paths.folder.name
         self._writer = PieceWriter(self.version, self.space, self.context)
         self._policy = self.context.settings.policy(self.version, self.space)
         self._prefetcher = Prefetcher(self.version, pipeline.readahead, pipeline.bounds.readahead_bytes)
@@ -84,7 +88,7 @@ class Fetching:
     @property
     def tuning(self) -> VersionTuning:
         """How the files of this version are treated now."""
-        return self.context.tuning.of(self.version.paths.folder.name)
+        return self.context.tuning.of(self._digest)
 
     @property
     def found_no_room(self) -> bool:
@@ -251,7 +255,7 @@ class Fetching:
 
     def _slot(self, entry: Entry, lane: Lane, size: int) -> Slot:
         knobs = self.tuning.of(entry.ino)
-        sharer = Sharer(str(self.version.paths.folder), knobs.bandwidth)
+        sharer = Sharer(self._folder, knobs.bandwidth)
         return self.context.settings.pipeline.slot(lane, size, sharer, knobs.weight)
 
     async def _look_again(self, entry: Entry, offset: int, length: int) -> None:

@@ -58,15 +58,19 @@ class VersionPacking:
     context: DownloadContext
     # One copy at a time, so that versions have the node's packers in turn, whatever each one asks for.
     _turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
+    _digest: str = field(init=False)
     _meter: SourceMeter | None = None
     _kinds: dict[tuple[str, PackingKnobs], _Kind] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._digest = self.version.paths.folder.name
 
     def wanted(self, entry: Entry) -> PackingKnobs | None:
         """Return how a copy of a file would be made; None: it goes into the tree.
 
         A version that fits as it is has no copies, so that pods can read it natively.
         """
-        knobs = self.context.tuning.of(self.version.paths.folder.name).of(entry.ino).packing
+        knobs = self.context.tuning.of(self._digest).of(entry.ino).packing
         if knobs is None or self.version.complete or not _LEAST_SIZE <= entry.size <= MOST_SIZE:
             return None
         if self.space.shortage(0.0).fits:

@@ -27,7 +27,7 @@ from stoker_sidecar.worker.messages import (
     Pong,
     decode_from_worker,
 )
-from stoker_sidecar.worker.transfer import Arrived, Fetched, Piece
+from stoker_sidecar.worker.transfer import Arrived, Fetched, Piece, told_by_its_end
 
 
 @dataclass(eq=False)
@@ -161,12 +161,15 @@ class WorkerProcess:
     def _received(self, message: FromWorker) -> None:
         self.heard = self.clock()
         match message:
-            case BytesArrived(job, here):
-                self.jobs[job].arrived(here)
-            case PieceDone(job, fetched):
-                self._take(job).succeed(fetched)
-            case PieceFailed(job):
-                self._take(job).fail(message.error)
+            case BytesArrived(number, here):
+                self.jobs[number].arrived(here)
+            case PieceDone(number, fetched):
+                job = self._take(number)
+                if told_by_its_end(job.piece):
+                    job.arrived(job.piece.length)
+                job.succeed(fetched)
+            case PieceFailed(number):
+                self._take(number).fail(message.error)
             case Pong():
                 pass
 

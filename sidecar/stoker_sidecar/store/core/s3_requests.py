@@ -119,7 +119,7 @@ def signed(
     ``method``: GET or HEAD. ``path`` and ``query`` are as they are sent, percent-encoded once; ``query`` is canonical.
     ``now``: Unix time.
     """
-    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
+    stamp = _stamp(int(now))
     all_headers = {**headers, "host": host, "x-amz-content-sha256": _NO_BODY, "x-amz-date": stamp}
     if keys.session_token:
         all_headers["x-amz-security-token"] = keys.session_token
@@ -134,6 +134,11 @@ def signed(
         f"SignedHeaders={';'.join(names)}, Signature={signature}"
     )
     return all_headers
+
+
+@lru_cache(maxsize=4)  # a thousand requests a second have the same one
+def _stamp(now: int) -> str:
+    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
 
 
 # A node has a few identities at a time; each key is good for a day.

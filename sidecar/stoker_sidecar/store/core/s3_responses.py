@@ -6,6 +6,7 @@ Bytes are compared with what was asked for, since servers and proxies that ignor
 import html
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from stoker_sidecar import errors
 from stoker_sidecar.errors import CorruptBody, SourceChanged, SourceError
@@ -35,8 +36,7 @@ _ENCRYPTION_WITHOUT_MD5 = ("aws:kms", "aws:kms:dsse")
 _FIELD = re.compile(r"<(Code|Message|Region)>([^<]*)</")
 
 
-@dataclass(frozen=True)
-class ExpectedRange:
+class ExpectedRange(NamedTuple):
     """The bytes of an object that were asked for.
 
     ``what``: s3://bucket/key, for messages; ``etag``: the one that was listed, empty when any will do.
@@ -48,8 +48,7 @@ class ExpectedRange:
     etag: str
 
 
-@dataclass(frozen=True)
-class ResponseHead:
+class ResponseHead(NamedTuple):
     """The status and headers of a response to a GET, as far as they tell which bytes it has.
 
     Headers are as they came, empty when there was none; ``length`` is None when the server did not say.

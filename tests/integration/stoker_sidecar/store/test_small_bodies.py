@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from stoker_sidecar.errors import EndpointUnreachable, InvalidSource
+from stoker_sidecar.store import transport_loop
+from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.s3_get import S3Getter
 from tests.support.getters import anonymous_getter
 from tests.support.waiting import SECONDS, eventually
@@ -145,6 +147,26 @@ async def test_a_line_break_in_an_etag_does_not_become_a_header(
     with pytest.raises(InvalidSource, match="line break"):
         await _get(getter, etag)
     assert server.heads == []
+
+
+async def test_a_used_connection_that_falls_silent_is_given_up(server: ScriptedServer) -> None:
+    getter = anonymous_getter(f"127.0.0.1:{server.port}", ConnectionSettings(read_timeout=0.2))
+    for _ in range(3):
+        await _get(getter)
+    server.go_on.clear()
+    with pytest.raises(EndpointUnreachable, match="does not answer"):
+        await _get(getter)
+    assert len(server.writers) == 1
+    await getter.aclose()
+
+
+async def test_connections_that_nobody_needs_are_closed_after_a_while(
+    server: ScriptedServer, getter: S3Getter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transport_loop, "KEEP_ALIVE", 0.05)
+    await asyncio.gather(*(_get(getter) for _ in range(3)))
+    await eventually(lambda: server.closed == 3)
+    assert await _get(getter) == CONTENT
 
 
 async def test_a_name_is_asked_for_once_for_connections_made_at_once(

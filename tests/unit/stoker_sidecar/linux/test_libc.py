@@ -1,4 +1,4 @@
-"""Calls of the C library, as far as they can be tried without rights: memory that goes back to the kernel."""
+"""Calls of the C library, as far as they can be tried without rights: memory that goes back to the kernel, or stays."""
 
 import subprocess
 import sys
@@ -29,3 +29,28 @@ print(before - own() > 24 * 2**20)
 
 def test_memory_that_was_freed_before_what_is_in_use_goes_back_to_the_kernel() -> None:
     assert subprocess.check_output([sys.executable, "-c", _PROGRAM], text=True).strip() == "True"
+
+
+# What a worker does with bodies of 100 KiB: several in hand, the oldest freed; then none.
+_BODIES = """
+import resource
+from stoker_sidecar.linux.libc import keep_freed_memory
+
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+def take_bodies():
+    for _ in range(50):
+        bodies = [b"x" * 100_000 for _ in range(8)]
+        del bodies
+
+keep_freed_memory(8 * 2**20)
+take_bodies()
+before = faults()
+take_bodies()
+print((faults() - before) / 400 < 1)
+"""
+
+
+def test_buffers_that_come_and_go_cost_no_page_faults_where_freed_memory_is_kept() -> None:
+    assert subprocess.check_output([sys.executable, "-c", _BODIES], text=True).strip() == "True"
