@@ -1,6 +1,5 @@
 """Moves a piece of an object from the store to the disk, and refuses what is short, long or spoilt."""
 
-import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from stoker_sidecar.store.core.object_checksum import CRC64NVME, Digest, check, 
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.worker.files import FileWriter, publish
 from stoker_sidecar.worker.progress import Arrived, Progress
+
 
 class Piece(NamedTuple):
     """Bytes [offset, offset + length) of an object, written to the same place of the file ``into``.
@@ -47,7 +47,7 @@ class Fetched(NamedTuple):
 
 
 async def fetch_piece(store: ObjectStore, piece: Piece, arrived: Arrived, progress: Progress) -> Fetched:
-    """GET a piece into its file; ``arrived`` is told how far its bytes are on the disk, through ``progress`` by threads.
+    """GET a piece into its file; ``arrived`` is told how far its bytes are on the disk, of threads by ``progress``.
 
     Raises SourceError, CorruptBody, DiskFull, CacheDiskFailed; the file is then the caller's to delete.
     """
