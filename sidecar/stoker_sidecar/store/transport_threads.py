@@ -11,7 +11,7 @@ from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import TypeVar
 
-from stoker_sidecar.store.base import SMALL, STEP, WriteChunk
+from stoker_sidecar.store.base import SMALL, WriteChunk
 from stoker_sidecar.store.connection import USER_AGENT
 from stoker_sidecar.store.core.s3_responses import broken_off, unreachable
 from stoker_sidecar.store.transport import KEEP_ALIVE, HttpRequest, HttpResponse, Peer, until_the_head
@@ -19,6 +19,8 @@ from stoker_sidecar.threads import to_its_end
 
 T = TypeVar("T")
 
+# Bytes of a body that are collected before they are written, so that a slow line costs no write for each packet.
+_LEAST = 64 * 1024
 # The most requests that the fetcher lets go at once: its fetcher.core.concurrency.MOST, as a test holds.
 MOST_REQUESTS = 256
 # A thread for each request that may be in flight, so that none waits for one; made when needed, shared by all datasets.
@@ -77,11 +79,26 @@ class ThreadTransport:
         # http.client keeps what dials here, and has no public way to set it: looking afterwards would let a pod's
         # author tell open ports from closed ones.
         vars(fresh)["_create_connection"] = partial(_dial, self._peer)
+        fresh.response_class = _PromptResponse
         return fresh
 
     def _drop(self, connection: HTTPConnection) -> None:
         self._idle.pop(connection).cancel()
         connection.close()
+
+
+class _PromptResponse(HTTPResponse):
+    """A response that gives what has come, where http.client's own waits until the whole buffer is full."""
+
+    def take(self, buffer: memoryview) -> int:
+        """Read into the buffer; return how many bytes, 0 at the end."""
+        if self.chunked or self.length is None or self.fp is None:
+            return self.readinto(buffer)
+        got = self.fp.readinto1(buffer[: self.length])
+        self.length -= got
+        if not (got and self.length):
+            self.close()
+        return got
 
 
 class _ThreadResponse:
@@ -91,7 +108,7 @@ class _ThreadResponse:
         self,
         peer: Peer,
         request: HttpRequest,
-        answer: HTTPResponse,
+        answer: _PromptResponse,
         its_socket: socket.socket,
         release_connection: Callable[[bool], None],
     ) -> None:
@@ -154,7 +171,7 @@ def _dial(peer: Peer, address: tuple[str, int], timeout: float, source: object =
     raise failed
 
 
-def _ask(connection: HTTPConnection, peer: Peer, request: HttpRequest) -> tuple[HTTPResponse, socket.socket]:
+def _ask(connection: HTTPConnection, peer: Peer, request: HttpRequest) -> tuple[_PromptResponse, socket.socket]:
     """Send a request, in a thread; returns the response and the socket.
 
     ``http.client`` forgets the socket when the server is going to close it.
@@ -170,13 +187,20 @@ def _ask(connection: HTTPConnection, peer: Peer, request: HttpRequest) -> tuple[
     return connection.getresponse(), its_socket
 
 
-def _take_all(answer: HTTPResponse, length: int, write: WriteChunk) -> None:
-    """Read a body, in a thread: the first bytes sooner, since a reader may wait for just those."""
-    buffer = memoryview(bytearray(min(length, STEP)))
-    size = SMALL
-    while got := answer.readinto(buffer[:size]):
-        write(buffer[:got])
-        size = STEP
+def _take_all(answer: _PromptResponse, length: int, write: WriteChunk) -> None:
+    """Read a body, in a thread: as much at a time as is still in the core's own cache when it is written.
+
+    The first SMALL bytes are written when they are there, since a reader may wait for just those.
+    """
+    buffer = memoryview(bytearray(min(length, SMALL)))
+    taken = held = 0
+    while got := answer.take(buffer[held:] if taken >= SMALL else buffer[held : held + SMALL - taken]):
+        taken, held = taken + got, held + got
+        if held >= min(_LEAST, len(buffer)) or taken == SMALL:
+            write(buffer[:held])
+            held = 0
+    if held:
+        write(buffer[:held])
 
 
 def _ended(its_socket: socket.socket) -> bool:

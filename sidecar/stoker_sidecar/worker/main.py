@@ -32,6 +32,7 @@ from stoker_sidecar.worker.messages import (
     ToWorker,
     decode_to_worker,
 )
+from stoker_sidecar.worker.progress import Progress
 from stoker_sidecar.worker.transfer import Fetched, Piece, fetch_piece, told_by_its_end
 
 # Threads for work on the disk; those that large bodies come by are the store's own (docs/adr/0018).
@@ -53,6 +54,7 @@ class Worker:
         self._closing: set[asyncio.Task[None]] = set()
         self._resting: asyncio.TimerHandle | None = None
         self._ended = asyncio.Event()
+        self._progress = Progress()
         self._stream = MessageStream(decode_to_worker, self._received, self._ended.set)
 
     async def run(self, connection: socket.socket) -> None:
@@ -83,7 +85,7 @@ class Worker:
             if not told_by_its_end(piece):
                 self._stream.send(BytesArrived(job, here))
 
-        return await fetch_piece(await self._stores[store].store(), piece, arrived)
+        return await fetch_piece(await self._stores[store].store(), piece, arrived, self._progress)
 
     def _answer(self, job: int, task: asyncio.Task[Fetched]) -> None:
         """Answer, for a task that was cancelled before it began, too: each job is answered."""

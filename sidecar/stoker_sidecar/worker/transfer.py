@@ -1,7 +1,6 @@
 """Moves a piece of an object from the store to the disk, and refuses what is short, long or spoilt."""
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +11,7 @@ from stoker_sidecar.store.base import SMALL, Body, ObjectStore
 from stoker_sidecar.store.core.object_checksum import CRC64NVME, Digest, check, new_digest
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.worker.files import FileWriter, publish, write_whole
-
-# Is told how many bytes of a piece, from its front, are on the disk. No sum: whoever brings it may begin anew.
-Arrived = Callable[[int], None]
+from stoker_sidecar.worker.progress import Arrived, Progress
 
 
 class Piece(NamedTuple):
@@ -55,8 +52,8 @@ class Fetched(NamedTuple):
     crc64nvme: str = ""
 
 
-async def fetch_piece(store: ObjectStore, piece: Piece, arrived: Arrived) -> Fetched:
-    """GET a piece into its file; ``arrived`` is told how far its bytes are on the disk.
+async def fetch_piece(store: ObjectStore, piece: Piece, arrived: Arrived, progress: Progress) -> Fetched:
+    """GET a piece into its file; ``arrived`` is told how far its bytes are on the disk, of threads by ``progress``.
 
     Raises SourceError, CorruptBody, DiskFull, CacheDiskFailed; the file is then the caller's to delete.
     """
@@ -72,7 +69,9 @@ async def fetch_piece(store: ObjectStore, piece: Piece, arrived: Arrived) -> Fet
             piece.key, piece.offset, piece.length, if_match=piece.etag, version_id=piece.version_id, whole=whole
         ) as body:
             file.digest = _wanted_digest(piece, body)
-            return await (_small if piece.length <= SMALL else _large)(body, file, piece, arrived)
+            if piece.length <= SMALL:
+                return await _small(body, file, piece, arrived)
+            return await _large(body, file, piece, arrived, progress)
     finally:
         file.close()
 
@@ -114,11 +113,15 @@ async def _small(body: Body, file: FileWriter, piece: Piece, arrived: Arrived) -
     return fetched
 
 
-async def _large(body: Body, file: FileWriter, piece: Piece, arrived: Arrived) -> Fetched:
-    loop = asyncio.get_running_loop()
-    bounded = _BoundedWriter(file, piece, lambda here: loop.call_soon_threadsafe(arrived, here))
-    await body.stream(bounded.write)
+async def _large(body: Body, file: FileWriter, piece: Piece, arrived: Arrived, progress: Progress) -> Fetched:
+    bounded = _BoundedWriter(file, piece, progress.begin(arrived))
+    try:
+        await body.stream(bounded.write)
+    finally:
+        progress.end(bounded.told)
     bounded.check_end()
+    if piece.length < piece.size:  # it gets no name yet, so nothing is left that a disk could hold up
+        return _end(file, piece, body)
     return await in_thread(_end, file, piece, body)
 
 
@@ -131,7 +134,7 @@ class _BoundedWriter:
 
     file: FileWriter
     piece: Piece
-    told: Callable[[int], object]
+    told: Arrived
     passed: int = 0
 
     def write(self, data: bytes | memoryview) -> None:

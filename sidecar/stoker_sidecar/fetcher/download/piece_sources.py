@@ -4,7 +4,8 @@ from typing import Protocol
 
 from stoker_sidecar.store.core.object_checksum import Checksum
 from stoker_sidecar.store.opening import StoreHandle
-from stoker_sidecar.worker.transfer import Arrived, Fetched, Piece, fetch_piece
+from stoker_sidecar.worker.progress import Arrived, Progress
+from stoker_sidecar.worker.transfer import Fetched, Piece, fetch_piece
 
 
 class PieceSource(Protocol):
@@ -43,9 +44,12 @@ class PieceFetcher(Protocol):
 class InProcess:
     """A PieceFetcher that does all in this process: for tests, and where one core is all there is."""
 
+    def __init__(self) -> None:
+        self._progress = Progress()
+
     async def fetch(self, handle: StoreHandle, piece: Piece, arrived: Arrived) -> Fetched:
         """Bring a piece: see PieceFetcher."""
-        return await fetch_piece(await handle.store(), piece, arrived)
+        return await fetch_piece(await handle.store(), piece, arrived, self._progress)
 
     def forget(self, handle: StoreHandle) -> None:
         """Do nothing: whoever holds the handle closes its store."""

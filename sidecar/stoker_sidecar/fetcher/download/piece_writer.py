@@ -22,7 +22,8 @@ from stoker_sidecar.store.core.object_checksum import CRC64NVME, Checksum, check
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.manifest import Entry
 from stoker_sidecar.worker.files import FileWriter, file_digest
-from stoker_sidecar.worker.transfer import Arrived, Fetched, Piece, remove_quietly
+from stoker_sidecar.worker.progress import Arrived
+from stoker_sidecar.worker.transfer import Fetched, Piece, remove_quietly
 
 # Is told which part has the bytes of a chunk, and how many of them from the chunk's start.
 ArrivedInPart = Callable[[PartFile, int], None]

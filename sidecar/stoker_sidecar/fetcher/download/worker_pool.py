@@ -15,7 +15,8 @@ from stoker_sidecar.fetcher.download.worker_process import Launch, PieceJob, Wor
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.opening import StoreHandle
 from stoker_sidecar.worker.files import is_intact
-from stoker_sidecar.worker.transfer import Arrived, Fetched, Piece
+from stoker_sidecar.worker.progress import Arrived
+from stoker_sidecar.worker.transfer import Fetched, Piece
 
 _log = logging.getLogger(__name__)
 # One core runs a worker's event loop; beyond four the disk or the link is what limits (and each takes 40 MB).

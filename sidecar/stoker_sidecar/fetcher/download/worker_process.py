@@ -27,7 +27,8 @@ from stoker_sidecar.worker.messages import (
     Pong,
     decode_from_worker,
 )
-from stoker_sidecar.worker.transfer import Arrived, Fetched, Piece, told_by_its_end
+from stoker_sidecar.worker.progress import Arrived
+from stoker_sidecar.worker.transfer import Fetched, Piece, told_by_its_end
 
 
 @dataclass(eq=False)

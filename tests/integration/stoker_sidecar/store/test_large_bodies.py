@@ -14,12 +14,14 @@ from tests.support.waiting import SECONDS, eventually
 
 CONTENT = os.urandom(2 * 1024 * 1024)
 _HEAD = f"HTTP/1.1 200 OK\r\nContent-Length: {len(CONTENT)}\r\n\r\n".encode()
+_CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(CONTENT), CONTENT)
+_LEAST = 64 * 1024  # bytes that are collected, once the first are written
 
 
 class PausingServer:
-    """A server that answers every GET with CONTENT, of which what is beyond SMALL waits for ``go_on``.
+    """A server that answers every GET with CONTENT, of which what is beyond ``first`` bytes waits for ``go_on``.
 
-    ``asked``: the first lines of requests.
+    ``asked``: the first lines of requests. ``chunked``: it does not say how long its answers are.
     """
 
     def __init__(self) -> None:
@@ -27,6 +29,8 @@ class PausingServer:
         self.asked: list[str] = []
         self.connections = 0
         self.closed = 0
+        self.first = SMALL
+        self.chunked = False
         self.closing = False  # its end, after each answer, without saying so
         self.go_on = asyncio.Event()
         self.go_on.set()
@@ -37,9 +41,12 @@ class PausingServer:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
                 self.asked.append(head.decode().splitlines()[0])
-                writer.write(_HEAD + CONTENT[:SMALL])
-                await self.go_on.wait()
-                writer.write(CONTENT[SMALL:])
+                if self.chunked:
+                    writer.write(_CHUNKED)
+                else:
+                    writer.write(_HEAD + CONTENT[: self.first])
+                    await self.go_on.wait()
+                    writer.write(CONTENT[self.first :])
                 await writer.drain()
                 if self.closing:
                     break
@@ -78,6 +85,35 @@ async def test_the_first_bytes_are_there_while_the_rest_is_on_its_way(server: Pa
     server.go_on.set()
     await getting
     assert into == CONTENT
+
+
+async def test_what_came_later_is_written_before_a_whole_buffer_is_full(
+    server: PausingServer, getter: S3Getter
+) -> None:
+    server.first = SMALL + _LEAST
+    server.go_on.clear()
+    into = bytearray()
+    getting = asyncio.create_task(_get(getter, into))
+    await eventually(lambda: len(into) == SMALL + _LEAST)
+    server.go_on.set()
+    await getting
+    assert into == CONTENT
+
+
+async def test_a_body_in_many_packets_is_written_in_few_steps(server: PausingServer, getter: S3Getter) -> None:
+    steps: list[int] = []
+    async with getter.get_range("k", 0, len(CONTENT), if_match="", whole=True) as body:
+        await body.stream(lambda data: steps.append(len(data)))
+    assert sum(steps) == len(CONTENT)
+    assert len([step for step in steps if step < _LEAST]) <= 2  # the end of the first bytes, and of the body
+
+
+async def test_a_body_of_no_known_length_is_taken_whole(server: PausingServer, getter: S3Getter) -> None:
+    server.chunked = True
+    for _ in range(2):
+        await _get(getter, into := bytearray())
+        assert into == CONTENT
+    assert server.connections == 1
 
 
 async def test_a_cancelled_get_ends_at_once_though_its_thread_waits_for_bytes(

@@ -9,7 +9,8 @@ import pytest
 
 from stoker_sidecar.errors import CorruptBody
 from stoker_sidecar.store.opening import StoreHandle
-from stoker_sidecar.worker.transfer import Arrived, Fetched, Piece
+from stoker_sidecar.worker.progress import Arrived
+from stoker_sidecar.worker.transfer import Fetched, Piece
 from tests.support.cache_node import LARGE, CacheNodeUnderTest, fill, inode, open_cache_node
 
 FIRST, AGAIN = 5_000_000, 1_000_000  # bytes that came before the break, and of the next attempt so far

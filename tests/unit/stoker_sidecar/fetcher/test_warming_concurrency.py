@@ -5,7 +5,8 @@ from pathlib import Path
 
 from stoker_sidecar.fetcher.core.concurrency import START
 from stoker_sidecar.store.opening import StoreHandle
-from stoker_sidecar.worker.transfer import Arrived, Fetched, Piece
+from stoker_sidecar.worker.progress import Arrived
+from stoker_sidecar.worker.transfer import Fetched, Piece
 from tests.support.cache_node import Clock, fill, open_cache_node
 
 LATENCY = 0.020  # seconds of the node's clock
