@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, JsonValue
 
 from stoker_api import names
+from stoker_api.cache_memory import CacheMemory
 from stoker_api.dataset_source import DatasetSource
 from stoker_api.dataset_status import DatasetStatus
 from stoker_api.meta import (
@@ -99,6 +100,9 @@ class Cache(Model):
         Field(description="Bytes per node. A larger dataset keeps what fits, without churn; the rest is read through."),
     ] = None
     pinned: Annotated[bool, Field(description="Never dropped from a node while idle.")] = False
+    memory: Annotated[
+        CacheMemory, Field(description="What stays in the nodes' memory while it is mounted, not on their disks alone.")
+    ] = CacheMemory()
 
 
 class Warm(Model):

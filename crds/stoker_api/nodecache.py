@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BeforeValidator, Field
 
 from stoker_api import names
+from stoker_api.cache_memory import NodeMemory, PinnedMemory
 from stoker_api.dataset import MountMode, ObservePolicy
 from stoker_api.dataset_source import DatasetSource, Source
 from stoker_api.dataset_status import SkippedKeys
@@ -98,6 +99,10 @@ class NodeDataset(Model):
     bytes_per_second: Annotated[int | None, Field(json_schema_extra=_INT64, description="Limit for warming.")] = None
     quota_bytes: Annotated[int | None, Field(json_schema_extra=_INT64)] = None
     pinned: bool = False
+    memory_names: Annotated[bool, Field(description="Names stay in memory while it is mounted.")] = False
+    memory_bytes: Annotated[
+        int | None, Field(json_schema_extra=_INT64, description="Contents that stay in memory while it is mounted.")
+    ] = None
     allowed_namespaces: Annotated[
         tuple[str, ...], Field(description="Patterns of namespaces whose pods may mount it, beside its own.")
     ] = ()
@@ -210,6 +215,9 @@ class NodeDatasetStatus(Model):
         WarmPathsStatus | None,
         Field(description="What of `warm.paths` is here; absent: there are none, or it is not known yet."),
     ] = None
+    memory: Annotated[
+        PinnedMemory | None, Field(description="What of `cache.memory` is in memory; absent: it asks for none.")
+    ] = None
 
 
 class NodeDisk(Model):
@@ -293,6 +301,7 @@ class NodeCacheStatus(Model):
             description="The preferred one first.",
         ),
     ] = ()
+    memory: Annotated[NodeMemory, Field(description="What Datasets keep in memory, of `cache.memory`.")] = NodeMemory()
     warming: Annotated[str, Field(description="Datasets warming / datasets planned.")] = ""
     dataset_count: int = 0
     datasets: Annotated[tuple[NodeDatasetStatus, ...], Field(json_schema_extra=_ATOMIC)] = ()

@@ -16,6 +16,7 @@ from stoker_operator.core.conditions import ConditionSet, find
 from stoker_operator.core.deletion import Deletion
 from stoker_operator.core.figures import Figures, add_up, node_counts, node_rows
 from stoker_operator.core.int64 import clamp
+from stoker_operator.core.memory_status import asks_for_memory, memory_verdict
 from stoker_operator.core.node_states import NodeStates
 from stoker_operator.core.placement import Role
 from stoker_operator.core.plan import DatasetPlan, wants_warming
@@ -162,6 +163,7 @@ def _conditions(facts: _Facts, notes: StatusNotes, now: float) -> tuple[Conditio
         out.set(ConditionType.DELETION_BLOCKED, facts.deletion.blocked, reason, facts.deletion.message)
     _set_limited(out, dataset.status, facts.view.terms.get(dataset.key, NO_TERMS))
     _set_paths_found(out, facts.figures.part)
+    _set_memory(out, facts)
     _set_tuned(out, facts)
     _set_reconciled(out, dataset.status, notes.troubles)
     return out.result()
@@ -182,6 +184,16 @@ def _set_paths_found(out: ConditionSet, part: WarmPathsStatus | None) -> None:
         out.set(ConditionType.PATHS_FOUND, False, Reason.PATH_NOT_FOUND, unmatched_sentence(part))
     elif part is not None:
         out.set(ConditionType.PATHS_FOUND, True, Reason.PATHS_FOUND, "every path of warm.paths names something")
+
+
+def _set_memory(out: ConditionSet, facts: _Facts) -> None:
+    """Say what stays in the nodes' memory; nothing where it asks for nothing."""
+    if not asks_for_memory(facts.plan.dataset.spec.cache.memory):
+        return
+    held = facts.states.of_dataset(facts.plan.dataset.metadata.uid)
+    reports = {node: state.reported for node, state in held.items()}
+    rows = {node: one.memory for node, one in reports.items() if one is not None and one.memory is not None}
+    out.set(ConditionType.MEMORY_PINNED, *memory_verdict(rows))
 
 
 def unmatched_sentence(part: WarmPathsStatus) -> str:

@@ -120,6 +120,7 @@ def _kept(entry: NodeDataset, invalid: InvalidDataset | None) -> NodeDataset:
     if invalid is None or invalid.reason in _SLIPS:
         return entry
     calm = {"eager": False, "listing_id": "", "priority": min(0, entry.priority), "pinned": False}
+    calm |= {"memory_names": False, "memory_bytes": None}
     refused = shortened(invalid.sentence, MOST_REFUSAL) if invalid.closed else ""
     return entry.model_copy(update=calm | {"refused": refused})
 
@@ -247,6 +248,8 @@ def node_dataset(view: ClusterView, plan: DatasetPlan, node: str, states: NodeSt
         bytes_per_second=clamp(parse_quantity(warm.bandwidth_limit)) if warm.bandwidth_limit else None,
         quota_bytes=0 if node in plan.placement.starved else _quota_bytes(spec.cache),
         pinned=spec.cache.pinned,
+        memory_names=spec.cache.memory.names,
+        memory_bytes=_memory_bytes(spec.cache),
         allowed_namespaces=spec.access.namespaces,
         anonymous=view.terms.get(dataset.key, NO_TERMS).anonymous,
         observe=spec.observe,
@@ -276,6 +279,10 @@ def _jobs_on(view: ClusterView, plan: DatasetPlan, node: str) -> Iterator[Traini
 
 def _quota_bytes(cache: Cache) -> int | None:
     return clamp(parse_quantity(cache.quota)) if cache.quota else None
+
+
+def _memory_bytes(cache: Cache) -> int | None:
+    return clamp(parse_quantity(cache.memory.bytes)) or None if cache.memory.bytes else None
 
 
 def wants_warming(plan: DatasetPlan) -> bool:

@@ -20,6 +20,7 @@ from stoker_sidecar.fetcher.download.policy import KeepWhatCame, PolicyFactory
 from stoker_sidecar.fetcher.download.worker_pool import WorkerPool
 from stoker_sidecar.fetcher.handoff_state import HandoffState
 from stoker_sidecar.fetcher.node import CacheNode, CacheSettings
+from stoker_sidecar.fetcher.pinning import PinSettings
 from stoker_sidecar.fetcher.scrub import ScrubSettings
 from stoker_sidecar.fetcher.server import Server
 from stoker_sidecar.fetcher.settings import FetcherSettings
@@ -72,6 +73,7 @@ def cache_settings(settings: FetcherSettings, policy: PolicyFactory) -> CacheSet
         bounds=Bounds(readahead_bytes=settings.readahead),
         policy=policy,
         peers=settings.socket.parent,
+        pinning=PinSettings(settings.pinned_memory),
     )
 
 

@@ -79,6 +79,7 @@ class FetcherSettings(ProcessSettings):
     workers: Annotated[int, BeforeValidator(_count)] = setting(
         "processes that fetch; 0: all in this one; Auto: one a core, 4 at most", "Auto"
     )
+    pinned_memory: Bytes = setting("bytes that Datasets may keep in memory while they are mounted; 0: none", "0")
     readahead: Bytes = setting("bytes on their way that no reader has asked for yet; 0: none", "64Mi")
     log_level: LogLevel = setting("one of debug, info, warning, error", "info")
     heartbeat_fd: int | None = setting("the line to the keeper that started this process", None)

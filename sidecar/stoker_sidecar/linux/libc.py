@@ -15,6 +15,8 @@ _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
 
 _libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p  # else an address is cut to an int
+_MAP_FAILED = ctypes.c_void_p(-1).value
 
 
 def _checked(result: int) -> int:
@@ -62,6 +64,24 @@ def name_to_handle(descriptor: int, flags: int) -> bytes:
     mount_id = ctypes.c_int()
     _checked(_libc.name_to_handle_at(descriptor, b"", room, ctypes.byref(mount_id), flags | _AT_EMPTY_PATH))
     return room.raw[: 8 + int.from_bytes(room.raw[:4], sys.byteorder)]
+
+
+def map_file(descriptor: int, length: int, protection: int, flags: int) -> int:
+    """Map the beginning of a file, and return the address: mmap(2)."""
+    address = _libc.mmap(None, ctypes.c_size_t(length), protection, flags, descriptor, ctypes.c_long(0))
+    if address == _MAP_FAILED:
+        _checked(-1)
+    return int(address)
+
+
+def unmap(address: int, length: int) -> None:
+    """Take a mapping back: munmap(2)."""
+    _checked(_libc.munmap(ctypes.c_void_p(address), ctypes.c_size_t(length)))
+
+
+def lock_memory(address: int, length: int) -> None:
+    """Have a mapping read and kept in memory: mlock(2)."""
+    _checked(_libc.mlock(ctypes.c_void_p(address), ctypes.c_size_t(length)))
 
 
 def sync_file_system(descriptor: int) -> None:

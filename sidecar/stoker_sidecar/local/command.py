@@ -106,6 +106,8 @@ def spec_of(options: MountOptions, home: HomePaths, folder: Path) -> MountSpec:
         tuning_window=options.tuning_window,
         plugins=options.plugins,
         observe=options.observe,
+        memory_names=options.memory_names,
+        memory_bytes=options.memory_bytes,
     )
 
 

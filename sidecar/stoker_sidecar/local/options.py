@@ -37,9 +37,10 @@ are not signed. Exit codes: 0 good, 1 it cannot be mounted (a sentence says why,
 class MountOptions:
     """What `stoker mount` is asked for.
 
-    Quota in bytes, bandwidth in bytes a second; the window in seconds. ``tuning``: a file of rules that could be read,
-    absolute. ``version``: digest, or its beginning; empty: what the source has now. ``warm_paths``: what ``warm``
-    fetches, in this order; empty: everything. ``plugins``: names of framework plug-ins that are installed.
+    Quota and memory in bytes, bandwidth in bytes a second; the window in seconds. ``tuning``: a file of rules that
+    could be read, absolute. ``version``: digest, or its beginning; empty: what the source has now. ``warm_paths``:
+    what ``warm`` fetches, in this order; empty: everything. ``plugins``: names of framework plug-ins that are
+    installed.
     """
 
     source: Source
@@ -62,6 +63,8 @@ class MountOptions:
     tuning_window: float
     plugins: tuple[str, ...]
     observe: bool
+    memory_names: bool
+    memory_bytes: int | None
 
 
 @dataclass(frozen=True)
@@ -168,6 +171,8 @@ def _add_mount(parser: argparse.ArgumentParser, environment: Mapping[str, str], 
         "--cache", type=Path, default=default_cache(environment, uid), help="where fetched files are kept (%(default)s)"
     )
     add("--quota", type=_bytes, metavar="BYTES", help="keep at most this much, such as 200Gi; the rest is read through")
+    add("--memory-bytes", type=_bytes, metavar="BYTES", help="keep so much of it in memory while it is mounted")
+    add("--memory-names", action="store_true", help="keep names and attributes of its files in memory as well")
     add("--bandwidth-limit", type=_bytes, metavar="BYTES", help="bytes a second for --warm, such as 50Mi")
     add("--no-refresh", action="store_true", help="do not list the source again when there is a list in the cache")
     add("--version", default="", metavar="DIGEST", help="mount this version, which must be in the cache")
@@ -238,6 +243,8 @@ def _mount_options(options: argparse.Namespace) -> MountOptions:
         tuning_window=options.tuning_window,
         plugins=plugins,
         observe=options.observe,
+        memory_names=options.memory_names,
+        memory_bytes=options.memory_bytes or None,
     )
 
 

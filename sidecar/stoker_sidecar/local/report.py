@@ -31,6 +31,7 @@ _WORDS = (
     ("this node has no folder", "there is no folder"),
     ("mount it on every selected node", "check its name, and that it is mounted"),
     ("by the sidecar", "by this user"),
+    ("raise it with sidecar.memory.pinned", "raise it"),
     ("the node", "this machine"),
     ("this node", "this machine"),
     ("source.uri", "the URL"),
@@ -157,6 +158,8 @@ def progress_event(report: Report) -> dict[str, object]:
     out: dict[str, object] = {"stage": report.stage.value, "warm": report.warm, "listed": report.listed}
     if report.row is not None and (part := report.row.warm_paths) is not None:
         out["paths"] = {key: part.wire().get(key, 0) for key in _PATH_KEYS} | {"unmatchedPaths": part.unmatched_paths}
+    if report.row is not None and report.row.memory is not None:
+        out["memory"] = report.row.memory.wire()
     out |= {"mode": report.mode.value} if report.mode is not None else {}
     out |= {key: wire[key] for key in keys if key in wire}
     out |= {"tuning": report.tuning.wire()} if report.tuning != TuningReport() else {}

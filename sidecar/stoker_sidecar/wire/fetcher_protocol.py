@@ -221,7 +221,7 @@ class Progress(Struct, frozen=True, tag_field="reply", tag="progress", rename="c
 
     ``orphans``: datasets on the disk that no one configured, with their versions. ``folders``: CacheFolder wire, the
     preferred one first.
-    ``notices``: the last few, the oldest first.
+    ``notices``: the last few, the oldest first. ``memory``: NodeMemory wire.
     """
 
     datasets: tuple[Mapping[str, Any], ...]
@@ -232,6 +232,7 @@ class Progress(Struct, frozen=True, tag_field="reply", tag="progress", rename="c
     folders: tuple[Mapping[str, Any], ...] = ()
     counts: tuple[Count, ...] = ()
     notices: tuple[Notice, ...] = ()
+    memory: Mapping[str, Any] = {}
 
 
 Request = Configure | Remove | Tune | Watch | Read | Follow | Have | Ahead
