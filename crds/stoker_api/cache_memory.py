@@ -25,10 +25,20 @@ class MemoryLimits(Model):
     """How much memory of a node one Dataset may ask for."""
 
     names: Annotated[bool, Field(description="Whether cache.memory.names is followed.")] = False
+    pages: Annotated[bool, Field(description="Whether warm.pages is followed.")] = True
     bytes: Annotated[
         Quantity | None,
         Field(description="The most cache.memory.bytes; more is taken as this. Absent or 0: none."),
     ] = None
+
+
+class WarmedPages(Model):
+    """How far a node is with bringing what is warm into its page cache, as `warm.pages` asks."""
+
+    request: Annotated[str, Field(description="Of which request this is.")] = ""
+    bytes: Annotated[int, Field(json_schema_extra=_INT64, description="What of it is on the disk.")] = 0
+    read_bytes: Annotated[int, Field(json_schema_extra=_INT64, description="What the node's memory had room for.")] = 0
+    done: bool = False
 
 
 class PinnedMemory(Model):

@@ -10,6 +10,7 @@ from stoker_api.cache_memory import CacheMemory
 from stoker_api.dataset_source import DatasetSource
 from stoker_api.dataset_status import DatasetStatus
 from stoker_api.meta import (
+    DNS_SUBDOMAIN_PATTERN,
     DURATION_RULE,
     Duration,
     Model,
@@ -24,6 +25,8 @@ from stoker_api.warm_paths import WarmPathList
 
 MOST_REPLICAS = 10_000  # nodes: twice what Kubernetes is made for
 MOST_PRIORITY = 1000
+MOST_WARM_NODES = 100
+_NODE = Annotated[str, Field(min_length=1, max_length=253, pattern=DNS_SUBDOMAIN_PATTERN)]
 _LABEL_VALUE = Annotated[str, Field(max_length=63)]
 _LABEL_KEY = Annotated[str, Field(max_length=317)]  # a prefix of 253 characters, a slash, a name of 63
 
@@ -142,6 +145,23 @@ class Warm(Model):
             json_schema_extra={"x-kubernetes-list-type": "atomic"},
         ),
     ] = ()
+
+    nodes: Annotated[
+        tuple[_NODE, ...],
+        Field(
+            description="Nodes by name: just these hold it, whatever cache.replicas says, and others read through. "
+            "Empty: as cache says.",
+            max_length=MOST_WARM_NODES,
+            json_schema_extra={"x-kubernetes-list-type": "set"},
+        ),
+    ] = ()
+    pages: Annotated[
+        bool,
+        Field(
+            description="Bring what is warmed into the page cache too, as far as the nodes' memory has room; once, and "
+            "again at each `stoker warm`."
+        ),
+    ] = False
 
 
 class Refresh(Model):

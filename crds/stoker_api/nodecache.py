@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BeforeValidator, Field
 
 from stoker_api import names
-from stoker_api.cache_memory import NodeMemory, PinnedMemory
+from stoker_api.cache_memory import NodeMemory, PinnedMemory, WarmedPages
 from stoker_api.dataset import MountMode, ObservePolicy
 from stoker_api.dataset_source import DatasetSource, Source
 from stoker_api.dataset_status import SkippedKeys
@@ -99,6 +99,9 @@ class NodeDataset(Model):
     bytes_per_second: Annotated[int | None, Field(json_schema_extra=_INT64, description="Limit for warming.")] = None
     quota_bytes: Annotated[int | None, Field(json_schema_extra=_INT64)] = None
     pinned: bool = False
+    pages: Annotated[
+        str, Field(description="Of which request what is warmed is brought into the page cache; empty: it is not.")
+    ] = ""
     memory_names: Annotated[bool, Field(description="Names stay in memory while it is mounted.")] = False
     memory_bytes: Annotated[
         int | None, Field(json_schema_extra=_INT64, description="Contents that stay in memory while it is mounted.")
@@ -214,6 +217,9 @@ class NodeDatasetStatus(Model):
     warm_paths: Annotated[
         WarmPathsStatus | None,
         Field(description="What of `warm.paths` is here; absent: there are none, or it is not known yet."),
+    ] = None
+    pages: Annotated[
+        WarmedPages | None, Field(description="How far `warm.pages` is; absent: nobody asked, or it is not warm yet.")
     ] = None
     memory: Annotated[
         PinnedMemory | None, Field(description="What of `cache.memory` is in memory; absent: it asks for none.")

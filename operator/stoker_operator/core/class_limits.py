@@ -78,6 +78,9 @@ def _effective(dataset: Dataset, name: str, spec: DatasetClassSpec) -> Iterator[
     if cache.pinned and not spec.allow_pinning:
         yield "cache", {"pinned": False}, f"cache.pinned is not followed: {allowed_by(name, 'no pinning')}"
     yield _memory(cache.memory, name, spec.memory)
+    yield _nodes(warm, name, spec)
+    if warm.pages and not spec.memory.pages:
+        yield "warm", {"pages": False}, f"warm.pages is not followed: {allowed_by(name, 'no pages in memory')}"
     tuning = limit_tuning(dataset.spec.tuning, name, spec.tuning)
     yield "tuning", dict(tuning.tuning), "; ".join(tuning.sentences)
 
@@ -122,6 +125,14 @@ def _replicas(cache: Cache, name: str, spec: DatasetClassSpec) -> tuple[str, dic
         return "cache", {}, ""
     sentence = f"cache.replicas {asked} is taken as {most}: {allowed_by(name, f'{most} at most')}"
     return "cache", {"replicas": most}, sentence
+
+
+def _nodes(warm: Warm, name: str, spec: DatasetClassSpec) -> tuple[str, dict[str, Any], str]:
+    most = spec.max_replicas
+    if most == "all" or len(warm.nodes) <= most:
+        return "warm", {}, ""
+    sentence = f"of the {len(warm.nodes)} warm.nodes the first {most} are taken: {allowed_by(name, f'{most} at most')}"
+    return "warm", {"nodes": warm.nodes[:most]}, sentence
 
 
 def _memory(memory: CacheMemory, name: str, limits: MemoryLimits) -> tuple[str, dict[str, Any], str]:

@@ -1,8 +1,8 @@
-"""What nodes say of a Dataset's memory -> the condition MemoryPinned."""
+"""What nodes say of a Dataset's memory -> the conditions MemoryPinned and PagesWarm."""
 
 from collections.abc import Iterable, Mapping
 
-from stoker_api.cache_memory import CacheMemory, PinnedMemory
+from stoker_api.cache_memory import CacheMemory, PinnedMemory, WarmedPages
 from stoker_api.meta import format_bytes
 from stoker_api.names import Reason
 
@@ -38,3 +38,15 @@ def _listed(sentences: Iterable[str]) -> str:
     every = list(sentences)
     more = f"; and {len(every) - _NODES_NAMED} more nodes" if len(every) > _NODES_NAMED else ""
     return "; ".join(every[:_NODES_NAMED]) + more
+
+
+def pages_verdict(request: str, rows: Mapping[str, WarmedPages | None]) -> tuple[bool, Reason, str]:
+    """Return status, reason and sentence for the page cache of the nodes that should have it filled, by name."""
+    done = [row for row in rows.values() if row is not None and row.done and row.request == request]
+    total, there = sum(row.bytes for row in done), sum(row.read_bytes for row in done)
+    short = "; the nodes' memory has no room for the rest" if there < total else ""
+    figures = (
+        f"{len(done)} of {len(rows)} nodes, {format_bytes(there)} of {format_bytes(total)} in the page cache{short}"
+    )
+    whole = bool(rows) and len(done) == len(rows)
+    return whole, Reason.PAGES_WARM if whole else Reason.WARMING, figures

@@ -74,6 +74,7 @@ def dataset_status(dataset: DatasetCache, now: float, memory: PinnedMemory | Non
         error=_error(dataset, version),
         retained=dataset.retained,
         older=tuple(_older(dataset, one.version) for one in config.older),
+        pages=dataset.warmed_pages.status,
         memory=memory,
     )
     return base.model_copy(update=_figures(version, speed)) if version is not None else base

@@ -33,6 +33,7 @@ class MountSpec(Model):
     ``tuning``: file of the rules in force, absolute; None: the built-in ones. ``tuned``: False for no rules at all.
     ``tuning_window``: seconds. ``plugins``: names of the framework plug-ins that are asked. ``observe``: look at who
     reads it. ``memory_names``, ``memory_bytes``: keep names, and so many bytes of contents, in memory.
+    ``pages``: bring what was fetched into memory once.
     ``listing_id``: list the source anew under this name, unless that was done; empty: mount ``version``, which is here.
     """
 
@@ -53,6 +54,7 @@ class MountSpec(Model):
     observe: bool = False
     memory_names: bool = False
     memory_bytes: int | None = None
+    pages: bool = False
 
     @property
     def pins(self) -> bool:
@@ -75,6 +77,7 @@ class MountSpec(Model):
             warm_paths=self.warm_paths,
             bytes_per_second=self.bytes_per_second,
             quota_bytes=self.quota_bytes,
+            pages=NAMESPACE if self.pages else "",
             memory_names=self.memory_names,
             memory_bytes=self.memory_bytes,
         )

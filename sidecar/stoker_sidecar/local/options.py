@@ -65,6 +65,7 @@ class MountOptions:
     observe: bool
     memory_names: bool
     memory_bytes: int | None
+    pages: bool
 
 
 @dataclass(frozen=True)
@@ -171,6 +172,7 @@ def _add_mount(parser: argparse.ArgumentParser, environment: Mapping[str, str], 
         "--cache", type=Path, default=default_cache(environment, uid), help="where fetched files are kept (%(default)s)"
     )
     add("--quota", type=_bytes, metavar="BYTES", help="keep at most this much, such as 200Gi; the rest is read through")
+    add("--pages", action="store_true", help="with --warm: bring it into memory too, as far as there is room")
     add("--memory-bytes", type=_bytes, metavar="BYTES", help="keep so much of it in memory while it is mounted")
     add("--memory-names", action="store_true", help="keep names and attributes of its files in memory as well")
     add("--bandwidth-limit", type=_bytes, metavar="BYTES", help="bytes a second for --warm, such as 50Mi")
@@ -214,6 +216,8 @@ def _mount_options(options: argparse.Namespace) -> MountOptions:
     parse_location(options.url)
     if "," in str(options.cache):
         raise ValueError(f"--cache {str(options.cache)!r} has a comma, by which the processes tell cache folders apart")
+    if options.pages and not options.warm:
+        raise ValueError("--pages says what --warm is to bring into memory: give --warm as well")
     selector(tuple(options.include), tuple(options.exclude))
     plugins = _plugins(options.plugins)
     return MountOptions(
@@ -245,6 +249,7 @@ def _mount_options(options: argparse.Namespace) -> MountOptions:
         observe=options.observe,
         memory_names=options.memory_names,
         memory_bytes=options.memory_bytes or None,
+        pages=options.pages,
     )
 
 

@@ -35,6 +35,7 @@ _FIGURES = {
     "best_bytes_per_second": None,
     "eta_seconds": None,
     "warm_paths": None,
+    "pages": None,
     "memory": None,
 }
 
