@@ -9,8 +9,7 @@ from stoker_api.cache_memory import NodeMemory, PinnedMemory
 from stoker_api.meta import format_bytes
 from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.fetcher.cached_version import CachedVersion, State
-from stoker_sidecar.fetcher.core.page_room import MemoryFigures
-from stoker_sidecar.fetcher.core.pinning import (
+from stoker_sidecar.fetcher.core.memory_shares import (
     NAME_BYTES,
     PinRoom,
     PinWish,
@@ -22,6 +21,7 @@ from stoker_sidecar.fetcher.core.pinning import (
     pin_room,
     steady_room,
 )
+from stoker_sidecar.fetcher.core.page_room import MemoryFigures
 from stoker_sidecar.fetcher.dataset import DatasetCache
 from stoker_sidecar.fetcher.pinned_tree import FILE, FOLDER, PinBudget, PinnedTree
 from stoker_sidecar.linux.memory_locks import most_names, most_ranges, raise_limits, reclaim_text

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stoker_api.cache_memory import NodeMemory, PinnedMemory
-from stoker_sidecar.fetcher.core.pinning import NAME_BYTES
+from stoker_sidecar.fetcher.core.memory_shares import NAME_BYTES
 from stoker_sidecar.fetcher.pinning import PinSettings
 from stoker_sidecar.linux.kernel_caches import cached_bytes, drop_pages
 from tests.support.cache_node import CacheNodeUnderTest, fill, open_cache_node

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker_sidecar.fetcher.core.page_room import MemoryFigures
-from stoker_sidecar.fetcher.core.pinning import (
+from stoker_sidecar.fetcher.core.memory_shares import (
     PinRoom,
     PinWish,
     ReclaimCounters,
@@ -16,6 +15,7 @@ from stoker_sidecar.fetcher.core.pinning import (
     pin_room,
     steady_room,
 )
+from stoker_sidecar.fetcher.core.page_room import MemoryFigures
 
 GIB = 2**30
 PLENTY = MemoryFigures(64 * GIB, 48 * GIB)
