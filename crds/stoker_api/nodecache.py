@@ -284,6 +284,10 @@ class NodeCacheStatus(Model):
         ShortMessage,
         Field(description="What sees reads of native and overlay mounts, with its budget; None, and why, if nothing."),
     ] = ""
+    cpus: Annotated[
+        ShortMessage,
+        Field(description="CPUs that the fetcher and its workers run on, and what is wrong with those asked for."),
+    ] = ""
     plugins: Annotated[
         tuple[NodePlugin, ...],
         Field(

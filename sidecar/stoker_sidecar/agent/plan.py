@@ -53,6 +53,7 @@ class NodePlan:
         self.counts: tuple[Count, ...] = ()  # since the fetcher started
         self.notices: tuple[Notice, ...] = ()  # of the fetcher, the oldest first
         self.memory = NodeMemory()  # what Datasets keep there
+        self.cpus = ""  # what the fetcher runs on
         self.fetcher_connected = False
         self._fetcher_since = clock()
         self.credentials: dict[str, Credentials] = {}
@@ -103,7 +104,7 @@ class NodePlan:
         self.disk = DiskFigures(progress.capacity_bytes, progress.used_bytes, progress.available_bytes)
         self.folders = tuple(_folder(wire) for wire in progress.folders)
         self.counts, self.notices = progress.counts, progress.notices
-        self.memory = _memory(progress.memory)
+        self.memory, self.cpus = _memory(progress.memory), progress.cpus
         self._from_fetcher = True
         self.changes.mark()
 

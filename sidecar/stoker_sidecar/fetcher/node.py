@@ -63,6 +63,7 @@ class CacheSettings:
     policy: PolicyFactory = KeepWhatCame
     peers: Path | None = None  # the folder in which the agent leaves what other nodes know this one by
     pinning: PinSettings = field(default_factory=PinSettings)
+    cpus: str = ""  # what this process runs on, for people
 
 
 class CacheNode:
@@ -81,6 +82,7 @@ class CacheNode:
         self._context = self._share(settings, outside)
         self.repairs = Repairs()
         self._orders = KnownOrders(self._context.downloads.pipeline.limit)
+        self._cpus = settings.cpus
         self._pinning = Pinning(settings.pinning, outside.memory, outside.clock)
         self._scrubber = Scrubber(
             settings.scrub, self._datasets, self._notices, self.repairs, outside.clock, outside.sleep, outside.now
@@ -226,6 +228,7 @@ class CacheNode:
             counts=tuple(row for uid, dataset in sorted(self._datasets.items()) for row in dataset.telemetry.rows(uid)),
             notices=self._notices.last,
             memory=self._pinning.status().wire(),
+            cpus=self._cpus,
         )
 
     async def close(self) -> None:

@@ -109,6 +109,7 @@ def spec_of(options: MountOptions, home: HomePaths, folder: Path) -> MountSpec:
         memory_names=options.memory_names,
         memory_bytes=options.memory_bytes,
         pages=options.pages,
+        cpus=options.cpus,
     )
 
 

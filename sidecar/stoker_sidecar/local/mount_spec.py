@@ -33,7 +33,7 @@ class MountSpec(Model):
     ``tuning``: file of the rules in force, absolute; None: the built-in ones. ``tuned``: False for no rules at all.
     ``tuning_window``: seconds. ``plugins``: names of the framework plug-ins that are asked. ``observe``: look at who
     reads it. ``memory_names``, ``memory_bytes``: keep names, and so many bytes of contents, in memory.
-    ``pages``: bring what was fetched into memory once.
+    ``pages``: bring what was fetched into memory once. ``cpus``: of what fetches; a list, Auto or All.
     ``listing_id``: list the source anew under this name, unless that was done; empty: mount ``version``, which is here.
     """
 
@@ -55,6 +55,7 @@ class MountSpec(Model):
     memory_names: bool = False
     memory_bytes: int | None = None
     pages: bool = False
+    cpus: str = "Auto"
 
     @property
     def pins(self) -> bool:

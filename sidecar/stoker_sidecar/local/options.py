@@ -12,6 +12,7 @@ from stoker_api.meta import parse_quantity
 from stoker_api.mount_figures import default_runs
 from stoker_api.warm_paths import MOST_WARM_PATH, MOST_WARM_PATHS, checked_warm_path, checked_warm_paths
 from stoker_sidecar.errors import InvalidSource
+from stoker_sidecar.linux.cpu_sets import format_cpus, parse_cpus, usable_cpus
 from stoker_sidecar.local.mount_spec import (
     LEAST_WINDOW,
     MOST_WINDOW,
@@ -66,6 +67,7 @@ class MountOptions:
     memory_names: bool
     memory_bytes: int | None
     pages: bool
+    cpus: str
 
 
 @dataclass(frozen=True)
@@ -173,6 +175,13 @@ def _add_mount(parser: argparse.ArgumentParser, environment: Mapping[str, str], 
     )
     add("--quota", type=_bytes, metavar="BYTES", help="keep at most this much, such as 200Gi; the rest is read through")
     add("--pages", action="store_true", help="with --warm: bring it into memory too, as far as there is room")
+    add(
+        "--cpus",
+        type=_cpus,
+        default="Auto",
+        metavar="LIST",
+        help="CPUs of what fetches, such as 0-3,8; All; Auto: near the disk of --cache (%(default)s)",
+    )
     add("--memory-bytes", type=_bytes, metavar="BYTES", help="keep so much of it in memory while it is mounted")
     add("--memory-names", action="store_true", help="keep names and attributes of its files in memory as well")
     add("--bandwidth-limit", type=_bytes, metavar="BYTES", help="bytes a second for --warm, such as 50Mi")
@@ -250,6 +259,7 @@ def _mount_options(options: argparse.Namespace) -> MountOptions:
         memory_names=options.memory_names,
         memory_bytes=options.memory_bytes or None,
         pages=options.pages,
+        cpus=options.cpus,
     )
 
 
@@ -259,6 +269,19 @@ def _window(text: str) -> float:
         between = f"between {LEAST_WINDOW:g} and {MOST_WINDOW:g}"
         raise argparse.ArgumentTypeError(f"{text!r} must be a number of seconds {between}")
     return seconds
+
+
+def _cpus(text: str) -> str:
+    if text in ("Auto", "All"):
+        return text
+    try:
+        missing = parse_cpus(text) - usable_cpus()
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    if missing:
+        there = format_cpus(usable_cpus())
+        raise argparse.ArgumentTypeError(f"CPUs {format_cpus(missing)} cannot be used here: there are {there}")
+    return text
 
 
 def _warm_paths(paths: Sequence[str]) -> tuple[str, ...]:

@@ -83,6 +83,7 @@ class MountSession:
         command += ["--mount-root", str(mount_root), "--cache-root", str(home.cache)]
         command += ["--agent-command", shlex.join([sys.executable, *_AGENT])]
         fetcher = [sys.executable, *_FETCHER, *_FLOOR_OPTIONS, *_ANY_ENDPOINT, *self._host_folder()]
+        fetcher += [f"--cpus={self.spec.cpus}"]
         fetcher += [f"--pinned-memory={MOST_BYTES}"] if self.spec.pins else []
         command += ["--fetcher-command", shlex.join(fetcher)]
         command += ["--pinned-memory", str(MOST_BYTES)] if self.spec.pins else []

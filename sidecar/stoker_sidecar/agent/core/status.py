@@ -87,6 +87,7 @@ class Facts:
     rates: Mapping[str, float] = field(default_factory=dict)  # the best ones of Datasets, by uid
     plugins: tuple[NodePlugin, ...] = ()  # that were asked
     memory: NodeMemory = field(default_factory=NodeMemory)
+    cpus: str = ""  # what the fetcher runs on, and what is wrong with those that were asked for
 
 
 def steady(now: DiskFigures, last: DiskFigures) -> DiskFigures:
@@ -133,6 +134,7 @@ def node_status(facts: Facts, conditions: Iterable[Condition] = ()) -> NodeCache
         used=format_bytes(facts.disk.used),
         cache_folders=facts.folders,
         memory=facts.memory,
+        cpus=facts.cpus,
         warming=f"{busy}/{len(facts.plan)}",
         dataset_count=len(datasets),
         datasets=datasets,
