@@ -14,6 +14,7 @@ from stoker_sidecar.version.layout import VersionPaths
 from stoker_sidecar.version.manifest import ROOT_INO, Entry, Manifest
 
 _log = logging.getLogger(__name__)
+# What the kernel answers where a limit is met: of locked memory, of mappings, of descriptors.
 _NOT_ALLOWED = (errno.EPERM, errno.ENOMEM, errno.EAGAIN, errno.EMFILE, errno.ENFILE)
 # Of one advice: see page_cache.py.
 _ADVICE = 128 * 2**10
@@ -110,40 +111,53 @@ class PinnedTree:
     ) -> bool:
         left, step, mappings = budget.contents - self.contents, STEP_BYTES, budget.mappings
         for ino in order if left > 0 else ():
-            if self._here[ino] != FILE or ino in self._ranges or self._watched[ino]:
+            one = self._ranges.get(ino)
+            if self._here[ino] != FILE or self._watched[ino] or (one is not None and one.length == one.size):
                 continue
             if not go_on():
                 return False
             if step <= 0:
                 return True
-            entry = _entry(manifest, ino)
-            if not entry.size:
+            if not (size := _entry(manifest, ino).size):
                 continue
-            taken = self._take(manifest, entry, min(entry.size, left), lockable=mappings > 0)
-            # One that could not be locked is the last that is tried in this step: each try reads the disk.
-            mappings = mappings - 1 if ino in self._ranges else 0
+            path = self._path(manifest, _entry(manifest, ino))
+            taken = self._lock(path, ino, size, min(left, step)) if one is not None or mappings > 0 else 0
+            # One that could not be locked is the last that is tried in this step: each try maps it.
+            mappings = mappings - (one is None) if ino in self._ranges else 0
+            if ino not in self._ranges and size <= left:
+                taken = self._watch(path, ino, size)
             left, step = left - taken, step - taken
-            if left <= 0:
-                break
+            if left <= 0 or (taken and ino in self._ranges and self._ranges[ino].length < size):
+                return left > 0  # a large one goes on with the next step
         return False
 
-    def _take(self, manifest: Manifest, entry: Entry, length: int, *, lockable: bool) -> int:
-        """Keep the beginning of a file; return the bytes, 0 where that is not possible."""
-        path = self._path(manifest, entry)
+    def _lock(self, path: str, ino: int, size: int, most: int) -> int:
+        """Lock the beginning of a file, or more of it; return how many bytes more, 0 where that is not possible."""
         try:
-            if lockable and (one := _lock(path, length)) is not None:
-                self._ranges[entry.ino] = one
-                self.contents, self.locked = self.contents + length, self.locked + length
-                return length
-            if length < entry.size:  # files are watched whole
-                return 0
-            _bring(path, entry.size)
-        except OSError as error:  # taken away or damaged: whoever reads it finds out
+            if ino not in self._ranges:
+                self._ranges[ino] = _mapped(path, size)
+            one = self._ranges[ino]
+            before = one.length
+            one.resize(min(size, before + most))
+        except OSError as error:
+            if ino in self._ranges and not self._ranges[ino].length:
+                self._unlock(ino)
+            if error.errno not in _NOT_ALLOWED:  # taken away or damaged: whoever reads it finds out
+                _log.debug("%s is not locked in memory: %s", path, error)
+            return 0
+        self.contents, self.locked = self.contents + one.length - before, self.locked + one.length - before
+        return one.length - before
+
+    def _watch(self, path: str, ino: int, size: int) -> int:
+        """Have a whole file in memory that is read again when the kernel has taken it; return its bytes, or 0."""
+        try:
+            _bring(path, size)
+        except OSError as error:
             _log.debug("%s is not kept in memory: %s", path, error)
             return 0
-        self._watched[entry.ino] = 1
-        self.contents += length
-        return length
+        self._watched[ino] = 1
+        self.contents += size
+        return size
 
     def _take_names(self, manifest: Manifest, budget: PinBudget, go_on: Callable[[], bool]) -> bool:
         left, step, descriptors = budget.names - self.names, _STEP_NAMES, budget.descriptors
@@ -179,8 +193,13 @@ class PinnedTree:
         ino = len(self._watched)
         while self.contents > budget.contents and (ino := self._watched.rfind(1, 0, ino)) >= 0:
             self._unwatch(manifest, ino)
-        while self.contents > budget.contents and self._ranges:
-            self._unlock(next(reversed(self._ranges)))
+        while (excess := self.contents - budget.contents) > 0 and self._ranges:
+            last, one = next(reversed(self._ranges.items()))
+            if one.length <= excess:
+                self._unlock(last)
+            else:
+                one.resize(one.length - excess)
+                self.contents, self.locked = self.contents - excess, self.locked - excess
         for ino in range(len(self._descriptors) - 1, -1, -1):
             if self.names <= budget.names:
                 return
@@ -231,15 +250,11 @@ class PinnedTree:
         return f"{self.paths.tree}/{manifest.path_of(entry)}" if entry.ino != ROOT_INO else str(self.paths.tree)
 
 
-def _lock(path: str, length: int) -> LockedRange | None:
-    """Lock the beginning of a file; None where this process may lock no more. Raises OSError for anything else."""
+def _mapped(path: str, size: int) -> LockedRange:
+    """Map a file to be locked. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        return LockedRange.lock(descriptor, length)
-    except OSError as error:
-        if error.errno in _NOT_ALLOWED:
-            return None
-        raise
+        return LockedRange.map(descriptor, size)
     finally:
         os.close(descriptor)
 

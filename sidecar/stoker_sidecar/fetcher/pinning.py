@@ -87,7 +87,7 @@ class Pinning:
 
     def start_round(self, datasets: Mapping[str, DatasetCache]) -> None:
         """Go on, unless that is being done."""
-        if self._task is not None and not self._task.done():
+        if not self._settings.allowed or (self._task is not None and not self._task.done()):
             return
         subjects = [one for dataset in datasets.values() for one in subjects_of(dataset)]
         if subjects or self._trees:
@@ -96,10 +96,11 @@ class Pinning:
             self._wishes, self._shares = {}, {}
 
     async def close(self) -> None:
-        """Stop soon; the kernel has all back when the process ends."""
+        """Stop soon, and let the kernel have all of it back."""
         self._closed = True
         if self._task is not None:
             await asyncio.wait([self._task])
+        await self._release_unwanted(())
 
     def status(self) -> NodeMemory:
         """Describe the node."""

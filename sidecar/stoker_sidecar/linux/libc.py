@@ -16,6 +16,7 @@ _PR_SET_NO_NEW_PRIVS = 38
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p  # else an address is cut to an int
+_MADV_DONTNEED = 4
 _MAP_FAILED = ctypes.c_void_p(-1).value
 
 
@@ -82,6 +83,13 @@ def unmap(address: int, length: int) -> None:
 def lock_memory(address: int, length: int) -> None:
     """Have a mapping read and kept in memory: mlock(2)."""
     _checked(_libc.mlock(ctypes.c_void_p(address), ctypes.c_size_t(length)))
+
+
+def unlock_memory(address: int, length: int) -> None:
+    """Let the kernel take pages of a file's mapping again: munlock(2), madvise(2)."""
+    _checked(_libc.munlock(ctypes.c_void_p(address), ctypes.c_size_t(length)))
+    # They stay mapped else, and whoever asks for them to be dropped (POSIX_FADV_DONTNEED) would not be heard.
+    _checked(_libc.madvise(ctypes.c_void_p(address), ctypes.c_size_t(length), _MADV_DONTNEED))
 
 
 def sync_file_system(descriptor: int) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from stoker_sidecar.linux import libc
 
 _PROT_READ, _MAP_SHARED = 1, 1
+_PAGE = os.sysconf("SC_PAGESIZE")
 _VMSTAT = Path("/proc/vmstat")
 # Descriptors and mappings that everything else of the process needs: connections, files of readers, libraries.
 _OTHER_DESCRIPTORS, _OTHER_MAPPINGS = 4096, 16_384
@@ -19,33 +20,39 @@ FACTS = (str(_VMSTAT), str(MAX_MAP_COUNT))
 
 
 class LockedRange:
-    """The beginning of a file, mapped and locked in memory until ``release``. ``inode``: number of the file."""
+    """The beginning of a file that is mapped, locked in memory until ``release``.
 
-    __slots__ = ("_address", "inode", "length")
+    ``length``: bytes that are locked; ``size``: that are mapped. ``inode``: number of the file.
+    """
 
-    def __init__(self, address: int, length: int, inode: int) -> None:
+    __slots__ = ("_address", "inode", "length", "size")
+
+    def __init__(self, address: int, size: int, inode: int) -> None:
         self._address = address
-        self.length = length
+        self.size = size
         self.inode = inode
+        self.length = 0
 
     @classmethod
-    def lock(cls, descriptor: int, length: int) -> "LockedRange":
-        """Lock ``length`` bytes, which are read from the disk where they are not in memory. Blocks. Raises OSError.
-
-        The descriptor may be closed then. EPERM, ENOMEM and EAGAIN: this process may lock no more.
-        """
+    def map(cls, descriptor: int, size: int) -> "LockedRange":
+        """Map a file, of which nothing is locked yet; the descriptor may be closed then. Raises OSError."""
         inode = os.fstat(descriptor).st_ino
-        address = libc.map_file(descriptor, length, _PROT_READ, _MAP_SHARED)
-        try:
-            libc.lock_memory(address, length)
-        except OSError:
-            libc.unmap(address, length)
-            raise
-        return cls(address, length, inode)
+        return cls(libc.map_file(descriptor, size, _PROT_READ, _MAP_SHARED), size, inode)
+
+    def resize(self, length: int) -> None:
+        """Lock so many bytes, which are read from the disk where they are not in memory, or let some go.
+
+        Blocks. Raises OSError; EPERM, ENOMEM and EAGAIN: this process may lock no more.
+        """
+        if length > self.length:
+            libc.lock_memory(self._address, length)
+        elif (first := -(-length // _PAGE) * _PAGE) < self.size:
+            libc.unlock_memory(self._address + first, self.size - first)
+        self.length = length
 
     def release(self) -> None:
         """Let the kernel have it back. Once."""
-        libc.unmap(self._address, self.length)
+        libc.unmap(self._address, self.size)
 
 
 def hold_name(path: str) -> int:

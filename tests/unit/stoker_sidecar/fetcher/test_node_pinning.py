@@ -57,10 +57,10 @@ def _in_memory_after_a_drop(node: CacheNodeUnderTest, digest: str) -> int:
     return total
 
 
-def _cached(path: Path) -> int:
+def _cached(path: Path, most: int = SIZE) -> int:
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        return min(SIZE, cached_bytes(descriptor) or 0)
+        return min(most, cached_bytes(descriptor) or 0)
     finally:
         os.close(descriptor)
 
@@ -204,3 +204,49 @@ def _in_memory(node: CacheNodeUnderTest, digest: str) -> int:
         if path.is_file():
             here += _cached(path)
     return here
+
+
+async def test_a_large_file_is_locked_in_steps_and_given_back_in_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stoker_sidecar.fetcher.pinned_tree.STEP_BYTES", 100_000)
+    large = 1_000_000
+    async with open_cache_node(tmp_path / "cache", pinning=PinSettings(PLENTY)) as node:
+        fill(node.store, {"large": b"x" * large, "small": b"y" * SIZE})
+        digest = await node.warm()
+        await _mount(node, digest, memoryBytes=2 * large)
+        assert (await _until(node, large + SIZE)).locked_bytes == large + SIZE
+        await _mount(node, digest, memoryBytes=large // 2)
+        assert (await _until(node, large // 2)).locked_bytes == large // 2
+        tree = node.folder(digest) / "tree"
+        _drop(tree / "large")
+        assert large // 2 <= _cached(tree / "large", large) < large
+
+
+async def test_a_file_that_was_replaced_is_let_go_and_kept_anew(tmp_path: Path) -> None:
+    taken = [0]
+    settings = PinSettings(PLENTY, reclaim=lambda: f"pgsteal_file {taken[0]}\n")
+    async with open_cache_node(tmp_path / "cache", pinning=settings) as node:
+        fill(node.store, FILES)
+        digest = await node.warm()
+        await _mount(node, digest, memoryBytes=TOTAL, memoryNames=True)
+        await _until(node, TOTAL, NAMES)
+        path, other = node.folder(digest) / "tree/f0/0", tmp_path / "other"
+        other.write_bytes(path.read_bytes())
+        other.replace(path)
+        taken[0], node.clock.ahead = 1, 61
+        async with asyncio.timeout(SECONDS):
+            while any(name.endswith("(deleted)") for name in _open_paths()) or not _stays(path):
+                await node.node.look_after()
+
+
+def _drop(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    os.fsync(descriptor)
+    drop_pages(descriptor)
+    os.close(descriptor)
+
+
+def _stays(path: Path) -> bool:
+    _drop(path)
+    return _cached(path) == SIZE
