@@ -16,12 +16,11 @@ from stoker_operator.core.conditions import ConditionSet, find
 from stoker_operator.core.deletion import Deletion
 from stoker_operator.core.figures import Figures, add_up, node_counts, node_rows
 from stoker_operator.core.int64 import clamp
-from stoker_operator.core.memory_status import asks_for_memory, memory_verdict, pages_verdict
 from stoker_operator.core.node_states import NodeStates
 from stoker_operator.core.placement import Role
 from stoker_operator.core.plan import DatasetPlan, pages_request, wants_warming
 from stoker_operator.core.views import ClusterView, InvalidDataset
-from stoker_operator.core.warm_nodes import missing_nodes, missing_sentence
+from stoker_operator.core.warm_conditions import set_memory_pinned, set_nodes_found, set_pages_warm
 
 PROBLEMS_NAMED = 3  # problems that the Degraded message spells out before it only counts
 _MOST_VERSIONS = 50  # in status.versionsInUse
@@ -165,9 +164,9 @@ def _conditions(facts: _Facts, notes: StatusNotes, now: float) -> tuple[Conditio
         out.set(ConditionType.DELETION_BLOCKED, facts.deletion.blocked, reason, facts.deletion.message)
     _set_limited(out, dataset.status, facts.view.terms.get(dataset.key, NO_TERMS))
     _set_paths_found(out, facts.figures.part)
-    _set_nodes_found(out, facts)
-    _set_pages(out, facts)
-    _set_memory(out, facts)
+    set_nodes_found(out, facts.view, dataset)
+    set_pages_warm(out, dataset, facts.figures.targets)
+    set_memory_pinned(out, dataset, facts.states.of_dataset(dataset.metadata.uid))
     _set_tuned(out, facts)
     _set_reconciled(out, dataset.status, notes.troubles)
     return out.result()
@@ -188,34 +187,6 @@ def _set_paths_found(out: ConditionSet, part: WarmPathsStatus | None) -> None:
         out.set(ConditionType.PATHS_FOUND, False, Reason.PATH_NOT_FOUND, unmatched_sentence(part))
     elif part is not None:
         out.set(ConditionType.PATHS_FOUND, True, Reason.PATHS_FOUND, "every path of warm.paths names something")
-
-
-def _set_nodes_found(out: ConditionSet, facts: _Facts) -> None:
-    """Say whether all nodes that it names can hold it; nothing where it names none."""
-    if not facts.plan.dataset.spec.warm.nodes:
-        return
-    if missing := missing_nodes(facts.view, facts.plan.dataset):
-        out.set(ConditionType.NODES_FOUND, False, Reason.NODE_NOT_FOUND, missing_sentence(missing))
-    else:
-        out.set(ConditionType.NODES_FOUND, True, Reason.NODES_FOUND, "every node of warm.nodes can hold it")
-
-
-def _set_pages(out: ConditionSet, facts: _Facts) -> None:
-    """Say how far the page cache of its nodes is; nothing where it asks for none."""
-    if not (request := pages_request(facts.plan.dataset)):
-        return
-    rows = {name: state.reported and state.reported.pages for name, state in facts.figures.targets.items()}
-    out.set(ConditionType.PAGES_WARM, *pages_verdict(request, rows))
-
-
-def _set_memory(out: ConditionSet, facts: _Facts) -> None:
-    """Say what stays in the nodes' memory; nothing where it asks for nothing."""
-    if not asks_for_memory(facts.plan.dataset.spec.cache.memory):
-        return
-    held = facts.states.of_dataset(facts.plan.dataset.metadata.uid)
-    reports = {node: state.reported for node, state in held.items()}
-    rows = {node: one.memory for node, one in reports.items() if one is not None and one.memory is not None}
-    out.set(ConditionType.MEMORY_PINNED, *memory_verdict(rows))
 
 
 def unmatched_sentence(part: WarmPathsStatus) -> str:

@@ -117,7 +117,7 @@ class PageWish:
 
     ``marks``: a byte an inode, 1 for each of the files; the first marks first. ``wanted``: whether that still holds;
     it is asked in threads. ``count``: is told how many bytes were read, at the end. ``purpose``: tells wishes for one
-    version apart, of which each is fulfilled.
+    version apart, of which each is fulfilled. ``failed``: is called when it cannot be.
     """
 
     paths: VersionPaths
@@ -125,6 +125,7 @@ class PageWish:
     wanted: Callable[[], bool]
     count: Callable[[int], None]
     purpose: str = ""
+    failed: Callable[[], None] = lambda: None
 
 
 def memory_now() -> MemoryFigures:
@@ -166,7 +167,7 @@ class PageCache:
                 await self._fulfil(wish)
             except (SidecarError, OSError, KeyError, ValueError) as error:
                 _log.warning("files of %s are not read into the page cache: %s", wish.paths.folder, error)
-                wish.count(0)
+                wish.failed()
         self._task = None
 
     async def _fulfil(self, wish: PageWish) -> None:

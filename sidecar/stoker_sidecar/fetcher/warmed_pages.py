@@ -47,7 +47,9 @@ class WarmingPages:
         total = version.chosen.here_bytes if version.chosen.selection is not None else version.warm_bytes
         self._status = WarmedPages(request=config.pages, bytes=total)
         count = partial(self._count, request)
-        self._cache.want(PageWish(version.paths, marks, lambda: self._asked == request, count, purpose="warm"))
+        self._cache.want(
+            PageWish(version.paths, marks, lambda: self._asked == request, count, "warm", partial(count, 0))
+        )
 
     def _count(self, request: tuple[str, str, str], brought: int) -> None:
         self._telemetry.add(PAGED_BYTES, brought)

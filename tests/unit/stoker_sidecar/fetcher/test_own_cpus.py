@@ -1,6 +1,7 @@
 """The fetcher runs where it was asked to, else near its cache disks; what cannot be had is told, and it runs on."""
 
 import errno
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -68,8 +69,8 @@ def test_what_is_no_list_is_refused() -> None:
 def test_near_is_asked_for_folders_on_disks_alone() -> None:
     asked: list[Path] = []
 
-    def near(folders: object) -> list[frozenset[int]]:
-        asked.extend(folders)  # type: ignore[call-overload]  # it is a list of paths
+    def near(folders: Iterable[Path]) -> list[frozenset[int]]:
+        asked.extend(folders)
         return []
 
     folders = (FolderSpec("/disk"), FolderSpec("/memory", memory=True))
