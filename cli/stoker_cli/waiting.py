@@ -41,6 +41,9 @@ def _is_in_memory(dataset: Dataset) -> bool:
     """Tell whether the nodes have filled their page caches for the last request."""
     if not dataset.spec.warm.pages:
         return True
+    limited = _condition(dataset, ConditionType.LIMITED)
+    if limited is not None and limited.status == "True" and "warm.pages is not followed" in limited.message:
+        raise CliError(f"{dataset.key}: {limited.message}", FAILED)
     found = _condition(dataset, ConditionType.PAGES_WARM)
     asked = dataset.metadata.annotations.get(ANNOTATION_WARM_REQUESTED, "")
     if found is None or found.observed_generation < dataset.metadata.generation:

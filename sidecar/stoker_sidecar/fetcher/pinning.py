@@ -39,7 +39,6 @@ class PinSettings:
     """What may be pinned on this node, in bytes, and what tells about memory. The functions are called in threads."""
 
     allowed: int = 0
-    memory: Callable[[], MemoryFigures] | None = None
     reclaim: Callable[[], str] = reclaim_text
     mappings: Callable[[], int] = most_ranges
     descriptors: Callable[[], int] = most_names
@@ -71,7 +70,7 @@ class Pinning:
 
     def __init__(self, settings: PinSettings, memory: Callable[[], MemoryFigures], clock: Callable[[], float]) -> None:
         self._settings = settings
-        self._memory = settings.memory or memory
+        self._memory = memory
         self._clock = clock
         self._trees: dict[VersionPaths, tuple[str, PinnedTree]] = {}
         self._chosen: dict[VersionPaths, str] = {}

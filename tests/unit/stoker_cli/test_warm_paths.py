@@ -179,3 +179,13 @@ def test_nodes_that_are_all_none_end_the_wait_at_once() -> None:
     cold = _with({"nodes": ["z"], "paths": ["a"]}, warm_nodes="0/0", NodesFound="False")
     with pytest.raises(CliError, match="m"):
         waiting.warm(cold)
+
+
+def test_a_class_that_lets_no_pages_be_brought_ends_the_wait_once_it_is_on_the_disks() -> None:
+    dataset = _with({"pages": True}, Limited="True")
+    conditions = tuple(
+        one.model_copy(update={"message": "warm.pages is not followed: ..."}) for one in dataset.status.conditions
+    )
+    status = dataset.status.model_copy(update={"conditions": conditions})
+    with pytest.raises(CliError, match="warm.pages is not followed"):
+        waiting.warm(dataset.model_copy(update={"status": status}))
