@@ -187,5 +187,5 @@ def test_a_class_that_lets_no_pages_be_brought_ends_the_wait_once_it_is_on_the_d
         one.model_copy(update={"message": "warm.pages is not followed: ..."}) for one in dataset.status.conditions
     )
     status = dataset.status.model_copy(update={"conditions": conditions})
-    with pytest.raises(CliError, match="warm.pages is not followed"):
+    with pytest.raises(CliError, match=r"warm\.pages is not followed"):
         waiting.warm(dataset.model_copy(update={"status": status}))
