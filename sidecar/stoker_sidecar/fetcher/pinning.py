@@ -74,6 +74,7 @@ class Pinning:
         self._clock = clock
         self._trees: dict[VersionPaths, tuple[str, PinnedTree]] = {}
         self._chosen: dict[VersionPaths, str] = {}
+        self._troubles: dict[str, str] = {}  # by uid
         self._wishes: dict[str, PinWish] = {}
         self._room = PinRoom(0)
         self._shares: dict[str, int] = {}
@@ -123,7 +124,7 @@ class Pinning:
             locked_bytes=sum(tree.locked for tree in trees),
             wanted_names=wish.names // NAME_BYTES,
             names=sum(tree.names for tree in trees),
-            message=self._short(dataset.uid, wish),
+            message=self._troubles.get(dataset.uid) or self._short(dataset.uid, wish),
         )
 
     def _short(self, uid: str, wish: PinWish) -> str:
@@ -142,20 +143,20 @@ class Pinning:
             more = True
             while more and not self._closed:
                 await self._release_unwanted(subjects)
-                self._share(subjects)
+                await self._share(subjects)
                 more = await self._fit(subjects)
                 subjects = [one for dataset in datasets.values() for one in subjects_of(dataset)]
             await self._sweep()
-        except (SidecarError, OSError, KeyError, LookupError, ValueError) as error:
+        except (OSError, KeyError, ValueError) as error:  # the kernel's figures cannot be read
             _log.warning("what Datasets keep in memory is not looked after: %s", error)
 
-    def _share(self, subjects: Iterable[PinSubject]) -> None:
+    async def _share(self, subjects: Iterable[PinSubject]) -> None:
         wishes: dict[str, PinWish] = {}
         for one in subjects:
             before = wishes.get(one.uid, PinWish(one.wish.namespace))
             names, contents = before.names + one.wish.names, before.contents + one.wish.contents
             wishes[one.uid] = PinWish(one.wish.namespace, names, contents)
-        room = pin_room(self._memory(), self._settings.allowed, self._pinned())
+        room = pin_room(await in_thread(self._memory), self._settings.allowed, self._pinned())
         self._room = steady_room(room, self._room)
         self._wishes, self._shares = wishes, fair_shares(self._room.bytes, wishes)
 
@@ -165,6 +166,7 @@ class Pinning:
             _, tree = self._trees.pop(paths)
             self._chosen.pop(paths, None)
             await in_thread(tree.release)
+        self._troubles = {uid: why for uid, why in self._troubles.items() if uid in {one.uid for one in subjects}}
 
     async def _fit(self, subjects: Iterable[PinSubject]) -> bool:
         """Go a step with each; return whether one has more to do."""
@@ -175,16 +177,30 @@ class Pinning:
             share = min(left[one.uid], one.wish.bytes)
             left[one.uid] -= share
             names, contents = parts_of(share, one.wish)
-            if one.paths not in self._trees:
-                self._trees[one.paths] = one.uid, PinnedTree(one.paths, len(one.here))
-            _, tree = self._trees[one.paths]
-            if self._chosen.get(one.paths, one.chosen) != one.chosen:  # other files go first now
-                await in_thread(tree.release)
-            self._chosen[one.paths] = one.chosen
-            budget = PinBudget(contents, names // NAME_BYTES, *self._free())
-            go_on = self._guard(one.wanted)
-            more |= await in_thread(tree.fit, one.here, one.order(), budget, go_on)
+            more |= await self._step(one, PinBudget(contents, names // NAME_BYTES, *self._free()))
         return more
+
+    async def _step(self, one: PinSubject, budget: PinBudget) -> bool:
+        """Go a step with one version; its trouble is its Dataset's alone. Return whether it has more to do."""
+        if one.paths not in self._trees:
+            self._trees[one.paths] = one.uid, PinnedTree(one.paths, len(one.here))
+        _, tree = self._trees[one.paths]
+        if self._chosen.get(one.paths, one.chosen) != one.chosen:  # other files go first now
+            await in_thread(tree.release)
+        self._chosen[one.paths] = one.chosen
+        try:
+            more = await in_thread(tree.fit, one.here, one.order(), budget, self._guard(one.wanted))
+        except (SidecarError, OSError, LookupError) as error:
+            self._trouble(one.uid, error)
+            return False
+        self._troubles.pop(one.uid, None)
+        return more
+
+    def _trouble(self, uid: str, error: Exception) -> None:
+        why = f"its files cannot be kept in memory: {error}"
+        if self._troubles.get(uid) != why:
+            _log.warning("dataset %s: %s", uid, why)
+        self._troubles[uid] = why
 
     def _free(self) -> tuple[int, int]:
         """Return how many mappings and descriptors may still be taken."""
@@ -204,8 +220,12 @@ class Pinning:
         if not (contents or names):
             return
         self._swept, self._counters = now, counters
-        for _, tree in list(self._trees.values()):
-            again = await in_thread(tree.sweep, contents=contents, names=names, go_on=self._guard(lambda: True))
+        for uid, tree in list(self._trees.values()):
+            try:
+                again = await in_thread(tree.sweep, contents=contents, names=names, go_on=self._guard(lambda: True))
+            except (SidecarError, OSError, LookupError) as error:
+                self._trouble(uid, error)
+                continue
             if again:
                 _log.info("%.1f MiB of %s were read again", again / 2**20, tree.paths.folder.name[:12])
 

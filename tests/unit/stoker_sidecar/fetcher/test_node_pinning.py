@@ -244,6 +244,17 @@ async def test_a_file_that_was_replaced_is_let_go_and_kept_anew(tmp_path: Path) 
                 await node.node.look_after()
 
 
+@pytest.mark.expected_logs("cannot be kept in memory")
+async def test_a_version_that_cannot_be_read_says_so(node: CacheNodeUnderTest) -> None:
+    digest = await node.warm()
+    for path in node.folder(digest).glob("manifest*"):
+        path.write_bytes(b"damaged")
+    await _mount(node, digest, memoryBytes=TOTAL)
+    async with asyncio.timeout(SECONDS):
+        while "cannot be kept in memory" not in (await _pinned(node)).message:
+            pass
+
+
 def _drop(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     os.fsync(descriptor)
