@@ -3,7 +3,7 @@
 import pytest
 
 from e2e.cluster import CommandFailedError
-from e2e.support.world import Home, World, condition, node_rows
+from e2e.support.world import Home, World, condition
 
 FILES = {f"{n:02}.bin": bytes([n]) * 10_000 for n in range(20)}
 
