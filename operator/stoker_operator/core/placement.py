@@ -212,7 +212,8 @@ class _Draft:
         self._selection: Final = selection
         self._selected: Final = selection.nodes
         # Of those that it names, where it does; warm data elsewhere may stay while nobody needs the room.
-        self._fresh: Final = tuple(name for name in selection.fresh if may_warm(dataset, view.nodes[name]))
+        named = frozenset(dataset.spec.warm.nodes)
+        self._fresh: Final = tuple(name for name in selection.fresh if name in named) if named else selection.fresh
         self._desired: Final = self._count_desired()
 
     def keep(self, ledger: _Ledger) -> None:

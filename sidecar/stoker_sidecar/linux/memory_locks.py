@@ -64,7 +64,9 @@ def grant_limits(pid: int) -> None:
     """Let another process lock memory and open many files, where this one may grant that: root may."""
     for limit, most in ((resource.RLIMIT_MEMLOCK, resource.RLIM_INFINITY), (resource.RLIMIT_NOFILE, _MOST_FILES)):
         with suppress(OSError, ValueError):
-            resource.prlimit(pid, limit, (most, most))
+            _, hard = resource.prlimit(pid, limit)
+            if hard != resource.RLIM_INFINITY and (most == resource.RLIM_INFINITY or hard < most):
+                resource.prlimit(pid, limit, (most, most))
 
 
 def raise_limits() -> None:
