@@ -213,8 +213,8 @@ def _in_memory(node: CacheNodeUnderTest, digest: str) -> int:
 async def test_a_large_file_is_locked_in_steps_and_given_back_in_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stoker_sidecar.fetcher.pinned_tree.STEP_BYTES", 100_000)
-    large = 1_000_000
+    monkeypatch.setattr("stoker_sidecar.fetcher.pinned_tree.STEP_BYTES", 2**21)
+    large = 16 * 2**20
     async with open_cache_node(tmp_path / "cache", pinning=PinSettings(PLENTY)) as node:
         fill(node.store, {"large": b"x" * large, "small": b"y" * SIZE})
         digest = await node.warm()
