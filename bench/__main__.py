@@ -15,6 +15,7 @@ from types import FrameType
 from bench.comparison import compared
 from bench.errors import BenchError, UsageError
 from bench.machine import describe
+from bench.name_costs import NAME_FILES, measure_names, show_names
 from bench.order_costs import ORDER_SAMPLES, measure_orders, show_orders
 from bench.origin import origin
 from bench.page import targets_table
@@ -89,6 +90,11 @@ def parser() -> argparse.ArgumentParser:
     shuffle.add_argument("--seeds", type=int, default=SEEDS, metavar="N", help="default: %(default)s")
     shuffle.add_argument("--json", type=Path, default=_RESULTS.with_name("shuffle.json"), help="where the figures go")
     shuffle.set_defaults(act=_shuffle)
+    held = commands.add_parser("names", help="measure what it gains to hold names in memory (root)")
+    held.add_argument("--files", type=int, default=NAME_FILES, metavar="N", help="default: %(default)s")
+    held.add_argument("--cache-dir", type=Path, default=Path("/var/tmp"), help="on the disk to measure (%(default)s)")
+    held.add_argument("--json", type=Path, default=_RESULTS.with_name("names.json"), help="where the figures go")
+    held.set_defaults(act=_names)
     for command in (run, page):
         command.add_argument("--docs", type=Path, default=_DOCS, help="folder of the documents (default: docs)")
     return top
@@ -137,6 +143,10 @@ def _orders(options: argparse.Namespace) -> None:
 
 def _shuffle(options: argparse.Namespace) -> None:
     print(show_shuffles(measure_shuffles(options.samples, options.seeds), options.json))
+
+
+def _names(options: argparse.Namespace) -> None:
+    print(show_names(measure_names(options.files, options.cache_dir), options.json))
 
 
 def _command(options: argparse.Namespace) -> str:

@@ -1,6 +1,6 @@
 """The CLI's few requests to the API server, with errors as sentences."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -96,11 +96,13 @@ class Cluster:
         await self._patch(name, {"metadata": {"annotations": {annotation: now.isoformat()}}})
         return now
 
-    async def warm_paths(self, name: str, paths: Sequence[str] | None) -> Dataset:
-        """Set spec.warm.paths, or, without any, have all of it warmed; ask for it now; return it as it is then."""
+    async def warm(self, name: str, changes: Mapping[str, object]) -> Dataset:
+        """Change spec.warm, where None takes a field away; ask for it now; return it as it is then."""
         now = datetime.now(UTC).replace(microsecond=0)
         asked = {"annotations": {names.ANNOTATION_WARM_REQUESTED: now.isoformat()}}
-        return await self._patch(name, {"metadata": asked, "spec": {"warm": {"paths": list(paths) if paths else None}}})
+        return await self._patch(
+            name, {"metadata": asked, "spec": {"warm": dict(changes)}} if changes else {"metadata": asked}
+        )
 
     async def pause(self, name: str, paused: bool) -> None:
         """Set spec.warm.paused."""

@@ -19,6 +19,7 @@ from stoker_cli.cluster import Cluster, Target, connect
 from stoker_cli.output import OUTPUT, console, print_json, refusals
 from stoker_cli.top import top
 from stoker_cli.tuning import tuning
+from stoker_cli.warm_request import WarmRequest, check_nodes, read_nodes
 from stoker_cli.why import dumps, explain
 
 
@@ -112,6 +113,15 @@ def _show_all(datasets: list[Dataset], namespace: str, output: str) -> None:
     type=click.File(encoding="utf-8"),
     help="Paths, one a line, behind those of the command line; - reads standard input. # begins a comment.",
 )
+@click.option(
+    "--nodes", "nodes_named", metavar="NAME[,NAME...]", help="Just these nodes, whatever cache.replicas says."
+)
+@click.option("--any-node", is_flag=True, help="No longer on named nodes alone.")
+@click.option(
+    "--pages/--no-pages",
+    default=None,
+    help="Bring it into the nodes' memory too, as far as there is room; --no-pages: no longer.",
+)
 @click.option("--all", "everything", is_flag=True, help="All of it again, where the spec has paths.")
 @click.option(
     "--wait", is_flag=True, help="Return when it is warm; exit code 1 when it failed or a path names nothing."
@@ -124,6 +134,9 @@ def warm(
     dataset: str,
     paths: tuple[str, ...],
     listed: TextIO | None,
+    nodes_named: str | None,
+    any_node: bool,
+    pages: bool | None,
     everything: bool,
     wait: bool,
     timeout: str,
@@ -135,11 +148,11 @@ def warm(
     'train/**/*.tar' (spec.warm.paths). Without: what the spec says, which is all of it where it has no paths.
     """
     with refusals():
-        chosen = warm_paths.read(paths, listed)
+        chosen, nodes = warm_paths.read(paths, listed), read_nodes(nodes_named, anywhere=any_node)
     if everything and chosen is not None:
         raise click.UsageError("--all takes no paths")
-    change = () if everything else chosen
-    run(_warm(with_namespace(target, namespace), dataset, change, wait, _seconds(timeout)))
+    request = WarmRequest(() if everything else chosen, nodes, pages)
+    run(_warm(with_namespace(target, namespace), dataset, request, wait, _seconds(timeout)))
 
 
 @main.command()
@@ -153,13 +166,11 @@ def refresh(target: Target, dataset: str, wait: bool, timeout: str, namespace: s
     run(_refresh(with_namespace(target, namespace), dataset, wait, _seconds(timeout)))
 
 
-async def _warm(target: Target, name: str, paths: tuple[str, ...] | None, wait: bool, timeout: float) -> None:
-    """Ask for it; ``paths``: None to leave the spec's as they are, empty for all of it."""
+async def _warm(target: Target, name: str, request: WarmRequest, wait: bool, timeout: float) -> None:
     async with connect(target) as cluster:
-        if paths is None:
-            await cluster.annotate(name, names.ANNOTATION_WARM_REQUESTED)
-        else:
-            await cluster.warm_paths(name, paths)
+        if request.nodes:
+            check_nodes(request.nodes, [cache.metadata.name for cache in await cluster.readable_node_caches()])
+        await cluster.warm(name, request.changes())
         await _follow(cluster, name, waiting.warm if wait else None, timeout)
 
 

@@ -106,6 +106,30 @@ def path_lines(dataset: Dataset) -> list[str]:
     return [f"warm.paths: {shown}: {here} on the node that has least of it"]
 
 
+_SAID = (ConditionType.NODES_FOUND, ConditionType.PAGES_WARM, ConditionType.MEMORY_PINNED)
+
+
+def memory_lines(dataset: Dataset) -> list[str]:
+    """Say what is in the nodes' memory, and which of the nodes that it names are none, where it asks for these."""
+    found = [one for one in dataset.status.conditions if one.type in _SAID]
+    return [
+        f"{one.type}: {one.message}" for one in found if one.type != ConditionType.NODES_FOUND or one.status == "False"
+    ]
+
+
+def memory_of_nodes(caches: Iterable[NodeCache]) -> list[str]:
+    """Return a line for each node that lets Datasets keep something in its memory, and for CPUs that it lacks."""
+    lines = []
+    for cache in caches:
+        name, memory, cpus = cache.metadata.name, cache.status.memory, cache.status.cpus
+        if memory.allowed_bytes:
+            figures = f"{format_bytes(memory.pinned_bytes)} of {format_bytes(memory.allowed_bytes)}"
+            lines.append(f"{name}: {figures} of its memory are pinned")
+        if "cannot be used here" in cpus:
+            lines.append(f"{name}: {cpus}")
+    return lines
+
+
 def quota_lines(datasets: Iterable[Dataset]) -> list[str]:
     """Say for each namespace and class with a quota how much of it is taken; of all Datasets of those namespaces."""
     taken: Counter[tuple[str, str, str]] = Counter()

@@ -12,7 +12,7 @@ from rich.live import Live
 from stoker_api.dataset import Dataset
 from stoker_api.dataset_status import Phase
 from stoker_api.meta import Condition
-from stoker_api.names import ConditionType, Reason
+from stoker_api.names import ANNOTATION_WARM_REQUESTED, ConditionType, Reason
 from stoker_api.warm_paths import paths_digest
 from stoker_cli import render, rows
 from stoker_cli.errors import FAILED, CliError
@@ -26,8 +26,32 @@ Done = Callable[[Dataset], bool]
 def warm(dataset: Dataset) -> bool:
     """Tell whether every byte is where it should be, by the nodes' word and not by the policy's.
 
-    Of a Dataset with paths: whether all that they name is; raises CliError once it is, where a path names nothing.
+    Of a Dataset with paths: whether all that they name is; with pages: in memory too, as far as that has room. Raises
+    CliError once it is, where a path or a node that is named is none.
     """
+    done = _is_on_disks(dataset) and _is_in_memory(dataset)
+    found = _condition(dataset, ConditionType.NODES_FOUND) if dataset.spec.warm.nodes else None
+    current = found is not None and found.observed_generation >= dataset.metadata.generation
+    if found is not None and current and found.status == "False" and (done or dataset.status.warm_nodes.endswith("/0")):
+        raise CliError(f"{dataset.key}: {found.message}", FAILED)
+    return done
+
+
+def _is_in_memory(dataset: Dataset) -> bool:
+    """Tell whether the nodes have filled their page caches for the last request."""
+    if not dataset.spec.warm.pages:
+        return True
+    limited = _condition(dataset, ConditionType.LIMITED)
+    if limited is not None and limited.status == "True" and "warm.pages is not followed" in limited.message:
+        raise CliError(f"{dataset.key}: {limited.message}", FAILED)
+    found = _condition(dataset, ConditionType.PAGES_WARM)
+    asked = dataset.metadata.annotations.get(ANNOTATION_WARM_REQUESTED, "")
+    if found is None or found.observed_generation < dataset.metadata.generation:
+        return False
+    return found.status == "True" and (not asked or dataset.status.pages_request == asked)
+
+
+def _is_on_disks(dataset: Dataset) -> bool:
     if not dataset.spec.warm.paths:
         return _is_warm(dataset)
     found = _about_these_paths(dataset) and _condition(dataset, ConditionType.PATHS_FOUND)

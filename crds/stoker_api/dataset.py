@@ -6,9 +6,11 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, JsonValue
 
 from stoker_api import names
+from stoker_api.cache_memory import CacheMemory
 from stoker_api.dataset_source import DatasetSource
 from stoker_api.dataset_status import DatasetStatus
 from stoker_api.meta import (
+    DNS_SUBDOMAIN_PATTERN,
     DURATION_RULE,
     Duration,
     Model,
@@ -23,6 +25,8 @@ from stoker_api.warm_paths import WarmPathList
 
 MOST_REPLICAS = 10_000  # nodes: twice what Kubernetes is made for
 MOST_PRIORITY = 1000
+MOST_WARM_NODES = 100
+_NODE = Annotated[str, Field(min_length=1, max_length=253, pattern=DNS_SUBDOMAIN_PATTERN)]
 _LABEL_VALUE = Annotated[str, Field(max_length=63)]
 _LABEL_KEY = Annotated[str, Field(max_length=317)]  # a prefix of 253 characters, a slash, a name of 63
 
@@ -99,6 +103,9 @@ class Cache(Model):
         Field(description="Bytes per node. A larger dataset keeps what fits, without churn; the rest is read through."),
     ] = None
     pinned: Annotated[bool, Field(description="Never dropped from a node while idle.")] = False
+    memory: Annotated[
+        CacheMemory, Field(description="What stays in the nodes' memory while it is mounted, not on their disks alone.")
+    ] = CacheMemory()
 
 
 class Warm(Model):
@@ -138,6 +145,23 @@ class Warm(Model):
             json_schema_extra={"x-kubernetes-list-type": "atomic"},
         ),
     ] = ()
+
+    nodes: Annotated[
+        tuple[_NODE, ...],
+        Field(
+            description="Nodes by name: just these hold it, whatever cache.replicas says, and others read through. "
+            "Empty: as cache says.",
+            max_length=MOST_WARM_NODES,
+            json_schema_extra={"x-kubernetes-list-type": "set"},
+        ),
+    ] = ()
+    pages: Annotated[
+        bool,
+        Field(
+            description="Bring what is warmed into the page cache too, as far as the nodes' memory has room; once, and "
+            "again at each `stoker warm`."
+        ),
+    ] = False
 
 
 class Refresh(Model):

@@ -98,6 +98,7 @@ class DatasetStatus(Model):
             "and wanted is about these files then. Absent: all files are meant, or it is not known yet."
         ),
     ] = None
+    pages_request: Annotated[str, Field(description="The `stoker warm` that the condition PagesWarm is about.")] = ""
     wanted_bytes: Annotated[
         int,
         Field(

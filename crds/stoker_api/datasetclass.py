@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import ConfigDict, Field
 
 from stoker_api import names
+from stoker_api.cache_memory import MemoryLimits
 from stoker_api.dataset import MOST_PRIORITY, MOST_REPLICAS, WarmPolicy, replicas_schema
 from stoker_api.endpoint import ENDPOINT_GLOB_PATTERN
 from stoker_api.meta import Model, PrinterColumn, Quantity, Resource, cel_rule
@@ -80,6 +81,7 @@ class DatasetClassSpec(Model):
     ] = ("*",)
     priority: Annotated[PriorityLimits, Field(description="Limits of warm.priority.")] = PriorityLimits()
     allow_pinning: Annotated[bool, Field(description="Whether cache.pinned is followed.")] = False
+    memory: Annotated[MemoryLimits, Field(description="Limits of cache.memory and warm.pages.")] = MemoryLimits()
     max_replicas: Annotated[
         Annotated[int, Field(ge=0, le=MOST_REPLICAS)] | Literal["all"],
         Field(

@@ -120,6 +120,9 @@ class ConditionType(StrEnum):
     DELETION_BLOCKED = "DeletionBlocked"
     LIMITED = "Limited"  # Dataset: True while its class gives it less than it asks for
     PATHS_FOUND = "PathsFound"  # Dataset: False while a path of warm.paths names nothing
+    NODES_FOUND = "NodesFound"  # Dataset: False while a node of warm.nodes cannot be warmed on
+    PAGES_WARM = "PagesWarm"  # Dataset: whether its nodes have brought what is warm into their page cache, as asked
+    MEMORY_PINNED = "MemoryPinned"  # Dataset: whether what cache.memory asks for stays in the memory of its nodes
     TUNED = "Tuned"  # Dataset, TrainingJob: False while the profile or template that it has is not in force
     RECONCILED = "Reconciled"  # Dataset: False while something that the operator writes for it is not taken
     CACHE_FOLDERS = "CacheFolders"  # NodeCache: whether all its cache folders are in service and have room
@@ -192,6 +195,12 @@ class Reason(StrEnum):
     CACHE_DISK_FAILED = "CacheDiskFailed"
     EVICTED = "Evicted"  # an idle dataset was dropped to make room for one that is needed more
     REPAIRED = "Repaired"  # the scrub found damaged files on the disk and fetches them again
+    NODE_NOT_FOUND = "NodeNotFound"  # a node of warm.nodes that is none, or holds no data
+    NODES_FOUND = "NodesFound"
+    PAGES_WARM = "PagesWarm"
+    MEMORY_PINNED = "MemoryPinned"
+    MEMORY_SHORT = "MemoryShort"  # less stays in memory than cache.memory asks for
+    MEMORY_NOT_USED = "MemoryNotUsed"  # no pod has it mounted
     NODE_NOT_READY = "NodeNotReady"
     MANIFEST_UNAVAILABLE = "ManifestUnavailable"
     INTERNAL_ERROR = "InternalError"

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BeforeValidator, Field
 
 from stoker_api import names
+from stoker_api.cache_memory import NodeMemory, PinnedMemory, WarmedPages
 from stoker_api.dataset import MountMode, ObservePolicy
 from stoker_api.dataset_source import DatasetSource, Source
 from stoker_api.dataset_status import SkippedKeys
@@ -98,6 +99,13 @@ class NodeDataset(Model):
     bytes_per_second: Annotated[int | None, Field(json_schema_extra=_INT64, description="Limit for warming.")] = None
     quota_bytes: Annotated[int | None, Field(json_schema_extra=_INT64)] = None
     pinned: bool = False
+    pages: Annotated[
+        str, Field(description="Of which request what is warmed is brought into the page cache; empty: it is not.")
+    ] = ""
+    memory_names: Annotated[bool, Field(description="Names stay in memory while it is mounted.")] = False
+    memory_bytes: Annotated[
+        int | None, Field(json_schema_extra=_INT64, description="Contents that stay in memory while it is mounted.")
+    ] = None
     allowed_namespaces: Annotated[
         tuple[str, ...], Field(description="Patterns of namespaces whose pods may mount it, beside its own.")
     ] = ()
@@ -210,6 +218,12 @@ class NodeDatasetStatus(Model):
         WarmPathsStatus | None,
         Field(description="What of `warm.paths` is here; absent: there are none, or it is not known yet."),
     ] = None
+    pages: Annotated[
+        WarmedPages | None, Field(description="How far `warm.pages` is; absent: nobody asked, or it is not warm yet.")
+    ] = None
+    memory: Annotated[
+        PinnedMemory | None, Field(description="What of `cache.memory` is in memory; absent: it asks for none.")
+    ] = None
 
 
 class NodeDisk(Model):
@@ -270,6 +284,10 @@ class NodeCacheStatus(Model):
         ShortMessage,
         Field(description="What sees reads of native and overlay mounts, with its budget; None, and why, if nothing."),
     ] = ""
+    cpus: Annotated[
+        ShortMessage,
+        Field(description="CPUs that the fetcher and its workers run on, and what is wrong with those asked for."),
+    ] = ""
     plugins: Annotated[
         tuple[NodePlugin, ...],
         Field(
@@ -293,6 +311,7 @@ class NodeCacheStatus(Model):
             description="The preferred one first.",
         ),
     ] = ()
+    memory: Annotated[NodeMemory, Field(description="What Datasets keep in memory, of `cache.memory`.")] = NodeMemory()
     warming: Annotated[str, Field(description="Datasets warming / datasets planned.")] = ""
     dataset_count: int = 0
     datasets: Annotated[tuple[NodeDatasetStatus, ...], Field(json_schema_extra=_ATOMIC)] = ()

@@ -23,6 +23,7 @@ from stoker_sidecar.fetcher.download.parts import CHUNK
 from stoker_sidecar.fetcher.download.piece_sources import InProcess, PieceFetcher
 from stoker_sidecar.fetcher.download.policy import KeepWhatCame, PolicyFactory
 from stoker_sidecar.fetcher.node import CacheNode, CacheSettings
+from stoker_sidecar.fetcher.pinning import PinSettings
 from stoker_sidecar.fetcher.scrub import ScrubSettings
 from stoker_sidecar.fetcher.space.cache_disk import space_of
 from stoker_sidecar.store.base import ObjectStore
@@ -142,13 +143,14 @@ async def open_cache_node(
     fetcher: PieceFetcher | None = None,
     policy: PolicyFactory = KeepWhatCame,
     meet: Meet = meet_by_tls,
+    pinning: PinSettings | None = None,
 ) -> AsyncIterator[CacheNodeUnderTest]:
     """Open one on the cache folder ``root``, or on several ``folders``; closed at exit, the disk stays.
 
     ``capacity``: bytes that the files of each tree may take together, and ``inodes``, 0 for any number; default what
     the machine has. ``floor``: left free of that; default nothing. ``scrub_interval``: seconds, 0 for never.
     ``fetcher``: who brings pieces; default this process. ``policy``: for downloads; default the product's. ``meet``:
-    gives other nodes.
+    gives other nodes. ``pinning``: what Datasets may keep in memory; default nothing.
     """
     found = stores if stores is not None else {"bucket": MemoryStore()}
 
@@ -174,6 +176,7 @@ async def open_cache_node(
         transient_limit=transient,
         scrub=ScrubSettings(scrub_interval),
         policy=policy,
+        pinning=pinning or PinSettings(),
     )
     node = CacheNode(settings, world)
     await node.open()

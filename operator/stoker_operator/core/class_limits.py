@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stoker_api import names
+from stoker_api.cache_memory import CacheMemory, MemoryLimits
 from stoker_api.dataset import Cache, Dataset, Warm, WarmPolicy
 from stoker_api.datasetclass import BandwidthLimits, DatasetClass, DatasetClassSpec
 from stoker_api.meta import parse_quantity
@@ -76,6 +77,10 @@ def _effective(dataset: Dataset, name: str, spec: DatasetClassSpec) -> Iterator[
     yield _replicas(cache, name, spec)
     if cache.pinned and not spec.allow_pinning:
         yield "cache", {"pinned": False}, f"cache.pinned is not followed: {allowed_by(name, 'no pinning')}"
+    yield _memory(cache.memory, name, spec.memory)
+    yield _nodes(warm, name, spec)
+    if warm.pages and not spec.memory.pages:
+        yield "warm", {"pages": False}, f"warm.pages is not followed: {allowed_by(name, 'no pages in memory')}"
     tuning = limit_tuning(dataset.spec.tuning, name, spec.tuning)
     yield "tuning", dict(tuning.tuning), "; ".join(tuning.sentences)
 
@@ -120,6 +125,28 @@ def _replicas(cache: Cache, name: str, spec: DatasetClassSpec) -> tuple[str, dic
         return "cache", {}, ""
     sentence = f"cache.replicas {asked} is taken as {most}: {allowed_by(name, f'{most} at most')}"
     return "cache", {"replicas": most}, sentence
+
+
+def _nodes(warm: Warm, name: str, spec: DatasetClassSpec) -> tuple[str, dict[str, Any], str]:
+    most = spec.max_replicas
+    if most == "all" or len(warm.nodes) <= most:
+        return "warm", {}, ""
+    sentence = f"of the {len(warm.nodes)} warm.nodes the first {most} are taken: {allowed_by(name, f'{most} at most')}"
+    return "warm", {"nodes": warm.nodes[:most]}, sentence
+
+
+def _memory(memory: CacheMemory, name: str, limits: MemoryLimits) -> tuple[str, dict[str, Any], str]:
+    most, asked = _bytes(limits.bytes) or 0, _bytes(memory.bytes) or 0
+    sentences: list[str] = []
+    if memory.names and not limits.names:
+        sentences.append(f"cache.memory.names is not followed: {allowed_by(name, 'no names in memory')}")
+    if asked > most:
+        allowed = allowed_by(name, f"{limits.bytes} at most" if most else "no contents in memory")
+        sentences.append(f"cache.memory.bytes {memory.bytes} is taken as {limits.bytes if most else 0}: {allowed}")
+    if not sentences:
+        return "cache", {}, ""
+    kept = memory.bytes if asked <= most else (limits.bytes if most else None)
+    return "cache", {"memory": CacheMemory(names=memory.names and limits.names, bytes=kept)}, "; ".join(sentences)
 
 
 def _changed(dataset: Dataset, changes: dict[str, dict[str, Any]]) -> Dataset:

@@ -18,8 +18,9 @@ from stoker_operator.core.figures import Figures, add_up, node_counts, node_rows
 from stoker_operator.core.int64 import clamp
 from stoker_operator.core.node_states import NodeStates
 from stoker_operator.core.placement import Role
-from stoker_operator.core.plan import DatasetPlan, wants_warming
+from stoker_operator.core.plan import DatasetPlan, pages_request, wants_warming
 from stoker_operator.core.views import ClusterView, InvalidDataset
+from stoker_operator.core.warm_conditions import set_memory_pinned, set_nodes_found, set_pages_warm
 
 PROBLEMS_NAMED = 3  # problems that the Degraded message spells out before it only counts
 _MOST_VERSIONS = 50  # in status.versionsInUse
@@ -69,6 +70,7 @@ def roll_up_dataset(
         bytes=figures.size,
         total=format_bytes(figures.size) if figures.size is not None else "",
         warm_paths=figures.part,
+        pages_request=pages_request(dataset),
         wanted_bytes=figures.wanted,
         cached_bytes=figures.cached,
         cached=format_bytes(figures.cached) if figures.size_each is not None else "",
@@ -162,6 +164,9 @@ def _conditions(facts: _Facts, notes: StatusNotes, now: float) -> tuple[Conditio
         out.set(ConditionType.DELETION_BLOCKED, facts.deletion.blocked, reason, facts.deletion.message)
     _set_limited(out, dataset.status, facts.view.terms.get(dataset.key, NO_TERMS))
     _set_paths_found(out, facts.figures.part)
+    set_nodes_found(out, facts.view, dataset)
+    set_pages_warm(out, dataset, facts.figures.targets)
+    set_memory_pinned(out, dataset, facts.states.of_dataset(dataset.metadata.uid))
     _set_tuned(out, facts)
     _set_reconciled(out, dataset.status, notes.troubles)
     return out.result()

@@ -20,6 +20,7 @@ from stoker_operator.core.placement_rules import foreign_claims
 from stoker_operator.core.pod_demand import PodDemand, Unmet, read_demand
 from stoker_operator.core.spoiled import Spoiled
 from stoker_operator.core.views import ClusterView, PodView
+from stoker_operator.core.warm_nodes import may_warm
 from stoker_operator.core.warmth import Warmth, WarmthIndex
 
 # Names in one pod's affinity: enough choice for the scheduler's other rules, small enough for etcd and for people.
@@ -339,7 +340,7 @@ class _Pass:
 
     def _may_hold(self, demand: PodDemand, node: str) -> bool:
         view = self._view.nodes[node]
-        return all(view.matches(dataset.spec.cache.node_selector) for dataset in demand.datasets)
+        return all(may_warm(dataset, view) for dataset in demand.datasets)
 
 
 def _may_go_cold(pairs: Sequence[tuple[PodView, PodDemand]]) -> bool:

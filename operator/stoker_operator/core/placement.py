@@ -21,6 +21,7 @@ from stoker_operator.core.quota import QuotaBook, QuotaShare, Tenant
 from stoker_operator.core.spoiled import Spoiled
 from stoker_operator.core.usage import Use
 from stoker_operator.core.views import ClusterView
+from stoker_operator.core.warm_nodes import may_warm
 
 _HARD_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 
@@ -210,7 +211,9 @@ class _Draft:
         self._counted: Final[set[str]] = set()  # nodes of idle data that is charged already
         self._selection: Final = selection
         self._selected: Final = selection.nodes
-        self._fresh: Final = selection.fresh
+        # Of those that it names, where it does; warm data elsewhere may stay while nobody needs the room.
+        named = frozenset(dataset.spec.warm.nodes)
+        self._fresh: Final = tuple(name for name in selection.fresh if name in named) if named else selection.fresh
         self._desired: Final = self._count_desired()
 
     def keep(self, ledger: _Ledger) -> None:
@@ -274,6 +277,8 @@ class _Draft:
         if self.dataset.metadata.deletion_timestamp:
             return 0
         replicas = self.dataset.spec.cache.replicas
+        if self.dataset.spec.warm.nodes:
+            replicas = "all"  # of those that are named
         if replicas != "all":
             return replicas
         staying = {name for name in self._held if self._holds(name)}
@@ -297,7 +302,7 @@ class _Draft:
     def _holds(self, name: str) -> bool:
         """Tell whether a node holds it already: more than a node that takes nothing new and was only asked to list."""
         state, node = self._held[name], self._selected.get(name)
-        if node is None or not alive(node, self._now):
+        if node is None or not alive(node, self._now) or not may_warm(self.dataset, node):
             return False
         if state.desired is None:
             return state.found
@@ -322,7 +327,8 @@ class _Draft:
         """Give it to a node where pods use it: to be read through where the quota has no room for it."""
         if not self._within_quota(name):
             self._starved.add(name)
-        selected = name in self._selected and name not in self._starved
+        named = name in self._selected and may_warm(self.dataset, self._selected[name])
+        selected = named and name not in self._starved
         self._give(name, Role.USER if selected else Role.GUEST, ledger)
 
     def _within_quota(self, name: str) -> bool:

@@ -31,6 +31,7 @@ MOST_SPEC = 700_000
 _ENTRY_SIZE = 500  # of an entry's names, UID, digest, hosts and figures, in JSON
 # Reasons for which an entry stays as it is: a slip of its owner's, or of ours.
 _SLIPS = frozenset({Reason.INVALID_SPEC, Reason.INTERNAL_ERROR})
+_MOST_REQUEST = 64  # characters of an annotation, which may be anyone's text
 MOST_REFUSAL = 300  # characters of the sentence of a refusal in an entry
 MOST_DIVIDING = 16  # nodes that divide what is cold of a Dataset; more are several such groups
 MANIFEST_SOURCES = 3  # nodes that a new holder may ask for the manifest: one may be down, two at once are rare
@@ -120,6 +121,7 @@ def _kept(entry: NodeDataset, invalid: InvalidDataset | None) -> NodeDataset:
     if invalid is None or invalid.reason in _SLIPS:
         return entry
     calm = {"eager": False, "listing_id": "", "priority": min(0, entry.priority), "pinned": False}
+    calm |= {"memory_names": False, "memory_bytes": None, "pages": ""}
     refused = shortened(invalid.sentence, MOST_REFUSAL) if invalid.closed else ""
     return entry.model_copy(update=calm | {"refused": refused})
 
@@ -247,6 +249,9 @@ def node_dataset(view: ClusterView, plan: DatasetPlan, node: str, states: NodeSt
         bytes_per_second=clamp(parse_quantity(warm.bandwidth_limit)) if warm.bandwidth_limit else None,
         quota_bytes=0 if node in plan.placement.starved else _quota_bytes(spec.cache),
         pinned=spec.cache.pinned,
+        pages=pages_request(dataset),
+        memory_names=spec.cache.memory.names,
+        memory_bytes=_memory_bytes(spec.cache),
         allowed_namespaces=spec.access.namespaces,
         anonymous=view.terms.get(dataset.key, NO_TERMS).anonymous,
         observe=spec.observe,
@@ -276,6 +281,16 @@ def _jobs_on(view: ClusterView, plan: DatasetPlan, node: str) -> Iterator[Traini
 
 def _quota_bytes(cache: Cache) -> int | None:
     return clamp(parse_quantity(cache.quota)) if cache.quota else None
+
+
+def pages_request(dataset: Dataset) -> str:
+    """Name the request that the page cache is filled for: that of the last `stoker warm`; empty where none is."""
+    asked = dataset.metadata.annotations.get(names.ANNOTATION_WARM_REQUESTED, "")
+    return shortened(asked, _MOST_REQUEST) or "spec" if dataset.spec.warm.pages else ""
+
+
+def _memory_bytes(cache: Cache) -> int | None:
+    return clamp(parse_quantity(cache.memory.bytes)) or None if cache.memory.bytes else None
 
 
 def wants_warming(plan: DatasetPlan) -> bool:

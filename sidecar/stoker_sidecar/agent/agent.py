@@ -286,6 +286,8 @@ class Agent:
             hardware=node_hardware(self._machine.machine),
             rates=self._rules.acting.rates.known(),
             plugins=() if self._plugins is None else self._plugins.rows(),
+            memory=plan.memory,
+            cpus=plan.cpus,
         )
         return node_status(facts, written.conditions if written else plan.conditions)
 

@@ -7,6 +7,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from stoker_api.cache_memory import PinnedMemory
 from stoker_api.node_storage import NodeMount
 from stoker_api.nodecache import NodeDatasetStatus
 from stoker_api.warm_paths import WarmPathsStatus
@@ -34,6 +35,10 @@ def _part(row: NodeDatasetStatus) -> WarmPathsStatus:
     return row.warm_paths or WarmPathsStatus()
 
 
+def _pinned(row: NodeDatasetStatus) -> PinnedMemory:
+    return row.memory or PinnedMemory()
+
+
 _FIGURES: tuple[tuple[str, str, Callable[[NodeDatasetStatus], float]], ...] = (
     ("stoker_dataset_files", "Files of the version.", lambda row: row.files),
     ("stoker_dataset_bytes", "Bytes of the version.", lambda row: row.bytes),
@@ -41,6 +46,9 @@ _FIGURES: tuple[tuple[str, str, Callable[[NodeDatasetStatus], float]], ...] = (
     ("stoker_dataset_warm_bytes", "Bytes of the version on this node.", lambda row: row.warm_bytes),
     ("stoker_dataset_path_bytes", "Bytes that warm.paths names.", lambda row: _part(row).bytes),
     ("stoker_dataset_path_warm_bytes", "Bytes of that on this node.", lambda row: _part(row).warm_bytes),
+    ("stoker_dataset_pinned_bytes", "Bytes of contents that stay in memory.", lambda row: _pinned(row).bytes),
+    ("stoker_dataset_locked_bytes", "Of these, what the kernel may not take.", lambda row: _pinned(row).locked_bytes),
+    ("stoker_dataset_pinned_names", "Names that stay in memory.", lambda row: _pinned(row).names),
     ("stoker_dataset_fetched_files", "Files of the version fetched from the source.", lambda row: row.fetched_files),
     ("stoker_dataset_bytes_per_second", "Speed of fetching.", lambda row: row.bytes_per_second),
 )
@@ -98,6 +106,9 @@ class _StateCollector(Collector):
         yield GaugeMetricFamily("stoker_cache_capacity_bytes", "Size of the cache disk.", disk.capacity)
         yield GaugeMetricFamily("stoker_cache_used_bytes", "Bytes that datasets take on it.", disk.used)
         yield GaugeMetricFamily("stoker_cache_available_bytes", "Bytes that new datasets may take.", disk.available)
+        memory = self._plan.memory
+        yield GaugeMetricFamily("stoker_memory_allowed_bytes", "What Datasets may pin.", memory.allowed_bytes)
+        yield GaugeMetricFamily("stoker_memory_pinned_bytes", "What they have pinned.", memory.pinned_bytes)
         yield GaugeMetricFamily(
             "stoker_fetcher_connected", "1 while the fetcher answers.", int(self._plan.fetcher_connected)
         )

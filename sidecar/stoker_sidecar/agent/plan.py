@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from stoker_api.cache_memory import NodeMemory
 from stoker_api.dataset import ObservePolicy
 from stoker_api.meta import Condition
 from stoker_api.names import ANNOTATION_OBSERVE, ANNOTATION_TUNING
@@ -51,6 +52,8 @@ class NodePlan:
         self.folders: tuple[CacheFolder, ...] = ()  # the preferred one first
         self.counts: tuple[Count, ...] = ()  # since the fetcher started
         self.notices: tuple[Notice, ...] = ()  # of the fetcher, the oldest first
+        self.memory = NodeMemory()  # what Datasets keep there
+        self.cpus = ""  # what the fetcher runs on
         self.fetcher_connected = False
         self._fetcher_since = clock()
         self.credentials: dict[str, Credentials] = {}
@@ -101,6 +104,7 @@ class NodePlan:
         self.disk = DiskFigures(progress.capacity_bytes, progress.used_bytes, progress.available_bytes)
         self.folders = tuple(_folder(wire) for wire in progress.folders)
         self.counts, self.notices = progress.counts, progress.notices
+        self.memory, self.cpus = _memory(progress.memory), progress.cpus
         self._from_fetcher = True
         self.changes.mark()
 
@@ -196,6 +200,13 @@ def _folder(wire: Mapping[str, Any]) -> CacheFolder:
         return CacheFolder.model_validate(wire)
     except ValidationError as error:
         raise ProtocolError(f"the fetcher sent a cache folder that cannot be read: {error}") from error
+
+
+def _memory(wire: Mapping[str, Any]) -> NodeMemory:
+    try:
+        return NodeMemory.model_validate(wire)
+    except ValidationError as error:
+        raise ProtocolError(f"the fetcher sent figures of memory that cannot be read: {error}") from error
 
 
 def _row(wire: Mapping[str, Any]) -> NodeDatasetStatus:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from stoker_sidecar.linux import memory_locks
 from stoker_sidecar.linux.confinement import Confinement
 from stoker_sidecar.linux.memory import FACTS
 from stoker_sidecar.store.connection import ConnectionSettings
@@ -41,6 +42,7 @@ def confinement_of(
     named = [connection.ca_bundle, *(environment.get(name, "") for name in _NAMED_FILES)]
     readable = [
         *FACTS,
+        *memory_locks.FACTS,
         *connection.host_folders,
         *(os.path.dirname(path) for path in named if path),  # noqa: PTH120 -- text in, text out
         *filter(None, [environment.get("SSL_CERT_DIR")]),

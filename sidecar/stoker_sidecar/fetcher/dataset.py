@@ -26,6 +26,7 @@ from stoker_sidecar.fetcher.mounted_pages import MountedPages
 from stoker_sidecar.fetcher.space.budget import SpaceBudget
 from stoker_sidecar.fetcher.telemetry import Telemetry
 from stoker_sidecar.fetcher.versions import OpenVersions
+from stoker_sidecar.fetcher.warmed_pages import WarmingPages
 from stoker_sidecar.linux.files import disk_errors
 from stoker_sidecar.store.opening import StoreHandle
 from stoker_sidecar.threads import in_thread
@@ -67,6 +68,7 @@ class DatasetCache:
         context = DownloadContext((self._source,), self.telemetry, node.downloads, changed=poke, tuning=self._tuning)
         self.versions = OpenVersions(node.folders, self.budget, context)
         self._pages = MountedPages(node.pages, self.versions.fetchings, self._tuning, self.telemetry)
+        self.warmed_pages = WarmingPages(node.pages, self.telemetry)
         self._running: tuple[str, asyncio.Task[ListingResult]] | None = None  # the listing under way, and its id
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -226,7 +228,9 @@ class DatasetCache:
         # Before the current one: pods wait for just these.
         delays = [await self._try_older(one) for one in older if one is not None]
         delays += [_RETRY_OLDER] if None in older else []
-        return soonest(*delays, await self._bring(fetching))
+        delays.append(await self._bring(fetching))
+        await self.warmed_pages.look(self.config, fetching.version)
+        return soonest(*delays)
 
     async def _bring(self, fetching: Fetching) -> float | None:
         """Go on with a version until it is whole; the seconds until that should be tried again."""

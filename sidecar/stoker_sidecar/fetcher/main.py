@@ -17,9 +17,11 @@ from stoker_sidecar.fetcher.confinement import confinement_of, end_when_outdated
 from stoker_sidecar.fetcher.context import NodeDependencies
 from stoker_sidecar.fetcher.core.lanes import Bounds
 from stoker_sidecar.fetcher.download.policy import KeepWhatCame, PolicyFactory
-from stoker_sidecar.fetcher.download.worker_pool import WorkerPool
+from stoker_sidecar.fetcher.download.worker_pool import WorkerPool, default_workers
 from stoker_sidecar.fetcher.handoff_state import HandoffState
 from stoker_sidecar.fetcher.node import CacheNode, CacheSettings
+from stoker_sidecar.fetcher.own_cpus import take_cpus
+from stoker_sidecar.fetcher.pinning import PinSettings
 from stoker_sidecar.fetcher.scrub import ScrubSettings
 from stoker_sidecar.fetcher.server import Server
 from stoker_sidecar.fetcher.settings import FetcherSettings
@@ -42,7 +44,8 @@ def main(arguments: Sequence[str] | None = None, policy: PolicyFactory = KeepWha
     logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     heartbeat = Heartbeat(settings.heartbeat_fd)
     heartbeat.wait_to_begin()
-    cache = cache_settings(settings, policy)
+    choice = take_cpus(settings.cpus, settings.root)  # before there is a zygote or a thread, which run where this does
+    cache = cache_settings(settings, policy, choice.sentence)
     confinement = confinement_of(cache.folders, settings.socket, cache.connection, os.environ)
     if settings.confine == "Auto":
         confinement.begin(no_tcp=TcpAccess.BIND)
@@ -55,7 +58,7 @@ def main(arguments: Sequence[str] | None = None, policy: PolicyFactory = KeepWha
     return 0
 
 
-def cache_settings(settings: FetcherSettings, policy: PolicyFactory) -> CacheSettings:
+def cache_settings(settings: FetcherSettings, policy: PolicyFactory, cpus: str = "") -> CacheSettings:
     """Say the same in the words of the cache."""
     return CacheSettings(
         folders=settings.root,
@@ -72,6 +75,8 @@ def cache_settings(settings: FetcherSettings, policy: PolicyFactory) -> CacheSet
         bounds=Bounds(readahead_bytes=settings.readahead),
         policy=policy,
         peers=settings.socket.parent,
+        pinning=PinSettings(settings.pinned_memory),
+        cpus=cpus,
     )
 
 
@@ -93,9 +98,10 @@ async def _run(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     loop.add_reader(zygote, zygote.lost)
-    pool = WorkerPool(settings.workers, cache.connection, loop.time, zygote.launch)
+    workers = default_workers() if settings.workers is None else settings.workers
+    pool = WorkerPool(workers, cache.connection, loop.time, zygote.launch)
     loop.add_signal_handler(signal.SIGCHLD, partial(_end_stopped, pool, zygote))
-    node = CacheNode(cache, NodeDependencies(fetcher=pool) if settings.workers else None)
+    node = CacheNode(cache, NodeDependencies(fetcher=pool) if workers else None)
     await node.open()
     await pool.open()
     server = Server(node, settings.socket, HandoffState(settings.memory_fd))

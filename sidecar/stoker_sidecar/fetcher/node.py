@@ -23,6 +23,7 @@ from stoker_sidecar.fetcher.download.pipeline import Pipeline
 from stoker_sidecar.fetcher.download.policy import KeepWhatCame, PolicyFactory
 from stoker_sidecar.fetcher.known_orders import KnownOrders
 from stoker_sidecar.fetcher.page_cache import PageCache
+from stoker_sidecar.fetcher.pinning import Pinning, PinSettings
 from stoker_sidecar.fetcher.repairs import Repairs
 from stoker_sidecar.fetcher.scrub import Scrubber, ScrubSettings
 from stoker_sidecar.fetcher.space.budget import Evictor
@@ -61,6 +62,8 @@ class CacheSettings:
     bounds: Bounds = field(default_factory=Bounds)
     policy: PolicyFactory = KeepWhatCame
     peers: Path | None = None  # the folder in which the agent leaves what other nodes know this one by
+    pinning: PinSettings = field(default_factory=PinSettings)
+    cpus: str = ""  # what this process runs on, for people
 
 
 class CacheNode:
@@ -79,6 +82,8 @@ class CacheNode:
         self._context = self._share(settings, outside)
         self.repairs = Repairs()
         self._orders = KnownOrders(self._context.downloads.pipeline.limit)
+        self._cpus = settings.cpus
+        self._pinning = Pinning(settings.pinning, outside.memory, outside.clock)
         self._scrubber = Scrubber(
             settings.scrub, self._datasets, self._notices, self.repairs, outside.clock, outside.sleep, outside.now
         )
@@ -185,6 +190,7 @@ class CacheNode:
         """
         await self.suspect()
         self._scrubber.start_due()
+        self._pinning.start_round(self._datasets)
         for disk in self._folders.disks:
             if disk.trouble != self._troubles.get(disk, ""):
                 self._tell(disk)
@@ -210,7 +216,10 @@ class CacheNode:
         used = sum(dataset.budget.used_bytes for dataset in self._datasets.values())
         available = sum(disk.free() for disk in self._folders.disks if not disk.trouble)
         return Progress(
-            datasets=tuple(dataset_status(dataset, now).wire() for _, dataset in sorted(self._datasets.items())),
+            datasets=tuple(
+                dataset_status(dataset, now, self._pinning.status_of(dataset)).wire()
+                for _, dataset in sorted(self._datasets.items())
+            ),
             used_bytes=used,
             capacity_bytes=used + available,
             available_bytes=available,
@@ -218,12 +227,15 @@ class CacheNode:
             folders=tuple(folder.wire() for folder in folder_rows(self._folders, self._datasets.values())),
             counts=tuple(row for uid, dataset in sorted(self._datasets.items()) for row in dataset.telemetry.rows(uid)),
             notices=self._notices.last,
+            memory=self._pinning.status().wire(),
+            cpus=self._cpus,
         )
 
     async def close(self) -> None:
         """Stop; the disk stays as it is."""
         await self._scrubber.close()
         await self._orders.close()
+        await self._pinning.close()
         await self._context.pages.close()
         await asyncio.gather(*(dataset.close() for dataset in self._datasets.values()))
         await asyncio.gather(*self._removals)

@@ -116,13 +116,16 @@ class PageWish:
     """Files of a version that are to be in the page cache.
 
     ``marks``: a byte an inode, 1 for each of the files; the first marks first. ``wanted``: whether that still holds;
-    it is asked in threads. ``count``: is told how many bytes were read.
+    it is asked in threads. ``count``: is told how many bytes were read, at the end. ``purpose``: tells wishes for one
+    version apart, of which each is fulfilled. ``failed``: is called when it cannot be.
     """
 
     paths: VersionPaths
     marks: tuple[bytes, ...]
     wanted: Callable[[], bool]
     count: Callable[[int], None]
+    purpose: str = ""
+    failed: Callable[[], None] = lambda: None
 
 
 def memory_now() -> MemoryFigures:
@@ -140,14 +143,14 @@ class PageCache:
 
     def __init__(self, memory: Callable[[], MemoryFigures]) -> None:
         self._memory = memory
-        self._wishes: dict[VersionPaths, PageWish] = {}
-        self._taken: dict[VersionPaths, tuple[int, Callable[[], bool]]] = {}
+        self._wishes: dict[tuple[VersionPaths, str], PageWish] = {}
+        self._taken: dict[tuple[VersionPaths, str], tuple[int, Callable[[], bool]]] = {}
         self._task: asyncio.Task[None] | None = None
         self._closed = False
 
     def want(self, wish: PageWish) -> None:
-        """Have files read into the page cache soon; a wish for the same version that waits is forgotten."""
-        self._wishes[wish.paths] = wish
+        """Have files read into the page cache soon; one for the same that waits is forgotten."""
+        self._wishes[wish.paths, wish.purpose] = wish
         if self._task is None:
             self._task = asyncio.create_task(self._work())
 
@@ -164,10 +167,12 @@ class PageCache:
                 await self._fulfil(wish)
             except (SidecarError, OSError, KeyError, ValueError) as error:
                 _log.warning("files of %s are not read into the page cache: %s", wish.paths.folder, error)
+                wish.failed()
         self._task = None
 
     async def _fulfil(self, wish: PageWish) -> None:
-        self._taken = {paths: one for paths, one in self._taken.items() if one[1]() and paths != wish.paths}
+        key = wish.paths, wish.purpose
+        self._taken = {other: one for other, one in self._taken.items() if one[1]() and other != key}
         others = sum(taken for taken, _ in self._taken.values())
         reader = PageReader(
             ranges_of(wish.paths, wish.marks),
@@ -175,7 +180,7 @@ class PageCache:
             lambda: self._closed or not wish.wanted(),
         )
         await in_thread(reader.run)
-        self._taken[wish.paths] = reader.brought, wish.wanted
+        self._taken[key] = reader.brought, wish.wanted
         wish.count(reader.brought)
         short = ": there is no memory for more" if reader.short else ""
         name = wish.paths.folder.name[:12]

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BeforeValidator
+from pydantic import AfterValidator, BeforeValidator
 
-from stoker_sidecar.fetcher.download.worker_pool import default_workers
+from stoker_sidecar.fetcher.own_cpus import checked_cpus
 from stoker_sidecar.store.core.addresses import parse_networks
 from stoker_sidecar.wire.cache_folder import FolderSpec
 from stoker_sidecar.wire.disk_floor import FLOOR_BYTES, FLOOR_INODES, DiskFloor
@@ -34,9 +34,9 @@ def _networks(given: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(str(network) for network in parse_networks(_texts(given)))
 
 
-def _count(text: str) -> int:
+def _count(text: str) -> int | None:
     if text.lower() == "auto":
-        return default_workers()
+        return None
     if not text.isdecimal():
         raise ValueError(f"{text!r} is not a number of processes: write 0 or more, or Auto")
     return int(text)
@@ -76,9 +76,14 @@ class FetcherSettings(ProcessSettings):
         "be held to the files that it needs, where the kernel has Landlock: Auto or Off", "Auto"
     )
     ca_bundle: str = setting("file of the CAs that are trusted; none: certifi's", "", variable="AWS_CA_BUNDLE")
-    workers: Annotated[int, BeforeValidator(_count)] = setting(
-        "processes that fetch; 0: all in this one; Auto: one a core, 4 at most", "Auto"
+    workers: Annotated[int | None, BeforeValidator(_count)] = setting(
+        "processes that fetch; 0: all in this one; Auto: one a core that it may use, 4 at most", "Auto"
     )
+    cpus: Annotated[str, AfterValidator(checked_cpus)] = setting(
+        "CPUs that it and its workers run on, such as 0-3,8; All; Auto: near the cache disks, where the machine says",
+        "Auto",
+    )
+    pinned_memory: Bytes = setting("bytes that Datasets may keep in memory while they are mounted; 0: none", "0")
     readahead: Bytes = setting("bytes on their way that no reader has asked for yet; 0: none", "64Mi")
     log_level: LogLevel = setting("one of debug, info, warning, error", "info")
     heartbeat_fd: int | None = setting("the line to the keeper that started this process", None)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from stoker_api.cache_memory import PinnedMemory
 from stoker_api.meta import format_bytes
 from stoker_api.names import Reason
 from stoker_api.node_storage import CacheFolder, Medium
@@ -52,8 +53,11 @@ def node_phase(state: DatasetState) -> NodePhase:
     return NodePhase.FULL if state.settled else NodePhase.WARMING
 
 
-def dataset_status(dataset: DatasetCache, now: float) -> NodeDatasetStatus:
-    """Describe a dataset: all but ``mode``, which the agent knows. ``now``: the clock of the dataset's speed."""
+def dataset_status(dataset: DatasetCache, now: float, memory: PinnedMemory | None = None) -> NodeDatasetStatus:
+    """Describe a dataset: all but ``mode``, which the agent knows. ``now``: the clock of the dataset's speed.
+
+    ``memory``: what of it is kept there.
+    """
     config, version = dataset.config, dataset.current
     speed = dataset.telemetry.speed.tick(now)
     if version is not None and version.complete:
@@ -70,6 +74,8 @@ def dataset_status(dataset: DatasetCache, now: float) -> NodeDatasetStatus:
         error=_error(dataset, version),
         retained=dataset.retained,
         older=tuple(_older(dataset, one.version) for one in config.older),
+        pages=dataset.warmed_pages.status,
+        memory=memory,
     )
     return base.model_copy(update=_figures(version, speed)) if version is not None else base
 

@@ -41,6 +41,7 @@ class KeeperSettings:
     observer_cpu: str
     plugins: str
     plugins_run_as: int | None
+    pinned_memory: bool
     log_level: str
     agent_command: tuple[str, ...]
     fetcher_command: tuple[str, ...]
@@ -99,6 +100,7 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     flag("observer-cpu", "0.01", "share of a core that looking at native and overlay mounts may cost")
     flag("plugins", "", "names of the framework plug-ins that may be asked, by commas; empty: none")
     flag("plugins-run-as", str(_ASKER), "user and group id of plug-ins, that nobody else has; empty: the keeper's own")
+    flag("pinned-memory", "0", "bytes that Datasets may keep in memory: if any, the fetcher is let lock memory")
     flag("log-level", "info", f"of keeper, fetcher and FUSE servers: one of {', '.join(_LOG_LEVELS)}")
     flag("agent-command", f"{python} -m stoker_sidecar.agent.main", "how the agent is started; empty: no agent")
     flag("fetcher-command", f"{python} -m stoker_sidecar.fetcher.main", "how the fetcher is started; empty: no fetcher")
@@ -155,6 +157,7 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> K
         observer_cpu=options.observer_cpu,
         plugins=options.plugins if agent else "",
         plugins_run_as=int(options.plugins_run_as) if options.plugins_run_as else None,
+        pinned_memory=options.pinned_memory not in ("", "0"),
         agent_command=tuple(agent + options.agent_arguments) if agent else (),
         fetcher_command=tuple(shlex.split(options.fetcher_command)),
     )

@@ -19,7 +19,8 @@ from stoker_sidecar.keeper.settings import KeeperSettings
 from stoker_sidecar.keeper.watchdog import PROMPT
 from stoker_sidecar.keeper.zygotes import FETCHERS, ZygotePair
 from stoker_sidecar.linux.fuse_device import clear_dead_mounts, close_mount, open_mount
-from stoker_sidecar.linux.spawn import Start
+from stoker_sidecar.linux.memory_locks import grant_limits
+from stoker_sidecar.linux.spawn import Spawn, Start
 
 _log = logging.getLogger("stoker.keeper")
 # Together below the 30 s that a kubelet grants by default.
@@ -94,7 +95,12 @@ class Supervisor:
             zygotes = ZygotePair(FETCHERS, reaper, settings.run_as)
             self._zygotes.append(zygotes)
             self._fetcher = Child(
-                "fetcher", reaper, lambda: fetcher, PROMPT, spawn=zygotes.spawn, until=zygotes.until_ready
+                "fetcher",
+                reaper,
+                lambda: fetcher,
+                PROMPT,
+                spawn=_lets_lock(zygotes.spawn) if settings.pinned_memory else zygotes.spawn,
+                until=zygotes.until_ready,
             )
         elif settings.fetcher_command:
             self._fetcher = Child("fetcher", reaper, lambda: fetcher, PROMPT)
@@ -194,6 +200,17 @@ class Supervisor:
         if self._fetcher is not None:
             await self._fetcher.stop(_FETCHER_GRACE)
         self._memory.close()
+
+
+def _lets_lock(spawn: Spawn) -> Spawn:
+    """Return what starts a process and lets it lock memory; no other process of the sidecar may."""
+
+    def started(start: Start) -> int:
+        pid = spawn(start)
+        grant_limits(pid)
+        return pid
+
+    return started
 
 
 def _report_listener(settings: KeeperSettings, reaper: Reaper) -> Child | None:

@@ -67,7 +67,7 @@ def read_machine(folders: Iterable[Path], root: Path = Path("/")) -> Machine:
     nodes = sum(_NVIDIA_NODE.fullmatch(path.name) is not None for path in _entries(root / "dev"))
     # By the root folder of the first process: that is the node's own where the sidecar sees the node's processes.
     interfaces = (proc / "1/root/sys/class/net", sys / "class/net")
-    mounts = _mounts(proc / "self/mountinfo")
+    mounts = read_mounts(proc / "self/mountinfo")
     return Machine(
         memory=parse_memory(_text(proc / "meminfo")),
         cpus=os.cpu_count(),
@@ -119,18 +119,31 @@ def network_speed(root: Path) -> int | None:
 
 def disk_kind(folder: str, mounts: Iterable[Mount], sys: Path = Path("/sys")) -> DiskKind:
     """Return what a folder lies on, without touching its disk. ``mounts``: as this process sees them."""
-    path = folder.rstrip("/") + "/"
-    above = [mount for mount in mounts if path.startswith(mount.target.rstrip("/") + "/")]
-    if not above:
+    mount = _mount_of(folder, mounts)
+    if mount is None:
         return DiskKind.UNKNOWN
-    mount = max(enumerate(above), key=lambda one: (len(one[1].target.rstrip("/")), one[0]))[1]
     if mount.fs_type in _MEMORY_SYSTEMS:
         return DiskKind.MEMORY
     device = _block_device(mount, sys)
     return _kind_of(device) if device is not None else DiskKind.UNKNOWN
 
 
-def _mounts(path: Path) -> tuple[Mount, ...]:
+def block_device_of(folder: str, mounts: Iterable[Mount], sys: Path = Path("/sys")) -> Path | None:
+    """Return the folder below /sys of the block device that a folder lies on; None where there is none."""
+    mount = _mount_of(folder, mounts)
+    return _block_device(mount, sys) if mount is not None and mount.fs_type not in _MEMORY_SYSTEMS else None
+
+
+def _mount_of(folder: str, mounts: Iterable[Mount]) -> Mount | None:
+    path = folder.rstrip("/") + "/"
+    above = [mount for mount in mounts if path.startswith(mount.target.rstrip("/") + "/")]
+    if not above:
+        return None
+    return max(enumerate(above), key=lambda one: (len(one[1].target.rstrip("/")), one[0]))[1]
+
+
+def read_mounts(path: Path) -> tuple[Mount, ...]:
+    """Return the mounts that a process sees, by its file mountinfo; none where it cannot be read."""
     try:
         return parse(os.fsdecode(path.read_bytes()))
     except (OSError, ValueError):

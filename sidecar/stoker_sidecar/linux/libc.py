@@ -18,6 +18,9 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _LARGE_BLOCK = 1024 * 1024
 
 _libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p  # else an address is cut to an int
+_MADV_DONTNEED = 4
+_MAP_FAILED = ctypes.c_void_p(-1).value
 
 
 def _checked(result: int) -> int:
@@ -65,6 +68,31 @@ def name_to_handle(descriptor: int, flags: int) -> bytes:
     mount_id = ctypes.c_int()
     _checked(_libc.name_to_handle_at(descriptor, b"", room, ctypes.byref(mount_id), flags | _AT_EMPTY_PATH))
     return room.raw[: 8 + int.from_bytes(room.raw[:4], sys.byteorder)]
+
+
+def map_file(descriptor: int, length: int, protection: int, flags: int) -> int:
+    """Map the beginning of a file, and return the address: mmap(2)."""
+    address = _libc.mmap(None, ctypes.c_size_t(length), protection, flags, descriptor, ctypes.c_long(0))
+    if address == _MAP_FAILED:
+        _checked(-1)
+    return int(address)
+
+
+def unmap(address: int, length: int) -> None:
+    """Take a mapping back: munmap(2)."""
+    _checked(_libc.munmap(ctypes.c_void_p(address), ctypes.c_size_t(length)))
+
+
+def lock_memory(address: int, length: int) -> None:
+    """Have a mapping read and kept in memory: mlock(2)."""
+    _checked(_libc.mlock(ctypes.c_void_p(address), ctypes.c_size_t(length)))
+
+
+def unlock_memory(address: int, length: int) -> None:
+    """Let the kernel take pages of a file's mapping again: munlock(2), madvise(2)."""
+    _checked(_libc.munlock(ctypes.c_void_p(address), ctypes.c_size_t(length)))
+    # They stay mapped else, and whoever asks for them to be dropped (POSIX_FADV_DONTNEED) would not be heard.
+    _checked(_libc.madvise(ctypes.c_void_p(address), ctypes.c_size_t(length), _MADV_DONTNEED))
 
 
 def sync_file_system(descriptor: int) -> None:

@@ -106,6 +106,10 @@ def spec_of(options: MountOptions, home: HomePaths, folder: Path) -> MountSpec:
         tuning_window=options.tuning_window,
         plugins=options.plugins,
         observe=options.observe,
+        memory_names=options.memory_names,
+        memory_bytes=options.memory_bytes,
+        pages=options.pages,
+        cpus=options.cpus,
     )
 
 
@@ -164,7 +168,7 @@ def wait_for_mount(
         if report.stage is Stage.MOUNTED:
             known_by = min(known_by, now + _KNOWN_SECONDS)
         known = report.known or now >= known_by
-        if known and is_done(report, warm=options.warm, swap_over=now >= swapped_by):
+        if known and is_done(report, warm=options.warm, pages=options.pages, swap_over=now >= swapped_by):
             return report
         if stop.asked:
             raise MountRefused("stopped, so nothing is mounted; what was fetched stays in the cache")
@@ -175,10 +179,15 @@ def wait_for_mount(
         time.sleep(_LOOK_EVERY if report.stage is Stage.MOUNTED else _LOOK_SOON)
 
 
-def is_done(report: Report, *, warm: bool, swap_over: bool) -> bool:
-    """Return whether the command may return. ``swap_over``: do not wait for a faster mount any more. Pure."""
+def is_done(report: Report, *, warm: bool, swap_over: bool, pages: bool = False) -> bool:
+    """Return whether the command may return. ``swap_over``: do not wait for a faster mount any more. Pure.
+
+    ``pages``: what is warm is to be in memory, too.
+    """
     if report.stage is not Stage.MOUNTED or not warm:
         return report.stage is Stage.MOUNTED
+    if pages and not report.in_memory:
+        return False
     return report.full or report.paths_warm or (report.warm and (report.mode is MountMode.NATIVE or swap_over))
 
 

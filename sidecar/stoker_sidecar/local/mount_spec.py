@@ -32,7 +32,8 @@ class MountSpec(Model):
     ``warm_paths``: what is fetched where it is ``eager``, in this order; empty: everything.
     ``tuning``: file of the rules in force, absolute; None: the built-in ones. ``tuned``: False for no rules at all.
     ``tuning_window``: seconds. ``plugins``: names of the framework plug-ins that are asked. ``observe``: look at who
-    reads it.
+    reads it. ``memory_names``, ``memory_bytes``: keep names, and so many bytes of contents, in memory.
+    ``pages``: bring what was fetched into memory once. ``cpus``: of what fetches; a list, Auto or All.
     ``listing_id``: list the source anew under this name, unless that was done; empty: mount ``version``, which is here.
     """
 
@@ -51,6 +52,15 @@ class MountSpec(Model):
     tuning_window: float = WINDOW_SECONDS
     plugins: tuple[str, ...] = ()
     observe: bool = False
+    memory_names: bool = False
+    memory_bytes: int | None = None
+    pages: bool = False
+    cpus: str = "Auto"
+
+    @property
+    def pins(self) -> bool:
+        """Return whether something of it stays in memory; how much is for who mounts to say, and no administrator."""
+        return self.memory_names or bool(self.memory_bytes)
 
     def plan(self, version: str) -> NodeCache:
         """Return what an operator would ask of this node.
@@ -68,6 +78,9 @@ class MountSpec(Model):
             warm_paths=self.warm_paths,
             bytes_per_second=self.bytes_per_second,
             quota_bytes=self.quota_bytes,
+            pages=NAMESPACE if self.pages else "",
+            memory_names=self.memory_names,
+            memory_bytes=self.memory_bytes,
         )
         return NodeCache(metadata=ObjectMeta(name="here", generation=1), spec=NodeCacheSpec(datasets=(dataset,)))
 

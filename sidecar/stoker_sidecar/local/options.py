@@ -12,6 +12,7 @@ from stoker_api.meta import parse_quantity
 from stoker_api.mount_figures import default_runs
 from stoker_api.warm_paths import MOST_WARM_PATH, MOST_WARM_PATHS, checked_warm_path, checked_warm_paths
 from stoker_sidecar.errors import InvalidSource
+from stoker_sidecar.linux.cpu_sets import format_cpus, parse_cpus, usable_cpus
 from stoker_sidecar.local.mount_spec import (
     LEAST_WINDOW,
     MOST_WINDOW,
@@ -37,9 +38,10 @@ are not signed. Exit codes: 0 good, 1 it cannot be mounted (a sentence says why,
 class MountOptions:
     """What `stoker mount` is asked for.
 
-    Quota in bytes, bandwidth in bytes a second; the window in seconds. ``tuning``: a file of rules that could be read,
-    absolute. ``version``: digest, or its beginning; empty: what the source has now. ``warm_paths``: what ``warm``
-    fetches, in this order; empty: everything. ``plugins``: names of framework plug-ins that are installed.
+    Quota and memory in bytes, bandwidth in bytes a second; the window in seconds. ``tuning``: a file of rules that
+    could be read, absolute. ``version``: digest, or its beginning; empty: what the source has now. ``warm_paths``:
+    what ``warm`` fetches, in this order; empty: everything. ``plugins``: names of framework plug-ins that are
+    installed.
     """
 
     source: Source
@@ -62,6 +64,10 @@ class MountOptions:
     tuning_window: float
     plugins: tuple[str, ...]
     observe: bool
+    memory_names: bool
+    memory_bytes: int | None
+    pages: bool
+    cpus: str
 
 
 @dataclass(frozen=True)
@@ -168,6 +174,16 @@ def _add_mount(parser: argparse.ArgumentParser, environment: Mapping[str, str], 
         "--cache", type=Path, default=default_cache(environment, uid), help="where fetched files are kept (%(default)s)"
     )
     add("--quota", type=_bytes, metavar="BYTES", help="keep at most this much, such as 200Gi; the rest is read through")
+    add("--pages", action="store_true", help="with --warm: bring it into memory too, as far as there is room")
+    add(
+        "--cpus",
+        type=_cpus,
+        default="Auto",
+        metavar="LIST",
+        help="CPUs of what fetches, such as 0-3,8; All; Auto: near the disk of --cache (%(default)s)",
+    )
+    add("--memory-bytes", type=_bytes, metavar="BYTES", help="keep so much of it in memory while it is mounted")
+    add("--memory-names", action="store_true", help="keep names and attributes of its files in memory as well")
     add("--bandwidth-limit", type=_bytes, metavar="BYTES", help="bytes a second for --warm, such as 50Mi")
     add("--no-refresh", action="store_true", help="do not list the source again when there is a list in the cache")
     add("--version", default="", metavar="DIGEST", help="mount this version, which must be in the cache")
@@ -209,6 +225,8 @@ def _mount_options(options: argparse.Namespace) -> MountOptions:
     parse_location(options.url)
     if "," in str(options.cache):
         raise ValueError(f"--cache {str(options.cache)!r} has a comma, by which the processes tell cache folders apart")
+    if options.pages and not options.warm:
+        raise ValueError("--pages says what --warm is to bring into memory: give --warm as well")
     selector(tuple(options.include), tuple(options.exclude))
     plugins = _plugins(options.plugins)
     return MountOptions(
@@ -238,6 +256,10 @@ def _mount_options(options: argparse.Namespace) -> MountOptions:
         tuning_window=options.tuning_window,
         plugins=plugins,
         observe=options.observe,
+        memory_names=options.memory_names,
+        memory_bytes=options.memory_bytes or None,
+        pages=options.pages,
+        cpus=options.cpus,
     )
 
 
@@ -247,6 +269,19 @@ def _window(text: str) -> float:
         between = f"between {LEAST_WINDOW:g} and {MOST_WINDOW:g}"
         raise argparse.ArgumentTypeError(f"{text!r} must be a number of seconds {between}")
     return seconds
+
+
+def _cpus(text: str) -> str:
+    if text in ("Auto", "All"):
+        return text
+    try:
+        missing = parse_cpus(text) - usable_cpus()
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    if missing:
+        there = format_cpus(usable_cpus())
+        raise argparse.ArgumentTypeError(f"CPUs {format_cpus(missing)} cannot be used here: there are {there}")
+    return text
 
 
 def _warm_paths(paths: Sequence[str]) -> tuple[str, ...]:

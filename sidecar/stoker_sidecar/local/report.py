@@ -31,6 +31,7 @@ _WORDS = (
     ("this node has no folder", "there is no folder"),
     ("mount it on every selected node", "check its name, and that it is mounted"),
     ("by the sidecar", "by this user"),
+    ("raise it with sidecar.memory.pinned", "raise it"),
     ("the node", "this machine"),
     ("this node", "this machine"),
     ("source.uri", "the URL"),
@@ -89,6 +90,11 @@ class Report(Model):
     def paths_warm(self) -> bool:
         """Return whether it is mounted, and all that the paths of --warm name is on this disk."""
         return self.stage is Stage.MOUNTED and self.row is not None and self.row.phase is NodePhase.PATHS_WARM
+
+    @property
+    def in_memory(self) -> bool:
+        """Return whether what is warm was brought into memory, as far as there is room."""
+        return self.row is not None and self.row.pages is not None and self.row.pages.done
 
     @property
     def full(self) -> bool:
@@ -157,6 +163,10 @@ def progress_event(report: Report) -> dict[str, object]:
     out: dict[str, object] = {"stage": report.stage.value, "warm": report.warm, "listed": report.listed}
     if report.row is not None and (part := report.row.warm_paths) is not None:
         out["paths"] = {key: part.wire().get(key, 0) for key in _PATH_KEYS} | {"unmatchedPaths": part.unmatched_paths}
+    if report.row is not None and report.row.pages is not None:
+        out["pages"] = report.row.pages.wire()
+    if report.row is not None and report.row.memory is not None:
+        out["memory"] = report.row.memory.wire()
     out |= {"mode": report.mode.value} if report.mode is not None else {}
     out |= {key: wire[key] for key in keys if key in wire}
     out |= {"tuning": report.tuning.wire()} if report.tuning != TuningReport() else {}
@@ -171,6 +181,8 @@ def mounted_line(uri: str, folder: str, report: Report) -> str:
         return head
     kept = "all" if report.warm else format_bytes(row.warm_bytes)
     said = f"{head}: {row.files} files, {format_bytes(row.bytes)}, {kept} on this disk"
+    if row.pages is not None and row.pages.done:
+        said += f", {format_bytes(row.pages.read_bytes)} of it in memory"
     if (part := row.warm_paths) is None:
         return said
     named = f"{said}; the paths name {part.files} files, {format_bytes(part.bytes)}"

@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from stoker_api.meta import MOST_BYTES
 from stoker_sidecar.errors import MountRefused
 from stoker_sidecar.linux import libc, mountinfo, mounts
 from stoker_sidecar.linux.fuse_device import unmount_as_user
@@ -82,7 +83,10 @@ class MountSession:
         command += ["--mount-root", str(mount_root), "--cache-root", str(home.cache)]
         command += ["--agent-command", shlex.join([sys.executable, *_AGENT])]
         fetcher = [sys.executable, *_FETCHER, *_FLOOR_OPTIONS, *_ANY_ENDPOINT, *self._host_folder()]
+        fetcher += [f"--cpus={self.spec.cpus}"]
+        fetcher += [f"--pinned-memory={MOST_BYTES}"] if self.spec.pins else []
         command += ["--fetcher-command", shlex.join(fetcher)]
+        command += ["--pinned-memory", str(MOST_BYTES)] if self.spec.pins else []
         command += ["--allow-other", "yes"] if self.spec.allow_other else []
         command += ["--confine", "Off"]  # what it reads and writes is one person's own, wherever that lies (ADR 37)
         command += ["--observe", self._observed()]

@@ -221,7 +221,8 @@ class Progress(Struct, frozen=True, tag_field="reply", tag="progress", rename="c
 
     ``orphans``: datasets on the disk that no one configured, with their versions. ``folders``: CacheFolder wire, the
     preferred one first.
-    ``notices``: the last few, the oldest first.
+    ``notices``: the last few, the oldest first. ``memory``: NodeMemory wire. ``cpus``: what the
+    fetcher runs on, for people.
     """
 
     datasets: tuple[Mapping[str, Any], ...]
@@ -232,6 +233,8 @@ class Progress(Struct, frozen=True, tag_field="reply", tag="progress", rename="c
     folders: tuple[Mapping[str, Any], ...] = ()
     counts: tuple[Count, ...] = ()
     notices: tuple[Notice, ...] = ()
+    memory: Mapping[str, Any] = {}
+    cpus: str = ""
 
 
 Request = Configure | Remove | Tune | Watch | Read | Follow | Have | Ahead

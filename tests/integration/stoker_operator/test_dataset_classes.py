@@ -246,6 +246,7 @@ async def test_a_quota_that_shrinks_takes_no_mounted_bytes_away(world: World, cl
         {"priority": {"max": 1, "default": 2}},
         {"maxReplicas": "some"},
         {"maxReplicas": 10_001},
+        {"memory": {"bytes": "much"}},
         {"warm": {"policies": ["Manual"], "default": "Eager"}},
         {"warm": {"policies": []}},
         {"bandwidth": {"max": "fast"}},

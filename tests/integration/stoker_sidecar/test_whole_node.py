@@ -352,3 +352,27 @@ async def test_the_agent_stays_small(node: SidecarNode) -> None:
     await node.publish("pod-1")
     agent = next(row for row in node.keeper.call(op="list")["children"] if row["name"] == "agent")
     assert resident_megabytes(agent["pid"]) < 120  # the agent's share of the sidecar's 300
+
+
+async def test_what_a_pod_has_mounted_stays_in_memory_and_the_node_tells_so(
+    apiserver: ApiServer, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cpu = min(os.sched_getaffinity(0))
+    monkeypatch.setenv("STOKER_PINNED_MEMORY", "64Mi")
+    monkeypatch.setenv("STOKER_CPUS", f"{cpu},8000")
+    total = sum(map(len, FILES.values()))
+    async with running(apiserver, folder) as node:
+        digest = await node.warm()
+        asked: dict[str, object] = {"memoryBytes": total, "memoryNames": True, "pages": "now"}
+        await node.plan(node.dataset(listingId="one", version=digest, eager=True, **asked))
+        pages = (await node.until(lambda row: row.get("pages", {}).get("done")))["pages"]
+        assert pages == {"request": "now", "bytes": total, "readBytes": total, "done": True}
+        await node.publish("pod-1")
+        row = await node.until(lambda row: row["memory"]["bytes"] == total and row["memory"]["names"] > len(FILES))
+        assert row["memory"]["message"] == ""
+        status = await node.status()
+        assert status["memory"]["allowedBytes"] == 64 * 2**20
+        assert status["memory"]["pinnedBytes"] > total
+        assert status["cpus"] == f"CPUs {cpu}, of those that were asked for; CPUs 8000 cannot be used here"
+        await node.unpublish("pod-1")
+        await node.until(lambda row: not row["memory"]["bytes"] and not row["memory"]["names"])

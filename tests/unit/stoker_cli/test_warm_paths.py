@@ -11,6 +11,7 @@ from stoker_api.warm_paths import paths_digest
 from stoker_cli import cluster, rows, waiting, warm_paths
 from stoker_cli.errors import CliError
 from stoker_cli.main import main
+from stoker_cli.warm_request import WarmRequest, check_nodes, read_nodes
 
 PATHS = ["train/", "val/*.tar"]
 
@@ -99,15 +100,92 @@ class _Client:
         return _dataset().wire()
 
 
-@pytest.mark.parametrize(("paths", "written"), [(("b/", "a"), ["b/", "a"]), ((), None)])
-async def test_the_paths_are_written_to_the_spec_and_asked_for(paths: tuple[str, ...], written: Any) -> None:
+@pytest.mark.parametrize(
+    ("request_", "written"),
+    [
+        (WarmRequest(paths=("b/", "a")), {"paths": ["b/", "a"]}),
+        (WarmRequest(paths=()), {"paths": None}),
+        (WarmRequest(nodes=("a",), pages=True), {"nodes": ["a"], "pages": True}),
+        (WarmRequest(nodes=(), pages=False), {"nodes": None, "pages": None}),
+    ],
+)
+async def test_what_is_asked_for_is_written_to_the_spec(request_: WarmRequest, written: Any) -> None:
     client = _Client()
-    await cluster.Cluster(client, "n").warm_paths("d", paths)  # type: ignore[arg-type]  # what it uses of a client
+    await cluster.Cluster(client, "n").warm("d", request_.changes())  # type: ignore[arg-type]  # what it uses of it
     (body,) = client.bodies
-    assert body["spec"] == {"warm": {"paths": written}}
+    assert body["spec"] == {"warm": written}
     assert "stoker.dev/warm-requested" in body["metadata"]["annotations"]
 
 
 def test_all_takes_no_paths(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["warm", "d", "a", "--all"])
     assert (done.exit_code, "--all takes no paths" in done.output) == (2, True)
+
+
+async def test_without_any_change_it_is_only_asked_for() -> None:
+    client = _Client()
+    await cluster.Cluster(client, "n").warm("d", WarmRequest().changes())  # type: ignore[arg-type]  # as above
+    assert "spec" not in client.bodies[0]
+
+
+def test_nodes_are_names_by_commas_each_once() -> None:
+    assert read_nodes("b, a,b", anywhere=False) == ("b", "a")
+    assert (read_nodes(None, anywhere=False), read_nodes(None, anywhere=True)) == (None, ())
+
+
+@pytest.mark.parametrize(
+    ("given", "anywhere", "said"),
+    [(",", False, "names none"), ("a", True, "contradict"), (",".join(map(str, range(101))), False, "are the most")],
+)
+def test_nodes_that_mean_nothing_are_refused(given: str, anywhere: bool, said: str) -> None:
+    with pytest.raises(CliError, match=said):
+        read_nodes(given, anywhere=anywhere)
+
+
+def test_a_node_that_holds_no_data_is_refused_with_those_that_do() -> None:
+    with pytest.raises(CliError, match="no node that holds data is named z: there are a, b"):
+        check_nodes(("a", "z"), ["b", "a"])
+
+
+def test_who_may_not_see_the_nodes_may_name_them() -> None:
+    check_nodes(("a",), [])
+
+
+def _with(spec: dict[str, Any], warm_nodes: str = "1/1", request_: str = "now", **conditions: str) -> Dataset:
+    wire: Any = _dataset().wire()
+    wire["spec"]["warm"] = spec
+    wire["metadata"]["annotations"] = {"stoker.dev/warm-requested": "now"}
+    wire["status"] |= {"warmNodes": warm_nodes, "pagesRequest": request_}
+    since = {"reason": "R", "message": "m", "observedGeneration": 2, "lastTransitionTime": "2026-11-23T00:00:00Z"}
+    wire["status"]["conditions"] += [{"type": kind, "status": status} | since for kind, status in conditions.items()]
+    return Dataset.model_validate(wire)
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "done"), [("now", "True", True), ("now", "False", False), ("before", "True", False)]
+)
+def test_with_pages_it_is_done_when_the_nodes_have_read_them_for_this_request(
+    request_: str, status: str, done: bool
+) -> None:
+    assert waiting.warm(_with({"pages": True}, request_=request_, PagesWarm=status)) is done
+
+
+def test_a_node_that_is_none_ends_the_wait_once_the_others_are_warm() -> None:
+    with pytest.raises(CliError, match="m"):
+        waiting.warm(_with({"nodes": ["a", "z"]}, NodesFound="False"))
+
+
+def test_nodes_that_are_all_none_end_the_wait_at_once() -> None:
+    cold = _with({"nodes": ["z"], "paths": ["a"]}, warm_nodes="0/0", NodesFound="False")
+    with pytest.raises(CliError, match="m"):
+        waiting.warm(cold)
+
+
+def test_a_class_that_lets_no_pages_be_brought_ends_the_wait_once_it_is_on_the_disks() -> None:
+    dataset = _with({"pages": True}, Limited="True")
+    conditions = tuple(
+        one.model_copy(update={"message": "warm.pages is not followed: ..."}) for one in dataset.status.conditions
+    )
+    status = dataset.status.model_copy(update={"conditions": conditions})
+    with pytest.raises(CliError, match=r"warm\.pages is not followed"):
+        waiting.warm(dataset.model_copy(update={"status": status}))

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from stoker_api.cache_memory import NodeMemory
 from stoker_api.dataset import MountMode
 from stoker_api.meta import Condition, format_bytes, shortened
 from stoker_api.names import ConditionType, Reason
@@ -34,6 +35,8 @@ _FIGURES = {
     "best_bytes_per_second": None,
     "eta_seconds": None,
     "warm_paths": None,
+    "pages": None,
+    "memory": None,
 }
 
 # Characters of all errors of a status together, of one of them at least and at most; and examples of keys.
@@ -83,6 +86,8 @@ class Facts:
     hardware: NodeHardware = field(default_factory=NodeHardware)
     rates: Mapping[str, float] = field(default_factory=dict)  # the best ones of Datasets, by uid
     plugins: tuple[NodePlugin, ...] = ()  # that were asked
+    memory: NodeMemory = field(default_factory=NodeMemory)
+    cpus: str = ""  # what the fetcher runs on, and what is wrong with those that were asked for
 
 
 def steady(now: DiskFigures, last: DiskFigures) -> DiskFigures:
@@ -128,6 +133,8 @@ def node_status(facts: Facts, conditions: Iterable[Condition] = ()) -> NodeCache
         capacity=format_bytes(facts.disk.capacity),
         used=format_bytes(facts.disk.used),
         cache_folders=facts.folders,
+        memory=facts.memory,
+        cpus=facts.cpus,
         warming=f"{busy}/{len(facts.plan)}",
         dataset_count=len(datasets),
         datasets=datasets,
@@ -254,5 +261,13 @@ def _without_figures(status: NodeCacheStatus) -> NodeCacheStatus:
         for row in status.datasets
     )
     folders = tuple(folder.model_copy(update=_FOLDER_FIGURES) for folder in status.cache_folders)
-    figures = {"used_bytes": 0, "available_bytes": 0, "used": "", "capacity": "", "workloads": (), "tuning": ()}
+    figures = {
+        "used_bytes": 0,
+        "available_bytes": 0,
+        "used": "",
+        "capacity": "",
+        "workloads": (),
+        "tuning": (),
+        "memory": NodeMemory(),
+    }
     return status.model_copy(update={"datasets": rows, "cache_folders": folders} | figures)

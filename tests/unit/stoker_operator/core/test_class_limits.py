@@ -47,6 +47,15 @@ def test_what_asks_for_nothing_special_stays_the_very_same_without_a_class() -> 
     assert limited(dataset, None).dataset is dataset
 
 
+@pytest.mark.parametrize(("most", "given"), [(None, None), ("0", None), ("10Gi", "10Gi"), ("1Ti", "20Gi")])
+def test_memory_of_nodes_is_given_as_far_as_the_class_allows_it(most: str | None, given: str | None) -> None:
+    asked = make_dataset(cache={"memory": {"names": True, "bytes": "20Gi"}})
+    taken = limited(asked, make_class("tenants", memory={"bytes": most}))
+    assert (taken.dataset.spec.cache.memory.names, taken.dataset.spec.cache.memory.bytes) == (False, given)
+    assert "cache.memory.names is not followed: DatasetClass tenants allows no names in memory" in taken.terms.limits[0]
+    assert ("cache.memory.bytes 20Gi is taken as" in taken.terms.limits[0]) == (given != "20Gi")
+
+
 DEFAULTS: dict[str, Any] = {
     "priority": {"default": 5, "max": 9},
     "warm": {"default": "OnDemand"},
@@ -167,6 +176,7 @@ def classes(draw: st.DrawFn) -> DatasetClass:
         priority={"max": highest, "default": draw(st.integers(-1000, highest))},
         maxReplicas=draw(_REPLICAS),
         allowPinning=draw(st.booleans()),
+        memory={"names": draw(st.booleans()), "bytes": draw(_BANDWIDTHS)},
         warm={"policies": policies, "default": draw(st.none() | st.sampled_from(policies))},
         bandwidth={"max": draw(_BANDWIDTHS), "default": draw(_BANDWIDTHS)},
     )
@@ -177,7 +187,8 @@ def datasets(draw: st.DrawFn) -> Dataset:
     warm: dict[str, Any] = {"priority": draw(_PRIORITIES), "policy": draw(_POLICIES)}
     warm = {key: value for key, value in warm.items() if draw(st.booleans())}
     warm |= {"bandwidthLimit": draw(_BANDWIDTHS)}
-    return make_dataset(warm=warm, cache={"replicas": draw(_REPLICAS), "pinned": draw(st.booleans())})
+    memory = {"names": draw(st.booleans()), "bytes": draw(_BANDWIDTHS)}
+    return make_dataset(warm=warm, cache={"replicas": draw(_REPLICAS), "pinned": draw(st.booleans()), "memory": memory})
 
 
 @given(dataset=datasets(), found=classes())
@@ -186,6 +197,8 @@ def test_nothing_exceeds_the_class(dataset: Dataset, found: DatasetClass) -> Non
     assert spec.warm.priority <= limits.priority.max
     assert limits.max_replicas == "all" or int(spec.cache.replicas) <= limits.max_replicas
     assert limits.allow_pinning or not spec.cache.pinned
+    assert limits.memory.names or not spec.cache.memory.names
+    assert parse_quantity(spec.cache.memory.bytes or "0") <= parse_quantity(limits.memory.bytes or "0")
     assert spec.warm.policy in limits.warm.policies
     fastest = parse_quantity(limits.bandwidth.max or "0")
     assert not fastest or 0 < parse_quantity(spec.warm.bandwidth_limit or "0") <= fastest

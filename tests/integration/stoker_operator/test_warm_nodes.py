@@ -1,0 +1,65 @@
+"""Nodes by name, pages and memory of a Dataset, on a real API server: what it takes, and what nodes are told."""
+
+from typing import Any
+
+import pytest
+
+from stoker_api import names
+from stoker_api.names import ConditionType, Reason
+from stoker_api.nodecache import NodeCache, NodeDataset
+from stoker_kube.errors import Invalid
+from stoker_kube.resources import NODE_CACHES
+from stoker_operator.core.conditions import find
+from tests.integration.stoker_operator.conftest import World
+
+
+async def _entry(world: World, node: str) -> NodeDataset:
+    def found(raw: dict[str, Any]) -> bool:
+        return any(one.name == "digits" and one.eager for one in NodeCache.model_validate(raw).spec.datasets)
+
+    raw = await world.until(NODE_CACHES, node, found)
+    return next(one for one in NodeCache.model_validate(raw).spec.datasets if one.name == "digits")
+
+
+async def test_just_the_node_that_is_named_is_told_and_a_name_that_is_none_is_said(world: World) -> None:
+    chosen, other = await world.add_node(), await world.add_node()
+    memory = {"names": True, "bytes": "1Gi"}
+    warm = {"nodes": [chosen.node, "no-such-node"], "pages": True}
+    await world.add_dataset(warm=warm, cache={"replicas": "all", "memory": memory})
+    entry = await _entry(world, chosen.node)
+    assert (entry.pages, entry.memory_names, entry.memory_bytes) == ("spec", False, None)  # without a class: no memory
+
+    dataset = await world.until_dataset(lambda one: find(one.status.conditions, ConditionType.NODES_FOUND) is not None)
+    found = find(dataset.status.conditions, ConditionType.NODES_FOUND)
+    assert found is not None
+    assert (found.status, found.reason) == ("False", Reason.NODE_NOT_FOUND)
+    assert "no-such-node is no node of this cluster" in found.message
+    raw = await world.kube.get(NODE_CACHES, other.node)
+    assert not [one for one in NodeCache.model_validate(raw).spec.datasets if one.eager and one.name == "digits"]
+    limited = find(dataset.status.conditions, ConditionType.LIMITED)
+    assert limited is not None
+    assert "cache.memory.names is not followed" in limited.message
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"cache": {"memory": {"bytes": "much"}}},
+        {"cache": {"memory": {"names": "some"}}},
+        {"warm": {"nodes": ["Not A Node"]}},
+        {"warm": {"nodes": [f"n{number}" for number in range(101)]}},
+        {"warm": {"nodes": ["a", "a"]}},
+        {"warm": {"pages": "all"}},
+    ],
+)
+async def test_what_means_nothing_is_refused_by_the_api_server(world: World, spec: dict[str, Any]) -> None:
+    with pytest.raises(Invalid):
+        await world.add_dataset(**spec)
+
+
+async def test_the_most_that_may_be_asked_for_is_taken(world: World) -> None:
+    nodes = [f"{'n' * 240}-{number}" for number in range(100)]
+    await world.add_dataset(warm={"nodes": nodes, "pages": True}, cache={"memory": {"names": True, "bytes": "1Pi"}})
+    dataset = await world.dataset()
+    assert dataset.spec.warm.nodes == tuple(nodes)
+    assert names.ANNOTATION_WARM_REQUESTED not in dataset.metadata.annotations

@@ -1,0 +1,50 @@
+"""With `stoker mount --warm PATH... --pages` what is named is in the page cache when the command returns."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoker_sidecar.linux.kernel_caches import cached_bytes, drop_pages
+from tests.support.stoker_mount import StokerMount
+
+pytestmark = pytest.mark.root
+SIZE = 300_000
+FILES = {f"set/f{folder}/{n}.bin": bytes([folder, n]) * (SIZE // 2) for folder in range(2) for n in range(4)}
+
+
+def _trees(stoker: StokerMount) -> dict[str, Path]:
+    files = [path for path in stoker.cache.rglob("tree/*/*") if path.is_file()]
+    return {f"{path.parent.name}/{path.name}": path for path in files}
+
+
+def _cached(path: Path, *, drop: bool = False) -> int:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        if drop:
+            os.fsync(descriptor)
+            drop_pages(descriptor)
+        return min(SIZE, cached_bytes(descriptor) or 0)
+    finally:
+        os.close(descriptor)
+
+
+def _last(said: str) -> dict[str, Any]:
+    return dict([json.loads(line) for line in said.splitlines() if line.startswith("{")][-1])
+
+
+def test_what_is_named_is_in_memory_when_the_command_returns(stoker: StokerMount) -> None:
+    stoker.mount("--warm")
+    stoker.umount()
+    assert sum(_cached(path, drop=True) for path in _trees(stoker).values()) == 0
+    last = _last(stoker.mount("-o", "json", "--warm", "f1/", "--pages"))
+    assert last["pages"] == {"request": "mount", "bytes": 4 * SIZE, "readBytes": 4 * SIZE, "done": True}
+    here = {name for name, path in _trees(stoker).items() if _cached(path) == SIZE}
+    assert here >= {f"f1/{n}.bin" for n in range(4)}
+
+
+def test_pages_without_warm_are_refused_with_what_to_do(stoker: StokerMount) -> None:
+    done = stoker.run("mount", "s3://data/set", str(stoker.data), "--pages")
+    assert (done.returncode, "give --warm as well" in done.stderr) == (2, True)
