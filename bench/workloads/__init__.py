@@ -17,6 +17,8 @@ from bench.workloads import (
     orders,
     partial,
     preads,
+    profiler,
+    quality,
     second,
     sharing,
     start,
@@ -45,5 +47,7 @@ WORKLOADS: Mapping[str, Callable[[Environment], Iterator[Row]]] = {
     "tuning": tuning.measure,
     "adaptive": adaptive.measure,
     "gpus": gpus.measure,
+    "profiler": profiler.measure,
+    "quality": quality.measure,
     "start": start.measure,
 }

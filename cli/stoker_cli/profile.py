@@ -213,6 +213,9 @@ def _say(line: str) -> None:
 
 def _seconds(text: str) -> float:
     try:
-        return parse_duration(text)
+        seconds = parse_duration(text)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--for") from error
+    if seconds <= 0:
+        raise click.BadParameter("say how long, such as 60s", param_hint="--for")
+    return seconds

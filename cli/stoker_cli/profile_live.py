@@ -1,7 +1,6 @@
 """Looks at a job or pod of a cluster, or at who reads a mount, for a while, and splits its time; disturbs nothing."""
 
 import asyncio
-import time
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
@@ -16,6 +15,7 @@ from stoker_tuning.profiling.epoch_split import LiveLook, live_split
 from stoker_tuning.profiling.predictions import Pipeline
 
 INTERVAL = 5.0  # seconds between two looks: nodes say news after ten
+pause = asyncio.sleep
 _KINDS = ("pod", "job", "trainingjob", "tj")
 
 
@@ -43,18 +43,18 @@ async def looked_at(
     """Look for so many seconds; return all looks, and the pods. Raises CliError."""
     looks: list[LiveLook] = []
     pods: set[str] = set()
-    began = time.monotonic()
+    passed = 0.0
     while True:
         caches = await cluster.node_caches()
         rows = [(cache, row) for cache in caches for row in cache.status.workloads if wanted(row)]
         pods |= {row.pod for _, row in rows}
         found = [_look(row, cache.status.mounts) for cache, row in rows if _is_told(row)]
         looks += [_summed(found)] if found else []
-        passed = time.monotonic() - began
         seen(passed)
         if passed >= seconds:
             return looks, pods
-        await asyncio.sleep(min(INTERVAL, seconds - passed))
+        await pause(min(INTERVAL, seconds - passed))
+        passed += INTERVAL
 
 
 def live_profile(subject: str, looks: list[LiveLook], pods: Iterable[str], seconds: float) -> Profile:

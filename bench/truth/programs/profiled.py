@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from stoker_client import QualityRatioSampler, TrainingReport
 from torch.utils.data import DataLoader
 from torch.utils.data.distributed import DistributedSampler
+
+from stoker_client import QualityRatioSampler, TrainingReport
 
 SEED = 7
 OPTIONS = {"workers": 2, "batch": 16, "step": 0.05, "decode": 0.004, "spin": 0, "epochs": 1, "ratio": 1, "synthetic": 0}
