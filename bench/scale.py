@@ -107,6 +107,7 @@ class Scale:
     memory: Corpus
     warm_seconds: float  # memory: longest that warming is watched; the figures say how far it got
     gpus: Gpus
+    article: Gpus
     cells: Cells
     finding: Finding
     second: tuple[Corpus, ...]
@@ -141,6 +142,7 @@ _QUICK = Scale(
     memory=Corpus(5_000, OBJECT_BYTES, 5),
     warm_seconds=2.0,
     gpus=Gpus(Corpus(100, IMAGE_BYTES, 4), counts=(1,)),
+    article=Gpus(Corpus(80, IMAGE_BYTES, 4), counts=(1,), batch=10),
     cells=Cells(
         Corpus(200, IMAGE_BYTES, 4), Corpus(2, 16_000_000, 1), Corpus(50, SMALL_BYTES, 2), Corpus(2, 16_000_000, 1)
     ),
@@ -174,6 +176,7 @@ _DEFAULT = Scale(
     memory=Corpus(200_000, OBJECT_BYTES, 200),
     warm_seconds=40.0,
     gpus=Gpus(Corpus(2_000, IMAGE_BYTES, 20), counts=(1, 4, 8)),
+    article=Gpus(Corpus(800, IMAGE_BYTES, 8), counts=(1, 4, 8), batch=10),
     cells=Cells(
         Corpus(3_000, IMAGE_BYTES, 30),
         Corpus(3, SHARD_BYTES, 1),
@@ -212,6 +215,7 @@ _FULL = Scale(
     memory=Corpus(200_000, OBJECT_BYTES, 200),
     warm_seconds=600.0,
     gpus=Gpus(Corpus(8_000, IMAGE_BYTES, 80), counts=(1, 4, 8)),
+    article=Gpus(Corpus(4_000, IMAGE_BYTES, 40), counts=(1, 4, 8)),
     cells=Cells(
         Corpus(20_000, IMAGE_BYTES, 200),
         Corpus(8, SHARD_BYTES, 1),
