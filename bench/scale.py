@@ -185,7 +185,7 @@ _DEFAULT = Scale(
     ),
     finding=Finding(files=24, windows=60, window=8.0, turns=3, skipped=8.0, counted=10.0),
     second=(Corpus(10_000, SMALL_BYTES, 100), Corpus(20_000, TINY_BYTES, 20)),
-    profiled=Corpus(800, SMALL_BYTES, 8),
+    profiled=Corpus(600, SMALL_BYTES, 6),
 )
 _FULL = Scale(
     repeats=5,

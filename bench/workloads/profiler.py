@@ -1,18 +1,20 @@
 """What `stoker profile` says of a training: whether its parts are the epoch, and what is predicted comes true."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from bench.environment import Environment
-from bench.measure import drop_page_cache
 from bench.profiling import Trainer, profiled, trained
 from bench.report import Row
 from bench.server import BUCKET
 from bench.systems import STOKER
 from stoker_api.sampling import SampleFilesSpec, Sampling
+from stoker_cli.profiled_mounts import OwnMount, own_mount
 from stoker_orders.sampling_plan import SampleLayout
 
 PREDICTED = "predicted"
@@ -38,8 +40,7 @@ def _of(env: Environment, trainer: Trainer, prefix: str, endpoint: str) -> Itera
     off: list[float] = []
     figures: dict[str, tuple[list[float], list[float]]] = {}
     for _ in env.repeat(f"profiler: {trainer.name}"):
-        variables = env.server.client_variables | {"AWS_ENDPOINT_URL": endpoint}
-        found = profiled(f"s3://{BUCKET}/{prefix}/", trainer, variables, env.scratch)
+        found = profiled(_url(prefix), trainer, _variables(env, endpoint), env.scratch)
         off.append(100 * abs(found["sumError"]))
         predicted = _predicted(found)
         for name, run in _MEASURED.items():
@@ -66,20 +67,18 @@ def _predicted(found: dict[str, Any]) -> dict[str, float]:
 
 
 @contextmanager
-def _node(env: Environment, prefix: str, endpoint: str, *, warm: bool, sampling: str = "") -> Iterator[Path]:
-    """Mount the data on a node, in a pod that says this of its sampling."""
-    with env.node(endpoint) as node:
-        volume = node.list_source(prefix)
-        if warm:
-            node.warm(volume)
-        else:
-            node.offer(volume)
-            drop_page_cache()
-        root = node.publish(volume, sampling)
-        if warm:
-            for path in root.rglob("*"):
-                path.is_file() and path.read_bytes()  # into memory, as the profiler's cached run has it
-        yield root
+def _mount(env: Environment, prefix: str, endpoint: str) -> Iterator[OwnMount]:
+    """Mount the data by `stoker mount`, with a cache of its own."""
+    with patch.dict(os.environ, _variables(env, endpoint)), own_mount(_url(prefix), [], env.scratch) as mount:
+        yield mount
+
+
+def _variables(env: Environment, endpoint: str) -> dict[str, str]:
+    return {**env.server.client_variables, "AWS_ENDPOINT_URL": endpoint}
+
+
+def _url(prefix: str) -> str:
+    return f"s3://{BUCKET}/{prefix}/"
 
 
 def _epoch(trainer: Trainer, root: Path, scratch: Path) -> float:
@@ -87,20 +86,22 @@ def _epoch(trainer: Trainer, root: Path, scratch: Path) -> float:
 
 
 def _warm(env: Environment, trainer: Trainer, prefix: str, endpoint: str) -> float:
-    with _node(env, prefix, endpoint, warm=True) as root:
-        return _epoch(trainer, root, env.scratch)
+    with _mount(env, prefix, endpoint) as mount:
+        return _epoch(trainer, mount.warm().folder, env.scratch)
 
 
 def _cold(env: Environment, trainer: Trainer, prefix: str, endpoint: str) -> float:
-    with _node(env, prefix, endpoint, warm=False) as root:
-        return _epoch(trainer, root, env.scratch)
+    with _mount(env, prefix, endpoint) as mount:
+        return _epoch(trainer, mount.cold(), env.scratch)
 
 
 def _order_known(env: Environment, trainer: Trainer, prefix: str, endpoint: str) -> float:
     files = SampleFilesSpec(layout=SampleLayout.SHARDS)  # all files, by name
     said = Sampling(seed=_SEED, batch=trainer.batch, loaders=trainer.workers, epochs=1, ranks=1, files=files)
-    with _node(env, prefix, endpoint, warm=False, sampling=said.text()) as root:
-        return _epoch(trainer, root, env.scratch)
+    with env.node(endpoint) as node:  # a mount of one machine is told no order
+        volume = node.list_source(prefix)
+        node.offer(volume)
+        return _epoch(trainer, node.publish(volume, said.text()), env.scratch)
 
 
 _Run = Callable[[Environment, Trainer, str, str], float]

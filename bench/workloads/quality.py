@@ -11,7 +11,10 @@ from bench.node import Node
 from bench.objects import paths
 from bench.readers import Job, read_jobs
 from bench.report import Row
-from bench.systems import STOKER
+from bench.scale import Corpus
+from bench.sidecar import Switches
+from bench.systems import STOKER, cold_volume
+from bench.workloads.partial import read_through
 from stoker_client import QualityRatioSampler
 
 _PROFILE, _LOADERS, _SEED, _RATIO = "P20", 4, 7, 0.5
@@ -22,15 +25,17 @@ _EPOCHS = 8  # two cycles and more, over which samples are counted
 
 def measure(env: Environment) -> Iterator[Row]:
     """Yield rows for both epochs' times, for their ratio, and for how evenly samples are seen."""
-    corpus = env.scale.profiled
+    corpus = env.scale.partial
     files, case = sorted(paths(corpus)), f"half of it warm, {_LOADERS} loaders, {_PROFILE}"
+    samplers = {WHOLE: _sampler(len(files), 1.0), HALF: _sampler(len(files), _RATIO)}
     times: dict[str, list[float]] = {WHOLE: [], HALF: []}
     with env.corpus("quality", corpus) as prefix, env.profile(_PROFILE) as endpoint:
-        for system in env.turns(f"quality: {case}", times):
-            with env.node(endpoint) as node:
-                root = _half_warm(node, prefix, files, corpus.size)
-                order = [files[one] for one in _sampler(len(files), 1 if system == WHOLE else _RATIO)]
-                drop_page_cache()
+        with env.node(endpoint, Switches(read_through=read_through(corpus))) as node:
+            root = _half_warm(node, prefix, files, corpus)
+            for system in env.turns(f"quality: {case}", times):
+                samplers[system].set_epoch(len(times[system]))
+                order = [files[one] for one in samplers[system]]
+                drop_page_cache()  # else the kernel keeps what the quota forbids
                 times[system].append(read_jobs(root, _dealt(order), len(order) * corpus.size).seconds)
     for system, seconds in times.items():
         yield Row("quality", case, system, "s", tuple(seconds), WHOLE)
@@ -43,13 +48,13 @@ def _sampler(count: int, ratio: float) -> QualityRatioSampler:
     return QualityRatioSampler(count, ratio, seed=_SEED, rank=0, world_size=1)
 
 
-def _half_warm(node: Node, prefix: str, files: list[str], size: int) -> Path:
-    """Mount the data with half of the files, by chance, on the node's disk."""
-    volume = node.list_source(prefix)
-    node.offer(volume)
-    root = node.publish(volume)
-    half = random.Random(_SEED).sample(files, len(files) // 2)
-    read_jobs(root, _dealt(half), len(half) * size)
+def _half_warm(node: Node, prefix: str, files: list[str], corpus: Corpus) -> Path:
+    """Mount the data with a quota of half of it, filled by chance: what does not fit is read through in each epoch."""
+    volume, root = cold_volume(node, prefix)
+    node.offer(volume, quota=corpus.total_bytes // 2)
+    order = random.Random(_SEED).sample(files, len(files))
+    drop_page_cache()
+    read_jobs(root, _dealt(order), corpus.total_bytes)
     return root
 
 

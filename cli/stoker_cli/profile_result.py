@@ -35,7 +35,7 @@ class Profile:
     def quality(self) -> tuple[QualityPoint, ...]:
         """What a quality ratio comes to; nothing where no cold epoch is known."""
         now = self.pipeline
-        return () if now.cold is None else quality_curve(now.cold, now.warm, now.first)
+        return () if now.cold is None else quality_curve(now.cold, now.warm, now.compute, now.first)
 
     def gain(self, prediction: Prediction) -> float:
         """Return how many times as fast it would be as what was profiled."""

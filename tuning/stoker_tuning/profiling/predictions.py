@@ -30,7 +30,8 @@ class Pipeline:
 class Prediction:
     """How long an epoch would take: ``change`` names what is different, ``how`` what brings it about.
 
-    ``bound``: what it waits for then: compute, preparation, loader (which fetches and prepares), bandwidth, cores. ``items_per_second``: None: not counted.
+    ``bound``: what it waits for then: compute, preparation, loader (which fetches and prepares), bandwidth, cores.
+    ``items_per_second``: None: not counted.
     """
 
     change: str
@@ -56,13 +57,13 @@ def predictions(now: Pipeline, more: tuple[float, ...] = (1.5, 2.0)) -> tuple[Pr
 def seconds_with_workers(now: Pipeline, factor: float, *, cold: bool) -> dict[str, float]:
     """Return the seconds by each bound, with so many times the workers; the greatest counts.
 
-    A loader that somebody waits for works all the time, so it is done in as much less time; the first batch is one
-    worker's, whoever else there is. No loader is faster than computing, than its CPU time on all cores, or, cold, than
-    the source's bandwidth.
+    A loader that somebody waits for works all the time, all of its workers from the start on, so it is done in as much
+    less time. No loader is faster than computing, which begins when one worker has made the first batch, than its CPU
+    time on all cores, or, cold, than the source's bandwidth.
     """
     whole = now.cold if cold and now.cold is not None else now.warm
     first = min(now.first, whole)
-    bounds = {"compute": first + now.compute, "loader" if cold else "preparation": first + (whole - first) / factor}
+    bounds = {"compute": first + now.compute, "loader" if cold else "preparation": whole / factor}
     if now.cpu_seconds is not None and now.cores:
         bounds["cores"] = min(whole, now.cpu_seconds / now.cores)
     if cold and now.transfer is not None:

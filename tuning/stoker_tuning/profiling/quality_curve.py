@@ -26,15 +26,19 @@ class QualityPoint:
 
 
 def quality_curve(
-    cold: float, warm: float, first: float = 0.0, ratios: tuple[Fraction, ...] = RATIOS
+    cold: float, warm: float, compute: float = 0.0, first: float = 0.0, ratios: tuple[Fraction, ...] = RATIOS
 ) -> tuple[QualityPoint, ...]:
-    """Return a point for each ratio. ``cold`` and ``warm``: seconds of a whole epoch; ``first``: until the first batch.
+    """Return a point for each ratio.
+
+    ``cold`` and ``warm``: seconds of a whole epoch; ``compute``: of the accelerator alone; ``first``: until the first
+    batch.
 
     The sampler goes through all samples before one comes again, so an epoch has new ones as long as there are any; a
-    new one costs what it costs cold, and one that was read before what it costs warm. Each epoch waits for a first
+    new one costs what it costs cold, and one that was read before what it costs warm. Computing begins with the first
     batch, however few follow.
     """
-    return tuple(_point(ratio, cold, max(0.0, min(first, warm, cold)), warm) for ratio in ratios)
+    first = max(0.0, min(first, warm - compute, cold - compute))
+    return tuple(_point(ratio, cold, warm, compute, first) for ratio in ratios)
 
 
 def coverage_after(ratio: Fraction, epochs: int) -> Fraction:
@@ -42,16 +46,18 @@ def coverage_after(ratio: Fraction, epochs: int) -> Fraction:
     return min(Fraction(1), ratio * epochs)
 
 
-def _point(ratio: Fraction, cold: float, first: float, warm: float) -> QualityPoint:
+def _point(ratio: Fraction, cold: float, warm: float, compute: float, first: float) -> QualityPoint:
+    least = first + float(ratio) * compute
+
     def seconds(epoch: int) -> float:
         new = coverage_after(ratio, epoch) - coverage_after(ratio, epoch - 1)
-        return first + float(new) * (cold - first) + float(ratio - new) * (warm - first)
+        return max(least, float(new) * cold + float(ratio - new) * warm)
 
     last = ceil(1 / ratio)
     return QualityPoint(
         ratio=float(ratio),
         seconds=tuple(seconds(epoch) for epoch in range(1, _EPOCHS + 1)),
-        warm_seconds=first + float(ratio) * (warm - first),
+        warm_seconds=max(least, float(ratio) * warm),
         coverage=tuple(float(coverage_after(ratio, epoch)) for epoch in range(1, _EPOCHS + 1)),
         epochs_to_all=last,
         seconds_to_all=sum(seconds(epoch) for epoch in range(1, last + 1)),

@@ -72,9 +72,9 @@ def test_workers_help_no_further_than_the_cores() -> None:
     assert (found.seconds, found.bound) == (10.0, "cores")
 
 
-def test_the_first_batch_is_one_workers_whoever_else_there_is() -> None:
-    found = change(Pipeline(1.0, warm=12.0, first=2.0, workers=4), "warm, 8 workers")
-    assert (found.seconds, found.bound) == (7.0, "preparation")
+def test_computing_begins_with_the_first_batch_however_many_workers_there_are() -> None:
+    found = change(Pipeline(8.0, warm=12.0, first=2.0, workers=4), "warm, 8 workers")
+    assert (found.seconds, found.bound) == (10.0, "compute")
 
 
 def test_workers_are_predicted_in_multiples_where_nobody_says_how_many_there_are() -> None:

@@ -31,9 +31,9 @@ def test_a_ratio_of_one_is_a_whole_epoch(warm: float, fetch: float) -> None:
     assert point.seconds == pytest.approx((warm + fetch, warm, warm, warm))
 
 
-@given(SECONDS, SECONDS, st.floats(0, 1))
-def test_less_is_never_slower(warm: float, fetch: float, first: float) -> None:
-    curve = quality_curve(warm + fetch, warm, first * warm)
+@given(SECONDS, SECONDS, st.floats(0, 1), st.floats(0, 1))
+def test_less_is_never_slower(warm: float, fetch: float, compute: float, first: float) -> None:
+    curve = quality_curve(warm + fetch, warm, compute * warm, first * warm)
     for few, many in pairwise(curve):
         assert few.seconds[0] <= many.seconds[0] * (1 + 1e-9)
         assert few.warm_seconds <= many.warm_seconds * (1 + 1e-9)
@@ -42,6 +42,10 @@ def test_less_is_never_slower(warm: float, fetch: float, first: float) -> None:
 @pytest.mark.parametrize(("at", "expected"), [(0, 4), (1, 2), (2, 2), (3, 1)])
 def test_all_are_seen_after_so_many_epochs(at: int, expected: int) -> None:
     assert quality_curve(10.0, 5.0)[at].epochs_to_all == expected
+
+
+def test_computing_waits_for_the_first_batch_however_few_follow() -> None:
+    assert quality_curve(20.0, 10.0, compute=8.0, first=2.0)[0].warm_seconds == 4.0
 
 
 def test_an_epoch_of_what_was_seen_before_is_warm() -> None:
