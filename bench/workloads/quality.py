@@ -29,14 +29,17 @@ def measure(env: Environment) -> Iterator[Row]:
     files, case = sorted(paths(corpus)), f"half of it warm, {_LOADERS} loaders, {_PROFILE}"
     samplers = {WHOLE: _sampler(len(files), 1.0), HALF: _sampler(len(files), _RATIO)}
     times: dict[str, list[float]] = {WHOLE: [], HALF: []}
-    with env.corpus("quality", corpus) as prefix, env.profile(_PROFILE) as endpoint:
-        with env.node(endpoint, Switches(read_through=read_through(corpus))) as node:
-            root = _half_warm(node, prefix, files, corpus)
-            for system in env.turns(f"quality: {case}", times):
-                samplers[system].set_epoch(len(times[system]))
-                order = [files[one] for one in samplers[system]]
-                drop_page_cache()  # else the kernel keeps what the quota forbids
-                times[system].append(read_jobs(root, _dealt(order), len(order) * corpus.size).seconds)
+    with (
+        env.corpus("quality", corpus) as prefix,
+        env.profile(_PROFILE) as endpoint,
+        env.node(endpoint, Switches(read_through=read_through(corpus))) as node,
+    ):
+        root = _half_warm(node, prefix, files, corpus)
+        for system in env.turns(f"quality: {case}", times):
+            samplers[system].set_epoch(len(times[system]))
+            order = [files[one] for one in samplers[system]]
+            drop_page_cache()  # else the kernel keeps what the quota forbids
+            times[system].append(read_jobs(root, _dealt(order), len(order) * corpus.size).seconds)
     for system, seconds in times.items():
         yield Row("quality", case, system, "s", tuple(seconds), WHOLE)
     ratios = [half / whole for half, whole in zip(times[HALF], times[WHOLE], strict=False)]
