@@ -57,14 +57,13 @@ async def looked_at(
         passed += INTERVAL
 
 
-def live_profile(subject: str, looks: list[LiveLook], pods: Iterable[str], seconds: float) -> Profile:
-    """Return what the looks come to. Raises CliError where there is nothing to tell."""
+def live_profile(subject: str, looks: list[LiveLook], pods: Iterable[str], seconds: float, hint: str) -> Profile:
+    """Return what the looks come to. ``hint``: what to do where nobody sees a stall, a sentence. Raises CliError."""
     if not list(pods):
         raise CliError(f"No node knows of {printable(subject)}: stoker top -A shows whom they know.", NOT_FOUND)
     if not looks:
         raise CliError(
-            f"{printable(subject)} is known, and not yet its speed and how long it waits: look again in a minute; "
-            "docs/REPORTS.md says how a program tells it by itself."
+            f"{printable(subject)} is known, but not its speed and how long it waits: look again in a minute. {hint}"
         )
     split = live_split(looks, seconds)
     items = seconds * sum(look.items_per_second for look in looks) / len(looks)

@@ -100,7 +100,7 @@ def test_a_live_prediction_has_items_a_second() -> None:
     ("words", "code", "said"),
     [
         (("nobody",), 3, "No node knows of nobody"),
-        (("new-0",), 1, "not yet its speed"),
+        (("new-0",), 1, "A program can tell it by itself"),
         (("dataset/x",), 1, "say POD, pod/NAME"),
         ((), 2, "say whom to look at"),
         (("s3://b/p",), 2, "add -- COMMAND"),
