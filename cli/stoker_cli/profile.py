@@ -86,6 +86,7 @@ class CommandBehindDashes(click.Command):
 @click.pass_context
 def profile(
     ctx: click.Context,
+    /,
     subject: str | None,
     namespace: str | None,
     span: str,

@@ -12,7 +12,7 @@ from stoker_cli.errors import NOT_FOUND, CliError
 from stoker_cli.profile_result import Profile
 from stoker_cli.tuning_rows import printable
 from stoker_tuning.profiling.epoch_split import LiveLook, live_split
-from stoker_tuning.profiling.predictions import Pipeline
+from stoker_tuning.profiling.predictions import InputPipeline
 
 INTERVAL = 5.0  # seconds between two looks: nodes say news after ten
 pause = asyncio.sleep
@@ -67,7 +67,7 @@ def live_profile(subject: str, looks: list[LiveLook], pods: Iterable[str], secon
         )
     split = live_split(looks, seconds)
     items = seconds * sum(look.items_per_second for look in looks) / len(looks)
-    pipeline = Pipeline(split.compute, seconds - (split.fetch or 0.0), items=items)
+    pipeline = InputPipeline(split.compute, seconds - (split.fetch or 0.0), items=items)
     return Profile(subject, split, pipeline, notes=tuple(_notes(looks)))
 
 

@@ -73,8 +73,8 @@ def _quality(profile: Profile, panel: "Axes") -> None:
     shares = panel.twinx()
     for epoch in range(2):
         seen = [100 * point.coverage[epoch] for point in profile.quality]
-        style = {"linestyle": ":", "marker": "s", "color": "grey", "alpha": 1 - 0.5 * epoch}
-        shares.plot(ratios, seen, label=f"seen after {epoch + 1}, %", **style)
+        label, alpha = f"seen after {epoch + 1}, %", 1 - 0.5 * epoch
+        shares.plot(ratios, seen, linestyle=":", marker="s", color="grey", alpha=alpha, label=label)
     shares.set_ylim(0, 105)
     lines = [*panel.get_lines(), *shares.get_lines()]
     panel.legend(lines, [str(line.get_label()) for line in lines], loc="lower right")

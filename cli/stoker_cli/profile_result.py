@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 
 from stoker_tuning.profiling.epoch_split import EpochSplit, ProfiledRun, RunFigures
-from stoker_tuning.profiling.predictions import Pipeline, Prediction, predictions
+from stoker_tuning.profiling.predictions import InputPipeline, PredictedEpoch, predictions
 from stoker_tuning.profiling.quality_curve import QualityPoint, quality_curve
 
 PART_COLUMNS = ("PART", "SECONDS", "SHARE", "WHAT IT IS")
@@ -22,12 +22,12 @@ class Profile:
 
     subject: str
     split: EpochSplit
-    pipeline: Pipeline
+    pipeline: InputPipeline
     runs: Mapping[ProfiledRun, RunFigures] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @property
-    def predictions(self) -> tuple[Prediction, ...]:
+    def predictions(self) -> tuple[PredictedEpoch, ...]:
         """What would be, under other conditions."""
         return predictions(self.pipeline)
 
@@ -37,7 +37,7 @@ class Profile:
         now = self.pipeline
         return () if now.cold is None else quality_curve(now.cold, now.warm, now.compute, now.first)
 
-    def gain(self, prediction: Prediction) -> float:
+    def gain(self, prediction: PredictedEpoch) -> float:
         """Return how many times as fast it would be as what was profiled."""
         return self.split.seconds / prediction.seconds if prediction.seconds > 0 else 1.0
 
@@ -70,8 +70,15 @@ def part_rows(profile: Profile) -> Iterator[tuple[str, ...]]:
         yield _part(split, "preparation", split.preparation, "waiting for what decodes and augments, data being here")
     if split.fetch is not None:
         yield _part(split, "fetch", split.fetch, "waiting for data that was not here")
-    told = "by difference of whole runs" if split.by_difference else f"{100 * split.sum_error:+.1f} % off the epoch"
-    yield _part(split, "sum", split.parts_sum, told)
+    yield _part(split, "sum", split.parts_sum, _checked(profile))
+
+
+def _checked(profile: Profile) -> str:
+    if not profile.runs:
+        return "shares of the time in which it was looked at"
+    if profile.split.by_difference:
+        return "differences of whole runs"
+    return f"{100 * profile.split.sum_error:+.1f} % off the epoch"
 
 
 def _part(split: EpochSplit, name: str, seconds: float, what: str) -> tuple[str, ...]:

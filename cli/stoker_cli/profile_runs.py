@@ -12,7 +12,7 @@ from stoker_cli.profile_result import Profile
 from stoker_cli.profiled_command import ProfiledCommand, filled
 from stoker_cli.profiled_mounts import DataSource, GivenMount, WarmData
 from stoker_tuning.profiling.epoch_split import EpochSplit, ProfiledRun, RunFigures, epoch_split
-from stoker_tuning.profiling.predictions import Pipeline
+from stoker_tuning.profiling.predictions import InputPipeline
 
 DATA_VARIABLE, RUN_VARIABLE = "STOKER_PROFILE_DATA", "STOKER_PROFILE_RUN"
 _MEMORY = Path("/proc/meminfo")
@@ -67,10 +67,10 @@ def _command(run: ProfiledRun, folder: Path, options: ProfileOptions) -> Profile
 
 def pipeline_of(
     figures: Mapping[ProfiledRun, RunFigures], split: EpochSplit, data: WarmData, options: ProfileOptions
-) -> Pipeline:
+) -> InputPipeline:
     """Return what predictions follow from. Pure, but for the number of this machine's cores."""
     cached, cold = figures[ProfiledRun.CACHED], figures.get(ProfiledRun.COLD)
-    return Pipeline(
+    return InputPipeline(
         compute=split.compute,
         warm=cached.seconds,
         cold=None if cold is None else cold.seconds,

@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,14 @@ from stoker_cli import profile_live
 from stoker_cli.cluster import Target
 from stoker_cli.errors import CliError
 from stoker_cli.main import main
+from stoker_cli.output import console
 from stoker_cli.profile_picture import draw_profile
 from stoker_cli.profile_result import Profile
 from stoker_cli.profile_view import profile_view
 from stoker_cli.profiled_command import ProfiledCommand, filled
 from stoker_cli.profiled_mounts import GivenMount, fetch_rate, read_through
-from stoker_tuning.profiling.epoch_split import EpochSplit
-from stoker_tuning.profiling.predictions import Pipeline
+from stoker_tuning.profiling.epoch_split import EpochSplit, ProfiledRun, RunFigures
+from stoker_tuning.profiling.predictions import InputPipeline
 
 RESNET = {"pod": "vision/resnet-0", "uid": "u0", "job": "resnet", "itemsPerSecond": 1000, "stallPercent": 40}
 ROWS: list[dict[str, Any]] = [
@@ -44,7 +46,8 @@ for epoch in range(2):
 FOUND = Profile(
     "s3://b/p",
     EpochSplit(30.0, 10.0, 5.0, 15.0),
-    Pipeline(10.0, 15.0, 30.0, 0.5, 3000.0, 4.0, 8.0, 2, 4),
+    InputPipeline(10.0, 15.0, 30.0, 0.5, 3000.0, 4.0, 8.0, 2, 4),
+    {ProfiledRun.CACHED: RunFigures(15.0, 5.0, 10.0), ProfiledRun.COLD: RunFigures(30.0, 20.0, 10.0)},
     notes=("[a note]",),
 )
 
@@ -128,7 +131,8 @@ def test_a_command_is_given_its_data() -> None:
 
 def test_a_command_that_reports_is_measured_by_its_first_epoch(tmp_path: Path) -> None:
     found = ProfiledCommand([sys.executable, "-c", TRAINING], {}).run(tmp_path)
-    assert (found.items, found.waited, found.computed) == (24, pytest.approx(0.03), pytest.approx(0.06))
+    assert found.items == 24
+    assert [found.waited, found.computed] == pytest.approx([0.03, 0.06])
 
 
 def test_a_command_that_reports_nothing_is_measured_by_its_duration(tmp_path: Path) -> None:
@@ -186,13 +190,18 @@ def test_pages_of_a_mount_in_use_are_dropped_only_where_that_was_said(tmp_path: 
 
 
 def test_the_terminal_shows_parts_predictions_ratios_and_notes(capsys: pytest.CaptureFixture[str]) -> None:
-    command.console().print(profile_view(FOUND))
+    console().print(profile_view(FOUND))
     shown = capsys.readouterr().out
     assert "preparation  5.00     17 %" in shown
     assert "+0.0 % off the epoch" in shown
     assert "cold, order known  15.00" in shown
     assert "25 %, 50 %, 75 %, 100 %" in shown
     assert "[a note]" in shown
+
+
+def test_parts_that_nothing_checks_are_told_as_such(capsys: pytest.CaptureFixture[str]) -> None:
+    console().print(profile_view(replace(FOUND, runs={})))
+    assert "shares of the time in which it was looked at" in capsys.readouterr().out
 
 
 def test_json_has_the_same_figures() -> None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Pipeline:
+class InputPipeline:
     """What predictions follow from; seconds are of one epoch.
 
     ``compute``: of the accelerator alone. ``warm``: with everything at hand. ``cold``: with nothing here; None: not
@@ -27,7 +27,7 @@ class Pipeline:
 
 
 @dataclass(frozen=True, slots=True)
-class Prediction:
+class PredictedEpoch:
     """How long an epoch would take: ``change`` names what is different, ``how`` what brings it about.
 
     ``bound``: what it waits for then: compute, preparation, loader (which fetches and prepares), bandwidth, cores.
@@ -41,7 +41,7 @@ class Prediction:
     how: str
 
 
-def predictions(now: Pipeline, more: tuple[float, ...] = (1.5, 2.0)) -> tuple[Prediction, ...]:
+def predictions(now: InputPipeline, more: tuple[float, ...] = (1.5, 2.0)) -> tuple[PredictedEpoch, ...]:
     """Return all that can be predicted. ``more``: by which factors workers may be more."""
     found = [_warm(now)]
     if now.cold is not None and now.transfer is not None:
@@ -54,7 +54,7 @@ def predictions(now: Pipeline, more: tuple[float, ...] = (1.5, 2.0)) -> tuple[Pr
     return tuple(found)
 
 
-def seconds_with_workers(now: Pipeline, factor: float, *, cold: bool) -> dict[str, float]:
+def seconds_with_workers(now: InputPipeline, factor: float, *, cold: bool) -> dict[str, float]:
     """Return the seconds by each bound, with so many times the workers; the greatest counts.
 
     A loader that somebody waits for works all the time, all of its workers from the start on, so it is done in as much
@@ -71,28 +71,28 @@ def seconds_with_workers(now: Pipeline, factor: float, *, cold: bool) -> dict[st
     return {name: min(seconds, whole) if name != "bandwidth" else seconds for name, seconds in bounds.items()}
 
 
-def _warm(now: Pipeline) -> Prediction:
+def _warm(now: InputPipeline) -> PredictedEpoch:
     bound = {"compute": now.compute, "preparation": now.warm}
     how = "stoker warm DATASET, stoker mount --warm, or a second epoch"
     return _made(now, "data warm", bound, how)
 
 
-def _order_known(now: Pipeline, transfer: float) -> Prediction:
+def _order_known(now: InputPipeline, transfer: float) -> PredictedEpoch:
     """Return what reading ahead in the right order comes to: what comes while it computes is waited for no more."""
     bounds = {"compute": now.compute, "preparation": now.warm, "bandwidth": transfer}
     return _made(now, "cold, order known", bounds, "spec.sampling, or the annotation stoker.dev/sampling")
 
 
-def _more_workers(now: Pipeline, factor: float, *, cold: bool) -> Prediction:
+def _more_workers(now: InputPipeline, factor: float, *, cold: bool) -> PredictedEpoch:
     count = f"{factor:g} times the workers" if now.workers is None else f"{round(now.workers * factor)} workers"
     state = "cold" if cold else "warm"
     bounds = seconds_with_workers(now, factor, cold=cold)
     return _made(now, f"{state}, {count}", bounds, "more workers of the loader, if it has cores for them")
 
 
-def _made(now: Pipeline, change: str, bounds: dict[str, float], how: str) -> Prediction:
+def _made(now: InputPipeline, change: str, bounds: dict[str, float], how: str) -> PredictedEpoch:
     # Of bounds that are alike the first is named, which is what would be left in the end.
     bound = max(bounds, key=lambda name: bounds[name])
     seconds = bounds[bound]
     rate = now.items / seconds if now.items is not None and seconds > 0 else None
-    return Prediction(change, seconds, rate, bound, how)
+    return PredictedEpoch(change, seconds, rate, bound, how)

@@ -1,4 +1,4 @@
-"""`stoker profile` of a real training on a real mount: its parts are the epoch, and what it predicts comes true."""
+"""A real training on a real mount is profiled: its parts are the epoch, and what is predicted comes true."""
 
 import subprocess
 import tempfile

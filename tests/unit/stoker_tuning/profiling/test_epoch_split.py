@@ -27,7 +27,7 @@ def test_parts_of_runs_that_differ_by_their_stalls_alone_sum_up_to_the_epoch(
     cold = RunFigures(compute + preparation + fetch, preparation + fetch, compute)
     split = epoch_split({ProfiledRun.CACHED: cached, ProfiledRun.COLD: cold})
     assert abs(split.sum_error) < 1e-6
-    assert (split.compute, split.preparation) == (compute, pytest.approx(preparation))
+    assert [split.compute, split.preparation] == pytest.approx([compute, preparation])
     assert split.fetch == pytest.approx(fetch, abs=1e-6 * (1 + preparation + fetch))
 
 
@@ -82,7 +82,7 @@ def test_live_parts_are_shares_of_the_time(looks: list[LiveLook], seconds: float
 
 def test_a_stall_while_reads_hardly_wait_is_preparation() -> None:
     split = live_split([LiveLook(100.0, 0.5, 0.1)], 60.0)
-    assert (split.preparation, split.fetch) == (pytest.approx(24.0), pytest.approx(6.0))
+    assert [split.preparation, split.fetch] == pytest.approx([24.0, 6.0])
 
 
 @pytest.mark.parametrize(("whole", "fetch"), [(True, 0.0), (False, 30.0)])
