@@ -1,6 +1,7 @@
 """The command `stoker profile`: where an epoch's time goes, and what would give it back."""
 
 import asyncio
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -138,8 +139,19 @@ def _of_command(
         first_epoch=given["first_epoch"],
         scratch=given["scratch"],
     )
-    with _source(subject, mount, given) as (name, source):
+    with _ended_in_order(), _source(subject, mount, given) as (name, source):
         return profile_command(name, source, options, _say)
+
+
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Take a request to end as Ctrl-C while inside: command, mount and folders are gone then."""
+    before = {number: signal.signal(number, signal.default_int_handler) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

@@ -1,6 +1,8 @@
 """A real training on a real mount is profiled: its parts are the epoch, and what is predicted comes true."""
 
+import os
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,6 +17,7 @@ from bench.truth.programs import DEBIANS_PYTHON
 from stoker_sidecar.linux import mountinfo
 from tests.support.s3 import S3Server
 from tests.support.stoker_mount import KEYS, StokerMount
+from tests.support.waiting import wait_until
 
 _HAS_TORCH = subprocess.run([DEBIANS_PYTHON, "-c", "import torch"], check=False, capture_output=True).returncode == 0
 pytestmark = [
@@ -75,6 +78,21 @@ def test_what_is_predicted_comes_true(
 def test_nothing_of_it_stays(scratch: Path) -> None:
     assert not list(scratch.iterdir())
     assert not mountinfo.below(mountinfo.read(), str(scratch))
+
+
+def test_who_ends_it_leaves_neither_command_nor_mount(server: S3Server, scratch: Path, tmp_path: Path) -> None:
+    program = [sys.executable, "-c", "from stoker_cli.entry import main; main()", "profile", "s3://data/set"]
+    command = ["sh", "-c", f"echo $$ > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/pid; sleep 600"]
+    environment = {**os.environ, **KEYS, "AWS_ENDPOINT_URL": server.endpoint}
+    with subprocess.Popen([*program, "--scratch", str(scratch), "--", *command], env=environment) as process:
+        try:
+            wait_until((tmp_path / "pid").exists, 60.0)
+            process.terminate()
+            assert process.wait(60.0) == 130
+        finally:
+            process.kill()
+    assert not list(scratch.iterdir())
+    assert not Path("/proc", (tmp_path / "pid").read_text().strip()).exists()
 
 
 def test_a_mount_that_is_there_is_profiled_too_and_stays(stoker: StokerMount, scratch: Path) -> None:
