@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 
 
+_ALIKE = 0.02  # seconds that differ by less are the same: two runs of the same differ by more
+
+
 @dataclass(frozen=True, slots=True)
 class InputPipeline:
     """What predictions follow from; seconds are of one epoch.
@@ -72,14 +75,21 @@ def seconds_with_workers(now: InputPipeline, factor: float, *, cold: bool) -> di
 
 
 def _warm(now: InputPipeline) -> PredictedEpoch:
-    bound = {"compute": now.compute, "preparation": now.warm}
     how = "stoker warm DATASET, stoker mount --warm, or a second epoch"
-    return _made(now, "data warm", bound, how)
+    return _made(now, "data warm", _at_hand(now), how)
+
+
+def _at_hand(now: InputPipeline) -> dict[str, float]:
+    """Return the bounds of an epoch with everything at hand: no stall but that for the first batch is none."""
+    computing = min(now.first + now.compute, now.warm)
+    if now.warm <= computing * (1 + _ALIKE):
+        return {"compute": now.warm}
+    return {"compute": computing, "preparation": now.warm}
 
 
 def _order_known(now: InputPipeline, transfer: float) -> PredictedEpoch:
     """Return what reading ahead in the right order comes to: what comes while it computes is waited for no more."""
-    bounds = {"compute": now.compute, "preparation": now.warm, "bandwidth": transfer}
+    bounds = {**_at_hand(now), "bandwidth": transfer}
     return _made(now, "cold, order known", bounds, "spec.sampling, or the annotation stoker.dev/sampling")
 
 

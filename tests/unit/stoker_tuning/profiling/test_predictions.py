@@ -67,6 +67,10 @@ def test_a_known_order_is_as_fast_as_warm_data_where_bandwidth_allows_it() -> No
     assert (found.seconds, found.bound) == (12.0, "preparation")
 
 
+def test_an_epoch_that_waits_for_its_first_batch_alone_is_bound_by_computing() -> None:
+    assert change(InputPipeline(10.0, warm=12.0, first=2.0), "data warm").bound == "compute"
+
+
 def test_workers_help_no_further_than_the_cores() -> None:
     found = change(InputPipeline(1.0, warm=12.0, cpu_seconds=20.0, cores=2, workers=4), "warm, 8 workers")
     assert (found.seconds, found.bound) == (10.0, "cores")
