@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-
 _ALIKE = 0.02  # seconds that differ by less are the same: two runs of the same differ by more
 
 
