@@ -20,7 +20,7 @@ from bench.order_costs import ORDER_SAMPLES, measure_orders, show_orders
 from bench.origin import origin
 from bench.page import targets_table
 from bench.passes import SIZES, measure, show
-from bench.publishing import keep, known_reasons, read_report, write_pages
+from bench.publishing import draw_plots, keep, known_reasons, read_report, write_pages
 from bench.report import Report, to_json
 from bench.rule_costs import FILES, RULES, measure_rules, show_rules
 from bench.runner import Run, chosen
@@ -111,6 +111,8 @@ def _run(options: argparse.Namespace) -> None:
     options.json.parent.mkdir(parents=True, exist_ok=True)
     options.json.write_text(to_json(report))
     print(table(report))
+    for plot in draw_plots(report, options.json.parent):
+        print(f"drawn: {plot}")
     if verdicts := judge(report.rows):
         print("\n".join(["", *columns(targets_table(verdicts, known_reasons()))]))
     if options.write:

@@ -18,22 +18,22 @@ _END_SECONDS = 10.0
 _KEEP_SECONDS = 86_400
 _NAMES = 1_000_000
 
-_Command = Callable[[S3Server, str, Path, Path], list[str]]
+_Command = Callable[[S3Server, str, str, Path, Path], list[str]]
 
 
-def _s3fs(server: S3Server, prefix: str, mountpoint: Path, folder: Path) -> list[str]:
+def _s3fs(server: S3Server, endpoint: str, prefix: str, mountpoint: Path, folder: Path) -> list[str]:
     password = folder / "password"
     password.write_text(f"{server.access_key}:{server.secret_key}\n")
     password.chmod(0o600)
-    options = [f"passwd_file={password}", f"url={server.endpoint}", "use_path_request_style", f"endpoint={REGION}"]
+    options = [f"passwd_file={password}", f"url={endpoint}", "use_path_request_style", f"endpoint={REGION}"]
     options += ["ro", f"use_cache={folder / 'cache'}", "enable_noobj_cache"]
     options += [f"stat_cache_expire={_KEEP_SECONDS}", f"max_stat_cache_size={_NAMES}"]
     return ["s3fs", f"{BUCKET}:/{prefix}", str(mountpoint), "-f", "-o", ",".join(options)]
 
 
 def _rclone(cache_mode: str) -> _Command:
-    def command(server: S3Server, prefix: str, mountpoint: Path, folder: Path) -> list[str]:
-        remote = f':s3,provider=Other,env_auth=true,region={REGION},endpoint="{server.endpoint}":{BUCKET}/{prefix}'
+    def command(server: S3Server, endpoint: str, prefix: str, mountpoint: Path, folder: Path) -> list[str]:
+        remote = f':s3,provider=Other,env_auth=true,region={REGION},endpoint="{endpoint}":{BUCKET}/{prefix}'
         options = ["--read-only", "--vfs-cache-mode", cache_mode, "--cache-dir", str(folder / "cache"), "--no-modtime"]
         options += ["--dir-cache-time", f"{_KEEP_SECONDS}s", "--attr-timeout", f"{_KEEP_SECONDS}s"]
         return ["rclone", "mount", remote, str(mountpoint), "--config", "", *options]
@@ -54,8 +54,10 @@ def installed(peer: str) -> bool:
 
 
 @contextmanager
-def peer_mount(peer: str, server: S3Server, prefix: str, folder: Path) -> Iterator[Path]:
+def peer_mount(peer: str, server: S3Server, prefix: str, folder: Path, endpoint: str = "") -> Iterator[Path]:
     """Mount the bucket's prefix by one of ``PEERS``, with an empty cache below ``folder``, while inside.
+
+    ``endpoint``: where the server is asked; empty: where it is.
 
     Raises BenchError.
     """
@@ -63,7 +65,9 @@ def peer_mount(peer: str, server: S3Server, prefix: str, folder: Path) -> Iterat
     mountpoint.mkdir(parents=True)
     log = folder / "log"
     try:
-        with _running(PEERS[peer](server, prefix, mountpoint, folder), server, log) as process:
+        with _running(
+            PEERS[peer](server, endpoint or server.endpoint, prefix, mountpoint, folder), server, log
+        ) as process:
             wait_until(f"{peer} to mount", lambda: _mounted(process, mountpoint, log), _START_SECONDS)
             try:
                 yield mountpoint

@@ -1,4 +1,4 @@
-"""The training simulation as a picture: the same figures always give the same SVG."""
+"""The training simulations as pictures: the same figures always give the same SVG."""
 
 import re
 from collections.abc import Iterable
@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from bench.report import Row
 
+PLOTTED = ("gpus", "article")
 _CASE = re.compile(r"(\d+) GPUs?, epoch (\d+)")
 _WIDTH, _HEIGHT = 10.0, 3.6  # inches: three panels side by side, as wide as a page of docs
 # {accelerators: {system: {epoch: images/s}}}
@@ -16,11 +17,11 @@ Curves = dict[int, dict[str, dict[int, float]]]
 
 
 def curves(rows: Iterable[Row]) -> Curves:
-    """Return what is to be drawn, out of the rows of ``gpus``. Pure."""
+    """Return what is to be drawn, out of the rows of one of these workloads. Pure."""
     found: Curves = {}
     for row in rows:
         case = _CASE.fullmatch(row.case)
-        if row.workload == "gpus" and case is not None:
+        if row.workload in PLOTTED and case is not None:
             panel = found.setdefault(int(case[1]), {})
             panel.setdefault(row.system, {})[int(case[2])] = row.median
     return found

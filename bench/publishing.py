@@ -11,7 +11,7 @@ from bench.report import TITLES, Report, by_workload, from_json, to_json
 from bench.targets import Reason, judge, reasons
 
 _REASONS = Path(__file__).parent / "reasons.toml"
-_PICTURE = Path("img") / "gpus.svg"  # below the folder of documents
+_PICTURES = Path("img")  # below the folder of documents
 
 
 def known_reasons() -> Mapping[str, Reason]:
@@ -42,7 +42,7 @@ def write_pages(docs: Path) -> None:
     verdicts = {workload: judge(report.rows) for workload, report in reports.items()}
     why = known_reasons()
     for workload, report in reports.items():
-        page = workload_page(workload, report, verdicts[workload], why, _drawn(report, docs))
+        page = workload_page(workload, report, verdicts[workload], why, _drawn(workload, report, docs))
         _kept(docs, workload).with_suffix(".md").write_text(page)
     (docs / "PERFORMANCE.md").write_text(index(reports, verdicts))
 
@@ -53,10 +53,15 @@ def _kept(docs: Path, workload: str) -> Path:
     return folder / f"{workload}.json"
 
 
-def _drawn(report: Report, docs: Path) -> str:
+def draw_plots(report: Report, folder: Path) -> list[Path]:
+    """Draw the plot of each workload of a run that has one; return the files."""
+    found = {workload: curves(part.rows) for workload, part in by_workload(report).items()}
+    drawn = {folder / f"{workload}.svg": plot for workload, plot in found.items() if plot}
+    for file, plot in drawn.items():
+        draw(plot, file)
+    return list(drawn)
+
+
+def _drawn(workload: str, report: Report, docs: Path) -> str:
     """Draw the plot of a report; return where it is, seen from a page, or "" when there is nothing to draw."""
-    found = curves(report.rows)
-    if not found:
-        return ""
-    draw(found, docs / _PICTURE)
-    return f"../{_PICTURE}"
+    return f"../{_PICTURES}/{workload}.svg" if draw_plots(report, docs / _PICTURES) else ""

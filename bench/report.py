@@ -113,6 +113,9 @@ TITLES = {
     "tuning": "Tuning: the nine cells, by the rules in force",
     "adaptive": "Adaptive: a number that a mount finds by itself, from a bad beginning",
     "gpus": "Training simulated: images a second",
+    "article": "The article's experiment in small: a distant store, cold, warm, and its order known",
+    "profiler": "Profiler: what it says, beside what is then measured",
+    "quality": "Quality ratio 0.5, with half of the data warm",
     "start": "Start: mount, unmount, and processes that start anew",
 }
 

@@ -107,9 +107,11 @@ class Scale:
     memory: Corpus
     warm_seconds: float  # memory: longest that warming is watched; the figures say how far it got
     gpus: Gpus
+    article: Gpus
     cells: Cells
     finding: Finding
     second: tuple[Corpus, ...]
+    profiled: Corpus
 
 
 def sized(scale: Scale, repeats: int | None, case_seconds: float | None) -> Scale:
@@ -140,11 +142,13 @@ _QUICK = Scale(
     memory=Corpus(5_000, OBJECT_BYTES, 5),
     warm_seconds=2.0,
     gpus=Gpus(Corpus(100, IMAGE_BYTES, 4), counts=(1,)),
+    article=Gpus(Corpus(80, IMAGE_BYTES, 4), counts=(1,), batch=10),
     cells=Cells(
         Corpus(200, IMAGE_BYTES, 4), Corpus(2, 16_000_000, 1), Corpus(50, SMALL_BYTES, 2), Corpus(2, 16_000_000, 1)
     ),
     finding=Finding(files=1, windows=2, window=2.0, turns=1, skipped=1.0, counted=2.0),
     second=(Corpus(200, SMALL_BYTES, 4),),
+    profiled=Corpus(200, SMALL_BYTES, 4),
 )
 _DEFAULT = Scale(
     repeats=7,  # short cases need them: an epoch from a warm page cache is over in 0.2 s
@@ -172,6 +176,7 @@ _DEFAULT = Scale(
     memory=Corpus(200_000, OBJECT_BYTES, 200),
     warm_seconds=40.0,
     gpus=Gpus(Corpus(2_000, IMAGE_BYTES, 20), counts=(1, 4, 8)),
+    article=Gpus(Corpus(800, IMAGE_BYTES, 8), counts=(1, 4, 8), batch=10),
     cells=Cells(
         Corpus(3_000, IMAGE_BYTES, 30),
         Corpus(3, SHARD_BYTES, 1),
@@ -180,6 +185,7 @@ _DEFAULT = Scale(
     ),
     finding=Finding(files=24, windows=60, window=8.0, turns=3, skipped=8.0, counted=10.0),
     second=(Corpus(10_000, SMALL_BYTES, 100), Corpus(20_000, TINY_BYTES, 20)),
+    profiled=Corpus(600, SMALL_BYTES, 6),
 )
 _FULL = Scale(
     repeats=5,
@@ -209,6 +215,7 @@ _FULL = Scale(
     memory=Corpus(200_000, OBJECT_BYTES, 200),
     warm_seconds=600.0,
     gpus=Gpus(Corpus(8_000, IMAGE_BYTES, 80), counts=(1, 4, 8)),
+    article=Gpus(Corpus(4_000, IMAGE_BYTES, 40), counts=(1, 4, 8)),
     cells=Cells(
         Corpus(20_000, IMAGE_BYTES, 200),
         Corpus(8, SHARD_BYTES, 1),
@@ -217,6 +224,7 @@ _FULL = Scale(
     ),
     finding=Finding(files=48, windows=60, window=10.0, turns=7, skipped=8.0, counted=20.0),
     second=(Corpus(20_000, SMALL_BYTES, 200), Corpus(20_000, TINY_BYTES, 20)),
+    profiled=Corpus(2_000, SMALL_BYTES, 20),
 )
 # Sizes at which a workload takes some minutes and the figures that matter have several samples each.
 _BRIEF = replace(

@@ -19,8 +19,8 @@ from bench.readers import WHOLE_BUFFER, receive_line, send_line
 IMAGES_A_BATCH = 400
 STEP_SECONDS = 0.195
 # As PyTorch's DataLoader is mostly used: 4 workers, each two batches ahead.
-_LOADERS = 4
-_BATCHES_AHEAD = 2 * _LOADERS
+LOADERS = 4
+_BATCHES_AHEAD = 2 * LOADERS
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def _load(root: str, images: Sequence[str]) -> int:
 
 def _run(root: str, assignment: Assignment) -> None:
     todo = batches(assignment.images, assignment.batch)
-    with ThreadPoolExecutor(_LOADERS) as loaders:
+    with ThreadPoolExecutor(LOADERS) as loaders:
         ahead: deque[Future[int]] = deque(
             loaders.submit(_load, root, images) for images in islice(todo, _BATCHES_AHEAD)
         )

@@ -6,6 +6,7 @@ from bench.environment import Environment
 from bench.report import Row
 from bench.workloads import (
     adaptive,
+    article,
     epochs,
     firstbatch,
     gpus,
@@ -17,6 +18,8 @@ from bench.workloads import (
     orders,
     partial,
     preads,
+    profiler,
+    quality,
     second,
     sharing,
     start,
@@ -45,5 +48,8 @@ WORKLOADS: Mapping[str, Callable[[Environment], Iterator[Row]]] = {
     "tuning": tuning.measure,
     "adaptive": adaptive.measure,
     "gpus": gpus.measure,
+    "article": article.measure,
+    "profiler": profiler.measure,
+    "quality": quality.measure,
     "start": start.measure,
 }

@@ -25,14 +25,14 @@ def measure(env: Environment) -> Iterator[Row]:
     corpus, quotas = env.scale.partial, env.scale.quotas
     with env.corpus("b3", corpus) as prefix, env.profile(_PROFILE) as endpoint:
         for quota in quotas:
-            with env.node(endpoint, Switches(read_through=_read_through(corpus))) as node:
+            with env.node(endpoint, Switches(read_through=read_through(corpus))) as node:
                 yield from _epochs(env, node, prefix, quota, STOKER)
-        switches = Switches(policy=DRIVE_OUT_OLDEST, read_through=_read_through(corpus))
+        switches = Switches(policy=DRIVE_OUT_OLDEST, read_through=read_through(corpus))
         with env.node(endpoint, switches) as node:
             yield from _epochs(env, node, prefix, quotas[len(quotas) // 2], _DRIVEN_OUT)
 
 
-def _read_through(corpus: Corpus) -> int:
+def read_through(corpus: Corpus) -> int:
     """Return the bytes for files that are not kept: a hundredth of the data, since more would be a second cache."""
     return max(_LEAST_READ_THROUGH, corpus.total_bytes // 100)
 

@@ -37,6 +37,11 @@ class LocalMountPath(click.ParamType["LocalMountPath"]):
         """Take the folder."""
         return LocalMountPath(str(value), ctx.meta.get(_RUNS) if ctx is not None else None)
 
+    @property
+    def runs(self) -> Path | None:
+        """Folder of the mounts' sockets, as --run-dir says; None: where they are by default."""
+        return self._runs
+
     def find(self) -> "LocalMount":
         """Return the mount. Raises CliError."""
         return LocalMount(Path(self._folder), self._runs)

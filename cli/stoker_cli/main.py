@@ -17,6 +17,7 @@ from stoker_cli import mount as mount_program
 from stoker_cli import render, rows, waiting, warm_paths
 from stoker_cli.cluster import Cluster, Target, connect
 from stoker_cli.output import OUTPUT, console, print_json, refusals
+from stoker_cli.profile import profile
 from stoker_cli.top import top
 from stoker_cli.tuning import tuning
 from stoker_cli.warm_request import WarmRequest, check_nodes, read_nodes
@@ -47,6 +48,7 @@ def main(context: click.Context, /, kubeconfig: Path | None, kube_context: str |
 
 main.add_command(tuning)
 main.add_command(top)
+main.add_command(profile)
 
 
 def with_namespace(target: Target, namespace: str | None) -> Target:

@@ -68,6 +68,10 @@ class NodeWorkload(Model):
         int | None, Field(description="Share of the time lately in which it waited for data.", ge=0, le=100)
     ] = None
     stall_source: StallSource | None = None
+    read_wait_percent: Annotated[
+        int | None,
+        Field(description="Share of the time lately in which reads of one of its processes waited.", ge=0, le=100),
+    ] = None
     loss: Annotated[_Word, Field(description="The last one.")] = ""
     mean_loss: Annotated[_Word, Field(description="Of the last 100.")] = ""
     learning_rate: float | None = None

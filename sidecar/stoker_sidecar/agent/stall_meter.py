@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from stoker_api.node_workload import StallSource
@@ -44,8 +45,10 @@ class StallMeter:
         stalls = {uid: stall_between(self.samples.get(uid), sample) for uid, sample in samples.items()}
         self.samples = samples
         self._found = {uid: found for uid, found in self._found.items() if uid in pods}
+        known = {uid: stall for uid, stall in stalls.items() if stall is not None}
         loaders = {uid: stall for uid, stall in self._loaders.stalls.items() if uid in pods}
-        return {uid: stall for uid, stall in stalls.items() if stall is not None} | loaders
+        reads = {uid: known[uid].share for uid in loaders if uid in known}
+        return known | {uid: replace(stall, reads=reads.get(uid)) for uid, stall in loaders.items()}
 
     def stop(self) -> None:
         """Sample no loader any more. Blocks never."""

@@ -1,13 +1,15 @@
 """Simulated accelerators: how their work is dealt out, counted and drawn."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.plot import curves, draw
-from bench.report import Row
+from bench.publishing import draw_plots
+from bench.report import Machine, Origin, Report, Row
 from bench.trainer import Assignment, Training, batches, shares
 from bench.workloads.gpus import case_of
 
@@ -43,6 +45,10 @@ def test_waiting_lowers_the_use() -> None:
     assert Training(accelerators=2, images=1, compute=10.0, seconds=10.0).utilisation == 0.5
 
 
+ORIGIN = Origin("python -m bench run gpus article", "", dirty=False, date="2026-11-23", scale="quick")
+IDLE = Machine("6.18.44", 2, 24, "3.11.7", "ext4", load_before=0.1)
+
+
 def rows() -> list[Row]:
     return [
         Row("gpus", case_of(count, epoch), system, "images/s", (100.0 * epoch,))
@@ -54,6 +60,12 @@ def rows() -> list[Row]:
 
 def test_a_panel_has_a_curve_for_each_system() -> None:
     assert curves(rows())[4] == {"native": {1: 100.0, 2: 200.0}, "Stoker": {1: 100.0, 2: 200.0}}
+
+
+def test_each_workload_with_curves_has_a_picture_of_its_own(tmp_path: Path) -> None:
+    both = [*rows(), *(replace(row, workload="article") for row in rows())]
+    assert draw_plots(Report(ORIGIN, IDLE, tuple(both)), tmp_path) == [tmp_path / "gpus.svg", tmp_path / "article.svg"]
+    assert (tmp_path / "article.svg").exists()
 
 
 def test_other_workloads_are_not_drawn() -> None:

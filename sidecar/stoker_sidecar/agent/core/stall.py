@@ -28,10 +28,20 @@ class FuseWaits(NamedTuple):
 
 @dataclass(frozen=True)
 class Stall:
-    """How much of its time a workload waited for data: ``share``, 0 to 1, and what counted it."""
+    """How much of its time a workload waited for data: ``share``, 0 to 1, and what counted it.
+
+    ``reads``: where its consumer was looked at, how much of its time a worker waited for its reads meanwhile, as far as
+    that is known.
+    """
 
     share: float
     source: StallSource
+    reads: float | None = None
+
+    @property
+    def read_wait(self) -> float | None:
+        """Share of the time in which its reads waited; None: nothing tells it."""
+        return self.reads if self.source is StallSource.CONSUMER else self.share
 
 
 def stall_between(before: StallSample | None, after: StallSample | None) -> Stall | None:

@@ -22,7 +22,7 @@ _MOST_DATASETS = 20
 # thousand nodes that train for weeks must not make the API server write for nothing.
 NEWS_SECONDS, CALM_SECONDS = 10.0, 60.0
 # What only observation tells, and what the pod's own word comes before.
-_OBSERVED = ("observed_by", "attribution", "reads", "sampled", "pattern", "splits", "model_kind")
+_OBSERVED = ("observed_by", "attribution", "reads", "sampled", "pattern", "splits", "model_kind", "read_wait_percent")
 _EITHER = ("datasets", "items_per_second", "checkpoint")
 
 
@@ -102,6 +102,7 @@ def observed_row(
         sampled=round(sampled, 2),
         stall_percent=round(100 * stall.share) if stall else None,
         stall_source=stall.source if stall else None,
+        read_wait_percent=_percent(stall.read_wait) if stall else None,
         phase=known.phase,
         confidence=known.confidence,
         epoch=known.epoch if one_pod else None,
@@ -114,6 +115,10 @@ def observed_row(
         framework=framework,
         framework_source=FrameworkSource.LIBRARIES if framework else None,
     )
+
+
+def _percent(share: float | None) -> int | None:
+    return None if share is None else round(100 * share)
 
 
 def merged(reported: Iterable[NodeWorkload], observed: Iterable[NodeWorkload]) -> tuple[NodeWorkload, ...]:

@@ -108,7 +108,7 @@ def test_the_consumer_is_believed_before_what_the_kernel_counts(pods: Pods, tmp_
     meter.measure(mounted, {version: FuseWaits(10.0, 0.0)})
     stalls = meter.measure(mounted, {version: FuseWaits(20.0, 5.0)})
     meter.stop()
-    assert stalls == {"uid-a": Stall(1.0, StallSource.CONSUMER), "uid-b": Stall(0.5, StallSource.FUSE)}
+    assert stalls == {"uid-a": Stall(1.0, StallSource.CONSUMER, reads=0.5), "uid-b": Stall(0.5, StallSource.FUSE)}
 
 
 @pytest.mark.expected_logs("holds up who looks")

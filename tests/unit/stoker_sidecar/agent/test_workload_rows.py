@@ -55,6 +55,24 @@ def test_a_pod_that_said_nothing_has_no_row() -> None:
     assert (reported_workloads([volume()], [], {}), reported_workloads([volume()], [], silent)) == ((), ())
 
 
+@pytest.mark.parametrize(
+    ("stall", "percent"),
+    [
+        (Stall(0.4567, StallSource.FUSE), 46),
+        (Stall(0.9, StallSource.CONSUMER, reads=0.3), 30),
+        (Stall(0.9, StallSource.CONSUMER), None),
+    ],
+)
+def test_how_long_reads_wait_is_what_the_kernel_or_fuse_counts(stall: Stall, percent: int | None) -> None:
+    assert observed(stall=stall).read_wait_percent == percent
+
+
+def test_how_long_reads_wait_is_shown_beside_the_pods_own_stall() -> None:
+    told = workload(stall_percent=40, stall_source=StallSource.REPORT)
+    (row,) = merged([told], [observed(stall=Stall(0.3, StallSource.TASK_DELAY))])
+    assert (row.stall_percent, row.read_wait_percent) == (40, 30)
+
+
 def observed(items: float = 123.4, stall: Stall | None = None, **fields: Any) -> NodeWorkload:
     """Make the row of pod u1 as its reads tell it."""
     seen = observed_row(

@@ -1,0 +1,109 @@
+"""A real training on a real mount is profiled: its parts are the epoch, and what is predicted comes true."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.profiling import Trainer, profiled, trained
+from bench.proxy import DelayingProxy
+from bench.truth.programs import DEBIANS_PYTHON
+from stoker_sidecar.linux import mountinfo
+from tests.support.s3 import S3Server
+from tests.support.stoker_mount import KEYS, StokerMount
+from tests.support.waiting import wait_until
+
+_HAS_TORCH = subprocess.run([DEBIANS_PYTHON, "-c", "import torch"], check=False, capture_output=True).returncode == 0
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(not _HAS_TORCH, reason="Debian's PyTorch is not installed: tools/install-clients.sh"),
+]
+FILES = {f"set/{n % 8}/{n:03}.bin": n.to_bytes(2, "big") * 5_000 for n in range(320)}
+# It waits for data when cold, and for decoding when warm: 320 items of 15 ms by 2 workers, 20 steps of 50 ms.
+TRAINER = Trainer("both", decode=0.015)
+# The bars are 5 and 15 %, which `bench run profiler` holds on a quiet machine; CI has 2 busy cores.
+_SUM, _FORESEEN = 0.10, 0.30
+
+
+@pytest.fixture(scope="module")
+def scratch() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="skt", dir="/var/tmp") as name:  # a disk, and short for sockets
+        yield Path(name)
+        assert not list(Path(name).iterdir())
+
+
+@pytest.fixture(scope="module")
+def found(server: S3Server, scratch: Path) -> dict[str, Any]:
+    """Profile it over a server that is 20 ms away."""
+    with DelayingProxy(int(server.endpoint.rpartition(":")[2]), "P20") as proxy:
+        return profiled("s3://data/set", TRAINER, {**KEYS, "AWS_ENDPOINT_URL": proxy.endpoint}, scratch)
+
+
+def seconds_if(found: dict[str, Any], change: str) -> float:
+    (one,) = (one for one in found["predictions"] if one["change"] == change)
+    return float(one["seconds"])
+
+
+def test_the_parts_are_the_epoch(found: dict[str, Any]) -> None:
+    assert abs(found["sumError"]) <= _SUM
+    assert not found["byDifference"]
+
+
+def test_each_part_is_there(found: dict[str, Any]) -> None:
+    assert found["parts"]["compute"] == pytest.approx(1.0, rel=0.3)
+    assert min(found["parts"]["preparation"], found["parts"]["fetch"]) > 0.3
+
+
+def test_items_are_counted(found: dict[str, Any]) -> None:
+    assert found["items"] == len(FILES)
+
+
+@pytest.mark.parametrize(("workers", "change"), [(2, "data warm"), (4, "warm, 4 workers")])
+def test_what_is_predicted_comes_true(
+    found: dict[str, Any], stoker: StokerMount, scratch: Path, workers: int, change: str
+) -> None:
+    stoker.mount("--warm")
+    measured = trained(replace(TRAINER, workers=workers), stoker.data, scratch).seconds
+    assert seconds_if(found, change) == pytest.approx(measured, rel=_FORESEEN)
+
+
+@pytest.mark.usefixtures("found")
+def test_nothing_of_it_stays(scratch: Path) -> None:
+    assert not list(scratch.iterdir())
+    assert not mountinfo.below(mountinfo.read(), str(scratch))
+
+
+def test_who_ends_it_leaves_neither_command_nor_mount(server: S3Server, scratch: Path, tmp_path: Path) -> None:
+    program = [sys.executable, "-c", "from stoker_cli.entry import main; main()", "profile", "s3://data/set"]
+    command = ["sh", "-c", f"echo $$ > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/pid; sleep 600"]
+    environment = {**os.environ, **KEYS, "AWS_ENDPOINT_URL": server.endpoint}
+    with subprocess.Popen([*program, "--scratch", str(scratch), "--", *command], env=environment) as process:
+        try:
+            wait_until((tmp_path / "pid").exists, 60.0)
+            process.terminate()
+            assert process.wait(60.0) == 130
+        finally:
+            process.kill()
+    assert not list(scratch.iterdir())
+    assert not Path("/proc", (tmp_path / "pid").read_text().strip()).exists()
+
+
+def test_a_mount_that_is_there_is_profiled_too_and_stays(stoker: StokerMount, scratch: Path) -> None:
+    stoker.mount("--warm")
+    words = ["profile", "--mount", str(stoker.data), "--drop-pages", "-o", "json", "--scratch", str(scratch)]
+    done = subprocess.run(
+        [*stoker.command(*words), "--", "sh", "-c", "cat {data}/*/* > /dev/null"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Cold is cold in memory here" in done.stdout
+    assert stoker.mode()
