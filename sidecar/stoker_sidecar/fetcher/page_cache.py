@@ -151,6 +151,11 @@ class PageCache:
         if self._task is None:
             self._task = asyncio.create_task(self._work())
 
+    @property
+    def taken(self) -> int:
+        """Bytes that were brought for versions that are still mounted."""
+        return sum(taken for taken, wanted in self._taken.values() if wanted())
+
     async def close(self) -> None:
         """Stop within a window."""
         self._closed = True

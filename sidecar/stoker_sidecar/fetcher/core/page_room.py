@@ -33,3 +33,13 @@ def page_room(memory: MemoryFigures, taken: int) -> int:
     if memory.limit is not None:
         share = min(share, (memory.limit - memory.bound) * _SHARE_OF_LIMIT)
     return max(0, int(share) - taken)
+
+
+def foreseen_room(memory: MemoryFigures, taken: int, size: int) -> int:
+    """Return the bytes of a version of ``size`` bytes that may be ahead of readers in a known order.
+
+    Pages that a sidecar with a limit brings are charged to it and leave with it. Where all of the version fits into the
+    machine's memory and not into that limit, none are brought: what readers bring themselves stays for later epochs.
+    """
+    room = page_room(memory, taken)
+    return 0 if memory.limit is not None and room < size <= memory.available else room

@@ -1,0 +1,78 @@
+"""Which pieces of a known order are to be read into memory now: a window of bytes ahead of where readers are. Pure."""
+
+import struct
+from typing import NamedTuple
+
+from stoker_sidecar.wire.fetcher_protocol import MOST_UPCOMING, Upcoming
+
+_PIECE = struct.Struct("<IIQ")
+# Pieces that are kept at most, read or not: 5 MB.
+_MOST_KEPT = 40 * MOST_UPCOMING
+# Seconds for which the told pace is believed: it is told four times a second.
+_TRUST = 1.0
+# The window: so many seconds of the pace, and bytes at least.
+_SECONDS, _LEAST_BYTES = 10.0, 64 * 1024**2
+# A file takes a page at least. Of what was brought, so much of the mean size is of the last pieces.
+_LEAST_SIZE, _FRESH = 4096.0, 1 / 8
+
+
+class UpcomingPiece(NamedTuple):
+    """Bytes of a file; ``length`` 0: all of it."""
+
+    ino: int
+    length: int
+    offset: int
+
+
+class UpcomingPieces:
+    """What one reader will read. ``mean``: bytes of a piece, until some were brought. Times in seconds."""
+
+    def __init__(self, mean: float) -> None:
+        self._mean = max(_LEAST_SIZE, mean)
+        self._kept = bytearray()
+        self._first = 0  # the number of the first that is kept
+        self._next = 0  # of the next one to be brought
+        self._seen = self._at = self._pace = 0.0
+        self.told = 0.0
+
+    def take(self, message: Upcoming, now: float) -> None:
+        """Take what was told."""
+        if message.first != self._first + len(self._kept) // _PIECE.size or not message.first:
+            self._kept.clear()
+            self._first = self._next = message.first
+        self._kept += message.pieces[: len(message.pieces) // _PIECE.size * _PIECE.size]
+        self._seen, self._at, self._pace, self.told = message.seen, message.at, message.pace, now
+        kept = len(self._kept) // _PIECE.size
+        gone = max(min(int(self._seen), self._next) - self._first, kept - _MOST_KEPT, 0)
+        if gone > MOST_UPCOMING:
+            del self._kept[: gone * _PIECE.size]
+            self._first += gone
+
+    def ahead(self, now: float) -> int:
+        """Return the bytes that are in memory before they were read, as far as can be told."""
+        return int(max(0.0, self._next - self._place(now)) * self._mean)
+
+    def wanted(self, now: float, room: int, most: int) -> list[UpcomingPiece]:
+        """Return the next pieces that are to be brought, ``most`` at most, where so many bytes may be ahead."""
+        window = min(room, max(_LEAST_BYTES, self._pace * _SECONDS * self._mean))
+        begin = max(self._next, int(self._seen), self._first)
+        end = min(begin + most, int(self._place(now) + window / self._mean), self._first + len(self._kept) // _PIECE.size)
+        self._next = max(begin, end) if end > begin else self._next
+        return [
+            UpcomingPiece(*_PIECE.unpack_from(self._kept, (number - self._first) * _PIECE.size))
+            for number in range(begin, end)
+        ]
+
+    def brought(self, pieces: int, size: int) -> None:
+        """Take note of how many bytes so many pieces were."""
+        if pieces:
+            self._mean = max(_LEAST_SIZE, self._mean + _FRESH * (size / pieces - self._mean))
+
+    def wait(self, now: float) -> float | None:
+        """Return the seconds until more may be wanted though nothing is told; None: nothing will be."""
+        if not self._pace or now - self.told >= _TRUST or self._next >= self._first + len(self._kept) // _PIECE.size:
+            return None
+        return min(0.25, max(0.01, 64 / self._pace))
+
+    def _place(self, now: float) -> float:
+        return self._at + self._pace * min(max(0.0, now - self.told), _TRUST)
