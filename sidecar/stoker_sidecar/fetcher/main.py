@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -16,10 +16,12 @@ from stoker_sidecar.errors import CacheDiskFailed
 from stoker_sidecar.fetcher.confinement import confinement_of, end_when_outdated
 from stoker_sidecar.fetcher.context import NodeDependencies
 from stoker_sidecar.fetcher.core.lanes import Bounds
+from stoker_sidecar.fetcher.core.page_room import MemoryFigures
 from stoker_sidecar.fetcher.download.policy import KeepWhatCame, PolicyFactory
 from stoker_sidecar.fetcher.download.worker_pool import WorkerPool
 from stoker_sidecar.fetcher.handoff_state import HandoffState
 from stoker_sidecar.fetcher.node import CacheNode, CacheSettings
+from stoker_sidecar.fetcher.page_cache import memory_now
 from stoker_sidecar.fetcher.scrub import ScrubSettings
 from stoker_sidecar.fetcher.server import Server
 from stoker_sidecar.fetcher.settings import FetcherSettings
@@ -36,7 +38,11 @@ _DISK_THREADS = 8
 _DAY = 86400.0  # seconds
 
 
-def main(arguments: Sequence[str] | None = None, policy: PolicyFactory = KeepWhatCame) -> int:
+def main(
+    arguments: Sequence[str] | None = None,
+    policy: PolicyFactory = KeepWhatCame,
+    memory: Callable[[], MemoryFigures] = memory_now,
+) -> int:
     """Run the fetcher; return 0 after SIGTERM and 1 when no cache folder can be used."""
     settings = FetcherSettings.parse(sys.argv[1:] if arguments is None else arguments)
     logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
@@ -48,7 +54,7 @@ def main(arguments: Sequence[str] | None = None, policy: PolicyFactory = KeepWha
         confinement.begin(no_tcp=TcpAccess.BIND)
     zygote = WorkerZygote([fd for fd in (settings.heartbeat_fd, settings.memory_fd) if fd is not None])
     try:
-        asyncio.run(_run(settings, cache, heartbeat, zygote, confinement))
+        asyncio.run(_run(settings, cache, heartbeat, zygote, confinement, memory))
     except CacheDiskFailed as error:
         _log.error("%s", error.message)
         return 1
@@ -86,6 +92,7 @@ async def _run(
     heartbeat: Heartbeat,
     zygote: WorkerZygote,
     confinement: Confinement,
+    memory: Callable[[], MemoryFigures],
 ) -> None:
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(_DISK_THREADS, thread_name_prefix="disk"))
@@ -95,7 +102,8 @@ async def _run(
     loop.add_reader(zygote, zygote.lost)
     pool = WorkerPool(settings.workers, cache.connection, loop.time, zygote.launch)
     loop.add_signal_handler(signal.SIGCHLD, partial(_end_stopped, pool, zygote))
-    node = CacheNode(cache, NodeDependencies(fetcher=pool) if settings.workers else None)
+    outside = NodeDependencies(fetcher=pool, memory=memory) if settings.workers else NodeDependencies(memory=memory)
+    node = CacheNode(cache, outside)
     await node.open()
     await pool.open()
     server = Server(node, settings.socket, HandoffState(settings.memory_fd))

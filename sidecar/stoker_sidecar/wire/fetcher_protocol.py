@@ -140,8 +140,8 @@ class Ahead(Struct, frozen=True, tag_field="op", tag="ahead"):
     pieces: Annotated[bytes, Meta(max_length=8 * MOST_AHEAD)] = b""
 
 
-# Pieces of one message; and how one is written: the inode and the length, 0 for the whole file, of 4 bytes each, then the
-# offset of 8, the low one first.
+# Pieces of one message; and how one is written: the inode and the length, 0 for the whole file, of 4 bytes each, then
+# the offset of 8, the low byte first.
 MOST_UPCOMING = 8_192
 
 

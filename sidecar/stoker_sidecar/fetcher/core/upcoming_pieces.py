@@ -37,7 +37,7 @@ class UpcomingPieces:
 
     def take(self, message: Upcoming, now: float) -> None:
         """Take what was told."""
-        if message.first != self._first + len(self._kept) // _PIECE.size or not message.first:
+        if message.first != self._end or not message.first:
             self._kept.clear()
             self._first = self._next = message.first
         self._kept += message.pieces[: len(message.pieces) // _PIECE.size * _PIECE.size]
@@ -56,7 +56,9 @@ class UpcomingPieces:
         """Return the next pieces that are to be brought, ``most`` at most, where so many bytes may be ahead."""
         window = min(room, max(_LEAST_BYTES, self._pace * _SECONDS * self._mean))
         begin = max(self._next, int(self._seen), self._first)
-        end = min(begin + most, int(self._place(now) + window / self._mean), self._first + len(self._kept) // _PIECE.size)
+        end = min(
+            begin + most, int(self._place(now) + window / self._mean), self._first + len(self._kept) // _PIECE.size
+        )
         self._next = max(begin, end) if end > begin else self._next
         return [
             UpcomingPiece(*_PIECE.unpack_from(self._kept, (number - self._first) * _PIECE.size))
@@ -70,9 +72,14 @@ class UpcomingPieces:
 
     def wait(self, now: float) -> float | None:
         """Return the seconds until more may be wanted though nothing is told; None: nothing will be."""
-        if not self._pace or now - self.told >= _TRUST or self._next >= self._first + len(self._kept) // _PIECE.size:
+        if not self._pace or now - self.told >= _TRUST or self._next >= self._end:
             return None
         return min(0.25, max(0.01, 64 / self._pace))
+
+    @property
+    def _end(self) -> int:
+        """The number behind the last that is kept."""
+        return self._first + len(self._kept) // _PIECE.size
 
     def _place(self, now: float) -> float:
         return self._at + self._pace * min(max(0.0, now - self.told), _TRUST)
