@@ -37,9 +37,9 @@ class PagesAhead:
         """Take note of where a follower stands, by reads that were seen until then."""
         if follower.epoch is None or follower.is_searching:
             return
-        if self._place is None or self._found != follower.found_again:
-            self._place, self._found = ReadingPlace(self._loose(follower)), follower.found_again
-            self._stream = None
+        if self._found != follower.found_again:
+            self._place, self._stream, self._found = None, None, follower.found_again
+        self._place = self._place or ReadingPlace(self._loose(follower))
         if self._place.saw(when, self._step(follower)):
             self._stream = None  # begin again where the readers are
 
