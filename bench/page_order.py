@@ -2,8 +2,8 @@
 
 Files are read one after the other in a random order, an order of its own for each epoch, with memory for a tenth of
 them, while windows of them are brought into the page cache before. **As they come**: each window in the order of
-reading. **By place**: in the order in which the files lie on the disk, as FIEMAP says. **Given back**: pages of what was
-read are dropped (POSIX_FADV_DONTNEED), instead of leaving that to the kernel.
+reading. **By place**: in the order in which the files lie on the disk, as FIEMAP says. **Given back**: pages of what
+was read are dropped (POSIX_FADV_DONTNEED), instead of leaving that to the kernel.
 """
 
 import fcntl

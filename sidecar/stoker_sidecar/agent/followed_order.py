@@ -72,7 +72,7 @@ class FollowedOrder:
             return OrderView(OrderState.WRONG, None, self._trouble)
         if self._follower is None:
             return OrderView(message="the files of the Dataset are being looked at")
-        return order_view(self._follower, self._paths)
+        return order_view(self._follower, self._paths, in_memory=self._pages.told)
 
     def take(self, tree: ObservedTree, batch: ReaderBatch) -> None:
         """Take what the group was seen to read."""

@@ -33,6 +33,11 @@ class PagesAhead:
         self._reader = ""
         self._told: tuple[float, float] | None = None
 
+    @property
+    def told(self) -> bool:
+        """Whether the fetcher knows what comes."""
+        return self._told is not None
+
     def saw(self, follower: OrderFollower, when: float) -> None:
         """Take note of where a follower stands, by reads that were seen until then."""
         if follower.epoch is None or follower.is_searching:
