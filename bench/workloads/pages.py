@@ -30,7 +30,7 @@ from stoker_orders.sampling_plan import SampleLayout
 _SEED, _BATCH = 11, 64
 _READERS, _EPOCHS, _MOST_EPOCHS = (1, 4), 10, 12
 # Of the data: what readers and fetcher have together, page cache and all.
-_SHARE = 1 / 10
+_SHARE, _LEAST = 1 / 10, 48 * MIB
 _LOADERS, _TRAINED_EPOCHS = 4, 4  # of the DataLoader
 _TORCH = 512 * MIB  # beside the share, for a program with PyTorch and its loaders
 _STEP = STEP_SECONDS * _BATCH / IMAGES_A_BATCH
@@ -41,7 +41,7 @@ _FILES = SampleFilesSpec(layout=SampleLayout.SHARDS)  # all files, by name
 def measure(env: Environment) -> Iterator[Row]:
     """Yield rows for a cold epoch, for ten epochs with little memory, and for the first batches of epochs."""
     corpus = env.scale.known
-    share = int(corpus.total_bytes * _SHARE)
+    share = max(_LEAST, int(corpus.total_bytes * _SHARE))
     with env.corpus("pages", corpus) as prefix, env.native(prefix) as native:
         with env.node() as node:
             bench = _Bench(env, corpus, node, _whole(node, prefix), native)
