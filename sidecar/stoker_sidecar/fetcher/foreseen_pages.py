@@ -25,6 +25,8 @@ _log = logging.getLogger(__name__)
 # Pieces of a round, after which it is seen whether readers are elsewhere by now and what memory there is; files that
 # are looked at first: where all of them are in memory, so is nearly all else, and a round costs nothing.
 _ROUND, _LOOKED_AT = 512, 16
+# Files at a time: those of an order are small, and each waits for its names as well.
+_STREAMS = 8
 # Seconds between two looks at the memory; and after which readers of which nothing was told are forgotten.
 _LOOK, _STALE = 0.25, 60.0
 # Folders of a version whose paths are kept.
@@ -51,7 +53,7 @@ class ForeseenReader:
             look = self._ranges(manifest, pieces[:: max(1, len(pieces) // _LOOKED_AT)])
             if all(_is_in_memory(one) for one in look):
                 return 0
-            reader = PageReader(self._ranges(manifest, pieces), lambda brought: 2**62, ended)
+            reader = PageReader(self._ranges(manifest, pieces), lambda brought: 2**62, ended, _STREAMS)
             reader.run()
         self.upcoming.brought(len(pieces), reader.brought)
         return reader.brought
@@ -177,7 +179,10 @@ class ForeseenPages:
 
 
 def _is_in_memory(one: PageRange) -> bool:
-    """Tell whether the last byte of a range can be had without the disk; so, too, where the file cannot be read."""
+    """Tell whether the last byte of a range can be had without the disk.
+
+    So, too, where the file cannot be read, and where its file system cannot tell, as one in memory.
+    """
     try:
         fd = os.open(one.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
@@ -187,7 +192,7 @@ def _is_in_memory(one: PageRange) -> bool:
     except BlockingIOError:
         return False
     except OSError:
-        return False  # a file system that cannot say
+        return True
     finally:
         os.close(fd)
     return True

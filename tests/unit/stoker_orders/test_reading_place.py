@@ -49,7 +49,7 @@ def test_a_steady_pace_is_foretold(span: float, pace: float, share: float) -> No
 @given(MOVES)
 def test_readers_that_are_seen_no_more_stand_still_in_the_end(moves: list[tuple[float, float]]) -> None:
     place, now, _ = seen(moves)
-    assert place.at(now + 20.0) == place.at(now + 1000.0)
+    assert place.at(now + 21.0) == place.at(now + 1000.0)
 
 
 @given(MOVES, st.floats(1.0, 10_000.0))
