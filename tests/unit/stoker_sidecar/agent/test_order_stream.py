@@ -27,7 +27,7 @@ def taken(stream: OrderStream, job: JobOrder, most: int = 100, enough: int = 10_
     while len(found) < enough and not stream.ended:
         if stream.wanted is not None:
             stream.give(job.epoch(stream.wanted))
-        found += struct.iter_unpack("<IIQ", stream.take(most))  # type: ignore[arg-type]
+        found += struct.iter_unpack("<IIQ", stream.take(most))
     return found
 
 
