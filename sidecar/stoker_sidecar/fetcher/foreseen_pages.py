@@ -27,8 +27,9 @@ _log = logging.getLogger(__name__)
 _ROUND, _LOOKED_AT = 512, 16
 # Files at a time: those of an order are small, and each waits for its names as well.
 _STREAMS = 8
-# Seconds between two looks at the memory; and after which readers of which nothing was told are forgotten.
-_LOOK, _STALE = 0.25, 60.0
+# Seconds between two looks at the memory; after which readers of which nothing was told are forgotten; and after which
+# those are tried again with which something was wrong.
+_LOOK, _STALE, _TRY_AGAIN = 0.25, 60.0, 60.0
 # Folders of a version whose paths are kept.
 _MOST_FOLDERS = 65_536
 
@@ -40,6 +41,7 @@ class ForeseenReader:
     fetching: Fetching
     is_open: Callable[[Fetching], bool]
     upcoming: UpcomingPieces
+    failed: float | None = None  # when something was wrong with it
     _folders: dict[int, str] = field(default_factory=dict)
 
     @property
@@ -107,7 +109,7 @@ class ForeseenPages:
         """Take what is next of an open version."""
         key = message.uid, message.digest, message.reader
         reader = self._readers.get(key)
-        if message.ended or (reader is not None and reader.fetching is not fetching):
+        if message.ended or (reader is not None and self._is_over(reader, fetching)):
             self._readers.pop(key, None)
             reader = None
         if not message.ended:
@@ -119,6 +121,11 @@ class ForeseenPages:
         self._news.set()
         if self._task is None and self._readers:
             self._task = asyncio.create_task(self._work())
+
+    def _is_over(self, reader: ForeseenReader, fetching: Fetching) -> bool:
+        """Tell whether a reader is of a version that was closed, or is to be tried again after trouble."""
+        tried = reader.failed is not None and self._clock() - reader.failed >= _TRY_AGAIN
+        return tried or reader.fetching is not fetching
 
     async def close(self) -> None:
         """Stop within a window of a file."""
@@ -140,6 +147,8 @@ class ForeseenPages:
 
     async def _bring_for(self, key: tuple[str, str, str], reader: ForeseenReader) -> bool:
         """Bring what one reader wants now; returns whether that was anything."""
+        if reader.failed is not None:
+            return False
         try:
             room = await self._room(reader)
             pieces = reader.upcoming.wanted(self._clock(), room, _ROUND)
@@ -148,8 +157,8 @@ class ForeseenPages:
             brought = await in_thread(reader.bring, pieces, lambda: self._closed)
             reader.fetching.context.telemetry.add(FORESEEN_BYTES, brought)
         except (SidecarError, OSError, KeyError, ValueError) as error:
-            _log.warning("pages of version %s are not read ahead any more: %s", key[1][:12], error)
-            self._readers.pop(key, None)
+            _log.warning("pages of version %s are not read ahead for a minute: %s", key[1][:12], error)
+            reader.failed = self._clock()
             return False
         return True
 
@@ -164,7 +173,7 @@ class ForeseenPages:
     async def _rest(self) -> None:
         """Wait until something is told, or readers have moved on."""
         now = self._clock()
-        waits = [wait for one in self._readers.values() if (wait := one.upcoming.wait(now)) is not None]
+        waits = [wait for one in self._readers.values() if one.failed is None and (wait := one.upcoming.wait(now))]
         try:
             async with asyncio.timeout(min(waits, default=_STALE)):
                 await self._news.wait()

@@ -27,6 +27,7 @@ from stoker_sidecar.fetcher.server import Server
 from stoker_sidecar.fetcher.settings import FetcherSettings
 from stoker_sidecar.linux.confinement import Confinement
 from stoker_sidecar.linux.landlock import TcpAccess
+from stoker_sidecar.linux.memory import hold
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.wire.disk_floor import DiskFloor
 from stoker_sidecar.wire.heartbeat import Heartbeat
@@ -49,6 +50,7 @@ def main(
     heartbeat = Heartbeat(settings.heartbeat_fd)
     heartbeat.wait_to_begin()
     cache = cache_settings(settings, policy)
+    hold()
     confinement = confinement_of(cache.folders, settings.socket, cache.connection, os.environ)
     if settings.confine == "Auto":
         confinement.begin(no_tcp=TcpAccess.BIND)

@@ -133,10 +133,11 @@ async def test_nothing_more_is_brought_once_the_order_is_taken_back(
     assert names_of(brought) == NAMES[1:2]
 
 
-@pytest.mark.expected_logs("are not read ahead any more")
-async def test_a_version_that_cannot_be_read_does_not_stop_others(
+@pytest.mark.expected_logs("are not read ahead for a minute")
+async def test_after_trouble_it_is_tried_again(
     cache_node: CacheNodeUnderTest, brought: list[PageRange], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(foreseen_pages, "_TRY_AGAIN", 0.0)
     digest = await whole(cache_node)
     broken = [True]
 
