@@ -40,6 +40,7 @@ WORKLOADS: Mapping[str, Callable[[Environment], Iterator[Row]]] = {
     "B10": switch.measure,
     "second": second.measure,
     "pages": pages.measure,
+    "scarce": pages.measure_scarce,
     "storm": storm.measure,
     "idle": idle.measure,
     "observer": observer.measure,

@@ -39,14 +39,19 @@ _FILES = SampleFilesSpec(layout=SampleLayout.SHARDS)  # all files, by name
 
 
 def measure(env: Environment) -> Iterator[Row]:
-    """Yield rows for a cold epoch, for ten epochs with little memory, and for the first batches of epochs."""
+    """Yield rows for an epoch from a cold page cache."""
+    corpus = env.scale.known
+    with env.corpus("pages", corpus) as prefix, env.native(prefix) as native, env.node() as node:
+        bench = _Bench(env, corpus, node, _whole(node, prefix), native)
+        for readers in _READERS:
+            yield from _cold(bench, readers)
+
+
+def measure_scarce(env: Environment) -> Iterator[Row]:
+    """Yield rows for ten epochs with little memory, and for the first batches of epochs."""
     corpus = env.scale.known
     share = max(_LEAST, int(corpus.total_bytes * _SHARE))
-    with env.corpus("pages", corpus) as prefix, env.native(prefix) as native:
-        with env.node() as node:
-            bench = _Bench(env, corpus, node, _whole(node, prefix), native)
-            for readers in _READERS:
-                yield from _cold(bench, readers)
+    with env.corpus("scarce", corpus) as prefix, env.native(prefix) as native:
         with memory_limit(share) as limit, _limited(env, limit) as node:
             bench = _Bench(env, corpus, node, _whole(node, prefix), native)
             limit.add([node.sidecar.pids()["fetcher"]])
@@ -109,7 +114,7 @@ def _cold(bench: _Bench, readers: int) -> Iterator[Row]:
         with bench.root(system, readers) as root:
             drop_page_cache()
             rates[system].append(read_jobs(root, jobs, bench.corpus.total_bytes).rate)
-    yield from _rows(case, "files/s", rates)
+    yield from _rows("pages", case, "files/s", rates)
 
 
 def _ten_epochs(bench: _Bench, limit: MemoryLimit) -> Iterator[Row]:
@@ -119,14 +124,14 @@ def _ten_epochs(bench: _Bench, limit: MemoryLimit) -> Iterator[Row]:
         case = f"{_EPOCHS} epochs, memory for a tenth, {counted(readers)}"
         epochs = [bench.jobs(epoch, readers) for epoch in range(_EPOCHS)]
         rates: dict[str, list[float]] = {system: [] for system in systems}
-        for system in bench.env.turns(f"pages: {case}", systems):
+        for system in bench.env.turns(f"scarce: {case}", systems):
             with bench.root(system, readers) as root:
                 drop_page_cache()
                 seconds = 0.0
                 for jobs in epochs:
                     seconds += read_jobs(root, jobs, bench.corpus.total_bytes, limit.add).seconds
                 rates[system].append(_EPOCHS * bench.corpus.files / seconds)
-        yield from _rows(case, "files/s", rates)
+        yield from _rows("scarce", case, "files/s", rates)
 
 
 def _first_batches(bench: _Bench, limit: MemoryLimit) -> Iterator[Row]:
@@ -135,15 +140,15 @@ def _first_batches(bench: _Bench, limit: MemoryLimit) -> Iterator[Row]:
     case = f"DataLoader of {_LOADERS} workers, memory for a tenth, {_BATCH} files a step of {1000 * _STEP:.0f} ms"
     firsts: dict[str, list[float]] = {system: [] for system in systems}
     middles: dict[str, list[float]] = {system: [] for system in systems}
-    for system in bench.env.turns(f"pages: {case}", systems):
+    for system in bench.env.turns(f"scarce: {case}", systems):
         with bench.root(system, _LOADERS) as root:
             drop_page_cache()
             epochs = _trained(root, bench.corpus, limit)
             middle = statistics.median(seconds for epoch in epochs[1:] for seconds in epoch[1:])
             middles[system].append(1000 * middle)
             firsts[system].append(statistics.median(epoch[0] for epoch in epochs[1:]) / middle)
-    yield from _rows(case, "first batch of later epochs, x a middle one", firsts)
-    yield from _rows(case, "ms of a middle batch", middles)
+    yield from _rows("scarce", case, "first batch of later epochs, x a middle one", firsts)
+    yield from _rows("scarce", case, "ms of a middle batch", middles)
 
 
 def _trained(root: Path, corpus: Corpus, limit: MemoryLimit) -> list[list[float]]:
@@ -165,6 +170,6 @@ def _trained(root: Path, corpus: Corpus, limit: MemoryLimit) -> list[list[float]
     return found
 
 
-def _rows(case: str, unit: str, figures: Mapping[str, Sequence[float]]) -> Iterator[Row]:
+def _rows(workload: str, case: str, unit: str, figures: Mapping[str, Sequence[float]]) -> Iterator[Row]:
     for system, samples in figures.items():
-        yield Row("pages", case, system, unit, tuple(samples), NATIVE)
+        yield Row(workload, case, system, unit, tuple(samples), NATIVE)
