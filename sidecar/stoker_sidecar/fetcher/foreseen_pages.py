@@ -25,6 +25,8 @@ _log = logging.getLogger(__name__)
 # Pieces of a round, after which it is seen whether readers are elsewhere by now and what memory there is; files that
 # are looked at first: where all of them are in memory, so is nearly all else, and a round costs nothing.
 _ROUND, _LOOKED_AT = 512, 16
+# Of what is due next, so many files are looked at now and then: where most of them are gone again, it is brought again.
+_DUE = 8
 # Files at a time: those of an order are small, and each waits for its names as well.
 _STREAMS = 8
 # Seconds between two looks at the memory; after which readers of which nothing was told are forgotten; and after which
@@ -42,6 +44,7 @@ class ForeseenReader:
     is_open: Callable[[Fetching], bool]
     upcoming: UpcomingPieces
     failed: float | None = None  # when something was wrong with it
+    looked: float = 0.0  # when it was looked whether what is due is still there
     _folders: dict[int, str] = field(default_factory=dict)
 
     @property
@@ -59,6 +62,12 @@ class ForeseenReader:
             reader.run()
         self.upcoming.brought(len(pieces), reader.brought)
         return reader.brought
+
+    def is_lost(self, pieces: list[UpcomingPiece]) -> bool:
+        """Tell whether most of these are in memory no more. Blocks. Raises SidecarError."""
+        with closing(Manifest.open(self.fetching.version.paths.manifest)) as manifest:
+            found = [_is_in_memory(one) for one in self._ranges(manifest, pieces)]
+        return 2 * sum(found) < len(found)
 
     def _ranges(self, manifest: Manifest, pieces: list[UpcomingPiece]) -> Iterator[PageRange]:
         """Yield where pieces lie that are on the disk, and that no rule leaves out. Raises SidecarError."""
@@ -151,6 +160,7 @@ class ForeseenPages:
             return False
         try:
             room = await self._room(reader)
+            await self._look_at(reader)
             pieces = reader.upcoming.wanted(self._clock(), room, _ROUND)
             if not pieces:
                 return False
@@ -161,6 +171,16 @@ class ForeseenPages:
             reader.failed = self._clock()
             return False
         return True
+
+    async def _look_at(self, reader: ForeseenReader) -> None:
+        """Bring again what is due and was dropped meanwhile: memory was short, or somebody dropped it."""
+        now = self._clock()
+        if now - reader.looked < _LOOK:
+            return
+        reader.looked = now
+        due = reader.upcoming.due(now, _DUE)
+        if due and await in_thread(reader.is_lost, due):
+            reader.upcoming.lost(self._clock())
 
     async def _room(self, reader: ForeseenReader) -> int:
         """Return the bytes that may be ahead of a reader now."""

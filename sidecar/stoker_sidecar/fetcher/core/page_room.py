@@ -1,6 +1,6 @@
 """How much of the machine's memory may be filled with pages that nobody has read yet. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 # Of the machine's memory, and of what is left of the sidecar's own limit, to which the kernel counts such pages.
 _SHARE, _SHARE_OF_LIMIT = 1 / 4, 3 / 4
@@ -8,6 +8,8 @@ _SHARE, _SHARE_OF_LIMIT = 1 / 4, 3 / 4
 _LEAST_AVAILABLE = 1 / 10
 # Percent of the last ten seconds in which some process of the machine waited for memory.
 _MOST_PRESSURE = 5.0
+# The part of the room that is left to what readers are known to read next while there is such pressure.
+_PRESSED = 4
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,10 @@ def foreseen_room(memory: MemoryFigures, taken: int, size: int) -> int:
 
     Pages that a sidecar with a limit brings are charged to it and leave with it. Where all of the version fits into the
     machine's memory and not into that limit, none are brought: what readers bring themselves stays for later epochs.
+    Readers of more than there is memory for are pressure themselves: the window is smaller then, and not closed, as
+    what is in it they read next anyway.
     """
-    room = page_room(memory, taken)
+    pressed = (memory.pressure or 0.0) >= _MOST_PRESSURE
+    room = page_room(replace(memory, pressure=None), taken)
+    room = room // _PRESSED if pressed else room
     return 0 if memory.limit is not None and room < size <= memory.available else room

@@ -1,6 +1,7 @@
 """Which pieces of a known order are to be read into memory now: a window of bytes ahead of where readers are. Pure."""
 
 import struct
+from math import ceil
 from typing import NamedTuple
 
 from stoker_sidecar.wire.fetcher_protocol import MOST_UPCOMING, Upcoming
@@ -60,10 +61,17 @@ class UpcomingPieces:
             begin + most, int(self._place(now) + window / self._mean), self._first + len(self._kept) // _PIECE.size
         )
         self._next = max(begin, end) if end > begin else self._next
-        return [
-            UpcomingPiece(*_PIECE.unpack_from(self._kept, (number - self._first) * _PIECE.size))
-            for number in range(begin, end)
-        ]
+        return self._pieces(begin, end)
+
+    def due(self, now: float, most: int) -> list[UpcomingPiece]:
+        """Return pieces that were brought and are due to be read within the next half of what was."""
+        begin = max(self._first, ceil(self._place(now)))
+        end = begin + (self._next - begin + 1) // 2
+        return self._pieces(begin, end)[:: max(1, (end - begin) // most)][:most]
+
+    def lost(self, now: float) -> None:
+        """Take note that what is due is not in memory any more: it is wanted again."""
+        self._next = max(self._first, min(self._next, int(self._place(now))))
 
     def brought(self, pieces: int, size: int) -> None:
         """Take note of how many bytes so many pieces were."""
@@ -75,6 +83,12 @@ class UpcomingPieces:
         if not self._pace or now - self.told >= _TRUST or self._next >= self._end:
             return None
         return min(0.25, max(0.01, 64 / self._pace))
+
+    def _pieces(self, begin: int, end: int) -> list[UpcomingPiece]:
+        return [
+            UpcomingPiece(*_PIECE.unpack_from(self._kept, (number - self._first) * _PIECE.size))
+            for number in range(begin, end)
+        ]
 
     @property
     def _end(self) -> int:

@@ -27,6 +27,7 @@ def brought(monkeypatch: pytest.MonkeyPatch) -> list[PageRange]:
     """Return the ranges that are brought, of files of which none is in memory."""
     found: list[PageRange] = []
     monkeypatch.setattr(foreseen_pages, "_STREAMS", 1)
+    monkeypatch.setattr(foreseen_pages, "_LOOK", float("inf"))
     monkeypatch.setattr(page_cache, "_bring", found.append)
     monkeypatch.setattr(foreseen_pages, "_is_in_memory", lambda one: False)
     return found
@@ -121,6 +122,19 @@ async def test_what_is_in_memory_is_not_opened_again(
     assert (brought, counted(cache_node)) == ([], 0)
 
 
+async def test_what_is_due_and_was_dropped_meanwhile_is_brought_again(
+    cache_node: CacheNodeUnderTest, brought: list[PageRange], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digest = await whole(cache_node)
+    cache_node.node.bring(upcoming(cache_node, digest, ORDER))
+    await eventually(lambda: len(brought) == len(ORDER))
+    monkeypatch.setattr(foreseen_pages, "_LOOK", 0.0)
+    cache_node.node.bring(Upcoming(UID, digest, "pod", len(ORDER), seen=2.0, at=2.0))
+    await eventually(lambda: len(brought) > len(ORDER))
+    assert names_of(brought)[len(ORDER)] == ORDER[2]
+    cache_node.node.bring(Upcoming(UID, digest, "pod", ended=True))
+
+
 async def test_nothing_more_is_brought_once_the_order_is_taken_back(
     cache_node: CacheNodeUnderTest, brought: list[PageRange]
 ) -> None:
@@ -197,3 +211,11 @@ def test_a_sidecar_with_a_limit_brings_nothing_that_would_stay_without_it(
 ) -> None:
     memory = MemoryFigures(64 * GIB, 50 * GIB, limit)
     assert foreseen_room(memory, 0, size) == room
+
+
+def test_readers_that_wait_for_memory_have_a_smaller_window() -> None:
+    assert foreseen_room(MemoryFigures(64 * GIB, 50 * GIB, pressure=20.0), 0, 900 * GIB) == 4 * GIB
+
+
+def test_nothing_is_brought_where_there_is_hardly_any_memory_left() -> None:
+    assert foreseen_room(MemoryFigures(64 * GIB, 6 * GIB), 0, 900 * GIB) == 0

@@ -112,6 +112,22 @@ def test_the_size_is_learned_from_what_was_brought() -> None:
     assert 45 <= len(wanted(upcoming, room=500 * SIZE)) <= 55
 
 
+def test_what_is_due_are_pieces_that_were_brought_and_come_soon() -> None:
+    upcoming = UpcomingPieces(SIZE)
+    upcoming.take(told(0, 500, seen=100.0), 0.0)
+    assert upcoming.due(0.0, 4) == []
+    wanted(upcoming, room=200 * SIZE)
+    assert [piece.ino for piece in upcoming.due(0.0, 4)] == [100, 125, 150, 175]
+
+
+def test_what_was_lost_is_wanted_again_from_the_readers_place_on() -> None:
+    upcoming = UpcomingPieces(SIZE)
+    upcoming.take(told(0, 500, seen=100.0), 0.0)
+    wanted(upcoming, room=200 * SIZE)
+    upcoming.lost(0.0)
+    assert wanted(upcoming, room=200 * SIZE) == list(range(100, 300))
+
+
 def test_half_a_piece_is_left_out() -> None:
     upcoming = UpcomingPieces(SIZE)
     upcoming.take(Upcoming("uid", "d" * 64, "pod", pieces=packed(range(3)) + b"odd"), 0.0)
