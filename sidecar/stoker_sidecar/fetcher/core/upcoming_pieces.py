@@ -13,6 +13,8 @@ _MOST_KEPT = 40 * MOST_UPCOMING
 _TRUST = 1.0
 # The window: so many seconds of the pace, and bytes at least.
 _SECONDS, _LEAST_BYTES = 10.0, 64 * 1024**2
+# Pieces that are worth a round of their own, while there are others ahead of the readers.
+_FEW = 64
 # A file takes a page at least. Of what was brought, so much of the mean size is of the last pieces.
 _LEAST_SIZE, _FRESH = 4096.0, 1 / 8
 
@@ -60,7 +62,10 @@ class UpcomingPieces:
         end = min(
             begin + most, int(self._place(now) + window / self._mean), self._first + len(self._kept) // _PIECE.size
         )
-        self._next = max(begin, end) if end > begin else self._next
+        few = end - begin < min(_FEW, window / self._mean / 2) and end < self._end
+        if end <= begin or (few and begin > self._place(now)):
+            return []
+        self._next = end
         return self._pieces(begin, end)
 
     def due(self, now: float, most: int) -> list[UpcomingPiece]:
@@ -82,7 +87,7 @@ class UpcomingPieces:
         """Return the seconds until more may be wanted though nothing is told; None: nothing will be."""
         if not self._pace or now - self.told >= _TRUST or self._next >= self._end:
             return None
-        return min(0.25, max(0.01, 64 / self._pace))
+        return min(0.25, max(0.01, _FEW / self._pace))
 
     def _pieces(self, begin: int, end: int) -> list[UpcomingPiece]:
         return [
