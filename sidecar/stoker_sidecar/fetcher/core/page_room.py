@@ -40,12 +40,14 @@ def page_room(memory: MemoryFigures, taken: int) -> int:
 def foreseen_room(memory: MemoryFigures, taken: int, size: int) -> int:
     """Return the bytes of a version of ``size`` bytes that may be ahead of readers in a known order.
 
-    Pages that a sidecar with a limit brings are charged to it and leave with it. Where all of the version fits into the
-    machine's memory and not into that limit, none are brought: what readers bring themselves stays for later epochs.
-    Readers of more than there is memory for are pressure themselves: the window is smaller then, and not closed, as
-    what is in it they read next anyway.
+    Pages that a sidecar with a limit brings are charged to it, and drive out those before them: two thirds leave some
+    for readers that are not where they were reckoned to be. Where all of the version fits into the machine's memory and
+    not into that, none are brought: what readers bring themselves stays for later epochs. Readers of more than there is
+    memory for are pressure themselves: without a limit the window is smaller then, and not closed, as what is in it
+    they read next anyway.
     """
-    pressed = (memory.pressure or 0.0) >= _MOST_PRESSURE
     room = page_room(replace(memory, pressure=None), taken)
-    room = room // _PRESSED if pressed else room
-    return 0 if memory.limit is not None and room < size <= memory.available else room
+    if memory.limit is not None:
+        room = room * 2 // 3
+        return 0 if room < size <= memory.available else room
+    return room // _PRESSED if (memory.pressure or 0.0) >= _MOST_PRESSURE else room
