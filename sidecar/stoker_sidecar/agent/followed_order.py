@@ -180,7 +180,7 @@ class FollowedOrder:
         if follower.state is OrderState.WRONG or paths is None or not is_there(paths.complete):
             await self._pages.end()
             return False
-        return await self._pages.work(follower, self._reader)
+        return await self._pages.work(follower, self._reader, alone=self.group.alone)
 
     @property
     def _reader(self) -> str:

@@ -31,6 +31,7 @@ class PagesAhead:
         self._found = 0  # times that the place was found anew, when it was looked at last
         self._stream: OrderStream | None = None
         self._reader = ""
+        self._alone = False
         self._told: tuple[float, float] | None = None
 
     @property
@@ -48,13 +49,18 @@ class PagesAhead:
         if self._place.saw(when, self._step(follower)):
             self._stream = None  # begin again where the readers are
 
-    async def work(self, follower: OrderFollower, reader: str) -> bool:
-        """Tell what is next; returns whether there is more to tell at once. Raises FetcherUnavailable."""
+    async def work(self, follower: OrderFollower, reader: str, *, alone: bool = False) -> bool:
+        """Tell what is next; returns whether there is more to tell at once. Raises FetcherUnavailable.
+
+        ``alone``: nobody else has the version mounted.
+        """
         if follower.epoch is None or follower.is_searching or not follower.loading.steps:
             return False
         if reader != self._reader:
             await self.end()
             self._reader = reader
+        # Where readers are not known to read as was said, nothing is known to have been read, either.
+        self._alone = alone and follower.state is OrderState.KNOWN
         try:
             return await self._work(follower)
         except FetcherUnavailable:
@@ -93,7 +99,14 @@ class PagesAhead:
         seen, at, pace = place
         passed = [stream.number_at(step) for step in (seen, at, at + pace)]
         message = Upcoming(
-            *self._version, self._reader, first, passed[0], passed[1], max(0.0, passed[2] - passed[1]), pieces
+            *self._version,
+            self._reader,
+            first,
+            passed[0],
+            passed[1],
+            max(0.0, passed[2] - passed[1]),
+            pieces,
+            self._alone,
         )
         if isinstance(await self._tell(message), Failed):
             self._stream = self._told = None  # it is not open yet

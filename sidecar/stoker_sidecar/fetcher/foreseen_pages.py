@@ -8,12 +8,12 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 
 from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.fetcher.cached_version import State
-from stoker_sidecar.fetcher.core.page_room import MemoryFigures, foreseen_room
+from stoker_sidecar.fetcher.core.page_room import MemoryFigures, foreseen_room, is_too_large
 from stoker_sidecar.fetcher.core.upcoming_pieces import UpcomingPiece, UpcomingPieces
 from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.page_cache import PageCache, PageRange, PageReader, windows
@@ -27,6 +27,8 @@ _log = logging.getLogger(__name__)
 _ROUND, _LOOKED_AT = 512, 16
 # Of what is due next, so many files are looked at now and then: where most of them are gone again, it is brought again.
 _DUE = 8
+# The part of the room that is left to what was read last: readers may be behind where they are reckoned to be.
+_BEHIND = 4
 # Files at a time: those of an order are small, and each waits for its names as well.
 _STREAMS = 8
 # Seconds between two looks at the memory; after which readers of which nothing was told are forgotten; and after which
@@ -44,6 +46,7 @@ class ForeseenReader:
     is_open: Callable[[Fetching], bool]
     upcoming: UpcomingPieces
     failed: float | None = None  # when something was wrong with it
+    alone: bool = False  # nobody else reads its files
     looked: float = 0.0  # when it was looked whether what is due is still there
     _folders: dict[int, str] = field(default_factory=dict)
 
@@ -62,6 +65,12 @@ class ForeseenReader:
             reader.run()
         self.upcoming.brought(len(pieces), reader.brought)
         return reader.brought
+
+    def give_back(self, pieces: list[UpcomingPiece]) -> None:
+        """Drop pages of pieces that have been read. Blocks. Raises SidecarError."""
+        with closing(Manifest.open(self.fetching.version.paths.manifest)) as manifest:
+            for one in self._ranges(manifest, pieces):
+                _give_back(one)
 
     def is_lost(self, pieces: list[UpcomingPiece]) -> bool:
         """Tell whether most of these are in memory no more. Blocks. Raises SidecarError."""
@@ -114,8 +123,10 @@ class ForeseenPages:
         self._task: asyncio.Task[None] | None = None
         self._closed = False
 
-    def take(self, message: Upcoming, fetching: Fetching, is_open: Callable[[Fetching], bool]) -> None:
-        """Take what is next of an open version."""
+    def take(
+        self, message: Upcoming, fetching: Fetching, is_open: Callable[[Fetching], bool], *, alone: bool = False
+    ) -> None:
+        """Take what is next of an open version. ``alone``: nobody else reads its files."""
         key = message.uid, message.digest, message.reader
         reader = self._readers.get(key)
         if message.ended or (reader is not None and self._is_over(reader, fetching)):
@@ -127,6 +138,7 @@ class ForeseenPages:
                 mean = info.bytes / max(1, info.files)
                 reader = self._readers[key] = ForeseenReader(fetching, is_open, UpcomingPieces(mean))
             reader.upcoming.take(message, self._clock())
+            reader.alone = alone
         self._news.set()
         if self._task is None and self._readers:
             self._task = asyncio.create_task(self._work())
@@ -161,6 +173,7 @@ class ForeseenPages:
         try:
             room = await self._room(reader)
             await self._look_at(reader)
+            await self._give_back(reader, room)
             pieces = reader.upcoming.wanted(self._clock(), room, _ROUND)
             if not pieces:
                 return False
@@ -181,6 +194,13 @@ class ForeseenPages:
         due = reader.upcoming.due(now, _DUE)
         if due and await in_thread(reader.is_lost, due):
             reader.upcoming.lost(self._clock())
+
+    async def _give_back(self, reader: ForeseenReader, room: int) -> None:
+        """Drop what was read where memory does not suffice for all: the kernel has more work with finding it."""
+        if reader.alone and self._figures is not None and is_too_large(self._figures[1], reader.size):
+            spent = reader.upcoming.spent(self._clock(), room // _BEHIND, _ROUND)
+            if spent:
+                await in_thread(reader.give_back, spent)
 
     async def _room(self, reader: ForeseenReader) -> int:
         """Return the bytes that may be ahead of a reader now."""
@@ -205,6 +225,16 @@ class ForeseenPages:
         for key, reader in list(self._readers.items()):
             if now - reader.upcoming.told >= _STALE or not reader.is_open(reader.fetching):
                 del self._readers[key]
+
+
+def _give_back(one: PageRange) -> None:
+    """Have the kernel drop pages that nobody has mapped; a file that cannot be opened has none."""
+    with suppress(OSError):
+        fd = os.open(one.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            os.posix_fadvise(fd, one.offset, one.length, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(fd)
 
 
 def _is_in_memory(one: PageRange) -> bool:

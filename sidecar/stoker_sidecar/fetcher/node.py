@@ -141,7 +141,8 @@ class CacheNode:
         fetching = dataset.versions.fetchings.get(request.digest) if dataset is not None else None
         if dataset is None or fetching is None:
             raise NotYetConfigured(f"version {request.digest[:12]} is not open on this node: say it later")
-        self._foreseen.take(request, fetching, dataset.versions.is_open)
+        alone = request.alone and dataset.held <= {request.digest}  # versions share files that did not change
+        self._foreseen.take(request, fetching, dataset.versions.is_open, alone=alone)
 
     def have(self, request: Have) -> Had:
         """Say what is here of a version. Raises NotYetConfigured."""

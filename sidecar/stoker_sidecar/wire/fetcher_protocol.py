@@ -150,7 +150,8 @@ class Upcoming(Struct, frozen=True, tag_field="op", tag="upcoming"):
 
     They are numbered from 0 on, over all messages of one ``reader``: ``first`` is the number of the first of these, and
     with 0 what was said before counts no more. ``seen``: pieces that it was seen to have gone past. ``at``: that it has
-    gone past by now, as is reckoned. ``pace``: pieces a second; 0: not known. ``ended``: nothing is known any more.
+    gone past by now, as is reckoned. ``pace``: pieces a second; 0: not known. ``alone``: nobody else has the version
+    mounted. ``ended``: nothing is known any more.
     """
 
     uid: str
@@ -161,6 +162,7 @@ class Upcoming(Struct, frozen=True, tag_field="op", tag="upcoming"):
     at: Annotated[float, Meta(ge=0, le=2**62)] = 0.0
     pace: Annotated[float, Meta(ge=0, le=2**32)] = 0.0
     pieces: Annotated[bytes, Meta(max_length=16 * MOST_UPCOMING)] = b""
+    alone: bool = False
     ended: bool = False
 
 

@@ -37,6 +37,14 @@ def page_room(memory: MemoryFigures, taken: int) -> int:
     return max(0, int(share) - taken)
 
 
+def is_too_large(memory: MemoryFigures, size: int) -> bool:
+    """Tell whether a version of ``size`` bytes does not fit into memory.
+
+    What was read is then gone before it is read again, whoever drops it.
+    """
+    return size > memory.available
+
+
 def foreseen_room(memory: MemoryFigures, taken: int, size: int) -> int:
     """Return the bytes of a version of ``size`` bytes that may be ahead of readers in a known order.
 

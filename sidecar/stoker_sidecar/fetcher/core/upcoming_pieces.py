@@ -35,6 +35,7 @@ class UpcomingPieces:
         self._kept = bytearray()
         self._first = 0  # the number of the first that is kept
         self._next = 0  # of the next one to be brought
+        self._spent = 0  # of the next one to be given back
         self._seen = self._at = self._pace = 0.0
         self.told = 0.0
 
@@ -42,7 +43,7 @@ class UpcomingPieces:
         """Take what was told."""
         if message.first != self._end or not message.first:
             self._kept.clear()
-            self._first = self._next = message.first
+            self._first = self._next = self._spent = message.first
         self._kept += message.pieces[: len(message.pieces) // _PIECE.size * _PIECE.size]
         self._seen, self._at, self._pace, self.told = message.seen, message.at, message.pace, now
         kept = len(self._kept) // _PIECE.size
@@ -66,6 +67,15 @@ class UpcomingPieces:
         if end <= begin or (few and begin > self._place(now)):
             return []
         self._next = end
+        return self._pieces(begin, end)
+
+    def spent(self, now: float, behind: int, most: int) -> list[UpcomingPiece]:
+        """Return pieces that were brought and have been read, each once: those so many bytes behind the readers."""
+        begin = max(self._spent, self._first)
+        end = min(begin + most, int(self._place(now) - behind / self._mean), self._next)
+        if end - begin < _FEW:
+            return []
+        self._spent = end
         return self._pieces(begin, end)
 
     def due(self, now: float, most: int) -> list[UpcomingPiece]:

@@ -11,8 +11,10 @@ import pytest
 
 from stoker_sidecar.errors import NotYetConfigured
 from stoker_sidecar.fetcher import foreseen_pages, page_cache
+from stoker_sidecar.fetcher.core import upcoming_pieces
 from stoker_sidecar.fetcher.core.page_room import MemoryFigures, foreseen_room
-from stoker_sidecar.fetcher.page_cache import PageRange
+from stoker_sidecar.fetcher.foreseen_pages import ForeseenPages
+from stoker_sidecar.fetcher.page_cache import PageCache, PageRange
 from stoker_sidecar.wire.fetcher_protocol import FORESEEN_BYTES, FileKnobs, Tune, Upcoming
 from tests.support.cache_node import UID, CacheNodeUnderTest, fill, inode
 from tests.support.waiting import eventually
@@ -133,6 +135,33 @@ async def test_what_is_due_and_was_dropped_meanwhile_is_brought_again(
     await eventually(lambda: len(brought) > len(ORDER))
     assert names_of(brought)[len(ORDER)] == ORDER[2]
     cache_node.node.bring(Upcoming(UID, digest, "pod", ended=True))
+
+
+@pytest.mark.parametrize(
+    ("available", "alone", "given"), [(150_000, True, len(NAMES)), (150_000, False, 0), (250_000, True, 0)]
+)
+async def test_what_was_read_is_given_back_where_memory_is_too_small_for_all_and_nobody_else_reads(
+    cache_node: CacheNodeUnderTest,
+    brought: list[PageRange],
+    monkeypatch: pytest.MonkeyPatch,
+    available: int,
+    alone: bool,
+    given: int,
+) -> None:
+    dropped: list[PageRange] = []
+    monkeypatch.setattr(foreseen_pages, "_give_back", dropped.append)
+    monkeypatch.setattr(upcoming_pieces, "_FEW", 1)
+    digest = await whole(cache_node, size=10_000)
+    foreseen = ForeseenPages(PageCache(lambda: MemoryFigures(1, 1)), lambda: MemoryFigures(1_000_000, available))
+    fetching = next(iter(cache_node.node._datasets.values())).versions.fetchings[digest]
+    pieces = upcoming(cache_node, digest, NAMES).pieces
+    foreseen.take(Upcoming(UID, digest, "pod", pieces=pieces), fetching, lambda _: True, alone=alone)
+    await eventually(lambda: len(brought) == len(NAMES))
+    foreseen.take(Upcoming(UID, digest, "pod", len(NAMES), at=2000.0), fetching, lambda _: True, alone=alone)
+    foreseen.take(Upcoming(UID, digest, "another", pieces=pieces), fetching, lambda _: True)
+    await eventually(lambda: len(brought) == 2 * len(NAMES))
+    await foreseen.close()
+    assert len(dropped) == given
 
 
 async def test_nothing_more_is_brought_once_the_order_is_taken_back(

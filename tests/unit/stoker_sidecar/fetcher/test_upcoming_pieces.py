@@ -129,6 +129,16 @@ def test_what_was_lost_is_wanted_again_from_the_readers_place_on() -> None:
     assert wanted(upcoming, room=200 * SIZE) == list(range(100, 300))
 
 
+def test_what_was_read_is_spent_once_and_some_way_behind_the_readers() -> None:
+    upcoming = UpcomingPieces(SIZE)
+    upcoming.take(told(0, 500, at=200.0), 0.0)
+    assert upcoming.spent(0.0, 0, 1000) == []  # nothing was brought
+    wanted(upcoming, room=100 * SIZE)
+    assert [piece.ino for piece in upcoming.spent(0.0, 50 * SIZE, 100)] == list(range(100))
+    assert [piece.ino for piece in upcoming.spent(0.0, 30 * SIZE, 100)] == list(range(100, 170))
+    assert upcoming.spent(0.0, 30 * SIZE, 100) == []
+
+
 def test_half_a_piece_is_left_out() -> None:
     upcoming = UpcomingPieces(SIZE)
     upcoming.take(Upcoming("uid", "d" * 64, "pod", pieces=packed(range(3)) + b"odd"), 0.0)
