@@ -94,10 +94,10 @@ class UpcomingPieces:
             self._mean = max(_LEAST_SIZE, self._mean + _FRESH * (size / pieces - self._mean))
 
     def wait(self, now: float) -> float | None:
-        """Return the seconds until more may be wanted though nothing is told; None: nothing will be."""
-        if not self._pace or now - self.told >= _TRUST or self._next >= self._end:
+        """Return the seconds until it is worth a look though nothing is told; None: it is not."""
+        if not self._pace or now - self.told >= _TRUST:
             return None
-        return min(0.25, max(0.01, _FEW / self._pace))
+        return min(0.1, max(0.01, _FEW / self._pace))
 
     def _pieces(self, begin: int, end: int) -> list[UpcomingPiece]:
         return [

@@ -29,7 +29,7 @@ def brought(monkeypatch: pytest.MonkeyPatch) -> list[PageRange]:
     """Return the ranges that are brought, of files of which none is in memory."""
     found: list[PageRange] = []
     monkeypatch.setattr(foreseen_pages, "_STREAMS", 1)
-    monkeypatch.setattr(foreseen_pages, "_LOOK", float("inf"))
+    monkeypatch.setattr(foreseen_pages, "_LOOK_AT_DUE", float("inf"))
     monkeypatch.setattr(page_cache, "_bring", found.append)
     monkeypatch.setattr(foreseen_pages, "_is_in_memory", lambda one: False)
     return found
@@ -130,7 +130,7 @@ async def test_what_is_due_and_was_dropped_meanwhile_is_brought_again(
     digest = await whole(cache_node)
     cache_node.node.bring(upcoming(cache_node, digest, ORDER))
     await eventually(lambda: len(brought) == len(ORDER))
-    monkeypatch.setattr(foreseen_pages, "_LOOK", 0.0)
+    monkeypatch.setattr(foreseen_pages, "_LOOK_AT_DUE", 0.0)
     cache_node.node.bring(Upcoming(UID, digest, "pod", len(ORDER), seen=2.0, at=2.0))
     await eventually(lambda: len(brought) > len(ORDER))
     assert names_of(brought)[len(ORDER)] == ORDER[2]

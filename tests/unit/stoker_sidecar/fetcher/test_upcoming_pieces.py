@@ -151,9 +151,7 @@ def test_it_is_looked_at_again_only_where_time_makes_room() -> None:
     assert upcoming.wait(0.0) is None
     upcoming.take(told(1000, 1000, pace=6400.0), 0.0)
     assert upcoming.wait(0.0) == 0.01
-    wanted(upcoming)
-    wanted(upcoming)
-    assert upcoming.wait(0.5) is None
+    assert upcoming.wait(1.5) is None
 
 
 @given(
