@@ -31,8 +31,8 @@ _DUE = 8
 _BEHIND = 4
 # Files at a time: those of an order are small, and each waits for its names as well.
 _STREAMS = 8
-# Seconds between two looks at what is due, and at the memory; after which readers of which nothing was told are forgotten; and after which
-# those are tried again with which something was wrong.
+# Seconds between two looks at what is due, and at the memory; after which readers of which nothing was told are
+# forgotten; and after which those are tried again with which something was wrong.
 _LOOK_AT_DUE, _LOOK, _STALE, _TRY_AGAIN = 0.1, 0.25, 60.0, 60.0
 # Folders of a version whose paths are kept.
 _MOST_FOLDERS = 65_536
