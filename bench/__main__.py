@@ -19,6 +19,8 @@ from bench.name_costs import NAME_FILES, measure_names, show_names
 from bench.order_costs import ORDER_SAMPLES, measure_orders, show_orders
 from bench.origin import origin
 from bench.page import targets_table
+from bench.page_order import FILES as ORDERED_FILES
+from bench.page_order import measure_ways, show_ways
 from bench.passes import SIZES, measure, show
 from bench.publishing import draw_plots, keep, known_reasons, read_report, write_pages
 from bench.report import Report, to_json
@@ -85,6 +87,15 @@ def parser() -> argparse.ArgumentParser:
     )
     orders.add_argument("--json", type=Path, default=_RESULTS.with_name("orders.json"), help="where the figures go")
     orders.set_defaults(act=_orders)
+    ahead = commands.add_parser(
+        "pages-ahead", help="measure ways to read ahead of a reader with little memory, as root"
+    )
+    ahead.add_argument("--files", type=int, default=ORDERED_FILES, metavar="N", help="default: %(default)s")
+    ahead.add_argument(
+        "--cache-dir", type=Path, default=Path("/var/tmp"), help="on the disk to measure (default %(default)s)"
+    )
+    ahead.add_argument("--json", type=Path, default=_RESULTS.with_name("pages-ahead.json"), help="where the figures go")
+    ahead.set_defaults(act=_pages_ahead)
     shuffle = commands.add_parser("shuffle", help="measure what a shuffle of groups merges, and how random it is")
     shuffle.add_argument("--samples", type=int, default=SAMPLES, metavar="N", help="default: %(default)s")
     shuffle.add_argument("--seeds", type=int, default=SEEDS, metavar="N", help="default: %(default)s")
@@ -141,6 +152,10 @@ def _rules(options: argparse.Namespace) -> None:
 
 def _orders(options: argparse.Namespace) -> None:
     print(show_orders(measure_orders(options.samples or ORDER_SAMPLES), options.json))
+
+
+def _pages_ahead(options: argparse.Namespace) -> None:
+    print(show_ways(measure_ways(options.cache_dir, options.files), options.json))
 
 
 def _shuffle(options: argparse.Namespace) -> None:

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -62,8 +62,10 @@ def read_epoch(
     return read_jobs(root, [Job(order[number::readers], buffer) for number in range(readers)], expected_bytes)
 
 
-def read_jobs(root: Path, jobs: Sequence[Job], expected_bytes: int) -> Epoch:
-    """Do each job in a process of its own, all at once.
+def read_jobs(
+    root: Path, jobs: Sequence[Job], expected_bytes: int, ready: Callable[[Sequence[int]], None] = lambda pids: None
+) -> Epoch:
+    """Do each job in a process of its own, all at once. ``ready``: is told the pids before they begin.
 
     Raises BenchError when a read fails or the bytes are not as many as they should be.
     """
@@ -75,6 +77,7 @@ def read_jobs(root: Path, jobs: Sequence[Job], expected_bytes: int) -> Epoch:
             send_line(child, json.dumps(asdict(job)))
         for child in children:
             receive_line(child)  # it has its list
+        ready([child.pid for child in children])
         start = time.monotonic()
         for child in children:
             send_line(child, "go")

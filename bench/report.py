@@ -106,6 +106,8 @@ TITLES = {
     "B9": "B9: the order is known",
     "B10": "B10: becoming native under readers",
     "second": "A second epoch in the overlay of the first, cold one",
+    "pages": "The order of a whole version is known: pages are read ahead of its readers",
+    "scarce": "The same with memory for a tenth of the data",
     "storm": "Kill storm",
     "idle": "The sidecar while warm pods read",
     "observer": "Readers while the node looks at what they open",

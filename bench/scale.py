@@ -112,6 +112,7 @@ class Scale:
     finding: Finding
     second: tuple[Corpus, ...]
     profiled: Corpus
+    known: Corpus  # pages
 
 
 def sized(scale: Scale, repeats: int | None, case_seconds: float | None) -> Scale:
@@ -149,6 +150,7 @@ _QUICK = Scale(
     finding=Finding(files=1, windows=2, window=2.0, turns=1, skipped=1.0, counted=2.0),
     second=(Corpus(200, SMALL_BYTES, 4),),
     profiled=Corpus(200, SMALL_BYTES, 4),
+    known=Corpus(400, SMALL_BYTES, 4),
 )
 _DEFAULT = Scale(
     repeats=7,  # short cases need them: an epoch from a warm page cache is over in 0.2 s
@@ -186,6 +188,7 @@ _DEFAULT = Scale(
     finding=Finding(files=24, windows=60, window=8.0, turns=3, skipped=8.0, counted=10.0),
     second=(Corpus(10_000, SMALL_BYTES, 100), Corpus(20_000, TINY_BYTES, 20)),
     profiled=Corpus(600, SMALL_BYTES, 6),
+    known=Corpus(20_000, SMALL_BYTES, 200),
 )
 _FULL = Scale(
     repeats=5,
@@ -225,6 +228,7 @@ _FULL = Scale(
     finding=Finding(files=48, windows=60, window=10.0, turns=7, skipped=8.0, counted=20.0),
     second=(Corpus(20_000, SMALL_BYTES, 200), Corpus(20_000, TINY_BYTES, 20)),
     profiled=Corpus(2_000, SMALL_BYTES, 20),
+    known=Corpus(40_000, SMALL_BYTES, 400),
 )
 # Sizes at which a workload takes some minutes and the figures that matter have several samples each.
 _BRIEF = replace(
@@ -239,5 +243,6 @@ _BRIEF = replace(
     ),
     storm=Storm(Corpus(2_000, IMAGE_BYTES, 20), kills=(100, 20)),
     second=(Corpus(4_000, SMALL_BYTES, 40), Corpus(10_000, TINY_BYTES, 10)),
+    known=Corpus(10_000, SMALL_BYTES, 100),
 )
 SCALES = {"quick": _QUICK, "brief": _BRIEF, "default": _DEFAULT, "full": _FULL}

@@ -31,6 +31,7 @@ class Switches:
     observe: bool = True
     readahead: bool = True
     policy: str = ""  # of bench.variants.fetcher; empty: the product's fetcher
+    memory_group: str = ""  # control group whose limit the fetcher takes for its own; empty: it has none
     read_through: int = 0  # bytes of files that are read and not kept, a version; 0: the fetcher's own default
 
     @property
@@ -50,6 +51,7 @@ class Switches:
         options += [] if self.readahead else ["--readahead=0"]
         options += ["--floor-bytes=5%"]  # no kubelet watches this disk
         program = ["bench.variants.fetcher", self.policy] if self.policy else ["stoker_sidecar.fetcher.main"]
+        program = ["bench.variants.limited", self.memory_group] if self.memory_group else program
         return [sys.executable, "-m", *program, *options]
 
 

@@ -70,6 +70,10 @@ def _of_native(
     return Target(key, workload, says, limit, True, unit, system, case, of_ratio=True)
 
 
+def _in_order(key: str, workload: str, says: str, limit: float, case: str) -> Target:
+    return Target(key, workload, f"{says}: files/s of a copy", limit, True, "files/s", ORDER_KNOWN, case, of_ratio=True)
+
+
 def _of_s5cmd(key: str, what: str, limit: float, case: str) -> Target:
     return Target(key, "B6", f"warm-up, {what}: time of s5cmd", limit, False, "s", STOKER, case, of_ratio=True)
 
@@ -120,6 +124,19 @@ TARGETS: Sequence[Target] = (
     Target("b9-rate", "B9", "cold epoch in a known order", 5.0, True, "files/s", ORDER_KNOWN, "loaders", of_ratio=True),
     _at_most("b9-over", "B9", "over-fetch", 5, "over-fetch, % of the epoch", ORDER_KNOWN),
     _at_least("b9-gpu", "B9", "accelerator utilisation, cold", 0.95, "accelerator utilisation", ORDER_KNOWN),
+    _in_order(
+        "pages-one", "pages", "whole, order known, page cache dropped, 1 reader", 3.0, "page cache dropped, 1 reader"
+    ),
+    _in_order("pages-four", "pages", "the same, 4 readers", 1.6, "page cache dropped, 4 readers"),
+    _in_order("scarce-epochs", "scarce", "ten epochs with memory for a tenth", 1.3, "memory for a tenth"),
+    _at_most(
+        "scarce-first",
+        "scarce",
+        "first batch of later epochs, memory for a tenth",
+        1.2,
+        "first batch of later epochs, x a middle one",
+        ORDER_KNOWN,
+    ),
     _at_most("b10-failed", "B10", "reads that fail", 0, "failed reads"),
     _at_most("b10-wrong", "B10", "reads with wrong bytes", 0, "reads with wrong bytes"),
     _at_most("b10-native", "B10", "new opens are native", 1.0, "s from the last file to native opens"),

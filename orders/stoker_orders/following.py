@@ -75,6 +75,11 @@ class OrderFollower:
         return self._epoch.number if self._epoch is not None else None
 
     @property
+    def known(self) -> tuple[EpochOrder, ...]:
+        """The orders that are in memory: of the epoch that is read, and of the next one towards its end."""
+        return tuple(one for one in (self._epoch, self._next) if one is not None)
+
+    @property
     def is_searching(self) -> bool:
         """Whether the place of the readers is lost, and looked for."""
         return self._tried is not None and self.state is not OrderState.WRONG

@@ -27,6 +27,7 @@ from stoker_sidecar.wire.fetcher_protocol import (
     Reply,
     Request,
     Tune,
+    Upcoming,
     Watch,
     decode_reply,
     encode_request,
@@ -71,7 +72,7 @@ class FetcherClient:
             client._give_up("the connection was closed")
             writer.close()
 
-    async def request(self, request: Configure | Remove | Tune | Have | Ahead) -> Reply:
+    async def request(self, request: Configure | Remove | Tune | Have | Ahead | Upcoming) -> Reply:
         """Send a request and wait for its reply. Raises FetcherUnavailable."""
         number = next(self._ids)
         self._replies[number] = asyncio.get_running_loop().create_future()
@@ -160,7 +161,7 @@ class FetcherLink:
         self._looks = 0
         self._plan.take_progress(progress)
 
-    async def ask(self, request: Have | Ahead) -> Reply:
+    async def ask(self, request: Have | Ahead | Upcoming) -> Reply:
         """Have the fetcher answer. Raises FetcherUnavailable."""
         if self._client is None:
             raise FetcherUnavailable("the fetcher is being started: ask again")

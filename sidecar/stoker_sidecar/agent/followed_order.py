@@ -13,15 +13,16 @@ from stoker_orders.sample_map import NoSamplesError, SamplePiece
 from stoker_sidecar.agent.core.order_groups import OrderGroup, read_samples
 from stoker_sidecar.agent.core.order_rows import OrderView, order_view, window
 from stoker_sidecar.agent.core.reading import ObservedTree, ReaderBatch
+from stoker_sidecar.agent.pages_ahead import PagesAhead
 from stoker_sidecar.agent.sample_maps import ListNeeded, paths_of, read_map
 from stoker_sidecar.errors import FetcherUnavailable, SidecarError
 from stoker_sidecar.linux.files import is_there
 from stoker_sidecar.threads import in_thread, to_its_end
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
-from stoker_sidecar.wire.fetcher_protocol import MOST_AHEAD, Ahead, Failed, Reply
+from stoker_sidecar.wire.fetcher_protocol import MOST_AHEAD, Ahead, Failed, Reply, Upcoming
 
 log = logging.getLogger(__name__)
-Tell = Callable[[Ahead], Awaitable[Reply]]
+Tell = Callable[[Ahead | Upcoming], Awaitable[Reply]]
 # Pieces of a window: so many times what was read since the last one, and at least.
 _WINDOW_TIMES, _LEAST_WINDOW = 4, 4096
 # Times as long as it took that nothing is computed, while a place is looked for.
@@ -55,6 +56,7 @@ class FollowedOrder:
         self._ended = False
         self._seen = 0.0
         self._told = _Told()
+        self._pages = PagesAhead(tell, group.version)
         self._paths: dict[int, str] = {}
 
     @property
@@ -70,7 +72,7 @@ class FollowedOrder:
             return OrderView(OrderState.WRONG, None, self._trouble)
         if self._follower is None:
             return OrderView(message="the files of the Dataset are being looked at")
-        return order_view(self._follower, self._paths)
+        return order_view(self._follower, self._paths, in_memory=self._pages.told)
 
     def take(self, tree: ObservedTree, batch: ReaderBatch) -> None:
         """Take what the group was seen to read."""
@@ -79,6 +81,8 @@ class FollowedOrder:
         reads, unseen = read_samples(batch, tree.source, by_offset=self._follower.order.map.by_offset)
         self._seen += len(reads) + unseen
         self._follower.saw(reads, unseen)
+        if reads:
+            self._pages.saw(self._follower, batch.rows[-1].seconds)
 
     async def work(self) -> bool:
         """Do what is next: find the samples, compute an epoch, tell the fetcher; returns whether there is more at once.
@@ -95,7 +99,7 @@ class FollowedOrder:
             await self._explain()
             return True
         await self._tell_window()
-        return False
+        return await self._tell_pages(self._follower)
 
     def give_up(self, why: str) -> None:
         """Follow it no more."""
@@ -104,11 +108,12 @@ class FollowedOrder:
     async def end(self) -> None:
         """Stop, and take the window back."""
         self._ended = True
-        if self._told.any:
-            try:
+        try:
+            await self._pages.end()
+            if self._told.any:
                 await self._say(b"")
-            except FetcherUnavailable:
-                log.debug("the fetcher is gone, and its windows with it")
+        except FetcherUnavailable:
+            log.debug("the fetcher is gone, and its windows with it")
 
     async def _find_samples(self) -> bool:
         paths = self._folders.paths(*self.group.version)
@@ -169,8 +174,20 @@ class FollowedOrder:
         if await self._say(pieces):
             self._told = _Told(follower.step, follower.epoch, self._seen, any=True)
 
+    async def _tell_pages(self, follower: OrderFollower) -> bool:
+        """Have what comes in memory where all of it is on the disk; of what is on its way, pages are there already."""
+        paths = self._folders.paths(*self.group.version)
+        if follower.state is OrderState.WRONG or paths is None or not is_there(paths.complete):
+            await self._pages.end()
+            return False
+        return await self._pages.work(follower, self._reader, alone=self.group.alone)
+
+    @property
+    def _reader(self) -> str:
+        return "+".join(sorted(self.group.pods))[:200]
+
     async def _say(self, pieces: bytes) -> bool:
         """Tell the fetcher; returns whether it took it: a version that is not open yet is told again."""
         uid, digest = self.group.version
-        reply = await self._tell(Ahead(uid, digest, "+".join(sorted(self.group.pods))[:200], pieces))
+        reply = await self._tell(Ahead(uid, digest, self._reader, pieces))
         return not isinstance(reply, Failed)

@@ -18,6 +18,7 @@ from stoker_sidecar.wire.fetcher_protocol import (
     EVICTIONS,
     FETCH_ERRORS,
     FETCHED_BYTES,
+    FORESEEN_BYTES,
     LISTED_OBJECTS,
     PACKED_BYTES,
     PAGED_BYTES,
@@ -65,6 +66,7 @@ _COUNTS: tuple[tuple[str, str, str], ...] = (
     ("stoker_unpacked_bytes", "Bytes of files of which compressed copies are kept, found or made.", UNPACKED_BYTES),
     ("stoker_packed_bytes", "Bytes of these copies.", PACKED_BYTES),
     ("stoker_paged_bytes", "Bytes read into the page cache for pods that have mounted them.", PAGED_BYTES),
+    ("stoker_foreseen_bytes", "Bytes read into the page cache ahead of readers in a known order.", FORESEEN_BYTES),
     ("stoker_evictions", "Versions dropped to make room for others.", EVICTIONS),
 )
 

@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -16,17 +16,20 @@ from stoker_sidecar.errors import CacheDiskFailed
 from stoker_sidecar.fetcher.confinement import confinement_of, end_when_outdated
 from stoker_sidecar.fetcher.context import NodeDependencies
 from stoker_sidecar.fetcher.core.lanes import Bounds
+from stoker_sidecar.fetcher.core.page_room import MemoryFigures
 from stoker_sidecar.fetcher.download.policy import KeepWhatCame, PolicyFactory
 from stoker_sidecar.fetcher.download.worker_pool import WorkerPool, default_workers
 from stoker_sidecar.fetcher.handoff_state import HandoffState
 from stoker_sidecar.fetcher.node import CacheNode, CacheSettings
 from stoker_sidecar.fetcher.own_cpus import take_cpus
+from stoker_sidecar.fetcher.page_cache import memory_now
 from stoker_sidecar.fetcher.pinning import PinSettings
 from stoker_sidecar.fetcher.scrub import ScrubSettings
 from stoker_sidecar.fetcher.server import Server
 from stoker_sidecar.fetcher.settings import FetcherSettings
 from stoker_sidecar.linux.confinement import Confinement
 from stoker_sidecar.linux.landlock import TcpAccess
+from stoker_sidecar.linux.memory import hold
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.wire.disk_floor import DiskFloor
 from stoker_sidecar.wire.heartbeat import Heartbeat
@@ -38,7 +41,11 @@ _DISK_THREADS = 8
 _DAY = 86400.0  # seconds
 
 
-def main(arguments: Sequence[str] | None = None, policy: PolicyFactory = KeepWhatCame) -> int:
+def main(
+    arguments: Sequence[str] | None = None,
+    policy: PolicyFactory = KeepWhatCame,
+    memory: Callable[[], MemoryFigures] = memory_now,
+) -> int:
     """Run the fetcher; return 0 after SIGTERM and 1 when no cache folder can be used."""
     settings = FetcherSettings.parse(sys.argv[1:] if arguments is None else arguments)
     logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
@@ -46,12 +53,13 @@ def main(arguments: Sequence[str] | None = None, policy: PolicyFactory = KeepWha
     heartbeat.wait_to_begin()
     choice = take_cpus(settings.cpus, settings.root)  # before there is a zygote or a thread, which run where this does
     cache = cache_settings(settings, policy, choice.sentence)
+    hold()
     confinement = confinement_of(cache.folders, settings.socket, cache.connection, os.environ)
     if settings.confine == "Auto":
         confinement.begin(no_tcp=TcpAccess.BIND)
     zygote = WorkerZygote([fd for fd in (settings.heartbeat_fd, settings.memory_fd) if fd is not None])
     try:
-        asyncio.run(_run(settings, cache, heartbeat, zygote, confinement))
+        asyncio.run(_run(settings, cache, heartbeat, zygote, confinement, memory))
     except CacheDiskFailed as error:
         _log.error("%s", error.message)
         return 1
@@ -91,6 +99,7 @@ async def _run(
     heartbeat: Heartbeat,
     zygote: WorkerZygote,
     confinement: Confinement,
+    memory: Callable[[], MemoryFigures],
 ) -> None:
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(_DISK_THREADS, thread_name_prefix="disk"))
@@ -101,7 +110,8 @@ async def _run(
     workers = default_workers() if settings.workers is None else settings.workers
     pool = WorkerPool(workers, cache.connection, loop.time, zygote.launch)
     loop.add_signal_handler(signal.SIGCHLD, partial(_end_stopped, pool, zygote))
-    node = CacheNode(cache, NodeDependencies(fetcher=pool) if workers else None)
+    outside = NodeDependencies(fetcher=pool, memory=memory) if workers else NodeDependencies(memory=memory)
+    node = CacheNode(cache, outside)
     await node.open()
     await pool.open()
     server = Server(node, settings.socket, HandoffState(settings.memory_fd))

@@ -21,6 +21,7 @@ from stoker_sidecar.fetcher.core.version_tuning import VersionTuning
 from stoker_sidecar.fetcher.dataset import DatasetCache
 from stoker_sidecar.fetcher.download.pipeline import Pipeline
 from stoker_sidecar.fetcher.download.policy import KeepWhatCame, PolicyFactory
+from stoker_sidecar.fetcher.foreseen_pages import ForeseenPages
 from stoker_sidecar.fetcher.known_orders import KnownOrders
 from stoker_sidecar.fetcher.page_cache import PageCache
 from stoker_sidecar.fetcher.pinning import Pinning, PinSettings
@@ -39,7 +40,7 @@ from stoker_sidecar.version.layout import CachePaths, check_uid
 from stoker_sidecar.version.manifest import ROOT_INO
 from stoker_sidecar.wire.cache_folder import FolderSpec
 from stoker_sidecar.wire.disk_floor import DiskFloor, Floor
-from stoker_sidecar.wire.fetcher_protocol import Ahead, Configure, Had, Have, Progress, Read, ReadDone, Tune
+from stoker_sidecar.wire.fetcher_protocol import Ahead, Configure, Had, Have, Progress, Read, ReadDone, Tune, Upcoming
 
 _log = logging.getLogger(__name__)
 
@@ -84,6 +85,7 @@ class CacheNode:
         self._orders = KnownOrders(self._context.downloads.pipeline.limit)
         self._cpus = settings.cpus
         self._pinning = Pinning(settings.pinning, outside.memory, outside.clock)
+        self._foreseen = ForeseenPages(self._context.pages, outside.memory)
         self._scrubber = Scrubber(
             settings.scrub, self._datasets, self._notices, self.repairs, outside.clock, outside.sleep, outside.now
         )
@@ -137,6 +139,15 @@ class CacheNode:
         if dataset is None or fetching is None:
             raise NotYetConfigured(f"version {request.digest[:12]} is not open on this node: say it later")
         self._orders.take(request, dataset, fetching)
+
+    def bring(self, request: Upcoming) -> None:
+        """Take what will be read next of a version that is whole, into memory. Raises NotYetConfigured."""
+        dataset = self._datasets.get(request.uid)
+        fetching = dataset.versions.fetchings.get(request.digest) if dataset is not None else None
+        if dataset is None or fetching is None:
+            raise NotYetConfigured(f"version {request.digest[:12]} is not open on this node: say it later")
+        alone = request.alone and dataset.held <= {request.digest}  # versions share files that did not change
+        self._foreseen.take(request, fetching, dataset.versions.is_open, alone=alone)
 
     def have(self, request: Have) -> Had:
         """Say what is here of a version. Raises NotYetConfigured."""
@@ -236,6 +247,7 @@ class CacheNode:
         await self._scrubber.close()
         await self._orders.close()
         await self._pinning.close()
+        await self._foreseen.close()
         await self._context.pages.close()
         await asyncio.gather(*(dataset.close() for dataset in self._datasets.values()))
         await asyncio.gather(*self._removals)

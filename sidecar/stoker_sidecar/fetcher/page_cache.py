@@ -38,22 +38,28 @@ class PageReader:
     """Brings ranges of files into the page cache, some at a time and in their order, for as long as there is room.
 
     ``room`` says how many bytes may be brought when so many have been. ``ended``: nobody wants them any more.
+    ``streams``: so many ranges at a time.
     """
 
     def __init__(
-        self, ranges: Iterable[PageRange], room: Callable[[int], int], ended: Callable[[], bool] = lambda: False
+        self,
+        ranges: Iterable[PageRange],
+        room: Callable[[int], int],
+        ended: Callable[[], bool] = lambda: False,
+        streams: int = _STREAMS,
     ) -> None:
         self._ranges = iter(ranges)
         self._room = room
         self._ended = ended
+        self._streams = streams
         self._lock = threading.Lock()
         self.brought = 0
         self.short = False  # whether it stopped since there was no room
 
     def run(self) -> None:
         """Bring what can be brought; it is there when this returns. Blocks, and raises what ``ranges`` raise."""
-        with ThreadPoolExecutor(_STREAMS, thread_name_prefix="pages") as pool:
-            for done in [pool.submit(self._work) for _ in range(_STREAMS)]:
+        with ThreadPoolExecutor(self._streams, thread_name_prefix="pages") as pool:
+            for done in [pool.submit(self._work) for _ in range(self._streams)]:
                 done.result()
 
     def _work(self) -> None:
@@ -153,6 +159,11 @@ class PageCache:
         self._wishes[wish.paths, wish.purpose] = wish
         if self._task is None:
             self._task = asyncio.create_task(self._work())
+
+    @property
+    def taken(self) -> int:
+        """Bytes that were brought for versions that are still mounted."""
+        return sum(taken for taken, wanted in self._taken.values() if wanted())
 
     async def close(self) -> None:
         """Stop within a window."""

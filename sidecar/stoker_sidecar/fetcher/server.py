@@ -26,6 +26,7 @@ from stoker_sidecar.wire.fetcher_protocol import (
     Reply,
     Request,
     Tune,
+    Upcoming,
     Watch,
     decode_request,
     encode_reply,
@@ -113,7 +114,7 @@ class Server:
         except ConnectionError:
             _log.debug("a client went away before its answer")
 
-    async def _answer(self, request: Configure | Remove | Tune | Read | Have | Ahead) -> Reply:
+    async def _answer(self, request: Configure | Remove | Tune | Read | Have | Ahead | Upcoming) -> Reply:
         try:
             return await self._do(request)
         except SidecarError as error:
@@ -122,7 +123,7 @@ class Server:
             _log.exception("unexpected error in %s", type(request).__name__)
             return Failed(errno.EIO, f"unexpected error: {error!r}", InternalError.reason)
 
-    async def _do(self, request: Configure | Remove | Tune | Read | Have | Ahead) -> Reply:
+    async def _do(self, request: Configure | Remove | Tune | Read | Have | Ahead | Upcoming) -> Reply:
         match request:
             case Read():
                 return await self._node.read(request)
@@ -136,6 +137,8 @@ class Server:
                 self._node.tune(request)
             case Ahead():
                 self._node.foresee(request)
+            case Upcoming():
+                self._node.bring(request)
             case Have():
                 return self._node.have(request)
         return Done()

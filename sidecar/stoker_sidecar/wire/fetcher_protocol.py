@@ -92,6 +92,7 @@ class FileKnobs(Struct, frozen=True, omit_defaults=True):
     it, and given by that to the others. ``weight``: of requests for them, beside those of the same version.
     ``bandwidth``: their share of the node's at most, while others fetch. ``keep``: what is kept where not all fits, 3
     first and 0 last. ``paged``: read from the disk into the page cache whenever a volume of the version is mounted.
+    ``foreseen``: read into it, too, when a known order says that it comes next.
     """
 
     ahead_bytes: Annotated[int, Meta(ge=0, le=2**30)] | None = None
@@ -106,6 +107,7 @@ class FileKnobs(Struct, frozen=True, omit_defaults=True):
     bandwidth: Annotated[float, Meta(ge=0.01, le=1.0)] = 1.0
     keep: Annotated[int, Meta(ge=0, le=3)] = KEEP_NORMAL
     paged: bool = False
+    foreseen: bool = True
 
 
 class Tune(Struct, frozen=True, tag_field="op", tag="tune", omit_defaults=True):
@@ -138,6 +140,32 @@ class Ahead(Struct, frozen=True, tag_field="op", tag="ahead"):
     pieces: Annotated[bytes, Meta(max_length=8 * MOST_AHEAD)] = b""
 
 
+# Pieces of one message; and how one is written: the inode and the length, 0 for the whole file, of 4 bytes each, then
+# the offset of 8, the low byte first.
+MOST_UPCOMING = 8_192
+
+
+class Upcoming(Struct, frozen=True, tag_field="op", tag="upcoming"):
+    """Have these pieces of a whole version in memory when they are read, in this order.
+
+    They are numbered from 0 on, over all messages of one ``reader``: ``first`` is the number of the first of these, and
+    with 0 what was said before counts no more. ``seen``: pieces that it was seen to have gone past. ``at``: that it has
+    gone past by now, as is reckoned. ``pace``: pieces a second; 0: not known. ``alone``: nobody else has the version
+    mounted. ``ended``: nothing is known any more.
+    """
+
+    uid: str
+    digest: str
+    reader: Annotated[str, Meta(max_length=200)]
+    first: Annotated[int, Meta(ge=0, le=2**62)] = 0
+    seen: Annotated[float, Meta(ge=0, le=2**62)] = 0.0
+    at: Annotated[float, Meta(ge=0, le=2**62)] = 0.0
+    pace: Annotated[float, Meta(ge=0, le=2**32)] = 0.0
+    pieces: Annotated[bytes, Meta(max_length=16 * MOST_UPCOMING)] = b""
+    alone: bool = False
+    ended: bool = False
+
+
 class Have(Struct, frozen=True, tag_field="op", tag="have"):
     """Say which files of this version are whole here, for another node."""
 
@@ -153,7 +181,7 @@ class Had(Struct, frozen=True, tag_field="reply", tag="had"):
 
 
 class Done(Struct, frozen=True, tag_field="reply", tag="done"):
-    """Configure, Remove, Tune or Ahead was done."""
+    """Configure, Remove, Tune, Ahead or Upcoming was done."""
 
 
 class ReadDone(Struct, frozen=True, tag_field="reply", tag="read"):
@@ -196,6 +224,7 @@ EVICTIONS = "evictions"
 UNPACKED_BYTES = "unpackedBytes"  # of files of which a compressed copy was found at the start, or made since
 PACKED_BYTES = "packedBytes"  # of these copies
 PAGED_BYTES = "pagedBytes"  # read from the disk into the page cache since a rule said so
+FORESEEN_BYTES = "foreseenBytes"  # read from the disk into the page cache since a known order says that they come next
 
 
 class Count(NamedTuple):
@@ -237,7 +266,7 @@ class Progress(Struct, frozen=True, tag_field="reply", tag="progress", rename="c
     cpus: str = ""
 
 
-Request = Configure | Remove | Tune | Watch | Read | Follow | Have | Ahead
+Request = Configure | Remove | Tune | Watch | Read | Follow | Have | Ahead | Upcoming
 Reply = Done | Had | ReadDone | Failed | Progress | Repaired
 
 

@@ -25,8 +25,8 @@ class OrderView:
     message: str = ""
 
 
-def order_view(follower: OrderFollower, paths: Mapping[int, str]) -> OrderView:
-    """Return what is known; ``paths`` of the files of a difference."""
+def order_view(follower: OrderFollower, paths: Mapping[int, str], *, in_memory: bool = False) -> OrderView:
+    """Return what is known; ``paths`` of the files of a difference. ``in_memory``: what comes is read into memory."""
     difference = follower.difference
     if follower.state is OrderState.WRONG and difference is not None:
         seen, expected = (paths.get(one, f"file {one}") for one in (difference.seen, difference.expected))
@@ -35,7 +35,8 @@ def order_view(follower: OrderFollower, paths: Mapping[int, str]) -> OrderView:
             "ranks and files of the sampling"
         )
     elif follower.state is OrderState.KNOWN:
-        message = f"epoch {follower.epoch} of {follower.order.plan.sampler}"
+        ahead = ", read ahead from the disk into memory" if in_memory else ""
+        message = f"epoch {follower.epoch} of {follower.order.plan.sampler}{ahead}"
     else:
         message = f"{follower.reads} reads were seen, which is too few to tell"
     return OrderView(follower.state, follower.agreement, message)

@@ -1,6 +1,6 @@
 """How much of the machine's memory may be filled with pages that nobody has read yet. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 # Of the machine's memory, and of what is left of the sidecar's own limit, to which the kernel counts such pages.
 _SHARE, _SHARE_OF_LIMIT = 1 / 4, 3 / 4
@@ -8,6 +8,8 @@ _SHARE, _SHARE_OF_LIMIT = 1 / 4, 3 / 4
 _LEAST_AVAILABLE = 1 / 10
 # Percent of the last ten seconds in which some process of the machine waited for memory.
 _MOST_PRESSURE = 5.0
+# The part of the room that is left to what readers are known to read next while there is such pressure.
+_PRESSED = 4
 
 
 @dataclass(frozen=True)
@@ -33,3 +35,27 @@ def page_room(memory: MemoryFigures, taken: int) -> int:
     if memory.limit is not None:
         share = min(share, (memory.limit - memory.bound) * _SHARE_OF_LIMIT)
     return max(0, int(share) - taken)
+
+
+def is_too_large(memory: MemoryFigures, size: int) -> bool:
+    """Tell whether a version of ``size`` bytes does not fit into memory.
+
+    What was read is then gone before it is read again, whoever drops it.
+    """
+    return size > memory.available
+
+
+def foreseen_room(memory: MemoryFigures, taken: int, size: int) -> int:
+    """Return the bytes of a version of ``size`` bytes that may be ahead of readers in a known order.
+
+    Pages that a sidecar with a limit brings are charged to it, and drive out those before them: two thirds leave some
+    for readers that are not where they were reckoned to be. Where all of the version fits into the machine's memory and
+    not into that, none are brought: what readers bring themselves stays for later epochs. Readers of more than there is
+    memory for are pressure themselves: without a limit the window is smaller then, and not closed, as what is in it
+    they read next anyway.
+    """
+    room = page_room(replace(memory, pressure=None), taken)
+    if memory.limit is not None:
+        room = room * 2 // 3
+        return 0 if room < size <= memory.available else room
+    return room // _PRESSED if (memory.pressure or 0.0) >= _MOST_PRESSURE else room

@@ -85,6 +85,7 @@ def file_knobs(
         bandwidth=round(values.bandwidth_share, 2) if by_rule(explained.origins, "bandwidth_share") else 1.0,
         keep=_KEEPS[values.cache_priority] if by_rule(explained.origins, "cache_priority") else KEEP_NORMAL,
         paged=_is_paged(explained, model=model) and most not in _NOT_PAGED,
+        foreseen=values.page_cache_prefetch or not isinstance(explained.origins["page_cache_prefetch"], GivenValue),
     )
 
 
@@ -161,6 +162,7 @@ def merged(wanted: Iterable[FileKnobs]) -> FileKnobs:
         bandwidth=max(one.bandwidth for one in all_of_them),
         keep=max(one.keep for one in all_of_them),
         paged=any(one.paged for one in all_of_them),
+        foreseen=any(one.foreseen for one in all_of_them),
     )
 
 

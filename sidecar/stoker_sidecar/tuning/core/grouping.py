@@ -184,7 +184,7 @@ def concerns_whole_versions(choice: TuningChoice) -> bool:
     levels = {level for level, values in LEVELS.items() if values["page_cache_prefetch"]}
     said = [action.parameters for rule in choice.rules for action in rule.actions]
     named = {choice.level, *(each.get("level") for each in said)}
-    return not levels.isdisjoint(named) or any(each.get("page_cache_prefetch") is True for each in said)
+    return not levels.isdisjoint(named) or any("page_cache_prefetch" in each for each in said)
 
 
 def not_turned(choice: TuningChoice) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from stoker_sidecar.volumes.core.publish import Published
 from stoker_sidecar.volumes.synchronization import Changes
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_sidecar.wire.access_protocol import AccessRow
-from stoker_sidecar.wire.fetcher_protocol import Ahead, Done, Failed, Reply
+from stoker_sidecar.wire.fetcher_protocol import Ahead, Done, Failed, Reply, Upcoming
 from tests.fakes.object_store import MemoryStore
 from tests.fakes.volumes import publish_request
 from tests.support.cache_node import UID, CacheNodeUnderTest, fill, open_cache_node
@@ -50,6 +50,7 @@ class Node:
     pod: Published
     numbers: dict[str, int]
     told: list[Ahead] = field(default_factory=list)
+    upcoming: list[Upcoming] = field(default_factory=list)
     found: list[bool] = field(default_factory=list)
 
     @property
@@ -83,11 +84,16 @@ async def running(folder: Path, sampling: str) -> AsyncIterator[Node]:
         request = publish_request(sampling=sampling)
         pod = Published(request, UID, digest, folder, len(NAMES), 1, MountMode.FUSE, True)
         told: list[Ahead] = []
+        upcoming: list[Upcoming] = []
 
-        async def tell(ahead: Ahead) -> Reply:
-            told.append(ahead)
+        async def tell(message: Ahead | Upcoming) -> Reply:
             try:
-                cache.node.foresee(ahead)
+                if isinstance(message, Upcoming):
+                    upcoming.append(message)
+                    cache.node.bring(message)
+                else:
+                    told.append(message)
+                    cache.node.foresee(message)
             except SidecarError as error:
                 return Failed(error.errno, error.message)
             return Done()
@@ -95,7 +101,7 @@ async def running(folder: Path, sampling: str) -> AsyncIterator[Node]:
         orders = NodeOrders(lambda: [pod], CacheFolders([folder]), tell, Changes())
         task = asyncio.create_task(orders.run())
         try:
-            yield Node(cache, digest, orders, pod, numbers, told)
+            yield Node(cache, digest, orders, pod, numbers, told, upcoming)
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
@@ -143,6 +149,16 @@ async def test_the_next_epoch_goes_on(tmp_path: Path) -> None:
             await node.read(epoch(number))
         # It may be over before its order is computed, and is found by its last reads then.
         await eventually(lambda: node.row.order_message.startswith("epoch 1 of torch-distributed"))
+
+
+async def test_what_comes_next_of_a_whole_version_is_told_into_memory(tmp_path: Path) -> None:
+    async with running(tmp_path / "cache", SAID) as node:
+        await eventually(lambda: bool(node.told))
+        cold = bool(node.upcoming)
+        await node.read(epoch(0))
+        await eventually(lambda: bool(node.upcoming) and not node.upcoming[-1].ended)
+        assert not cold
+        await eventually(lambda: "read ahead from the disk into memory" in node.row.order_message)
 
 
 async def test_files_that_are_not_there_are_told(tmp_path: Path) -> None:

@@ -103,6 +103,13 @@ async def test_what_a_version_has_is_not_counted_against_its_next_mount(wishes: 
     assert await wishes.fulfil("a", "b") == [200, 200]
 
 
+async def test_what_is_taken_is_given_back_by_the_last_mount(wishes: Wishes) -> None:
+    await wishes.fulfil("a", "b")
+    await eventually(lambda: wishes.cache.taken == 200)
+    wishes.mounted = False
+    assert wishes.cache.taken == 0
+
+
 async def test_all_versions_that_are_mounted_share_the_room(wishes: Wishes, tmp_path: Path) -> None:
     other = Wishes(tmp_path / "other")
     other.cache, wishes.total = wishes.cache, 4 * 250

@@ -1,9 +1,11 @@
 """What the kernel says of memory, as its files have it."""
 
+import os
 from pathlib import Path
 
 import pytest
 
+from stoker_sidecar.linux import memory
 from stoker_sidecar.linux.memory import cgroup_memory, machine_memory, memory_pressure
 
 PRESSURE = "some avg10=1.50 avg60=0.00 avg300=0.00 total=34163\nfull avg10=0.25 avg60=0.00 avg300=0.00 total=8544\n"
@@ -37,3 +39,17 @@ def test_how_long_some_process_waited_for_memory(tmp_path: Path, text: str | Non
     if text is not None:
         (tmp_path / "memory").write_text(text)
     assert memory_pressure(tmp_path / "memory") == share
+
+
+def test_what_is_held_is_read_anew_though_its_name_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pressure = tmp_path / "memory"
+    pressure.write_text("some avg10=1.00 avg60=0.00 avg300=0.00 total=0\n")
+    monkeypatch.setattr(memory, "FACTS", (str(pressure), str(tmp_path / "missing")))
+    held: dict[Path, int] = {}
+    monkeypatch.setattr(memory, "_held", held)
+    memory.hold()
+    with pressure.open("r+") as file:
+        file.write("some avg10=2.00")
+    pressure.unlink()
+    assert memory.memory_pressure(pressure) == 2.0
+    os.close(held[pressure])

@@ -76,7 +76,7 @@ def test_the_fetcher_comes_to_these_figures_by_itself() -> None:
         ({"bandwidth_share": 0.01}, FileKnobs(bandwidth=0.01)),
         ({"bandwidth_share": 1}, AS_EVER),
         ({"page_cache_prefetch": True}, FileKnobs(paged=True)),
-        ({"page_cache_prefetch": False}, AS_EVER),
+        ({"page_cache_prefetch": False}, FileKnobs(foreseen=False)),
         ({"chunk_size": MIB}, AS_EVER),
     ],
 )
@@ -206,6 +206,11 @@ def test_of_a_level_only_files_of_models_are_put_into_the_page_cache(model: bool
 )
 def test_a_class_of_low_levels_takes_no_page_cache(most: OptimizationLevel | None, paged: bool) -> None:
     assert _knobs({"page_cache_prefetch": True}, most=most).paged is paged
+
+
+def test_a_file_is_read_ahead_in_a_known_order_unless_all_of_its_workloads_refuse() -> None:
+    refused = FileKnobs(foreseen=False)
+    assert [merged([refused, other]).foreseen for other in (AS_EVER, refused)] == [True, False]
 
 
 def test_a_file_is_put_into_the_page_cache_when_one_of_its_workloads_wants_that() -> None:

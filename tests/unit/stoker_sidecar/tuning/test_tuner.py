@@ -148,22 +148,24 @@ async def test_the_trouble_of_one_dataset_is_its_own(tuner: TunerUnderTest, capl
     assert len(caplog.records) == 1
 
 
-def _pages(wanted: bool) -> RuleSpec:
-    action = ActionSpec(ActionType.PREFETCH, ActionTarget.FILE, {"page_cache_prefetch": wanted, "prefetch_size": 0})
+def _pages(**parameters: bool) -> RuleSpec:
+    action = ActionSpec(ActionType.PREFETCH, ActionTarget.FILE, {**parameters, "prefetch_size": 0})
     return RuleSpec("pages", ORIGIN, (), (action,))
 
 
-@pytest.mark.parametrize(("wanted", "orders"), [(True, 1), (False, 0)])
+@pytest.mark.parametrize(
+    ("said", "orders"), [({"page_cache_prefetch": True}, 1), ({"page_cache_prefetch": False}, 1), ({}, 0)]
+)
 async def test_a_whole_version_is_looked_at_for_the_page_cache_alone(
-    tuner: TunerUnderTest, wanted: bool, orders: int
+    tuner: TunerUnderTest, said: dict[str, bool], orders: int
 ) -> None:
-    tuner.rules, tuner.whole = TuningChoice((_pages(wanted),)), True
+    tuner.rules, tuner.whole = TuningChoice((_pages(**said),)), True
     await tuner.tuner.look()
     assert len(tuner.told) == len(tuner.tuner.in_force) == orders
 
 
 async def test_a_version_that_becomes_whole_is_known_to_be(tuner: TunerUnderTest) -> None:
-    tuner.rules = TuningChoice((_pages(True),))
+    tuner.rules = TuningChoice((_pages(page_cache_prefetch=True),))
     for tuner.whole in (False, True):
         await tuner.tuner.look()
     assert tuner.tuner.in_force[VERSION].whole

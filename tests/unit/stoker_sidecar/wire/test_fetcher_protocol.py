@@ -23,6 +23,7 @@ from stoker_sidecar.wire.fetcher_protocol import (
     Remove,
     Reply,
     Request,
+    Upcoming,
     Watch,
     decode_reply,
     decode_request,
@@ -38,6 +39,7 @@ ORPHANS = {"gone": ("d",)}
     [
         Configure({"uid": "u"}, StaticCredentials("id", "secret", "token", "pem"), ("d",)),
         Configure({"uid": "u"}, StaticCredentials("id", "secret")),
+        Upcoming("u", "d", "pod", 5, 1.5, 2.5, 100.0, b"\0" * 16, alone=True),
         Configure({"uid": "u"}, WebIdentityCredentials("arn", "token", "2026-01-01T00:00:00Z")),
         Configure({"uid": "u"}, AmbientCredentials()),
         Configure({"uid": "u"}, UnusableCredentials(Reason.SECRET_NOT_FOUND, "there is no Secret 's'")),

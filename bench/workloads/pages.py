@@ -1,0 +1,195 @@
+"""A version that is whole, read in a known order from a cold page cache, and with memory for a tenth of it."""
+
+import json
+import os
+import statistics
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+
+from bench.environment import Environment
+from bench.errors import BenchError
+from bench.measure import MIB, drop_clean_pages, drop_page_cache
+from bench.memory_limit import MemoryLimit, memory_limit
+from bench.node import Node, Volume
+from bench.objects import paths
+from bench.readers import Job, read_jobs
+from bench.report import Row
+from bench.scale import Corpus
+from bench.sidecar import Switches
+from bench.systems import NATIVE, ORDER_KNOWN, STOKER_NATIVE
+from bench.trainer import IMAGES_A_BATCH, STEP_SECONDS
+from bench.truth.programs import DEBIANS_PYTHON, FOLDER
+from bench.workloads.epochs import counted
+from stoker_api.dataset import MountMode
+from stoker_api.sampling import SampleFilesSpec, Sampling
+from stoker_orders.predictors.samplers import SAMPLERS, SamplerName
+from stoker_orders.sampling_plan import SampleLayout
+
+_SEED, _BATCH = 11, 64
+_READERS, _EPOCHS, _MOST_EPOCHS = (1, 4), 10, 12
+# Of the data: what readers and fetcher have together, page cache and all.
+_SHARE, _LEAST = 1 / 10, 48 * MIB
+_LOADERS, _TRAINED_EPOCHS = 4, 4  # of the DataLoader
+_TORCH = 512 * MIB  # beside the share, for a program with PyTorch and its loaders
+_STEP = STEP_SECONDS * _BATCH / IMAGES_A_BATCH
+_PROGRAM_SECONDS = 600.0
+_FOLLOWED_SECONDS = 8.0
+_FILES = SampleFilesSpec(layout=SampleLayout.SHARDS)  # all files, by name
+
+
+def measure(env: Environment) -> Iterator[Row]:
+    """Yield rows for an epoch from a cold page cache."""
+    corpus = env.scale.known
+    with env.corpus("pages", corpus) as prefix, env.native(prefix) as native, env.node() as node:
+        bench = _Bench(env, corpus, node, _whole(node, prefix), native)
+        for readers in _READERS:
+            yield from _cold(bench, readers)
+
+
+def measure_scarce(env: Environment) -> Iterator[Row]:
+    """Yield rows for ten epochs with little memory, and for the first batches of epochs."""
+    corpus = env.scale.known
+    share = max(_LEAST, int(corpus.total_bytes * _SHARE))
+    with env.corpus("scarce", corpus) as prefix, env.native(prefix) as native:
+        with memory_limit(share) as limit, _limited(env, limit) as node:
+            bench = _Bench(env, corpus, node, _whole(node, prefix), native)
+            limit.add([node.sidecar.pids()["fetcher"]])
+            yield from _ten_epochs(bench, limit)
+        with memory_limit(share + _TORCH) as limit, _limited(env, limit) as node:
+            bench = _Bench(env, corpus, node, _whole(node, prefix), native)
+            limit.add([node.sidecar.pids()["fetcher"]])
+            yield from _first_batches(bench, limit)
+
+
+@dataclass(frozen=True)
+class _Bench:
+    """What one case is measured with: a version that is whole on a node, and a copy of it on the same disk."""
+
+    env: Environment
+    corpus: Corpus
+    node: Node
+    volume: Volume
+    native: Path
+
+    @contextmanager
+    def root(self, system: str, loaders: int) -> Iterator[Path]:
+        """Mount the version for a new pod while inside, unless the copy is to be read."""
+        if system == NATIVE:
+            yield self.native
+            return
+        said = Sampling(seed=_SEED, batch=_BATCH, loaders=loaders, epochs=_MOST_EPOCHS, ranks=1, files=_FILES)
+        target = self.node.publish(self.volume, said.text() if system == ORDER_KNOWN else "")
+        self.node.wait_mode(target, MountMode.NATIVE)
+        try:
+            yield target
+        finally:
+            self.node.unpublish(target)
+
+    def jobs(self, epoch: int, loaders: int) -> list[Job]:
+        """Deal the batches of an epoch of a DistributedSampler out to loaders, as PyTorch's DataLoader does."""
+        files = sorted(paths(self.corpus))
+        order = SAMPLERS[SamplerName.TORCH_DISTRIBUTED].order(len(files), _SEED + epoch, epoch)
+        batches = [[files[one] for one in order[at : at + _BATCH]] for at in range(0, len(order), _BATCH)]
+        return [Job([path for batch in batches[one::loaders] for path in batch]) for one in range(loaders)]
+
+
+def _whole(node: Node, prefix: str) -> Volume:
+    volume = node.list_source(prefix)
+    node.warm(volume)
+    return volume
+
+
+def _limited(env: Environment, limit: MemoryLimit) -> Node:
+    return env.node(switches=Switches(memory_group=str(limit.folder)))
+
+
+def _cold(bench: _Bench, readers: int) -> Iterator[Row]:
+    """Read a second epoch from a cold page cache: all that is in memory is dropped when the readers begin.
+
+    A training's epochs take minutes, in which its place is found; here the first one takes some seconds for that.
+    """
+    systems = (NATIVE, STOKER_NATIVE, ORDER_KNOWN)
+    case = f"page cache dropped, {counted(readers)}"
+    rates: dict[str, list[float]] = {system: [] for system in systems}
+    first, second = (bench.jobs(epoch, readers) for epoch in (0, 1))
+    size = bench.corpus.total_bytes
+    for system in bench.env.turns(f"pages: {case}", systems):
+        with bench.root(system, readers) as root:
+            if system == ORDER_KNOWN:
+                _follow(root, first)
+            os.sync()
+            rates[system].append(read_jobs(root, second, size, lambda _: drop_clean_pages()).rate)
+    yield from _rows("pages", case, "files/s", rates)
+
+
+def _follow(root: Path, jobs: Sequence[Job]) -> None:
+    """Read an epoch slowly enough for a node that sees a sample of the reads to find the place."""
+    order = [path for paths in zip_longest(*(job.paths for job in jobs)) for path in paths if path is not None]
+    began = time.monotonic()
+    for number, path in enumerate(order):
+        (root / path).read_bytes()
+        if number % _BATCH == 0:
+            time.sleep(max(0.0, began + number / len(order) * _FOLLOWED_SECONDS - time.monotonic()))
+
+
+def _ten_epochs(bench: _Bench, limit: MemoryLimit) -> Iterator[Row]:
+    """Read epochs one after the other, each in an order of its own, with memory for a part."""
+    systems = (NATIVE, STOKER_NATIVE, ORDER_KNOWN)
+    for readers in _READERS:
+        case = f"{_EPOCHS} epochs, memory for a tenth, {counted(readers)}"
+        epochs = [bench.jobs(epoch, readers) for epoch in range(_EPOCHS)]
+        rates: dict[str, list[float]] = {system: [] for system in systems}
+        for system in bench.env.turns(f"scarce: {case}", systems):
+            with bench.root(system, readers) as root:
+                drop_page_cache()
+                seconds = 0.0
+                for jobs in epochs:
+                    seconds += read_jobs(root, jobs, bench.corpus.total_bytes, limit.add).seconds
+                rates[system].append(_EPOCHS * bench.corpus.files / seconds)
+        yield from _rows("scarce", case, "files/s", rates)
+
+
+def _first_batches(bench: _Bench, limit: MemoryLimit) -> Iterator[Row]:
+    """Have PyTorch's DataLoader read epochs with little memory, and compare first batches with middle ones."""
+    systems = (NATIVE, ORDER_KNOWN)
+    case = f"DataLoader of {_LOADERS} workers, memory for a tenth, {_BATCH} files a step of {1000 * _STEP:.0f} ms"
+    firsts: dict[str, list[float]] = {system: [] for system in systems}
+    middles: dict[str, list[float]] = {system: [] for system in systems}
+    for system in bench.env.turns(f"scarce: {case}", systems):
+        with bench.root(system, _LOADERS) as root:
+            drop_page_cache()
+            epochs = _trained(root, bench.corpus, limit)
+            middle = statistics.median(seconds for epoch in epochs[1:] for seconds in epoch[1:])
+            middles[system].append(1000 * middle)
+            firsts[system].append(statistics.median(epoch[0] for epoch in epochs[1:]) / middle)
+    yield from _rows("scarce", case, "first batch of later epochs, x a middle one", firsts)
+    yield from _rows("scarce", case, "ms of a middle batch", middles)
+
+
+def _trained(root: Path, corpus: Corpus, limit: MemoryLimit) -> list[list[float]]:
+    """Return the seconds of each batch of each epoch. Raises BenchError."""
+    job = {"root": str(root), "files": sorted(paths(corpus)), "seed": _SEED, "epochs": _TRAINED_EPOCHS}
+    job |= {"batch": _BATCH, "loaders": _LOADERS, "step": _STEP}
+    command = limit.command([str(DEBIANS_PYTHON), str(FOLDER / "torch_batches.py")])
+    ended = subprocess.run(
+        command,
+        input=json.dumps(job) + "\n",
+        capture_output=True,
+        text=True,
+        timeout=_PROGRAM_SECONDS,
+        check=False,
+    )
+    if ended.returncode:
+        raise BenchError(f"the program with PyTorch failed: {ended.stderr[-500:]}")
+    found: list[list[float]] = json.loads(ended.stdout)
+    return found
+
+
+def _rows(workload: str, case: str, unit: str, figures: Mapping[str, Sequence[float]]) -> Iterator[Row]:
+    for system, samples in figures.items():
+        yield Row(workload, case, system, unit, tuple(samples), NATIVE)

@@ -1,0 +1,129 @@
+"""Tells the fetcher what comes next in a known order of a version that is whole, so that it is in memory by then."""
+
+import time
+from collections.abc import Awaitable, Callable
+
+from stoker_orders.following import OrderFollower, OrderState
+from stoker_orders.job_order import EpochOrder
+from stoker_orders.reading_place import ReadingPlace
+from stoker_sidecar.agent.core.order_stream import OrderStream
+from stoker_sidecar.errors import FetcherUnavailable
+from stoker_sidecar.threads import in_thread
+from stoker_sidecar.volumes.core.publish import VersionKey
+from stoker_sidecar.wire.fetcher_protocol import MOST_UPCOMING, Failed, Reply, Upcoming
+
+TellPages = Callable[[Upcoming], Awaitable[Reply]]
+# Told ahead of readers: so many seconds of their pace, and pieces at least and at most. The fetcher bounds the bytes.
+_AHEAD_SECONDS, _LEAST_AHEAD, _MOST_AHEAD = 10.0, 8_192, 131_072
+
+
+class PagesAhead:
+    """One group's pieces that come next, told again and again; not for threads. ``work`` it, ``end`` it at last.
+
+    ``tell`` hands a message to the fetcher, and raises FetcherUnavailable. ``clock``: the monotonic one.
+    """
+
+    def __init__(self, tell: TellPages, version: VersionKey, clock: Callable[[], float] = time.monotonic) -> None:
+        self._tell = tell
+        self._version = version
+        self._clock = clock
+        self._place: ReadingPlace | None = None
+        self._found = 0  # times that the place was found anew, when it was looked at last
+        self._stream: OrderStream | None = None
+        self._reader = ""
+        self._alone = False
+        self._told: tuple[float, float] | None = None
+
+    @property
+    def told(self) -> bool:
+        """Whether the fetcher knows what comes."""
+        return self._told is not None
+
+    def saw(self, follower: OrderFollower, when: float) -> None:
+        """Take note of where a follower stands, by reads that were seen until then."""
+        if follower.epoch is None or follower.is_searching:
+            return
+        if self._found != follower.found_again:
+            self._place, self._stream, self._found = None, None, follower.found_again
+        self._place = self._place or ReadingPlace(self._loose(follower))
+        if self._place.saw(when, self._step(follower)):
+            self._stream = None  # begin again where the readers are
+
+    async def work(self, follower: OrderFollower, reader: str, *, alone: bool = False) -> bool:
+        """Tell what is next; returns whether there is more to tell at once. Raises FetcherUnavailable.
+
+        ``alone``: nobody else has the version mounted.
+        """
+        if follower.epoch is None or follower.is_searching or not follower.loading.steps:
+            return False
+        if reader != self._reader:
+            await self.end()
+            self._reader = reader
+        # Where readers are not known to read as was said, nothing is known to have been read, either.
+        self._alone = alone and follower.state is OrderState.KNOWN
+        try:
+            return await self._work(follower)
+        except FetcherUnavailable:
+            self._stream = self._told = None
+            raise
+
+    async def end(self) -> None:
+        """Take everything back. Raises FetcherUnavailable."""
+        self._stream = None
+        if self._told is not None:
+            self._told = None
+            await self._tell(Upcoming(*self._version, self._reader, ended=True))
+
+    async def _work(self, follower: OrderFollower) -> bool:
+        place = self._place or ReadingPlace(self._loose(follower))
+        at, seen = place.at(self._clock()), place.seen
+        stream = self._stream
+        if stream is None or seen > stream.step:
+            begin = max(0, int(seen) - follower.loading.stretch)
+            stream = self._stream = OrderStream(follower.order, follower.loading, begin)
+        if stream.wanted is not None:
+            stream.give(await self._order_of(follower, stream.wanted))
+        here = max(1, len(follower.loading.here))
+        # Of readers that are not known to read as was said, the window that is told at least is all.
+        pace = place.pace if follower.state is OrderState.KNOWN else 0.0
+        ahead = min(_MOST_AHEAD, max(_LEAST_AHEAD, _AHEAD_SECONDS * pace * here)) / here
+        first, pieces = stream.number, b""
+        if stream.step < at + ahead:
+            pieces = stream.take(MOST_UPCOMING)
+        if pieces or self._told != (seen, at):
+            stream.forget(seen)
+            await self._say(stream, first, pieces, (seen, at, pace))
+        return bool(pieces) and self._stream is stream and stream.step < at + ahead and not stream.ended
+
+    async def _say(self, stream: OrderStream, first: int, pieces: bytes, place: tuple[float, float, float]) -> None:
+        seen, at, pace = place
+        passed = [stream.number_at(step) for step in (seen, at, at + pace)]
+        message = Upcoming(
+            *self._version,
+            self._reader,
+            first,
+            passed[0],
+            passed[1],
+            max(0.0, passed[2] - passed[1]),
+            pieces,
+            self._alone,
+        )
+        if isinstance(await self._tell(message), Failed):
+            self._stream = self._told = None  # it is not open yet
+        else:
+            self._told = seen, at
+
+    async def _order_of(self, follower: OrderFollower, number: int) -> EpochOrder:
+        """Return the order of an epoch, which the follower may have."""
+        for known in follower.known:
+            if known.number == number:
+                return known
+        return await in_thread(follower.order.epoch, number)
+
+    @staticmethod
+    def _step(follower: OrderFollower) -> float:
+        return float((follower.epoch or 0) * follower.loading.steps + follower.step)
+
+    @staticmethod
+    def _loose(follower: OrderFollower) -> float:
+        return float(follower.loading.slack + follower.order.map.spread)

@@ -1,0 +1,114 @@
+"""Which pieces of a known order are to be read into memory now: a window of bytes ahead of where readers are. Pure."""
+
+import struct
+from math import ceil
+from typing import NamedTuple
+
+from stoker_sidecar.wire.fetcher_protocol import MOST_UPCOMING, Upcoming
+
+_PIECE = struct.Struct("<IIQ")
+# Pieces that are kept at most, read or not: 5 MB.
+_MOST_KEPT = 40 * MOST_UPCOMING
+# Seconds for which the told pace is believed: it is told four times a second.
+_TRUST = 1.0
+# The window: so many seconds of the pace, and bytes at least.
+_SECONDS, _LEAST_BYTES = 10.0, 64 * 1024**2
+# Pieces that are worth a round of their own, while there are others ahead of the readers.
+_FEW = 64
+# A file takes a page at least. Of what was brought, so much of the mean size is of the last pieces.
+_LEAST_SIZE, _FRESH = 4096.0, 1 / 8
+
+
+class UpcomingPiece(NamedTuple):
+    """Bytes of a file; ``length`` 0: all of it."""
+
+    ino: int
+    length: int
+    offset: int
+
+
+class UpcomingPieces:
+    """What one reader will read. ``mean``: bytes of a piece, until some were brought. Times in seconds."""
+
+    def __init__(self, mean: float) -> None:
+        self._mean = max(_LEAST_SIZE, mean)
+        self._kept = bytearray()
+        self._first = 0  # the number of the first that is kept
+        self._next = 0  # of the next one to be brought
+        self._spent = 0  # of the next one to be given back
+        self._seen = self._at = self._pace = 0.0
+        self.told = 0.0
+
+    def take(self, message: Upcoming, now: float) -> None:
+        """Take what was told."""
+        if message.first != self._end or not message.first:
+            self._kept.clear()
+            self._first = self._next = self._spent = message.first
+        self._kept += message.pieces[: len(message.pieces) // _PIECE.size * _PIECE.size]
+        self._seen, self._at, self._pace, self.told = message.seen, message.at, message.pace, now
+        kept = len(self._kept) // _PIECE.size
+        gone = max(min(int(self._seen), self._next) - self._first, kept - _MOST_KEPT, 0)
+        if gone > MOST_UPCOMING:
+            del self._kept[: gone * _PIECE.size]
+            self._first += gone
+
+    def ahead(self, now: float) -> int:
+        """Return the bytes that are in memory before they were read, as far as can be told."""
+        return int(max(0.0, self._next - self._place(now)) * self._mean)
+
+    def wanted(self, now: float, room: int, most: int) -> list[UpcomingPiece]:
+        """Return the next pieces that are to be brought, ``most`` at most, where so many bytes may be ahead."""
+        window = min(room, max(_LEAST_BYTES, self._pace * _SECONDS * self._mean))
+        begin = max(self._next, int(self._seen), self._first)
+        end = min(
+            begin + most, int(self._place(now) + window / self._mean), self._first + len(self._kept) // _PIECE.size
+        )
+        few = end - begin < min(_FEW, window / self._mean / 2) and end < self._end
+        if end <= begin or (few and begin > self._place(now)):
+            return []
+        self._next = end
+        return self._pieces(begin, end)
+
+    def spent(self, now: float, behind: int, most: int) -> list[UpcomingPiece]:
+        """Return pieces that were brought and have been read, each once: those so many bytes behind the readers."""
+        begin = max(self._spent, self._first)
+        end = min(begin + most, int(self._place(now) - behind / self._mean), self._next)
+        if end - begin < _FEW:
+            return []
+        self._spent = end
+        return self._pieces(begin, end)
+
+    def due(self, now: float, most: int) -> list[UpcomingPiece]:
+        """Return pieces that were brought and are due to be read within the next half of what was."""
+        begin = max(self._first, ceil(self._place(now)))
+        end = begin + (self._next - begin + 1) // 2
+        return self._pieces(begin, end)[:: max(1, (end - begin) // most)][:most]
+
+    def lost(self, now: float) -> None:
+        """Take note that what is due is not in memory any more: it is wanted again."""
+        self._next = max(self._first, min(self._next, int(self._place(now))))
+
+    def brought(self, pieces: int, size: int) -> None:
+        """Take note of how many bytes so many pieces were."""
+        if pieces:
+            self._mean = max(_LEAST_SIZE, self._mean + _FRESH * (size / pieces - self._mean))
+
+    def wait(self, now: float) -> float | None:
+        """Return the seconds until it is worth a look though nothing is told; None: it is not."""
+        if not self._pace or now - self.told >= _TRUST:
+            return None
+        return min(0.1, max(0.01, _FEW / self._pace))
+
+    def _pieces(self, begin: int, end: int) -> list[UpcomingPiece]:
+        return [
+            UpcomingPiece(*_PIECE.unpack_from(self._kept, (number - self._first) * _PIECE.size))
+            for number in range(begin, end)
+        ]
+
+    @property
+    def _end(self) -> int:
+        """The number behind the last that is kept."""
+        return self._first + len(self._kept) // _PIECE.size
+
+    def _place(self, now: float) -> float:
+        return self._at + self._pace * min(max(0.0, now - self.told), _TRUST)

@@ -1,0 +1,140 @@
+"""The fetcher is told what comes next in memory: from where readers are, on over the end of an epoch."""
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+import pytest
+
+from stoker_orders.following import OrderFollower, ReadSample
+from stoker_orders.job_order import JobOrder
+from stoker_orders.predictors.samplers import SamplerName
+from stoker_orders.sample_map import FileMap
+from stoker_orders.sampling_plan import SamplingPlan
+from stoker_sidecar.agent.pages_ahead import PagesAhead
+from stoker_sidecar.errors import FetcherUnavailable
+from stoker_sidecar.wire.fetcher_protocol import Done, Failed, Reply, Upcoming
+
+FILES, FIRST = 20_000, 7
+
+
+@dataclass
+class Job:
+    """A job of one rank whose reads are seen, and what the fetcher is told of it."""
+
+    pages: PagesAhead = field(init=False)
+    follower: OrderFollower = field(init=False)
+    told: list[Upcoming] = field(default_factory=list)
+    now: float = 0.0
+    answer: Callable[[], Reply] = Done
+
+    def __post_init__(self) -> None:
+        plan = SamplingPlan(SamplerName.TORCH_DISTRIBUTED, seed=3, epochs=3, batch=16)
+        self.follower = OrderFollower(JobOrder(plan, FileMap(range(FIRST, FIRST + FILES)), (0,)))
+        self.pages = PagesAhead(self._tell, ("uid", "d" * 64), lambda: self.now)
+
+    async def _tell(self, message: Upcoming) -> Reply:
+        self.told.append(message)
+        return self.answer()
+
+    @property
+    def files(self) -> list[int]:
+        """The files that were told, since it was begun anew for the last time."""
+        begun = max(place for place, one in enumerate(self.told) if not one.first)
+        return [file for one in self.told[begun:] for file, _, _ in struct.iter_unpack("<IIQ", one.pieces)]
+
+    def expected(self, epoch: int) -> list[int]:
+        return [piece.file for piece in self.follower.order.pieces(self.follower.order.epoch(epoch), 0)]
+
+    async def work(self) -> None:
+        while (wanted := self.follower.wanted) is not None:
+            self.follower.give(self.follower.order.epoch(wanted))
+        while await self.pages.work(self.follower, "pod"):
+            pass
+
+    async def read(self, epoch: int, first: int, last: int, seconds: float) -> None:
+        """Have reads seen that took so long, and tell of it."""
+        self.now += seconds
+        self.follower.saw([ReadSample(file) for file in self.expected(epoch)[first:last]], 0.0)
+        self.pages.saw(self.follower, self.now)
+        await self.work()
+
+
+async def test_the_first_pieces_are_told_before_anything_is_read() -> None:
+    job = Job()
+    await job.work()
+    assert job.files == job.expected(0)[:8192]
+
+
+async def test_seconds_of_the_pace_are_told_ahead_over_the_end_of_the_epoch() -> None:
+    job = Job()
+    await job.work()
+    for first in range(0, 16_000, 1000):
+        await job.read(0, first, first + 1000, seconds=0.5)
+    assert len(job.files) >= 16_000 + 9 * 2000
+    assert job.files == (job.expected(0) + job.expected(1))[: len(job.files)]
+
+
+async def test_pieces_are_told_once() -> None:
+    job = Job()
+    await job.work()
+    for first in range(0, 10_000, 1000):
+        await job.read(0, first, first + 1000, seconds=0.5)
+    numbers = [(one.first, len(one.pieces) // 16) for one in job.told]
+    assert [first for first, _ in numbers] == list(accumulate([count for _, count in numbers[:-1]], initial=0))
+
+
+async def test_the_place_is_told_on_while_nothing_is_seen() -> None:
+    job = Job()
+    await job.work()
+    for first in range(0, 10_000, 1000):
+        await job.read(0, first, first + 1000, seconds=0.5)
+    job.now += 0.5
+    await job.work()
+    last = job.told[-1]
+    assert (round(last.seen, -2), round(last.at, -2), round(last.pace, -2)) == (10_000, 11_000, 2000)
+
+
+async def test_readers_that_are_found_elsewhere_are_followed_there() -> None:
+    job = Job()
+    await job.work()
+    for first in range(0, 10_000, 1000):
+        await job.read(0, first, first + 1000, seconds=0.5)
+    for first in range(3000, 3600, 100):  # the job was started again
+        await job.read(0, first, first + 100, seconds=0.05)
+    place = job.expected(0).index(job.files[0])
+    assert 2500 <= place <= 3600
+
+
+async def test_what_the_fetcher_did_not_take_is_told_again() -> None:
+    job = Job()
+    job.answer = lambda: Failed(5, "not open")
+    await job.pages.work(job.follower, "pod")
+    await job.work()
+    job.answer = Done
+    await job.work()
+    assert job.files == job.expected(0)[:8192]
+
+
+async def test_a_fetcher_that_is_gone_is_told_from_the_beginning() -> None:
+    job = Job()
+    await job.work()
+
+    def gone() -> Reply:
+        raise FetcherUnavailable("gone")
+
+    job.answer = gone
+    with pytest.raises(FetcherUnavailable):
+        await job.read(0, 0, 1000, seconds=0.1)
+    job.answer, before = Done, len(job.told)
+    await job.work()
+    assert job.told[before].first == 0
+
+
+async def test_everything_is_taken_back_in_the_end_and_once() -> None:
+    job = Job()
+    await job.work()
+    await job.pages.end()
+    await job.pages.end()
+    assert [one.ended for one in job.told] == [False, True]

@@ -1,0 +1,169 @@
+"""A window of bytes ahead of where readers are is brought, each piece once and in order."""
+
+import struct
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker_sidecar.fetcher.core.upcoming_pieces import UpcomingPieces
+from stoker_sidecar.wire.fetcher_protocol import Upcoming
+
+SIZE = 100_000  # of each piece
+PLENTY = 2**40
+
+
+def packed(numbers: range) -> bytes:
+    """Write pieces whose inode is their number."""
+    return b"".join(struct.pack("<IIQ", number, 0, 0) for number in numbers)
+
+
+def told(first: int, count: int, seen: float = 0.0, at: float | None = None, pace: float = 0.0) -> Upcoming:
+    numbers = range(first, first + count)
+    return Upcoming("uid", "d" * 64, "pod", first, seen, seen if at is None else at, pace, packed(numbers))
+
+
+def wanted(upcoming: UpcomingPieces, now: float = 0.0, room: int = PLENTY, most: int = 10_000) -> list[int]:
+    return [piece.ino for piece in upcoming.wanted(now, room, most)]
+
+
+def test_pieces_are_wanted_once_and_in_their_order() -> None:
+    upcoming = UpcomingPieces(SIZE)
+    upcoming.take(told(0, 300), 0.0)
+    assert [wanted(upcoming, most=200), wanted(upcoming, most=200), wanted(upcoming)] == [
+        list(range(200)),
+        list(range(200, 300)),
+        [],
+    ]
+
+
+def test_what_is_told_later_goes_on() -> None:
+    upcoming = UpcomingPieces(SIZE)
+    upcoming.take(told(0, 10), 0.0)
+    wanted(upcoming)
+    upcoming.take(told(10, 10), 0.0)
+    assert wanted(upcoming) == list(range(10, 20))
+
+
+def test_no_more_is_ahead_than_there_is_room() -> None:
+    upcoming = UpcomingPieces(SIZE)
+    upcoming.take(told(0, 500), 0.0)
+    assert wanted(upcoming, room=50 * SIZE) == list(range(50))
+    assert wanted(upcoming, room=50 * SIZE) == []
+    assert upcoming.ahead(0.0) == 50 * SIZE
+
+
+def test_readers_that_move_on_make_room() -> None:
+    upcoming = UpcomingPieces(SIZE)
+    upcoming.take(told(0, 500, pace=100.0), 0.0)
+    wanted(upcoming, room=50 * SIZE)
+    assert wanted(upcoming, now=0.2, room=50 * SIZE) == []  # too few to be worth it
+    assert wanted(upcoming, now=0.3, room=50 * SIZE) == list(range(50, 80))
+
+
+def test_a_pace_is_believed_for_a_second() -> None:
+    upcoming = UpcomingPieces(SIZE)
+    upcoming.take(told(0, 5000, pace=100.0), 0.0)
+    wanted(upcoming, room=50 * SIZE)
+    assert len(wanted(upcoming, now=60.0, room=50 * SIZE)) == 100
+
+
+def test_slow_readers_have_a_small_window() -> None:
+    upcoming = UpcomingPieces(SIZE)
+    upcoming.take(told(0, 8000, pace=1.0), 0.0)
+    assert len(wanted(upcoming)) == 64 * 2**20 // SIZE + 0
+
+
+def test_fast_readers_have_seconds_of_their_pace() -> None:
+    upcoming = UpcomingPieces(SIZE)
+    upcoming.take(told(0, 8000, pace=700.0), 0.0)
+    assert len(wanted(upcoming)) == 7000
+
+
+def test_what_readers_have_gone_past_is_left_out() -> None:
+    upcoming = UpcomingPieces(SIZE)
+    upcoming.take(told(0, 500, seen=100.0), 0.0)
+    assert wanted(upcoming, most=3) == [100, 101, 102]
+
+
+def test_what_was_reckoned_to_be_read_but_not_seen_is_brought() -> None:
+    upcoming = UpcomingPieces(SIZE)
+    upcoming.take(told(0, 500, seen=100.0, at=200.0), 0.0)
+    assert wanted(upcoming, most=3) == [100, 101, 102]
+
+
+def test_a_number_of_0_begins_anew() -> None:
+    upcoming = UpcomingPieces(SIZE)
+    upcoming.take(told(0, 10), 0.0)
+    wanted(upcoming)
+    upcoming.take(told(0, 10), 0.0)
+    assert wanted(upcoming) == list(range(10))
+
+
+def test_one_who_begins_in_the_middle_needs_nothing_from_before() -> None:
+    upcoming = UpcomingPieces(SIZE)
+    upcoming.take(told(7000, 10, seen=6990.0), 0.0)
+    assert wanted(upcoming) == list(range(7000, 7010))
+
+
+def test_the_size_is_learned_from_what_was_brought() -> None:
+    upcoming = UpcomingPieces(SIZE)
+    upcoming.take(told(0, 5000), 0.0)
+    for _ in range(60):
+        upcoming.brought(10, 10 * 10 * SIZE)
+    assert 45 <= len(wanted(upcoming, room=500 * SIZE)) <= 55
+
+
+def test_what_is_due_are_pieces_that_were_brought_and_come_soon() -> None:
+    upcoming = UpcomingPieces(SIZE)
+    upcoming.take(told(0, 500, seen=100.0), 0.0)
+    assert upcoming.due(0.0, 4) == []
+    wanted(upcoming, room=200 * SIZE)
+    assert [piece.ino for piece in upcoming.due(0.0, 4)] == [100, 125, 150, 175]
+
+
+def test_what_was_lost_is_wanted_again_from_the_readers_place_on() -> None:
+    upcoming = UpcomingPieces(SIZE)
+    upcoming.take(told(0, 500, seen=100.0), 0.0)
+    wanted(upcoming, room=200 * SIZE)
+    upcoming.lost(0.0)
+    assert wanted(upcoming, room=200 * SIZE) == list(range(100, 300))
+
+
+def test_what_was_read_is_spent_once_and_some_way_behind_the_readers() -> None:
+    upcoming = UpcomingPieces(SIZE)
+    upcoming.take(told(0, 500, at=200.0), 0.0)
+    assert upcoming.spent(0.0, 0, 1000) == []  # nothing was brought
+    wanted(upcoming, room=100 * SIZE)
+    assert [piece.ino for piece in upcoming.spent(0.0, 50 * SIZE, 100)] == list(range(100))
+    assert [piece.ino for piece in upcoming.spent(0.0, 30 * SIZE, 100)] == list(range(100, 170))
+    assert upcoming.spent(0.0, 30 * SIZE, 100) == []
+
+
+def test_half_a_piece_is_left_out() -> None:
+    upcoming = UpcomingPieces(SIZE)
+    upcoming.take(Upcoming("uid", "d" * 64, "pod", pieces=packed(range(3)) + b"odd"), 0.0)
+    assert wanted(upcoming) == [0, 1, 2]
+
+
+def test_it_is_looked_at_again_only_where_time_makes_room() -> None:
+    upcoming = UpcomingPieces(SIZE)
+    upcoming.take(told(0, 1000), 0.0)
+    assert upcoming.wait(0.0) is None
+    upcoming.take(told(1000, 1000, pace=6400.0), 0.0)
+    assert upcoming.wait(0.0) == 0.01
+    assert upcoming.wait(1.5) is None
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 400), st.floats(0.0, 500.0), st.floats(0.0, 1e4)), min_size=1, max_size=30),
+    st.integers(SIZE, 100 * SIZE),
+)
+def test_pieces_never_come_twice_and_never_beyond_the_room(moves: list[tuple[int, float, float]], room: int) -> None:
+    upcoming, first, at, found = UpcomingPieces(SIZE), 0, 0.0, list[int]()
+    for number, (count, gone, pace) in enumerate(moves):
+        at = min(at + gone, float(first + count))
+        upcoming.take(told(first, count, seen=at, pace=pace), float(number))
+        first += count
+        found += wanted(upcoming, float(number), room, 300)
+        assert upcoming.ahead(float(number)) <= room + SIZE
+    assert found == sorted(set(found))
