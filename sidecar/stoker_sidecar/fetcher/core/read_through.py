@@ -17,11 +17,15 @@ _IN_VAIN = 0.25
 
 @dataclass
 class _Held:
-    """A file that is held. ``size``: bytes of it that are here; ``asked``: a reader has asked for it."""
+    """A file that is held. ``size``: bytes of it that are here; ``asked``: a reader has asked for it.
+
+    ``in_vain``: it was counted as unread.
+    """
 
     size: int
     whole: int
     asked: bool = False
+    in_vain: bool = False
 
 
 def _nothing() -> None:
@@ -144,7 +148,8 @@ class Transients:
     def _pass_by(self, ino: int) -> None:
         """Want it no more, whether or not anybody has asked for it."""
         one = self._held[ino]
-        if ino in self._wanted and not one.asked:
+        if ino in self._wanted and not (one.asked or one.in_vain):
+            one.in_vain = True
             self.unread_bytes += one.size
             self._worth -= one.size
         self._let_go(ino)

@@ -125,7 +125,7 @@ _ACTIONS = st.lists(
 
 @given(_ACTIONS)
 def test_what_is_held_is_counted_right_and_within_its_limit(actions: list[tuple[str, object, object]]) -> None:
-    """Whatever comes, is read and is told: all that is held is either wanted or not, and no more stays than the limit."""
+    """Whatever comes, is read and is told: what is held is either wanted or not, and no more stays than the limit."""
     transients, held = Transients(100), dict[int, int]()
     for action, what, how in actions:
         match action, what, how:
