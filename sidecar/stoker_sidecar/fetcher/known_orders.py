@@ -9,7 +9,7 @@ more is said; it starts downloads as readers and warm-up do, so a piece is fetch
 import asyncio
 import logging
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
@@ -63,14 +63,22 @@ def unpacked(pieces: bytes) -> list[WindowPiece]:
     return [WindowPiece(*each) for each in _PIECE.iter_unpack(pieces[: len(pieces) // _PIECE.size * _PIECE.size])]
 
 
-def in_turns(windows: list[list[WindowPiece]]) -> Iterator[WindowPiece]:
-    """Merge the windows of several readers: the first piece of each, the second of each, and so on, each once."""
+def in_turns(windows: Mapping[str, list[WindowPiece]], uses: NextUses) -> Iterator[WindowPiece]:
+    """Merge the windows of several readers: the first piece of each, the second of each, and so on, each once.
+
+    Without those that were read since the windows were told.
+    """
     seen: set[WindowPiece] = set()
-    for place in range(max(map(len, windows), default=0)):
-        for window in windows:
-            if place < len(window) and window[place] not in seen:
-                seen.add(window[place])
-                yield window[place]
+    files = dict.fromkeys(windows, -1)
+    for place in range(max(map(len, windows.values()), default=0)):
+        for reader, window in windows.items():
+            if place >= len(window):
+                continue
+            piece = window[place]
+            files[reader] += not place or window[place - 1].ino != piece.ino
+            if piece not in seen and not uses.was_read(reader, files[reader]):
+                seen.add(piece)
+                yield piece
 
 
 @dataclass
@@ -135,7 +143,7 @@ class VersionAhead:
     async def _fetch(self) -> None:
         """Start what is in the windows as they are now, in its order; ends early when there are others."""
         ahead = 0
-        for looked, piece in enumerate(in_turns(list(self._windows.values())), start=1):
+        for looked, piece in enumerate(in_turns(dict(self._windows), self._uses), start=1):
             if looked % _BREATH == 0:
                 await asyncio.sleep(0)
             missing = self._missing(piece)
@@ -167,8 +175,6 @@ class VersionAhead:
         """Return what is to be fetched of a piece that was named: nothing where it is here, or could not be had."""
         version, ino = self.fetching.version, piece.ino
         if ino >= len(version.states) or version.states[ino] not in _TO_FETCH or ino in self._failed:
-            return []
-        if self._uses.place(ino) is None:  # it was read since that was told
             return []
         entry = version.manifest.entry(ino)
         if entry is None or entry.is_dir:

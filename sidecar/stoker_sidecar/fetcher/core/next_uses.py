@@ -24,9 +24,21 @@ class NextUses:
         if due:
             min(due, key=lambda each: each[0])[1].read(ino)
 
-    def files(self) -> set[int]:
-        """Return all that will be read."""
-        return set().union(*(one.files() for one in self._windows.values()))
+    def was_read(self, reader: str, place: int) -> bool:
+        """Tell whether the file at a place of a reader's window was read since it was told.
+
+        Pieces of one file that follow each other count once.
+        """
+        window = self._windows.get(reader)
+        return window is not None and window.was_read(place)
+
+    def files(self) -> list[int]:
+        """Return all that will be read, the next one first; a file that comes more than once at its first place."""
+        soonest: dict[int, int] = {}
+        for window in self._windows.values():
+            for ino, place in window.files():
+                soonest[ino] = min(place, soonest.get(ino, place))
+        return sorted(soonest, key=soonest.__getitem__)
 
     def place(self, ino: int) -> int | None:
         """Return about how many files are read before this one; None: it is not known to be read."""
@@ -49,9 +61,13 @@ class _Window:
             else:
                 self._next[ino] = place
 
-    def files(self) -> Iterable[int]:
-        """Return what has not been read since."""
-        return self._next.keys()
+    def was_read(self, place: int) -> bool:
+        """Tell whether the file at this place was."""
+        return place in self._done
+
+    def files(self) -> Iterable[tuple[int, int]]:
+        """Return what has not been read since, and at which place each comes first."""
+        return self._next.items()
 
     def place(self, ino: int) -> int | None:
         """Return where a file comes that has not been read since."""

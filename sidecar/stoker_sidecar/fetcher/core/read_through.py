@@ -1,5 +1,7 @@
 """Files that are held for a while and not kept: those read last, and those that are known to be read next. Pure."""
 
+import sys
+from bisect import insort
 from collections import OrderedDict
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
@@ -49,6 +51,7 @@ class Transients:
     _held: dict[int, _Held] = field(default_factory=dict)
     _wanted: dict[int, int] = field(default_factory=dict)  # what is read next of what is held -> its size as a whole
     _others: OrderedDict[int, None] = field(default_factory=OrderedDict)  # who was used least recently first
+    _far: list[int] = field(default_factory=list)  # of what is wanted, by place; some are not any more
     _last: int = 0
     _wanted_bytes: int = 0
     _worth: float = field(init=False)  # bytes that may still be fetched in vain
@@ -65,19 +68,41 @@ class Transients:
         return self.uses is not None and whole <= self.limit * _AHEAD_SHARE
 
     def takes_ahead(self, ino: int, whole: int, on_their_way: int) -> bool:
-        """Tell whether a file may be fetched now before a reader asks; ``on_their_way``: bytes that are, for that."""
+        """Tell whether a file may be fetched now before a reader asks; ``on_their_way``: bytes that are, for that.
+
+        What is read later than this file waits no more where there is no room for both.
+        """
         if not self.may_hold(whole) or self._worth <= 0:
             return False
-        return ino in self._wanted or self._wanted_bytes + on_their_way + whole <= self.limit * _AHEAD_SHARE
+        room = self.limit * _AHEAD_SHARE - on_their_way - whole
+        while ino not in self._wanted and self._wanted_bytes > room:
+            if not self._far or self._place(self._far[-1]) <= self._place(ino):
+                return False
+            self._let_go(self._far.pop())
+        return True
 
     def foresee(self, uses: NextUses | None) -> None:
         """Take next uses, also where they have changed; None: none are known."""
         self.uses = uses
-        coming = uses.files() if uses is not None else set()
-        for ino in [ino for ino in self._wanted if ino not in coming]:
+        coming = uses.files() if uses is not None else []
+        self._far = self._soonest(coming)
+        for ino in self._wanted.keys() - set(coming):
             self._pass_by(ino)
-        for ino in coming & self._held.keys():
+        for ino in self._wanted.keys() - set(self._far):
+            self._let_go(ino)
+        for ino in self._far:
             self._want(ino)
+
+    def _soonest(self, coming: list[int]) -> list[int]:
+        """Return what is held of what is read next, as far as there is room for that: the first one always."""
+        soon, left = list[int](), self.limit * _AHEAD_SHARE
+        for ino in coming:
+            if (one := self._held.get(ino)) is not None:
+                if soon and one.whole > left:
+                    break
+                soon.append(ino)
+                left -= one.whole
+        return soon
 
     def hold(self, ino: int, size: int, whole: int) -> None:
         """Note that ``size`` bytes of a file of ``whole`` bytes are here, and that it was used now."""
@@ -99,6 +124,8 @@ class Transients:
             self.uses.read(ino)
             if self.uses.place(ino) is None:
                 self._let_go(ino)
+            else:  # it comes again
+                insort(self._far, ino, key=self._place)
         self._use(ino)
         self.asked()
 
@@ -123,10 +150,12 @@ class Transients:
     def _leavers(self) -> Iterator[int]:
         """Yield all but the last used one: what nobody is known to read first, then what is read last."""
         yield from (ino for ino in self._others if ino != self._last)
-        uses = self.uses
-        if uses is not None:
-            wanted = sorted(((uses.place(ino) or 0, ino) for ino in self._wanted), reverse=True)
-            yield from (ino for _, ino in wanted if ino != self._last)
+        yield from (ino for ino in sorted(self._wanted, key=self._place, reverse=True) if ino != self._last)
+
+    def _place(self, ino: int) -> int:
+        """Return how many files are read before this one; one that is due no more is the last."""
+        place = self.uses.place(ino) if self.uses is not None else None
+        return sys.maxsize if place is None else place
 
     def _use(self, ino: int) -> None:
         self._last = ino

@@ -40,17 +40,18 @@ def test_what_is_read_next_outlasts_what_was_used_later() -> None:
 
 
 def test_of_what_is_read_next_the_last_leaves_first() -> None:
-    transients = _held(20, 1, 2, 3, 4)
+    transients = _held(40, 1, 2, 3)
     _foresee(transients, 3, 1, 2)
-    transients.touch(4, to_end=False)
+    transients.hold(4, 30, 30)
     assert transients.surplus(NOBODY) == [2, 1]
 
 
 def test_what_was_read_to_its_end_leaves_before_what_was_not() -> None:
-    transients = _held(30, 1, 2, 3, 4)
-    _foresee(transients, 1, 2, 3, 4)
+    transients = _held(40, 1, 2, 3)
+    _foresee(transients, 1, 2, 3)
     transients.touch(2, to_end=True)
     transients.touch(1, to_end=False)
+    transients.hold(4, 20, 20)
     assert transients.surplus(NOBODY) == [2]
 
 
@@ -110,6 +111,18 @@ def test_where_nobody_asks_for_what_came_no_more_is_fetched_until_somebody_does(
     assert transients.takes_ahead(50, 10, 0)
 
 
+def test_what_is_read_again_much_later_takes_no_room_of_what_is_read_next() -> None:
+    """Where an epoch ends, all that was read last comes again, hundreds of files later."""
+    transients = _held(100, 1, 2, 3, 4, 5, 6, 7)
+    _foresee(transients, 1, 2, 3, 4, 5, 6, 7, 8, 9, *range(10, 20), 1, 2, 3)
+    for ino in (1, 2, 3):
+        transients.touch(ino, to_end=True)
+    _foresee(transients, 4, 5, 6, 7, 8, 9, *range(10, 20), 1, 2, 3)
+    assert transients.takes_ahead(8, 10, 0)
+    transients.hold(8, 10, 10)
+    assert not transients.takes_ahead(9, 40, 0)
+
+
 _ACTIONS = st.lists(
     st.one_of(
         st.tuples(st.just("hold"), st.integers(0, 9), st.integers(0, 40)),
@@ -149,7 +162,8 @@ def test_what_is_held_is_counted_right_and_within_its_limit(actions: list[tuple[
                 assert before == 0 or held, "the last one stays"
                 assert sum(held.values()) <= 100 or len(held) == 1
         assert transients.total == sum(held.values())
-        expected = set(held) & (transients.uses.files() if transients.uses is not None else set())
-        assert set(transients._wanted) == expected
-        assert set(transients._others) == set(held) - expected
-        assert transients._wanted_bytes == 40 * len(expected)
+        wanted, others = set(transients._wanted), set(transients._others)
+        assert wanted.isdisjoint(others)
+        assert wanted | others == set(held)
+        assert wanted <= set(transients.uses.files() if transients.uses is not None else ()) | {transients._last}
+        assert transients._wanted_bytes == 40 * len(wanted)
