@@ -154,7 +154,7 @@ class VersionAhead:
                 if not self._may_come(one):
                     continue
                 await self._until_there_is_room(one)
-                if self._news.is_set():
+                if self._news.is_set() or not self.is_open(self.fetching):
                     return
                 self._start(one)
 
@@ -200,9 +200,8 @@ class VersionAhead:
         size, flying = _size(one), self._flying_bytes
         if self._flying and (self._flying >= self.limit.value or flying + size > _MOST_IN_FLIGHT):
             return False
-        return self.fetching.admits(one.entry) or self.fetching.transients.takes_ahead(
-            one.entry.ino, one.entry.size, flying
-        )
+        held = self.fetching.transients.takes_ahead(one.entry.ino, one.entry.size, flying)
+        return held or self.fetching.admits(one.entry)
 
     def _land(self, one: MissingPiece, task: "asyncio.Task[None]") -> None:
         self._flying -= 1
