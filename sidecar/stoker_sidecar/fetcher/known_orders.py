@@ -98,7 +98,6 @@ class VersionAhead:
     _landed: asyncio.Event = field(default_factory=asyncio.Event)
     _failed: set[int] = field(default_factory=set)
     _uses: NextUses = field(default_factory=NextUses)
-    _unread: int = 0  # bytes that were counted so far
     _flying: int = 0
     _flying_bytes: int = 0
 
@@ -136,9 +135,9 @@ class VersionAhead:
         """Have what is read through wait for its readers, as far as they are known; count what waited in vain."""
         transients = self.fetching.transients
         transients.foresee(uses)
-        if transients.unread_bytes > self._unread:
-            self.fetching.context.telemetry.add(UNREAD_BYTES, transients.unread_bytes - self._unread)
-            self._unread = transients.unread_bytes
+        if transients.unread_bytes:
+            self.fetching.context.telemetry.add(UNREAD_BYTES, transients.unread_bytes)
+            transients.unread_bytes = 0
 
     async def _fetch(self) -> None:
         """Start what is in the windows as they are now, in its order; ends early when there are others."""

@@ -40,7 +40,8 @@ class Transients:
 
     Who was used least recently is dropped first. Where ``uses`` are known, what is read next is dropped last, the
     soonest at the very last. ``unread_bytes``: of files that were to be read next, and that nobody had asked for when
-    they were dropped, or were due no more. ``asked``: called when a reader has asked for a file.
+    they were dropped, or were due no more; who counts them sets it back. ``asked``: called when a reader has asked for
+    a file.
     """
 
     limit: int
@@ -59,9 +60,9 @@ class Transients:
     def __post_init__(self) -> None:
         self._worth = float(self.limit)
 
-    def lets_pass(self, lane: Lane) -> bool:
+    def lets_pass(self, lane: Lane, whole: int) -> bool:
         """Tell whether what does not stay is fetched: for who waits, and for who is known to read it next."""
-        return lane is Lane.DEMAND or (lane is Lane.READAHEAD and self.uses is not None)
+        return lane is Lane.DEMAND or (lane is Lane.READAHEAD and self.may_hold(whole))
 
     def may_hold(self, whole: int) -> bool:
         """Tell whether a file of this size is ever fetched before a reader asks for it."""

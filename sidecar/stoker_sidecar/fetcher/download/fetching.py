@@ -358,7 +358,7 @@ class Fetching:
         kept = self.admits(entry)
         if not kept and lane is Lane.DEMAND:
             kept = self._policy.make_room(entry.size)
-        if not (kept or self.transients.lets_pass(lane)):
+        if not (kept or self.transients.lets_pass(lane, entry.size)):
             return None
         download.reserved = entry.size if kept else 0
         self.version.reserved_bytes += download.reserved
@@ -368,7 +368,7 @@ class Fetching:
         part = self.version.parts.get(entry.ino)
         if part is None or not (part.kept or lane is not Lane.WARM):
             kept = self.admits(entry)
-            if not (kept or self.transients.lets_pass(lane)):
+            if not (kept or self.transients.lets_pass(lane, entry.size)):
                 return None
             self._writer.new_part(entry, kept=kept)
         return partial(self._chunk, entry, chunk)

@@ -177,6 +177,16 @@ async def test_what_is_fetched_in_vain_is_counted_and_no_more_than_is_held(small
     assert len(fetched(small)) <= HELD // SIZE + AHEAD
 
 
+async def test_what_was_counted_of_one_order_is_not_counted_of_the_next(small: CacheNodeUnderTest) -> None:
+    pod = Pod(small, await _listed(small, 0))
+    pod.foresee(NAMES[:3])
+    await eventually(lambda: len(fetched(small)) == 3)
+    for names in ([], NAMES[10:11], []):
+        pod.foresee(names)
+        await pod.settle()
+    assert _unread(small) == 4 * SIZE
+
+
 async def test_a_demand_is_not_held_up_by_what_is_ahead(small: CacheNodeUnderTest) -> None:
     pod = Pod(small, await _listed(small, 0))
     pod.foresee(NAMES[:20])

@@ -58,11 +58,12 @@ def test_what_was_read_to_its_end_leaves_before_what_was_not() -> None:
 def test_nothing_is_fetched_ahead_that_nobody_is_known_to_read() -> None:
     transients = _held(100)
     assert not transients.takes_ahead(1, 10, 0)
-    assert not transients.lets_pass(Lane.READAHEAD)
+    assert not transients.lets_pass(Lane.READAHEAD, 10)
     _foresee(transients, 1)
     assert transients.takes_ahead(1, 10, 0)
-    assert transients.lets_pass(Lane.READAHEAD)
-    assert not transients.lets_pass(Lane.WARM)
+    lanes = [lane for lane in Lane if transients.lets_pass(lane, 10)]
+    assert lanes == [Lane.DEMAND, Lane.READAHEAD]
+    assert not transients.lets_pass(Lane.READAHEAD, 76)
 
 
 def test_three_quarters_may_be_ahead_on_their_way_or_here() -> None:
