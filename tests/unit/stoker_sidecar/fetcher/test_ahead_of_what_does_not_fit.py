@@ -132,6 +132,20 @@ async def test_who_reads_on_has_nothing_fetched_twice(small: CacheNodeUnderTest)
     assert sorted(fetched(small)) == NAMES
 
 
+@pytest.mark.parametrize("seed", range(3))
+async def test_readers_that_pass_each_other_have_nothing_fetched_twice(small: CacheNodeUnderTest, seed: int) -> None:
+    """Loaders read a few files sooner or later than the order says, as each has its own batch."""
+    chance, (order,) = random.Random(seed), _orders(1)
+    pod = Pod(small, await _listed(small, 0))
+    read = [name for _, name in sorted((place + chance.uniform(0, 4), name) for place, name in enumerate(order))]
+    for at, name in enumerate(read):
+        if at % 3 == 0:
+            pod.foresee(order[max(0, at - 8) :])
+            await pod.settle()
+        await pod.read(name)
+    assert sorted(fetched(small)) == NAMES
+
+
 async def test_what_several_readers_want_is_fetched_once_and_stays_for_all(small: CacheNodeUnderTest) -> None:
     digest = await _listed(small, 0)
     one, other = Pod(small, digest, "one"), Pod(small, digest, "other")
