@@ -104,6 +104,7 @@ TITLES = {
     "B7": "B7: sharing a download",
     "B8": "B8: the first batch",
     "B9": "B9: the order is known",
+    "quota": "Epochs that do not fit the quota, with their order known and without",
     "B10": "B10: becoming native under readers",
     "second": "A second epoch in the overlay of the first, cold one",
     "pages": "The order of a whole version is known: pages are read ahead of its readers",

@@ -38,15 +38,15 @@ def measure(env: Environment) -> Iterator[Row]:
 
 def _rates(env: Environment, corpus: Corpus, prefix: str, endpoint: str) -> Iterator[Row]:
     case = f"cold, {_LOADERS} loaders, {_PROFILE}"
-    systems = {STOKER: "", ORDER_KNOWN: _said(_BATCH), WRONG: _said(_BATCH, seed=_SEED + 1000)}
-    jobs, told = _jobs(_order(corpus)), _TOLD_SECONDS if corpus.files >= _TELLING else 0.0
+    systems = {STOKER: "", ORDER_KNOWN: said(_BATCH), WRONG: said(_BATCH, seed=_SEED + 1000)}
+    jobs, told = epoch_jobs(epoch_order(corpus)), _TOLD_SECONDS if corpus.files >= _TELLING else 0.0
     rates: dict[str, list[float]] = {system: [] for system in systems}
     over: dict[str, list[float]] = {system: [] for system in systems}
     costs: dict[str, list[Cost]] = {system: [] for system in systems}
     notes = dict.fromkeys(systems, "")
     for system in env.turns(f"B9: {case}", systems):
         with env.node(endpoint) as node:
-            root = _mounted(node, prefix, systems[system])
+            root = mounted(node, prefix, systems[system])
             with env.meter(node) as meter:
                 epoch = read_jobs(root, jobs, corpus.total_bytes)
             rates[system].append(epoch.rate)
@@ -60,16 +60,16 @@ def _rates(env: Environment, corpus: Corpus, prefix: str, endpoint: str) -> Iter
 
 def _stopped(env: Environment, corpus: Corpus, prefix: str, endpoint: str) -> Row:
     """Measure what is fetched in vain by a job that ends in the middle of an epoch: at most the window."""
-    half, over = _order(corpus)[: corpus.files // 2], []
+    half, over = epoch_order(corpus)[: corpus.files // 2], []
     for _ in env.repeat("B9: a job that ends in mid-epoch"):
         with env.node(endpoint) as node, env.meter(node) as meter:
-            read_jobs(_mounted(node, prefix, _said(_BATCH)), _jobs(half), len(half) * corpus.size)
+            read_jobs(mounted(node, prefix, said(_BATCH)), epoch_jobs(half), len(half) * corpus.size)
             time.sleep(_SETTLED_SECONDS)
         over.append(100 * (meter.cost.gets - len(half)) / corpus.files)
     return Row("B9", "the job ends in mid-epoch", ORDER_KNOWN, "% of the epoch fetched in vain", tuple(over))
 
 
-def _jobs(order: Sequence[str]) -> list[Job]:
+def epoch_jobs(order: Sequence[str]) -> list[Job]:
     """Deal an epoch's batches out to the loaders, as PyTorch's DataLoader does."""
     batches = [order[start : start + _BATCH] for start in range(0, len(order), _BATCH)]
     return [Job([path for batch in batches[one::_LOADERS] for path in batch]) for one in range(_LOADERS)]
@@ -77,30 +77,31 @@ def _jobs(order: Sequence[str]) -> list[Job]:
 
 def _trained(env: Environment, corpus: Corpus, prefix: str, endpoint: str) -> Iterator[Row]:
     case = f"cold, {IMAGES_A_BATCH} images a step of {STEP_SECONDS:.3f} s, {_PROFILE}"
-    order, systems = _order(corpus), {STOKER: "", ORDER_KNOWN: _said(IMAGES_A_BATCH)}
+    order, systems = epoch_order(corpus), {STOKER: "", ORDER_KNOWN: said(IMAGES_A_BATCH)}
     shares: dict[str, list[float]] = {system: [] for system in systems}
     for system in env.turns(f"B9: {case}", systems):
         with env.node(endpoint) as node:
-            root = _mounted(node, prefix, systems[system])
+            root = mounted(node, prefix, systems[system])
             shares[system].append(train(root, [order]).utilisation)
     for system in systems:
         yield Row("B9", case, system, "accelerator utilisation", tuple(shares[system]), STOKER)
 
 
-def _order(corpus: Corpus) -> list[str]:
+def epoch_order(corpus: Corpus, epoch: int = 0) -> list[str]:
     """Return the files in the order of a DistributedSampler of one rank."""
     files = sorted(paths(corpus))
-    return [files[number] for number in SAMPLERS[SamplerName.TORCH_DISTRIBUTED].order(len(files), _SEED, 0)]
+    return [files[number] for number in SAMPLERS[SamplerName.TORCH_DISTRIBUTED].order(len(files), _SEED + epoch, epoch)]
 
 
-def _said(batch: int, seed: int = _SEED) -> str:
+def said(batch: int = _BATCH, seed: int = _SEED) -> str:
+    """Return what the pod says of its sampling."""
     return Sampling(seed=seed, batch=batch, loaders=_LOADERS, epochs=3, ranks=1, files=_FILES).text()
 
 
-def _mounted(node: Node, prefix: str, sampling: str) -> Path:
+def mounted(node: Node, prefix: str, sampling: str, quota: int | None = None) -> Path:
     """Mount a new dataset with nothing on the node for a pod that says this of its sampling; read from at once."""
     volume = node.list_source(prefix)
-    node.offer(volume)
+    node.offer(volume, quota=quota)
     drop_page_cache()
     return node.publish(volume, sampling)
 

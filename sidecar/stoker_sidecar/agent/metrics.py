@@ -26,6 +26,7 @@ from stoker_sidecar.wire.fetcher_protocol import (
     REPAIRED_FILES,
     SCRUBBED_BYTES,
     UNPACKED_BYTES,
+    UNREAD_BYTES,
 )
 
 # Seconds: a bind mount takes milliseconds, a wait for the plan up to a minute.
@@ -59,6 +60,7 @@ _COUNTS: tuple[tuple[str, str, str], ...] = (
     ("stoker_fetched_bytes", "Bytes that came from the source.", FETCHED_BYTES),
     ("stoker_peer_bytes", "Bytes of files that other nodes gave, instead of the source.", PEER_BYTES),
     ("stoker_ahead_bytes", "Bytes that were fetched before any reader asked for them, without warm-up.", AHEAD_BYTES),
+    ("stoker_unread_bytes", "Bytes fetched ahead in a known order and dropped before any reader asked.", UNREAD_BYTES),
     ("stoker_demand_reads", "Requests of file systems for bytes that were not known to be on this node.", DEMAND_READS),
     ("stoker_fetch_errors", "Pieces that could not be fetched, after their retries, by reason.", FETCH_ERRORS),
     ("stoker_scrubbed_bytes", "Bytes on the disk that were compared with their checksums.", SCRUBBED_BYTES),

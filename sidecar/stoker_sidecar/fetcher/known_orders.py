@@ -1,5 +1,7 @@
 """Has ready what training jobs are known to read next: a window of pieces ahead of each reader, in their order.
 
+What does not fit into the version's room is held until it is read.
+
 Concurrency: everything runs on one event loop. Each version that a window is of has one task, which ends when nothing
 more is said; it starts downloads as readers and warm-up do, so a piece is fetched once whoever wants it.
 """
@@ -7,19 +9,21 @@ more is said; it starts downloads as readers and warm-up do, so a piece is fetch
 import asyncio
 import logging
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
 from stoker_sidecar.errors import SidecarError, SourceError
+from stoker_sidecar.fetcher.cached_version import State
 from stoker_sidecar.fetcher.core.concurrency import AdaptiveLimit
 from stoker_sidecar.fetcher.core.lanes import Lane
+from stoker_sidecar.fetcher.core.next_uses import NextUses
 from stoker_sidecar.fetcher.dataset import DatasetCache
 from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.download.parts import CHUNK, chunk_count, is_whole
 from stoker_sidecar.version.manifest import Entry
-from stoker_sidecar.wire.fetcher_protocol import WHOLE_FILE, Ahead
+from stoker_sidecar.wire.fetcher_protocol import UNREAD_BYTES, WHOLE_FILE, Ahead
 
 _log = logging.getLogger(__name__)
 # Bytes ahead of all readers of a version: what is fetched in vain at most, when a job ends or turns out to read
@@ -31,6 +35,8 @@ _MOST_IN_FLIGHT = 32 * 1024**2
 _STALE = 60.0
 # Pieces that are looked at without a pause when all of them are here.
 _BREATH = 256
+# States of files that are fetched before they are read: also of those that found no room to stay.
+_TO_FETCH = (State.MISSING, State.UNKEPT)
 _PIECE = struct.Struct("<II")
 
 
@@ -57,14 +63,22 @@ def unpacked(pieces: bytes) -> list[WindowPiece]:
     return [WindowPiece(*each) for each in _PIECE.iter_unpack(pieces[: len(pieces) // _PIECE.size * _PIECE.size])]
 
 
-def in_turns(windows: list[list[WindowPiece]]) -> Iterator[WindowPiece]:
-    """Merge the windows of several readers: the first piece of each, the second of each, and so on, each once."""
+def in_turns(windows: Mapping[str, list[WindowPiece]], uses: NextUses) -> Iterator[WindowPiece]:
+    """Merge the windows of several readers: the first piece of each, the second of each, and so on, each once.
+
+    Without those that were read since the windows were told.
+    """
     seen: set[WindowPiece] = set()
-    for place in range(max(map(len, windows), default=0)):
-        for window in windows:
-            if place < len(window) and window[place] not in seen:
-                seen.add(window[place])
-                yield window[place]
+    files = dict.fromkeys(windows, -1)
+    for place in range(max(map(len, windows.values()), default=0)):
+        for reader, window in windows.items():
+            if place >= len(window):
+                continue
+            piece = window[place]
+            files[reader] += not place or window[place - 1].ino != piece.ino
+            if piece not in seen and not uses.was_read(reader, files[reader]):
+                seen.add(piece)
+                yield piece
 
 
 @dataclass
@@ -83,6 +97,7 @@ class VersionAhead:
     _news: asyncio.Event = field(default_factory=asyncio.Event)
     _landed: asyncio.Event = field(default_factory=asyncio.Event)
     _failed: set[int] = field(default_factory=set)
+    _uses: NextUses = field(default_factory=NextUses)
     _flying: int = 0
     _flying_bytes: int = 0
 
@@ -92,12 +107,16 @@ class VersionAhead:
             self._windows[reader] = pieces
         else:
             self._windows.pop(reader, None)
+        self._uses.tell(reader, [piece.ino for piece in pieces])
+        if self.fetching.transients.uses is not None:
+            self._foresee(self._uses)
         self._news.set()
         self._landed.set()
 
     async def run(self) -> None:
         """Fetch until no window is left, or none was renewed for a while."""
-        self.fetching.order_known = True
+        self.fetching.transients.asked = self._landed.set
+        self._foresee(self._uses)
         try:
             while self._windows and self.is_open(self.fetching):
                 self._news.clear()
@@ -110,12 +129,20 @@ class VersionAhead:
         except SidecarError as error:
             _log.info("nothing is fetched ahead in a known order for now: %s", error.message)
         finally:
-            self.fetching.order_known = False
+            self._foresee(None)
+
+    def _foresee(self, uses: NextUses | None) -> None:
+        """Have what is read through wait for its readers, as far as they are known; count what waited in vain."""
+        transients = self.fetching.transients
+        transients.foresee(uses)
+        if transients.unread_bytes:
+            self.fetching.context.telemetry.add(UNREAD_BYTES, transients.unread_bytes)
+            transients.unread_bytes = 0
 
     async def _fetch(self) -> None:
         """Start what is in the windows as they are now, in its order; ends early when there are others."""
         ahead = 0
-        for looked, piece in enumerate(in_turns(list(self._windows.values())), start=1):
+        for looked, piece in enumerate(in_turns(dict(self._windows), self._uses), start=1):
             if looked % _BREATH == 0:
                 await asyncio.sleep(0)
             missing = self._missing(piece)
@@ -123,8 +150,10 @@ class VersionAhead:
             if ahead > MOST_AHEAD_BYTES:
                 return
             for one in missing:
-                await self._until_there_is_room(_size(one))
-                if self._news.is_set():
+                if not self._may_come(one):
+                    continue
+                await self._until_there_is_room(one)
+                if self._news.is_set() or not self.is_open(self.fetching):
                     return
                 self._start(one)
 
@@ -143,25 +172,35 @@ class VersionAhead:
 
     def _missing(self, piece: WindowPiece) -> list[MissingPiece]:
         """Return what is to be fetched of a piece that was named: nothing where it is here, or could not be had."""
-        version = self.fetching.version
-        if piece.ino >= len(version.states) or not version.is_missing(piece.ino) or piece.ino in self._failed:
+        version, ino = self.fetching.version, piece.ino
+        if ino >= len(version.states) or version.states[ino] not in _TO_FETCH or ino in self._failed:
             return []
-        entry = version.manifest.entry(piece.ino)
+        entry = version.manifest.entry(ino)
         if entry is None or entry.is_dir:
             return []
         if is_whole(entry.size):
-            return [MissingPiece(entry, 0)]
+            return [MissingPiece(entry, 0)] if ino not in version.parts else []
         if piece.chunk == WHOLE_FILE:
             return [MissingPiece(entry, chunk) for chunk in range(chunk_count(entry.size))]
         return [MissingPiece(entry, piece.chunk)] if piece.chunk < chunk_count(entry.size) else []
 
-    async def _until_there_is_room(self, size: int) -> None:
-        while self._flying and not self._news.is_set() and not self._has_room(size):
-            self._landed.clear()
-            await self._landed.wait()
+    def _may_come(self, one: MissingPiece) -> bool:
+        """Tell whether there will ever be room for a piece, be it until it is read."""
+        return self.fetching.transients.may_hold(one.entry.size) or self.fetching.admits(one.entry)
 
-    def _has_room(self, size: int) -> bool:
-        return self._flying < self.limit.value and self._flying_bytes + size <= _MOST_IN_FLIGHT
+    async def _until_there_is_room(self, one: MissingPiece) -> None:
+        """Wait until a piece may be asked for, or windows change. Raises TimeoutError when nobody reads."""
+        while not self._news.is_set() and not self._has_room(one):
+            self._landed.clear()
+            async with asyncio.timeout(_STALE):
+                await self._landed.wait()
+
+    def _has_room(self, one: MissingPiece) -> bool:
+        size, flying = _size(one), self._flying_bytes
+        if self._flying and (self._flying >= self.limit.value or flying + size > _MOST_IN_FLIGHT):
+            return False
+        held = self.fetching.transients.takes_ahead(one.entry.ino, one.entry.size, flying)
+        return held or self.fetching.admits(one.entry)
 
     def _land(self, one: MissingPiece, task: "asyncio.Task[None]") -> None:
         self._flying -= 1

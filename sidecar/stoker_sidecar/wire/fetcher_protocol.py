@@ -216,6 +216,7 @@ LISTED_OBJECTS = "listedObjects"  # by listings, also by the one that runs
 FETCHED_BYTES = "fetchedBytes"  # bodies as they came from the source, also what was thrown away
 FETCH_ERRORS = "fetchErrors"  # labelled by reason; after the retries of one request
 AHEAD_BYTES = "aheadBytes"  # fetched before any reader asked for them, warm-up not counted
+UNREAD_BYTES = "unreadBytes"  # of those, in a known order: dropped, or due no more, before any reader asked
 DEMAND_READS = "demandReads"  # requests of file-system servers for bytes
 SCRUBBED_BYTES = "scrubbedBytes"
 PEER_BYTES = "peerBytes"  # of files that another node gave

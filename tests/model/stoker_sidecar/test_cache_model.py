@@ -2,8 +2,9 @@
 
 import asyncio
 import shutil
+import struct
 import tempfile
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,10 +15,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from stoker_api.nodecache import NodePhase
-from stoker_sidecar.errors import ObjectGone, ServerError, SourceChanged
+from stoker_sidecar.errors import NotYetConfigured, ObjectGone, ServerError, SourceChanged
 from stoker_sidecar.fetcher.download.parts import CHUNK
 from stoker_sidecar.version.manifest import Manifest
-from stoker_sidecar.wire.fetcher_protocol import FileKnobs, PackingKnobs, Read, Tune
+from stoker_sidecar.wire.fetcher_protocol import WHOLE_FILE, Ahead, FileKnobs, PackingKnobs, Read, Tune
 from tests.fakes.object_store import MemoryStore
 from tests.support.cache_node import UID, CacheNodeUnderTest, open_cache_node
 
@@ -104,6 +105,24 @@ class CacheMachine(RuleBasedStateMachine):
             pass  # a queued fault that outlasted the retries
         else:
             assert found == content[offset : offset + length]
+
+    @rule(order=st.permutations(["a", "d/b", "d/e/c"]), again=st.booleans(), reader=st.sampled_from(["one", "other"]))
+    def foresee(self, order: Sequence[str], again: bool, reader: str) -> None:
+        """Tell in which order the current version will be read; what is kept and what is read stays right."""
+        known = [path for path in order if path in self.versions[self.current]]
+        pieces = [(self._ino(self.current, path), WHOLE_FILE) for path in known * (1 + again)]
+        self._foresee(reader, b"".join(struct.pack("<II", *piece) for piece in pieces))
+
+    @rule(reader=st.sampled_from(["one", "other"]))
+    def take_the_order_back(self, reader: str) -> None:
+        self._foresee(reader, b"")
+
+    def _foresee(self, reader: str, pieces: bytes) -> None:
+        async def tell() -> None:
+            with suppress(NotYetConfigured):  # the agent tells it again
+                self.cache_node.node.foresee(Ahead(UID, self.current, reader, pieces))
+
+        self._run(tell())
 
     @rule(path=PATHS)
     def someone_deletes_a_file(self, path: str) -> None:

@@ -17,6 +17,7 @@ from stoker_sidecar.fetcher.choosing import left_to_warm
 from stoker_sidecar.fetcher.context import DownloadContext
 from stoker_sidecar.fetcher.core.bandwidth import Sharer
 from stoker_sidecar.fetcher.core.lanes import Lane
+from stoker_sidecar.fetcher.core.read_through import Transients
 from stoker_sidecar.fetcher.core.version_tuning import VersionTuning
 from stoker_sidecar.fetcher.download.parts import CHUNK, PartFile, chunk_count, chunk_span, chunks_of, is_whole
 from stoker_sidecar.fetcher.download.piece_writer import Bring, PieceWriter
@@ -67,9 +68,9 @@ class Fetching:
     version: CachedVersion
     space: VersionSpace
     context: DownloadContext
-    order_known: bool = False  # what readers want next is fetched already, and need not be guessed
     _downloads: dict[DownloadKey, Download] = field(default_factory=dict)
     _copies: "set[asyncio.Task[bool]]" = field(default_factory=set)
+    transients: Transients = field(init=False)  # what is read through and not kept
     _writer: PieceWriter = field(init=False)
     _policy: DownloadPolicy = field(init=False)
     _prefetcher: Prefetcher = field(init=False)
@@ -82,6 +83,7 @@ class Fetching:
         # Asked for several times a file, and a Path takes its name apart each time.
         self._folder, self._digest = str(self.version.paths.folder), self.version.paths.folder.name
         self._writer = PieceWriter(self.version, self.space, self.context)
+        self.transients = self._writer.transients
         self._policy = self.context.settings.policy(self.version, self.space)
         self._prefetcher = Prefetcher(self.version, pipeline.readahead, pipeline.bounds.readahead_bytes)
 
@@ -288,16 +290,15 @@ class Fetching:
         """Wait until the bytes up to ``end`` can be read, or a piece has failed."""
         missing = self.version.states[entry.ino] not in (State.HERE, State.PACKED)
         downloads = [one for chunk in chunks if (one := self._start(entry, chunk, Lane.DEMAND)) is not None]
-        if missing and not self.order_known:
+        if missing and not self.transients.may_hold(entry.size):
             self._prefetch(entry, chunks)
         for download in downloads:
             while not (download.task.done() or download.reached >= end):
                 download.moved.clear()
                 await download.moved.wait()
             if download.task.cancelled():  # the version was closed meanwhile
-                raise NotYetConfigured(
-                    f"{self.version.manifest.info.digest[:12]} is being closed on this node: ask again"
-                )
+                digest = self.version.manifest.info.digest[:12]
+                raise NotYetConfigured(f"{digest} is being closed on this node: ask again")
             if download.task.done():
                 download.task.result()
 
@@ -317,7 +318,7 @@ class Fetching:
         part = self.version.parts.get(entry.ino)
         if part is None or not all(part.chunks[chunk] or self._reaches(part, chunk, end) for chunk in chunks):
             return None
-        self._writer.transients.touch(entry.ino)
+        self.transients.touch(entry.ino, to_end=is_whole(entry.size) and end >= entry.size)
         return ReadDone("parts", str(part.path))
 
     def _reaches(self, part: PartFile, chunk: int, end: int) -> bool:
@@ -361,7 +362,7 @@ class Fetching:
         kept = self.admits(entry)
         if not kept and lane is Lane.DEMAND:
             kept = self._policy.make_room(entry.size)
-        if not (kept or lane is Lane.DEMAND):
+        if not (kept or self.transients.lets_pass(lane, entry.size)):
             return None
         download.reserved = entry.size if kept else 0
         self.version.reserved_bytes += download.reserved
@@ -371,7 +372,7 @@ class Fetching:
         part = self.version.parts.get(entry.ino)
         if part is None or not (part.kept or lane is not Lane.WARM):
             kept = self.admits(entry)
-            if not (kept or lane is Lane.DEMAND):
+            if not (kept or self.transients.lets_pass(lane, entry.size)):
                 return None
             self._writer.new_part(entry, kept=kept)
         return partial(self._chunk, entry, chunk)

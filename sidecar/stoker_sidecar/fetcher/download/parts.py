@@ -4,11 +4,8 @@ Names in ``parts`` are never used twice: whoever has one open sees bytes that on
 """
 
 import os
-from collections import OrderedDict
-from collections.abc import Container
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from secrets import token_hex
 from time import time_ns
@@ -95,40 +92,6 @@ class PartFile:
         for path in (_map_of(self.path), self.path):
             with suppress(OSError):
                 path.unlink()
-
-
-@dataclass
-class Transients:
-    """The files that are only read through: inode -> bytes, least recently used first; ``limit`` bytes in all."""
-
-    limit: int
-    total: int = 0
-    _held: OrderedDict[int, int] = field(default_factory=OrderedDict)
-
-    def hold(self, ino: int, size: int) -> None:
-        """Note that the file takes ``size`` bytes and was used now."""
-        self.total += size - self._held.pop(ino, 0)
-        self._held[ino] = size
-
-    def touch(self, ino: int) -> None:
-        """Note that it was used now."""
-        if ino in self._held:
-            self._held.move_to_end(ino)
-
-    def release(self, ino: int) -> None:
-        """Forget a file that is gone."""
-        self.total -= self._held.pop(ino, 0)
-
-    def surplus(self, busy: Container[int]) -> list[int]:
-        """Choose which to drop, the least recently used first; never the last used one nor those in ``busy``."""
-        over, drop = self.total - self.limit, []
-        for ino, size in islice(self._held.items(), len(self._held) - 1) if over > 0 else ():
-            if over <= 0:
-                break
-            if ino not in busy:
-                drop.append(ino)
-                over -= size
-        return drop
 
 
 def new_part(folder: Path, ino: int, size: int, *, kept: bool) -> PartFile:

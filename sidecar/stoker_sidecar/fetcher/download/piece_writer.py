@@ -12,8 +12,9 @@ from pathlib import Path
 from stoker_sidecar.errors import CacheDiskFailed, CorruptBody, InternalError, SourceError
 from stoker_sidecar.fetcher.cached_version import CachedVersion
 from stoker_sidecar.fetcher.context import DownloadContext
+from stoker_sidecar.fetcher.core.read_through import Transients
 from stoker_sidecar.fetcher.download.packing import VersionPacking
-from stoker_sidecar.fetcher.download.parts import PartFile, Transients, chunk_span, is_whole, new_part, temporary_name
+from stoker_sidecar.fetcher.download.parts import PartFile, chunk_span, is_whole, new_part, temporary_name
 from stoker_sidecar.fetcher.download.pipeline import Slot
 from stoker_sidecar.fetcher.space.budget import VersionSpace
 from stoker_sidecar.fetcher.telemetry import NewBytes
@@ -256,7 +257,7 @@ class PieceWriter:
         """Keep what was read through until ``drop_surplus`` lets go of it."""
         if self.version.parts.get(part.ino) is None:
             self.version.add_part(part)
-        self.transients.hold(part.ino, part.bytes_here)
+        self.transients.hold(part.ino, part.bytes_here, part.size)
 
     def _judge(self, path: str, etag: str, md5: str) -> None:
         """Compare a MD5 with the ETag, perhaps in a thread.
