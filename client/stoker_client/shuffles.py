@@ -23,6 +23,7 @@ class GlobalShuffleSampler(EpochSampler):
     """
 
     _kind = "global-shuffle"
+    _sampler = "stoker-shuffle"
 
     def _accept_world(self, world: int, position: int) -> None:
         """Take every other world: the order does not depend on it."""
@@ -53,6 +54,7 @@ class WarmFirstSampler(GlobalShuffleSampler):
         super().__init__(data, **options)
         self._warm = warm
         self._answers = b""  # of the samples of this epoch, a byte each
+        self._is_asked = False  # for the iteration that comes next
 
     def state_dict(self, consumed: int | None = None) -> dict[str, Any]:
         """Return where the epoch stands, with what was warm when it began."""
@@ -67,13 +69,31 @@ class WarmFirstSampler(GlobalShuffleSampler):
     def _accept_world(self, world: int, position: int) -> None:
         EpochSampler._accept_world(self, world, position)
 
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch; what is warm is asked anew for another one."""
+        self._is_asked = self._is_asked and epoch == self.epoch
+        super().set_epoch(epoch)
+
+    def sampling(self) -> dict[str, Any] | None:
+        """Return the order where it is the plain one: nothing is warm, or everything."""
+        if self._warm is not None:
+            self._ask(array("Q", super()._share()), begins=not (self._resumed and self._position))
+            self._is_asked = True
+        return super().sampling() if len(set(self._answers)) < 2 else None
+
+    def _ask(self, share: array[int], *, begins: bool) -> None:
+        """Ask what is warm when an epoch begins, and where the answers of its begin are not known."""
+        if self._warm is not None and (begins or len(self._answers) != len(share)):
+            self._answers = bytes(bool(self._warm(index)) for index in share)
+
     def _share(self) -> Iterator[int]:
         share = array("Q", super()._share())
         if self._warm is None:
             yield from share
             return
-        if not self._position or len(self._answers) != len(share):
-            self._answers = bytes(bool(self._warm(index)) for index in share)
+        if not self._is_asked:
+            self._ask(share, begins=not self._position)
+        self._is_asked = False
         yield from compress(share, self._answers)
         yield from compress(share, (not answer for answer in self._answers))
 
@@ -87,6 +107,7 @@ class QualityRatioSampler(WarmFirstSampler):
     """
 
     _kind = "quality-ratio"
+    _sampler = "stoker-quality-ratio"
 
     def __init__(
         self, data: int | Sized, ratio: float, warm: Callable[[int], bool] | None = None, **options: Any
@@ -102,6 +123,11 @@ class QualityRatioSampler(WarmFirstSampler):
         """Return how many indices this rank has in this epoch."""
         _, first, last = self._span()
         return (last - first) // self.world_size
+
+    def sampling(self) -> dict[str, Any] | None:
+        """Return the order, with the ratio."""
+        said = super().sampling()
+        return None if said is None else {**said, "ratio": float(self.ratio)}
 
     def _identity(self) -> dict[str, Any]:
         # With other ranks a cycle is another one, and samples would no longer come equally often.

@@ -39,6 +39,7 @@ from stoker_sidecar.agent.peers import PeerServer
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.agent.plugin_metrics import PluginCollector
 from stoker_sidecar.agent.report_link import ReportedWorkloads, ReportLink
+from stoker_sidecar.agent.reported_orders import ReportedOrders
 from stoker_sidecar.agent.tuning_history import TuningHistory
 from stoker_sidecar.agent.tuning_http import TuningHttp
 from stoker_sidecar.agent.tuning_profiles import TuningProfiles
@@ -155,7 +156,8 @@ class Agent:
         self._volumes = volumes
         self._publisher = volumes.publisher
         self._reports = reports
-        self._reported = ReportedWorkloads(reports, self._publisher.rows)
+        said = ReportedOrders(plan.changes.mark)
+        self._reported = ReportedWorkloads(reports, self._publisher.rows, on_orders=said.take)
         self._learning = NodeLearning(TuningHistory(places.history), observation.news)
         self._workloads = NodeWorkloads(
             self._reported.rows,
@@ -168,7 +170,7 @@ class Agent:
         )
         self._plugins = plugins
         self._link = FetcherLink(places.fetcher_socket, plan, self._publisher.held_versions)
-        self._orders = NodeOrders(volumes.mounted.all, folders, self._link.ask, plan.changes)
+        self._orders = NodeOrders(volumes.mounted.all, folders, self._link.ask, plan.changes, said)
         observation.workloads.on_reads = self._orders.take
         self._profiles = TuningProfiles(kube, plan, plugins.documents if plugins is not None else lambda: ())
         self._machine = MachineFacts(machine, lambda: plan.disk.capacity)
