@@ -46,6 +46,7 @@ class TrainingReport:
             rank, world_size = place_in_world(rank, world_size)
         except ValueError:  # variables that do not fit: training begins all the same, and says no ranks
             rank = world_size = None
+        self._place = rank, world_size
         self._always = {"rank": rank, "world_size": world_size, "framework": framework}
         self._pending: dict[str, Any] = {}
         self._told: dict[str, Any] = {}  # of what is news when it changes
@@ -132,8 +133,7 @@ class TrainingReport:
         """
         if not self._socket:
             return
-        place = self._always["rank"], self._always["world_size"]
-        text = order_text(sampler, data, place, batch=batch_size, loaders=workers, files=files, dataset=dataset)
+        text = order_text(sampler, data, self._place, batch=batch_size, loaders=workers, files=files, dataset=dataset)
         if text or self._told.get("sampling"):
             self.say(sampling=text)
 

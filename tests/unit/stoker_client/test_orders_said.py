@@ -125,8 +125,13 @@ def test_what_no_node_can_know_is_not_said(sampler: Any, data: Any, files: Any) 
 
 @pytest.mark.parametrize("answer", [True, False])
 def test_where_all_is_alike_warm_first_is_the_plain_order_and_is_asked_once(answer: bool) -> None:
-    asked = []
-    sampler = WarmFirstSampler(100, lambda index: bool(asked.append(index)) or answer, rank=0, world_size=1)
+    asked: list[int] = []
+
+    def warm(index: int) -> bool:
+        asked.append(index)
+        return answer
+
+    sampler = WarmFirstSampler(100, warm, rank=0, world_size=1)
     assert "stoker-shuffle" in order_text(sampler, None, (0, 1), files=FILES)
     assert list(sampler) == list(GlobalShuffleSampler(100, rank=0, world_size=1))
     assert len(asked) == 100
@@ -154,10 +159,10 @@ def test_validation_says_no_order() -> None:
         def __iter__(self) -> Any:
             return iter([1])
 
-    for _ in report.loader(Batches(sampler, None), split="validation", files=FILES):  # type: ignore[arg-type]
+    for _ in report.loader(Batches(sampler, None), split="validation", files=FILES):
         pass
     report.flush()
     assert not any(_sampling(line) for line in lines.sent)
-    for _ in report.loader(Batches(sampler, None), files=FILES):  # type: ignore[arg-type]
+    for _ in report.loader(Batches(sampler, None), files=FILES):
         pass
     assert any(_sampling(line) for line in lines.sent)
