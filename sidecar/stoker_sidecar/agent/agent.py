@@ -43,6 +43,7 @@ from stoker_sidecar.agent.reported_orders import ReportedOrders
 from stoker_sidecar.agent.tuning_history import TuningHistory
 from stoker_sidecar.agent.tuning_http import TuningHttp
 from stoker_sidecar.agent.tuning_profiles import TuningProfiles
+from stoker_sidecar.agent.warm_teller import WarmTeller
 from stoker_sidecar.linux.hardware import Machine
 from stoker_sidecar.tuning.machine_facts import MachineFacts
 from stoker_sidecar.volumes.node_volumes import NodeVolumes
@@ -172,6 +173,7 @@ class Agent:
         self._link = FetcherLink(places.fetcher_socket, plan, self._publisher.held_versions)
         self._orders = NodeOrders(volumes.mounted.all, folders, self._link.ask, plan.changes, said)
         observation.workloads.on_reads = self._orders.take
+        self._warm_teller = WarmTeller(reports, volumes.mounted.all, folders, reports.root)
         self._profiles = TuningProfiles(kube, plan, plugins.documents if plugins is not None else lambda: ())
         self._machine = MachineFacts(machine, lambda: plan.disk.capacity)
         self._tuning_http = TuningHttp(
@@ -232,6 +234,7 @@ class Agent:
                     follow_node_cache(self._kube, name, self._plan),
                     self._link.run(),
                     self._orders.run(),
+                    self._warm_teller.run(),
                     CredentialReader(self._account, self._plan, self._grants).run(),
                     StatusWriter(self._kube, name, self._plan.changes, self._status).run(),
                     NoticeTeller(self._kube, name, self._plan).run(),

@@ -33,7 +33,7 @@ class ReportVolumes:
     """
 
     def __init__(self, root: Path, table: Path, mounter: Mounter, on_change: Callable[[], None] = lambda: None) -> None:
-        self._root = root
+        self.root = self._root = root
         self._table = table
         self._mounter = mounter
         self._on_change = on_change
