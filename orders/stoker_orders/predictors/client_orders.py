@@ -34,7 +34,7 @@ def groups(count: int, seed: int, epoch: int, dealing: Dealing = ALONE) -> "arra
     each = count // ranks if dealing.drop_last else -(-count // ranks)
     order = array("I", [NONE]) * (each * ranks)
     if each:
-        line = _Line(count, seed, epoch, dealing.group)
+        line = _ShuffledLine(count, seed, epoch, dealing.group)
         for rank in dealing.asked:
             turns = words(each + dealing.reservoir, "turns", seed, epoch, rank)
             order[rank::ranks] = array(
@@ -43,7 +43,7 @@ def groups(count: int, seed: int, epoch: int, dealing: Dealing = ALONE) -> "arra
     return order
 
 
-class _Line:
+class _ShuffledLine:
     """All samples of an epoch in a line: the groups shuffled, and each shuffled in itself."""
 
     def __init__(self, count: int, seed: int, epoch: int, group: int) -> None:

@@ -15,7 +15,7 @@ SETTLED_SECONDS, CHANGE_SECONDS = 2.0, 60.0
 
 @dataclass
 class _PodOrder:
-    """``taken``: what is followed, since ``taken_at``; ``said``: the last word, since ``said_at``. Seconds."""
+    """What is followed (``taken``, since ``taken_at``) and the last word (``said``, since ``said_at``), in seconds."""
 
     said: ReportedOrder
     said_at: float

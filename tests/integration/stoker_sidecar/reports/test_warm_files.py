@@ -17,8 +17,8 @@ from stoker_sidecar.volumes.core.publish import Published
 from stoker_sidecar.volumes.core.report_volume import ReportVolume
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_sidecar.wire.warm_file import MOST_BYTES, encode, file_name
-from tests.fakes.volumes import publish_request
-from tests.support.csi_driver import UID, write_version
+from tests.fakes.volumes import UID, publish_request
+from tests.support.csi_driver import write_version
 
 POD = "uid-trainer-0"
 CLASSES = ("cat", "dog", "é")
