@@ -26,6 +26,19 @@ def order_text(sampler: Any, data: Any, place: tuple[int | None, int | None], **
     return text if len(text) <= _MOST else ""
 
 
+def sampler_of(loader: Any) -> Any:
+    """Return the sampler of a DataLoader; None where batches are made by something else than PyTorch itself.
+
+    Such a loader has a sampler as well, which is not used.
+    """
+    batches = getattr(loader, "batch_sampler", None)
+    if batches is None:
+        return getattr(loader, "sampler", None)
+    kind = type(batches)
+    is_plain = kind.__name__ == "BatchSampler" and kind.__module__.startswith(_SAMPLERS_OF_TORCH)
+    return batches.sampler if is_plain else None
+
+
 def _own(sampler: Any) -> dict[str, Any] | None:
     """Return what a sampler of ours says of itself."""
     said = sampler.sampling() if hasattr(sampler, "sampling") else None

@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Any, Generic, TypeVar
 
 from stoker_client.guard import found, quiet
-from stoker_client.order_text import order_text
+from stoker_client.order_text import order_text, sampler_of
 from stoker_client.ranks import place_in_world
 from stoker_client.report_socket import ReportSocket, encode
 
@@ -108,7 +108,7 @@ class TrainingReport:
         Known are the samplers of this package, DistributedSampler and SequentialSampler of PyTorch. ``files`` and
         ``dataset`` as in ``order``.
         """
-        sampler = found(loader, "batch_sampler", "sampler") or found(loader, "sampler")
+        sampler = sampler_of(loader)
         data, batch, workers = (found(loader, name) for name in ("dataset", "batch_size", "num_workers"))
         if sampler is not None:
             batch = batch or found(loader, "batch_sampler", "batch_size") or 1

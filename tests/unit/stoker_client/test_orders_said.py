@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stoker_api.reported_sampling import parse_reported_sampling
 from stoker_client import GlobalShuffleSampler, GroupShuffleSampler, TrainingReport, WarmFirstSampler
-from stoker_client.order_text import order_text
+from stoker_client.order_text import order_text, sampler_of
 from stoker_client.report_socket import ReportSocket
 from stoker_orders.job_order import JobOrder
 from stoker_orders.loading import Loading, rank_order
@@ -46,6 +46,7 @@ class LoaderStandIn:
     dataset: Any
     batch_size: int = 16
     num_workers: int = 8
+    batch_sampler: Any = None
 
 
 @dataclass
@@ -148,6 +149,22 @@ def test_an_order_that_is_no_longer_known_is_taken_back() -> None:
     report.order(object(), files=FILES)
     assert [bool(_sampling(line)) for line in lines.sent] == [True, False]
     assert b'"sampling": ""' in lines.sent[1]
+
+
+class BatchSampler:
+    """What PyTorch's has, and what Accelerate and others have in its place."""
+
+    def __init__(self, sampler: Any) -> None:
+        self.sampler = sampler
+
+
+def test_a_sampler_counts_where_pytorch_makes_the_batches_of_it() -> None:
+    loader, used = LoaderStandIn(SequentialSampler(), None), DistributedSampler()
+    assert sampler_of(loader) is loader.sampler
+    loader.batch_sampler = BatchSampler(used)
+    assert sampler_of(loader) is None
+    BatchSampler.__module__ = "torch.utils.data.sampler"
+    assert sampler_of(loader) is used
 
 
 def test_validation_says_no_order() -> None:
