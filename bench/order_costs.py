@@ -16,12 +16,14 @@ ORDER_SAMPLES = (1_300_000, 2_000_000)
 MOST_SECONDS, MOST_MB = 2.0, 64.0
 _PROGRAM = """
 import re, sys, time
+from fractions import Fraction
 from pathlib import Path
 from stoker_orders.job_order import EpochOrder, JobOrder
 from stoker_orders.predictors.samplers import SamplerName
 from stoker_orders.sample_map import FileMap
 from stoker_orders.sampling_plan import SamplingPlan
-order = JobOrder(SamplingPlan(SamplerName(sys.argv[1]), seed=3), FileMap(range(2, 2 + int(sys.argv[2]))), (0,))
+plan = SamplingPlan(SamplerName(sys.argv[1]), seed=3, group=16, ratio=Fraction(1, 2))
+order = JobOrder(plan, FileMap(range(2, 2 + int(sys.argv[2]))), (0,))
 memory = lambda field: int(re.search(field + r":\\s+([0-9]+)", Path("/proc/self/status").read_text())[1]) * 1024
 Path("/proc/self/clear_refs").write_text("5")  # the peak begins here
 before, began = memory("VmRSS"), time.perf_counter()

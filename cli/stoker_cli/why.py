@@ -12,7 +12,7 @@ from stoker_api import names
 from stoker_api.meta import format_bytes, format_duration
 from stoker_api.node_storage import NodeMount
 from stoker_api.release import ReleaseNode, ReleaseRecord
-from stoker_cli import reading
+from stoker_cli import order_suggestion, reading
 
 Object = Mapping[str, Any]
 
@@ -48,7 +48,7 @@ def explain(pod: Object, events: Sequence[Object], mounts: Sequence[NodeMount] =
     annotations = metadata.get("annotations") or {}
     name = f"{metadata['namespace']}/{metadata['name']}"
     story = tuple(_event(event) for event in sorted(events, key=_event_time))
-    reads = reading.sentences(pod, mounts)
+    reads = (*reading.sentences(pod, mounts), *order_suggestion.sentences(pod))
     if names.LABEL_MANAGED not in (metadata.get("labels") or {}):
         lines = (*_not_managed(annotations, brought=bool(reads)), *reads)
         return PodExplanation(name, "NotManaged", _node(pod), lines, events=story)

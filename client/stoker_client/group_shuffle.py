@@ -29,6 +29,7 @@ class GroupShuffleSampler(EpochSampler):
     """
 
     _kind = "group-shuffle"
+    _sampler = "stoker-group-shuffle"
 
     def __init__(self, data: int | Sized, groups: int | Sequence[int], *, reservoir: int = 256, **options: Any) -> None:
         super().__init__(data, **options)
@@ -45,6 +46,14 @@ class GroupShuffleSampler(EpochSampler):
     def group_of(self, index: int) -> int:
         """Return the number of a sample's group."""
         return bisect_right(self._starts, index) - 1
+
+    def sampling(self) -> dict[str, Any] | None:
+        """Return the order where the groups are of one size, but for the last."""
+        said, size = super().sampling(), self._starts[1]
+        alike = all(start == place * size for place, start in enumerate(self._starts[:-1]))
+        if said is None or not alike or self._starts[-1] - self._starts[-2] > size:
+            return None
+        return {**said, "groupSize": size, "reservoir": self.reservoir}
 
     def _identity(self) -> dict[str, Any]:
         sizes = f"{len(self._starts) - 1}/{crc32(' '.join(map(str, self._starts)).encode()):08x}"

@@ -40,11 +40,12 @@ class TrainerHooks:
         self._batch = 0
 
     @quiet
-    def on_epoch_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
         """Say the epoch; its first batch is waited for from here on."""
         self._batch = 0
         epoch, epochs = int(found(state, "epoch") or 0), found(state, "num_train_epochs")
         self._report.say(split="train", epoch=epoch, epochs=None if epochs is None else int(epochs))
+        self._report.order_of(given.get("train_dataloader"))
         self._meter.restart()
 
     @quiet

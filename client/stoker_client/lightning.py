@@ -45,6 +45,8 @@ class LightningHooks:
         """Say the epoch; its first batch is waited for from here on."""
         most = found(trainer, "max_epochs") or -1
         self._say(split="train", epoch=found(trainer, "current_epoch"), epochs=most if most > 0 else None)
+        if self._report is not None:
+            self._report.order_of(found(trainer, "train_dataloader"))
         if self._meter is not None:
             self._meter.restart()
 

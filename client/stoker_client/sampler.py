@@ -23,6 +23,7 @@ class EpochSampler(ABC):
     """
 
     _kind = ""  # its name in a state
+    _sampler = ""  # its name where orders are said, if they can be
 
     def __init__(
         self,
@@ -91,6 +92,14 @@ class EpochSampler(ABC):
             self._accept_world(world, position)
             base, position = min(self.length, base + position * world), 0
         self.epoch, self._base, self._position, self._resumed = epoch, base, position, True
+
+    def sampling(self) -> dict[str, Any] | None:
+        """Return the order of the next iteration in the fields of docs/ORDERS.md; None: no node can know it."""
+        if not self._sampler:
+            return None
+        place = {"base": self._base, "position": self._position} if self._resumed else {}
+        said = {"seed": self.seed, "ranks": self.world_size, "dropLast": self.drop_last, "epoch": self.epoch, **place}
+        return {"sampler": self._sampler, **{name: value for name, value in said.items() if value}}
 
     def _identity(self) -> dict[str, Any]:
         """Return what decides on the order."""

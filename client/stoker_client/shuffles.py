@@ -5,13 +5,14 @@ from __future__ import annotations
 import zlib
 from array import array
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator, Mapping, Sized
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from fractions import Fraction
 from itertools import compress
 from typing import Any
 
 from stoker_client.randomness import permutation
 from stoker_client.sampler import EpochSampler
+from stoker_client.warm_files import WarmFiles, paths_of
 
 _MOST_DENOMINATOR = 1000  # of a ratio
 
@@ -23,6 +24,7 @@ class GlobalShuffleSampler(EpochSampler):
     """
 
     _kind = "global-shuffle"
+    _sampler = "stoker-shuffle"
 
     def _accept_world(self, world: int, position: int) -> None:
         """Take every other world: the order does not depend on it."""
@@ -42,17 +44,32 @@ class GlobalShuffleSampler(EpochSampler):
 class WarmFirstSampler(GlobalShuffleSampler):
     """Deals as a global shuffle does; each rank reads first what is warm where it runs, then the rest.
 
-    ``warm`` is asked of each of the rank's samples when an epoch begins; both parts stay in their shuffled order, and
-    without it the order is the plain one. Ranks may have different answers: which samples are whose does not depend on
+    ``warm`` is asked of each of the rank's samples when an epoch begins; both parts stay in their shuffled order. Left
+    out, the pod's node is asked, of a dataset like torchvision's ImageFolder or of ``paths``, the file of each sample;
+    ``dataset`` is the name of the Dataset of Stoker, where the pod has several. Where no node answers the order is the
+    plain one. Ranks may have different answers: which samples are whose does not depend on
     them. A state holds the answers, so that an epoch goes on as it began.
     """
 
     _kind = "warm-first"
 
-    def __init__(self, data: int | Sized, warm: Callable[[int], bool] | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        data: int | Sized,
+        warm: Callable[[int], bool] | None = None,
+        *,
+        paths: Sequence[str] | None = None,
+        dataset: str = "",
+        **options: Any,
+    ) -> None:
         super().__init__(data, **options)
+        files = paths_of(data) if paths is None else paths
+        if paths is not None and len(paths) != self.length:
+            raise ValueError(f"there are {len(paths)} paths for {self.length} samples: give the file of each")
         self._warm = warm
+        self._node = WarmFiles(files if len(files) == self.length else (), dataset)
         self._answers = b""  # of the samples of this epoch, a byte each
+        self._is_asked = False  # for the iteration that comes next
 
     def state_dict(self, consumed: int | None = None) -> dict[str, Any]:
         """Return where the epoch stands, with what was warm when it began."""
@@ -67,13 +84,31 @@ class WarmFirstSampler(GlobalShuffleSampler):
     def _accept_world(self, world: int, position: int) -> None:
         EpochSampler._accept_world(self, world, position)
 
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch; what is warm is asked anew for another one."""
+        self._is_asked = self._is_asked and epoch == self.epoch
+        super().set_epoch(epoch)
+
+    def sampling(self) -> dict[str, Any] | None:
+        """Return the order where it is the plain one: nothing is warm, or everything."""
+        self._ask(array("Q", super()._share()), begins=not (self._resumed and self._position))
+        self._is_asked = True
+        return super().sampling() if len(set(self._answers)) < 2 else None
+
+    def _ask(self, share: array[int], *, begins: bool) -> None:
+        """Ask what is warm when an epoch begins, and where the answers of its begin are not known."""
+        if begins or (self._warm is not None and len(self._answers) != len(share)):
+            warm = self._node.now() if self._warm is None else self._warm
+            self._answers = b"" if warm is None else bytes(bool(warm(index)) for index in share)
+
     def _share(self) -> Iterator[int]:
         share = array("Q", super()._share())
-        if self._warm is None:
+        if not self._is_asked:
+            self._ask(share, begins=not self._position)
+        self._is_asked = False
+        if len(self._answers) != len(share):
             yield from share
             return
-        if not self._position or len(self._answers) != len(share):
-            self._answers = bytes(bool(self._warm(index)) for index in share)
         yield from compress(share, self._answers)
         yield from compress(share, (not answer for answer in self._answers))
 
@@ -87,6 +122,7 @@ class QualityRatioSampler(WarmFirstSampler):
     """
 
     _kind = "quality-ratio"
+    _sampler = "stoker-quality-ratio"
 
     def __init__(
         self, data: int | Sized, ratio: float, warm: Callable[[int], bool] | None = None, **options: Any
@@ -102,6 +138,11 @@ class QualityRatioSampler(WarmFirstSampler):
         """Return how many indices this rank has in this epoch."""
         _, first, last = self._span()
         return (last - first) // self.world_size
+
+    def sampling(self) -> dict[str, Any] | None:
+        """Return the order, with the ratio."""
+        said = super().sampling()
+        return None if said is None else {**said, "ratio": float(self.ratio)}
 
     def _identity(self) -> dict[str, Any]:
         # With other ranks a cycle is another one, and samples would no longer come equally often.

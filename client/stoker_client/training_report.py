@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import operator
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
-from stoker_client.guard import quiet
+from stoker_client.guard import found, quiet
+from stoker_client.order_text import order_text, sampler_of
 from stoker_client.ranks import place_in_world
 from stoker_client.report_socket import ReportSocket, encode
 
@@ -16,9 +17,9 @@ _SECONDS = 1.0  # between two lines, unless there is news
 _NEWS_AT_ONCE = 5.0  # lines with news, of which one more comes back each second
 _DAY = 86_400.0  # what a line may say of seconds
 _SUMS = ("wait_seconds", "compute_seconds", "items")  # since the rank's line before
-_NEWS = ("phase", "split", "epoch", "epochs", "saved", "loaded")
+_NEWS = ("phase", "split", "epoch", "epochs", "saved", "loaded", "sampling")
 _NUMBERS = ("loss", "learning_rate")
-_TEXTS = {"phase": 40, "split": 40, "saved": 512, "loaded": 512, "kind": 40, "framework": 40}
+_TEXTS = {"phase": 40, "split": 40, "saved": 512, "loaded": 512, "kind": 40, "framework": 40, "sampling": 512}
 
 Batch = TypeVar("Batch")
 
@@ -45,6 +46,7 @@ class TrainingReport:
             rank, world_size = place_in_world(rank, world_size)
         except ValueError:  # variables that do not fit: training begins all the same, and says no ranks
             rank = world_size = None
+        self._place = rank, world_size
         self._always = {"rank": rank, "world_size": world_size, "framework": framework}
         self._pending: dict[str, Any] = {}
         self._told: dict[str, Any] = {}  # of what is news when it changes
@@ -77,15 +79,63 @@ class TrainingReport:
                 self._lock.release()
 
     def loader(
-        self, source: Iterable[Batch], *, split: str = "train", batch_size: int | None = None
+        self,
+        source: Iterable[Batch],
+        *,
+        split: str = "train",
+        batch_size: int | None = None,
+        files: Mapping[str, Any] | None = None,
+        dataset: str = "",
     ) -> ReportedLoader[Batch]:
         """Wrap what yields batches: it measures the seconds waited for each, and counts batches and steps.
 
-        ``batch_size``: left out, that of the source, if it says one.
+        Of a DataLoader that trains, each epoch's order is said as ``order_of`` does. ``batch_size``: left out, that of
+        the source, if it says one.
         """
         if batch_size is None:
             batch_size = getattr(source, "batch_size", None)
-        return ReportedLoader(self, source, split, batch_size)
+
+        def begin() -> None:
+            if split == "train":
+                self.order_of(source, files=files, dataset=dataset)
+
+        return ReportedLoader(self, source, split, batch_size, begin)
+
+    @quiet
+    def order_of(self, loader: Any, *, files: Mapping[str, Any] | None = None, dataset: str = "") -> None:
+        """Say in which order a PyTorch DataLoader reads in its next epoch, if that is known. Never raises.
+
+        Known are the samplers of this package, DistributedSampler and SequentialSampler of PyTorch. ``files`` and
+        ``dataset`` as in ``order``.
+        """
+        sampler = sampler_of(loader)
+        data, batch, workers = (found(loader, name) for name in ("dataset", "batch_size", "num_workers"))
+        if sampler is not None:
+            batch = batch or found(loader, "batch_sampler", "batch_size") or 1
+            self.order(sampler, data, batch_size=batch, workers=workers or 0, files=files, dataset=dataset)
+
+    @quiet
+    def order(
+        self,
+        sampler: Any,
+        data: Any = None,
+        *,
+        batch_size: int = 1,
+        workers: int = 0,
+        files: Mapping[str, Any] | None = None,
+        dataset: str = "",
+    ) -> None:
+        """Say in which order a sampler reads in its next iteration: the node then has files ready. Never raises.
+
+        ``workers``: processes that load a batch each at the same time. ``files``: how samples lie in files, as in
+        docs/ORDERS.md; left out, ``data`` is a dataset like torchvision's ImageFolder. ``dataset``: the name of the
+        Dataset of Stoker, where the pod has several.
+        """
+        if not self._socket:
+            return
+        text = order_text(sampler, data, self._place, batch=batch_size, loaders=workers, files=files, dataset=dataset)
+        if text or self._told.get("sampling"):
+            self.say(sampling=text)
 
     def next_step(self) -> int:
         """Count a step of the run, and return its number."""
@@ -137,11 +187,19 @@ class TrainingReport:
 class ReportedLoader(Generic[Batch]):
     """Yields the batches of another one and reports them; everything else about it is that other one's."""
 
-    def __init__(self, report: TrainingReport, source: Iterable[Batch], split: str, batch_size: int | None) -> None:
+    def __init__(
+        self,
+        report: TrainingReport,
+        source: Iterable[Batch],
+        split: str,
+        batch_size: int | None,
+        begin: Callable[[], None] = lambda: None,
+    ) -> None:
         self._report = report
         self._source = source
         self._split = split
         self._batch_size = batch_size
+        self._begin = begin
 
     def __len__(self) -> int:
         """Return how many batches the source says that it has."""
@@ -155,6 +213,7 @@ class ReportedLoader(Generic[Batch]):
 
     def __iter__(self) -> Iterator[Batch]:
         """Begin the source anew; its first batch is waited for from here on."""
+        self._begin()  # before its workers read the first batches
         meter = BatchMeter(self._report)
         for number, batch in enumerate(self._source):
             meter.began()

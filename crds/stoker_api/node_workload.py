@@ -22,6 +22,13 @@ class EvidenceSource(StrEnum):
     FANOTIFY = "fanotify"  # files that were opened on native and overlay mounts, sampled
 
 
+class OrderSource(StrEnum):
+    """Who said in which order a pod reads."""
+
+    SPEC = "Spec"
+    REPORT = "Report"
+
+
 class StallSource(StrEnum):
     """What counted the time that a workload waits for data."""
 
@@ -138,3 +145,6 @@ class NodeWorkload(Model):
         int | None, Field(description="Percent of its last 500 reads that came as predicted.", ge=0, le=100)
     ] = None
     order_message: Annotated[_Text, Field(description="What is known of its order, in a sentence.")] = ""
+    order_source: Annotated[
+        OrderSource | None, Field(description="Who said its order: its Spec or annotation, or a Report of its own.")
+    ] = None

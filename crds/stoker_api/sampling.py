@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
+from fractions import Fraction
 from typing import Annotated, Self
 
 from pydantic import Field, ValidationError, model_validator
@@ -15,6 +16,8 @@ _INT64 = {"format": "int64"}
 _MOST_SEED = 2**53 - 1  # what every reader of JSON keeps exact
 MOST_RANKS, MOST_RANKS_HERE = 100_000, 64
 _MOST_BATCH, _MOST_LOADERS, _MOST_RECORD = 1_000_000, 256, 2**40
+_MOST_DENOMINATOR = 1000  # of a ratio, as stoker-client rounds it
+MOST_EPOCHS = 1_000_000
 MOST_CHARACTERS = 4096  # of the annotation: room for the longest path with every field
 _NUMPY = frozenset({SamplerName.HUGGINGFACE_SHUFFLE, SamplerName.NUMPY_PERMUTATION})
 _EXAMPLE = f"""write for example {names.ANNOTATION_SAMPLING}: '{{"sampler": "torch-distributed", "seed": 42}}'"""
@@ -63,7 +66,7 @@ class Sampling(Model):
         Reseed | None,
         Field(description="EachEpoch: the epoch is added to the seed; Never: it is not. Absent: as the sampler does."),
     ] = None
-    epochs: Annotated[int, Field(description="How often all samples are read.", ge=1, le=1_000_000)] = 1
+    epochs: Annotated[int, Field(description="How often all samples are read.", ge=1, le=MOST_EPOCHS)] = 1
     batch: Annotated[int, Field(description="Samples of one rank in a batch.", ge=1, le=_MOST_BATCH)] = 1
     loaders: Annotated[
         int, Field(description="Processes that load for one rank, as num_workers.", ge=0, le=_MOST_LOADERS)
@@ -79,12 +82,28 @@ class Sampling(Model):
         Field(description="The pod's first rank. Absent: by its completion index.", ge=0, le=MOST_RANKS),
     ] = None
     dataset: Annotated[str, Field(description="The Dataset that it is of; empty: the first one.", max_length=253)] = ""
+    group_size: Annotated[
+        int | None, Field(description="Of stoker-group-shuffle: samples of each group.", ge=1, le=10_000_000)
+    ] = None
+    reservoir: Annotated[
+        int, Field(description="Of stoker-group-shuffle: groups of a rank that are open at a time.", ge=1, le=1_000_000)
+    ] = 256
+    ratio: Annotated[
+        float | None,
+        Field(description="Of stoker-quality-ratio: the share of the samples that an epoch has.", ge=0.001, le=1),
+    ] = None
     files: Annotated[SampleFilesSpec, Field(description="How samples lie in its files.")] = SampleFilesSpec()
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         """Refuse what cannot be meant. Raises ValueError with a sentence."""
         files = self.files
+        for name, needed, value in (
+            ("groupSize", SamplerName.STOKER_GROUP_SHUFFLE, self.group_size),
+            ("ratio", SamplerName.STOKER_QUALITY_RATIO, self.ratio),
+        ):
+            if (self.sampler is needed) is (value is None):
+                raise ValueError(f"{name} is for {needed}, which needs it: write what the training code gives to it")
         if self.sampler in _NUMPY and self.seed < 0:
             raise ValueError(f"{self.sampler} takes no negative seed: write the one that the training code has")
         if files.layout in (SampleLayout.FILE_LIST, SampleLayout.RECORDS) and not files.path:
@@ -130,6 +149,9 @@ class Sampling(Model):
                 files.layout, files.path.strip("/"), files.samples_per_shard, files.record_bytes, files.header_bytes
             ),
             dataset=self.dataset,
+            group=self.group_size or 1,
+            reservoir=self.reservoir,
+            ratio=Fraction(1 if self.ratio is None else self.ratio).limit_denominator(_MOST_DENOMINATOR),
         )
 
 
@@ -143,11 +165,16 @@ def parse_sampling_text(text: str) -> Sampling:
     try:
         return _Strict.model_validate_json(text)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        what = shortened(str(first["msg"]).removeprefix("Value error, "), 400)
-        where = f"{names.ANNOTATION_SAMPLING} is wrong" + (f" at {shortened(place, 100)}" if place else "")
-        raise ValueError(f"the annotation {where}: {what}; {_EXAMPLE}") from error
+        wrong = f"the annotation {names.ANNOTATION_SAMPLING} is wrong{wrong_at(error)}"
+        raise ValueError(f"{wrong}; {_EXAMPLE}") from error
+
+
+def wrong_at(error: ValidationError) -> str:
+    """Return where something is wrong and what, for the end of a sentence."""
+    first = error.errors()[0]
+    place = ".".join(map(str, first["loc"]))
+    what = shortened(str(first["msg"]).removeprefix("Value error, "), 400)
+    return (f" at {shortened(place, 100)}" if place else "") + f": {what}"
 
 
 def read_sampling(attributes: Mapping[str, str]) -> str:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from stoker_orders.job_order import EpochOrder, JobOrder
 from stoker_orders.loading import Loading, guessed_ranks
+from stoker_orders.predictors.dealing import NONE
 from stoker_orders.sample_map import SamplePiece
 
 # Reads by which the order is judged; by the last of them it is searched for where it is lost.
@@ -57,7 +58,7 @@ class OrderFollower:
         self.difference: Difference | None = None
         self.reads = 0
         self.found_again = 0
-        self.step = 0  # that the readers are at
+        self.step = order.plan.start.position  # that the readers are at
         self._agreed: deque[bool] = deque(maxlen=AGREEMENT_READS)
         self._late: deque[bool] = deque(maxlen=_LATE)
         self._samples: deque[int] = deque(maxlen=_SOUGHT)
@@ -96,7 +97,7 @@ class OrderFollower:
         if self.state is OrderState.WRONG:
             return None
         if self._epoch is None:
-            return 0
+            return self.order.plan.start.epoch
         if self._tried is not None:
             return (self._tried + 1) % max(1, self.order.plan.epochs)
         near = self.step + 4 * self.loading.slack >= 0.75 * self.loading.steps
@@ -108,7 +109,7 @@ class OrderFollower:
         if self.state is OrderState.WRONG:
             return
         if self._epoch is None:
-            self._epoch = epoch
+            self._epoch, self.loading = epoch, _fitted(self.loading, epoch)
         elif self._tried is not None:
             self._try(epoch)
         else:
@@ -135,7 +136,7 @@ class OrderFollower:
         begin = max(0, self.step - self.loading.stretch)
         yield from self.order.pieces(self._epoch, begin, self.loading)
         if self._next is not None:
-            yield from self.order.pieces(self._next, 0, self.loading)
+            yield from self.order.pieces(self._next, 0, _fitted(self.loading, self._next))
 
     def _saw(self, sample: int, file: int) -> None:
         self.reads += 1
@@ -143,7 +144,7 @@ class OrderFollower:
         agrees = self._takes(sample)
         self._agreed.append(agrees)
         self._late.append(agrees)
-        if not agrees and self.difference is None and self._epoch is not None:
+        if not agrees and self.difference is None and self._epoch is not None and self._epoch.samples:
             due = self.loading.index(min(self.step, self.loading.steps - 1), (self.loading.here or (0,))[0])
             expected = self.order.map.piece(self._epoch.samples[due % len(self._epoch.samples)]).file
             self.difference = Difference(self.reads, file, expected)
@@ -164,7 +165,7 @@ class OrderFollower:
 
     def _due(self, epoch: EpochOrder, sample: int, at: int) -> int | None:
         """Return the step at which an epoch has a sample, if that is about ``at``."""
-        loading, place = self.loading, epoch.places[sample]
+        loading, place = _fitted(self.loading, epoch), epoch.places[sample]
         slack = loading.slack + self.order.map.spread
         while place < loading.total:  # the first samples come once more at the end, to make up the last round
             step = loading.step(place)
@@ -186,7 +187,7 @@ class OrderFollower:
         if self._changed > 1:
             number = self._epoch.number + 1
             self._before, self._next, self._changed = self._epoch, None, 0
-            self._epoch = following.numbered(number)
+            self._epoch, self.loading = following.numbered(number), _fitted(self.loading, following)
             self.step, self._unseen = step, 0.0
         return True
 
@@ -227,15 +228,16 @@ def find_place(
 
     None: nowhere, or anywhere would do.
     """
-    places = [epoch.places[sample] for sample in samples]
+    sought = [epoch.places[sample] for sample in samples]
+    places = [place for place in sought if place != NONE]
     if not places:
         return None
-    for one in _loadings(places, loading):
+    for one in _loadings(places, _fitted(loading, epoch)):
         width = 2 * one.slack + spread
         if 2 * width >= one.steps:
             continue
         steps = sorted(one.step(place) for place in places if not one.here or one.rank(place) in one.here)
-        need = -(-int(_AGREE * 100) * len(places) // 100)
+        need = -(-int(_AGREE * 100) * len(sought) // 100)
         for first in range(len(steps) - need + 1):
             if steps[first + need - 1] - steps[first] <= width:
                 last = max(step for step in steps if step - steps[first] <= width)
@@ -243,9 +245,17 @@ def find_place(
     return None
 
 
+def _fitted(loading: Loading, epoch: EpochOrder) -> Loading:
+    """Return it for an epoch, which may have more or fewer samples than another one."""
+    count = len(epoch.samples)
+    return loading if loading.samples == count else replace(loading, samples=count)
+
+
 def _loadings(places: list[int], loading: Loading) -> Iterator[Loading]:
     """Yield who may read so: those who are expected to, then one rank of as many as the reads look like."""
     yield loading
+    if loading.own_orders:
+        return
     ranks = guessed_ranks(places, loading.turn, _MOST_RANKS)
     if len(loading.here) == 1:
         mine = [place // loading.turn % ranks for place in places]

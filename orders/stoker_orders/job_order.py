@@ -4,6 +4,7 @@ from array import array
 from collections.abc import Iterator
 
 from stoker_orders.loading import Loading
+from stoker_orders.predictors.dealing import NONE
 from stoker_orders.predictors.samplers import SAMPLERS
 from stoker_orders.sample_map import SampleMap, SamplePiece
 from stoker_orders.sampling_plan import SamplingPlan
@@ -13,12 +14,18 @@ MOST_SAMPLES = 10_000_000
 
 
 class EpochOrder:
-    """One epoch: ``samples`` by place, and ``places`` by sample; 4 bytes each."""
+    """One epoch: ``samples`` by place, and ``places`` by sample; 4 bytes each.
 
-    def __init__(self, number: int, samples: "array[int]", places: "array[int] | None" = None) -> None:
+    Of a sample that the epoch does not have, or that ranks of other nodes read by an order of their own, the place is
+    ``NONE``. ``count``: all samples that there are; None: as many as the epoch has.
+    """
+
+    def __init__(
+        self, number: int, samples: "array[int]", places: "array[int] | None" = None, count: int | None = None
+    ) -> None:
         self.number = number
         self.samples = samples
-        self.places = places or _inverted(samples)
+        self.places = places or _inverted(samples, len(samples) if count is None else count)
 
     def numbered(self, number: int) -> "EpochOrder":
         """Return the same order as that of another epoch."""
@@ -34,19 +41,28 @@ class JobOrder:
         self.plan = plan
         self.map = samples
         self.loading = Loading(
-            len(samples), plan.ranks, ranks, plan.turn, plan.batch, plan.loaders, drop_last=plan.drop_last
+            len(samples),
+            plan.ranks,
+            ranks,
+            plan.turn,
+            plan.batch,
+            plan.loaders,
+            drop_last=plan.drop_last,
+            own_orders=SAMPLERS[plan.sampler].own_orders,
         )
 
     @property
     def is_same_each_epoch(self) -> bool:
         """Whether all epochs have one order."""
         sampler = SAMPLERS[self.plan.sampler]
+        if sampler.by_epoch:
+            return self.plan.reseeds is False and not self.plan.start.base
         return sampler.seedless or (not sampler.stateful and self.plan.seed_of(0) == self.plan.seed_of(1))
 
     def epoch(self, number: int) -> EpochOrder:
         """Compute an epoch's order. Blocks: a second for a million samples."""
-        sampler = SAMPLERS[self.plan.sampler]
-        return EpochOrder(number, sampler.order(len(self.map), self.plan.seed_of(number), number))
+        count = len(self.map)
+        return EpochOrder(number, self.plan.order_of(count, number, self.loading.here), count=count)
 
     def pieces(self, epoch: EpochOrder, step: int, loading: Loading | None = None) -> Iterator[SamplePiece]:
         """Yield what this node's ranks read from a step of an epoch on, each file once where it is read as a whole."""
@@ -59,8 +75,9 @@ class JobOrder:
             last = piece
 
 
-def _inverted(samples: "array[int]") -> "array[int]":
-    places = array("I", bytes(4 * len(samples)))
+def _inverted(samples: "array[int]", count: int) -> "array[int]":
+    places = array("I", [NONE]) * count
     for place, sample in enumerate(samples):
-        places[sample] = place
+        if sample != NONE and places[sample] == NONE:  # of what is read twice, the first time
+            places[sample] = place
     return places

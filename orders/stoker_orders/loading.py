@@ -14,7 +14,8 @@ class Loading:
     """How a node's share of an order is read.
 
     ``turn``: samples that a rank takes before the next has its turn. ``here``: the ranks that read on this node.
-    A **step** counts the samples of one rank; all ranks are at about the same one.
+    A **step** counts the samples of one rank; all ranks are at about the same one. ``own_orders``: ranks do not share
+    one order, so reads do not tell whose they are.
     """
 
     samples: int
@@ -24,6 +25,7 @@ class Loading:
     batch: int = 1
     loaders: int = 0
     drop_last: bool = False
+    own_orders: bool = False
 
     @property
     def round(self) -> int:

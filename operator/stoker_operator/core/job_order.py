@@ -1,10 +1,10 @@
-"""Whether a TrainingJob's workers read in the order that its sampling predicts, by what their nodes say. Pure."""
+"""Whether a TrainingJob's workers read in the order that their sampling predicts, by what their nodes say. Pure."""
 
 from collections.abc import Sequence
 
 from stoker_api.meta import shortened
 from stoker_api.names import Reason
-from stoker_api.node_workload import NodeWorkload
+from stoker_api.node_workload import NodeWorkload, OrderSource
 from stoker_operator.core.conditions import Status
 from stoker_orders.following import OrderState
 
@@ -20,7 +20,10 @@ def order_verdict(workloads: Sequence[NodeWorkload]) -> tuple[Status, Reason, st
         return "False", Reason.ORDER_WRONG, f"{wrong.pod} reads in another order, and the hint is dropped: {why}"
     known = [row for row in said if row.order == OrderState.KNOWN]
     if not known:
-        return "Unknown", Reason.ORDER_UNKNOWN, "too little was read to tell whether it is the order that sampling says"
+        why = next((row.order_message for row in said if row.order_source is OrderSource.REPORT), "")
+        too_few = "too little was read to tell whether it is the order that sampling says"
+        return "Unknown", Reason.ORDER_UNKNOWN, shortened(why, _MOST_SENTENCE) or too_few
     least = min(row.order_agreement or 0 for row in known)
     counted = f"{len(known)} of {len(workloads)} workers"
-    return "True", Reason.ORDER_KNOWN, f"{least} % of the last reads of {counted} came as sampling says"
+    said_by = "they report" if all(row.order_source is OrderSource.REPORT for row in known) else "sampling says"
+    return "True", Reason.ORDER_KNOWN, f"{least} % of the last reads of {counted} came as {said_by}"

@@ -115,7 +115,7 @@ def _conditions(training: TrainingJob, facts: JobFacts, phase: JobPhase, now: fl
     _set_end(conditions, training, facts, phase)
     if facts.tuned is not None:
         conditions.set(ConditionType.TUNED, *facts.tuned)
-    if training.spec.sampling is not None:
+    if training.spec.sampling is not None or any(row.order for row in facts.workloads):
         conditions.set(ConditionType.ORDER, *order_verdict(facts.workloads))
     return conditions.result()
 

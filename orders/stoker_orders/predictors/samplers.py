@@ -1,11 +1,12 @@
 """The samplers whose order is known, by name: what each makes of a number of samples, a seed and an epoch."""
 
 from array import array
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol
 
-from stoker_orders.predictors import pcg64
+from stoker_orders.predictors import client_orders, pcg64
+from stoker_orders.predictors.dealing import ALONE, Dealing
 from stoker_orders.predictors.mersenne import TorchGenerator
 
 
@@ -19,31 +20,44 @@ class SamplerName(StrEnum):
     HUGGINGFACE_SHUFFLE = "huggingface-shuffle"
     NUMPY_PERMUTATION = "numpy-permutation"
     FILE_LIST = "file-list"
+    STOKER_SHUFFLE = "stoker-shuffle"
+    STOKER_GROUP_SHUFFLE = "stoker-group-shuffle"
+    STOKER_QUALITY_RATIO = "stoker-quality-ratio"
+
+
+class OrderOfEpoch(Protocol):
+    """Gives the numbers of the samples in the order of an epoch, 4 bytes each."""
+
+    def __call__(self, count: int, seed: int, epoch: int, dealing: Dealing = ALONE) -> "array[int]":
+        """Compute it. Blocks: a second for a million samples."""
+        ...
 
 
 @dataclass(frozen=True)
 class Sampler:
     """One sampler.
 
-    ``order``: gives the numbers of all samples in the order of an epoch, for (samples, seed, epoch); where ``reseeds``,
-    the epoch is added to the seed, unless the job says that it is not. ``by_batches``: ranks take turns by whole
-    batches, not by samples. ``stateful``: the epoch's order follows from all epochs before. ``seedless``: every seed
-    and epoch has the same order.
+    Where it ``reseeds``, the epoch is added to the seed, unless the job says that it is not; ``by_epoch``: the seed
+    stays, and the order follows from the epoch as well, which is the first one where the job says so. ``by_batches``:
+    ranks take turns by whole batches, not by samples. ``stateful``: the epoch's order follows from all epochs before.
+    ``seedless``: every seed and epoch has the same order. ``own_orders``: ranks do not share one order.
     """
 
-    order: Callable[[int, int, int], "array[int]"]
+    order: OrderOfEpoch
     reseeds: bool = False
+    by_epoch: bool = False
     by_batches: bool = False
     stateful: bool = False
     seedless: bool = False
+    own_orders: bool = False
 
 
-def _torch_seeded(count: int, seed: int, epoch: int) -> "array[int]":
+def _torch_seeded(count: int, seed: int, epoch: int, dealing: Dealing = ALONE) -> "array[int]":
     """Return ``randperm`` of a generator that is seeded for it: DistributedSampler, and Accelerate's sampler."""
     return TorchGenerator(seed).permutation(count)
 
 
-def _torch_generator(count: int, seed: int, epoch: int) -> "array[int]":
+def _torch_generator(count: int, seed: int, epoch: int, dealing: Dealing = ALONE) -> "array[int]":
     """Return what ``DataLoader(shuffle=True, generator=...)`` makes of a generator that was seeded once, at first.
 
     Each epoch draws 64 bits for the seed of the workers, a permutation, and another one of which nothing is used.
@@ -53,11 +67,11 @@ def _torch_generator(count: int, seed: int, epoch: int) -> "array[int]":
     return generator.permutation(count)
 
 
-def _numpy(count: int, seed: int, epoch: int) -> "array[int]":
+def _numpy(count: int, seed: int, epoch: int, dealing: Dealing = ALONE) -> "array[int]":
     return pcg64.permutation(count, seed)
 
 
-def _in_order(count: int, seed: int, epoch: int) -> "array[int]":
+def _in_order(count: int, seed: int, epoch: int, dealing: Dealing = ALONE) -> "array[int]":
     return array("I", range(count))
 
 
@@ -69,4 +83,7 @@ SAMPLERS = {
     SamplerName.HUGGINGFACE_SHUFFLE: Sampler(_numpy),
     SamplerName.NUMPY_PERMUTATION: Sampler(_numpy, reseeds=True),
     SamplerName.FILE_LIST: Sampler(_in_order, seedless=True),
+    SamplerName.STOKER_SHUFFLE: Sampler(client_orders.whole, by_epoch=True),
+    SamplerName.STOKER_GROUP_SHUFFLE: Sampler(client_orders.groups, by_epoch=True, own_orders=True),
+    SamplerName.STOKER_QUALITY_RATIO: Sampler(client_orders.ratio_share, by_epoch=True),
 }

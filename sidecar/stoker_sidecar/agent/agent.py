@@ -39,9 +39,11 @@ from stoker_sidecar.agent.peers import PeerServer
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.agent.plugin_metrics import PluginCollector
 from stoker_sidecar.agent.report_link import ReportedWorkloads, ReportLink
+from stoker_sidecar.agent.reported_orders import ReportedOrders
 from stoker_sidecar.agent.tuning_history import TuningHistory
 from stoker_sidecar.agent.tuning_http import TuningHttp
 from stoker_sidecar.agent.tuning_profiles import TuningProfiles
+from stoker_sidecar.agent.warm_teller import WarmTeller
 from stoker_sidecar.linux.hardware import Machine
 from stoker_sidecar.tuning.machine_facts import MachineFacts
 from stoker_sidecar.volumes.node_volumes import NodeVolumes
@@ -155,7 +157,8 @@ class Agent:
         self._volumes = volumes
         self._publisher = volumes.publisher
         self._reports = reports
-        self._reported = ReportedWorkloads(reports, self._publisher.rows)
+        said = ReportedOrders(plan.changes.mark)
+        self._reported = ReportedWorkloads(reports, self._publisher.rows, on_orders=said.take)
         self._learning = NodeLearning(TuningHistory(places.history), observation.news)
         self._workloads = NodeWorkloads(
             self._reported.rows,
@@ -168,8 +171,9 @@ class Agent:
         )
         self._plugins = plugins
         self._link = FetcherLink(places.fetcher_socket, plan, self._publisher.held_versions)
-        self._orders = NodeOrders(volumes.mounted.all, folders, self._link.ask, plan.changes)
+        self._orders = NodeOrders(volumes.mounted.all, folders, self._link.ask, plan.changes, said)
         observation.workloads.on_reads = self._orders.take
+        self._warm_teller = WarmTeller(reports, volumes.mounted.all, folders, reports.root)
         self._profiles = TuningProfiles(kube, plan, plugins.documents if plugins is not None else lambda: ())
         self._machine = MachineFacts(machine, lambda: plan.disk.capacity)
         self._tuning_http = TuningHttp(
@@ -230,6 +234,7 @@ class Agent:
                     follow_node_cache(self._kube, name, self._plan),
                     self._link.run(),
                     self._orders.run(),
+                    self._warm_teller.run(),
                     CredentialReader(self._account, self._plan, self._grants).run(),
                     StatusWriter(self._kube, name, self._plan.changes, self._status).run(),
                     NoticeTeller(self._kube, name, self._plan).run(),

@@ -2,12 +2,15 @@
 
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
-from stoker_api.node_workload import NodeWorkload
+from stoker_api.node_workload import NodeWorkload, OrderSource
 from stoker_sidecar.agent.core.order_groups import OrderKey, order_groups
-from stoker_sidecar.agent.core.order_rows import with_order
+from stoker_sidecar.agent.core.order_rows import OrderView, with_order
 from stoker_sidecar.agent.core.reading import ObservedTree, ReaderBatch
+from stoker_sidecar.agent.core.reported_plans import reported_plans
 from stoker_sidecar.agent.followed_order import FollowedOrder, Tell
+from stoker_sidecar.agent.reported_orders import ReportedOrders
 from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.volumes.core.publish import Published
 from stoker_sidecar.volumes.synchronization import Changes
@@ -18,22 +21,30 @@ log = logging.getLogger(__name__)
 MOST_SAMPLES = 4_000_000
 # Seconds between two looks while something is followed: where readers are is told as often by FUSE servers.
 _LOOK = 0.25
+_LOOK_SELDOM = 1.0  # while nothing is followed, and pods say what may be
 
 
 class NodeOrders:
-    """All orders of a node. ``run`` it; not for threads.
+    """All orders of a node, of specs and of reports. ``run`` it; not for threads.
 
     ``mounted``: what pods have mounted. ``tell`` hands a window to the fetcher. ``changes``: marked when other pods may
-    have mounted something.
+    have mounted something, or say an order. ``reported``: the orders that pods say.
     """
 
     def __init__(
-        self, mounted: Callable[[], Iterable[Published]], folders: CacheFolders, tell: Tell, changes: Changes
+        self,
+        mounted: Callable[[], Iterable[Published]],
+        folders: CacheFolders,
+        tell: Tell,
+        changes: Changes,
+        reported: ReportedOrders | None = None,
     ) -> None:
         self._mounted = mounted
         self._folders = folders
         self._tell = tell
         self._changes = changes
+        self._reported = ReportedOrders(changes.mark) if reported is None else reported
+        self._refused: dict[str, str] = {}  # what is wrong with what a pod says, by its UID
         self._followed: dict[OrderKey, FollowedOrder] = {}
         self._troubles: dict[OrderKey, str] = {}
 
@@ -46,7 +57,10 @@ class NodeOrders:
     def shown(self, row: NodeWorkload) -> NodeWorkload:
         """Return a pod's row with what is known of its order."""
         own = next((one for one in self._followed.values() if row.uid in one.group.pods), None)
-        return row if own is None else with_order(row, own.view)
+        if own is not None:
+            return with_order(row, replace(own.view, source=own.group.source))
+        refused = self._refused.get(row.uid)
+        return with_order(row, OrderView(message=refused, source=OrderSource.REPORT)) if refused else row
 
     async def run(self) -> None:
         """Follow what is mounted, until cancelled."""
@@ -54,10 +68,13 @@ class NodeOrders:
             token = self._changes.token()
             await self._follow()
             busy = [await self._work(followed) for followed in tuple(self._followed.values())]
-            await self._changes.wait(token, 0.0 if any(busy) else _LOOK if self._followed else None)
+            seldom = _LOOK_SELDOM if len(self._reported) else None
+            await self._changes.wait(token, 0.0 if any(busy) else _LOOK if self._followed else seldom)
 
     async def _follow(self) -> None:
-        groups = {group.key: group for group in order_groups(self._mounted())}
+        mounted = tuple(self._mounted())
+        plans, self._refused = reported_plans(mounted, self._reported.known())
+        groups = {group.key: group for group in order_groups(mounted, plans)}
         for key in [key for key, one in self._followed.items() if key not in groups or groups[key].ranks != one.ranks]:
             await self._followed.pop(key).end()
             self._troubles.pop(key, None)

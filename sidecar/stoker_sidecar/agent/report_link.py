@@ -3,13 +3,14 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from stoker_api.backoff import Backoff
 from stoker_api.node_storage import NodeMount
 from stoker_api.node_workload import NodeWorkload
+from stoker_sidecar.agent.core.reported_plans import ReportedOrder, reported_order
 from stoker_sidecar.agent.core.workload_rows import PodReport, reported_workloads
 from stoker_sidecar.errors import ProtocolError
 from stoker_sidecar.volumes.core.report_volume import ReportVolume
@@ -29,7 +30,8 @@ class ReportingPods(Protocol):
 class ReportedWorkloads:
     """What the node's pods have reported.
 
-    ``mounts`` gives what pods have mounted; ``wall`` counts seconds since the epoch.
+    ``mounts`` gives what pods have mounted; ``wall`` counts seconds since the epoch. ``on_orders`` is given the orders
+    that they say, by UID.
     """
 
     def __init__(
@@ -37,10 +39,12 @@ class ReportedWorkloads:
         volumes: ReportingPods,
         mounts: Callable[[], Sequence[NodeMount]],
         wall: Callable[[], float] = time.time,
+        on_orders: Callable[[Mapping[str, ReportedOrder]], None] = lambda orders: None,
     ) -> None:
         self._volumes = volumes
         self._mounts = mounts
         self._wall = wall
+        self._on_orders = on_orders
         self._reports: dict[str, PodReport] = {}
 
     def take(self, heard: Heard) -> None:
@@ -49,6 +53,8 @@ class ReportedWorkloads:
         now = self._wall()
         self._reports = {uid: report for uid, report in self._reports.items() if uid in known}
         self._reports |= {uid: PodReport(summary, now) for uid, summary in heard.pods.items() if uid in known}
+        orders = {uid: reported_order(report.summary) for uid, report in self._reports.items()}
+        self._on_orders({uid: order for uid, order in orders.items() if order is not None})
 
     def rows(self) -> tuple[NodeWorkload, ...]:
         """Return a row for each pod that has reported."""

@@ -33,7 +33,7 @@ class ReportVolumes:
     """
 
     def __init__(self, root: Path, table: Path, mounter: Mounter, on_change: Callable[[], None] = lambda: None) -> None:
-        self._root = root
+        self.root = root
         self._table = table
         self._mounter = mounter
         self._on_change = on_change
@@ -79,7 +79,7 @@ class ReportVolumes:
             except VolumeError as error:
                 log.warning("the report volume of pod %s stays as it is: %s", volume.pod_name, error)
         try:
-            await in_thread(_remove_others, self._root, {volume.pod_uid for volume in self._volumes.values()})
+            await in_thread(_remove_others, self.root, {volume.pod_uid for volume in self._volumes.values()})
         except VolumeError as error:
             log.warning("folders of pods that are gone stay: %s", error)
         self._on_change()
@@ -89,9 +89,9 @@ class ReportVolumes:
             self._volumes[volume.target] = volume
             try:
                 await self._remember()
-                await in_thread(_make_folder, self._root, volume.pod_uid)
+                await in_thread(_make_folder, self.root, volume.pod_uid)
                 self._foldered.add(volume.target)
-                await self._mounter.bind(self._root / volume.pod_uid, volume.target, self._root)
+                await self._mounter.bind(self.root / volume.pod_uid, volume.target, self.root)
             except VolumeError as error:
                 log.warning("pod %s starts without a way to report: %s", volume.pod_name, error)
                 await asyncio.to_thread(_make_empty, volume.target)
@@ -105,7 +105,7 @@ class ReportVolumes:
             await self._remember()
         self._on_change()
         if gone is not None and all(one.pod_uid != gone.pod_uid for one in self._volumes.values()):
-            await in_thread(_remove_folder, self._root / gone.pod_uid)
+            await in_thread(_remove_folder, self.root / gone.pod_uid)
 
     async def _remember(self) -> None:
         async with self._writing:

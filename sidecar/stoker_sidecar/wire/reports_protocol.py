@@ -14,7 +14,7 @@ from msgspec.json import Decoder, Encoder
 from stoker_sidecar.errors import ProtocolError
 from stoker_tuning.reports.figures import ReportSummary
 
-MAX_LINE = 4 * 1024 * 1024  # a summary is below 3 kB, and a node has some hundred pods
+MAX_LINE = 4 * 1024 * 1024  # a summary is below 4 kB, and a node has some hundred pods
 
 # A UID, which is the name of a folder.
 PodUid = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]{0,63}$")]
@@ -32,7 +32,15 @@ class Heard(Struct, frozen=True):
     pods: Mapping[PodUid, ReportSummary]
 
 
-_MOST_CHARACTERS = {"phase": 40, "loss": 40, "mean_loss": 40, "framework": 40, "checkpoint": 256, "problem": 256}
+_MOST_CHARACTERS = {
+    "phase": 40,
+    "loss": 40,
+    "mean_loss": 40,
+    "framework": 40,
+    "checkpoint": 256,
+    "problem": 256,
+    "sampling": 512,
+}
 _NUMBERS = tuple(field.name for field in fields(ReportSummary) if field.name not in _MOST_CHARACTERS)
 _MOST_NUMBER = 2**53
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from stoker_api.reported_sampling import parse_reported_sampling
 from stoker_client import GlobalShuffleSampler, GroupShuffleSampler
 from stoker_sidecar.reports.listener import ReportListener
 from stoker_tuning.reports.figures import ReportSummary
@@ -117,6 +118,9 @@ async def test_pytorch_goes_on_in_the_middle_of_an_epoch_and_the_node_hears_of_i
     assert (heard.phase, heard.epoch, heard.epochs, heard.step) == ("Training", 2, 3, 96)
     assert (heard.framework, heard.batch_size, heard.refused, heard.problem) == ("pytorch", 16, 0, "")
     assert heard.loss == f"{1 / 96:.4g}"
+    said = parse_reported_sampling(heard.sampling)
+    assert (said.sampler, said.seed, said.group_size, said.reservoir) == ("stoker-group-shuffle", 5, 8, 16)
+    assert (said.epoch, said.batch, said.loaders, said.files.path) == (2, 16, 2, "numbers/*")
 
 
 def test_pytorch_is_trained_the_same_without_a_node(installed: Path, tmp_path: Path) -> None:

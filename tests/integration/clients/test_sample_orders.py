@@ -5,6 +5,8 @@ import json
 import subprocess
 from array import array
 from collections.abc import Iterable
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,12 @@ import datasets
 import numpy as np
 import pytest
 
+from stoker_client import GlobalShuffleSampler, GroupShuffleSampler, QualityRatioSampler
+from stoker_client.sampler import EpochSampler
+from stoker_orders.job_order import JobOrder
 from stoker_orders.loading import Loading, rank_order
 from stoker_orders.predictors.samplers import SAMPLERS, SamplerName
+from stoker_orders.sample_map import FileMap
 from stoker_orders.sampling_plan import SamplingPlan
 
 _PROGRAM = Path(__file__).parent / "programs" / "sample_orders.py"
@@ -81,6 +87,27 @@ def test_permutations_are_those_of_numpy(size: int) -> None:
         plan = SamplingPlan(SamplerName.NUMPY_PERMUTATION, seed)
         order = SAMPLERS[plan.sampler].order(size, plan.seed_of(2), 2)
         assert np.array_equal(np.asarray(order), np.random.default_rng(seed + 2).permutation(size)), seed
+
+
+@pytest.mark.parametrize(
+    ("sampler", "plan"),
+    [
+        (GlobalShuffleSampler(2_000_000, seed=7, rank=1, world_size=4), SamplingPlan(SamplerName.STOKER_SHUFFLE, 7)),
+        (
+            GroupShuffleSampler(2_000_000, 16, seed=7, rank=1, world_size=4),
+            SamplingPlan(SamplerName.STOKER_GROUP_SHUFFLE, 7, group=16),
+        ),
+        (
+            QualityRatioSampler(2_000_000, 0.5, seed=7, rank=1, world_size=4),
+            SamplingPlan(SamplerName.STOKER_QUALITY_RATIO, 7, ratio=Fraction(1, 2)),
+        ),
+    ],
+)
+def test_orders_of_two_million_samples_are_those_of_the_client(sampler: EpochSampler, plan: SamplingPlan) -> None:
+    sampler.set_epoch(5)
+    order = JobOrder(replace(plan, ranks=4), FileMap(range(2_000_000)), (1,))
+    samples = order.epoch(5).samples
+    assert digest(rank_order(samples, replace(order.loading, samples=len(samples)), 1)) == digest(sampler)
 
 
 @pytest.mark.parametrize("size", [3, 1000, 65_537])

@@ -39,6 +39,9 @@ def test_what_is_said_becomes_a_plan() -> None:
         ({"seed": 1.5}, "wrong at seed"),
         ({"sede": 1}, "wrong at sede: Extra inputs are not permitted"),
         ({"sampler": "numpy-permutation", "seed": -1}, "takes no negative seed"),
+        ({"sampler": "stoker-group-shuffle"}, "groupSize is for stoker-group-shuffle, which needs it"),
+        ({"sampler": "stoker-quality-ratio", "ratio": 0}, "wrong at ratio"),
+        ({"ratio": 0.5}, "ratio is for stoker-quality-ratio"),
         ({"files": {"layout": "FileList"}}, "files.path is needed for FileList"),
         ({"files": {"layout": "Records", "path": "x"}}, "files.recordBytes is needed"),
         ({"files": {"path": "a/../../b"}}, "must lie in the Dataset"),
@@ -61,7 +64,9 @@ def test_no_text_breaks_a_mount(text: str) -> None:
 
 @given(st.integers(0, 2**53 - 1), st.integers(1, 100), st.sampled_from(SamplerName))
 def test_what_is_written_is_read_again(seed: int, ranks: int, sampler: SamplerName) -> None:
-    sampling = Sampling(sampler=sampler, seed=seed, ranks=ranks)
+    group = 16 if sampler is SamplerName.STOKER_GROUP_SHUFFLE else None
+    ratio = 0.5 if sampler is SamplerName.STOKER_QUALITY_RATIO else None
+    sampling = Sampling(sampler=sampler, seed=seed, ranks=ranks, group_size=group, ratio=ratio)
     assert parse_sampling_text(sampling.text()).plan() == sampling.plan()
 
 

@@ -31,6 +31,7 @@ class ReportSummary:
     The lowest of its ranks speaks for it; ``items_per_second`` and ``stall_percent`` are of all its ranks over the last
     minute. ``loss`` is text, as it may be no number; ``mean_loss`` is of the last 100. ``age``: seconds since the last
     line that counted. ``problem``: what was wrong with the last line that did not count, or was left out of one.
+    ``sampling``: the order that ``sampling_rank`` said, and with it so many ranks that follow one another.
     """
 
     phase: str = ""
@@ -51,6 +52,9 @@ class ReportSummary:
     refused: int = 0
     problem: str = ""
     age: float = 0.0
+    sampling: str = ""
+    sampling_rank: int = 0
+    sampling_ranks: int = 0
 
 
 @dataclass(slots=True)
@@ -105,6 +109,8 @@ class ReportFigures:
         """Return what is known now."""
         items, stall = self._rates(now)
         last = self._ranks[min(self._ranks)] if self._ranks else ReportLine()
+        sampled = sorted(rank for rank, line in self._ranks.items() if line.sampling)
+        first = sampled[0] if sampled else 0
         return ReportSummary(
             phase=last.phase or "",
             epoch=last.epoch,
@@ -124,6 +130,9 @@ class ReportFigures:
             refused=self._refused,
             problem=self._problem,
             age=max(0.0, now - self._last) if self._lines else 0.0,
+            sampling=(self._ranks[first].sampling or "") if sampled else "",
+            sampling_rank=first,
+            sampling_ranks=sum(rank - first == place for place, rank in enumerate(sampled)),
         )
 
     def _note_checkpoint(self, line: ReportLine) -> None:

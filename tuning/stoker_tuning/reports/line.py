@@ -52,6 +52,7 @@ class ReportLine:
     rank: int = 0
     world_size: int | None = None
     framework: str | None = None
+    sampling: str | None = None
     unknown: tuple[str, ...] = ()
 
 
@@ -150,6 +151,20 @@ def _text(most: int) -> Callable[[str, Any], str]:
     return parse
 
 
+def _sampling(name: str, value: Any) -> str:
+    """Read a text that is a JSON object; whoever follows the order reads what is in it."""
+    if value == "":
+        return ""
+    text = _text(MOST_TEXT)(name, value)
+    try:
+        is_object = isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        is_object = False
+    if not is_object:
+        raise _wrong(name, value, "a JSON object as text, as the annotation stoker.dev/sampling has it")
+    return text
+
+
 _FIELDS: Mapping[str, Callable[[str, Any], Any]] = {
     "phase": _word(TrainingPhase),
     "split": _word(Split),
@@ -169,4 +184,5 @@ _FIELDS: Mapping[str, Callable[[str, Any], Any]] = {
     "rank": _integer(_MOST_RANKS - 1),
     "world_size": _integer(_MOST_RANKS, 1),
     "framework": _text(40),
+    "sampling": _sampling,
 }

@@ -1,15 +1,16 @@
 """Which pods of a node read one order together: those of one job on one version, each with its ranks. Pure."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from types import MappingProxyType
 
 from stoker_api.dataset import MountMode
-from stoker_api.node_workload import EvidenceSource
+from stoker_api.node_workload import EvidenceSource, OrderSource
 from stoker_api.sampling import parse_sampling_text
 from stoker_orders.following import ReadSample
-from stoker_orders.sampling_plan import SamplingPlan
+from stoker_orders.sampling_plan import AT_FIRST, SamplingPlan
 from stoker_sidecar.agent.core.reading import ObservedTree, ReaderBatch
 from stoker_sidecar.volumes.core.publish import Published, VersionKey
 
@@ -18,11 +19,16 @@ MOST_ORDERS = 10
 
 
 OrderKey = tuple[VersionKey, SamplingPlan]
+# What pods say themselves, by the UIDs of the pod and of the Dataset that it is of.
+ReportedPlans = Mapping[tuple[str, str], SamplingPlan]
 
 
 @dataclass(frozen=True)
 class OrderGroup:
-    """Pods that read one order. ``plan``: without any pod's rank. ``alone``: nobody else has the version mounted."""
+    """Pods that read one order. ``plan``: without any pod's rank. ``alone``: nobody else has the version mounted.
+
+    ``source``: who said the order; its spec, where one of the pods has it from there.
+    """
 
     version: VersionKey
     plan: SamplingPlan
@@ -30,11 +36,12 @@ class OrderGroup:
     pods: frozenset[str]
     modes: frozenset[MountMode]
     alone: bool
+    source: OrderSource = OrderSource.SPEC
 
     @property
     def key(self) -> OrderKey:
-        """What makes it one group, whichever pods are in it."""
-        return self.version, self.plan
+        """What makes it one group, whichever pods are in it, and wherever they began."""
+        return self.version, replace(self.plan, start=AT_FIRST)
 
     def reads(self, tree: ObservedTree, pod_uid: str) -> bool:
         """Tell whether what was seen there was read by this group: an overlay's reads are seen by FUSE once more."""
@@ -43,26 +50,42 @@ class OrderGroup:
         return tree.version == self.version and seen and (pod_uid in self.pods if pod_uid else self.alone)
 
 
-def order_groups(mounted: Iterable[Published]) -> tuple[OrderGroup, ...]:
-    """Return the groups of what is mounted, in the order in which their first pods came."""
+def order_groups(
+    mounted: Iterable[Published], reported: ReportedPlans = MappingProxyType({})
+) -> tuple[OrderGroup, ...]:
+    """Return the groups of what is mounted, in the order in which their first pods came; first those of specs.
+
+    ``reported``: orders of pods whose spec says none.
+    """
     rows = list(mounted)
     users = Counter(key for key, _ in {((row.uid, row.version), row.request.pod_uid) for row in rows})
-    found: dict[tuple[VersionKey, SamplingPlan], list[tuple[Published, SamplingPlan]]] = {}
-    for row in rows:
-        plan = _plan(row.request.sampling) if row.request.sampling and row.request.pod_uid else None
-        if plan is not None:
-            found.setdefault(((row.uid, row.version), replace(plan, rank=0)), []).append((row, plan))
+    found: dict[OrderKey, list[tuple[Published, SamplingPlan]]] = {}
+    for source in OrderSource:
+        for row in rows:
+            plan = _plan_of(row, source, reported)
+            if plan is not None:
+                key = (row.uid, row.version), replace(plan, rank=0, start=AT_FIRST)
+                found.setdefault(key, []).append((row, plan))
     return tuple(
         OrderGroup(
             version,
-            plan,
+            replace(plan, start=members[0][1].start),
             tuple(sorted({one.rank + place for _, one in members for place in range(one.ranks_here)})),
             frozenset(row.request.pod_uid for row, _ in members),
             frozenset(row.mode for row, _ in members),
             alone=users[version] == len({row.request.pod_uid for row, _ in members}),
+            source=OrderSource.SPEC if any(row.request.sampling for row, _ in members) else OrderSource.REPORT,
         )
         for (version, plan), members in list(found.items())[:MOST_ORDERS]
     )
+
+
+def _plan_of(row: Published, source: OrderSource, reported: ReportedPlans) -> SamplingPlan | None:
+    if not row.request.pod_uid:
+        return None
+    if source is OrderSource.REPORT:
+        return reported.get((row.request.pod_uid, row.uid))
+    return _plan(row.request.sampling) if row.request.sampling else None
 
 
 @lru_cache(maxsize=256)

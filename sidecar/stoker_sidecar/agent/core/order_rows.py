@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from stoker_api.meta import shortened
-from stoker_api.node_workload import NodeWorkload
+from stoker_api.node_workload import NodeWorkload, OrderSource
 from stoker_orders.following import OrderFollower, OrderState
 from stoker_orders.sample_map import SamplePiece
 from stoker_sidecar.wire.fetcher_protocol import MOST_AHEAD, WHOLE_FILE
@@ -18,11 +18,15 @@ _PIECE = struct.Struct("<II")
 
 @dataclass(frozen=True)
 class OrderView:
-    """What is known of a pod's order. ``agreement``: percent of the last reads; ``message``: a sentence."""
+    """What is known of a pod's order. ``agreement``: percent of the last reads; ``message``: a sentence.
+
+    ``source``: who said the order.
+    """
 
     state: OrderState = OrderState.UNKNOWN
     agreement: int | None = None
     message: str = ""
+    source: OrderSource = OrderSource.SPEC
 
 
 def order_view(follower: OrderFollower, paths: Mapping[int, str], *, in_memory: bool = False) -> OrderView:
@@ -46,7 +50,12 @@ def with_order(row: NodeWorkload, view: OrderView) -> NodeWorkload:
     """Return a pod's row with what is known of its order."""
     message = shortened(view.message, _MOST_MESSAGE)
     return row.model_copy(
-        update={"order": view.state.value, "order_agreement": view.agreement, "order_message": message}
+        update={
+            "order": view.state.value,
+            "order_agreement": view.agreement,
+            "order_message": message,
+            "order_source": view.source,
+        }
     )
 
 

@@ -44,7 +44,7 @@ def main() -> None:
     for epoch in range(state["epoch"], _EPOCHS):
         sampler.set_epoch(epoch)
         report.say(epoch=epoch, epochs=_EPOCHS)
-        for numbers in report.loader(loader):
+        for numbers in report.loader(loader, files={"layout": "Shards", "path": "numbers/*"}):
             state["seen"][epoch] += numbers.tolist()
             state["step"] += 1
             before += len(numbers)

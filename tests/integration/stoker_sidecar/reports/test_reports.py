@@ -18,6 +18,7 @@ import pytest
 
 from stoker_api import names
 from stoker_api.node_workload import NodeWorkload
+from stoker_sidecar.agent.core.reported_plans import ReportedOrder
 from stoker_sidecar.agent.csi.pb import csi_pb2
 from stoker_sidecar.agent.report_link import ReportedWorkloads, ReportLink
 from stoker_sidecar.volumes.synchronization import Changes
@@ -39,6 +40,7 @@ class ReportingNode:
     driver: RunningDriver
     keeper: Keeper
     workloads: ReportedWorkloads
+    orders: dict[str, ReportedOrder]
 
     async def publish(self, uid: str = "u1", namespace: str = "vision", **attributes: str) -> Path:
         """Publish a report volume, as the kubelet does for the volume that the webhook makes; its target."""
@@ -116,11 +118,13 @@ async def node() -> AsyncIterator[ReportingNode]:
         keeper = Keeper(folder / "k", node=folder, options=["--reports", "On"])
         with keeper:
             async with running_driver(folder, info) as driver:
-                workloads = ReportedWorkloads(driver.reports, driver.publisher.rows)
+                orders: dict[str, ReportedOrder] = {}
+                rows = driver.publisher.rows
+                workloads = ReportedWorkloads(driver.reports, rows, on_orders=orders.update)
                 path = keeper.run_dir / "reports.sock"
                 link = ReportLink(path, driver.reports, workloads, driver.changes, Changes())
                 linking = asyncio.create_task(link.run())
-                yield ReportingNode(driver, keeper, workloads)
+                yield ReportingNode(driver, keeper, workloads, orders)
                 linking.cancel()
                 with suppress(asyncio.CancelledError):
                     await linking
@@ -139,6 +143,15 @@ async def test_a_pod_speaks_for_itself_and_for_no_other(node: ReportingNode) -> 
     send(others, epoch=2)
     assert (await node.until("u1", epoch=1)).pod == "vision/pod-u1"
     assert (await node.until("u2", epoch=2)).pod == "other/pod-u2"
+
+
+async def test_the_order_that_a_pod_says_is_its_own(node: ReportingNode) -> None:
+    mine, others = await node.publish_heard("u1"), await node.publish_heard("u2", "other")
+    send(mine, sampling='{"seed": 1}', rank=3, world_size=4)
+    send(others, sampling='{"seed": 2}')
+    await node.until("u1", refused=0)
+    await node.until("u2", refused=0)
+    assert node.orders == {"u1": ReportedOrder('{"seed": 1}', 3, 1, 4), "u2": ReportedOrder('{"seed": 2}')}
 
 
 async def test_the_folder_is_read_only_and_holds_nothing_but_the_socket(node: ReportingNode) -> None:

@@ -9,10 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from stoker_api.dataset import MountMode
-from stoker_api.node_workload import EvidenceSource, NodeWorkload
+from stoker_api.node_workload import EvidenceSource, NodeWorkload, OrderSource
+from stoker_client import GlobalShuffleSampler
+from stoker_client.order_text import order_text
 from stoker_orders.predictors.samplers import SAMPLERS, SamplerName
 from stoker_sidecar.agent.core.reading import ObservedTree, ReaderBatch
+from stoker_sidecar.agent.core.reported_plans import ReportedOrder
 from stoker_sidecar.agent.node_orders import NodeOrders
+from stoker_sidecar.agent.reported_orders import ReportedOrders
 from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.version.manifest import Manifest
 from stoker_sidecar.volumes.core.publish import Published
@@ -47,6 +51,7 @@ class Node:
     cache: CacheNodeUnderTest
     digest: str
     orders: NodeOrders
+    reported: ReportedOrders
     pod: Published
     numbers: dict[str, int]
     told: list[Ahead] = field(default_factory=list)
@@ -98,10 +103,12 @@ async def running(folder: Path, sampling: str) -> AsyncIterator[Node]:
                 return Failed(error.errno, error.message)
             return Done()
 
-        orders = NodeOrders(lambda: [pod], CacheFolders([folder]), tell, Changes())
+        changes = Changes()
+        reported = ReportedOrders(changes.mark)
+        orders = NodeOrders(lambda: [pod], CacheFolders([folder]), tell, changes, reported)
         task = asyncio.create_task(orders.run())
         try:
-            yield Node(cache, digest, orders, pod, numbers, told, upcoming)
+            yield Node(cache, digest, orders, reported, pod, numbers, told, upcoming)
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
@@ -124,6 +131,29 @@ async def test_a_cold_epoch_finds_its_files_there(tmp_path: Path) -> None:
         assert node.row.order_agreement == 100
         assert sum(node.found) >= 0.8 * len(NAMES)
         assert len(node.cache.store.gets) == len(NAMES)
+
+
+async def test_a_pod_that_reports_its_order_finds_its_files_there(tmp_path: Path) -> None:
+    async with running(tmp_path / "cache", "") as node:
+        sampler = GlobalShuffleSampler(len(NAMES), seed=3, rank=0, world_size=1)
+        text = order_text(sampler, None, (0, 1), batch=4, loaders=2, files={"path": "train"})
+        node.reported.take({node.pod.request.pod_uid: ReportedOrder(text)})
+        await eventually(lambda: bool(node.told))
+        await node.read([NAMES[sample] for sample in sampler])
+        await eventually(lambda: node.row.order == "Known")
+        assert node.row.order_source is OrderSource.REPORT
+        assert node.row.order_message.startswith("epoch 0 of stoker-shuffle")
+        assert sum(node.found) >= 0.8 * len(NAMES)
+        node.reported.take({})
+        await eventually(lambda: node.row.order == "")
+        await eventually(lambda: node.told[-1].pieces == b"")
+
+
+async def test_what_is_wrong_with_a_report_is_told(tmp_path: Path) -> None:
+    async with running(tmp_path / "cache", "") as node:
+        node.reported.take({node.pod.request.pod_uid: ReportedOrder('{"sampler": "magic"}')})
+        await eventually(lambda: node.row.order == "Unknown")
+        assert node.row.order_message.startswith("the report's sampling is wrong at sampler")
 
 
 async def test_a_pod_that_says_nothing_is_not_followed(tmp_path: Path) -> None:

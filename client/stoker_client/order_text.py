@@ -1,0 +1,72 @@
+"""Says in which order a sampler reads, as docs/ORDERS.md has it: a node that knows it has files ready before."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from stoker_client.mounted_files import folder_of, mount_of
+
+_MOST = 512  # characters of the field of a report
+_SAMPLERS_OF_TORCH = "torch.utils.data"
+
+
+def order_text(sampler: Any, data: Any, place: tuple[int | None, int | None], **said: Any) -> str:
+    """Return the order of a sampler's next iteration as JSON; empty: none is known.
+
+    ``data``: the dataset, which tells where files are unless ``files`` does. ``place``: rank and world size of the
+    process; a sampler that deals to others is one whose batches somebody deals anew.
+    """
+    order = _of_torch(sampler) if type(sampler).__module__.startswith(_SAMPLERS_OF_TORCH) else _own(sampler)
+    files = said.pop("files", None) or _files(data)
+    if order is None or files is None or not _is_of(sampler, place):
+        return ""
+    text = json.dumps({**order, **{name: value for name, value in said.items() if value}, "files": files})
+    return text if len(text) <= _MOST else ""
+
+
+def sampler_of(loader: Any) -> Any:
+    """Return the sampler of a DataLoader; None where batches are made by something else than PyTorch itself.
+
+    Such a loader has a sampler as well, which is not used.
+    """
+    batches = getattr(loader, "batch_sampler", None)
+    if batches is None:
+        return getattr(loader, "sampler", None)
+    kind = type(batches)
+    is_plain = kind.__name__ == "BatchSampler" and kind.__module__.startswith(_SAMPLERS_OF_TORCH)
+    return batches.sampler if is_plain else None
+
+
+def _own(sampler: Any) -> dict[str, Any] | None:
+    """Return what a sampler of ours says of itself."""
+    said = sampler.sampling() if hasattr(sampler, "sampling") else None
+    return said if isinstance(said, dict) else None
+
+
+def _of_torch(sampler: Any) -> dict[str, Any] | None:
+    """Return the order of those samplers of PyTorch that follow from what they are made with."""
+    kind = type(sampler).__name__
+    if kind == "SequentialSampler":
+        return {"sampler": "torch-sequential", "ranks": 1}
+    if kind != "DistributedSampler":
+        return None
+    said = {"seed": sampler.seed, "epoch": sampler.epoch} if sampler.shuffle else {}
+    order = {"sampler": "torch-distributed" if sampler.shuffle else "torch-sequential", "ranks": sampler.num_replicas}
+    return {**order, **{name: value for name, value in {**said, "dropLast": sampler.drop_last}.items() if value}}
+
+
+def _is_of(sampler: Any, place: tuple[int | None, int | None]) -> bool:
+    """Tell whether a sampler deals to this process, of the ranks that there are."""
+    rank = getattr(sampler, "rank", 0)
+    ranks = getattr(sampler, "world_size", getattr(sampler, "num_replicas", 1))
+    return (rank, ranks) == (place[0] or 0, place[1] or 1)
+
+
+def _files(data: Any) -> Mapping[str, Any] | None:
+    folder = folder_of(data)
+    if not folder:
+        return None
+    _, path = mount_of(folder)
+    return {"layout": "ImageFolder", "path": path}
