@@ -1,25 +1,25 @@
-"""What it costs to see which files pods open: readers with the observer and without, and the CPU that it uses."""
+"""What it costs to see which files pods open: what readers lose by it, and the CPU that it uses."""
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bench.environment import Environment
 from bench.errors import BenchError
 from bench.measure import cpu_seconds, tree_cpu_seconds
 from bench.node import Node
+from bench.objects import paths
 from bench.readers import read_epoch
 from bench.report import Row
 from bench.sidecar import Switches
 from bench.spells import Loss, Moment, lost
 from bench.steady_readers import SteadyReaders
-from bench.systems import cold_volume
-from bench.workloads.epochs import Orders, counted
+from bench.systems import STOKER_NATIVE, cold_volume
+from bench.workloads.epochs import counted
 from stoker_api.dataset import MountMode
 
 _READERS = (1, 4)
-_ON, _OFF = "Stoker native", "Stoker native, observer off"
 _BUDGETS = 6  # times longer than other measurements of CPU: five seconds' worth of the budget may be saved or owed
 _SETTLE_SECONDS = 5.0  # for the first folders to be marked, and the budget's first half to be spent or kept
 _LOOK_SECONDS = 0.01
@@ -28,22 +28,22 @@ _FIRST_MARK = 400
 
 
 def measure(env: Environment) -> Iterator[Row]:
-    """Yield rows for warm native readers of a node with an observer: what they lose; and of one without, in turns."""
+    """Yield rows for warm native readers of a node with an observer: what they lose, and the CPU beside a node without.
+
+    The other node's files are not read for comparison: how fast a file is read depends on where its pages lie.
+    """
     corpus = env.scale.switched
     with (
         env.corpus("observer", corpus) as prefix,
         env.node(name="on") as on,
         env.node(switches=Switches(observe=False), name="off") as off,
     ):
-        roots = {_ON: _whole(on, prefix), _OFF: _whole(off, prefix)}
-        orders = Orders(corpus)
-        for root in roots.values():
-            read_epoch(root, orders.next(), max(_READERS), corpus.total_bytes)  # fills the page cache
+        root, _ = _whole(on, prefix), _whole(off, prefix)
+        order = list(paths(corpus))
+        read_epoch(root, order, max(_READERS), corpus.total_bytes)  # fills the page cache
         for readers in _READERS:
-            yield from _steady(env, on, off, roots[_ON], orders.next(), readers)
+            yield from _steady(env, on, off, root, order, readers)
         yield from _idle(env, on)
-        for readers in _READERS:
-            yield from _in_turns(env, roots, orders, readers, corpus.total_bytes)
 
 
 def _whole(node: Node, prefix: str) -> Path:
@@ -72,14 +72,16 @@ def _steady(env: Environment, on: Node, off: Node, root: Path, order: Sequence[s
         more = tree_cpu_seconds(on.sidecar.pid) - all_on - (tree_cpu_seconds(off.sidecar.pid) - all_off)
     yield Row("observer", case, "observer", "% of a core", (used,), note=f"{files:,} files in {seconds:.0f} s")
     all_used = 100 * more / seconds
-    yield Row("observer", case, "all processes, more than without", "% of a core each", (all_used,))
+    yield Row("observer", case, "all processes, more than without", "% of a core in all", (all_used,))
     loss = lost(moments)
     if loss is None:
         env.say("observer: too few spells of marks to tell what they cost")
         return
     cores = os.cpu_count() or 1
     taken = all_used / cores if readers >= cores else 0.0
-    yield Row("observer", case, _ON, "% of throughput lost", (loss.percent + taken,), note=_in_words(loss, taken))
+    yield Row(
+        "observer", case, STOKER_NATIVE, "% of throughput lost", (loss.percent + taken,), note=_in_words(loss, taken)
+    )
 
 
 def _in_words(loss: Loss, taken: float) -> str:
@@ -87,7 +89,8 @@ def _in_words(loss: Loss, taken: float) -> str:
         f"{loss.percent:.2f} +- {loss.error:.2f} by {loss.spells} spells; marks on for {loss.marked:.1f} % of the time"
     )
     used = f"; {taken:.2f} more for CPU that readers want, part of which is counted twice" if taken else ""
-    return f"{found}{used}; the same a second later, where there is nothing: {loss.calm:.2f}"
+    calm = f"; the same a second later, where there is nothing: {loss.calm:.2f}" if loss.calm is not None else ""
+    return found + used + calm
 
 
 def _watch(reading: SteadyReaders, observer: int, seconds: float) -> Sequence[Moment]:
@@ -120,23 +123,3 @@ def _idle(env: Environment, node: Node) -> Iterator[Row]:
     time.sleep(_BUDGETS / 2 * env.scale.idle_seconds)
     used = 100 * (cpu_seconds(observer) - before) / (time.monotonic() - start)
     yield Row("observer", "nobody reads", "observer", "% of a core", (used,))
-
-
-def _in_turns(env: Environment, roots: Mapping[str, Path], orders: Orders, readers: int, size: int) -> Iterator[Row]:
-    """Read with and without an observer: what it should cost is less than this tells apart on a shared machine."""
-    rates: dict[str, list[float]] = {system: [] for system in roots}
-    case = f"in turns, {counted(readers)}"
-    for system in env.turns(f"observer: {case}", roots):
-        rates[system] += _rates(env, roots[system], orders, readers, size)
-    for system, samples in rates.items():
-        yield Row("observer", case, system, "files/s", tuple(samples), _OFF)
-
-
-def _rates(env: Environment, root: Path, orders: Orders, readers: int, size: int) -> Sequence[float]:
-    """Read for as long as the duty cycle takes once or twice, and return the mean rate."""
-    start, files = time.monotonic(), 0
-    seconds = 0.0
-    while time.monotonic() - start < env.scale.idle_seconds / 2:
-        epoch = read_epoch(root, orders.next(), readers, size)
-        files, seconds = files + epoch.files, seconds + epoch.seconds
-    return (files / seconds,)

@@ -25,7 +25,7 @@ def test_readers_that_are_a_fifth_slower_in_a_thirtieth_of_the_time_lose_two_thi
     assert loss is not None
     assert loss.percent == pytest.approx(100 * 0.2 / 30, rel=0.05)
     assert loss.marked == pytest.approx(100 / 30, rel=0.15)
-    assert abs(loss.calm) < 0.01
+    assert loss.calm == pytest.approx(0.0, abs=0.01)
 
 
 def test_a_machine_that_becomes_twice_as_fast_meanwhile_changes_nothing() -> None:
@@ -46,6 +46,12 @@ def test_the_error_tells_how_much_spells_differ() -> None:
     assert steady is not None
     assert uneven is not None
     assert uneven.error > 10 * steady.error
+
+
+def test_a_machine_that_stands_still_in_one_spell_changes_little() -> None:
+    loss = lost(played(lambda now, marked: (0.0 if now < 1.5 else 40_000.0) if marked else 50_000.0))
+    assert loss is not None
+    assert loss.percent == pytest.approx(100 * 0.2 / 30, rel=0.05)
 
 
 def test_few_spells_tell_nothing() -> None:
