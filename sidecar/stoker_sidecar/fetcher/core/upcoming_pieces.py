@@ -28,7 +28,7 @@ class UpcomingPiece(NamedTuple):
 
 
 class UpcomingPieces:
-    """What one reader will read. ``mean``: bytes of a piece, reckoned at first and then as brought. Times in seconds."""
+    """What one reader will read. ``mean``: bytes of a piece, a guess until some were brought. Times in seconds."""
 
     def __init__(self, mean: float) -> None:
         self.mean = max(_LEAST_SIZE, mean)
