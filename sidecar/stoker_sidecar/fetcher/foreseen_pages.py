@@ -120,7 +120,9 @@ class ForeseenPages:
             return
         reader.looked = now
         due = reader.upcoming.due(now, _DUE)
-        if due and await in_thread(reader.is_lost, due):
+        if not due:
+            return
+        if await in_thread(reader.is_lost, due):
             reader.upcoming.lost(self._clock())
 
     async def _give_back(self, reader: ForeseenReader, room: int) -> None:
