@@ -37,7 +37,7 @@ _SHARE, _LEAST = 1 / 10, 48 * MIB
 _LOADERS, _TRAINED_EPOCHS = 4, 4  # of the DataLoader
 _TORCH = 512 * MIB  # beside the share, for a program with PyTorch and its loaders
 _PROGRAM_SECONDS = 600.0
-_FOLLOWED_SECONDS = 8.0
+_FOLLOWED_PACE = 2_500.0  # files a second
 _FILES = SampleFilesSpec(layout=SampleLayout.SHARDS)  # all files, by name
 
 
@@ -133,7 +133,7 @@ def _follow(root: Path, jobs: Sequence[Job]) -> None:
     for number, path in enumerate(order):
         (root / path).read_bytes()
         if number % _BATCH == 0:
-            time.sleep(max(0.0, began + number / len(order) * _FOLLOWED_SECONDS - time.monotonic()))
+            time.sleep(max(0.0, began + number / _FOLLOWED_PACE - time.monotonic()))
 
 
 def _ten_epochs(bench: _Bench, limit: MemoryLimit) -> Iterator[Row]:
@@ -156,7 +156,8 @@ def _ten_epochs(bench: _Bench, limit: MemoryLimit) -> Iterator[Row]:
 def _first_batches(bench: _Bench, limit: MemoryLimit) -> Iterator[Row]:
     """Have PyTorch's DataLoader read epochs with little memory, and compare first batches with middle ones."""
     systems = (NATIVE, ORDER_KNOWN)
-    case = f"DataLoader of {_LOADERS} workers, memory for a tenth, {IMAGES_A_BATCH} files a step of {1000 * STEP_SECONDS:.0f} ms"
+    step = f"{IMAGES_A_BATCH} files a step of {1000 * STEP_SECONDS:.0f} ms"
+    case = f"DataLoader of {_LOADERS} workers, memory for a tenth, {step}"
     firsts: dict[str, list[float]] = {system: [] for system in systems}
     middles: dict[str, list[float]] = {system: [] for system in systems}
     for system in bench.env.turns(f"scarce: {case}", systems):
