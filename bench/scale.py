@@ -150,7 +150,7 @@ _QUICK = Scale(
     finding=Finding(files=1, windows=2, window=2.0, turns=1, skipped=1.0, counted=2.0),
     second=(Corpus(200, SMALL_BYTES, 4),),
     profiled=Corpus(200, SMALL_BYTES, 4),
-    known=Corpus(400, SMALL_BYTES, 4),
+    known=Corpus(1_200, TINY_BYTES, 12),
 )
 _DEFAULT = Scale(
     repeats=7,  # short cases need them: an epoch from a warm page cache is over in 0.2 s

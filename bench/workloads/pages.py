@@ -36,9 +36,8 @@ _READERS, _EPOCHS, _MOST_EPOCHS = (1, 4), 10, 12
 _SHARE, _LEAST = 1 / 10, 48 * MIB
 _LOADERS, _TRAINED_EPOCHS = 4, 4  # of the DataLoader
 _TORCH = 512 * MIB  # beside the share, for a program with PyTorch and its loaders
-_STEP = STEP_SECONDS * _BATCH / IMAGES_A_BATCH
 _PROGRAM_SECONDS = 600.0
-_FOLLOWED_SECONDS = 8.0
+_FOLLOWED_PACE = 2_500.0  # files a second
 _FILES = SampleFilesSpec(layout=SampleLayout.SHARDS)  # all files, by name
 
 
@@ -77,12 +76,12 @@ class _Bench:
     native: Path
 
     @contextmanager
-    def root(self, system: str, loaders: int) -> Iterator[Path]:
+    def root(self, system: str, loaders: int, batch: int = _BATCH) -> Iterator[Path]:
         """Mount the version for a new pod while inside, unless the copy is to be read."""
         if system == NATIVE:
             yield self.native
             return
-        said = Sampling(seed=_SEED, batch=_BATCH, loaders=loaders, epochs=_MOST_EPOCHS, ranks=1, files=_FILES)
+        said = Sampling(seed=_SEED, batch=batch, loaders=loaders, epochs=_MOST_EPOCHS, ranks=1, files=_FILES)
         target = self.node.publish(self.volume, said.text() if system == ORDER_KNOWN else "")
         self.node.wait_mode(target, MountMode.NATIVE)
         try:
@@ -134,7 +133,7 @@ def _follow(root: Path, jobs: Sequence[Job]) -> None:
     for number, path in enumerate(order):
         (root / path).read_bytes()
         if number % _BATCH == 0:
-            time.sleep(max(0.0, began + number / len(order) * _FOLLOWED_SECONDS - time.monotonic()))
+            time.sleep(max(0.0, began + number / _FOLLOWED_PACE - time.monotonic()))
 
 
 def _ten_epochs(bench: _Bench, limit: MemoryLimit) -> Iterator[Row]:
@@ -157,11 +156,12 @@ def _ten_epochs(bench: _Bench, limit: MemoryLimit) -> Iterator[Row]:
 def _first_batches(bench: _Bench, limit: MemoryLimit) -> Iterator[Row]:
     """Have PyTorch's DataLoader read epochs with little memory, and compare first batches with middle ones."""
     systems = (NATIVE, ORDER_KNOWN)
-    case = f"DataLoader of {_LOADERS} workers, memory for a tenth, {_BATCH} files a step of {1000 * _STEP:.0f} ms"
+    step = f"{IMAGES_A_BATCH} files a step of {1000 * STEP_SECONDS:.0f} ms"
+    case = f"DataLoader of {_LOADERS} workers, memory for a tenth, {step}"
     firsts: dict[str, list[float]] = {system: [] for system in systems}
     middles: dict[str, list[float]] = {system: [] for system in systems}
     for system in bench.env.turns(f"scarce: {case}", systems):
-        with bench.root(system, _LOADERS) as root:
+        with bench.root(system, _LOADERS, IMAGES_A_BATCH) as root:
             drop_page_cache()
             epochs = _trained(root, bench.corpus, limit)
             middle = statistics.median(seconds for epoch in epochs[1:] for seconds in epoch[1:])
@@ -174,7 +174,7 @@ def _first_batches(bench: _Bench, limit: MemoryLimit) -> Iterator[Row]:
 def _trained(root: Path, corpus: Corpus, limit: MemoryLimit) -> list[list[float]]:
     """Return the seconds of each batch of each epoch. Raises BenchError."""
     job = {"root": str(root), "files": sorted(paths(corpus)), "seed": _SEED, "epochs": _TRAINED_EPOCHS}
-    job |= {"batch": _BATCH, "loaders": _LOADERS, "step": _STEP}
+    job |= {"batch": IMAGES_A_BATCH, "loaders": _LOADERS, "step": STEP_SECONDS}
     command = limit.command([str(DEBIANS_PYTHON), str(FOLDER / "torch_batches.py")])
     ended = subprocess.run(
         command,

@@ -28,10 +28,10 @@ class UpcomingPiece(NamedTuple):
 
 
 class UpcomingPieces:
-    """What one reader will read. ``mean``: bytes of a piece, until some were brought. Times in seconds."""
+    """What one reader will read. ``mean``: bytes of a piece, a guess until some were brought. Times in seconds."""
 
     def __init__(self, mean: float) -> None:
-        self._mean = max(_LEAST_SIZE, mean)
+        self.mean = max(_LEAST_SIZE, mean)
         self._kept = bytearray()
         self._first = 0  # the number of the first that is kept
         self._next = 0  # of the next one to be brought
@@ -54,16 +54,16 @@ class UpcomingPieces:
 
     def ahead(self, now: float) -> int:
         """Return the bytes that are in memory before they were read, as far as can be told."""
-        return int(max(0.0, self._next - self._place(now)) * self._mean)
+        return int(max(0.0, self._next - self._place(now)) * self.mean)
 
     def wanted(self, now: float, room: int, most: int) -> list[UpcomingPiece]:
         """Return the next pieces that are to be brought, ``most`` at most, where so many bytes may be ahead."""
-        window = min(room, max(_LEAST_BYTES, self._pace * _SECONDS * self._mean))
+        window = min(room, max(_LEAST_BYTES, self._pace * _SECONDS * self.mean))
         begin = max(self._next, int(self._seen), self._first)
         end = min(
-            begin + most, int(self._place(now) + window / self._mean), self._first + len(self._kept) // _PIECE.size
+            begin + most, int(self._place(now) + window / self.mean), self._first + len(self._kept) // _PIECE.size
         )
-        few = end - begin < min(_FEW, window / self._mean / 2) and end < self._end
+        few = end - begin < min(_FEW, most, window / self.mean / 2) and end < self._end
         if end <= begin or (few and begin > self._place(now)):
             return []
         self._next = end
@@ -72,7 +72,7 @@ class UpcomingPieces:
     def spent(self, now: float, behind: int, most: int) -> list[UpcomingPiece]:
         """Return pieces that were brought and have been read, each once: those so many bytes behind the readers."""
         begin = max(self._spent, self._first)
-        end = min(begin + most, int(self._place(now) - behind / self._mean), self._next)
+        end = min(begin + most, int(self._place(now) - behind / self.mean), self._next)
         if end - begin < _FEW:
             return []
         self._spent = end
@@ -91,7 +91,7 @@ class UpcomingPieces:
     def brought(self, pieces: int, size: int) -> None:
         """Take note of how many bytes so many pieces were."""
         if pieces:
-            self._mean = max(_LEAST_SIZE, self._mean + _FRESH * (size / pieces - self._mean))
+            self.mean = max(_LEAST_SIZE, self.mean + _FRESH * (size / pieces - self.mean))
 
     def wait(self, now: float) -> float | None:
         """Return the seconds until it is worth a look though nothing is told; None: it is not."""

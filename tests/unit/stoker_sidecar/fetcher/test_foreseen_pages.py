@@ -4,16 +4,18 @@ import os
 import struct
 import subprocess
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from stoker_sidecar.errors import NotYetConfigured
-from stoker_sidecar.fetcher import foreseen_pages, page_cache
+from stoker_sidecar.fetcher import foreseen_pages, foreseen_reader, page_cache
 from stoker_sidecar.fetcher.core import upcoming_pieces
 from stoker_sidecar.fetcher.core.page_room import MemoryFigures, foreseen_room
+from stoker_sidecar.fetcher.core.upcoming_pieces import UpcomingPiece
 from stoker_sidecar.fetcher.foreseen_pages import ForeseenPages
+from stoker_sidecar.fetcher.foreseen_reader import ForeseenReader
 from stoker_sidecar.fetcher.page_cache import PageCache, PageRange
 from stoker_sidecar.wire.fetcher_protocol import FORESEEN_BYTES, FileKnobs, Tune, Upcoming
 from tests.support.cache_node import UID, CacheNodeUnderTest, fill, inode
@@ -28,10 +30,10 @@ ORDER = [NAMES[number] for number in (7, 3, 19, 0, 12)]
 def brought(monkeypatch: pytest.MonkeyPatch) -> list[PageRange]:
     """Return the ranges that are brought, of files of which none is in memory."""
     found: list[PageRange] = []
-    monkeypatch.setattr(foreseen_pages, "_STREAMS", 1)
+    monkeypatch.setattr(foreseen_reader, "_STREAMS", 1)
     monkeypatch.setattr(foreseen_pages, "_LOOK_AT_DUE", float("inf"))
     monkeypatch.setattr(page_cache, "_bring", found.append)
-    monkeypatch.setattr(foreseen_pages, "_is_in_memory", lambda one: False)
+    monkeypatch.setattr(foreseen_reader, "_is_in_memory", lambda one: False)
     return found
 
 
@@ -108,6 +110,24 @@ async def test_of_a_large_file_only_the_bytes_that_are_named_are_brought(
     assert [(one.offset, one.length) for one in brought] == [(2000, 1000), (4500, 500)]
 
 
+async def test_a_round_is_bounded_in_bytes(
+    cache_node: CacheNodeUnderTest, brought: list[PageRange], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds: list[int] = []
+    bring = ForeseenReader.bring
+
+    def counted(self: ForeseenReader, pieces: list[UpcomingPiece], ended: Callable[[], bool]) -> int:
+        rounds.append(len(pieces))
+        return bring(self, pieces, ended)
+
+    monkeypatch.setattr(ForeseenReader, "bring", counted)
+    monkeypatch.setattr(foreseen_pages, "_ROUND_BYTES", 20_000)
+    digest = await whole(cache_node, size=10_000)
+    cache_node.node.bring(upcoming(cache_node, digest, NAMES))
+    await eventually(lambda: len(brought) == len(NAMES))
+    assert set(rounds) == {2}
+
+
 async def test_what_is_in_memory_is_not_opened_again(
     cache_node: CacheNodeUnderTest, brought: list[PageRange], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,7 +138,7 @@ async def test_what_is_in_memory_is_not_opened_again(
         looked.append(one)
         return True
 
-    monkeypatch.setattr(foreseen_pages, "_is_in_memory", in_memory)
+    monkeypatch.setattr(foreseen_reader, "_is_in_memory", in_memory)
     cache_node.node.bring(upcoming(cache_node, digest, ORDER))
     await eventually(lambda: len(looked) == len(ORDER))
     assert (brought, counted(cache_node)) == ([], 0)
@@ -149,7 +169,7 @@ async def test_what_was_read_is_given_back_where_memory_is_too_small_for_all_and
     given: int,
 ) -> None:
     dropped: list[PageRange] = []
-    monkeypatch.setattr(foreseen_pages, "_give_back", dropped.append)
+    monkeypatch.setattr(foreseen_reader, "_give_back", dropped.append)
     monkeypatch.setattr(upcoming_pieces, "_FEW", 1)
     digest = await whole(cache_node, size=10_000)
     foreseen = ForeseenPages(PageCache(lambda: MemoryFigures(1, 1)), lambda: MemoryFigures(1_000_000, available))
@@ -190,7 +210,7 @@ async def test_after_trouble_it_is_tried_again(
         broken.append(False)
         return False
 
-    monkeypatch.setattr(foreseen_pages, "_is_in_memory", in_memory)
+    monkeypatch.setattr(foreseen_reader, "_is_in_memory", in_memory)
     cache_node.node.bring(upcoming(cache_node, digest, ORDER))
     await eventually(lambda: not broken)
     broken.append(False)
@@ -207,8 +227,8 @@ def test_a_file_that_was_read_is_in_memory_and_one_that_is_gone_costs_nothing(tm
     path = tmp_path / "f"
     path.write_bytes(b"x" * 10_000)
     path.read_bytes()
-    assert foreseen_pages._is_in_memory(PageRange(str(path), 0, 10_000))
-    assert foreseen_pages._is_in_memory(PageRange(str(tmp_path / "gone"), 0, 1))
+    assert foreseen_reader._is_in_memory(PageRange(str(path), 0, 10_000))
+    assert foreseen_reader._is_in_memory(PageRange(str(tmp_path / "gone"), 0, 1))
 
 
 def test_a_file_whose_pages_were_dropped_is_not_in_memory(tmp_path: Path) -> None:
@@ -223,7 +243,7 @@ def test_a_file_whose_pages_were_dropped_is_not_in_memory(tmp_path: Path) -> Non
     os.fsync(fd)
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
     os.close(fd)
-    assert not foreseen_pages._is_in_memory(PageRange(str(path), 0, 100_000))
+    assert not foreseen_reader._is_in_memory(PageRange(str(path), 0, 100_000))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,113 @@
+"""One reader's files in the page cache: which of them are there, how they are brought, and given back."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+
+from stoker_sidecar.fetcher.cached_version import State
+from stoker_sidecar.fetcher.core.upcoming_pieces import UpcomingPiece, UpcomingPieces
+from stoker_sidecar.fetcher.download.fetching import Fetching
+from stoker_sidecar.fetcher.page_cache import PageRange, PageReader, windows
+from stoker_sidecar.version.manifest import Manifest
+
+# Files that are looked at before others are brought: where all of them are in memory, so is nearly all else.
+_LOOKED_AT = 16
+# Files at a time: those of an order are small, and each waits for its names as well.
+_STREAMS = 8
+# Folders of a version whose paths are kept.
+_MOST_FOLDERS = 65_536
+
+
+@dataclass
+class ForeseenReader:
+    """Readers of one order on one version. ``is_open``: whether the version is still open so."""
+
+    fetching: Fetching
+    is_open: Callable[[Fetching], bool]
+    upcoming: UpcomingPieces
+    failed: float | None = None  # when something was wrong with it
+    alone: bool = False  # nobody else reads its files
+    looked: float = 0.0  # when it was looked whether what is due is still there
+    _folders: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the version."""
+        return self.fetching.version.manifest.info.bytes
+
+    def bring(self, pieces: list[UpcomingPiece], ended: Callable[[], bool]) -> int:
+        """Have pieces in the page cache; returns the bytes that were read. Blocks. Raises SidecarError."""
+        with closing(Manifest.open(self.fetching.version.paths.manifest)) as manifest:  # for the threads of this round
+            look = self._ranges(manifest, pieces[:: max(1, len(pieces) // _LOOKED_AT)])
+            if all(_is_in_memory(one) for one in look):
+                return 0
+            reader = PageReader(self._ranges(manifest, pieces), lambda brought: 2**62, ended, _STREAMS)
+            reader.run()
+        self.upcoming.brought(len(pieces), reader.brought)
+        return reader.brought
+
+    def give_back(self, pieces: list[UpcomingPiece]) -> None:
+        """Drop pages of pieces that have been read. Blocks. Raises SidecarError."""
+        with closing(Manifest.open(self.fetching.version.paths.manifest)) as manifest:
+            for one in self._ranges(manifest, pieces):
+                _give_back(one)
+
+    def is_lost(self, pieces: list[UpcomingPiece]) -> bool:
+        """Tell whether most of these are in memory no more. Blocks. Raises SidecarError."""
+        with closing(Manifest.open(self.fetching.version.paths.manifest)) as manifest:
+            found = [_is_in_memory(one) for one in self._ranges(manifest, pieces)]
+        return 2 * sum(found) < len(found)
+
+    def _ranges(self, manifest: Manifest, pieces: list[UpcomingPiece]) -> Iterator[PageRange]:
+        """Yield where pieces lie that are on the disk, and that no rule leaves out. Raises SidecarError."""
+        version, tuning = self.fetching.version, self.fetching.tuning
+        for ino, length, offset in pieces:
+            here = ino < len(version.states) and version.states[ino] == State.HERE
+            entry = manifest.entry(ino) if here and tuning.of(ino).foreseen else None
+            if entry is None or offset >= entry.size:
+                continue
+            path = f"{version.paths.tree}{self._folder(manifest, entry.parent)}/{entry.name.decode()}"
+            if length:
+                yield PageRange(path, offset, min(length, entry.size - offset))
+            else:
+                yield from windows(path, entry.size)
+
+    def _folder(self, manifest: Manifest, ino: int) -> str:
+        """Return a folder's path, each part of it behind a slash."""
+        path = self._folders.get(ino)
+        if path is None:
+            if len(self._folders) >= _MOST_FOLDERS:
+                self._folders.clear()
+            path = self._folders[ino] = f"/{manifest.path(ino)}".rstrip("/")
+        return path
+
+
+def _give_back(one: PageRange) -> None:
+    """Have the kernel drop pages that nobody has mapped; a file that cannot be opened has none."""
+    with suppress(OSError):
+        fd = os.open(one.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            os.posix_fadvise(fd, one.offset, one.length, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(fd)
+
+
+def _is_in_memory(one: PageRange) -> bool:
+    """Tell whether the last byte of a range can be had without the disk.
+
+    So, too, where the file cannot be read, and where its file system cannot tell, as one in memory.
+    """
+    try:
+        fd = os.open(one.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return True
+    try:
+        os.preadv(fd, [bytearray(1)], one.offset + one.length - 1, os.RWF_NOWAIT)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    finally:
+        os.close(fd)
+    return True
