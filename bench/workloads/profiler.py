@@ -20,7 +20,7 @@ from stoker_orders.sampling_plan import SampleLayout
 PREDICTED = "predicted"
 OFF, SUM_OFF = "% off what is measured", "% off the epoch"
 _PROFILE, _SEED = "P20", 7
-_WARM, _ORDER, _MORE_WARM, _MORE_COLD = "data warm", "cold, order known", "warm, 4 workers", "cold, 4 workers"
+_WARM, _ORDER, _MORE = "data warm", "cold, order known", "warm, 4 workers"
 _HALF_COLD, _HALF_WARM = "quality ratio 0.5, cold", "quality ratio 0.5, warm"
 _TRAINERS = (
     Trainer("waits for its data", decode=0.001),
@@ -114,8 +114,7 @@ def _with(run: _Run, **changes: Any) -> _Run:
 _MEASURED: dict[str, _Run] = {
     _WARM: _warm,
     _ORDER: _order_known,
-    _MORE_WARM: _with(_warm, workers=4),
-    _MORE_COLD: _with(_cold, workers=4),
+    _MORE: _with(_warm, workers=4),
     _HALF_COLD: _with(_cold, ratio=0.5),
     _HALF_WARM: _with(_warm, ratio=0.5),
 }

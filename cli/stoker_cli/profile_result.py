@@ -35,7 +35,10 @@ class Profile:
     def quality(self) -> tuple[QualityPoint, ...]:
         """What a quality ratio comes to; nothing where no cold epoch is known."""
         now = self.pipeline
-        return () if now.cold is None else quality_curve(now.cold, now.warm, now.compute, now.first)
+        if now.cold is None:
+            return ()
+        cold = self.runs.get(ProfiledRun.COLD)
+        return quality_curve(now.cold, now.warm, now.compute, now.first, cold.progress if cold is not None else ())
 
     def gain(self, prediction: PredictedEpoch) -> float:
         """Return how many times as fast it would be as what was profiled."""

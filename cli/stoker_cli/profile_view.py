@@ -45,7 +45,7 @@ def _bars(profile: Profile) -> Iterator[RenderableType]:
     grid.add_row("as it is", _stacked(shown, longest))
     for one in profile.predictions:
         stall = max(0.0, one.seconds - split.compute)
-        kind = "fetch" if one.bound in ("bandwidth", "loader") else "preparation"
+        kind = "fetch" if one.bound == "bandwidth" else "preparation"
         grid.add_row(one.change, _stacked({"compute": one.seconds - stall, kind: stall}, longest))
     yield grid
     legend = Text(" " * 2)

@@ -107,7 +107,8 @@ class ProfiledCommand:
             return RunFigures(seconds)
         first = epochs[0]
         spent = self._cpu.get(2, self._last_cpu) - self._cpu.get(1, 0.0)
-        return RunFigures(first.seconds, first.waited, first.computed, first.first, first.items, spent or None)
+        told = (first.waited, first.computed, first.first, first.items)
+        return RunFigures(first.seconds, *told, spent or None, first.progress)
 
 
 @contextmanager

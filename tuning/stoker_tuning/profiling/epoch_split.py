@@ -23,7 +23,8 @@ class RunFigures:
 
     ``seconds``: of its whole, by the clock of who looked on. ``waited`` and ``computed``: by the program's own word;
     None: it says nothing. ``first``: waited for the first batch, as far as that is known. ``items``: None: not counted.
-    ``cpu_seconds``: of all its processes; None: not measured.
+    ``cpu_seconds``: of all its processes; None: not measured. ``progress``: shares of its items, each with the seconds
+    after which it was done; empty: not known.
     """
 
     seconds: float
@@ -32,6 +33,7 @@ class RunFigures:
     first: float = 0.0
     items: int | None = None
     cpu_seconds: float | None = None
+    progress: tuple[tuple[float, float], ...] = ()
 
     @property
     def reported(self) -> bool:

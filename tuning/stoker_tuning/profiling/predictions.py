@@ -32,7 +32,7 @@ class InputPipeline:
 class PredictedEpoch:
     """How long an epoch would take: ``change`` names what is different, ``how`` what brings it about.
 
-    ``bound``: what it waits for then: compute, preparation, loader (which fetches and prepares), bandwidth, cores.
+    ``bound``: what it waits for then: compute, preparation, bandwidth, cores.
     ``items_per_second``: None: not counted.
     """
 
@@ -49,28 +49,22 @@ def predictions(now: InputPipeline, more: tuple[float, ...] = (1.5, 2.0)) -> tup
     if now.cold is not None and now.transfer is not None:
         found.append(_order_known(now, now.transfer))
     if now.scalable and now.warm > now.compute:
-        found += [_more_workers(now, factor, cold=False) for factor in more]
-        if now.cold is not None and now.transfer is not None:
-            found += [_more_workers(now, factor, cold=True) for factor in more]
+        found += [_more_workers(now, factor) for factor in more]
     found.append(_made(now, "no stall at all", {"compute": now.compute}, "the limit: nothing but compute is left"))
     return tuple(found)
 
 
-def seconds_with_workers(now: InputPipeline, factor: float, *, cold: bool) -> dict[str, float]:
-    """Return the seconds by each bound, with so many times the workers; the greatest counts.
+def seconds_with_workers(now: InputPipeline, factor: float) -> dict[str, float]:
+    """Return the seconds of a warm epoch by each bound, with so many times the workers; the greatest counts.
 
     A loader that somebody waits for works all the time, all of its workers from the start on, so it is done in as much
-    less time. No loader is faster than computing, which begins when one worker has made the first batch, than its CPU
-    time on all cores, or, cold, than the source's bandwidth.
+    less time. No loader is faster than computing, which begins when one worker has made the first batch, or than its
+    CPU time on all cores. Of cold epochs nothing is said: a mount fetches ahead, whoever asks for how much.
     """
-    whole = now.cold if cold and now.cold is not None else now.warm
-    first = min(now.first, whole)
-    bounds = {"compute": first + now.compute, "loader" if cold else "preparation": whole / factor}
+    bounds = {"compute": now.first + now.compute, "preparation": now.warm / factor}
     if now.cpu_seconds is not None and now.cores:
-        bounds["cores"] = min(whole, now.cpu_seconds / now.cores)
-    if cold and now.transfer is not None:
-        bounds["bandwidth"] = now.transfer
-    return {name: min(seconds, whole) if name != "bandwidth" else seconds for name, seconds in bounds.items()}
+        bounds["cores"] = now.cpu_seconds / now.cores
+    return {name: min(seconds, now.warm) for name, seconds in bounds.items()}
 
 
 def _warm(now: InputPipeline) -> PredictedEpoch:
@@ -92,11 +86,10 @@ def _order_known(now: InputPipeline, transfer: float) -> PredictedEpoch:
     return _made(now, "cold, order known", bounds, "spec.sampling, or the annotation stoker.dev/sampling")
 
 
-def _more_workers(now: InputPipeline, factor: float, *, cold: bool) -> PredictedEpoch:
+def _more_workers(now: InputPipeline, factor: float) -> PredictedEpoch:
     count = f"{factor:g} times the workers" if now.workers is None else f"{round(now.workers * factor)} workers"
-    state = "cold" if cold else "warm"
-    bounds = seconds_with_workers(now, factor, cold=cold)
-    return _made(now, f"{state}, {count}", bounds, "more workers of the loader, if it has cores for them")
+    bounds = seconds_with_workers(now, factor)
+    return _made(now, f"warm, {count}", bounds, "more workers of the loader, if it has cores for them")
 
 
 def _made(now: InputPipeline, change: str, bounds: dict[str, float], how: str) -> PredictedEpoch:

@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from math import ceil
 
+Progress = tuple[tuple[float, float], ...]
 RATIOS = (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4), Fraction(1))
 _EPOCHS = 4  # told one by one: after them a ratio of 0.25 has read everything
 
@@ -26,19 +28,25 @@ class QualityPoint:
 
 
 def quality_curve(
-    cold: float, warm: float, compute: float = 0.0, first: float = 0.0, ratios: tuple[Fraction, ...] = RATIOS
+    cold: float,
+    warm: float,
+    compute: float = 0.0,
+    first: float = 0.0,
+    progress: Progress = (),
+    ratios: tuple[Fraction, ...] = RATIOS,
 ) -> tuple[QualityPoint, ...]:
     """Return a point for each ratio.
 
     ``cold`` and ``warm``: seconds of a whole epoch; ``compute``: of the accelerator alone; ``first``: until the first
-    batch.
+    batch. ``progress``: shares of a cold epoch, each with the seconds after which it was done; empty: evenly.
 
     The sampler goes through all samples before one comes again, so an epoch has new ones as long as there are any; a
-    new one costs what it costs cold, and one that was read before what it costs warm. Computing begins with the first
-    batch, however few follow.
+    new one costs what it costs cold, and one that was read before what it costs warm. A cold epoch is slower at first:
+    what is fetched ahead of some samples serves others later, so a share of it takes what that share took. Computing
+    begins with the first batch, however few follow.
     """
     first = max(0.0, min(first, warm - compute, cold - compute))
-    return tuple(_point(ratio, cold, warm, compute, first) for ratio in ratios)
+    return tuple(_point(ratio, ((0.0, 0.0), *progress, (1.0, cold)), warm, compute, first) for ratio in ratios)
 
 
 def coverage_after(ratio: Fraction, epochs: int) -> Fraction:
@@ -46,12 +54,21 @@ def coverage_after(ratio: Fraction, epochs: int) -> Fraction:
     return min(Fraction(1), ratio * epochs)
 
 
-def _point(ratio: Fraction, cold: float, warm: float, compute: float, first: float) -> QualityPoint:
+def _seconds_at(share: float, progress: Progress) -> float:
+    """Return the seconds after which a share was done, between two that are known in proportion."""
+    (low, since), (high, until) = next(
+        (one, other) for one, other in pairwise(progress) if other[0] >= share or other is progress[-1]
+    )
+    return since + (until - since) * (share - low) / (high - low) if high > low else until
+
+
+def _point(ratio: Fraction, cold: Progress, warm: float, compute: float, first: float) -> QualityPoint:
     least = first + float(ratio) * compute
 
     def seconds(epoch: int) -> float:
-        new = coverage_after(ratio, epoch) - coverage_after(ratio, epoch - 1)
-        return max(least, float(new) * cold + float(ratio - new) * warm)
+        before, after = coverage_after(ratio, epoch - 1), coverage_after(ratio, epoch)
+        fetching = _seconds_at(float(after), cold) - _seconds_at(float(before), cold)
+        return max(least, fetching + float(ratio - after + before) * warm)
 
     last = ceil(1 / ratio)
     return QualityPoint(

@@ -1,12 +1,13 @@
 """Adds a program's report lines up into epochs: seconds waited, computed and passed, and items. Pure, and bounded."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from stoker_tuning.reports.figures import MOST_RANKS, items_done, merged
 from stoker_tuning.reports.line import ReportLine
 from stoker_tuning.vocabulary import Split
 
 MOST_EPOCHS = 1000  # of a rank; what comes later is not counted
+MOST_MARKS = 64  # of an epoch: how far it was when
 _NOT_TRAINED = (Split.VALIDATION, Split.TEST)
 
 
@@ -16,6 +17,7 @@ class EpochTime:
 
     ``begin`` and ``end``: by the clock of who listens. ``waited`` and ``computed``: the mean of the ranks. ``first``:
     of it waited for the first batch; 0 where no line tells it apart. ``items``: of all ranks; None: nobody counts them.
+    ``progress``: which share of the lowest rank's items was behind it after so many seconds, both growing to the end.
     """
 
     begin: float
@@ -24,6 +26,7 @@ class EpochTime:
     computed: float
     first: float
     items: int | None
+    progress: tuple[tuple[float, float], ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -44,6 +47,7 @@ class _OpenEpoch:
     items_said: int = 0
     last_batch: int = -1
     batch_size: int = 0
+    marks: list[tuple[int, float]] = field(default_factory=list)  # items done, or batches, at a time
 
     def add(self, line: ReportLine, items: int, now: float) -> None:
         """Take the seconds and items of a line that came ``now``."""
@@ -57,6 +61,15 @@ class _OpenEpoch:
         self.computed += computed
         self.items_said += items
         self.last_batch = max(self.last_batch, -1 if line.batch is None else line.batch)
+        self.marks.append((self.last_batch + 1 or self.items_said, now))
+        if len(self.marks) > MOST_MARKS:
+            self.marks = [*self.marks[:-1:2], self.marks[-1]]
+
+    @property
+    def progress(self) -> tuple[tuple[float, float], ...]:
+        """Shares of what was done in the end, and the seconds since the begin."""
+        most = self.marks[-1][0]
+        return tuple((done / most, now - self.begin) for done, now in self.marks) if most else ()
 
     @property
     def items(self) -> int | None:
@@ -123,4 +136,5 @@ def _summed(ranks: list[_OpenEpoch]) -> EpochTime:
         computed=sum(one.computed for one in ranks) / len(ranks),
         first=sum(one.first for one in ranks) / len(ranks),
         items=sum(items) if items else None,
+        progress=ranks[0].progress,
     )

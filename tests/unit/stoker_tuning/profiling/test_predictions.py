@@ -40,15 +40,15 @@ def test_warm_data_takes_what_was_measured_of_it(now: InputPipeline) -> None:
     assert change(now, "data warm").seconds == pytest.approx(now.warm)
 
 
-@given(pipelines(), st.floats(1, 8), st.floats(1, 8), st.booleans())
-def test_more_workers_never_make_it_slower(now: InputPipeline, one: float, more: float, cold: bool) -> None:
-    few, many = (max(seconds_with_workers(now, n, cold=cold).values()) for n in sorted((one, more)))
+@given(pipelines(), st.floats(1, 8), st.floats(1, 8))
+def test_more_workers_never_make_it_slower(now: InputPipeline, one: float, more: float) -> None:
+    few, many = (max(seconds_with_workers(now, n).values()) for n in sorted((one, more)))
     assert many <= few + 1e-9
 
 
 @given(pipelines())
 def test_as_many_workers_as_now_take_as_long_as_now(now: InputPipeline) -> None:
-    assert max(seconds_with_workers(now, 1.0, cold=False).values()) == pytest.approx(now.warm)
+    assert max(seconds_with_workers(now, 1.0).values()) == pytest.approx(now.warm)
 
 
 @given(pipelines())

@@ -44,6 +44,12 @@ def test_all_are_seen_after_so_many_epochs(at: int, expected: int) -> None:
     assert quality_curve(10.0, 5.0)[at].epochs_to_all == expected
 
 
+def test_a_share_of_a_cold_epoch_takes_what_that_share_took() -> None:
+    curve = quality_curve(10.0, 4.0, progress=((0.25, 5.0), (0.5, 8.0), (1.0, 10.0)))
+    assert curve[1].seconds == (8.0, 2.0, 2.0, 2.0)
+    assert curve[0].seconds == (5.0, 3.0, 1.0, 1.0)
+
+
 def test_computing_waits_for_the_first_batch_however_few_follow() -> None:
     assert quality_curve(20.0, 10.0, compute=8.0, first=2.0)[0].warm_seconds == 4.0
 

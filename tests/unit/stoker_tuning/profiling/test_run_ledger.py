@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker_client import TrainingReport
-from stoker_tuning.profiling.run_ledger import EpochTime, RunLedger
+from stoker_tuning.profiling.run_ledger import MOST_MARKS, EpochTime, RunLedger
 from stoker_tuning.reports.figures import MOST_RANKS
 from stoker_tuning.reports.line import ReportLine, parse_line
 from stoker_tuning.vocabulary import Split
@@ -90,7 +90,15 @@ def test_ranks_are_one_epoch_with_the_mean_of_their_waits_and_the_sum_of_their_i
         return ReportLine(rank=rank, epoch=0, batch=0, items=10, wait_seconds=wait, compute_seconds=1.0)
 
     (found,) = heard((2.0, told(0, 1.0)), (4.0, told(1, 3.0)))
-    assert found == EpochTime(begin=0.0, end=4.0, waited=2.0, computed=1.0, first=2.0, items=20)
+    assert found == EpochTime(begin=0.0, end=4.0, waited=2.0, computed=1.0, first=2.0, items=20, progress=((1.0, 2.0),))
+
+
+def test_progress_grows_to_the_end_and_is_bounded_however_much_is_said() -> None:
+    (found,) = heard(*steps(1, 1000, 0.25, 0.25))
+    assert len(found.progress) <= MOST_MARKS
+    assert list(found.progress) == sorted(found.progress)
+    assert found.progress[-1][0] == 1.0
+    assert [seconds for _, seconds in found.progress] == pytest.approx([500 * share for share, _ in found.progress])
 
 
 def test_validation_is_no_part_of_an_epochs_training() -> None:
