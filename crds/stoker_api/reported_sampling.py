@@ -47,4 +47,6 @@ def parse_reported_sampling(text: str) -> ReportedSampling:
     try:
         return ReportedSampling.model_validate_json(text)
     except ValidationError as error:
-        raise ValueError(f"the report's sampling is wrong{wrong_at(error)}") from error
+        # Names of fields are the pod's, and end in a status.
+        told = "".join(letter if letter.isprintable() else "?" for letter in wrong_at(error))
+        raise ValueError(f"the report's sampling is wrong{told}") from error

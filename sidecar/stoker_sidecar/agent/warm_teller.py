@@ -18,8 +18,9 @@ from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_sidecar.wire.warm_file import file_name
 
 log = logging.getLogger(__name__)
-# Seconds between two looks; between two snapshots of a version, and times what one took: 2 % of a core at most.
-LOOK_SECONDS, _RENEW_SECONDS, _REST = 5.0, 10.0, 50.0
+# Seconds between two looks; between two snapshots of a version, and times what one took: some 2 % of a core, since who
+# takes one rests in between.
+LOOK_SECONDS, _RENEW_SECONDS, _REST = 5.0, 10.0, 20.0
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,9 @@ def test_a_line_whose_sampling_is_no_object_does_not_count(text: str) -> None:
     ("order", "sentence"),
     [
         (ReportedOrder(said(seeed=3)), "wrong at seeed"),
+        (ReportedOrder('{"a\\u001b[31m": 1}'), "wrong at a?[31m"),
+        (ReportedOrder('{"sampler": "stoker-quality-ratio", "ratio": NaN}'), "wrong at ratio"),
+        (ReportedOrder('{"dataset": "\\ud800"}'), "wrong"),
         (ReportedOrder(said(dataset="others")), "does not have: say one of imagenet"),
         (ReportedOrder(said(ranks=4), rank=4), "rank 4 among 4 ranks"),
         (ReportedOrder(said(epochs=3, epoch=3)), "epoch is 3 of 3"),
