@@ -79,26 +79,11 @@ class ThreadTransport:
         # http.client keeps what dials here, and has no public way to set it: looking afterwards would let a pod's
         # author tell open ports from closed ones.
         vars(fresh)["_create_connection"] = partial(_dial, self._peer)
-        fresh.response_class = _PromptResponse
         return fresh
 
     def _drop(self, connection: HTTPConnection) -> None:
         self._idle.pop(connection).cancel()
         connection.close()
-
-
-class _PromptResponse(HTTPResponse):
-    """A response that gives what has come, where http.client's own waits until the whole buffer is full."""
-
-    def take(self, buffer: memoryview) -> int:
-        """Read into the buffer; return how many bytes, 0 at the end."""
-        if self.chunked or self.length is None or self.fp is None:
-            return self.readinto(buffer)
-        got = self.fp.readinto1(buffer[: self.length])
-        self.length -= got
-        if not (got and self.length):
-            self.close()
-        return got
 
 
 class _ThreadResponse:
@@ -108,7 +93,7 @@ class _ThreadResponse:
         self,
         peer: Peer,
         request: HttpRequest,
-        answer: _PromptResponse,
+        answer: HTTPResponse,
         its_socket: socket.socket,
         release_connection: Callable[[bool], None],
     ) -> None:
@@ -171,7 +156,7 @@ def _dial(peer: Peer, address: tuple[str, int], timeout: float, source: object =
     raise failed
 
 
-def _ask(connection: HTTPConnection, peer: Peer, request: HttpRequest) -> tuple[_PromptResponse, socket.socket]:
+def _ask(connection: HTTPConnection, peer: Peer, request: HttpRequest) -> tuple[HTTPResponse, socket.socket]:
     """Send a request, in a thread; returns the response and the socket.
 
     ``http.client`` forgets the socket when the server is going to close it.
@@ -187,20 +172,31 @@ def _ask(connection: HTTPConnection, peer: Peer, request: HttpRequest) -> tuple[
     return connection.getresponse(), its_socket
 
 
-def _take_all(answer: _PromptResponse, length: int, write: WriteChunk) -> None:
+def _take_all(answer: HTTPResponse, length: int, write: WriteChunk) -> None:
     """Read a body, in a thread: as much at a time as is still in the core's own cache when it is written.
 
     The first SMALL bytes are written when they are there, since a reader may wait for just those.
     """
     buffer = memoryview(bytearray(min(length, SMALL)))
     taken = held = 0
-    while got := answer.take(buffer[held:] if taken >= SMALL else buffer[held : held + SMALL - taken]):
+    while got := _take(answer, buffer[held:] if taken >= SMALL else buffer[held : held + SMALL - taken]):
         taken, held = taken + got, held + got
         if held >= min(_LEAST, len(buffer)) or taken == SMALL:
             write(buffer[:held])
             held = 0
     if held:
         write(buffer[:held])
+
+
+def _take(answer: HTTPResponse, buffer: memoryview) -> int:
+    """Read what has come, where ``readinto`` waits until the buffer is full; return how many bytes, 0 at the end."""
+    if answer.chunked or answer.length is None or answer.isclosed():
+        return answer.readinto(buffer)
+    got = answer.fp.readinto1(buffer[: answer.length])
+    answer.length -= got
+    if not (got and answer.length):
+        answer.close()
+    return got
 
 
 def _ended(its_socket: socket.socket) -> bool:
