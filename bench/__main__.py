@@ -97,6 +97,7 @@ def parser() -> argparse.ArgumentParser:
 def _run(options: argparse.Namespace) -> None:
     if os.geteuid():
         raise UsageError("benchmarks mount file systems and drop the page cache: run them as root")
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # starts are those of compiled modules, which the image has
     workloads = chosen(options.workloads)
     scale = sized(SCALES[options.scale], options.repeats, options.case_seconds)
     source, machine = origin(_command(options), options.scale), describe(options.cache_dir)

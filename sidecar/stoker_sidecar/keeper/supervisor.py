@@ -184,12 +184,13 @@ class Supervisor:
             await self._observer.stop(grace=0)  # it has nothing to save
         if self._asker is not None:
             await self._asker.stop()
-        if self._agent is not None:
-            await self._agent.stop(_AGENT_GRACE)
+        async with asyncio.TaskGroup() as tasks:
+            for pair in self._zygotes:
+                tasks.create_task(pair.stop())
+            if self._agent is not None:
+                await self._agent.stop(_AGENT_GRACE)
         if self._reports is not None:
             await self._reports.stop(0)  # it has nothing to lose
-        for pair in self._zygotes:
-            await pair.stop()
         if self._fetcher is not None:
             await self._fetcher.stop(_FETCHER_GRACE)
         self._memory.close()

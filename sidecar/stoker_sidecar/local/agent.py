@@ -276,4 +276,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    os._exit(main())  # whoever unmounts waits: freeing everything first takes 0.1 s

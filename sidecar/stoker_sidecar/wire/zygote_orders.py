@@ -11,6 +11,7 @@ import select
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from stoker_sidecar.linux import packets
@@ -19,6 +20,8 @@ from stoker_sidecar.linux.spawn import is_stopped, with_numbers
 from stoker_sidecar.wire.heartbeat import Heartbeat
 
 LOOK_SECONDS = 0.05  # between two looks whether a zygote that does not answer was stopped
+_PID_BYTES = 4  # pids have 22 bits
+_GO = b"1"
 Become = Callable[[Sequence[str]], int]  # the main function of what is forked
 
 
@@ -66,9 +69,18 @@ def answer_orders(orders: socket.socket, name: str) -> ForkTask | None:
             packet, fds = packets.receive(orders)
         except EOFError:
             return None
-        if _fork():
-            return _begin(orders, packet, fds, name)
+        adopter = os.getppid()
+        pid, line = _fork()
+        if pid is None:
+            _wait_to_begin(line, adopter)
+            orders.close()
+            return _task(packet, fds, name)
         packets.close_all(fds)
+        # Said by the zygote: a new process may be killed or stopped before it has said anything.
+        packets.send(orders, {"pid": pid})
+        with line, suppress(BrokenPipeError):
+            if pid:
+                line.send(_GO)
 
 
 def order(
@@ -89,7 +101,9 @@ def order(
         packets.send(orders, task, list(fds.values()))
         _await_answer(orders, pid, patience)
         reply, _ = packets.receive(orders)
-        return int(reply["pid"])
+        if not (pid_of_new := int(reply["pid"])):
+            raise ValueError("the new process was killed before its birth")
+        return pid_of_new
     except (EOFError, ValueError, KeyError) as error:
         raise OSError(f"a zygote does not answer ({error})") from error
 
@@ -103,28 +117,40 @@ def _await_answer(orders: socket.socket, pid: int, patience: float) -> None:
             raise TimeoutError(f"the zygote {pid} does not answer within {patience:.0f} s")
 
 
-def _fork() -> bool:
-    """Fork a grandchild, whose parent ends at once, so that its adopter waits for it; True in the grandchild."""
-    may_go, is_adopted = os.pipe()
+def _fork() -> tuple[int | None, socket.socket]:
+    """Fork a grandchild, whose parent ends at once, so that its adopter waits for it.
+
+    Returns its pid (0: its parent was killed first), None in itself; and a line between both.
+    """
+    ours, theirs = socket.socketpair()
     parent = os.fork()
     if parent == 0:
-        if os.fork() == 0:
-            os.close(is_adopted)
-            os.read(may_go, 1)
-            os.close(may_go)
-            return True
+        pid = os.fork()
+        if pid == 0:
+            ours.close()
+            return None, theirs
+        theirs.send(pid.to_bytes(_PID_BYTES))
         os._exit(0)
+    theirs.close()
     os.waitpid(parent, 0)
-    os.close(may_go)
-    os.close(is_adopted)  # no writer is left, so the read of the new process returns
-    return False
+    ours.setblocking(False)  # it was sent by now, or never is
+    try:
+        pid = int.from_bytes(ours.recv(_PID_BYTES))
+    except BlockingIOError:
+        pid = 0
+    return pid, ours
 
 
-def _begin(orders: socket.socket, packet: packets.Packet, fds: list[int], name: str) -> ForkTask:
-    """Become the new process: bound to its parent's life, with its own name, known to who gave the order."""
+def _wait_to_begin(line: socket.socket, adopter: int) -> None:
+    """Bind this new process to its parent's life. It ends where the zygote died before it had said who this is."""
+    with line:
+        is_known = line.recv(len(_GO)) == _GO
     end_with_parent()
+    if not is_known or os.getppid() != adopter:
+        os._exit(0)
+
+
+def _task(packet: packets.Packet, fds: list[int], name: str) -> ForkTask:
     if not packet["zygote"]:
         name_process(name)
-    packets.send(orders, {"pid": os.getpid()})
-    orders.close()
     return ForkTask(with_numbers(packet["arguments"], dict(zip(packet["flags"], fds, strict=True))), packet["zygote"])

@@ -116,6 +116,7 @@ class WorkerPool:
         worker = WorkerProcess(self.settings, self._ended, self.clock, self.launch)
         await worker.start()
         self._workers.append(worker)
+        self.end_stopped()  # whoever was stopped before it was listed: nobody says so again
         waiting, self._waiting = self._waiting, []
         for job in waiting:
             self._give(job)

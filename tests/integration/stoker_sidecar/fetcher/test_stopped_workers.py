@@ -3,12 +3,14 @@
 import asyncio
 import os
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from stoker_api.dataset_source import Source
 from stoker_sidecar.fetcher.download.worker_pool import WorkerPool
+from stoker_sidecar.fetcher.download.worker_process import execute
 from stoker_sidecar.store.base import ObjectStore
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.local import LocalStore
@@ -96,6 +98,26 @@ async def test_a_stopped_worker_is_told_from_one_that_runs_and_is_killed_at_once
         assert second in _children()
     finally:
         asyncio.get_running_loop().remove_signal_handler(signal.SIGCHLD)
+        await pool.close()
+
+
+async def test_a_worker_that_is_stopped_before_the_pool_knows_it_is_replaced() -> None:
+    """Nobody is told again of a child that was stopped while its pool did not look for it."""
+    pids: list[int] = []
+
+    def launch(arguments: Sequence[str], fd: int) -> int:
+        pid = execute(arguments, fd)
+        pids.append(pid)
+        if len(pids) == 1:
+            os.kill(pid, signal.SIGSTOP)
+            os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOWAIT)
+        return pid
+
+    pool = WorkerPool(1, ConnectionSettings(host_folders=["/"]), asyncio.get_running_loop().time, launch)
+    await pool.open()
+    try:
+        await eventually(lambda: len(pids) == 2, 60)
+    finally:
         await pool.close()
 
 

@@ -17,6 +17,7 @@ from stoker_sidecar.wire.zygote_orders import order
 from tests.support.agentless_node import FETCHER, AgentlessNode
 from tests.support.csi_driver import node_folder
 from tests.support.keeper import Keeper
+from tests.support.processes import adopting_orphans
 from tests.support.waiting import eventually, wait_until
 
 _SECONDS = 60.0  # on a busy machine
@@ -49,6 +50,36 @@ def test_a_zygote_that_was_stopped_is_not_waited_for() -> None:
             os.kill(zygote.pid, signal.SIGSTOP)
             with pytest.raises(OSError, match="was stopped"):
                 order(ours, zygote.pid, _AN_HOUR, [], {})
+        finally:
+            zygote.kill()
+
+
+# The second fork in a row makes the new process; it gets the signal before it runs a line.
+_DEADLY = """
+import os, signal, sys
+from stoker_sidecar.wire.zygote_orders import answer_orders
+forks = []
+def born():
+    forks.append(os.getpid())
+    if len(forks) == 2:
+        os.kill(os.getpid(), int(sys.argv[2]))
+os.register_at_fork(after_in_child=born)
+answer_orders(__import__("socket").socket(fileno=int(sys.argv[1])), "stoker-forked")
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
+def test_a_process_that_is_stopped_or_killed_when_it_is_born_is_known_at_once(number: signal.Signals) -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    command = [sys.executable, "-c", _DEADLY, str(theirs.fileno()), str(int(number))]
+    with adopting_orphans(), ours, theirs, subprocess.Popen(command, pass_fds=[theirs.fileno()]) as zygote:
+        try:
+            pid = order(ours, zygote.pid, _SECONDS, [], {})
+            _, status = os.waitpid(pid, os.WUNTRACED)
+            assert (os.WSTOPSIG(status) if os.WIFSTOPPED(status) else os.WTERMSIG(status)) == number
+            if os.WIFSTOPPED(status):
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
         finally:
             zygote.kill()
 
