@@ -109,7 +109,7 @@ class OrderFollower:
         if self.state is OrderState.WRONG:
             return
         if self._epoch is None:
-            self._epoch, self.loading = epoch, _fitted(self.loading, epoch)
+            self._epoch, self.loading = epoch, fitted(self.loading, epoch)
         elif self._tried is not None:
             self._try(epoch)
         else:
@@ -136,7 +136,7 @@ class OrderFollower:
         begin = max(0, self.step - self.loading.stretch)
         yield from self.order.pieces(self._epoch, begin, self.loading)
         if self._next is not None:
-            yield from self.order.pieces(self._next, 0, _fitted(self.loading, self._next))
+            yield from self.order.pieces(self._next, 0, fitted(self.loading, self._next))
 
     def _saw(self, sample: int, file: int) -> None:
         self.reads += 1
@@ -165,7 +165,7 @@ class OrderFollower:
 
     def _due(self, epoch: EpochOrder, sample: int, at: int) -> int | None:
         """Return the step at which an epoch has a sample, if that is about ``at``."""
-        loading, place = _fitted(self.loading, epoch), epoch.places[sample]
+        loading, place = fitted(self.loading, epoch), epoch.places[sample]
         slack = loading.slack + self.order.map.spread
         while place < loading.total:  # the first samples come once more at the end, to make up the last round
             step = loading.step(place)
@@ -187,7 +187,7 @@ class OrderFollower:
         if self._changed > 1:
             number = self._epoch.number + 1
             self._before, self._next, self._changed = self._epoch, None, 0
-            self._epoch, self.loading = following.numbered(number), _fitted(self.loading, following)
+            self._epoch, self.loading = following.numbered(number), fitted(self.loading, following)
             self.step, self._unseen = step, 0.0
         return True
 
@@ -232,7 +232,7 @@ def find_place(
     places = [place for place in sought if place != NONE]
     if not places:
         return None
-    for one in _loadings(places, _fitted(loading, epoch)):
+    for one in _loadings(places, fitted(loading, epoch)):
         width = 2 * one.slack + spread
         if 2 * width >= one.steps:
             continue
@@ -245,7 +245,7 @@ def find_place(
     return None
 
 
-def _fitted(loading: Loading, epoch: EpochOrder) -> Loading:
+def fitted(loading: Loading, epoch: EpochOrder) -> Loading:
     """Return it for an epoch, which may have more or fewer samples than another one."""
     count = len(epoch.samples)
     return loading if loading.samples == count else replace(loading, samples=count)

@@ -5,6 +5,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
 
+from stoker_orders.following import fitted
 from stoker_orders.job_order import EpochOrder, JobOrder
 from stoker_orders.loading import Loading
 from stoker_orders.sample_map import SamplePiece
@@ -53,7 +54,7 @@ class OrderStream:
     def give(self, epoch: EpochOrder) -> None:
         """Take an epoch's order."""
         self._orders = {epoch.number: epoch}
-        self._coming = self._loading.indices(self._within)
+        self._coming = fitted(self._loading, epoch).indices(self._within)
 
     def take(self, most: int) -> bytes:
         """Return the next pieces, as the fetcher takes them: as many as there are without another order."""
