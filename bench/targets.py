@@ -104,6 +104,7 @@ TARGETS: Sequence[Target] = (
     _of_s5cmd("b6-p0-large", "large objects, P0", 1.0, "MB, P0"),
     _of_s5cmd("b6-p0-md5", "large objects with an MD5 only, P0", 1.0, "MD5 only, P0"),
     _of_s5cmd("b6-p20", "P20", 1.1, ", P20"),
+    _of_s5cmd("b6-p20-large", "large objects, P20", 1.0, "MB, P20"),
     _of_s5cmd("b6-pbw", "PBW", 1.2, ", PBW"),
     _at_most("b6-kill", "B6", "after kill -9", 0, "finished files fetched again"),
     _at_most("b7-node", "B7", "each byte once a node", 1.02, "x the data sent by the server, a node", STOKER),
