@@ -32,7 +32,7 @@ from stoker_sidecar.worker.messages import (
     ToWorker,
     decode_to_worker,
 )
-from stoker_sidecar.worker.progress import Progress
+from stoker_sidecar.worker.progress import PieceProgress
 from stoker_sidecar.worker.transfer import Fetched, Piece, fetch_piece, told_by_its_end
 
 # Threads for work on the disk; those that large bodies come by are the store's own (docs/adr/0018).
@@ -54,7 +54,7 @@ class Worker:
         self._closing: set[asyncio.Task[None]] = set()
         self._resting: asyncio.TimerHandle | None = None
         self._ended = asyncio.Event()
-        self._progress = Progress()
+        self._progress = PieceProgress()
         self._stream = MessageStream(decode_to_worker, self._received, self._ended.set)
 
     async def run(self, connection: socket.socket) -> None:

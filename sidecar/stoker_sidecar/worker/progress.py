@@ -14,7 +14,7 @@ _REST = 0.004
 
 
 @dataclass(eq=False)
-class Progress:
+class PieceProgress:
     """The progress of all pieces of one event loop: told at once when it has rested, else together with others'."""
 
     _news: dict[Arrived, tuple[Arrived, int]] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from stoker_sidecar.store.base import SMALL, Body, ObjectStore
 from stoker_sidecar.store.core.object_checksum import CRC64NVME, Digest, check, new_digest
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.worker.files import FileWriter, publish, write_whole
-from stoker_sidecar.worker.progress import Arrived, Progress
+from stoker_sidecar.worker.progress import Arrived, PieceProgress
 
 
 class Piece(NamedTuple):
@@ -52,7 +52,7 @@ class Fetched(NamedTuple):
     crc64nvme: str = ""
 
 
-async def fetch_piece(store: ObjectStore, piece: Piece, arrived: Arrived, progress: Progress) -> Fetched:
+async def fetch_piece(store: ObjectStore, piece: Piece, arrived: Arrived, progress: PieceProgress) -> Fetched:
     """GET a piece into its file; ``arrived`` is told how far its bytes are on the disk, of threads by ``progress``.
 
     Raises SourceError, CorruptBody, DiskFull, CacheDiskFailed; the file is then the caller's to delete.
@@ -113,7 +113,7 @@ async def _small(body: Body, file: FileWriter, piece: Piece, arrived: Arrived) -
     return fetched
 
 
-async def _large(body: Body, file: FileWriter, piece: Piece, arrived: Arrived, progress: Progress) -> Fetched:
+async def _large(body: Body, file: FileWriter, piece: Piece, arrived: Arrived, progress: PieceProgress) -> Fetched:
     bounded = _BoundedWriter(file, piece, progress.begin(arrived))
     try:
         await body.stream(bounded.write)

@@ -4,7 +4,7 @@ from typing import Protocol
 
 from stoker_sidecar.store.core.object_checksum import Checksum
 from stoker_sidecar.store.opening import StoreHandle
-from stoker_sidecar.worker.progress import Arrived, Progress
+from stoker_sidecar.worker.progress import Arrived, PieceProgress
 from stoker_sidecar.worker.transfer import Fetched, Piece, fetch_piece
 
 
@@ -45,7 +45,7 @@ class InProcess:
     """A PieceFetcher that does all in this process: for tests, and where one core is all there is."""
 
     def __init__(self) -> None:
-        self._progress = Progress()
+        self._progress = PieceProgress()
 
     async def fetch(self, handle: StoreHandle, piece: Piece, arrived: Arrived) -> Fetched:
         """Bring a piece: see PieceFetcher."""
