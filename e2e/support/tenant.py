@@ -38,7 +38,7 @@ class Tenant:
             "kind": "ServiceAccount",
             "metadata": {"name": "tenant", "namespace": self.namespace},
         }
-        self.world.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}})
+        self.world.make_namespace(self.namespace)
         self.world.apply(account, binding)
 
     def kubectl(self, *args: str, stdin: str | None = None) -> str:

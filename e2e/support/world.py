@@ -75,6 +75,15 @@ class World:
         """Run kubectl apply on these objects."""
         self.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
 
+    def make_namespace(self, name: str) -> None:
+        """Make a namespace, and wait until pods can be made in it.
+
+        Its default account comes from the controller manager, which starts anew after an outage of the API server.
+        """
+        self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        listing = ("get", "serviceaccounts", "-n", name, "--field-selector=metadata.name=default", "-o", "name")
+        wait_for(f"the default account of {name}", lambda: bool(self.kubectl(*listing)), PATIENCE)
+
     def refused(self, item: Object) -> str:
         """Return the sentence with which the API server refuses ``item``. Raises NotSeenError when it takes it."""
         try:
@@ -167,7 +176,7 @@ class Home:
 
     def prepare(self) -> None:
         """Make the namespace and its Secret."""
-        self.world.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}})
+        self.world.make_namespace(self.namespace)
         server = self.world.cluster.s3
         self.world.apply(manifests.secret(self.namespace, server.access_key, server.secret_key))
 
