@@ -12,9 +12,8 @@ import contextlib
 import os
 import shutil
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,6 +26,7 @@ from bench.node import Node, Volume
 from bench.objects import paths
 from bench.peers import s5cmd_copy
 from bench.readers import Job, read_jobs
+from bench.runner import scratch_folder
 from bench.scale import SCALES, SMALL_BYTES, TINY_BYTES, Corpus
 from bench.server import BUCKET, REGION, S3Server
 from bench.systems import S5CMD, cold_mount
@@ -180,7 +180,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Measure and print each run, and each case's medians; return the exit code."""
     options = parser().parse_args(argv)
     with contextlib.ExitStack() as stack:
-        scratch, data = (stack.enter_context(_folder(where)) for where in (options.cache_dir, options.data_dir))
+        scratch, data = (stack.enter_context(scratch_folder(where)) for where in (options.cache_dir, options.data_dir))
         server = stack.enter_context(S3Server(data))
         env = Environment(server, scratch, SCALES["brief"], lambda line: print(line, file=sys.stderr, flush=True))
         for size in options.bytes:
@@ -206,15 +206,6 @@ def _measure(env: Environment, corpus: Corpus, prefix: str, endpoint: str, optio
         kinds = sorted({kind for run in mine for kind in run.cpu})
         middle = {kind: median(run.cpu.get(kind, 0.0) for run in mine) for kind in kinds}
         print(f"{corpus.size:>7} B {options.profile} {case:22} {ColdRun(median(r.rate for r in mine), middle)} median")
-
-
-@contextlib.contextmanager
-def _folder(parent: Path) -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="skb-", dir=parent))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ class Run:
         def say(line: str) -> None:
             print(f"[{time.monotonic() - start:5.0f} s] {line}", file=sys.stderr, flush=True)
 
-        with _folder(self.cache_dir) as scratch, _folder(self.data_dir) as data, S3Server(data) as server:
+        with scratch_folder(self.cache_dir) as scratch, scratch_folder(self.data_dir) as data, S3Server(data) as server:
             env = Environment(server, scratch, self.scale, say)
             rows = tuple(row for name in workloads for row in WORKLOADS[name](env))
             say("cleaning up")
@@ -48,7 +48,8 @@ class Run:
 
 
 @contextlib.contextmanager
-def _folder(parent: Path) -> Iterator[Path]:
+def scratch_folder(parent: Path) -> Iterator[Path]:
+    """Make a folder for one run, and remove it with all that is in it."""
     folder = Path(tempfile.mkdtemp(prefix="skb-", dir=parent))
     try:
         yield folder

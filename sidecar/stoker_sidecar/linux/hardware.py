@@ -66,7 +66,7 @@ def read_machine(folders: Iterable[Path], root: Path = Path("/")) -> Machine:
     devices = read_pci(sys / "bus/pci/devices")
     nodes = sum(_NVIDIA_NODE.fullmatch(path.name) is not None for path in _entries(root / "dev"))
     # By the root folder of the first process: that is the node's own where the sidecar sees the node's processes.
-    interfaces = (proc / "1/root/sys/class/net", sys / "class/net")
+    interfaces = (proc.joinpath("1", "root", "sys", "class", "net"), sys / "class/net")
     mounts = read_mounts(proc / "self/mountinfo")
     return Machine(
         memory=parse_memory(_text(proc / "meminfo")),

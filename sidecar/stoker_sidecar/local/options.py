@@ -192,6 +192,13 @@ def _add_mount(parser: argparse.ArgumentParser, environment: Mapping[str, str], 
         action="store_true",
         help="for all users, as root's mounts are; see user_allow_other in /etc/fuse.conf",
     )
+    _add_tuning(parser)
+    add("-o", "--output", choices=("text", "json"), default="text", help="json: a JSON object a line, for scripts")
+    parser.set_defaults(make=_mount_options)
+
+
+def _add_tuning(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     tuning = parser.add_mutually_exclusive_group()
     tuning.add_argument(
         "--tuning", type=Path, metavar="FILE", help="rules for what is fetched when; read anew when FILE changes"
@@ -217,8 +224,6 @@ def _add_mount(parser: argparse.ArgumentParser, environment: Mapping[str, str], 
         action="store_true",
         help="look at what programs read: stoker top --mount DIR shows it, and rules may ask for it",
     )
-    add("-o", "--output", choices=("text", "json"), default="text", help="json: a JSON object a line, for scripts")
-    parser.set_defaults(make=_mount_options)
 
 
 def _mount_options(options: argparse.Namespace) -> MountOptions:

@@ -137,7 +137,7 @@ def test_a_whole_machine_is_read(tmp_path: Path) -> None:
     for number in range(2):
         pci(tmp_path, f"0000:0{number}:00.0", "0x030200\n", "0x10de\n")
     pci(tmp_path, "0000:09:00.0", "0x030000\n", "0x1a03\n")
-    interface(tmp_path / "proc/1/root/sys/class/net", "eno1", "10000\n")
+    interface(tmp_path.joinpath("proc", "1", "root", "sys", "class", "net"), "eno1", "10000\n")
     found = read_machine([Path("/mem/cache")], tmp_path)
     assert (found.memory, found.gpus, found.network) == (1 << 20, 2, 1_250_000_000)
     assert found.disks == (("/mem/cache", DiskKind.MEMORY),)
