@@ -20,6 +20,7 @@ from stoker_cli.pod_rules import RulesInUse, profiles_wanted, rules_in_use
 from stoker_cli.pod_tuning import PodTuning, find_pod, pod_tuning
 from stoker_cli.tuning_files import files_below
 from stoker_cli.tuning_history import history_command
+from stoker_cli.tuning_orders import orders_command
 from stoker_cli.tuning_plugins import plugin_documents, plugins_command
 from stoker_cli.tuning_replay import replay_command
 from stoker_cli.tuning_rows import Trial, explanation_lines, value_rows
@@ -108,6 +109,7 @@ def tuning() -> None:
 
 tuning.add_command(replay_command)
 tuning.add_command(history_command)
+tuning.add_command(orders_command)
 tuning.add_command(plugins_command)
 
 

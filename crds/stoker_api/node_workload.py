@@ -29,6 +29,10 @@ class OrderSource(StrEnum):
     REPORT = "Report"
 
 
+# How a node's word of an order begins while the plug-in that should tell it is left out.
+PLUGIN_TROUBLE = "the order plug-in"
+
+
 class StallSource(StrEnum):
     """What counted the time that a workload waits for data."""
 

@@ -6,7 +6,7 @@ from typing import Annotated, Self
 from pydantic import Field, ValidationError, model_validator
 
 from stoker_api.sampling import MOST_EPOCHS, Sampling, wrong_at
-from stoker_orders.predictors.samplers import SAMPLERS
+from stoker_orders.predictors.samplers import sampler_named, sampler_of
 from stoker_orders.sampling_plan import EpochStart, SamplingPlan
 
 MOST_REPORTED = 512  # characters; docs/REPORTS.md
@@ -31,7 +31,7 @@ class ReportedSampling(Sampling, extra="forbid"):
     def _is_in_the_run(self) -> Self:
         if self.epoch >= self.epochs:
             raise ValueError(f"epoch is {self.epoch} of {self.epochs} epochs: the first one is 0")
-        if SAMPLERS[self.sampler].stateful and self.epoch > _MOST_BEFORE:
+        if sampler_of(sampler_named(self.sampler)).stateful and self.epoch > _MOST_BEFORE:
             raise ValueError(f"epoch is {self.epoch}: {self.sampler} is followed from epoch {_MOST_BEFORE} on at most")
         return self
 

@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from stoker_api import names
 from stoker_api.meta import Model, shortened
-from stoker_orders.predictors.samplers import SamplerName
+from stoker_orders.predictors.samplers import OF_A_PLUGIN, PLUGIN_NAME, SamplerName, sampler_named
 from stoker_orders.sampling_plan import SampleFiles, SampleLayout, SamplingPlan
 
 _INT64 = {"format": "int64"}
@@ -18,7 +18,8 @@ MOST_RANKS, MOST_RANKS_HERE = 100_000, 64
 _MOST_BATCH, _MOST_LOADERS, _MOST_RECORD = 1_000_000, 256, 2**40
 _MOST_DENOMINATOR = 1000  # of a ratio, as stoker-client rounds it
 MOST_EPOCHS = 1_000_000
-MOST_CHARACTERS = 4096  # of the annotation: room for the longest path with every field
+MOST_CHARACTERS = 8192  # of the annotation: room for the longest path with every field
+_MOST_PARAMETERS, _MOST_PARAMETER_NAME, _MOST_PARAMETER = 16, 40, 200
 _NUMPY = frozenset({SamplerName.HUGGINGFACE_SHUFFLE, SamplerName.NUMPY_PERMUTATION})
 _EXAMPLE = f"""write for example {names.ANNOTATION_SAMPLING}: '{{"sampler": "torch-distributed", "seed": 42}}'"""
 
@@ -58,7 +59,13 @@ class SampleFilesSpec(Model):
 class Sampling(Model):
     """A known order of samples, in which the nodes fetch ahead; docs/ORDERS.md says whose order each sampler is."""
 
-    sampler: Annotated[SamplerName, Field(description="Whose order it is.")] = SamplerName.TORCH_DISTRIBUTED
+    sampler: Annotated[
+        str,
+        Field(
+            description="Whose order it is; plugin:NAME: that of an order plug-in, which the nodes must have.",
+            pattern=f"^({'|'.join(SamplerName)}|{OF_A_PLUGIN}{PLUGIN_NAME})$",
+        ),
+    ] = SamplerName.TORCH_DISTRIBUTED.value
     seed: Annotated[
         int, Field(description="Seed of the order.", ge=-_MOST_SEED, le=_MOST_SEED, json_schema_extra=_INT64)
     ] = 0
@@ -92,6 +99,13 @@ class Sampling(Model):
         float | None,
         Field(description="Of stoker-quality-ratio: the share of the samples that an epoch has.", ge=0.001, le=1),
     ] = None
+    parameters: Annotated[
+        dict[
+            Annotated[str, Field(min_length=1, max_length=_MOST_PARAMETER_NAME)],
+            Annotated[str, Field(max_length=_MOST_PARAMETER)],
+        ],
+        Field(description="What an order plug-in is told beside all this.", max_length=_MOST_PARAMETERS),
+    ] = Field(default_factory=dict)
     files: Annotated[SampleFilesSpec, Field(description="How samples lie in its files.")] = SampleFilesSpec()
 
     @model_validator(mode="after")
@@ -102,8 +116,10 @@ class Sampling(Model):
             ("groupSize", SamplerName.STOKER_GROUP_SHUFFLE, self.group_size),
             ("ratio", SamplerName.STOKER_QUALITY_RATIO, self.ratio),
         ):
-            if (self.sampler is needed) is (value is None):
+            if (self.sampler == needed) is (value is None):
                 raise ValueError(f"{name} is for {needed}, which needs it: write what the training code gives to it")
+        if self.parameters and not self.sampler.startswith(OF_A_PLUGIN):
+            raise ValueError("parameters are for order plug-ins: write plugin:NAME as the sampler, or leave them out")
         if self.sampler in _NUMPY and self.seed < 0:
             raise ValueError(f"{self.sampler} takes no negative seed: write the one that the training code has")
         if files.layout in (SampleLayout.FILE_LIST, SampleLayout.RECORDS) and not files.path:
@@ -135,7 +151,7 @@ class Sampling(Model):
         """Return it for the library that computes orders."""
         files = self.files
         return SamplingPlan(
-            sampler=self.sampler,
+            sampler=sampler_named(self.sampler),
             seed=self.seed,
             epochs=self.epochs,
             batch=self.batch,
@@ -151,6 +167,7 @@ class Sampling(Model):
             dataset=self.dataset,
             group=self.group_size or 1,
             reservoir=self.reservoir,
+            parameters=tuple(sorted(self.parameters.items())),
             ratio=Fraction(1 if self.ratio is None else self.ratio).limit_denominator(_MOST_DENOMINATOR),
         )
 

@@ -6,7 +6,8 @@ from enum import StrEnum
 from fractions import Fraction
 
 from stoker_orders.predictors.dealing import Dealing
-from stoker_orders.predictors.samplers import SAMPLERS, SamplerName
+from stoker_orders.predictors.interface import OrderQuestion
+from stoker_orders.predictors.samplers import PluginSampler, SamplerName, sampler_of
 
 
 class SampleLayout(StrEnum):
@@ -56,10 +57,11 @@ class SamplingPlan:
     of all pods together; ``rank``: the first one of this pod, which has ``ranks_here``. ``drop_last``: what does not go
     round among the ranks is left out, else they are given the first samples once more. ``reseeds``: the epoch is added
     to the seed; None: as the sampler does. ``dataset``: the name of the Dataset it is of; empty: of the only one.
-    ``group``, ``reservoir`` and ``ratio``: as ``Dealing`` has them. ``start``: where it is known to begin.
+    ``group``, ``reservoir`` and ``ratio``: as ``Dealing`` has them. ``parameters``: what a plug-in is told, by name.
+    ``start``: where it is known to begin.
     """
 
-    sampler: SamplerName
+    sampler: SamplerName | PluginSampler
     seed: int = 0
     epochs: int = 1
     batch: int = 1
@@ -74,26 +76,45 @@ class SamplingPlan:
     group: int = 1
     reservoir: int = 256
     ratio: Fraction = Fraction(1)
+    parameters: tuple[tuple[str, str], ...] = ()
     start: EpochStart = AT_FIRST
+
+    @property
+    def plugin(self) -> str | None:
+        """The name of the plug-in that has to be asked for orders; None: they are computed."""
+        return self.sampler.name if isinstance(self.sampler, PluginSampler) else None
 
     @property
     def turn(self) -> int:
         """Samples that a rank takes before the next one has its turn."""
-        return self.batch if SAMPLERS[self.sampler].by_batches else 1
+        return self.batch if sampler_of(self.sampler).by_batches else 1
 
     def seed_of(self, epoch: int) -> int:
         """Return the seed of an epoch's order."""
-        sampler = SAMPLERS[self.sampler]
+        sampler = sampler_of(self.sampler)
         reseeds = sampler.reseeds if self.reseeds is None else self.reseeds
         return self.seed + epoch if reseeds and not sampler.by_epoch else self.seed
 
     def order_of(self, samples: int, epoch: int, here: tuple[int, ...]) -> "array[int]":
-        """Compute an epoch's order, as far as these ranks need it. Blocks: a second for a million samples."""
-        sampler = SAMPLERS[self.sampler]
-        counted = 0 if sampler.by_epoch and self.reseeds is False else epoch
+        """Compute an epoch's order, as far as these ranks need it. Blocks: a second for a million samples.
+
+        Raises ValueError for that of a plug-in.
+        """
         dealing = Dealing(self.ranks, here, self.drop_last, self.group, self.reservoir, self.ratio)
-        order = sampler.order(samples, self.seed_of(epoch), counted, dealing)
+        order = sampler_of(self.sampler).order(samples, self.seed_of(epoch), self._counted(epoch), dealing)
+        return self.begun(order, epoch)
+
+    def question(self, samples: int, epoch: int) -> OrderQuestion:
+        """Return what a plug-in is asked for an epoch's order."""
+        counted = self._counted(epoch)
+        return OrderQuestion(samples, self.seed, counted, self.ranks, self.batch, self.drop_last, self.parameters)
+
+    def begun(self, order: "array[int]", epoch: int) -> "array[int]":
+        """Return an epoch's order from where the job begins in it."""
         return self._left(order) if 0 < self.start.base < len(order) and epoch == self.start.epoch else order
+
+    def _counted(self, epoch: int) -> int:
+        return 0 if sampler_of(self.sampler).by_epoch and self.reseeds is False else epoch
 
     def _left(self, order: "array[int]") -> "array[int]":
         """Return what is left of an order after the base, made up by the first samples of the whole of it."""

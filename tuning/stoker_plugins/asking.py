@@ -76,8 +76,14 @@ def start_program(plugin: InstalledPlugin, question: Question, answer: int) -> i
     return process.pid
 
 
-def answer_of(plugin: InstalledPlugin, question: Question, seconds: float, start: StartPlugin = start_program) -> bytes:
-    """Return what a plug-in says, unread, 256 KiB at most. Blocks for ``seconds`` at most.
+def answer_of(
+    plugin: InstalledPlugin,
+    question: Question,
+    seconds: float,
+    start: StartPlugin = start_program,
+    most: int = MOST_ANSWER,
+) -> bytes:
+    """Return what a plug-in says, unread, ``most`` bytes at most. Blocks for ``seconds`` at most.
 
     Raises PluginRefusedError: it says nothing, in time or at all.
     """
@@ -90,16 +96,16 @@ def answer_of(plugin: InstalledPlugin, question: Question, seconds: float, start
         finally:
             os.close(writing)
         try:
-            return _read(reading, seconds)
+            return _read(reading, seconds, most)
         finally:
             _end(pid)
     finally:
         os.close(reading)
 
 
-def _read(descriptor: int, seconds: float) -> bytes:
+def _read(descriptor: int, seconds: float, most: int) -> bytes:
     """Read an answer to its end. Raises PluginRefusedError where it does not come, or does not end."""
-    deadline, data = time.monotonic() + seconds, b""
+    deadline, data = time.monotonic() + seconds, bytearray()
     while True:
         left = deadline - time.monotonic()
         if left <= 0 or not select.select([descriptor], [], [], left)[0]:
@@ -108,11 +114,11 @@ def _read(descriptor: int, seconds: float) -> bytes:
         if not more:
             break
         data += more
-        if len(data) > MOST_ANSWER:
-            raise PluginRefusedError(f"its answer is larger than {MOST_ANSWER // 1024} KiB")
+        if len(data) > most:
+            raise PluginRefusedError(f"its answer is larger than {most // 1024} KiB")
     if not data:
         raise PluginRefusedError("its process ended without an answer")
-    return data
+    return bytes(data)
 
 
 def _end(pid: int) -> None:

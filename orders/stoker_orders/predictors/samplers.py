@@ -1,5 +1,6 @@
 """The samplers whose order is known, by name: what each makes of a number of samples, a seed and an epoch."""
 
+import re
 from array import array
 from dataclasses import dataclass
 from enum import StrEnum
@@ -23,6 +24,33 @@ class SamplerName(StrEnum):
     STOKER_SHUFFLE = "stoker-shuffle"
     STOKER_GROUP_SHUFFLE = "stoker-group-shuffle"
     STOKER_QUALITY_RATIO = "stoker-quality-ratio"
+
+
+# What is written in front of the name of a plug-in; and how such a name looks.
+OF_A_PLUGIN = "plugin:"
+PLUGIN_NAME = "[a-z0-9]([a-z0-9._-]{0,38}[a-z0-9])?"
+
+
+@dataclass(frozen=True)
+class PluginSampler:
+    """A sampler whose order an order plug-in of this name knows."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"{OF_A_PLUGIN}{self.name}"
+
+
+def sampler_named(text: str) -> SamplerName | PluginSampler:
+    """Return the sampler that is written so. Raises ValueError with a sentence."""
+    name = text.removeprefix(OF_A_PLUGIN)
+    if name != text:
+        if re.fullmatch(PLUGIN_NAME, name) is None:
+            raise ValueError(f"{text!r:.60} names no plug-in: lower-case letters, digits, '.', '-', '_', 40 at most")
+        return PluginSampler(name)
+    if text not in SamplerName:
+        raise ValueError(f"{text!r:.60} is no sampler: one of {', '.join(SamplerName)}, or plugin:NAME")
+    return SamplerName(text)
 
 
 class OrderOfEpoch(Protocol):
@@ -87,3 +115,16 @@ SAMPLERS = {
     SamplerName.STOKER_GROUP_SHUFFLE: Sampler(client_orders.groups, by_epoch=True, own_orders=True),
     SamplerName.STOKER_QUALITY_RATIO: Sampler(client_orders.ratio_share, by_epoch=True),
 }
+
+
+def _of_a_plugin(count: int, seed: int, epoch: int, dealing: Dealing = ALONE) -> "array[int]":
+    raise ValueError("the order of a plug-in is not computed here: it is asked for, in a process of its own")
+
+
+# What is known of all samplers of plug-ins: they are told seed and epoch, and lay out what each rank reads in turns.
+_PLUGINS = Sampler(_of_a_plugin, by_epoch=True)
+
+
+def sampler_of(name: SamplerName | PluginSampler) -> Sampler:
+    """Return what is known of a sampler."""
+    return _PLUGINS if isinstance(name, PluginSampler) else SAMPLERS[name]

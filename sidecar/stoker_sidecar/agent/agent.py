@@ -34,10 +34,11 @@ from stoker_sidecar.agent.node_rules import NodeRules
 from stoker_sidecar.agent.node_workloads import NodeWorkloads
 from stoker_sidecar.agent.observation import Observation
 from stoker_sidecar.agent.observation_metrics import ObservationCollector
+from stoker_sidecar.agent.order_plugins import OrderPlugins
 from stoker_sidecar.agent.peer_files import PeerFiles
 from stoker_sidecar.agent.peers import PeerServer
 from stoker_sidecar.agent.plan import NodePlan
-from stoker_sidecar.agent.plugin_metrics import PluginCollector
+from stoker_sidecar.agent.plugin_metrics import OrderPluginCollector, PluginCollector
 from stoker_sidecar.agent.report_link import ReportedWorkloads, ReportLink
 from stoker_sidecar.agent.reported_orders import ReportedOrders
 from stoker_sidecar.agent.tuning_history import TuningHistory
@@ -133,7 +134,8 @@ class Agent:
     ``plan`` and ``folders`` are those of ``volumes`` too. ``reports``: in which pods say what they do.
     ``grants``: what Datasets of which namespaces may use of the node's own.
     ``confinement``: what holds the node's fetcher and FUSE servers to their files, for people. ``observation``: what
-    is seen of reads. ``plugins``: framework plug-ins that may be asked; None: none. ``machine``: what the node has.
+    is seen of reads. ``plugins``: framework plug-ins that may be asked; None: none. ``order_plugins``: those for orders.
+    ``machine``: what the node has.
     """
 
     def __init__(
@@ -150,6 +152,7 @@ class Agent:
         observation: Observation,
         confinement: str = "",
         plugins: NodePlugins | None = None,
+        order_plugins: OrderPlugins | None = None,
         machine: Machine = Machine(),  # noqa: B008 -- frozen
     ) -> None:
         self._driver, self._kube = driver, kube
@@ -171,7 +174,8 @@ class Agent:
         )
         self._plugins = plugins
         self._link = FetcherLink(places.fetcher_socket, plan, self._publisher.held_versions)
-        self._orders = NodeOrders(volumes.mounted.all, folders, self._link.ask, plan.changes, said)
+        asked = order_plugins or OrderPlugins()
+        self._orders = NodeOrders(volumes.mounted.all, folders, self._link.ask, plan.changes, said, asked)
         observation.workloads.on_reads = self._orders.take
         self._warm_teller = WarmTeller(reports, volumes.mounted.all, folders, reports.root)
         self._profiles = TuningProfiles(kube, plan, plugins.documents if plugins is not None else lambda: ())
@@ -185,7 +189,7 @@ class Agent:
         self._confinement = confinement
         self._observation = observation
         learned = LearningCollector(self._learning, self._workloads.known)
-        collectors = [ObservationCollector(plan, observation), learned]
+        collectors = [ObservationCollector(plan, observation), learned, OrderPluginCollector(asked)]
         collectors += [] if plugins is None else [PluginCollector(plugins)]
         self._metrics = AgentMetrics(plan, self._publisher.rows, *collectors)
         self._rules = NodeRules(

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from stoker_orders.following import OrderFollower, OrderState
@@ -13,6 +13,8 @@ from stoker_orders.sample_map import NoSamplesError, SamplePiece
 from stoker_sidecar.agent.core.order_groups import OrderGroup, read_samples
 from stoker_sidecar.agent.core.order_rows import OrderView, order_view, window
 from stoker_sidecar.agent.core.reading import ObservedTree, ReaderBatch
+from stoker_sidecar.agent.epoch_orders import EpochOrders
+from stoker_sidecar.agent.order_plugins import OrderPlugins
 from stoker_sidecar.agent.pages_ahead import PagesAhead
 from stoker_sidecar.agent.sample_maps import ListNeeded, paths_of, read_map
 from stoker_sidecar.errors import FetcherUnavailable, SidecarError
@@ -43,9 +45,12 @@ class FollowedOrder:
     """Follows one group of pods. Not for threads; ``work`` it again and again.
 
     ``most``: samples that it may have. ``tell`` hands a window to the fetcher, and raises FetcherUnavailable.
+    ``plugins``: who is asked for orders that we cannot compute.
     """
 
-    def __init__(self, group: OrderGroup, folders: CacheFolders, tell: Tell, most: int) -> None:
+    def __init__(
+        self, group: OrderGroup, folders: CacheFolders, tell: Tell, most: int, plugins: OrderPlugins
+    ) -> None:
         self.group = group
         self.ranks = group.ranks  # an order is followed for these, and anew for others
         self._folders = folders
@@ -56,7 +61,8 @@ class FollowedOrder:
         self._ended = False
         self._seen = 0.0
         self._told = _Told()
-        self._pages = PagesAhead(tell, group.version)
+        self._epochs = EpochOrders(plugins)
+        self._pages = PagesAhead(tell, group.version, self._epochs)
         self._paths: dict[int, str] = {}
 
     @property
@@ -72,7 +78,8 @@ class FollowedOrder:
             return OrderView(OrderState.WRONG, None, self._trouble)
         if self._follower is None:
             return OrderView(message="the files of the Dataset are being looked at")
-        return order_view(self._follower, self._paths, in_memory=self._pages.told)
+        view = order_view(self._follower, self._paths, in_memory=self._pages.told)
+        return replace(view, message=self._epochs.refused) if self._epochs.refused else view
 
     def take(self, tree: ObservedTree, batch: ReaderBatch) -> None:
         """Take what the group was seen to read."""
@@ -94,10 +101,11 @@ class FollowedOrder:
         if self._follower is None:
             return await self._find_samples()
         wanted = self._follower.wanted
-        if wanted is not None:
-            await self._compute(self._follower, wanted)
+        if wanted is not None and await self._compute(self._follower, wanted):
             await self._explain()
             return True
+        if self._follower.epoch is None or self._follower.is_searching:
+            return False  # a plug-in is being asked
         await self._tell_window()
         return await self._tell_pages(self._follower)
 
@@ -108,6 +116,7 @@ class FollowedOrder:
     async def end(self) -> None:
         """Stop, and take the window back."""
         self._ended = True
+        await self._epochs.end()
         try:
             await self._pages.end()
             if self._told.any:
@@ -138,12 +147,16 @@ class FollowedOrder:
     def _hurry(self) -> None:
         self._ended = True
 
-    async def _compute(self, follower: OrderFollower, epoch: int) -> None:
-        """Compute an epoch's order; one that is only looked for costs a quarter of a core at most."""
+    async def _compute(self, follower: OrderFollower, number: int) -> bool:
+        """Give an epoch's order, if it can be had now; one that is only looked for costs a quarter of a core at most."""
         began = time.monotonic()
-        follower.give(await in_thread(follower.order.epoch, epoch))
+        epoch = await self._epochs.epoch(follower.order, number, searching=follower.is_searching)
+        if epoch is None:
+            return False
+        follower.give(epoch)
         if follower.is_searching:
             await asyncio.sleep(_REST * (time.monotonic() - began))
+        return True
 
     async def _explain(self) -> None:
         """Find the paths of the first difference, for people."""

@@ -17,6 +17,7 @@ from stoker_sidecar.agent.core.grants import NodeGrants
 from stoker_sidecar.agent.csi.driver import Driver
 from stoker_sidecar.agent.node_plugins import NodePlugins, node_plugins
 from stoker_sidecar.agent.observation import Observation
+from stoker_sidecar.agent.order_plugins import order_plugins
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.agent.settings import AgentSettings
 from stoker_sidecar.linux import mounts
@@ -85,6 +86,7 @@ def build(settings: AgentSettings, kube: Kube) -> Agent:
         grants=NodeGrants(settings.ambient_namespaces, settings.host_folder_grants),
         observation=_observation(settings, plan, folders, volumes, plugins),
         plugins=plugins,
+        order_plugins=order_plugins(settings.order_plugins, settings.run_dir),
         confinement=describe(abi(), wanted=settings.confine == "Auto"),
         machine=read_machine(Path(folder.path) for folder in settings.cache_root),
     )

@@ -10,6 +10,7 @@ from stoker_sidecar.agent.core.order_rows import OrderView, with_order
 from stoker_sidecar.agent.core.reading import ObservedTree, ReaderBatch
 from stoker_sidecar.agent.core.reported_plans import reported_plans
 from stoker_sidecar.agent.followed_order import FollowedOrder, Tell
+from stoker_sidecar.agent.order_plugins import OrderPlugins
 from stoker_sidecar.agent.reported_orders import ReportedOrders
 from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.volumes.core.publish import Published
@@ -28,7 +29,8 @@ class NodeOrders:
     """All orders of a node, of specs and of reports. ``run`` it; not for threads.
 
     ``mounted``: what pods have mounted. ``tell`` hands a window to the fetcher. ``changes``: marked when other pods may
-    have mounted something, or say an order. ``reported``: the orders that pods say.
+    have mounted something, or say an order. ``reported``: the orders that pods say. ``plugins``: who may be asked for
+    those that we cannot compute.
     """
 
     def __init__(
@@ -38,12 +40,14 @@ class NodeOrders:
         tell: Tell,
         changes: Changes,
         reported: ReportedOrders | None = None,
+        plugins: OrderPlugins | None = None,
     ) -> None:
         self._mounted = mounted
         self._folders = folders
         self._tell = tell
         self._changes = changes
         self._reported = ReportedOrders(changes.mark) if reported is None else reported
+        self._plugins = OrderPlugins() if plugins is None else plugins
         self._refused: dict[str, str] = {}  # what is wrong with what a pod says, by its UID
         self._followed: dict[OrderKey, FollowedOrder] = {}
         self._troubles: dict[OrderKey, str] = {}
@@ -83,7 +87,7 @@ class NodeOrders:
                 self._followed[key].group = group
             else:
                 left = MOST_SAMPLES - sum(one.samples for one in self._followed.values())
-                self._followed[key] = FollowedOrder(group, self._folders, self._tell, left)
+                self._followed[key] = FollowedOrder(group, self._folders, self._tell, left, self._plugins)
 
     async def _work(self, followed: FollowedOrder) -> bool:
         """Work at one order; whatever goes wrong with it stays there."""

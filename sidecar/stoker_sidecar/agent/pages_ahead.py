@@ -7,8 +7,8 @@ from stoker_orders.following import OrderFollower, OrderState
 from stoker_orders.job_order import EpochOrder
 from stoker_orders.reading_place import ReadingPlace
 from stoker_sidecar.agent.core.order_stream import OrderStream
+from stoker_sidecar.agent.epoch_orders import EpochOrders
 from stoker_sidecar.errors import FetcherUnavailable
-from stoker_sidecar.threads import in_thread
 from stoker_sidecar.volumes.core.publish import VersionKey
 from stoker_sidecar.wire.fetcher_protocol import MOST_UPCOMING, Failed, Reply, Upcoming
 
@@ -20,11 +20,19 @@ _AHEAD_SECONDS, _LEAST_AHEAD, _MOST_AHEAD = 10.0, 8_192, 131_072
 class PagesAhead:
     """One group's pieces that come next, told again and again; not for threads. ``work`` it, ``end`` it at last.
 
-    ``tell`` hands a message to the fetcher, and raises FetcherUnavailable. ``clock``: the monotonic one.
+    ``tell`` hands a message to the fetcher, and raises FetcherUnavailable. ``epochs``: whence orders come. ``clock``:
+    the monotonic one.
     """
 
-    def __init__(self, tell: TellPages, version: VersionKey, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        tell: TellPages,
+        version: VersionKey,
+        epochs: EpochOrders,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._tell = tell
+        self._epochs = epochs
         self._version = version
         self._clock = clock
         self._place: ReadingPlace | None = None
@@ -82,7 +90,9 @@ class PagesAhead:
             begin = max(0, int(seen) - follower.loading.stretch)
             stream = self._stream = OrderStream(follower.order, follower.loading, begin)
         if stream.wanted is not None:
-            stream.give(await self._order_of(follower, stream.wanted))
+            epoch = await self._order_of(follower, stream.wanted)
+            if epoch is not None:
+                stream.give(epoch)
         here = max(1, len(follower.loading.here))
         # Of readers that are not known to read as was said, the window that is told at least is all.
         pace = place.pace if follower.state is OrderState.KNOWN else 0.0
@@ -113,12 +123,12 @@ class PagesAhead:
         else:
             self._told = seen, at
 
-    async def _order_of(self, follower: OrderFollower, number: int) -> EpochOrder:
-        """Return the order of an epoch, which the follower may have."""
+    async def _order_of(self, follower: OrderFollower, number: int) -> EpochOrder | None:
+        """Return the order of an epoch, which the follower may have; None: it is being asked for."""
         for known in follower.known:
             if known.number == number:
                 return known
-        return await in_thread(follower.order.epoch, number)
+        return await self._epochs.epoch(follower.order, number)
 
     @staticmethod
     def _step(follower: OrderFollower) -> float:

@@ -65,6 +65,9 @@ class AgentSettings(ProcessSettings):
     plugins: Annotated[tuple[str, ...], BeforeValidator(parse_names)] = setting(
         "names of the framework plug-ins that may be asked, by commas; empty: none", ""
     )
+    order_plugins: Annotated[tuple[str, ...], BeforeValidator(parse_names)] = setting(
+        "names of the order plug-ins that may be asked, by commas; empty: none", ""
+    )
     cgroup_root: AbsolutePath = setting("the node's cgroup v2 file system, where it is mounted", "/sys/fs/cgroup")
     floor_bytes: FloorSetting = setting(FLOOR_BYTES, str(DiskFloor().bytes))
     floor_inodes: FloorSetting = setting(FLOOR_INODES, str(DiskFloor().inodes))

@@ -10,14 +10,22 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from stoker_plugins.asking import ANSWER_SECONDS, Question, answer_of
-from stoker_plugins.discovery import InstalledPlugin, installed_plugins
+from stoker_plugins.asking import ANSWER_SECONDS, Question
+from stoker_plugins.discovery import InstalledPlugin, installed_order_plugins, installed_plugins
+from stoker_plugins.orders import ORDER_SECONDS, asked_for, most_bytes
 from stoker_sidecar.asker.forked import Forks, LeftProcesses
+from stoker_sidecar.asker.plugin_turn import PluginTurn
 from stoker_sidecar.linux import libc
 from stoker_sidecar.linux.confinement import Confinement
 from stoker_sidecar.linux.landlock import TcpAccess
-from stoker_sidecar.wire.plugins_protocol import MOST_QUESTION, ToldAnswer, decode_question, encode_told
-from stoker_tuning.frameworks.answers import PluginRefusedError, parse_names
+from stoker_sidecar.wire.plugins_protocol import (
+    MOST_QUESTION,
+    decode_order_question,
+    decode_question,
+    encode_parts,
+    encode_told,
+)
+from stoker_tuning.frameworks.answers import parse_names
 
 _log = logging.getLogger("stoker.asker")
 _QUESTION_SECONDS = 10.0  # the agent sends it at once
@@ -27,9 +35,10 @@ _NOT_INSTALLED = "it is not installed in this image: see docs/PLUGINS.md"
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Asks framework plug-ins one question; started by the keeper.")
+    parser = argparse.ArgumentParser(description="Asks plug-ins one question; started by the keeper.")
     parser.add_argument("--connection-fd", type=int, required=True, help="of the agent, which asks")
     parser.add_argument("--names", type=parse_names, required=True, help="of the plug-ins that are asked, by commas")
+    parser.add_argument("--orders", action="store_true", help="they are order plug-ins, not those of frameworks")
     parser.add_argument("--own-user", action="store_true", help="no other process is of this user")
     parser.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"))
     return parser.parse_args(argv)
@@ -44,33 +53,35 @@ def step_back(*, own_user: bool) -> None:
         resource.setrlimit(resource.RLIMIT_NPROC, (_MOST_PROCESSES, _MOST_PROCESSES))
 
 
-def read_question(connection: socket.socket) -> Question:
+def read_line(connection: socket.socket) -> bytes:
     """Read the agent's question. Raises OSError and ValueError."""
     connection.settimeout(_QUESTION_SECONDS)
     with connection.makefile("rb") as file:
         line = file.readline(MOST_QUESTION + 1)
     if not line.endswith(b"\n"):
         raise ValueError("the question does not end")
-    return decode_question(line)
+    return line
 
 
-def chosen(names: Sequence[str]) -> Iterator[InstalledPlugin]:
+def chosen(names: Sequence[str], installed: Sequence[InstalledPlugin]) -> Iterator[InstalledPlugin]:
     """Yield the plug-ins of these names, also those that are not installed."""
-    found = {one.name: one for one in reversed(installed_plugins()) if one.name in names}
+    found = {one.name: one for one in reversed(installed) if one.name in names}
     for name in names:
         yield found.get(name) or InstalledPlugin(name, "", "", _NOT_INSTALLED)
 
 
-def told(plugin: InstalledPlugin, question: Question, forks: Forks, left: LeftProcesses) -> ToldAnswer:
-    """Ask one plug-in."""
-    try:
-        return ToldAnswer(plugin.name, plugin.origin, answer_of(plugin, question, ANSWER_SECONDS, forks.start))
-    except PluginRefusedError as error:
-        return ToldAnswer(plugin.name, plugin.origin, refused=str(error))
-    except OSError as error:
-        return ToldAnswer(plugin.name, plugin.origin, refused=f"its process cannot be started: {error.strerror}")
-    finally:
-        left.end()
+def answer_frameworks(names: Sequence[str], line: bytes, turn: PluginTurn) -> Iterator[bytes]:
+    """Ask framework plug-ins, one after the other, and yield what they say as lines. Raises ValueError."""
+    question: Question = decode_question(line)
+    for plugin in chosen([name for name in names if name in question["plugins"]], installed_plugins()):
+        yield encode_told(turn.told(plugin, question, ANSWER_SECONDS))
+
+
+def answer_order(names: Sequence[str], line: bytes, turn: PluginTurn) -> Iterator[bytes]:
+    """Ask an order plug-in, and yield what it says as lines. Raises ValueError."""
+    name, question = decode_order_question(line)
+    for plugin in chosen([one for one in names if one == name], installed_order_plugins()):
+        yield from encode_parts(turn.told(plugin, asked_for(question), ORDER_SECONDS, most_bytes(question)))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -84,10 +95,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     Confinement().begin(no_tcp=TcpAccess.BIND | TcpAccess.CONNECT)
     connection = socket.socket(fileno=options.connection_fd)
     try:
-        question = read_question(connection)
-        forks = Forks([options.connection_fd, left.descriptor])
-        for plugin in chosen([name for name in options.names if name in question["plugins"]]):
-            connection.sendall(encode_told(told(plugin, question, forks, left)))
+        line = read_line(connection)
+        turn = PluginTurn(Forks([options.connection_fd, left.descriptor]), left)
+        answer = answer_order if options.orders else answer_frameworks
+        for said in answer(options.names, line, turn):
+            connection.sendall(said)
     except (OSError, ValueError) as error:  # the agent is gone, or is of another version
         _log.warning("a question about plug-ins is not answered: %s", error)
         return 1

@@ -17,8 +17,8 @@ from stoker_sidecar.keeper.children import Reaper
 from stoker_sidecar.linux.spawn import Start, end, execute
 
 _log = logging.getLogger("stoker.keeper")
-# Seconds of a round: each plug-in has 5, and the imports of a busy node take some.
-_FOR_A_PLUGIN, _FOR_THE_ASKER = 6.0, 30.0
+# Seconds of a round: each plug-in has 5, an order 30, and the imports of a busy node take some.
+_FOR_A_PLUGIN, _FOR_AN_ORDER, _FOR_THE_ASKER = 6.0, 32.0, 30.0
 # What Python needs; the keeper's environment may have a node's credentials in it.
 _VARIABLES = ("HOME", "LANG", "LC_ALL", "PATH", "PYTHONPATH", "VIRTUAL_ENV")
 
@@ -26,15 +26,20 @@ _VARIABLES = ("HOME", "LANG", "LC_ALL", "PATH", "PYTHONPATH", "VIRTUAL_ENV")
 class AskerSocket:
     """Starts an asker for one connection after the other; who connects meanwhile waits.
 
-    ``names``: of the plug-ins, by commas. ``run_as``: a user that nobody else is (None: the keeper's own).
+    ``names``: of the plug-ins, by commas. ``run_as``: a user that nobody else is (None: the keeper's own). ``orders``:
+    they are order plug-ins, of which one is asked at a time.
     """
 
-    def __init__(self, reaper: Reaper, names: str, run_as: int | None, log_level: str) -> None:
+    def __init__(
+        self, reaper: Reaper, names: str, run_as: int | None, log_level: str, *, orders: bool = False
+    ) -> None:
         self._reaper = reaper
         self._run_as = run_as
-        self._seconds = _FOR_THE_ASKER + _FOR_A_PLUGIN * (names.count(",") + 1)
+        self.name = "order asker" if orders else "asker"
+        self._seconds = _FOR_THE_ASKER + (_FOR_AN_ORDER if orders else _FOR_A_PLUGIN * (names.count(",") + 1))
         self._command = [sys.executable, "-P", "-m", "stoker_sidecar.asker.main", "--names", names]
         self._command += ["--log-level", log_level, *([] if run_as is None else ["--own-user"])]
+        self._command += ["--orders"] if orders else []
         self._listener: socket.socket | None = None
         self._task: asyncio.Task[None] | None = None
         self.pid: int | None = None
@@ -46,7 +51,7 @@ class AskerSocket:
         self._listener.bind(str(path))
         path.chmod(0o600)
         self._listener.listen(4)
-        self._task = asyncio.create_task(self._serve(self._listener), name="asker")
+        self._task = asyncio.create_task(self._serve(self._listener), name=self.name)
 
     async def stop(self) -> None:
         """End the asker, if one runs, and listen no more. Idempotent."""

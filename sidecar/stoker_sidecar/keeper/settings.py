@@ -11,12 +11,13 @@ from pathlib import Path
 
 from stoker_sidecar.wire.access_protocol import SOCKET, is_cpu_share
 from stoker_sidecar.wire.cache_folder import FolderSpec, parse_folders
+from stoker_sidecar.wire.plugins_protocol import ORDERS_SOCKET
 from stoker_sidecar.wire.plugins_protocol import SOCKET as ASKER_SOCKET
 from stoker_sidecar.wire.report_folders import REPORTS
 
 # The nobody-like user of the image: owns the cache, runs everything that touches the network or answers FUSE.
 _UNPRIVILEGED = 65532
-# Runs what others wrote, the framework plug-ins, and owns nothing.
+# Runs what others wrote, the plug-ins, and owns nothing.
 _ASKER = 65531
 _LOG_LEVELS = ("debug", "info", "warning", "error")
 
@@ -40,6 +41,7 @@ class KeeperSettings:
     observe_trees: bool
     observer_cpu: str
     plugins: str
+    order_plugins: str
     plugins_run_as: int | None
     pinned_memory: bool
     log_level: str
@@ -68,8 +70,13 @@ class KeeperSettings:
 
     @property
     def asker_socket(self) -> Path:
-        """Where the agent asks plug-ins."""
+        """Where the agent asks framework plug-ins."""
         return self.run_dir / ASKER_SOCKET
+
+    @property
+    def order_asker_socket(self) -> Path:
+        """Where the agent asks order plug-ins."""
+        return self.run_dir / ORDERS_SOCKET
 
 
 def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
@@ -99,6 +106,7 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     flag("observe", "Auto", "look at what pods read: Auto (where the kernel can), Fuse (of FUSE mounts alone) or Off")
     flag("observer-cpu", "0.01", "share of a core that looking at native and overlay mounts may cost")
     flag("plugins", "", "names of the framework plug-ins that may be asked, by commas; empty: none")
+    flag("order-plugins", "", "names of the order plug-ins that may be asked, by commas; empty: none")
     flag("plugins-run-as", str(_ASKER), "user and group id of plug-ins, that nobody else has; empty: the keeper's own")
     flag("pinned-memory", "0", "bytes that Datasets may keep in memory: if any, the fetcher is let lock memory")
     flag("log-level", "info", f"of keeper, fetcher and FUSE servers: one of {', '.join(_LOG_LEVELS)}")
@@ -156,6 +164,7 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> K
         observe_trees=options.observe == "Auto",
         observer_cpu=options.observer_cpu,
         plugins=options.plugins if agent else "",
+        order_plugins=options.order_plugins if agent else "",
         plugins_run_as=int(options.plugins_run_as) if options.plugins_run_as else None,
         pinned_memory=options.pinned_memory not in ("", "0"),
         agent_command=tuple(agent + options.agent_arguments) if agent else (),

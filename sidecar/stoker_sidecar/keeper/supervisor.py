@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from stoker_sidecar.errors import MountError
@@ -84,11 +85,12 @@ class Supervisor:
         self._reports = _report_listener(settings, reaper)
         self._agent = Child("agent", reaper, lambda: agent) if settings.agent_command else None
         self._observer = observer_child(settings, reaper, folders)
-        self._asker = (
-            AskerSocket(reaper, settings.plugins, settings.plugins_run_as, settings.log_level)
-            if settings.plugins
-            else None
-        )
+        asker = partial(AskerSocket, reaper, run_as=settings.plugins_run_as, log_level=settings.log_level)
+        self._askers: dict[Path, AskerSocket] = {}
+        if settings.plugins:
+            self._askers[settings.asker_socket] = asker(names=settings.plugins)
+        if settings.order_plugins:
+            self._askers[settings.order_asker_socket] = asker(names=settings.order_plugins, orders=True)
         self._fetcher = None
         self._zygotes = [self._servers.zygotes]
         if settings.fetcher_command[: len(FETCHERS.program)] == FETCHERS.program:
@@ -134,8 +136,8 @@ class Supervisor:
         """Start everything else. Raises OSError: then ``drop``."""
         control = ControlSocket(self._servers, self._rows, self._settings.mount_root)
         self._listening = await control.listen(self._settings.keeper_socket)
-        if self._asker is not None:
-            self._asker.listen(self._settings.asker_socket)
+        for path, asker in self._askers.items():
+            asker.listen(path)
         if self._agent is not None:
             self._agent.begin()
         if self._observer is not None:
@@ -157,8 +159,8 @@ class Supervisor:
             for child in children
             if child is not None
         ]
-        asker = self._asker
-        return rows if asker is None else [*rows, {"name": "asker", "pid": asker.pid, "restarts": 0}]
+        askers = [{"name": one.name, "pid": one.pid, "restarts": 0} for one in self._askers.values()]
+        return rows + askers
 
     async def end(self) -> None:
         """End everything: the agent first, since it uses all others; readers of FUSE mounts last."""
@@ -188,8 +190,8 @@ class Supervisor:
             self._listening.close()
         if self._observer is not None:
             await self._observer.stop(grace=0)  # it has nothing to save
-        if self._asker is not None:
-            await self._asker.stop()
+        for asker in self._askers.values():
+            await asker.stop()
         async with asyncio.TaskGroup() as tasks:
             for pair in self._zygotes:
                 tasks.create_task(pair.stop())

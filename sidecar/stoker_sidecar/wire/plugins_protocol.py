@@ -1,19 +1,25 @@
-"""The wire between agent and asker: one question, then an answer of each plug-in, a JSON object a line."""
+"""The wire between agent and asker: one question, then an answer of each plug-in, a JSON object a line.
+
+The order that an order plug-in tells comes in parts, a line each, and ends with a line that has none.
+"""
 
 from base64 import b64decode, b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from stoker_orders.predictors.interface import OrderQuestion
 from stoker_sidecar.wire import lines
 
 SOCKET = "asker.sock"
+ORDERS_SOCKET = "order-asker.sock"
 MOST_FILES = 16  # of a question
 # A question: 16 heads of 64 KiB and a container, in base 64. An answer: 256 KiB of a plug-in's own, in base 64.
 MOST_QUESTION = 4 * 1024 * 1024
 MOST_LINE = 512 * 1024
 _MOST_WORDS = 300
 _MOST_ORIGIN = 100
+_PART = 256 * 1024  # bytes of an order
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,27 @@ def decode_question(line: bytes) -> dict[str, Any]:
     if not isinstance(names, list):
         raise ValueError("a question names the plug-ins that it is for")
     return question
+
+
+def encode_order_question(name: str, question: OrderQuestion) -> bytes:
+    """Write a question to an order plug-in as a line."""
+    return lines.encode({"plugin": name, "order": question.mapping()})
+
+
+def decode_order_question(line: bytes) -> tuple[str, OrderQuestion]:
+    """Read the plug-in's name and what it is asked for. Raises ValueError."""
+    asked = lines.decode_object(line)
+    try:
+        return str(asked["plugin"]), OrderQuestion.of(asked["order"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError("a question names a plug-in, and the order that it is asked for") from error
+
+
+def encode_parts(told: ToldAnswer) -> Iterator[bytes]:
+    """Write the answer of an order plug-in as lines."""
+    for at in range(0, len(told.said), _PART):
+        yield encode_told(ToldAnswer(told.name, told.origin, told.said[at : at + _PART]))
+    yield encode_told(ToldAnswer(told.name, told.origin, refused=told.refused))
 
 
 def encode_told(told: ToldAnswer) -> bytes:

@@ -276,6 +276,7 @@ def test_a_bare_off_of_yaml_turns_overlays_off() -> None:
         ({"sidecar": {"observe": {"mode": "On"}}}, "observe"),
         ({"sidecar": {"observe": {"cpu": "5%"}}}, "cpu"),
         ({"sidecar": {"plugins": ["No Name"]}}, "plugins"),
+        ({"sidecar": {"orderPlugins": ["plugin:mine"]}}, "orderPlugins"),
         ({"sidecar": {"hostPID": "yes"}}, "hostPID"),
         ({"webhook": {"failurePolicy": "fail"}}, "failurePolicy"),
         ({"logLevel": "loud"}, "logLevel"),
@@ -334,3 +335,9 @@ def test_nodes_look_at_what_pods_read_unless_it_is_off(values: Mapping[str, Any]
 def test_nodes_may_ask_the_plug_ins_that_are_named(values: Mapping[str, Any], names: str) -> None:
     (sidecar,) = of_kind(render({"sidecar": values}), "DaemonSet")
     assert variable(sidecar, "STOKER_PLUGINS") == names
+
+
+def test_no_order_plug_in_may_be_asked_that_is_not_named() -> None:
+    for values, names in (({}, ""), ({"orderPlugins": ["mine", "yours"]}, "mine,yours")):
+        (sidecar,) = of_kind(render({"sidecar": values}), "DaemonSet")
+        assert variable(sidecar, "STOKER_ORDER_PLUGINS") == names

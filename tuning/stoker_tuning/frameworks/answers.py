@@ -49,7 +49,7 @@ def parse_names(text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     for name in names:
         if not is_framework_name(name):
-            raise ValueError(f"{_words(name)} is no name of a plug-in: lower-case letters, digits, '.', '-', '_'")
+            raise ValueError(f"{plain_words(name)} is no name of a plug-in: lower-case letters, digits, '.', '-', '_'")
     if len(names) > MOST_PLUGINS:
         raise ValueError(f"{len(names)} plug-ins are named, and {MOST_PLUGINS} are asked at most")
     return names
@@ -64,9 +64,9 @@ def parse_answer(name: str, data: bytes, files: int) -> PluginAnswer:
     if not isinstance(found, dict):
         raise PluginRefusedError("it gave no answer that can be read")
     if "failed" in found:
-        raise PluginRefusedError(f"it failed: {_words(found['failed'])}")
+        raise PluginRefusedError(f"it failed: {plain_words(found['failed'])}")
     if found.get("name") != name:
-        raise PluginRefusedError(f"it calls itself {_words(found.get('name'))}, and its entry point {name}")
+        raise PluginRefusedError(f"it calls itself {plain_words(found.get('name'))}, and its entry point {name}")
     return PluginAnswer(
         name,
         _confidences(found.get("confidences"), files),
@@ -82,7 +82,7 @@ def _confidences(found: Any, files: int) -> tuple[float, ...]:
         raise PluginRefusedError(f"it was asked about {files} files, and answered otherwise")
     for one in found:
         if type(one) not in (int, float) or not 0 <= one <= 1:
-            raise PluginRefusedError(f"its confidence is {_words(one)}, and must be a number from 0 to 1")
+            raise PluginRefusedError(f"its confidence is {plain_words(one)}, and must be a number from 0 to 1")
     return tuple(map(float, found))
 
 
@@ -93,7 +93,7 @@ def _kinds(found: Any, files: int) -> tuple[ModelFileKind, ...]:
     for one in found:
         if not isinstance(one, str) or one not in known:
             words = ", ".join(kind for kind in ModelFileKind if kind is not ModelFileKind.UNKNOWN)
-            raise PluginRefusedError(f"its kind of a model file is {_words(one)}, and must be empty or one of {words}")
+            raise PluginRefusedError(f"its kind of a model file is {plain_words(one)}, and must be empty or one of {words}")
     return tuple(known[one] for one in found)
 
 
@@ -102,9 +102,9 @@ def _hints(found: Any) -> dict[str, Hint]:
         raise PluginRefusedError("its hints are no names with values")
     for name, value in found.items():
         if name != "batch_size":
-            raise PluginRefusedError(f"there is no hint {_words(name)}: batch_size is the one that is known")
+            raise PluginRefusedError(f"there is no hint {plain_words(name)}: batch_size is the one that is known")
         if type(value) not in (int, float) or not 0 < value <= _MOST_BATCH:
-            raise PluginRefusedError(f"its batch_size is {_words(value)}, and must be a number above 0")
+            raise PluginRefusedError(f"its batch_size is {plain_words(value)}, and must be a number above 0")
     return found
 
 
@@ -117,7 +117,7 @@ def _documents(found: Mapping[str, Any], kind: str, most: int) -> tuple[Any, ...
     return tuple(items)
 
 
-def _words(found: Any) -> str:
+def plain_words(found: Any) -> str:
     """Return another's words for a sentence: short, and without signs that move a cursor."""
     text = found if isinstance(found, str) else repr(found)
     text = "".join(sign if sign.isprintable() else "?" for sign in text[: _MOST_WORDS + 1])
