@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from stoker_api import names
 from stoker_api.sampling import MOST_CHARACTERS, Sampling, parse_sampling_text, read_sampling
-from stoker_orders.predictors.samplers import SamplerName
+from stoker_orders.predictors.samplers import PluginSampler, SamplerName
 from stoker_orders.sampling_plan import SampleFiles, SampleLayout, SamplingPlan
 
 
@@ -36,6 +36,13 @@ def test_what_is_said_becomes_a_plan() -> None:
     ("said", "sentence"),
     [
         ({"sampler": "torch-magic"}, "wrong at sampler"),
+        ({"sampler": "plugin:"}, "wrong at sampler"),
+        ({"sampler": "plugin:No Name"}, "wrong at sampler"),
+        ({"sampler": "plugin:" + "a" * 41}, "wrong at sampler"),
+        ({"parameters": {"deal": "turns"}}, "parameters are for order plug-ins"),
+        ({"sampler": "plugin:mine", "parameters": {"deal": "x" * 201}}, "wrong at parameters.deal"),
+        ({"sampler": "plugin:mine", "parameters": {"deal": 1}}, "wrong at parameters.deal"),
+        ({"sampler": "plugin:mine", "parameters": {str(number): "" for number in range(17)}}, "wrong at parameters"),
         ({"seed": 1.5}, "wrong at seed"),
         ({"sede": 1}, "wrong at sede: Extra inputs are not permitted"),
         ({"sampler": "numpy-permutation", "seed": -1}, "takes no negative seed"),
@@ -55,6 +62,14 @@ def test_what_is_wrong_is_refused_with_a_sentence(said: object, sentence: str) -
     with pytest.raises(ValueError, match=names.ANNOTATION_SAMPLING) as refused:
         parse_sampling_text(json.dumps(said))
     assert sentence in str(refused.value)
+
+
+def test_the_sampler_of_a_plug_in_is_planned_with_its_parameters() -> None:
+    sampling = parse_sampling_text('{"sampler": "plugin:mine", "seed": -1, "parameters": {"b": "2", "a": "1"}}')
+    plan = sampling.plan()
+    assert (plan.sampler, plan.plugin) == (PluginSampler("mine"), "mine")
+    assert plan.parameters == (("a", "1"), ("b", "2"))
+    assert parse_sampling_text(sampling.text()).plan() == plan
 
 
 @given(st.text(max_size=200))

@@ -78,5 +78,11 @@ def test_the_least_agreement_is_told() -> None:
     assert (status, message) == ("True", "98 % of the last reads of 2 of 3 workers came as sampling says")
 
 
+def test_a_plug_in_that_is_left_out_is_told() -> None:
+    why = "the order plug-in mine is left out: it failed: KeyError"
+    rows = [row("Unknown", message="3 reads were seen, which is too few to tell"), row("Unknown", message=why)]
+    assert order_verdict(rows) == ("Unknown", "OrderUnknown", why)
+
+
 def test_nothing_read_is_unknown() -> None:
     assert order_verdict([row("Unknown")])[0] == "Unknown"

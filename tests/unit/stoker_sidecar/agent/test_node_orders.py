@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from stoker_api.dataset import MountMode
 from stoker_api.node_workload import EvidenceSource, NodeWorkload, OrderSource
 from stoker_client import GlobalShuffleSampler
@@ -16,6 +18,7 @@ from stoker_orders.predictors.samplers import SAMPLERS, SamplerName
 from stoker_sidecar.agent.core.reading import ObservedTree, ReaderBatch
 from stoker_sidecar.agent.core.reported_plans import ReportedOrder
 from stoker_sidecar.agent.node_orders import NodeOrders
+from stoker_sidecar.agent.order_plugins import OrderPlugins
 from stoker_sidecar.agent.reported_orders import ReportedOrders
 from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.version.manifest import Manifest
@@ -27,6 +30,7 @@ from stoker_sidecar.wire.fetcher_protocol import Ahead, Done, Failed, Reply, Upc
 from tests.fakes.object_store import MemoryStore
 from tests.fakes.volumes import publish_request
 from tests.support.cache_node import UID, CacheNodeUnderTest, fill, open_cache_node
+from tests.support.told_orders import AskedNothing, TorchOrders
 from tests.support.waiting import eventually
 
 NAMES = sorted(f"train/{number % 10}/{number:04d}.jpg" for number in range(1000))
@@ -76,7 +80,7 @@ class Node:
 
 
 @asynccontextmanager
-async def running(folder: Path, sampling: str) -> AsyncIterator[Node]:
+async def running(folder: Path, sampling: str, plugins: OrderPlugins | None = None) -> AsyncIterator[Node]:
     """Run a node with a version of which nothing is here, mounted by a pod that says this."""
     async with open_cache_node(folder, {"bucket": DistantStore()}) as cache:
         fill(cache.store, {name: name.encode() * 20 for name in NAMES})
@@ -105,7 +109,7 @@ async def running(folder: Path, sampling: str) -> AsyncIterator[Node]:
 
         changes = Changes()
         reported = ReportedOrders(changes.mark)
-        orders = NodeOrders(lambda: [pod], CacheFolders([folder]), tell, changes, reported)
+        orders = NodeOrders(lambda: [pod], CacheFolders([folder]), tell, changes, reported, plugins)
         task = asyncio.create_task(orders.run())
         try:
             yield Node(cache, digest, orders, reported, pod, numbers, told, upcoming)
@@ -195,3 +199,34 @@ async def test_files_that_are_not_there_are_told(tmp_path: Path) -> None:
     async with running(tmp_path / "cache", SAID.replace('"train"', '"trian"')) as node:
         await eventually(lambda: node.row.order == "Wrong")
         assert node.row.order_message.startswith("no sample is found at 'trian'")
+
+
+async def test_an_order_that_a_plug_in_tells_is_followed_like_one_of_ours(tmp_path: Path) -> None:
+    link = TorchOrders()
+    said = SAID.replace("{", '{"sampler": "plugin:mine", "parameters": {"deal": "turns"}, ', 1)
+    async with running(tmp_path / "cache", said, OrderPlugins(["mine"], link)) as node:
+        await eventually(lambda: bool(node.told))
+        await node.read(epoch(0))
+        await eventually(lambda: node.row.order == "Known")
+        assert node.row.order_message.startswith("epoch 0 of plugin:mine")
+        assert sum(node.found) >= 0.8 * len(NAMES)
+        await node.read(epoch(1))
+        await eventually(lambda: node.row.order_message.startswith("epoch 1 of plugin:mine"))
+    assert (link.asked[0].samples, link.asked[0].seed, link.asked[0].parameters) == (1000, 3, (("deal", "turns"),))
+
+
+@pytest.mark.expected_logs("is left out")
+async def test_why_a_plug_in_tells_no_order_is_told(tmp_path: Path) -> None:
+    said = SAID.replace("{", '{"sampler": "plugin:mine", ', 1)
+    async with running(tmp_path / "cache", said, OrderPlugins(["mine"], AskedNothing("it failed: KeyError"))) as node:
+        await eventually(lambda: node.row.order_message != "" and "left out" in node.row.order_message)
+        assert node.row.order == "Unknown"
+        assert node.row.order_message == "the order plug-in mine is left out: it failed: KeyError"
+        assert node.told == []
+
+
+@pytest.mark.expected_logs("is left out")
+async def test_a_plug_in_that_the_node_may_not_ask_is_told(tmp_path: Path) -> None:
+    said = SAID.replace("{", '{"sampler": "plugin:mine", ', 1)
+    async with running(tmp_path / "cache", said) as node:
+        await eventually(lambda: "name it in sidecar.orderPlugins" in node.row.order_message)

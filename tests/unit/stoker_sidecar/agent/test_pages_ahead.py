@@ -12,6 +12,8 @@ from stoker_orders.job_order import JobOrder
 from stoker_orders.predictors.samplers import SamplerName
 from stoker_orders.sample_map import FileMap
 from stoker_orders.sampling_plan import SamplingPlan
+from stoker_sidecar.agent.epoch_orders import EpochOrders
+from stoker_sidecar.agent.order_plugins import OrderPlugins
 from stoker_sidecar.agent.pages_ahead import PagesAhead
 from stoker_sidecar.errors import FetcherUnavailable
 from stoker_sidecar.wire.fetcher_protocol import Done, Failed, Reply, Upcoming
@@ -32,7 +34,7 @@ class Job:
     def __post_init__(self) -> None:
         plan = SamplingPlan(SamplerName.TORCH_DISTRIBUTED, seed=3, epochs=3, batch=16)
         self.follower = OrderFollower(JobOrder(plan, FileMap(range(FIRST, FIRST + FILES)), (0,)))
-        self.pages = PagesAhead(self._tell, ("uid", "d" * 64), lambda: self.now)
+        self.pages = PagesAhead(self._tell, ("uid", "d" * 64), EpochOrders(OrderPlugins()), lambda: self.now)
 
     async def _tell(self, message: Upcoming) -> Reply:
         self.told.append(message)

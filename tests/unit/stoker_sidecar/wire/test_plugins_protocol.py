@@ -4,11 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stoker_orders.predictors.interface import OrderQuestion
 from stoker_sidecar.wire.plugins_protocol import (
     MOST_FILES,
+    MOST_LINE,
     ToldAnswer,
+    decode_order_question,
     decode_question,
     decode_told,
+    encode_order_question,
+    encode_parts,
     encode_question,
     encode_told,
 )
@@ -66,3 +71,24 @@ def test_no_line_is_an_exception_of_another_kind(line: bytes) -> None:
         decode_told(line, NAMES)
     except ValueError:
         return
+
+
+def test_a_question_for_an_order_arrives_as_it_was_asked() -> None:
+    question = OrderQuestion(10, -3, 2, 4, 8, drop_last=True, parameters=(("a", "x"), ("b", "y")))
+    assert decode_order_question(encode_order_question("odd", question)) == ("odd", question)
+
+
+@pytest.mark.parametrize("line", [b"{}", b'{"plugin": "odd", "order": []}', b'{"plugin": "odd", "order": {"x": 1}}'])
+def test_what_asks_for_no_order_is_refused(line: bytes) -> None:
+    with pytest.raises(ValueError, match="a question names a plug-in"):
+        decode_order_question(line)
+
+
+@pytest.mark.parametrize("size", [0, 1, 1_000_000])
+def test_an_order_arrives_in_parts_of_bounded_lines_and_ends(size: int) -> None:
+    said = bytes(range(256)) * (size // 256) + bytes(size % 256)
+    parts = list(encode_parts(ToldAnswer("odd", "odd 1", said)))
+    told = [decode_told(line, ["odd"]) for line in parts]
+    assert b"".join(one.said for one in told) == said
+    assert max(map(len, parts)) <= MOST_LINE
+    assert [bool(one.said) for one in told] == [True] * (len(told) - 1) + [False]

@@ -1,0 +1,129 @@
+"""What the real libraries make of an epoch: for each question, what each of the ranks reads, as digests."""
+
+import hashlib
+import json
+import subprocess
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import datasets
+import numpy as np
+
+from stoker_client import GlobalShuffleSampler, GroupShuffleSampler, QualityRatioSampler
+from stoker_client.sampler import EpochSampler
+from stoker_orders.predictors.interface import OrderQuestion
+
+_PROGRAM = Path(__file__).parent / "programs" / "sample_orders.py"
+_DEBIANS_PYTHON = "/usr/bin/python3"
+Truth = Callable[[Sequence[OrderQuestion]], list[list[str]]]
+
+
+def digest(order: Iterable[int]) -> str:
+    """Return what tells an order from all others."""
+    return hashlib.sha256(array("I", order).tobytes()).hexdigest()
+
+
+def torch_says(cases: Iterable[Sequence[Any]]) -> list[Any]:
+    """Return what Debian's PyTorch answers to these cases of the program."""
+    run = subprocess.run(
+        [_DEBIANS_PYTHON, "-W", "ignore", str(_PROGRAM)],
+        input=json.dumps(list(cases)),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=100,
+    )
+    answers: list[Any] = json.loads(run.stdout)
+    return answers
+
+
+def torch(kind: str) -> Truth:
+    """Return PyTorch's sampler of a kind, which the program knows."""
+
+    def says(asked: Sequence[OrderQuestion]) -> list[list[str]]:
+        cases = [
+            (kind, one.samples, one.seed, one.epoch, one.ranks, rank, one.drop_last)
+            for one in asked
+            for rank in range(one.ranks)
+        ]
+        said = iter(torch_says(cases))
+        return [[next(said) for _ in range(one.ranks)] for one in asked]
+
+    return says
+
+
+def listed(asked: Sequence[OrderQuestion]) -> list[list[str]]:
+    """Return the order of a list of files: the list is it."""
+    return [[digest(range(one.samples))] for one in asked]
+
+
+def numpy_permutation(asked: Sequence[OrderQuestion]) -> list[list[str]]:
+    """Return what NumPy's new generators permute, for one rank."""
+    return [[digest(np.random.default_rng(one.seed + one.epoch).permutation(one.samples))] for one in asked]
+
+
+def numpy_legacy(asked: Sequence[OrderQuestion]) -> list[list[str]]:
+    """Return what NumPy's old generator permutes, dealt among ranks as the job's code does."""
+    return [[digest(share) for share in _dealt(one)] for one in asked]
+
+
+def _dealt(asked: OrderQuestion) -> list[Any]:
+    order = np.random.RandomState(asked.seed + asked.epoch).permutation(asked.samples)
+    ranks, whole = asked.ranks, asked.samples // asked.ranks * asked.ranks
+    if ("deal", "blocks") in asked.parameters:
+        return np.split(order[:whole], ranks)
+    if asked.drop_last:
+        order = order[:whole]
+    elif whole < len(order):
+        order = np.resize(order, whole + ranks)
+    return [order[rank::ranks] for rank in range(ranks)]
+
+
+def hugging_face(asked: Sequence[OrderQuestion]) -> list[list[str]]:
+    """Return how Hugging Face shuffles, for one rank."""
+    found = []
+    for one in asked:
+        dataset = datasets.Dataset.from_dict({"number": range(one.samples)})
+        found.append([digest(dataset.shuffle(seed=one.seed, keep_in_memory=True)["number"])])
+    return found
+
+
+def _global(asked: OrderQuestion, rank: int) -> EpochSampler:
+    return GlobalShuffleSampler(asked.samples, **_place(asked, rank))
+
+
+def _group(asked: OrderQuestion, rank: int) -> EpochSampler:
+    said = dict(asked.parameters)
+    return GroupShuffleSampler(
+        asked.samples, int(said["groupSize"]), reservoir=int(said["reservoir"]), **_place(asked, rank)
+    )
+
+
+def _quality(asked: OrderQuestion, rank: int) -> EpochSampler:
+    ratio = float(Fraction(dict(asked.parameters)["ratio"]))
+    return QualityRatioSampler(asked.samples, ratio, **_place(asked, rank))
+
+
+def _place(asked: OrderQuestion, rank: int) -> dict[str, Any]:
+    return {"seed": asked.seed, "rank": rank, "world_size": asked.ranks, "drop_last": asked.drop_last}
+
+
+_OF_THE_CLIENT = {"global": _global, "group": _group, "quality": _quality}
+
+
+def client(kind: str) -> Truth:
+    """Return stoker-client's sampler of a kind."""
+
+    def says(asked: Sequence[OrderQuestion]) -> list[list[str]]:
+        return [[_client_rank(kind, one, rank) for rank in range(one.ranks)] for one in asked]
+
+    return says
+
+
+def _client_rank(kind: str, asked: OrderQuestion, rank: int) -> str:
+    sampler = _OF_THE_CLIENT[kind](asked, rank)
+    sampler.set_epoch(asked.epoch)
+    return digest(sampler)
