@@ -13,8 +13,8 @@ from stoker_orders.predictors.interface import OrderPlugin, OrderQuestion
 
 # Under this name a question asks for an order.
 ORDER = "order"
-# Seconds of CPU: in Python a million samples take about one. Bytes of memory that it may write: 64 for each sample, as a
-# list of numbers and its copies take, besides what libraries do.
+# Seconds of CPU: in Python a million samples take about one. Bytes of memory that it may write: 64 for each sample, as
+# a list of numbers and its copies take, besides what libraries do.
 _MOST_CPU, _MEMORY, _MEMORY_OF_A_SAMPLE = 30, 128 * 1024**2, 64
 # A thread for each of the node's cores would take more than that.
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

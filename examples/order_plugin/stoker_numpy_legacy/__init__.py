@@ -11,8 +11,8 @@ _WORDS, _MASK = 624, 0xFFFFFFFF
 class NumpyLegacyOrder:
     """An order plug-in. The parameter ``deal`` says what each rank has of the permutation.
 
-    ``turns`` (as without it): rank r has every ranks-th, from the r-th on; ``blocks``: each has a stretch, and what does
-    not go round is left out.
+    ``turns`` (as without it): rank r has every ranks-th, from the r-th on; ``blocks``: each has a stretch, and what
+    does not go round is left out.
     """
 
     name = "numpy-legacy"

@@ -48,9 +48,11 @@ def sampler_named(text: str) -> SamplerName | PluginSampler:
         if re.fullmatch(PLUGIN_NAME, name) is None:
             raise ValueError(f"{text!r:.60} names no plug-in: lower-case letters, digits, '.', '-', '_', 40 at most")
         return PluginSampler(name)
-    if text not in SamplerName:
-        raise ValueError(f"{text!r:.60} is no sampler: one of {', '.join(SamplerName)}, or plugin:NAME")
-    return SamplerName(text)
+    try:
+        return SamplerName(text)
+    except ValueError:
+        known = ", ".join(SamplerName)
+        raise ValueError(f"{text!r:.60} is no sampler: one of {known}, or plugin:NAME") from None
 
 
 class OrderOfEpoch(Protocol):

@@ -134,8 +134,8 @@ class Agent:
     ``plan`` and ``folders`` are those of ``volumes`` too. ``reports``: in which pods say what they do.
     ``grants``: what Datasets of which namespaces may use of the node's own.
     ``confinement``: what holds the node's fetcher and FUSE servers to their files, for people. ``observation``: what
-    is seen of reads. ``plugins``: framework plug-ins that may be asked; None: none. ``order_plugins``: those for orders.
-    ``machine``: what the node has.
+    is seen of reads. ``plugins``: framework plug-ins that may be asked; None: none. ``order_plugins``: the same of
+    orders. ``machine``: what the node has.
     """
 
     def __init__(

@@ -48,9 +48,7 @@ class FollowedOrder:
     ``plugins``: who is asked for orders that we cannot compute.
     """
 
-    def __init__(
-        self, group: OrderGroup, folders: CacheFolders, tell: Tell, most: int, plugins: OrderPlugins
-    ) -> None:
+    def __init__(self, group: OrderGroup, folders: CacheFolders, tell: Tell, most: int, plugins: OrderPlugins) -> None:
         self.group = group
         self.ranks = group.ranks  # an order is followed for these, and anew for others
         self._folders = folders
@@ -148,7 +146,7 @@ class FollowedOrder:
         self._ended = True
 
     async def _compute(self, follower: OrderFollower, number: int) -> bool:
-        """Give an epoch's order, if it can be had now; one that is only looked for costs a quarter of a core at most."""
+        """Give an epoch's order, if it can be had now; one that is looked for costs a quarter of a core at most."""
         began = time.monotonic()
         epoch = await self._epochs.epoch(follower.order, number, searching=follower.is_searching)
         if epoch is None:

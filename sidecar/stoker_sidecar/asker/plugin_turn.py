@@ -16,9 +16,7 @@ class PluginTurn:
     forks: Forks
     left: LeftProcesses
 
-    def told(
-        self, plugin: InstalledPlugin, question: Question, seconds: float, most: int = MOST_ANSWER
-    ) -> ToldAnswer:
+    def told(self, plugin: InstalledPlugin, question: Question, seconds: float, most: int = MOST_ANSWER) -> ToldAnswer:
         """Ask a plug-in, and return what it says, ``most`` bytes at most, or why it says nothing in these seconds."""
         try:
             said = answer_of(plugin, question, seconds, self.forks.start, most)

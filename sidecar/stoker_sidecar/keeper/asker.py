@@ -30,9 +30,7 @@ class AskerSocket:
     they are order plug-ins, of which one is asked at a time.
     """
 
-    def __init__(
-        self, reaper: Reaper, names: str, run_as: int | None, log_level: str, *, orders: bool = False
-    ) -> None:
+    def __init__(self, reaper: Reaper, names: str, run_as: int | None, log_level: str, *, orders: bool = False) -> None:
         self._reaper = reaper
         self._run_as = run_as
         self.name = "order asker" if orders else "asker"

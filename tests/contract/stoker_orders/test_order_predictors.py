@@ -33,7 +33,9 @@ SHARED = (
 )
 MANY = (OrderQuestion(2_000_000, 11, 2),)
 # Each epoch is read through before the next one has an order: small ones.
-STATEFUL = tuple(OrderQuestion(size, seed, epoch) for size in (1, 2, 65, 1000) for seed in SEEDS[:3] for epoch in (0, 3))
+STATEFUL = tuple(
+    OrderQuestion(size, seed, epoch) for size in (1, 2, 65, 1000) for seed in SEEDS[:3] for epoch in (0, 3)
+)
 _SMALL = tuple(replace(one, seed=one.seed % 2**31) for one in ALONE)
 Tell = Callable[[OrderQuestion], "array[int]"]
 

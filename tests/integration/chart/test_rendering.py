@@ -337,7 +337,7 @@ def test_nodes_may_ask_the_plug_ins_that_are_named(values: Mapping[str, Any], na
     assert variable(sidecar, "STOKER_PLUGINS") == names
 
 
-def test_no_order_plug_in_may_be_asked_that_is_not_named() -> None:
-    for values, names in (({}, ""), ({"orderPlugins": ["mine", "yours"]}, "mine,yours")):
-        (sidecar,) = of_kind(render({"sidecar": values}), "DaemonSet")
-        assert variable(sidecar, "STOKER_ORDER_PLUGINS") == names
+@pytest.mark.parametrize(("values", "names"), [({}, ""), ({"orderPlugins": ["mine", "yours"]}, "mine,yours")])
+def test_no_order_plug_in_may_be_asked_that_is_not_named(values: Mapping[str, Any], names: str) -> None:
+    (sidecar,) = of_kind(render({"sidecar": values}), "DaemonSet")
+    assert variable(sidecar, "STOKER_ORDER_PLUGINS") == names

@@ -93,7 +93,9 @@ def _kinds(found: Any, files: int) -> tuple[ModelFileKind, ...]:
     for one in found:
         if not isinstance(one, str) or one not in known:
             words = ", ".join(kind for kind in ModelFileKind if kind is not ModelFileKind.UNKNOWN)
-            raise PluginRefusedError(f"its kind of a model file is {plain_words(one)}, and must be empty or one of {words}")
+            raise PluginRefusedError(
+                f"its kind of a model file is {plain_words(one)}, and must be empty or one of {words}"
+            )
     return tuple(known[one] for one in found)
 
 

@@ -22,16 +22,12 @@ def job(**said: object) -> JobOrder:
 
 async def had(epochs: EpochOrders, order: JobOrder, number: int) -> EpochOrder:
     """Return an epoch's order as soon as it is there."""
-    found: list[EpochOrder] = []
-
-    async def look() -> bool:
+    for _ in range(10_000):
         epoch = await epochs.epoch(order, number)
-        found.extend([] if epoch is None else [epoch])
-        return epoch is not None
-
-    while not await look():
+        if epoch is not None:
+            return epoch
         await asyncio.sleep(0.001)
-    return found[0]
+    raise AssertionError("it never came")
 
 
 async def settled(epochs: EpochOrders, order: JobOrder, times: int = 20) -> None:
