@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 import tomllib
+from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from stoker_orders.predictors.interface import OrderQuestion
 from stoker_plugins.asking import FileHead
+from stoker_sidecar.agent.order_plugins import order_plugins
 from stoker_sidecar.agent.plugin_link import AskedPlugins, PluginLink
 from tests.support.csi_driver import node_folder
 from tests.support.keeper import Keeper
@@ -25,24 +28,38 @@ class Plugin:
     def default_rules(self): return []
     def default_templates(self): return []
 """
+_GOOD_ORDER = """
+class Plugin:
+    name = "{name}"
+    def order(self, asked): return range(asked["samples"])
+"""
 
 
-def write_plugin(site: Path, name: str, body: str = "", module: str = "") -> None:
-    """Write a plug-in that is good but for what the body of its class says; ``module``: in place of all that."""
-    text = module or _GOOD.format(name=name) + "".join(f"    {line}\n" for line in body.splitlines())
+def write_plugin(
+    site: Path, name: str, body: str = "", module: str = "", group: str = "stoker.frameworks", good: str = _GOOD
+) -> None:
+    """Write a plug-in that is ``good`` but for what the body of its class says; ``module``: in place of all that."""
+    text = module or good.format(name=name) + "".join(f"    {line}\n" for line in body.splitlines())
     (site / f"plugin_{name}.py").write_text(text)
     folder = site / f"stoker_{name}-1.dist-info"
     folder.mkdir()
     (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: stoker-{name}\nVersion: 1\n")
-    (folder / "entry_points.txt").write_text(f"[stoker.frameworks]\n{name} = plugin_{name}:Plugin\n")
+    (folder / "entry_points.txt").write_text(f"[{group}]\n{name} = plugin_{name}:Plugin\n")
 
 
-def install_example(site: Path) -> None:
+def write_order_plugin(site: Path, name: str, body: str = "") -> None:
+    """Write an order plug-in that tells the samples as they are, but for what its body says."""
+    write_plugin(site, name, body, group="stoker.orders", good=_GOOD_ORDER)
+
+
+def install_example(site: Path, kind: str = "framework_plugin") -> None:
     """Lay the example of a plug-in in a folder as its wheel would be."""
-    example = Path(__file__).resolve().parents[2] / "examples" / "framework_plugin"
-    shutil.copytree(example / "stoker_paddle", site / "stoker_paddle")
-    project = tomllib.loads((example / "pyproject.toml").read_text())["project"]
-    folder = site / "stoker_paddle-0.dist-info"
+    example = Path(__file__).resolve().parents[2] / "examples" / kind
+    document = tomllib.loads((example / "pyproject.toml").read_text())
+    project = document["project"]
+    (package,) = document["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    shutil.copytree(example / package, site / package)
+    folder = site / f"{package}-0.dist-info"
     folder.mkdir()
     head = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
     (folder / "METADATA").write_text(head)
@@ -84,6 +101,14 @@ class AskingNode:
         """Ask as the agent does."""
         return asyncio.run(PluginLink(self.keeper.run_dir / "asker.sock").ask(names, files))
 
+    def order(self, name: str, question: OrderQuestion) -> "array[int]":
+        """Ask for an order as the agent does. Raises PluginRefusedError."""
+
+        async def ask() -> "array[int]":
+            return await order_plugins([name], self.keeper.run_dir).order(name, question)
+
+        return asyncio.run(ask())
+
     @property
     def asker(self) -> int | None:
         """The pid of the asker that runs now."""
@@ -93,16 +118,19 @@ class AskingNode:
 
 
 @contextmanager
-def asking_node(names: Sequence[str], user: str = "", within: Sequence[str] = ()) -> Iterator[AskingNode]:
-    """Run a keeper whose asker may ask these plug-ins; write them into its site before they are asked.
+def asking_node(
+    names: Sequence[str], user: str = "", within: Sequence[str] = (), orders: Sequence[str] = ()
+) -> Iterator[AskingNode]:
+    """Run a keeper whose askers may ask these plug-ins; write them into its site before they are asked.
 
-    ``user``: as whom plug-ins run; empty: as the tests do. ``within``: see ``Keeper``.
+    ``orders``: order plug-ins. ``user``: as whom plug-ins run; empty: as the tests do. ``within``: see ``Keeper``.
     """
     with node_folder() as folder, pytest.MonkeyPatch.context() as patch:
         folder.chmod(0o711)  # as installed packages lie: any user may read them
         site = folder / "site"
         site.mkdir(mode=0o755)
         patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")])))
-        options = ["--plugins", ",".join(names), "--plugins-run-as", user, "--observe", "Off"]
+        options = ["--plugins", ",".join(names), "--order-plugins", ",".join(orders)]
+        options += ["--plugins-run-as", user, "--observe", "Off"]
         with Keeper(folder / "keeper", agent="tail -f /dev/null --", options=options, within=within) as keeper:
             yield AskingNode(site, keeper)

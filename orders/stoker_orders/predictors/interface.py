@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 # The group of entry points under which packages name their plug-ins.
 ENTRY_POINTS = "stoker.orders"
+_MOST_REPEATED = 1_000_000  # of few samples among many ranks
 
 
 class OrderPlugin(Protocol):
@@ -45,7 +46,7 @@ class OrderQuestion:
     @property
     def repeats(self) -> int:
         """How often an order may have a sample that it has already: what makes up the last batch of each rank."""
-        return min(self.samples, self.ranks * self.batch)
+        return min(self.ranks * self.batch, max(self.samples, _MOST_REPEATED))
 
     @property
     def most(self) -> int:

@@ -102,8 +102,8 @@ class FollowedOrder:
         if wanted is not None and await self._compute(self._follower, wanted):
             await self._explain()
             return True
-        if self._follower.epoch is None or self._follower.is_searching:
-            return False  # a plug-in is being asked
+        if wanted is not None and (self._follower.epoch is None or self._follower.is_searching):
+            return False  # a plug-in is being asked, and nothing can be told before
         await self._tell_window()
         return await self._tell_pages(self._follower)
 

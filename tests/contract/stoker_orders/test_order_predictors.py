@@ -68,7 +68,7 @@ PREDICTORS = (
     Predictor("file-list", real.listed, ALONE[:12]),
     Predictor("stoker-shuffle", real.client("global"), (*ALONE[:48], *SHARED, *MANY)),
     Predictor("stoker-group-shuffle", real.client("group"), (*ALONE[:48], *SHARED, *MANY), _GROUPS),
-    Predictor("stoker-quality-ratio", real.client("quality"), (*ALONE[:48], *SHARED, *MANY), (("ratio", "1/2"),)),
+    Predictor("stoker-quality-ratio", real.client("quality"), (*ALONE[36:60], *SHARED[:6], *MANY), (("ratio", "1/2"),)),
     Predictor("plugin:numpy-legacy", real.numpy_legacy, (*_SMALL[::9], *SHARED[::2], OrderQuestion(1_300_000, 7, 1))),
     Predictor("plugin:numpy-legacy", real.numpy_legacy, SHARED[:3], (("deal", "blocks"),)),
 )
