@@ -4,6 +4,7 @@ Each figure is taken in a process of its own. The bar is for 1.3 million samples
 """
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -33,6 +34,24 @@ print(seconds, (memory("VmHWM") - before) / 1e6)
 """
 
 
+# The example of an order plug-in: time with its process and the check; memory of its process, which ends.
+_PLUGIN_PROGRAM = """
+import resource, sys, time
+from stoker_orders.job_order import JobOrder
+from stoker_orders.predictors.samplers import sampler_named
+from stoker_orders.sample_map import FileMap
+from stoker_orders.sampling_plan import SamplingPlan
+from stoker_plugins.discovery import InstalledPlugin
+from stoker_plugins.orders import order_of
+plan = SamplingPlan(sampler_named(sys.argv[1]), seed=3)
+job = JobOrder(plan, FileMap(range(2, 2 + int(sys.argv[2]))), (0,))
+plugin, began = InstalledPlugin(plan.plugin, "stoker_numpy_legacy:NumpyLegacyOrder", ""), time.perf_counter()
+job.told(1, order_of(plugin, job.question(1)))
+print(time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / 1e6)
+"""
+_PLUGIN, _EXAMPLE = "plugin:numpy-legacy", Path(__file__).resolve().parents[1] / "examples" / "order_plugin"
+
+
 @dataclass(frozen=True)
 class OrderCost:
     """Seconds, and MB of memory at most beside what the process had before."""
@@ -44,8 +63,8 @@ class OrderCost:
 
 
 def measure_orders(samples: Sequence[int]) -> list[OrderCost]:
-    """Measure each sampler with so many samples, once."""
-    return [_measured(sampler, count) for sampler in SamplerName for count in samples]
+    """Measure each sampler, and the example of a plug-in, with so many samples, once."""
+    return [_measured(sampler, count) for sampler in (*SamplerName, _PLUGIN) for count in samples]
 
 
 def show_orders(costs: Sequence[OrderCost], result: Path) -> str:
@@ -60,9 +79,14 @@ def show_orders(costs: Sequence[OrderCost], result: Path) -> str:
     return "\n".join(lines)
 
 
-def _measured(sampler: SamplerName, samples: int) -> OrderCost:
+def _measured(sampler: str, samples: int) -> OrderCost:
+    program = _PLUGIN_PROGRAM if sampler == _PLUGIN else _PROGRAM
     run = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, sampler, str(samples)], capture_output=True, text=True, check=True
+        [sys.executable, "-c", program, sampler, str(samples)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"PYTHONPATH": str(_EXAMPLE)},
     )
     seconds, megabytes = map(float, run.stdout.split())
     return OrderCost(sampler, samples, seconds, megabytes)
