@@ -52,7 +52,8 @@ class EpochOrders:
         return None
 
     async def end(self) -> None:
-        """Ask nobody any more. Idempotent."""
+        """Ask nobody any more, and forget what was told. Idempotent."""
+        self._last = None
         if self._asking is not None:
             self._asking.cancel()
             await asyncio.gather(self._asking, return_exceptions=True)

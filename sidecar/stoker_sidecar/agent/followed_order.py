@@ -173,6 +173,8 @@ class FollowedOrder:
         if follower.difference is not None and not self._paths:
             await self._explain()
         paths = self._folders.paths(*self.group.version)
+        if follower.state is OrderState.WRONG:
+            await self._epochs.end()
         if follower.state is OrderState.WRONG or paths is None or is_there(paths.complete):
             if told.any:
                 await self._say(b"")

@@ -104,6 +104,22 @@ def test_files_may_be_said_by_the_user() -> None:
     assert parse_reported_sampling(text).plan().files == SampleFiles(SampleLayout.SHARDS, "*.bin")
 
 
+class OwnSampler:
+    """A sampler of a team's own, whose order a plug-in of theirs knows."""
+
+    rank, world_size = 1, 4
+
+    def sampling(self) -> dict[str, object]:
+        return {"sampler": "plugin:mine", "seed": 7, "epoch": 2, "ranks": 4, "parameters": {"deal": "blocks"}}
+
+
+def test_a_sampler_of_ones_own_says_the_plug_in_that_knows_its_order() -> None:
+    plan = parse_reported_sampling(order_text(OwnSampler(), None, (1, 4), batch=16, files=FILES)).plan()
+    asked = plan.question(100, plan.start.epoch)
+    assert (plan.plugin, asked.seed, asked.epoch, asked.ranks, asked.batch) == ("mine", 7, 2, 4, 16)
+    assert asked.parameters == (("deal", "blocks"),)
+
+
 def _sampling(line: bytes) -> str:
     return parse_line(line).sampling or ""
 
