@@ -25,6 +25,7 @@ from stoker_tuning.frameworks.answers import PluginRefusedError
 
 _COLUMNS = ("SAMPLER", "FROM", "SAMPLES", "READS FIRST", "SECONDS", "LEFT OUT BECAUSE")
 _SHOWN = 8  # samples of a row
+_MANY = 500_000  # samples whose order takes long enough that progress is told
 # What the built-in samplers that need a parameter are tried with, where none is given.
 _NEEDED = {SamplerName.STOKER_GROUP_SHUFFLE: {"groupSize": "16"}, SamplerName.STOKER_QUALITY_RATIO: {"ratio": "1/2"}}
 _MOST_FILE = 16 * MOST_SAMPLES
@@ -94,7 +95,14 @@ def known_orders(sampler: str | None, question: OrderQuestion, rank: int) -> lis
     return builtin + [_told(one, question, rank) for one in plugins]
 
 
+def _progress(name: str, question: OrderQuestion) -> None:
+    """Say on standard error what is being asked, where that takes seconds."""
+    if question.samples >= _MANY:
+        click.echo(f"computing {question.samples} samples of {printable(name)}", err=True)
+
+
 def _builtin(name: SamplerName, question: OrderQuestion, rank: int) -> KnownOrder:
+    _progress(name, question)
     parameters = _NEEDED.get(name, {}) | dict(question.parameters)
     began = time.perf_counter()
     try:
@@ -107,6 +115,7 @@ def _builtin(name: SamplerName, question: OrderQuestion, rank: int) -> KnownOrde
 
 def _told(plugin: InstalledPlugin, question: OrderQuestion, rank: int) -> KnownOrder:
     name = f"{OF_A_PLUGIN}{plugin.name}"
+    _progress(name, question)
     try:
         began = time.perf_counter()
         order = order_of(plugin, question)

@@ -6,7 +6,8 @@ from typing import Protocol
 
 from stoker_orders.predictors.interface import OrderQuestion
 from stoker_plugins.orders import most_bytes
-from stoker_sidecar.wire.plugins_protocol import MOST_LINE, decode_told, encode_order_question
+from stoker_sidecar.wire.order_questions import encode_order_question
+from stoker_sidecar.wire.plugins_protocol import MOST_LINE, decode_told
 from stoker_tuning.frameworks.answers import PluginRefusedError
 
 # Seconds of a question: a plug-in has 30, and its asker may wait for the one of a sidecar's earlier agent.

@@ -18,13 +18,8 @@ from stoker_sidecar.asker.plugin_turn import PluginTurn
 from stoker_sidecar.linux import libc
 from stoker_sidecar.linux.confinement import Confinement
 from stoker_sidecar.linux.landlock import TcpAccess
-from stoker_sidecar.wire.plugins_protocol import (
-    MOST_QUESTION,
-    decode_order_question,
-    decode_question,
-    encode_parts,
-    encode_told,
-)
+from stoker_sidecar.wire.order_questions import decode_order_question
+from stoker_sidecar.wire.plugins_protocol import MOST_QUESTION, decode_question, encode_parts, encode_told
 from stoker_tuning.frameworks.answers import parse_names
 
 _log = logging.getLogger("stoker.asker")

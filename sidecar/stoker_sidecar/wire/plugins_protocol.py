@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stoker_orders.predictors.interface import OrderQuestion
 from stoker_sidecar.wire import lines
 
 SOCKET = "asker.sock"
@@ -46,20 +45,6 @@ def decode_question(line: bytes) -> dict[str, Any]:
     if not isinstance(names, list):
         raise ValueError("a question names the plug-ins that it is for")
     return question
-
-
-def encode_order_question(name: str, question: OrderQuestion) -> bytes:
-    """Write a question to an order plug-in as a line."""
-    return lines.encode({"plugin": name, "order": question.mapping()})
-
-
-def decode_order_question(line: bytes) -> tuple[str, OrderQuestion]:
-    """Read the plug-in's name and what it is asked for. Raises ValueError."""
-    asked = lines.decode_object(line)
-    try:
-        return str(asked["plugin"]), OrderQuestion.of(asked["order"])
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError("a question names a plug-in, and the order that it is asked for") from error
 
 
 def encode_parts(told: ToldAnswer) -> Iterator[bytes]:

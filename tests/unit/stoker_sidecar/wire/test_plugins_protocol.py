@@ -5,14 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker_orders.predictors.interface import OrderQuestion
+from stoker_sidecar.wire.order_questions import decode_order_question, encode_order_question
 from stoker_sidecar.wire.plugins_protocol import (
     MOST_FILES,
     MOST_LINE,
     ToldAnswer,
-    decode_order_question,
     decode_question,
     decode_told,
-    encode_order_question,
     encode_parts,
     encode_question,
     encode_told,
