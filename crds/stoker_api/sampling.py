@@ -19,6 +19,7 @@ _MOST_BATCH, _MOST_LOADERS, _MOST_RECORD = 1_000_000, 256, 2**40
 _MOST_DENOMINATOR = 1000  # of a ratio, as stoker-client rounds it
 MOST_EPOCHS = 1_000_000
 MOST_CHARACTERS = 8192  # of the annotation: room for the longest path with every field
+_MOST_SAMPLER = len(OF_A_PLUGIN) + 40
 _MOST_PARAMETERS, _MOST_PARAMETER_NAME, _MOST_PARAMETER = 16, 40, 200
 _NUMPY = frozenset({SamplerName.HUGGINGFACE_SHUFFLE, SamplerName.NUMPY_PERMUTATION})
 _EXAMPLE = f"""write for example {names.ANNOTATION_SAMPLING}: '{{"sampler": "torch-distributed", "seed": 42}}'"""
@@ -64,6 +65,7 @@ class Sampling(Model):
         Field(
             description="Whose order it is; plugin:NAME: that of an order plug-in, which the nodes must have.",
             pattern=f"^({'|'.join(SamplerName)}|{OF_A_PLUGIN}{PLUGIN_NAME})$",
+            max_length=_MOST_SAMPLER,
         ),
     ] = SamplerName.TORCH_DISTRIBUTED.value
     seed: Annotated[

@@ -156,10 +156,15 @@ def test_nodes_compute_the_same_in_their_own_process(
 ) -> None:
     asked = predictor.question(epoch=2, ranks=ranks, batch=4, drop_last=drop_last)
     said = dict(asked.parameters)
-    groups = {"group": int(said.get("groupSize", 1)), "reservoir": int(said.get("reservoir", 256))}
-    ratio = Fraction(said.get("ratio", "1"))
     plan = SamplingPlan(
-        SamplerName(predictor.name), 3, batch=4, ranks=ranks, drop_last=drop_last, ratio=ratio, **groups
+        SamplerName(predictor.name),
+        seed=3,
+        batch=4,
+        ranks=ranks,
+        drop_last=drop_last,
+        group=int(said.get("groupSize", 1)),
+        reservoir=int(said.get("reservoir", 256)),
+        ratio=Fraction(said.get("ratio", "1")),
     )
     job = JobOrder(plan, FileMap(range(asked.samples)), tuple(range(ranks)))
     samples = job.epoch(2).samples
