@@ -83,6 +83,23 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Plane:
+    """A simulated cluster: its sizes, one after the other, and how much is measured at each.
+
+    ``everywhere``: Datasets on all nodes. ``changes``: reports that are followed one by one. ``churn_seconds``: for how
+    long a tenth of the nodes a minute changes. ``warming``: seconds in which a played sidecar has a Dataset.
+    """
+
+    sizes: tuple[int, ...]
+    everywhere: int
+    changes: int
+    churn_seconds: float
+    pods: int
+    probes: int
+    warming: float = 4.0
+
+
+@dataclass(frozen=True)
 class Scale:
     """Sizes of one run of all workloads.
 
@@ -113,6 +130,7 @@ class Scale:
     second: tuple[Corpus, ...]
     profiled: Corpus
     known: Corpus  # pages
+    plane: Plane
 
 
 def sized(scale: Scale, repeats: int | None, case_seconds: float | None) -> Scale:
@@ -151,6 +169,7 @@ _QUICK = Scale(
     second=(Corpus(200, SMALL_BYTES, 4),),
     profiled=Corpus(200, SMALL_BYTES, 4),
     known=Corpus(1_200, TINY_BYTES, 12),
+    plane=Plane((100,), everywhere=4, changes=4, churn_seconds=10.0, pods=50, probes=2),
 )
 _DEFAULT = Scale(
     repeats=7,  # short cases need them: an epoch from a warm page cache is over in 0.2 s
@@ -189,6 +208,7 @@ _DEFAULT = Scale(
     second=(Corpus(10_000, SMALL_BYTES, 100), Corpus(20_000, TINY_BYTES, 20)),
     profiled=Corpus(600, SMALL_BYTES, 6),
     known=Corpus(20_000, SMALL_BYTES, 200),
+    plane=Plane((100, 500, 1_000), everywhere=20, changes=6, churn_seconds=20.0, pods=200, probes=3),
 )
 _FULL = Scale(
     repeats=5,
@@ -229,6 +249,7 @@ _FULL = Scale(
     second=(Corpus(20_000, SMALL_BYTES, 200), Corpus(20_000, TINY_BYTES, 20)),
     profiled=Corpus(2_000, SMALL_BYTES, 20),
     known=Corpus(40_000, SMALL_BYTES, 400),
+    plane=Plane((100, 500, 1_000, 2_500, 5_000), everywhere=20, changes=10, churn_seconds=60.0, pods=1_000, probes=5),
 )
 # Sizes at which a workload takes some minutes and the figures that matter have several samples each.
 _BRIEF = replace(
