@@ -1,4 +1,4 @@
-"""A real control plane with nodes that kwok keeps alive: etcd, API server, scheduler, controllers, and Stoker's chart."""
+"""A real control plane, with Stoker's chart, and nodes that kwok keeps alive."""
 
 import fcntl
 import json
@@ -27,7 +27,7 @@ WEBHOOK_PORT, HTTP_PORT, KWOK_PORT = 9443, 8080, 10247
 _CHART = Path(__file__).resolve().parents[2] / "charts" / "stoker"
 _OPERATOR = "stoker-operator"
 _WEBHOOK = "stoker-webhook"
-# Seconds. Each node renews its Lease in a quarter of the first: 10 s, as a kubelet does, would be 500 writes a second at
+# Seconds. Each node renews its Lease in a quarter of the first: every 10 s, as kubelets do, would be 500 writes/s at
 # 5,000 nodes, for two cores that all parts share. The second is how long a node may be silent.
 _LEASE, _GRACE = 400, 600
 # The defaults, 20 to 50 requests a second, are made for clusters that grow slowly.
