@@ -95,7 +95,7 @@ before the first epoch, or nothing is here, or nothing is and the order is known
 
 etcd, API server, controllers, scheduler, the chart and the operator are real. Nodes are kept alive by kwok, and one
 process plays their sidecars on the API server's wire, with the sidecar's own code for statuses and their pace: of 50
-each one is slow (ten times), one silent, and one writes statuses that make no sense. One Dataset for five nodes lies
+each one is slow (five times), one silent, and one writes statuses that make no sense. One Dataset for five nodes lies
 on three nodes each, and some lie on all. All of it shares the machine's cores, so seconds and milliseconds are of a
 busy machine, and the last column says what else took CPU; *CPU* of the operator is its own, whatever else runs. A
 report is followed from a quiet operator to a quiet one. *Blocking* is what the thread of the event loop computed

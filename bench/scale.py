@@ -265,5 +265,6 @@ _BRIEF = replace(
     storm=Storm(Corpus(2_000, IMAGE_BYTES, 20), kills=(100, 20)),
     second=(Corpus(4_000, SMALL_BYTES, 40), Corpus(10_000, TINY_BYTES, 10)),
     known=Corpus(10_000, SMALL_BYTES, 100),
+    plane=Plane((100, 500, 1_000), everywhere=10, changes=4, churn_seconds=10.0, pods=100, probes=2),
 )
 SCALES = {"quick": _QUICK, "brief": _BRIEF, "default": _DEFAULT, "full": _FULL}

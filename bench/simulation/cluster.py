@@ -24,6 +24,7 @@ from stoker_kube.api import Object
 NAME = "control-plane"  # one at a time on a machine
 PROGRAMS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "coredns", "helm", "kwok")
 WEBHOOK_PORT, HTTP_PORT, KWOK_PORT = 9443, 8080, 10247
+_STAGES = Path(__file__).with_name("stages.yaml")
 _CHART = Path(__file__).resolve().parents[2] / "charts" / "stoker"
 _OPERATOR = "stoker-operator"
 _WEBHOOK = "stoker-webhook"
@@ -38,6 +39,7 @@ FLAGS = {
     "etcd": {"quota-backend-bytes": str(8 * 2**30)},
 }
 _READY_SECONDS = 600.0
+_AT_ONCE = 300  # objects: kubectl holds itself back after so many requests
 
 
 class SimulatedCluster:
@@ -92,9 +94,9 @@ class SimulatedCluster:
     def create(self, items: Sequence[Object], kind: str, api_version: str = "v1") -> None:
         """Create objects of one kind. Raises CommandFailedError."""
         typed = [{"apiVersion": api_version, "kind": kind} | item for item in items]
-        for start in range(0, len(typed), 500):
-            some = {"apiVersion": "v1", "kind": "List", "items": typed[start : start + 500]}
-            self.kubectl("create", "-f", "-", stdin=json.dumps(some).encode())
+        for start in range(0, len(typed), _AT_ONCE):
+            some = {"apiVersion": "v1", "kind": "List", "items": typed[start : start + _AT_ONCE]}
+            self.kubectl("create", "--validate=false", "-f", "-", stdin=json.dumps(some).encode())
 
     def grow(self, nodes: int) -> None:
         """Let nodes join until there are so many, and wait until each has a sidecar's pod that is ready."""
@@ -147,6 +149,8 @@ class SimulatedCluster:
     def _start_kwok(self) -> None:
         flags = {
             "kubeconfig": self.kubeconfig,
+            "v": "WARN",
+            "config": _STAGES,
             "manage-all-nodes": "true",
             "node-lease-duration-seconds": _LEASE,
             "node-port": KWOK_PORT,

@@ -101,11 +101,13 @@ class Measurement:
         self._writes(span, "until all lie warm")
 
     def _is_filled(self) -> bool:
-        honest = shape.honest(self._nodes)
-        wanted = {f"every-{index:02d}": honest for index in range(self.plane.everywhere)}
-        wanted |= {f"some-{index:04d}": 3 for index in range(self._sparse)}
+        everywhere = (f"every-{index:02d}" for index in range(self.plane.everywhere))
+        some = (f"some-{index:04d}" for index in range(self._sparse))
+        return self._have(everywhere, shape.honest(self._nodes)) and self._have(some, 3)
+
+    def _have(self, names: Iterable[str], nodes: int) -> bool:
         known = self.seen.datasets
-        return all(name in known and known[name].done >= done for name, done in wanted.items())
+        return all(name in known and known[name].done >= nodes for name in names)
 
     async def _probe(self) -> None:
         """Apply one more Dataset, again and again, and follow it until it is Ready."""
@@ -162,9 +164,11 @@ class Measurement:
         """Let a tenth of the nodes a minute fetch something anew, while the webhook is asked all the time."""
         await asyncio.to_thread(lambda: self.player.ask(nonsense=True))
         before = await self._meters.read()
-        async with await Reviewer.connect(self.kube, self.cluster.address) as reviewer, asyncio.TaskGroup() as tasks:
-            losing = tasks.create_task(self._lose_again_and_again())
-            taken = await reviewer.ask("every-00", _REVIEWS, self.plane.churn_seconds)
+        losing = asyncio.create_task(self._lose_again_and_again())
+        try:
+            async with await Reviewer.connect(self.kube, self.cluster.address) as reviewer:
+                taken = await reviewer.ask("every-00", _REVIEWS, self.plane.churn_seconds)
+        finally:
             losing.cancel()
         span = await self._meters.since(before)
         self._row(WEBHOOK, "ms, p50", (MS * quantile(taken, 0.50),), f"{len(taken):,} at {_REVIEWS:g} a second")
@@ -212,6 +216,10 @@ class Measurement:
         self._row(OPERATOR, "writes of a cold start", (self.operator.writes(),))
 
     async def _quiet(self) -> None:
-        """Let wrong sidecars be silent, and wait until the operator has nothing to do."""
-        await asyncio.to_thread(lambda: self.player.ask(nonsense=False))
+        """Let wrong sidecars be silent, and wait until no sidecar moves and the operator has nothing to do."""
+        began = time.monotonic()
+        while (await asyncio.to_thread(lambda: self.player.ask(nonsense=False)))["busy"]:
+            if time.monotonic() - began > _PATIENCE:
+                raise BenchError("the played sidecars do not come to rest")
+            await asyncio.sleep(0.2)
         await asyncio.to_thread(self.operator.wait_quiet, _PATIENCE)

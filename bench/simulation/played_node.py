@@ -23,7 +23,7 @@ from stoker_sidecar.agent.core.status import DiskFigures, Facts, node_status
 
 FILES, BYTES = 100_000, 10**11
 DISK = 4 * 10**13
-_SLOWER = 10  # times that a slow sidecar takes as long
+_SLOWER = 5  # times that a slow sidecar takes as long
 
 
 @dataclass(frozen=True)
@@ -42,15 +42,15 @@ class PlayedNode:
         self.temper = temper
         self._pace = pace
         self._plan: tuple[NodeDataset, ...] = ()
-        self._generation = 0
+        self.generation = 0  # of the plan
         self._asked: dict[str, tuple[str, float]] = {}  # by uid: the listing, and since when it is asked for
         self._began: dict[tuple[str, str], float] = {}  # by uid and version: when its warming began
         self._spare = 0  # bytes that something else took of the disk
 
     def take(self, cache: NodeCache, now: float) -> bool:
         """Take the plan of a NodeCache; tell whether it is another one."""
-        changed = cache.spec.datasets != self._plan or cache.metadata.generation != self._generation
-        self._plan, self._generation = cache.spec.datasets, cache.metadata.generation
+        changed = cache.spec.datasets != self._plan or cache.metadata.generation != self.generation
+        self._plan, self.generation = cache.spec.datasets, cache.metadata.generation
         planned = {(row.uid, row.version) for row in self._plan if row.version and row.eager and not row.paused}
         self._began = {key: self._began.get(key, now) for key in planned}
         asked = {row.uid: row.listing_id for row in self._plan if row.listing_id}
@@ -85,14 +85,14 @@ class PlayedNode:
 
     def status(self, now: float, written: NodeCacheStatus | None) -> NodeCacheStatus | None:
         """Return what it says now, after what it wrote last; None of one that says nothing."""
-        if self.temper is Temper.SILENT or not self._generation:
+        if self.temper is Temper.SILENT or not self.generation:
             return None
         return node_status(self._facts(now), written.conditions if written else ())
 
     def _facts(self, now: float) -> Facts:
         used = sum(round(BYTES * self._share(key, now)) for key in self._began)
         return Facts(
-            generation=self._generation,
+            generation=self.generation,
             plan=self._plan,
             rows={entry.uid: self._row(entry, now) for entry in self._plan},
             leftovers=frozenset(),

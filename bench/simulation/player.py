@@ -89,6 +89,8 @@ class Sidecars:
             self._nodes[name] = PlayedNode(name, temper(node_index(name)), self._pace)
             self._changes[name] = Changes()
             tasks.create_task(self._play(self._nodes[name], self._changes[name]), name=name)
+        if self._nodes[name].generation == raw["metadata"]["generation"]:
+            return  # most events are of statuses, which are our own
         try:
             cache = NodeCache.model_validate({"metadata": raw["metadata"], "spec": raw.get("spec") or {}})
         except ValidationError:

@@ -20,7 +20,7 @@ class Temper(StrEnum):
     """How the sidecar of a node behaves."""
 
     HONEST = "honest"
-    SLOW = "slow"  # warms ten times as long
+    SLOW = "slow"  # warms five times as long
     SILENT = "silent"  # its pod is ready, and it never says a word
     WRONG = "wrong"  # writes statuses that make no sense, again and again
 
