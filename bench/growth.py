@@ -25,14 +25,14 @@ Curves = dict[str, dict[int, float]]
 
 @dataclass(frozen=True)
 class PowerLaw:
-    """``value = factor * size ** exponent``; an exponent of 0 is a cost that no size changes, 1 one in proportion."""
+    """A cost of ``factor * size ** exponent``: with an exponent of 0 no size changes it, with 1 it is in proportion."""
 
     factor: float
     exponent: float
 
     def at(self, size: float) -> float:
         """Return the value that the law says for a size."""
-        return self.factor * size**self.exponent
+        return self.factor * math.pow(size, self.exponent)
 
 
 def fit(points: Mapping[int, float]) -> PowerLaw | None:

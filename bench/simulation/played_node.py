@@ -60,9 +60,9 @@ class PlayedNode:
         }
         return changed
 
-    def shift(self, bytes_taken: int) -> None:
-        """Let something else take room on the disk, or give it back."""
-        self._spare = bytes_taken
+    def shift(self, taken: int) -> None:
+        """Let something else take so many bytes of the disk, or give them back if it has."""
+        self._spare = 0 if self._spare else taken
 
     def lose(self, now: float) -> bool:
         """Lose the last second's worth of the first Dataset that is whole, and fetch it again; whether there is one."""

@@ -140,8 +140,7 @@ class Sidecars:
 
     def _shift(self, name: str) -> None:
         if name in self._nodes:
-            self.counts["shifts"] += 1
-            self._nodes[name].shift(_SHIFT if self.counts["shifts"] % 2 else 0)
+            self._nodes[name].shift(_SHIFT)
             self._show(name)
 
     def _lose(self, name: str, now: float) -> bool:

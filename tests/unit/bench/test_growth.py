@@ -35,7 +35,8 @@ def test_a_power_law_is_found_again(factor: float, exponent: float, sizes: list[
 def test_a_cost_that_no_size_changes_has_the_exponent_0() -> None:
     law = fit(dict.fromkeys(SIZES, 7.0))
     assert law is not None
-    assert (law.exponent, law.at(123)) == (pytest.approx(0.0, abs=1e-9), pytest.approx(7.0))
+    assert law.exponent == pytest.approx(0.0, abs=1e-9)
+    assert law.at(123) == pytest.approx(7.0)
 
 
 def test_one_size_has_no_exponent() -> None:
@@ -60,7 +61,8 @@ def test_figures_are_found_by_their_sizes() -> None:
 
 def test_a_run_of_several_sizes_has_a_row_with_the_exponent() -> None:
     (row,) = exponents(rows(1.5))
-    assert (row.case, row.system, row.median) == ("all sizes", FIGURE, pytest.approx(1.5))
+    assert (row.case, row.system) == ("all sizes", FIGURE)
+    assert row.median == pytest.approx(1.5)
 
 
 def test_a_run_of_one_size_has_none() -> None:

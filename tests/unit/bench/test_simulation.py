@@ -1,5 +1,6 @@
 """The parts of a simulated cluster: what played sidecars say, what metrics say, what is seen of Datasets and pods."""
 
+import json
 from typing import Any
 
 import pytest
@@ -10,9 +11,10 @@ from bench.simulation.played_node import BYTES, Pace, PlayedNode, nonsense, vers
 from bench.simulation.reviews import review_of
 from bench.simulation.samples import Sample, parse, quantile, total, worst_bucket
 from bench.simulation.shape import Temper
-from bench.simulation.sightings import SeenPod, look_at, seen_dataset
+from bench.simulation.sightings import SeenDataset, SeenPod, look_at, seen_dataset
 from stoker_api import names
 from stoker_api.nodecache import NodeCache, NodeCacheStatus, NodeDatasetStatus, NodePhase
+from stoker_operator.core.catalog import CatalogEntry
 from stoker_operator.webhook.review import Result, review
 
 PACE = Pace(listing=1.0, warming=4.0)
@@ -89,9 +91,19 @@ def test_nothing_can_be_lost_before_it_is_there() -> None:
     assert not played(version=VERSION).lose(103.0)
 
 
+def test_a_disk_has_less_room_and_then_as_much_as_before() -> None:
+    node, room = played(version=VERSION), []
+    for _ in range(3):
+        status = node.status(110.0, None)
+        assert status is not None
+        room.append(status.available_bytes)
+        node.shift(1_000)
+    assert room == [room[0], room[0] - 1_000, room[0]]
+
+
 def test_a_node_is_busy_until_nothing_moves_by_itself() -> None:
     node = played(version=VERSION)
-    assert (node.is_busy(103.0), node.settles(103.0)) == (True, pytest.approx(1.0))
+    assert (node.is_busy(103.0), node.settles(103.0)) == (True, 1.0)
     assert (node.is_busy(104.0), node.settles(104.0)) == (False, None)
 
 
@@ -117,12 +129,8 @@ def test_a_node_is_known_by_its_name() -> None:
 
 
 def test_a_review_of_the_bench_is_one_that_the_webhook_injects() -> None:
-    from json import dumps
-
-    from stoker_operator.core.catalog import CatalogEntry
-
     catalog = {f"{shape.WORK}/set": CatalogEntry(shape.WORK, "set", version=VERSION)}
-    assert review(dumps(review_of("set")).encode(), catalog).result is Result.INJECTED
+    assert review(json.dumps(review_of("set")).encode(), catalog).result is Result.INJECTED
 
 
 METRICS = """\
@@ -189,7 +197,7 @@ def test_quiet_is_who_took_little_for_a_second(looks: list[tuple[float, float]],
 def test_a_dataset_is_seen_by_its_warm_nodes() -> None:
     nodes = [{"name": "a", "phase": "Warm"}, {"name": "b", "phase": "Warming"}]
     seen = seen_dataset({"status": {"phase": "Warming", "warmNodes": "1/3", "nodes": nodes, "version": VERSION}})
-    assert (seen.phase, seen.done, seen.warm, seen.listed) == ("Warming", 1, {"a"}, True)
+    assert seen == SeenDataset("Warming", 1, frozenset({"a"}), listed=True)
 
 
 def test_a_dataset_without_a_status_is_nowhere() -> None:
@@ -198,8 +206,8 @@ def test_a_dataset_without_a_status_is_nowhere() -> None:
 
 def test_a_pod_is_held_then_released_then_bound() -> None:
     seen = SeenPod()
-    held = {"metadata": {}, "spec": {"schedulingGates": [{"name": names.GATE_WARM}]}}
-    released = {"metadata": {"annotations": {names.ANNOTATION_RELEASED: "{}"}}, "spec": {}}
+    held: dict[str, Any] = {"metadata": {}, "spec": {"schedulingGates": [{"name": names.GATE_WARM}]}}
+    released: dict[str, Any] = {"metadata": {"annotations": {names.ANNOTATION_RELEASED: "{}"}}, "spec": {}}
     for now, raw in enumerate((held, released, released | {"spec": {"nodeName": "a"}}), start=1):
         look_at(seen, raw, float(now))
     assert seen == SeenPod(injected=True, released=2.0, bound=3.0, node="a")
