@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 
 from bench.environment import Environment
+from bench.errors import BenchError
 from bench.growth import GROWING, curves_by_size, fit
 from bench.report import Row
 from bench.simulation.cluster import SimulatedCluster
@@ -11,6 +12,7 @@ from bench.simulation.measurement import WORKLOAD, Measurement
 from bench.simulation.operator_process import OperatorProcess
 from bench.simulation.playing import Player
 from bench.simulation.sightings import Sightings
+from e2e.cluster.errors import HarnessError
 from stoker_kube.client import KubeClient
 
 
@@ -30,9 +32,23 @@ async def _measured(env: Environment) -> list[Row]:
             seen = Sightings(kube)
             watching = asyncio.create_task(seen.run())
             measurement = Measurement(cluster, player, operator, kube, seen, plane, env.say)
-            rows = [row for size in plane.sizes for row in await measurement.size(size)]
+            rows = await _sizes(measurement, plane.sizes, env)
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
+    return rows
+
+
+async def _sizes(measurement: Measurement, sizes: Sequence[int], env: Environment) -> list[Row]:
+    """Return the rows of all sizes. One that a machine is too small for ends the run, and those before it stay."""
+    rows: list[Row] = []
+    for size in sizes:
+        try:
+            rows += await measurement.size(size)
+        except (BenchError, HarnessError) as error:
+            if not rows:
+                raise
+            env.say(f"{size:,} nodes were not measured, nor are more: {error}")
+            break
     return rows
 
 
