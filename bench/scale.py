@@ -134,7 +134,7 @@ class Scale:
 
 
 def sized(scale: Scale, repeats: int | None, case_seconds: float | None, cluster_sizes: tuple[int, ...] = ()) -> Scale:
-    """Return the scale with other numbers of samples, and other sizes of the simulated cluster, where they are given."""
+    """Return the scale with other numbers of samples, or sizes of the simulated cluster, where they are given."""
     return replace(
         scale,
         repeats=scale.repeats if repeats is None else max(1, repeats),
