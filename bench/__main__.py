@@ -56,6 +56,13 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--case-seconds", type=float, metavar="S", help="no more samples of a figure after this long, in place of it"
     )
+    run.add_argument(
+        "--nodes",
+        type=int,
+        action="append",
+        metavar="N",
+        help="a size of the simulated cluster, in place of the scale's",
+    )
     run.add_argument("--json", type=Path, default=_RESULTS, help="where every sample goes (default: bench/results)")
     run.add_argument("--write", action="store_true", help="keep the figures in docs/performance and write the pages")
     run.add_argument(
@@ -116,7 +123,7 @@ def _run(options: argparse.Namespace) -> None:
         raise UsageError("benchmarks mount file systems and drop the page cache: run them as root")
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # starts are those of compiled modules, which the image has
     workloads = chosen(options.workloads)
-    scale = sized(SCALES[options.scale], options.repeats, options.case_seconds)
+    scale = sized(SCALES[options.scale], options.repeats, options.case_seconds, tuple(sorted(options.nodes or ())))
     source, machine = origin(_command(options), options.scale), describe(options.cache_dir)
     report = Report(source, machine, Run(options.cache_dir, options.data_dir, scale).measure(workloads))
     options.json.parent.mkdir(parents=True, exist_ok=True)
@@ -172,6 +179,7 @@ def _command(options: argparse.Namespace) -> str:
     words += [] if options.scale == "default" else [f"--{options.scale}"]
     words += [] if options.repeats is None else ["--repeats", str(options.repeats)]
     words += [] if options.case_seconds is None else ["--case-seconds", f"{options.case_seconds:g}"]
+    words += [word for nodes in options.nodes or () for word in ("--nodes", str(nodes))]
     return shlex.join(words)
 
 

@@ -91,6 +91,20 @@ before the first epoch, or nothing is here, or nothing is and the order is known
 
 ![Images a second of 1, 4 and 8 simulated GPUs in each epoch, cold, warm, and with a known order]({picture})
 """,
+    "control-plane": """\
+
+etcd, API server, controllers, scheduler, the chart and the operator are real. Nodes are kept alive by kwok, and one
+process plays their sidecars on the API server's wire, with the sidecar's own code for statuses and their pace: of 50
+each one is slow (five times), one silent, and one writes statuses that make no sense. One Dataset for five nodes lies
+on three nodes each, and some lie on all. All of it shares the machine's cores, so seconds and milliseconds are of a
+busy machine, and the last column says what else took CPU; *CPU* of the operator is its own, whatever else runs. A
+report is followed from a quiet operator to a quiet one. *Blocking* is what the thread of the event loop computed
+before it gave the loop back, *delay* includes waiting for a core; both are known to within a bucket of a histogram,
+and the edge above is shown. The operator is the chart's but for the way to the API server, by a kubeconfig, whose
+library takes 19 MB.
+
+![Figures of the operator by the number of nodes, on logarithmic scales]({picture})
+""",
 }
 
 

@@ -1,4 +1,4 @@
-"""The training simulations as pictures: the same figures always give the same SVG."""
+"""Figures as pictures: training simulations, and what grows with a cluster. The same figures give the same SVG."""
 
 import re
 from collections.abc import Iterable
@@ -7,6 +7,8 @@ from pathlib import Path
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
+from bench.growth import Curves as SizeCurves
+from bench.growth import fit
 from bench.report import Row
 
 PLOTTED = ("gpus", "article")
@@ -42,6 +44,29 @@ def draw(found: Curves, file: Path) -> None:
     panels[0].set_ylabel("images/s")
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
+    _write(figure, file)
+
+
+def draw_sizes(found: SizeCurves, file: Path) -> None:
+    """Write the picture of figures that grow with the number of nodes, both on logarithmic scales; make its folder."""
+    figure = Figure(figsize=(_WIDTH, _HEIGHT * 2), layout="constrained")
+    panels = figure.subplots(2, -(-len(found) // 2), sharex=True, squeeze=False).flatten()
+    for panel, (name, points) in zip(panels, sorted(found.items()), strict=False):
+        sizes = sorted(points)
+        panel.loglog(sizes, [points[size] for size in sizes], marker="o")
+        if (law := fit(points)) is not None:
+            panel.loglog(sizes, [law.at(size) for size in sizes], linestyle="--", color="black")
+            panel.set_title(f"exponent {law.exponent:.2f}")
+        panel.set_xlabel("nodes")
+        panel.set_xticks(sizes, [f"{size:,}" for size in sizes])
+        panel.minorticks_off()
+        panel.set_ylabel(name)
+    for panel in panels[len(found) :]:
+        panel.remove()
+    _write(figure, file)
+
+
+def _write(figure: Figure, file: Path) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     # Without a fixed salt and with a date, every run would be another file.
     with mpl.rc_context({"svg.hashsalt": "stoker", "svg.fonttype": "none"}):

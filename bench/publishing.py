@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bench.errors import UsageError
+from bench.growth import GROWING, curves_by_size
 from bench.page import index, workload_page
-from bench.plot import curves, draw
+from bench.plot import curves, draw, draw_sizes
 from bench.report import TITLES, Report, by_workload, from_json, to_json
 from bench.targets import Reason, judge, reasons
 
@@ -55,11 +56,17 @@ def _kept(docs: Path, workload: str) -> Path:
 
 def draw_plots(report: Report, folder: Path) -> list[Path]:
     """Draw the plot of each workload of a run that has one; return the files."""
-    found = {workload: curves(part.rows) for workload, part in by_workload(report).items()}
-    drawn = {folder / f"{workload}.svg": plot for workload, plot in found.items() if plot}
-    for file, plot in drawn.items():
-        draw(plot, file)
-    return list(drawn)
+    drawn = []
+    for workload, part in by_workload(report).items():
+        file = folder / f"{workload}.svg"
+        if plot := curves(part.rows):
+            draw(plot, file)
+        elif sizes := curves_by_size(part.rows, GROWING):
+            draw_sizes(sizes, file)
+        else:
+            continue
+        drawn.append(file)
+    return drawn
 
 
 def _drawn(workload: str, report: Report, docs: Path) -> str:

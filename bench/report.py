@@ -120,6 +120,7 @@ TITLES = {
     "profiler": "Profiler: what it says, beside what is then measured",
     "quality": "Quality ratio 0.5, with half of the data warm",
     "start": "Start: mount, unmount, and processes that start anew",
+    "control-plane": "Control plane: the operator by the size of the cluster",
 }
 
 

@@ -83,6 +83,23 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Plane:
+    """A simulated cluster: its sizes, one after the other, and how much is measured at each.
+
+    ``everywhere``: Datasets on all nodes. ``changes``: reports that are followed one by one. ``churn_seconds``: for how
+    long a tenth of the nodes a minute changes. ``warming``: seconds in which a played sidecar has a Dataset.
+    """
+
+    sizes: tuple[int, ...]
+    everywhere: int
+    changes: int
+    churn_seconds: float
+    pods: int
+    probes: int
+    warming: float = 4.0
+
+
+@dataclass(frozen=True)
 class Scale:
     """Sizes of one run of all workloads.
 
@@ -113,14 +130,16 @@ class Scale:
     second: tuple[Corpus, ...]
     profiled: Corpus
     known: Corpus  # pages
+    plane: Plane
 
 
-def sized(scale: Scale, repeats: int | None, case_seconds: float | None) -> Scale:
-    """Return the scale with other numbers of samples, where they are given."""
+def sized(scale: Scale, repeats: int | None, case_seconds: float | None, cluster_sizes: tuple[int, ...] = ()) -> Scale:
+    """Return the scale with other numbers of samples, or sizes of the simulated cluster, where they are given."""
     return replace(
         scale,
         repeats=scale.repeats if repeats is None else max(1, repeats),
         case_seconds=scale.case_seconds if case_seconds is None else case_seconds,
+        plane=replace(scale.plane, sizes=cluster_sizes or scale.plane.sizes),
     )
 
 
@@ -151,6 +170,7 @@ _QUICK = Scale(
     second=(Corpus(200, SMALL_BYTES, 4),),
     profiled=Corpus(200, SMALL_BYTES, 4),
     known=Corpus(1_200, TINY_BYTES, 12),
+    plane=Plane((100,), everywhere=4, changes=4, churn_seconds=10.0, pods=50, probes=2),
 )
 _DEFAULT = Scale(
     repeats=7,  # short cases need them: an epoch from a warm page cache is over in 0.2 s
@@ -189,6 +209,7 @@ _DEFAULT = Scale(
     second=(Corpus(10_000, SMALL_BYTES, 100), Corpus(20_000, TINY_BYTES, 20)),
     profiled=Corpus(600, SMALL_BYTES, 6),
     known=Corpus(40_000, SMALL_BYTES, 400),
+    plane=Plane((100, 500, 1_000), everywhere=20, changes=6, churn_seconds=20.0, pods=200, probes=3),
 )
 _FULL = Scale(
     repeats=5,
@@ -229,6 +250,7 @@ _FULL = Scale(
     second=(Corpus(20_000, SMALL_BYTES, 200), Corpus(20_000, TINY_BYTES, 20)),
     profiled=Corpus(2_000, SMALL_BYTES, 20),
     known=Corpus(100_000, SMALL_BYTES, 1_000),
+    plane=Plane((100, 500, 1_000, 2_500, 5_000), everywhere=20, changes=10, churn_seconds=60.0, pods=1_000, probes=5),
 )
 # Sizes at which a workload takes some minutes and the figures that matter have several samples each.
 _BRIEF = replace(
@@ -244,5 +266,6 @@ _BRIEF = replace(
     storm=Storm(Corpus(2_000, IMAGE_BYTES, 20), kills=(100, 20)),
     second=(Corpus(4_000, SMALL_BYTES, 40), Corpus(10_000, TINY_BYTES, 10)),
     known=Corpus(10_000, SMALL_BYTES, 100),
+    plane=Plane((100, 500, 1_000), everywhere=10, changes=4, churn_seconds=10.0, pods=100, probes=2),
 )
 SCALES = {"quick": _QUICK, "brief": _BRIEF, "default": _DEFAULT, "full": _FULL}

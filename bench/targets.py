@@ -78,6 +78,10 @@ def _of_s5cmd(key: str, what: str, limit: float, case: str) -> Target:
     return Target(key, "B6", f"warm-up, {what}: time of s5cmd", limit, False, "s", STOKER, case, of_ratio=True)
 
 
+def _of_size(key: str, says: str, figure: str) -> Target:
+    return Target(key, "control-plane", says, 0.2, False, "exponent of the nodes", figure)
+
+
 TARGETS: Sequence[Target] = (
     _of_native("b1-native", "B1", "native mount: files/s of the bare disk", "files/s", STOKER_NATIVE, "page cache"),
     _of_native(
@@ -172,6 +176,18 @@ TARGETS: Sequence[Target] = (
     _at_least(
         "adaptive", "adaptive", "found by itself, of the best fixed value", 0.9, "of the best fixed value", TUNED
     ),
+    _at_most(
+        "plane-blocked", "control-plane", "longest blocking of the loop", 0.05, "s of the longest blocking", "operator"
+    ),
+    _at_most("plane-writes", "control-plane", "writes in all", 50, "writes/s under churn", "operator and sidecars"),
+    _at_most("plane-memory", "control-plane", "memory of the operator", 600, "MB RSS at most", "operator"),
+    _at_most("plane-steady", "control-plane", "steady after a cold start", 60, "s from leading to quiet", "operator"),
+    _at_most("plane-failover", "control-plane", "failover", 20, "s from kill -9 until another leads", "operator"),
+    _of_size("plane-report", "a report costs the same at any size", "operator: CPU ms of one report of free space"),
+    _of_size("plane-refetch", "a refetch costs the same at any size", "operator: CPU ms of one refetch"),
+    _at_most("plane-webhook", "control-plane", "webhook at 50 pods/s while nodes report", 10, "ms, p99", "webhook"),
+    _at_least("plane-warm", "control-plane", "pods land on warm nodes", 100, "% on warm nodes", "pods"),
+    _at_least("plane-releases", "control-plane", "releases", 200, "released/s once warm", "pods"),
     _at_most("lookups", "memory", "lookups ask the server nothing", 0, "LISTs"),
 )
 

@@ -7,6 +7,7 @@ from bench.report import Row
 from bench.workloads import (
     adaptive,
     article,
+    control_plane,
     epochs,
     firstbatch,
     gpus,
@@ -57,4 +58,5 @@ WORKLOADS: Mapping[str, Callable[[Environment], Iterator[Row]]] = {
     "profiler": profiler.measure,
     "quality": quality.measure,
     "start": start.measure,
+    "control-plane": control_plane.measure,
 }

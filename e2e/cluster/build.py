@@ -49,11 +49,12 @@ RECIPES = {
         Recipe("csi-sanity", "companions", "github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity"),
         Recipe("kube-score", "scorers", "github.com/zegl/kube-score/cmd/kube-score"),
         Recipe("kubesec", "scorers", "github.com/controlplaneio/kubesec/v2"),
+        Recipe("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
     )
 }
-# These serve one test each and are built when that asks for them.
-_FOR_ONE_TEST = frozenset({"csi-sanity", "kube-score", "kubesec"})
-CLUSTER_PROGRAMS = tuple(name for name in RECIPES if name not in _FOR_ONE_TEST)
+# These serve one test or benchmark each and are built when that asks for them.
+_FOR_ONE_USE = frozenset({"csi-sanity", "kube-score", "kubesec", "kwok"})
+CLUSTER_PROGRAMS = tuple(name for name in RECIPES if name not in _FOR_ONE_USE)
 
 
 def recipe_hash(module: str, tools: Path = TOOLS) -> str:

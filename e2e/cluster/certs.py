@@ -1,6 +1,7 @@
 """The cluster's certificate authority, what it issues, and the kubeconfigs that carry it."""
 
 import base64
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -109,11 +110,20 @@ def _encoded(path: Path) -> str:
 
 def render_kubeconfig(user: str, server: str, authority: str, certificate: str, key: str) -> str:
     """Return the YAML of a kubeconfig; certificates and key are given in base64."""
+    return _kubeconfig(user, server, authority, {"client-certificate-data": certificate, "client-key-data": key})
+
+
+def render_token_kubeconfig(user: str, server: str, authority: bytes, token: str) -> str:
+    """Return the YAML of a kubeconfig for who has a token, such as a ServiceAccount; ``authority`` is PEM."""
+    return _kubeconfig(user, server, base64.b64encode(authority).decode(), {"token": token})
+
+
+def _kubeconfig(user: str, server: str, authority: str, credentials: Mapping[str, str]) -> str:
     document = {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": "e2e", "cluster": {"server": server, "certificate-authority-data": authority}}],
-        "users": [{"name": user, "user": {"client-certificate-data": certificate, "client-key-data": key}}],
+        "users": [{"name": user, "user": dict(credentials)}],
         "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": user}}],
         "current-context": "e2e",
     }

@@ -3,9 +3,10 @@
 import shutil
 import socket
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import MappingProxyType
 
 from e2e.cluster.certs import Authority, control_plane_identities
 from e2e.cluster.errors import CommandFailedError
@@ -118,12 +119,19 @@ def scheduler_command(slot: Slot, binary: Path, kubeconfig: Path) -> list[str]:
 
 
 class ControlPlane:
-    """Starts the control plane of one cluster."""
+    """Starts the control plane of one cluster. ``flags``: further ones of its programs, by component and name."""
 
-    def __init__(self, paths: ClusterPaths, slot: Slot, binary: Callable[[str], Path]) -> None:
+    def __init__(
+        self,
+        paths: ClusterPaths,
+        slot: Slot,
+        binary: Callable[[str], Path],
+        flags: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    ) -> None:
         self._paths = paths
         self._slot = slot
         self._binary = binary
+        self._flags = flags
         self.pki = Authority(paths.pki)
 
     def start(self) -> None:
@@ -195,7 +203,8 @@ class ControlPlane:
         wait_for("DNS to answer", lambda: answers(url), START_SECONDS, self._log("coredns"), lambda: dns.poll() is None)
 
     def _start(self, component: str, argv: list[str]) -> subprocess.Popen[bytes]:
-        return start_daemon(self._paths.name, component, argv, self._log(component))
+        more = [f"--{name}={value}" for name, value in self._flags.get(component, {}).items()]
+        return start_daemon(self._paths.name, component, [*argv, *more], self._log(component))
 
     def _kubeconfig(self, identity: str) -> Path:
         return self._paths.pki / f"{identity}.kubeconfig"

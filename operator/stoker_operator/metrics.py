@@ -8,6 +8,12 @@ LEADER = Gauge("stoker_leader", "1 on the replica that acts, 0 on the one that s
 RECONCILE_SECONDS = Histogram("stoker_reconcile_seconds", "Duration of one pass of a reconcile loop.", ["loop"])
 RECONCILE_ERRORS = Counter("stoker_reconcile_errors", "Passes that failed and were tried again.", ["loop"])
 UNREADABLE = Counter("stoker_unreadable_objects", "Objects that could not be read, which stay as they were.", ["kind"])
+LOOP_BLOCKED = Histogram(
+    "stoker_loop_blocked_seconds",
+    "How much later than asked the event loop turned (wall), and for how much of that it computed itself (cpu).",
+    ["clock"],
+    buckets=(0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10),
+)
 FAILING = Gauge("stoker_failing_actions", "Actions on single objects that failed the last time.", ["loop"])
 WRITES = Counter("stoker_writes", "Objects written to the API server.", ["kind", "verb"])
 DATASETS = Gauge("stoker_datasets", "Datasets by phase.", ["phase"])
@@ -20,6 +26,12 @@ TUNED = Gauge("stoker_cluster_tuned_workloads", "Those for which a change came t
 EPOCHS = Gauge("stoker_cluster_epochs", "Epochs that are behind them.")
 BATCHES = Gauge("stoker_cluster_batches", "Batches that are behind them.")
 OBJECTS = Gauge("stoker_mirrored_objects", "Objects held in memory, by table.", ["table"])
+
+
+def note_turn(late: float, busy: float) -> None:
+    """Count a turn of the event loop that came ``late``, and was ``busy`` for so much of that; seconds."""
+    LOOP_BLOCKED.labels("wall").observe(late)
+    LOOP_BLOCKED.labels("cpu").observe(busy)
 
 
 def show_workloads(totals: WorkloadTotals) -> None:

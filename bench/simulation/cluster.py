@@ -1,0 +1,231 @@
+"""A real control plane, with Stoker's chart, and nodes that kwok keeps alive."""
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from bench.errors import UsageError
+from bench.simulation import shape
+from e2e.cluster import leftovers, machine, network
+from e2e.cluster.build import Programs
+from e2e.cluster.certs import render_token_kubeconfig
+from e2e.cluster.controlplane import ControlPlane, server_url
+from e2e.cluster.paths import ClusterPaths
+from e2e.cluster.processes import run, start_daemon, wait_for
+from e2e.cluster.slots import Slot, SlotRegistry
+from stoker_kube.api import Object
+
+NAME = "control-plane"  # one at a time on a machine
+PROGRAMS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "coredns", "helm", "kwok")
+WEBHOOK_PORT, HTTP_PORT, KWOK_PORT = 9443, 8080, 10247
+_STAGES = Path(__file__).with_name("stages.yaml")
+_CHART = Path(__file__).resolve().parents[2] / "charts" / "stoker"
+_OPERATOR = "stoker-operator"
+_WEBHOOK = "stoker-webhook"
+# Seconds. Each node renews its Lease in a quarter of the first: every 10 s, as kubelets do, would be 500 writes/s at
+# 5,000 nodes, for two cores that all parts share. The second is how long a node may be silent.
+_LEASE, _GRACE = 400, 600
+# The defaults, 20 to 50 requests a second, are made for clusters that grow slowly.
+_CLIENT = {"kube-api-qps": "2000", "kube-api-burst": "4000"}
+FLAGS = {
+    "kube-controller-manager": _CLIENT | {"node-monitor-grace-period": f"{_GRACE}s"},
+    "kube-scheduler": _CLIENT,
+    "etcd": {"quota-backend-bytes": str(8 * 2**30)},
+}
+_READY_SECONDS = 600.0
+_AT_ONCE = 300  # objects: kubectl holds itself back after so many requests
+
+
+class SimulatedCluster:
+    """The cluster, as a context manager; whatever was left of an earlier one is removed first."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.paths = ClusterPaths(NAME)
+        self._say = say
+        self._programs = Programs()
+        self._lock: IO[str] | None = None
+        self._nodes = 0
+
+    def __enter__(self) -> Self:
+        self._hold()
+        try:
+            self._start()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+    @property
+    def slot(self) -> Slot:
+        """The addresses that the cluster has on this machine."""
+        found = SlotRegistry(self.paths.slots).find(NAME)
+        assert found is not None, "the cluster is not up"
+        return found
+
+    @property
+    def address(self) -> str:
+        """Where the control plane and the operator listen."""
+        return str(self.slot.host_address)
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's."""
+        return self.paths.kubeconfig
+
+    def kubectl(self, *words: str, stdin: bytes | None = None) -> str:
+        """Run kubectl as the administrator and return its output. Raises CommandFailedError."""
+        return run(self._programs.path("kubectl"), "--kubeconfig", self.kubeconfig, *words, stdin=stdin)
+
+    def metrics(self) -> str:
+        """Return the API server's metrics."""
+        return self.kubectl("get", "--raw", "/metrics")
+
+    def create(self, items: Sequence[Object], kind: str, api_version: str = "v1") -> None:
+        """Create objects of one kind. Raises CommandFailedError."""
+        typed = [{"apiVersion": api_version, "kind": kind} | item for item in items]
+        for start in range(0, len(typed), _AT_ONCE):
+            some = {"apiVersion": "v1", "kind": "List", "items": typed[start : start + _AT_ONCE]}
+            self.kubectl("create", "--validate=false", "-f", "-", stdin=json.dumps(some).encode())
+
+    def grow(self, nodes: int) -> None:
+        """Let nodes join until there are so many, and wait until each has a sidecar's pod that is ready."""
+        self.create([shape.node(index) for index in range(self._nodes, nodes)], "Node")
+        self._nodes = nodes
+        listing = ("get", "daemonset", "stoker-sidecar", "-n", shape.SYSTEM, "-o", "jsonpath={.status.numberReady}")
+        wait_for(
+            f"{nodes} nodes with sidecars",
+            lambda: int(self.kubectl(*listing) or 0) >= nodes,
+            _READY_SECONDS,
+            poll_seconds=1,
+        )
+
+    def start_operator(self, number: int) -> subprocess.Popen[bytes]:
+        """Start a replica of the operator, as the chart would: its program, its environment, its ServiceAccount."""
+        argv = [str(_program("stoker-operator")), "run"]
+        return start_daemon(NAME, _OPERATOR, argv, self.log(f"operator-{number}"), self._environment(number))
+
+    def start_player(self, warming: float) -> subprocess.Popen[bytes]:
+        """Start the program that plays the sidecars; it is spoken to over its pipes."""
+        argv = [_program("python"), "-m", "bench.simulation.player"]
+        options = [f"--kubeconfig={self.kubeconfig}", f"--warming={warming}"]
+        with self.log("player").open("ab") as log:
+            return subprocess.Popen(
+                [*argv, *options],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                cwd=_CHART.parents[1],
+                start_new_session=True,
+            )
+
+    def log(self, component: str) -> Path:
+        """Return where a component writes its log."""
+        return self.paths.logs / f"{component}.log"
+
+    def _start(self) -> None:
+        machine.install(machine.PACKAGES)
+        self._programs.build(PROGRAMS)
+        leftovers.clear(self.paths)
+        slot = SlotRegistry(self.paths.slots).acquire(NAME, network.machine_routes())
+        for folder in (self.paths.state, self.paths.data, self.paths.logs):
+            folder.mkdir(parents=True, exist_ok=True)
+        network.make_bridge(slot)
+        self._say("starting etcd, API server, controllers and scheduler")
+        ControlPlane(self.paths, slot, self._programs.path, FLAGS).start()
+        self._start_kwok()
+        self._install()
+
+    def _start_kwok(self) -> None:
+        flags = {
+            "kubeconfig": self.kubeconfig,
+            "v": "WARN",
+            "config": _STAGES,
+            "manage-all-nodes": "true",
+            "node-lease-duration-seconds": _LEASE,
+            "node-port": KWOK_PORT,
+            "node-ip": self.address,
+            "cidr": "10.0.0.0/8",  # of pods' addresses, at which nobody listens
+            "server-address": f"{self.address}:{KWOK_PORT}",
+        }
+        argv = [str(self._programs.path("kwok")), *(f"--{name}={value}" for name, value in flags.items())]
+        start_daemon(NAME, "kwok", argv, self.log("kwok"))
+
+    def _install(self) -> None:
+        """Install the chart; its operator runs beside the cluster, where it can be measured, and not in it."""
+        self._say("installing the chart")
+        words = ["--set", "image.repository=stoker", "--set", "image.tag=bench", "--no-hooks"]
+        homes = {f"HELM_{kind}_HOME": str(self.paths.state / "helm") for kind in ("CACHE", "CONFIG", "DATA")}
+        place = ["--namespace", shape.SYSTEM, "--create-namespace", "--kubeconfig", str(self.kubeconfig)]
+        helm = self._programs.path("helm")
+        run(helm, "install", "stoker", _CHART, *place, *words, env={**os.environ, **homes})
+        self.kubectl("scale", "deployment", _OPERATOR, "-n", shape.SYSTEM, "--replicas=0")
+        self.create([{"metadata": {"name": shape.WORK}}], "Namespace")
+        self.create([self._endpoints()], "EndpointSlice", "discovery.k8s.io/v1")
+
+    def _endpoints(self) -> Object:
+        """Return what leads the API server from the webhook's Service to the operator on this machine."""
+        metadata = {
+            "namespace": shape.SYSTEM,
+            "name": f"{_WEBHOOK}-bench",
+            "labels": {
+                "kubernetes.io/service-name": _WEBHOOK,
+                "endpointslice.kubernetes.io/managed-by": "bench.stoker.dev",
+            },
+        }
+        endpoint = {"addresses": [self.address], "conditions": {"ready": True}}
+        ports = [{"name": "webhook", "port": WEBHOOK_PORT, "protocol": "TCP"}]
+        return {"metadata": metadata, "addressType": "IPv4", "endpoints": [endpoint], "ports": ports}
+
+    def _environment(self, number: int) -> dict[str, str]:
+        """Return the environment of the chart's Deployment, with what is another on this machine."""
+        deployment = json.loads(self.kubectl("get", "deployment", _OPERATOR, "-n", shape.SYSTEM, "-o", "json"))
+        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        told = {one["name"]: one.get("value", "") for one in container["env"] if "valueFrom" not in one}
+        here = {
+            "POD_NAME": f"operator-{number}",
+            "POD_NAMESPACE": shape.SYSTEM,
+            "STOKER_HOST": self.address,
+            "STOKER_HTTP_PORT": str(HTTP_PORT),
+            "STOKER_WEBHOOK_PORT": str(WEBHOOK_PORT),
+            "KUBECONFIG": str(self._operator_kubeconfig()),
+        }
+        return told | here
+
+    def _operator_kubeconfig(self) -> Path:
+        token = self.kubectl("create", "token", _OPERATOR, "-n", shape.SYSTEM, "--duration=24h").strip()
+        file = self.paths.pki / f"{_OPERATOR}.kubeconfig"
+        authority = (self.paths.pki / "ca.crt").read_bytes()
+        file.write_text(render_token_kubeconfig(_OPERATOR, server_url(self.slot), authority, token))
+        return file
+
+    def _hold(self) -> None:
+        """Keep any other run off this cluster. Raises UsageError when there is one."""
+        self.paths.lock.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = self.paths.lock.open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UsageError("another run simulates a cluster on this machine: wait for its end") from error
+
+    def _end(self) -> None:
+        try:
+            leftovers.clear(self.paths)
+        finally:
+            if self._lock is not None:
+                self._lock.close()
+
+
+def _program(name: str) -> str:
+    """Return a program of the environment that this runs in."""
+    return str(Path(sys.executable).parent / name)

@@ -1,0 +1,235 @@
+"""Measures the control plane at one size after the other, in a cluster that grows."""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+
+from bench.errors import BenchError
+from bench.measure import MIB
+from bench.report import Row
+from bench.scale import Plane
+from bench.simulation import shape
+from bench.simulation.cluster import SimulatedCluster
+from bench.simulation.operator_process import OperatorProcess
+from bench.simulation.playing import Player
+from bench.simulation.pod_runs import PodRuns
+from bench.simulation.reviews import Reviewer
+from bench.simulation.samples import quantile
+from bench.simulation.sightings import Sightings
+from bench.simulation.spans import Meters, Span
+from stoker_kube.api import Kube
+from stoker_kube.resources import DATASETS
+
+WORKLOAD = "control-plane"
+OPERATOR, WEBHOOK, PODS, DATASET = "operator", "webhook", "pods", "Dataset"
+_PATIENCE = 900.0  # seconds; a full cluster of 5,000 nodes fills in minutes
+_REPORT_SECONDS = 60.0
+_IDLE_SECONDS = 5.0
+_WARM_UP_SECONDS = 1.0
+_CHURN = 0.1 / 60  # of the nodes, a second
+_REVIEWS = 50.0  # a second
+_NODES_OF_ONE = 5  # for each Dataset of some nodes
+MS = 1000.0
+
+
+@dataclass
+class Measurement:
+    """A cluster with everything that measures it; ``size`` is called with rising numbers of nodes."""
+
+    cluster: SimulatedCluster
+    player: Player
+    operator: OperatorProcess
+    kube: Kube
+    seen: Sightings
+    plane: Plane
+    say: Callable[[str], None]
+    _nodes: int = 0
+    _sparse: int = 0
+    _probes: int = 0
+    _rows: list[Row] = field(default_factory=list)
+    _chance: random.Random = field(default_factory=lambda: random.Random(0))
+
+    def __post_init__(self) -> None:
+        self._meters = Meters(self.cluster, self.operator, self.player)
+
+    async def size(self, nodes: int) -> list[Row]:
+        """Let the cluster grow to this size, and return what was measured there. Raises BenchError, HarnessError."""
+        self._rows = []
+        self.say(f"{nodes:,} nodes join")
+        await asyncio.to_thread(self.cluster.grow, nodes)
+        self._nodes = nodes
+        await self._until_played()
+        for phase in (self._fill, self._probe, self._changes, self._churn, self._pods, self._restart):
+            await phase()
+        return self._rows
+
+    @property
+    def _case(self) -> str:
+        return f"{self._nodes:,} nodes, {self._sparse + self.plane.everywhere:,} Datasets"
+
+    def _honest(self) -> list[str]:
+        tempers = ((index, shape.temper(index)) for index in range(self._nodes))
+        return [shape.node_name(index) for index, temper in tempers if temper is shape.Temper.HONEST]
+
+    def _row(self, system: str, unit: str, samples: Iterable[float], note: str = "") -> None:
+        row = Row(WORKLOAD, self._case, system, unit, tuple(samples), note=note)
+        self.say(f"  {system}: {row.median:.4g} {unit}")
+        self._rows.append(row)
+
+    async def _until_played(self) -> None:
+        began = time.monotonic()
+        while (await asyncio.to_thread(self.player.ask))["nodes"] < self._nodes:
+            if time.monotonic() - began > _PATIENCE:
+                raise BenchError(f"not all of {self._nodes} nodes got a NodeCache")
+            await asyncio.sleep(0.5)
+
+    async def _fill(self) -> None:
+        """Apply Datasets, one for five nodes beside those that all nodes have, and wait until all lie warm."""
+        await asyncio.to_thread(lambda: self.player.ask(nonsense=True))
+        sparse = self._nodes // _NODES_OF_ONE
+        bodies = [shape.dataset(f"some-{index:04d}", 3) for index in range(self._sparse, sparse)]
+        if not self._sparse:
+            bodies += [shape.dataset(f"every-{index:02d}", "all") for index in range(self.plane.everywhere)]
+        self.say(f"{len(bodies):,} Datasets are applied")
+        before, began = await self._meters.read(), time.monotonic()
+        await asyncio.to_thread(self.cluster.create, bodies, "Dataset", "stoker.dev/v1alpha1")
+        self._sparse = sparse
+        await self.seen.until("all Datasets to lie warm", self._is_filled, _PATIENCE)
+        seconds, span = time.monotonic() - began, await self._meters.since(before)
+        self._row(DATASET, "s until all lie warm", (seconds,), f"{self.plane.warming:g} s of it warming, as played")
+        self._row(OPERATOR, "CPU s until all lie warm", (span.cpu,), span.beside())
+        self._writes(span, "until all lie warm")
+
+    def _is_filled(self) -> bool:
+        everywhere = (f"every-{index:02d}" for index in range(self.plane.everywhere))
+        some = (f"some-{index:04d}" for index in range(self._sparse))
+        return self._have(everywhere, shape.honest(self._nodes)) and self._have(some, 3)
+
+    def _have(self, names: Iterable[str], nodes: int) -> bool:
+        known = self.seen.datasets
+        return all(name in known and known[name].done >= nodes for name in names)
+
+    async def _probe(self) -> None:
+        """Apply one more Dataset, again and again, and follow it until it is Ready."""
+        await self._quiet()
+        taken = []
+        for _ in range(self.plane.probes):
+            self._probes += 1
+            name = f"probe-{self._probes:03d}"
+            began = time.monotonic()
+            await self.kube.create(DATASETS, shape.dataset(name, 3, probe=True))
+            await self.seen.until("a Dataset to be Ready", partial(self._is_ready, name), _PATIENCE)
+            taken.append(time.monotonic() - began)
+            await self.kube.delete(DATASETS, name, shape.WORK)
+            await self.seen.until("a Dataset to be gone", partial(self._is_gone, name), _PATIENCE)
+        note = f"{self.plane.warming:g} s of it warming, and 0.5 s listing, as played"
+        self._row(DATASET, "s from applied to Ready", taken, note)
+
+    def _is_ready(self, name: str) -> bool:
+        return name in self.seen.datasets and self.seen.datasets[name].phase == "Ready"
+
+    def _is_gone(self, name: str) -> bool:
+        return name not in self.seen.datasets
+
+    async def _changes(self) -> None:
+        """Let one node after the other report something, the next when the operator is quiet again."""
+        await self._quiet()
+        idle = await self._idle()
+        self._row(OPERATOR, "% of a CPU while nothing happens", (100 * idle,))
+        nodes = self._chance.sample(self._honest(), 2 * self.plane.changes)
+        shifts, losses = nodes[: self.plane.changes], nodes[self.plane.changes :]
+        spent = [MS * await self._cost(partial(self.player.ask, shift=[node]), 1, idle) for node in shifts]
+        self._row(OPERATOR, "CPU ms of one report of free space", spent)
+        spent = [MS * await self._cost(partial(self.player.ask, lose=[node]), 2, idle) for node in losses]
+        self._row(OPERATOR, "CPU ms of one refetch", spent, "two reports, and what the Dataset says of them")
+
+    async def _cost(self, change: Callable[[], object], reports: int, idle: float) -> float:
+        """Return the CPU seconds that the operator takes for a change, of which sidecars write so many reports."""
+        began, cpu = time.monotonic(), self.operator.cpu()
+        before = await asyncio.to_thread(self.player.written)
+        await asyncio.to_thread(change)
+        await self._until_written(before + reports)
+        await self._quiet()
+        return max(0.0, self.operator.cpu() - cpu - idle * (time.monotonic() - began))
+
+    async def _until_written(self, reports: int) -> None:
+        began = time.monotonic()
+        while await asyncio.to_thread(self.player.written) < reports:
+            if time.monotonic() - began > _REPORT_SECONDS:
+                raise BenchError("a played sidecar does not report")
+            await asyncio.sleep(0.1)
+
+    async def _idle(self) -> float:
+        """Return the share of a CPU that the operator takes while nothing happens."""
+        began, cpu = time.monotonic(), self.operator.cpu()
+        await asyncio.sleep(_IDLE_SECONDS)
+        return (self.operator.cpu() - cpu) / (time.monotonic() - began)
+
+    async def _churn(self) -> None:
+        """Let a tenth of the nodes a minute fetch something anew, while the webhook is asked all the time."""
+        await asyncio.to_thread(lambda: self.player.ask(nonsense=True))
+        losing = asyncio.create_task(self._lose_again_and_again())
+        try:
+            async with await Reviewer.connect(self.kube, self.cluster.address) as reviewer:
+                # An API server has its connections already, and keeps them.
+                await reviewer.ask("every-00", _REVIEWS, _WARM_UP_SECONDS)
+                before = await self._meters.read()
+                taken = await reviewer.ask("every-00", _REVIEWS, self.plane.churn_seconds)
+        finally:
+            losing.cancel()
+        span = await self._meters.since(before)
+        self._row(WEBHOOK, "ms, p50", (MS * quantile(taken, 0.50),), f"{len(taken):,} at {_REVIEWS:g} a second")
+        self._row(WEBHOOK, "ms, p99", (MS * quantile(taken, 0.99),))
+        self._row(OPERATOR, "% of a CPU under churn", (100 * span.cpu / span.seconds,), span.beside())
+        self._row(OPERATOR, "s of the longest blocking", (span.blocked("cpu"),), "CPU of the loop's thread; at most")
+        self._row(OPERATOR, "s of the longest delay", (span.blocked("wall"),), "with waiting for a CPU; at most")
+        self._writes(span, "under churn")
+
+    async def _lose_again_and_again(self) -> None:
+        honest = self._honest()
+        while True:
+            await asyncio.to_thread(lambda: self.player.ask(lose=[self._chance.choice(honest)]))
+            await asyncio.sleep(1 / (_CHURN * self._nodes))
+
+    def _writes(self, span: Span, when: str) -> None:
+        ours = (span.operator_writes + span.reports) / span.seconds
+        note = f"of it the operator {span.operator_writes / span.seconds:.1f}"
+        self._row("operator and sidecars", f"writes/s {when}", (ours,), note)
+        self._row("API server", f"writes/s {when}", (span.server_writes / span.seconds,), "of all clients")
+
+    async def _pods(self) -> None:
+        """Make pods: first as they come, then for one Dataset that all of them wait for."""
+        await self._quiet()
+        runs = PodRuns(self.cluster, self.kube, self.seen)
+        names = [f"some-{index:04d}" for index in range(self._sparse)]
+        figures = await runs.stream(names, self.plane.pods)
+        self._row(PODS, "s from created to released, p50", (quantile(figures.released, 0.5),), "50 a second")
+        self._row(PODS, "s from created to released, p99", (quantile(figures.released, 0.99),))
+        self._row(PODS, "s from created to bound, p99", (quantile(figures.bound, 0.99),))
+        self._row(PODS, "% on warm nodes", (100 * figures.warm_share,))
+        self._probes += 1
+        rate = await runs.burst(f"probe-{self._probes:03d}", self.plane.pods)
+        self._row(PODS, "released/s once warm", (rate,), f"{self.plane.pods:,} pods that wait for one Dataset")
+
+    async def _restart(self) -> None:
+        """Kill the operator, and follow another one until it leads and has nothing to do any more."""
+        await self._quiet()
+        self._row(OPERATOR, "MB RSS at most", (self.operator.peak() / MIB,))
+        await asyncio.to_thread(self.operator.kill)
+        self._row(OPERATOR, "s from kill -9 until another leads", (await asyncio.to_thread(self.operator.start),))
+        quiet = await asyncio.to_thread(self.operator.wait_quiet, _PATIENCE)
+        self._row(OPERATOR, "s from leading to quiet", (quiet,), "after a cold start")
+        self._row(OPERATOR, "CPU s of a cold start", (self.operator.cpu(),), "until it is quiet")
+        self._row(OPERATOR, "writes of a cold start", (self.operator.writes(),))
+
+    async def _quiet(self) -> None:
+        """Let wrong sidecars be silent, and wait until no sidecar moves and the operator has nothing to do."""
+        began = time.monotonic()
+        while (await asyncio.to_thread(lambda: self.player.ask(nonsense=False)))["busy"]:
+            if time.monotonic() - began > _PATIENCE:
+                raise BenchError("the played sidecars do not come to rest")
+            await asyncio.sleep(0.2)
+        await asyncio.to_thread(self.operator.wait_quiet, _PATIENCE)

@@ -1,0 +1,113 @@
+"""The operator that is measured: its process, what it takes of the machine, and what its metrics say."""
+
+import os
+import subprocess
+import time
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.errors import BenchError
+from bench.measure import peak_bytes
+from bench.simulation.cluster import HTTP_PORT, SimulatedCluster
+from bench.simulation.samples import Sample, parse, total
+from e2e.cluster.processes import tail, wait_for
+
+_NAMES = ("stoker_leader", "stoker_writes_total", "stoker_loop_blocked_seconds_bucket", "stoker_reconcile_seconds_sum")
+_START_SECONDS = 300.0
+_NANO = 1e-9
+# Quiet is who took less than this share of a CPU for so many seconds.
+_QUIET_SHARE, _QUIET_SECONDS, _LOOK_SECONDS = 0.10, 1.0, 0.25
+
+
+class OperatorProcess:
+    """A replica of the operator in a simulated cluster; start it with ``start``, and again after ``kill``."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+        self._started = 0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """The process that runs now."""
+        if self._process is None or self._process.poll() is not None:
+            raise BenchError(f"the operator has ended: {tail(self._log())}")
+        return self._process.pid
+
+    def start(self) -> float:
+        """Start it; return the seconds until it leads. Raises NotReadyError with its log."""
+        self._started += 1
+        began = time.monotonic()
+        self._process = self._cluster.start_operator(self._started)
+        process = self._process
+        wait_for("the operator to lead", self._leads, _START_SECONDS, self._log(), lambda: process.poll() is None)
+        return time.monotonic() - began
+
+    def kill(self) -> None:
+        """End it as a crash does: the Lease stays its own until that runs out."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def cpu(self) -> float:
+        """Return the CPU seconds of all its threads so far, to the nanosecond."""
+        spent = 0
+        for task in Path(f"/proc/{self.pid}/task").iterdir():
+            try:
+                spent += int((task / "schedstat").read_text().split()[0])
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # a thread that ended while we looked
+        return spent * _NANO
+
+    def peak(self) -> int:
+        """Return the most memory that it had, in bytes (RSS)."""
+        return peak_bytes([self.pid])
+
+    def samples(self) -> list[Sample]:
+        """Return what its metrics say. Raises BenchError when it does not answer."""
+        url = f"http://{self._cluster.address}:{HTTP_PORT}/metrics"
+        try:
+            with urllib.request.urlopen(url, timeout=60) as answer:
+                return parse(answer.read().decode(), _NAMES)
+        except OSError as error:
+            raise BenchError(f"the operator does not answer at {url}: {error}") from error
+
+    def writes(self) -> float:
+        """Return how many objects it has written."""
+        return total(self.samples(), "stoker_writes_total")
+
+    def wait_quiet(self, seconds: float) -> float:
+        """Wait until it has nothing to do; return the seconds until that began. Raises BenchError after too long."""
+        began = time.monotonic()
+        looks: list[tuple[float, float]] = [(began, self.cpu())]
+        while not is_quiet(looks):
+            if looks[-1][0] - began > seconds:
+                raise BenchError(f"the operator was not quiet within {seconds:.0f} s")
+            time.sleep(_LOOK_SECONDS)
+            looks.append((time.monotonic(), self.cpu()))
+        return max(0.0, looks[-1][0] - _QUIET_SECONDS - began)
+
+    def _leads(self) -> bool:
+        try:
+            return total(self.samples(), "stoker_leader") == 1
+        except BenchError:
+            return False
+
+    def _log(self) -> Path:
+        return self._cluster.log(f"operator-{self._started}")
+
+
+def is_quiet(looks: Sequence[tuple[float, float]]) -> bool:
+    """Tell whether so little CPU was taken in the last second of these looks (moment, CPU seconds), and they span one.
+
+    Pure.
+    """
+    now, spent = looks[-1]
+    before = [one for one in looks if one[0] <= now - _QUIET_SECONDS]
+    return bool(before) and spent - before[-1][1] < _QUIET_SHARE * (now - before[-1][0])
+
+
+def has_schedstat() -> bool:
+    """Tell whether this kernel counts the time of threads."""
+    return Path(f"/proc/{os.getpid()}/schedstat").exists()

@@ -1,0 +1,88 @@
+"""Pods that are made by the hundred: how long they are held, and whether they land where their data is."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from bench.errors import BenchError
+from bench.simulation import shape
+from bench.simulation.cluster import SimulatedCluster
+from bench.simulation.sightings import SeenPod, Sightings
+from stoker_kube.api import Kube
+from stoker_kube.resources import DATASETS, PODS
+
+_AT_ONCE = 50
+_PATIENCE = 600.0
+_STREAM = 50.0  # pods a second
+
+
+@dataclass(frozen=True)
+class PodFigures:
+    """Seconds from creation for each pod, and the share of pods that landed on a node that is warm."""
+
+    released: tuple[float, ...]
+    bound: tuple[float, ...]
+    warm_share: float
+
+
+class PodRuns:
+    """Makes pods in a cluster whose Datasets are warm."""
+
+    def __init__(self, cluster: SimulatedCluster, kube: Kube, seen: Sightings) -> None:
+        self._cluster = cluster
+        self._kube = kube
+        self._seen = seen
+
+    async def stream(self, datasets: Sequence[str], count: int) -> PodFigures:
+        """Make pods by the clock, 50 a second, of one Dataset after the other, and follow them until they are bound."""
+        began, made, tasks = time.monotonic(), dict[str, float](), []
+        names = {f"stream-{number:04d}": datasets[number % len(datasets)] for number in range(count)}
+        for number, (name, dataset) in enumerate(names.items()):
+            await asyncio.sleep(max(0.0, began + number / _STREAM - time.monotonic()))
+            made[name] = time.monotonic()
+            tasks.append(asyncio.create_task(self._kube.create(PODS, shape.pod(name, dataset))))
+        await asyncio.gather(*tasks)
+        await self._seen.until("all pods to be bound", lambda: self._all(names, lambda pod: pod.bound), _PATIENCE)
+        pods = {name: self._seen.pods[name] for name in names}
+        landed = sum(pod.node in self._seen.datasets[names[name]].warm for name, pod in pods.items())
+        figures = PodFigures(
+            tuple((pod.released or 0.0) - made[name] for name, pod in pods.items()),
+            tuple((pod.bound or 0.0) - made[name] for name, pod in pods.items()),
+            landed / count,
+        )
+        await self._clear()
+        return figures
+
+    async def burst(self, name: str, count: int) -> float:
+        """Hold pods for a Dataset that is paused, let it warm, and return the pods a second that are released then."""
+        await self._kube.create(DATASETS, shape.dataset(name, 3, probe=True, paused=True))
+        await self._seen.until("a paused Dataset to be listed", lambda: self._is_listed(name), _PATIENCE)
+        turns = asyncio.Semaphore(_AT_ONCE)
+
+        async def make(pod: str) -> None:
+            async with turns:
+                await self._kube.create(PODS, shape.pod(pod, name))
+
+        names = [f"burst-{number:04d}" for number in range(count)]
+        await asyncio.gather(*(make(pod) for pod in names))
+        await self._seen.until("all pods to be held", lambda: self._all(names, lambda pod: pod.injected), _PATIENCE)
+        await self._kube.patch(DATASETS, name, {"spec": {"warm": {"paused": False}}}, shape.WORK)
+        await self._seen.until("all pods to be released", lambda: self._all(names, lambda pod: pod.released), _PATIENCE)
+        moments = sorted(self._seen.pods[pod].released or 0.0 for pod in names)
+        await self._clear()
+        await self._kube.delete(DATASETS, name, shape.WORK)
+        if moments[0] == moments[-1]:
+            raise BenchError("all pods were released in one moment: there are too few of them for a rate")
+        return (count - 1) / (moments[-1] - moments[0])
+
+    def _is_listed(self, name: str) -> bool:
+        return name in self._seen.datasets and self._seen.datasets[name].listed
+
+    def _all(self, names: Iterable[str], holds: Callable[[SeenPod], object]) -> bool:
+        return all(name in self._seen.pods and holds(self._seen.pods[name]) for name in names)
+
+    async def _clear(self) -> None:
+        words = ("delete", "pods", "--all", "-n", shape.WORK, "--grace-period=0", "--force", "--wait=false")
+        await asyncio.to_thread(self._cluster.kubectl, *words)
+        await self._seen.until("the pods to be gone", lambda: not self._seen.pods, _PATIENCE)

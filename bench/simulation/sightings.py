@@ -1,0 +1,103 @@
+"""What a user sees of a cluster, and when: Datasets that become Ready, pods that are released and bound."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from bench.errors import BenchError
+from bench.simulation import shape
+from stoker_api import names
+from stoker_kube.api import Kube, Object
+from stoker_kube.resources import DATASETS, PODS
+from stoker_kube.watch import EventType, watch
+
+
+@dataclass(frozen=True)
+class SeenDataset:
+    """A Dataset's status, as far as it is looked at."""
+
+    phase: str
+    done: int  # nodes that hold it whole
+    warm: frozenset[str]  # of those, as many as its status names
+    listed: bool = False
+
+
+@dataclass
+class SeenPod:
+    """When something was first seen of a pod, on the monotonic clock; None: not yet."""
+
+    injected: bool = False
+    released: float | None = None
+    bound: float | None = None
+    node: str = ""
+
+
+@dataclass
+class Sightings:
+    """The Datasets and pods of the namespace of the measurement, by name; ``run`` keeps them right."""
+
+    kube: Kube
+    datasets: dict[str, SeenDataset] = field(default_factory=dict)
+    pods: dict[str, SeenPod] = field(default_factory=dict)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._watch_datasets())
+            tasks.create_task(self._watch_pods())
+
+    async def until(self, what: str, condition: Callable[[], bool], seconds: float) -> float:
+        """Wait until the condition holds; return the seconds. Raises BenchError when it takes too long."""
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(seconds):
+                while not condition():
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError as error:
+            raise BenchError(f"waited {seconds:.0f} s in vain: {what}") from error
+        return time.monotonic() - began
+
+    async def _watch_datasets(self) -> None:
+        async for event in watch(self.kube, DATASETS, namespace=shape.WORK):
+            if event.type is EventType.SYNCED:
+                continue
+            name = event.object["metadata"]["name"]
+            if event.type is EventType.DELETED:
+                self.datasets.pop(name, None)
+            else:
+                self.datasets[name] = seen_dataset(event.object)
+            self._changed.set()
+
+    async def _watch_pods(self) -> None:
+        async for event in watch(self.kube, PODS, namespace=shape.WORK):
+            if event.type is EventType.SYNCED:
+                continue
+            name = event.object["metadata"]["name"]
+            if event.type is EventType.DELETED:
+                self.pods.pop(name, None)
+            else:
+                look_at(self.pods.setdefault(name, SeenPod()), event.object, time.monotonic())
+            self._changed.set()
+
+
+def seen_dataset(raw: Object) -> SeenDataset:
+    """Return what is looked at of a Dataset. Pure."""
+    status = raw.get("status") or {}
+    done = str(status.get("warmNodes") or "0/0").partition("/")[0]
+    warm = frozenset(row["name"] for row in status.get("nodes") or () if row.get("phase") == "Warm")
+    return SeenDataset(str(status.get("phase") or ""), int(done), warm, bool(status.get("version")))
+
+
+def look_at(pod: SeenPod, raw: Object, now: float) -> None:
+    """Note what is new of a pod."""
+    spec = raw["spec"]
+    gates = {gate["name"] for gate in spec.get("schedulingGates") or ()}
+    released = names.ANNOTATION_RELEASED in (raw["metadata"].get("annotations") or {})
+    pod.injected = pod.injected or names.GATE_WARM in gates or released
+    if pod.released is None and released and names.GATE_WARM not in gates:
+        pod.released = now
+    if pod.bound is None and spec.get("nodeName"):
+        pod.bound, pod.node = now, spec["nodeName"]
