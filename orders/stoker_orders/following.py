@@ -67,7 +67,9 @@ class OrderFollower:
         self._next: EpochOrder | None = None
         self._before: EpochOrder | None = None
         self._tried: int | None = None  # the last epoch that was tried since the place was lost
-        self._tries = 0
+        self._tries = 0  # of the round of all epochs that is under way; 0: none is
+        self._began = 0  # reads when that round began
+        self._ripe = 0  # reads from which on all that is sought was read after the place was lost
         self._changed = 0  # reads that were of the next epoch
 
     @property
@@ -99,7 +101,9 @@ class OrderFollower:
         if self._epoch is None:
             return self.order.plan.start.epoch
         if self._tried is not None:
-            return (self._tried + 1) % max(1, self.order.plan.epochs)
+            if not self._tries and self.reads < self._ripe:
+                return None
+            return self._tried if self.order.is_same_each_epoch else (self._tried + 1) % max(1, self.order.plan.epochs)
         near = self.step + 4 * self.loading.slack >= 0.75 * self.loading.steps
         last = self._epoch.number + 1 >= self.order.plan.epochs
         return self._epoch.number + 1 if near and self._next is None and not last else None
@@ -201,11 +205,17 @@ class OrderFollower:
             if self.loading.steps > 4 * (self.loading.slack + self._unseen):
                 self.state = OrderState.KNOWN
         elif self._tried is None:
-            self._tried, self._tries = self._epoch.number, 0
+            self._tried, self._tries, self._ripe = self._epoch.number, 0, self.reads + _SOUGHT
             self._try(self._epoch)
 
     def _try(self, epoch: EpochOrder) -> None:
-        """Look for the last reads in an epoch; where they are not, the next one is wanted, or the prediction wrong."""
+        """Look for the last reads in an epoch; where they are not, the next one is wanted, or the prediction wrong.
+
+        It is wrong when all epochs were tried with reads of after the place was lost: those of before, which are among
+        the last ones at first, lie elsewhere.
+        """
+        if not self._tries:
+            self._began = self.reads
         found = find_place(epoch, self._samples, self.loading, self.order.map.spread)
         if found is not None:
             self.loading, self.step = found
@@ -216,7 +226,10 @@ class OrderFollower:
             self.found_again += 1
             return
         self._tried, self._tries = epoch.number, self._tries + 1
-        if self.order.is_same_each_epoch or self._tries >= min(MOST_TRIES, self.order.plan.epochs + 1):
+        if not self.order.is_same_each_epoch and self._tries < min(MOST_TRIES, self.order.plan.epochs + 1):
+            return
+        self._tries = 0
+        if self._began >= self._ripe:
             self.state = OrderState.WRONG
             self._epoch = self._next = self._before = None
 

@@ -72,6 +72,25 @@ def test_a_restart_in_the_middle_of_an_epoch_is_found_again() -> None:
     assert 12_000 <= follower.step <= 13_200
 
 
+@pytest.mark.parametrize("sampler", [SamplerName.TORCH_DISTRIBUTED, SamplerName.TORCH_SEQUENTIAL])
+def test_a_restart_is_found_though_epochs_are_tried_before_all_that_was_read_last_is_of_it(
+    sampler: SamplerName,
+) -> None:
+    follower = OrderFollower(order(plan(sampler=sampler)))
+    follow(follower, reading(follower.order, 0)[:2_000])
+    follow(follower, reading(follower.order, 0, step=12_000)[:1_000], some=1)
+    assert (follower.state, follower.epoch, follower.found_again) == (OrderState.KNOWN, 0, 1)
+
+
+def test_an_epoch_whose_order_is_computed_late_is_found() -> None:
+    follower = OrderFollower(order(plan()))
+    follow(follower, reading(follower.order, 0)[: FILES // 2])
+    follower.saw(reading(follower.order, 0)[FILES // 2 :])  # nothing is computed meanwhile
+    follower.saw(reading(follower.order, 1)[:14])
+    follow(follower, reading(follower.order, 1)[14:1_000], some=1)
+    assert (follower.state, follower.epoch) == (OrderState.KNOWN, 1)
+
+
 def test_a_job_that_begins_in_a_later_epoch_is_found() -> None:
     follower = OrderFollower(order(plan()))
     follow(follower, reading(follower.order, 3, step=9_000)[:1_500])
