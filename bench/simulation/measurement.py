@@ -220,7 +220,7 @@ class Measurement:
         self._row(OPERATOR, "MB RSS at most", (self.operator.peak() / MIB,))
         await asyncio.to_thread(self.operator.kill)
         self._row(OPERATOR, "s from kill -9 until another leads", (await asyncio.to_thread(self.operator.start),))
-        quiet = await asyncio.to_thread(self.operator.wait_quiet, _PATIENCE)
+        quiet = await asyncio.to_thread(self.operator.wait_steady, _PATIENCE)
         self._row(OPERATOR, "s from leading to quiet", (quiet,), "after a cold start")
         self._row(OPERATOR, "CPU s of a cold start", (self.operator.cpu(),), "until it is quiet")
         self._row(OPERATOR, "writes of a cold start", (self.operator.writes(),))

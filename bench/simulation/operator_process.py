@@ -13,7 +13,9 @@ from bench.simulation.cluster import HTTP_PORT, SimulatedCluster
 from bench.simulation.samples import Sample, parse, total
 from e2e.cluster.processes import tail, wait_for
 
-_NAMES = ("stoker_leader", "stoker_writes_total", "stoker_loop_blocked_seconds_bucket", "stoker_reconcile_seconds_sum")
+_PASSES = "stoker_reconcile_seconds_count"
+_NAMES = ("stoker_leader", "stoker_writes_total", "stoker_loop_blocked_seconds_bucket", _PASSES)
+_LOOPS = ("datasets", "pods")
 _START_SECONDS = 300.0
 _NANO = 1e-9
 # Quiet is who took less than this share of a CPU for so many seconds.
@@ -77,6 +79,17 @@ class OperatorProcess:
         """Return how many objects it has written."""
         return total(self.samples(), "stoker_writes_total")
 
+    def wait_steady(self, seconds: float) -> float:
+        """Wait until it knows the cluster, has decided about it and has nothing to do; return the seconds that it took.
+
+        Raises NotReadyError and BenchError after too long. Before it knows the cluster it may be quiet, too: it waits
+        for lists of the API server.
+        """
+        began = time.monotonic()
+        wait_for("the first passes over Datasets and pods", self._has_passed, seconds, self._log())
+        decided = time.monotonic() - began
+        return decided + self.wait_quiet(seconds)
+
     def wait_quiet(self, seconds: float) -> float:
         """Wait until it has nothing to do; return the seconds until that began. Raises BenchError after too long."""
         began = time.monotonic()
@@ -93,6 +106,10 @@ class OperatorProcess:
             return total(self.samples(), "stoker_leader") == 1
         except BenchError:
             return False
+
+    def _has_passed(self) -> bool:
+        made = {one.labels["loop"] for one in self.samples() if one.name == _PASSES and one.value}
+        return made.issuperset(_LOOPS)
 
     def _log(self) -> Path:
         return self._cluster.log(f"operator-{self._started}")
