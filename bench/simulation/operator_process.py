@@ -1,6 +1,5 @@
 """The operator that is measured: its process, what it takes of the machine, and what its metrics say."""
 
-import os
 import subprocess
 import time
 import urllib.request
@@ -18,6 +17,7 @@ _NAMES = ("stoker_leader", "stoker_writes_total", "stoker_loop_blocked_seconds_b
 _LOOPS = ("datasets", "pods")
 _START_SECONDS = 300.0
 _NANO = 1e-9
+_OWN_TIME = Path("/proc/self/schedstat")
 # Quiet is who took less than this share of a CPU for so many seconds.
 _QUIET_SHARE, _QUIET_SECONDS, _LOOK_SECONDS = 0.10, 1.0, 0.25
 
@@ -38,7 +38,11 @@ class OperatorProcess:
         return self._process.pid
 
     def start(self) -> float:
-        """Start it; return the seconds until it leads. Raises NotReadyError with its log."""
+        """Start it; return the seconds until it leads. Raises BenchError, and NotReadyError with its log."""
+        if not _OWN_TIME.exists():
+            raise BenchError(
+                "this kernel does not count the time of threads (CONFIG_SCHED_INFO): nothing can be measured"
+            )
         self._started += 1
         began = time.monotonic()
         self._process = self._cluster.start_operator(self._started)
@@ -123,8 +127,3 @@ def is_quiet(looks: Sequence[tuple[float, float]]) -> bool:
     now, spent = looks[-1]
     before = [one for one in looks if one[0] <= now - _QUIET_SECONDS]
     return bool(before) and spent - before[-1][1] < _QUIET_SHARE * (now - before[-1][0])
-
-
-def has_schedstat() -> bool:
-    """Tell whether this kernel counts the time of threads."""
-    return Path(f"/proc/{os.getpid()}/schedstat").exists()
