@@ -50,7 +50,7 @@ def draw(found: Curves, file: Path) -> None:
 def draw_sizes(found: SizeCurves, file: Path) -> None:
     """Write the picture of figures that grow with the number of nodes, both on logarithmic scales; make its folder."""
     figure = Figure(figsize=(_WIDTH, _HEIGHT * 2), layout="constrained")
-    panels = figure.subplots(2, -(-len(found) // 2), sharex=True, squeeze=False).flatten()
+    panels = figure.subplots(2, -(-len(found) // 2), squeeze=False).flatten()
     for panel, (name, points) in zip(panels, sorted(found.items()), strict=False):
         sizes = sorted(points)
         panel.loglog(sizes, [points[size] for size in sizes], marker="o")

@@ -184,8 +184,15 @@ class Measurement:
         self._row(WEBHOOK, "ms, p50", (MS * quantile(taken, 0.50),), f"{len(taken):,} at {_REVIEWS:g} a second")
         self._row(WEBHOOK, "ms, p99", (MS * quantile(taken, 0.99),))
         self._row(OPERATOR, "% of a CPU under churn", (100 * span.cpu / span.seconds,), span.beside())
-        self._row(OPERATOR, "s of the longest blocking", (span.blocked("cpu"),), "CPU of the loop's thread; at most")
-        self._row(OPERATOR, "s of the longest delay", (span.blocked("wall"),), "with waiting for a CPU; at most")
+        self._row(
+            OPERATOR,
+            "s of the longest blocking",
+            (span.blocked("cpu"),),
+            "of its CPU, in one turn of the loop; at most",
+        )
+        self._row(
+            OPERATOR, "s of the longest delay", (span.blocked("wall"),), "the same with waiting for a CPU; at most"
+        )
         self._writes(span, "under churn")
 
     async def _lose_again_and_again(self) -> None:
@@ -220,7 +227,7 @@ class Measurement:
         self._row(OPERATOR, "MB RSS at most", (self.operator.peak() / MIB,))
         await asyncio.to_thread(self.operator.kill)
         self._row(OPERATOR, "s from kill -9 until another leads", (await asyncio.to_thread(self.operator.start),))
-        quiet = await asyncio.to_thread(self.operator.wait_quiet, _PATIENCE)
+        quiet = await asyncio.to_thread(self.operator.wait_steady, _PATIENCE)
         self._row(OPERATOR, "s from leading to quiet", (quiet,), "after a cold start")
         self._row(OPERATOR, "CPU s of a cold start", (self.operator.cpu(),), "until it is quiet")
         self._row(OPERATOR, "writes of a cold start", (self.operator.writes(),))

@@ -1,6 +1,5 @@
 """The operator that is measured: its process, what it takes of the machine, and what its metrics say."""
 
-import os
 import subprocess
 import time
 import urllib.request
@@ -13,9 +12,12 @@ from bench.simulation.cluster import HTTP_PORT, SimulatedCluster
 from bench.simulation.samples import Sample, parse, total
 from e2e.cluster.processes import tail, wait_for
 
-_NAMES = ("stoker_leader", "stoker_writes_total", "stoker_loop_blocked_seconds_bucket", "stoker_reconcile_seconds_sum")
+_PASSES = "stoker_reconcile_seconds_count"
+_NAMES = ("stoker_leader", "stoker_writes_total", "stoker_loop_blocked_seconds_bucket", _PASSES)
+_LOOPS = ("datasets", "pods")
 _START_SECONDS = 300.0
 _NANO = 1e-9
+_OWN_TIME = Path("/proc/self/schedstat")
 # Quiet is who took less than this share of a CPU for so many seconds.
 _QUIET_SHARE, _QUIET_SECONDS, _LOOK_SECONDS = 0.10, 1.0, 0.25
 
@@ -36,7 +38,11 @@ class OperatorProcess:
         return self._process.pid
 
     def start(self) -> float:
-        """Start it; return the seconds until it leads. Raises NotReadyError with its log."""
+        """Start it; return the seconds until it leads. Raises BenchError, and NotReadyError with its log."""
+        if not _OWN_TIME.exists():
+            raise BenchError(
+                "this kernel does not count the time of threads (CONFIG_SCHED_INFO): nothing can be measured"
+            )
         self._started += 1
         began = time.monotonic()
         self._process = self._cluster.start_operator(self._started)
@@ -77,6 +83,17 @@ class OperatorProcess:
         """Return how many objects it has written."""
         return total(self.samples(), "stoker_writes_total")
 
+    def wait_steady(self, seconds: float) -> float:
+        """Wait until it knows the cluster, has decided about it and has nothing to do; return the seconds that it took.
+
+        Raises NotReadyError and BenchError after too long. Before it knows the cluster it may be quiet, too: it waits
+        for lists of the API server.
+        """
+        began = time.monotonic()
+        wait_for("the first passes over Datasets and pods", self._has_passed, seconds, self._log())
+        decided = time.monotonic() - began
+        return decided + self.wait_quiet(seconds)
+
     def wait_quiet(self, seconds: float) -> float:
         """Wait until it has nothing to do; return the seconds until that began. Raises BenchError after too long."""
         began = time.monotonic()
@@ -94,6 +111,10 @@ class OperatorProcess:
         except BenchError:
             return False
 
+    def _has_passed(self) -> bool:
+        made = {one.labels["loop"] for one in self.samples() if one.name == _PASSES and one.value}
+        return made.issuperset(_LOOPS)
+
     def _log(self) -> Path:
         return self._cluster.log(f"operator-{self._started}")
 
@@ -106,8 +127,3 @@ def is_quiet(looks: Sequence[tuple[float, float]]) -> bool:
     now, spent = looks[-1]
     before = [one for one in looks if one[0] <= now - _QUIET_SECONDS]
     return bool(before) and spent - before[-1][1] < _QUIET_SHARE * (now - before[-1][0])
-
-
-def has_schedstat() -> bool:
-    """Tell whether this kernel counts the time of threads."""
-    return Path(f"/proc/{os.getpid()}/schedstat").exists()

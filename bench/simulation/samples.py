@@ -1,11 +1,13 @@
 """What metrics in Prometheus's text format say, and how they changed between two looks. Pure."""
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 # Labels' values may hold anything but these are ours and the API server's, which hold no quotes.
 _LINE = re.compile(r"([a-zA-Z_:][\w:]*)(?:\{(.*)\})? ([^ ]+)")
+_HAIR = 1e-9  # by which 0.99 x 100 may be more than 99
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 
 Labels = Mapping[str, str]
@@ -64,4 +66,4 @@ def quantile(values: Sequence[float], share: float) -> float:
     if not values:
         raise ValueError("there is no quantile of nothing")
     ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, max(0, -(-int(share * 1000 * len(ordered)) // 1000) - 1))]
+    return ordered[max(0, math.ceil(share * len(ordered) - _HAIR) - 1)]

@@ -18,7 +18,6 @@ from stoker_operator.errors import CertificateError, LeadershipLostError
 from stoker_operator.front_door import FrontDoor
 from stoker_operator.health import HealthServer
 from stoker_operator.leader import Leader
-from stoker_operator.loop_watch import LoopWatch
 from stoker_operator.mirror.state import ClusterState
 from stoker_operator.waiting import done_before
 from stoker_operator.webhook.calling_path import CallingPath
@@ -87,7 +86,6 @@ class Replica:
         """Serve, wait for the Lease, lead, hand over."""
         async with AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
             background = [
-                tasks.create_task(LoopWatch(metrics.note_turn).run(), name="loop watch"),
                 tasks.create_task(self._front_door.run(), name="front door"),
                 tasks.create_task(self._serve_webhook(), name="webhook"),
                 tasks.create_task(self._keep_peers(), name="sidecars' certificate"),

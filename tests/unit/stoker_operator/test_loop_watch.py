@@ -1,55 +1,76 @@
-"""What is told of an event loop that is held up."""
+"""What is told of an event loop whose turns take long."""
 
 import asyncio
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 
 import pytest
 
-from stoker_operator.loop_watch import PERIOD, LoopWatch
+from stoker_operator.loop_watch import LEAST, TurnTimer, timed_loop
 
 
-@dataclass
-class HeldLoop:
-    """A loop whose turns come late by script: (seconds that it was late, seconds that it computed) for each."""
+class Turns:
+    """A selector between whose waits time passes by script."""
 
-    turns: list[tuple[float, float]]
-    time: float = 0.0
-    computed: float = 0.0
-    told: list[tuple[float, float]] = field(default_factory=list)
-
-    async def sleep(self, seconds: float) -> None:
-        if not self.turns:
-            raise asyncio.CancelledError
-        late, busy = self.turns.pop(0)
-        self.time += seconds + late
-        self.computed += busy
-
-    async def watched(self) -> list[tuple[float, float]]:
-        watch = LoopWatch(
-            lambda late, busy: self.told.append((late, busy)),
+    def __init__(self) -> None:
+        self.time = 0.0
+        self.computed = 0.0
+        self.told: list[tuple[float, float]] = []
+        self._timer = TurnTimer(
+            lambda taken, computed: self.told.append((taken, computed)),
             clock=lambda: self.time,
             cpu=lambda: self.computed,
-            sleep=self.sleep,
         )
-        with pytest.raises(asyncio.CancelledError):
-            await watch.run()
+        self._timer.select(0)
+
+    def turn(self, taken: float, computed: float) -> list[tuple[float, float]]:
+        self.time += taken
+        self.computed += computed
+        self._timer.select(0)
         return self.told
 
-
-async def test_a_loop_that_turns_in_time_is_not_late() -> None:
-    assert await HeldLoop([(0.0, 0.001)]).watched() == [(0.0, 0.0)]
-
-
-async def test_a_loop_that_computes_is_late_and_busy() -> None:
-    (turn,) = await HeldLoop([(0.5, 0.5)]).watched()
-    assert turn == pytest.approx((0.5, 0.5))
+    def close(self) -> None:
+        self._timer.close()
 
 
-async def test_a_loop_that_waits_for_a_cpu_is_late_and_not_busy() -> None:
-    (turn,) = await HeldLoop([(0.5, 0.01)]).watched()
-    assert turn == pytest.approx((0.5, 0.01))
+@pytest.fixture
+def turns() -> Iterator[Turns]:
+    made = Turns()
+    yield made
+    made.close()
 
 
-async def test_what_was_computed_before_the_turn_was_due_does_not_count() -> None:
-    (turn,) = await HeldLoop([(0.1, 0.1 + PERIOD)]).watched()
-    assert turn == pytest.approx((0.1, 0.1))
+def test_a_short_turn_is_not_told_of(turns: Turns) -> None:
+    assert turns.turn(LEAST / 2, LEAST / 2) == []
+
+
+def test_a_turn_that_computes_is_told_as_long_and_busy(turns: Turns) -> None:
+    assert turns.turn(0.5, 0.5) == [(0.5, 0.5)]
+
+
+def test_a_turn_that_waits_for_a_cpu_is_told_as_long_and_not_busy(turns: Turns) -> None:
+    assert turns.turn(0.5, 0.01) == [(0.5, 0.01)]
+
+
+def test_two_clocks_that_disagree_a_little_tell_of_no_more_than_the_turn(turns: Turns) -> None:
+    assert turns.turn(0.5, 0.5001) == [(0.5, 0.5)]
+
+
+def test_waiting_is_no_turn() -> None:
+    told: list[tuple[float, float]] = []
+    with asyncio.Runner(loop_factory=lambda: timed_loop(lambda *turn: told.append(turn))) as runner:
+        told.clear()  # making the loop may have taken long on a busy machine
+        runner.run(asyncio.sleep(0.05))
+    assert all(computed < 0.05 for _, computed in told)
+
+
+def test_a_callback_that_computes_holds_up_the_loop() -> None:
+    told: list[tuple[float, float]] = []
+
+    async def compute() -> None:
+        end = asyncio.get_running_loop().time() + 0.05
+        while asyncio.get_running_loop().time() < end:
+            pass
+
+    with asyncio.Runner(loop_factory=lambda: timed_loop(lambda *turn: told.append(turn))) as runner:
+        runner.run(compute())
+    assert max(taken for taken, _ in told) >= 0.05
