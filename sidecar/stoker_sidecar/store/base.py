@@ -70,8 +70,8 @@ class ObjectStore(Protocol):
 
         ``whole``: these bytes are all of the object, so the body may come with a checksum. ``ahead``: the object has so
         many bytes behind these that are most likely wanted next, from their front: a store may ask for them at once
-        and give them to a later call. The body may turn out short or long. Raises SourceChanged when the ETag is another,
-        ObjectGone when there is no such object.
+        and give them to a later call. The body may turn out short or long. Raises SourceChanged when the ETag is
+        another, ObjectGone when there is no such object.
         """
         ...
 

@@ -1,6 +1,6 @@
 """How many chunks of a large file warming asks for by one request. Pure."""
 
-# Longer requests gained nothing at 20 ms: a request is then a fiftieth of the time of its bytes.
+# 48 MiB: a wait of 20 ms is 3 % of the time that these take where 16 streams share 1.2 GB/s.
 MOST = 6
 
 

@@ -1,10 +1,7 @@
 """GETs that ask for more than one piece: what a server on loopback sees of them, and whoever wants the pieces."""
 
 import asyncio
-import os
-import re
 from collections.abc import AsyncIterator
-from contextlib import suppress
 
 import pytest
 
@@ -12,57 +9,14 @@ from stoker_sidecar.errors import DiskFull, EndpointUnreachable
 from stoker_sidecar.store import open_bodies
 from stoker_sidecar.store.s3_get import S3Getter
 from tests.support.getters import anonymous_getter
+from tests.support.range_server import CONTENT, PIECE, RangeServer, range_server
 from tests.support.waiting import SECONDS, eventually
-
-PIECE = 1024 * 1024
-CONTENT = os.urandom(4 * PIECE)
-_RANGE = re.compile(r"range: bytes=(\d+)-(\d+)", re.IGNORECASE)
-
-
-class RangeServer:
-    """A server that answers every GET with a range of CONTENT, of which no more than ``most`` bytes come.
-
-    ``asked``: the ranges, as offset and length. ``closed``: connections that were.
-    """
-
-    def __init__(self) -> None:
-        self.address = ""
-        self.asked: list[tuple[int, int]] = []
-        self.connections = 0
-        self.closed = 0
-        self.most = len(CONTENT)
-        self.waits = asyncio.Event()  # for ever, where it does not answer more than ``most``
-        self.breaks_off = True
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
-        with suppress(ConnectionError, asyncio.IncompleteReadError):
-            while True:
-                head = (await reader.readuntil(b"\r\n\r\n")).decode()
-                found = _RANGE.search(head)
-                first, last = (int(found[1]), int(found[2])) if found else (0, len(CONTENT) - 1)
-                self.asked.append((first, last + 1 - first))
-                span = f"Content-Range: bytes {first}-{last}/{len(CONTENT)}\r\nContent-Length: {last + 1 - first}"
-                writer.write(f"HTTP/1.1 206 Partial\r\nETag: e\r\n{span}\r\n\r\n".encode())
-                writer.write(CONTENT[first : min(last + 1, first + self.most)])
-                await writer.drain()
-                if last + 1 - first > self.most:
-                    if not self.breaks_off:
-                        await self.waits.wait()
-                    break
-        writer.close()
-        self.closed += 1
 
 
 @pytest.fixture
 async def server() -> AsyncIterator[RangeServer]:
-    served = RangeServer()
-    listening = await asyncio.start_server(served.serve, "127.0.0.1", 0)
-    host, port = listening.sockets[0].getsockname()
-    served.address = f"{host}:{port}"
-    yield served
-    served.waits.set()
-    listening.close()
+    async with range_server() as served:
+        yield served
 
 
 @pytest.fixture
