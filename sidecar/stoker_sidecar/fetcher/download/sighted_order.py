@@ -10,11 +10,15 @@ from stoker_sidecar.version.manifest import Entry
 class SightedOrder:
     """An iterator over the entries of another. Entries are taken from that only when they are asked about.
 
-    ``alike``: tells whether two files are of one rank, so that neither is to come before the other.
+    ``missing``: tells whether a file is still to come, since it may have come after it was looked at. ``alike``:
+    whether two files are of one rank, so that neither is to come before the other.
     """
 
-    def __init__(self, order: Iterator[Entry], alike: Callable[[Entry, Entry], bool]) -> None:
+    def __init__(
+        self, order: Iterator[Entry], missing: Callable[[int], bool], alike: Callable[[Entry, Entry], bool]
+    ) -> None:
         self._order = order
+        self._missing = missing
         self._alike = alike
         self._seen: deque[Entry] = deque()
 
@@ -24,7 +28,10 @@ class SightedOrder:
 
     def __next__(self) -> Entry:
         """Return the next entry. Raises StopIteration."""
-        return self._seen.popleft() if self._seen else next(self._order)
+        while self._seen:
+            if self._missing((entry := self._seen.popleft()).ino):
+                return entry
+        return next(self._order)
 
     def pieces_left(self, current: Entry, enough: int) -> int:
         """Count the pieces of the files that follow ``current`` and are of its rank; ``enough`` or more: no further."""

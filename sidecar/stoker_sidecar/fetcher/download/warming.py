@@ -223,8 +223,11 @@ class WarmPass:
         return RETRY_LEFT if left else None
 
     def _sighted(self, order: Iterator[Entry]) -> SightedOrder:
+        def alike(one: Entry, other: Entry) -> bool:
+            return tuning.of(one.ino).warm_rank == tuning.of(other.ino).warm_rank
+
         tuning = self.fetching.tuning
-        return SightedOrder(order, lambda one, other: tuning.of(one.ino).warm_rank == tuning.of(other.ino).warm_rank)
+        return SightedOrder(order, self.fetching.version.is_missing, alike)
 
     def _idle(self) -> bool:
         return self._in_flight == 0 and not self._runs

@@ -15,6 +15,10 @@ def _entry(ino: int, chunks: int) -> Entry:
     return Entry(ino, 1, b"%d" % ino, False, chunks * CHUNK, 0, "", "")
 
 
+def _any(ino: int) -> bool:
+    return True
+
+
 def _taken(entries: list[Entry], taken: list[int]) -> Iterator[Entry]:
     for entry in entries:
         taken.append(entry.ino)
@@ -39,7 +43,7 @@ def test_nobody_is_left_with_more_than_the_others_take_meanwhile(pieces: int, st
 
 def test_an_order_is_looked_ahead_into_no_further_than_is_asked() -> None:
     taken: list[int] = []
-    order = SightedOrder(_taken([_entry(ino, 4) for ino in range(2, 10)], taken), lambda one, other: True)
+    order = SightedOrder(_taken([_entry(ino, 4) for ino in range(2, 10)], taken), _any, lambda one, other: True)
     first = next(order)
     assert taken == [2]
     assert order.pieces_left(first, 8) == 8
@@ -48,6 +52,15 @@ def test_an_order_is_looked_ahead_into_no_further_than_is_asked() -> None:
 
 
 def test_files_of_another_rank_are_not_counted() -> None:
-    order = SightedOrder(iter([_entry(2, 4), _entry(3, 4), _entry(101, 4)]), lambda one, other: other.ino < 100)
+    order = SightedOrder(iter([_entry(2, 4), _entry(3, 4), _entry(101, 4)]), _any, lambda one, other: other.ino < 100)
     assert order.pieces_left(next(order), 100) == 4
     assert [entry.ino for entry in order] == [3, 101]
+
+
+def test_what_came_since_it_was_looked_at_is_left_out() -> None:
+    came: set[int] = set()
+    entries = iter([_entry(2, 4), _entry(3, 4), _entry(4, 4)])
+    order = SightedOrder(entries, lambda ino: ino not in came, lambda one, other: True)
+    order.pieces_left(next(order), 100)
+    came.add(3)
+    assert [entry.ino for entry in order] == [4]
