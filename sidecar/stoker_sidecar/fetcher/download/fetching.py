@@ -386,14 +386,12 @@ class Fetching:
         """Return the bytes of a run behind its first chunk that nobody has, or fetches, until now."""
         if self.context.settings.pipeline.lanes.demanded:  # those go on when it is their turn, which may be late
             return 0
-        part, last = self.version.parts.get(entry.ino), chunk
-        while (
-            last + 1 < chunk + run
-            and (entry.ino, last + 1) not in self._downloads
-            and not (part and part.chunks[last + 1])
-        ):
-            last += 1
-        return sum(chunk_span(entry.size, following)[1] for following in range(chunk + 1, last + 1))
+        part, size = self.version.parts.get(entry.ino), 0
+        for following in range(chunk + 1, chunk + run):
+            if (entry.ino, following) in self._downloads or (part is not None and part.chunks[following]):
+                break
+            size += chunk_span(entry.size, following)[1]
+        return size
 
     def _whole(self, entry: Entry, download: Download) -> Coroutine[None, None, None]:
         return self.context.settings.retry(partial(self._writer.whole, entry, kept=True, slot=download.slot))

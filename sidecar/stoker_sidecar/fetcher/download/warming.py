@@ -172,9 +172,8 @@ class WarmPass:
     _row: int = 0
     _in_flight: int = 0
     _landed: asyncio.Event = field(default_factory=asyncio.Event)
-    _runs: "dict[asyncio.Task[None], int]" = field(
-        default_factory=dict
-    )  # and their inodes; a piece of each is in flight
+    # Of neighbouring chunks, with the inode of each; one piece of each is in flight.
+    _runs: "dict[asyncio.Task[None], int]" = field(default_factory=dict)
     _upcoming: SightedOrder = field(init=False)
     _copies: int = field(init=False)
 
