@@ -22,7 +22,7 @@ async def test_the_worker_that_has_a_body_gets_the_next_piece_of_it(tmp_path: Pa
     pool = WorkerPool(2, ConnectionSettings(), asyncio.get_running_loop().time)
     async with range_server() as server:
         await pool.open()
-        handle = StoreHandle(Source(uri="s3://b", endpoint=f"http://{server.address}"), CREDENTIALS, _never)
+        handle = StoreHandle(Source(uri="s3://bucket", endpoint=f"http://{server.address}"), CREDENTIALS, _never)
 
         def fetch(key: str, number: int) -> "asyncio.Task[Fetched]":
             size, ahead = len(CONTENT), len(CONTENT) - (number + 1) * PIECE
