@@ -5,7 +5,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +35,10 @@ class Run:
 
     def measure(self, workloads: Sequence[str]) -> tuple[Row, ...]:
         """Measure; progress goes to standard error. Raises BenchError, HarnessError and SidecarError."""
+        return self.rows(*(WORKLOADS[name] for name in workloads))
+
+    def rows(self, *measures: Callable[[Environment], Iterator[Row]]) -> tuple[Row, ...]:
+        """Do the same by the workloads' functions, or parts of them."""
         start = time.monotonic()
 
         def say(line: str) -> None:
@@ -42,7 +46,7 @@ class Run:
 
         with scratch_folder(self.cache_dir) as scratch, scratch_folder(self.data_dir) as data, S3Server(data) as server:
             env = Environment(server, scratch, self.scale, say)
-            rows = tuple(row for name in workloads for row in WORKLOADS[name](env))
+            rows = tuple(row for measure in measures for row in measure(env))
             say("cleaning up")
         return rows
 

@@ -22,12 +22,17 @@ _Run = tuple[float, Cost]  # seconds, and what they cost
 
 def measure(env: Environment) -> Iterator[Row]:
     """Yield rows of every corpus and profile of the scale."""
+    yield from measure_copies(env)
+    with env.corpus("b6-killed", env.scale.killed) as prefix:
+        yield _after_a_kill(env, env.scale.killed, prefix)
+
+
+def measure_copies(env: Environment) -> Iterator[Row]:
+    """Yield the rows of them that compare, without a kill."""
     for warmup in env.scale.warmups:
         with env.corpus("b6", warmup.corpus) as prefix:
             for profile in warmup.profiles:
                 yield from _compare(env, warmup.corpus, prefix, profile)
-    with env.corpus("b6-killed", env.scale.killed) as prefix:
-        yield _after_a_kill(env, env.scale.killed, prefix)
 
 
 def _compare(env: Environment, corpus: Corpus, prefix: str, profile: str) -> Iterator[Row]:

@@ -69,7 +69,15 @@ class MemoryStore:
 
     @asynccontextmanager
     async def get_range(
-        self, path: str, offset: int, length: int, *, if_match: str, version_id: str = "", whole: bool = False
+        self,
+        path: str,
+        offset: int,
+        length: int,
+        *,
+        if_match: str,
+        version_id: str = "",
+        whole: bool = False,
+        ahead: int = 0,
     ) -> AsyncIterator[Body]:
         """See ObjectStore."""
         self.gets.append(Get(path, offset, length))

@@ -56,12 +56,22 @@ class ObjectStore(Protocol):
         ...
 
     def get_range(
-        self, path: str, offset: int, length: int, *, if_match: str, version_id: str = "", whole: bool = False
+        self,
+        path: str,
+        offset: int,
+        length: int,
+        *,
+        if_match: str,
+        version_id: str = "",
+        whole: bool = False,
+        ahead: int = 0,
     ) -> AbstractAsyncContextManager[Body]:
         """GET bytes [offset, offset + length) of the object that has this ETag; ``length`` >= 1. No retries.
 
-        ``whole``: these bytes are all of the object, so the body may come with a checksum. The body may turn out short
-        or long. Raises SourceChanged when the ETag is another, ObjectGone when there is no such object.
+        ``whole``: these bytes are all of the object, so the body may come with a checksum. ``ahead``: the object has so
+        many bytes behind these that are most likely wanted next, from their front: a store may ask for them at once
+        and give them to a later call. The body may turn out short or long. Raises SourceChanged when the ETag is
+        another, ObjectGone when there is no such object.
         """
         ...
 

@@ -50,11 +50,20 @@ class LocalStore:
 
     @asynccontextmanager
     async def get_range(
-        self, path: str, offset: int, length: int, *, if_match: str, version_id: str = "", whole: bool = False
+        self,
+        path: str,
+        offset: int,
+        length: int,
+        *,
+        if_match: str,
+        version_id: str = "",
+        whole: bool = False,
+        ahead: int = 0,
     ) -> AsyncIterator[Body]:
         """See ObjectStore; the ETag is checked before the first byte, and that it is the same file after every read.
 
-        Raises CorruptBody when it was written meanwhile and has its date again: the next attempt sees which it is.
+        ``ahead`` would save nothing here. Raises CorruptBody when it was written meanwhile and has its date again: the
+        next attempt sees which it is.
         """
         with _translated(path):
             descriptor = await in_thread(_open_beneath, self._root / path, os.O_RDONLY, path, self._allowed)

@@ -150,11 +150,21 @@ class S3Store:
                 await asyncio.gather(asked, return_exceptions=True)
 
     def get_range(
-        self, path: str, offset: int, length: int, *, if_match: str, version_id: str = "", whole: bool = False
+        self,
+        path: str,
+        offset: int,
+        length: int,
+        *,
+        if_match: str,
+        version_id: str = "",
+        whole: bool = False,
+        ahead: int = 0,
     ) -> AbstractAsyncContextManager[Body]:
         """Send one GetObject with If-Match (or versionId), and Range unless it is for the whole object."""
         key = self._location.prefix + path
-        return self._getter.get_range(key, offset, length, if_match=if_match, version_id=version_id, whole=whole)
+        return self._getter.get_range(
+            key, offset, length, if_match=if_match, version_id=version_id, whole=whole, ahead=ahead
+        )
 
     async def checksum(self, path: str, *, if_match: str, version_id: str = "") -> Checksum | None:
         """Send one HeadObject, since S3 states no checksum in its responses to ranged GETs."""

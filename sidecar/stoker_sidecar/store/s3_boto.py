@@ -90,9 +90,17 @@ class S3Boto:
 
     @asynccontextmanager
     async def get_range(
-        self, key: str, offset: int, length: int, *, if_match: str, version_id: str = "", whole: bool = False
+        self,
+        key: str,
+        offset: int,
+        length: int,
+        *,
+        if_match: str,
+        version_id: str = "",
+        whole: bool = False,
+        ahead: int = 0,
     ) -> AsyncIterator[Body]:
-        """See S3Getter."""
+        """See S3Getter, but for ``ahead``, which it does not ask for."""
         wanted = _wanted(if_match, version_id)
         wanted |= {"ChecksumMode": "ENABLED"} if whole else {"Range": f"bytes={offset}-{offset + length - 1}"}
         with _translated(self._bucket, self._endpoint, key):

@@ -4,6 +4,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from http import HTTPStatus
 from urllib.parse import quote
 
@@ -23,9 +24,10 @@ from stoker_sidecar.store.core.s3_responses import (
     parse_error_response,
     response_error,
 )
+from stoker_sidecar.store.open_bodies import BodyPlace, OpenBodies
 from stoker_sidecar.store.transport import HttpRequest, HttpResponse, HttpTransport, Peer
 from stoker_sidecar.store.transport_loop import LoopTransport
-from stoker_sidecar.store.transport_threads import ThreadTransport
+from stoker_sidecar.store.transport_threads import ThreadResponse, ThreadTransport
 
 # Bytes of an error response that are read: S3's XML is below 1 KiB, a proxy's page may be anything.
 _ERROR_BYTES = 16 * 1024
@@ -57,27 +59,33 @@ class S3Getter:
             self._small = self._large = _proxied(peer, tls)
         else:
             self._small, self._large = LoopTransport(peer, tls), ThreadTransport(peer, tls)
+        self._open = OpenBodies()
+        self._closed = False
         self._states_checksums = True  # until a GET fails because it asked for one
 
     @asynccontextmanager
     async def get_range(
-        self, key: str, offset: int, length: int, *, if_match: str, version_id: str = "", whole: bool = False
+        self,
+        key: str,
+        offset: int,
+        length: int,
+        *,
+        if_match: str,
+        version_id: str = "",
+        whole: bool = False,
+        ahead: int = 0,
     ) -> AsyncIterator[Body]:
         """GET a range as ObjectStore.get_range does, by the object's whole key."""
-        expected = ExpectedRange(name_of(self._bucket, key), offset, length, if_match)
-        wanted = {} if whole else {"range": f"bytes={offset}-{offset + length - 1}"}
-        response = await self._get(expected, key, version_id, wanted, stating=whole)
+        place = BodyPlace(key, if_match, version_id, offset)
+        response = self._open.take(place, length) or await self._ranged(place, length, ahead, whole=whole)
         try:
-            if response.status not in (200, 206):
-                raise await self._error(response, key)
             headers = response.headers
-            check_response(expected, _head(response))
             encryption = headers.get("x-amz-server-side-encryption", "")
             customer_algorithm = headers.get("x-amz-server-side-encryption-customer-algorithm", "")
             stated = stated_checksum(headers) if whole and response.status == HTTPStatus.OK else None
             yield Body(response.stream, etag_may_be_md5(encryption, customer_algorithm), stated)
         finally:
-            response.release()  # closes the connection when the body was not read to its end
+            self._release(response, place._replace(offset=offset + length))
 
     async def checksum(self, key: str, *, if_match: str, version_id: str = "") -> Checksum | None:
         """Ask for a checksum as ObjectStore.checksum does, by the object's whole key."""
@@ -112,24 +120,58 @@ class S3Getter:
 
     async def aclose(self) -> None:
         """Close the connections. Idempotent."""
+        self._closed = True
+        self._open.close()
         await self._small.aclose()
         await self._large.aclose()
 
+    async def _ranged(self, place: BodyPlace, length: int, ahead: int, *, whole: bool) -> HttpResponse:
+        """Ask for a range, and for what comes ``ahead`` where its body can be left for later; check that it comes."""
+        if not isinstance(self._large, ThreadTransport) or length <= _LARGE:
+            ahead = 0
+        asked = length + ahead
+        expected = ExpectedRange(name_of(self._bucket, place.key), place.offset, asked, place.etag)
+        wanted = {} if whole else {"range": f"bytes={place.offset}-{place.offset + asked - 1}"}
+        response = await self._get(expected, place, wanted, stating=whole, ahead=ahead)
+        try:
+            if response.status not in (200, 206):
+                raise await self._error(response, place.key)
+            check_response(expected, _head(response))
+        except BaseException:
+            response.release()
+            raise
+        return response
+
+    def _release(self, response: HttpResponse, following: BodyPlace) -> None:
+        """Keep a body that goes on with what follows; else close the connection, unless all of it was read."""
+        if isinstance(response, ThreadResponse) and response.ahead and not self._closed:
+            self._open.keep(following, response)
+        else:
+            response.release()
+
     async def _get(
-        self, expected: ExpectedRange, key: str, version_id: str, headers: dict[str, str], *, stating: bool
+        self, expected: ExpectedRange, place: BodyPlace, headers: dict[str, str], *, stating: bool, ahead: int
     ) -> HttpResponse:
+        send = partial(self._send, "GET", expected, place.key, place.version_id, ahead=ahead)
         if not (stating and self._states_checksums):
-            return await self._send("GET", expected, key, version_id, headers)
-        response = await self._send("GET", expected, key, version_id, headers | _STATE_CHECKSUM)
+            return await send(headers)
+        response = await send(headers | _STATE_CHECKSUM)
         if response.status not in (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_IMPLEMENTED):
             return response
         response.release()
-        again = await self._send("GET", expected, key, version_id, headers)
+        again = await send(headers)
         self._states_checksums = again.status != HTTPStatus.OK  # else it was that header that it did not take
         return again
 
     async def _send(
-        self, method: str, expected: ExpectedRange, key: str, version_id: str, headers: dict[str, str]
+        self,
+        method: str,
+        expected: ExpectedRange,
+        key: str,
+        version_id: str,
+        headers: dict[str, str],
+        *,
+        ahead: int = 0,
     ) -> HttpResponse:
         path = self._address.path(key)
         query = f"versionId={quote(version_id, safe='~')}" if version_id else ""
@@ -140,7 +182,7 @@ class S3Getter:
         # HEADs are for large files, so those connections are open already; and llhttp would wait for the body that
         # their Content-Length speaks of.
         transport = self._large if method == "HEAD" or expected.length > _LARGE else self._small
-        return await transport.send(HttpRequest(method, target, headers, expected.length, expected.what))
+        return await transport.send(HttpRequest(method, target, headers, expected.length - ahead, expected.what, ahead))
 
     async def _signed(self, method: str, path: str, query: str, headers: dict[str, str]) -> dict[str, str]:
         if (keys := await self._keys()) is None:

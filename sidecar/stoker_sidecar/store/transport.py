@@ -25,7 +25,7 @@ class HttpRequest(NamedTuple):
     """A request without a body.
 
     ``target``: path and query, percent-encoded; ``length``: bytes that are wanted; ``what``: s3://bucket/key, for
-    messages.
+    messages. ``ahead``: bytes that it asks for behind those, which are taken later or never; threads alone know that.
     """
 
     method: str
@@ -33,6 +33,7 @@ class HttpRequest(NamedTuple):
     headers: Mapping[str, str]
     length: int
     what: str
+    ahead: int = 0
 
 
 class HttpResponse(Protocol):

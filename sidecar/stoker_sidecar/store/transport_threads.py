@@ -4,6 +4,7 @@ import asyncio
 import select
 import socket
 import ssl
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -14,7 +15,7 @@ from typing import TypeVar
 from stoker_sidecar.store.base import SMALL, WriteChunk
 from stoker_sidecar.store.connection import USER_AGENT
 from stoker_sidecar.store.core.s3_responses import broken_off, unreachable
-from stoker_sidecar.store.transport import KEEP_ALIVE, HttpRequest, HttpResponse, Peer, until_the_head
+from stoker_sidecar.store.transport import KEEP_ALIVE, HttpRequest, Peer, until_the_head
 from stoker_sidecar.threads import to_its_end
 
 T = TypeVar("T")
@@ -36,7 +37,7 @@ class ThreadTransport:
         self._idle: dict[HTTPConnection, asyncio.TimerHandle] = {}
         self._closed = False
 
-    async def send(self, request: HttpRequest) -> HttpResponse:
+    async def send(self, request: HttpRequest) -> "ThreadResponse":
         """See HttpTransport."""
         connection = self._take()
         asking = asyncio.get_running_loop().run_in_executor(_THREADS, _ask, connection, self._peer, request)
@@ -48,7 +49,7 @@ class ThreadTransport:
             # Cancellation too: a name server may keep the thread for minutes, and it writes nothing yet.
             asking.add_done_callback(lambda ended: connection.close())
             raise
-        return _ThreadResponse(self._peer, request, answer, its_socket, partial(self._released, connection))
+        return ThreadResponse(self._peer, request, answer, its_socket, partial(self._released, connection))
 
     async def aclose(self) -> None:
         """See HttpTransport."""
@@ -86,8 +87,11 @@ class ThreadTransport:
         connection.close()
 
 
-class _ThreadResponse:
-    """An HttpResponse of http.client; ``release_connection`` is told whether the connection can be used again."""
+class ThreadResponse:
+    """An HttpResponse of http.client; ``release_connection`` is told whether the connection can be used again.
+
+    Of a request with bytes ``ahead``, ``stream`` takes those that are wanted, and ``go_on`` has it take more.
+    """
 
     def __init__(
         self,
@@ -102,29 +106,47 @@ class _ThreadResponse:
         self._answer = answer
         self._socket = its_socket
         self._release_connection = release_connection
-        self._taken = False
+        self._wanted = request.length
+        self._taken = answer.length == 0
+        if self._taken:  # of a HEAD, or empty: nobody needs to read it for the connection to be used again
+            answer.close()
         self.status = answer.status
         self.headers = {name.lower(): value for name, value in answer.getheaders()}
         self.length = answer.length
 
     async def read(self, most: int) -> bytes:
+        """See HttpResponse."""
         data = await self._in_thread(partial(self._answer.read, most))
         self._taken = self._answer.isclosed()
         return data
 
+    @property
+    def ahead(self) -> int:
+        """Bytes of the body that were not taken, where the last ``stream`` came to its end; else 0."""
+        return self._answer.length or 0 if self._taken else 0
+
     async def stream(self, write: WriteChunk) -> None:
-        await self._in_thread(partial(_take_all, self._answer, self._request.length, write))
-        if self._answer.length:
+        """See HttpResponse; of a request with bytes ahead just what is wanted, and it may be called again."""
+        self._taken = False
+        most = self._wanted if self._request.ahead else sys.maxsize  # else what is beyond shows that it is too long
+        taken = await self._in_thread(partial(_take_all, self._answer, self._wanted, most, write))
+        if self._answer.length and taken < most:
             raise broken_off(self._peer.address.endpoint, self._request.what)
         self._taken = True
 
+    def go_on(self, length: int) -> None:
+        """Have ``stream`` take the next so many bytes, of those that are ``ahead``."""
+        self._wanted = length
+
     def release(self) -> None:
-        self._release_connection(self._taken and not self._answer.will_close)
+        """See HttpResponse."""
+        whole = self._taken and self._answer.isclosed() and not self._answer.length
+        self._release_connection(whole and not self._answer.will_close)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         endpoint = self._peer.address.endpoint
         try:
-            async with asyncio.timeout(self._peer.body_seconds(self._request.length)):
+            async with asyncio.timeout(self._peer.body_seconds(self._wanted)):
                 return await to_its_end(asyncio.get_running_loop().run_in_executor(_THREADS, work), self._hang_up)
         except HTTPException as error:
             raise broken_off(endpoint, self._request.what) from error
@@ -172,20 +194,26 @@ def _ask(connection: HTTPConnection, peer: Peer, request: HttpRequest) -> tuple[
     return connection.getresponse(), its_socket
 
 
-def _take_all(answer: HTTPResponse, length: int, write: WriteChunk) -> None:
+def _take_all(answer: HTTPResponse, length: int, most: int, write: WriteChunk) -> int:
     """Read a body, in a thread: as much at a time as is still in the core's own cache when it is written.
 
-    The first SMALL bytes are written when they are there, since a reader may wait for just those.
+    The first SMALL bytes are written when they are there, since a reader may wait for just those. Returns how many were
+    read: ``length`` are expected, and no more than ``most`` are taken.
     """
     buffer = memoryview(bytearray(min(length, SMALL)))
     taken = held = 0
-    while got := _take(answer, buffer[held:] if taken >= SMALL else buffer[held : held + SMALL - taken]):
+    while taken < most and (got := _take(answer, buffer[held : _end_of_step(taken, held, most)])):
         taken, held = taken + got, held + got
         if held >= min(_LEAST, len(buffer)) or taken == SMALL:
             write(buffer[:held])
             held = 0
     if held:
         write(buffer[:held])
+    return taken
+
+
+def _end_of_step(taken: int, held: int, most: int) -> int:
+    return held + (min(most, SMALL) if taken < SMALL else most) - taken
 
 
 def _take(answer: HTTPResponse, buffer: memoryview) -> int:

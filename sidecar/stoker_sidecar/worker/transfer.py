@@ -19,7 +19,7 @@ class Piece(NamedTuple):
 
     ``target``: the file is whole with this piece, and gets this name, ``size`` checked and ``mtime_ns`` set; empty: it
     stays where it is. ``hashing``: the body's MD5 is wanted, unless the source states a checksum, and when it is not
-    the ETag the file does not get its name.
+    the ETag the file does not get its name. ``ahead``: bytes of the object behind it that are wanted next, most likely.
     """
 
     key: str  # path below the source's folder
@@ -32,6 +32,7 @@ class Piece(NamedTuple):
     size: int
     mtime_ns: int
     hashing: bool
+    ahead: int = 0
 
 
 def told_by_its_end(piece: Piece) -> bool:
@@ -66,7 +67,13 @@ async def fetch_piece(store: ObjectStore, piece: Piece, arrived: Arrived, progre
             file.write(b"")
             return _end(file, piece, None)
         async with store.get_range(
-            piece.key, piece.offset, piece.length, if_match=piece.etag, version_id=piece.version_id, whole=whole
+            piece.key,
+            piece.offset,
+            piece.length,
+            if_match=piece.etag,
+            version_id=piece.version_id,
+            whole=whole,
+            ahead=piece.ahead,
         ) as body:
             file.digest = _wanted_digest(piece, body)
             if piece.length <= SMALL:

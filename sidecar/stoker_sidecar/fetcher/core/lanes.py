@@ -135,6 +135,11 @@ class Lanes:
         return len(self._flying)
 
     @property
+    def demanded(self) -> bool:
+        """Whether a reader waits."""
+        return self._running[Lane.DEMAND] > 0
+
+    @property
     def busy(self) -> bool:
         """Whether as much is in flight as may be."""
         return self.in_flight >= self.limit

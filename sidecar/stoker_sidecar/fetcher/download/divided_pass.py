@@ -90,7 +90,6 @@ class DividedPass(WarmPass):
     _turn_of: bytes = b""
     _landed_at: float = field(init=False)
     _alone: bool = False
-    _own: Iterator[Entry] = field(default_factory=lambda: iter(()))
     _given: Iterator[Entry] = field(default_factory=lambda: iter(()))
 
     async def run(self) -> None:
@@ -104,16 +103,17 @@ class DividedPass(WarmPass):
             try:
                 while not self._over() and version.missing() > 0 and not looking.done():
                     await self._step()
-                await self._until(lambda: self._in_flight == 0)
+                await self._until(self._idle)
                 if looking.done():
                     looking.result()
             finally:
                 looking.cancel()
                 await asyncio.wait([looking])
+                await self._end_runs()
 
     async def _step(self) -> None:
         """Start one file of the own share, and one that another node has; wait where there is neither."""
-        own, given = next(self._own, None), next(self._given, None)
+        own, given = next(self._upcoming, None), next(self._given, None)
         if own is not None and (is_whole(own.size) or self.fetching.admits(own)):
             await self._start_all(own)
         if given is not None:
@@ -146,8 +146,8 @@ class DividedPass(WarmPass):
         ]
         return min(able, key=lambda position: (busy.count(position), position), default=None)
 
-    def _land(self, ino: int, task: asyncio.Task[None]) -> None:
-        super()._land(ino, task)
+    def _learn(self, ino: int, task: asyncio.Task[None]) -> None:
+        super()._learn(ino, task)
         self._landed_at = self.limits.clock()
 
     def _copied(self, ino: int, task: "asyncio.Task[bool]") -> None:
@@ -190,11 +190,13 @@ class DividedPass(WarmPass):
             turn_of[ino] = OWN
         nodes = len(self.division.peers) + 1
         decided = wanted(bytes(turn_of), takes(self.division.position, nodes, alive), self._having.values())
-        self._own, self._given = self._in_order(decided.from_source), self._in_order(decided.from_others)
+        self._upcoming = self._sighted(self._in_order(decided.from_source))
+        self._given = self._in_order(decided.from_others)
 
     def _in_order(self, marks: bytes) -> Iterator[Entry]:
         """Yield those of the marked files that are missing and not under way, by rank."""
-        version, tuning, busy = self.fetching.version, self.fetching.tuning, self.fetching.busy()
+        version, tuning = self.fetching.version, self.fetching.tuning
+        busy = self.fetching.busy() | {*self._runs.values()}
         for rank in tuning.ranks:
             of_rank = int.from_bytes(tuning.of_rank(rank, version.manifest.last_ino)) & int.from_bytes(marks)
             for entry in MarkedOrder(version, of_rank.to_bytes(len(marks))):

@@ -163,12 +163,13 @@ class Fetching:
             self._writer.drop(part)  # it was read through so far; from now on it is kept
         return True
 
-    def start(self, entry: Entry, chunk: int, lane: Lane) -> "asyncio.Task[None] | None":
+    def start(self, entry: Entry, chunk: int, lane: Lane, run: int = 1) -> "asyncio.Task[None] | None":
         """Start the task that fetches this piece, unless it runs already; it ends with a SidecarError when it fails.
 
-        None: the piece is here, or it may not stay and no one waits for it.
+        None: the piece is here, or it may not stay and no one waits for it. ``run``: so many chunks from this one on
+        are asked for one after the other, as far as they are missing, so that they may come by one request.
         """
-        download = self._start(entry, chunk, lane)
+        download = self._start(entry, chunk, lane, run)
         return download.task if download is not None else None
 
     def start_copy(self, entry: Entry, bring: Bring) -> "asyncio.Task[bool]":
@@ -237,7 +238,7 @@ class Fetching:
         finally:
             self.version.reserved_bytes -= entry.size
 
-    def _start(self, entry: Entry, chunk: int, lane: Lane) -> Download | None:
+    def _start(self, entry: Entry, chunk: int, lane: Lane, run: int = 1) -> Download | None:
         if self._is_here(entry, chunk, lane):
             return None
         key = self._policy.key(entry.ino, chunk)
@@ -247,7 +248,11 @@ class Fetching:
         size = entry.size if is_whole(entry.size) else chunk_span(entry.size, chunk)[1]
         slot = self._slot(entry, lane, size)
         download = Download(slot, ahead=size if lane is Lane.READAHEAD else 0)
-        plan = self._plan_whole(entry, lane, download) if is_whole(entry.size) else self._plan_chunk(entry, chunk, lane)
+        plan = (
+            self._plan_whole(entry, lane, download)
+            if is_whole(entry.size)
+            else self._plan_chunk(entry, chunk, lane, run)
+        )
         if plan is None:
             return None
         download.task = asyncio.create_task(plan(download))
@@ -368,14 +373,25 @@ class Fetching:
         self.version.reserved_bytes += download.reserved
         return partial(self._whole if kept else self._whole_read_through, entry)
 
-    def _plan_chunk(self, entry: Entry, chunk: int, lane: Lane) -> Action | None:
+    def _plan_chunk(self, entry: Entry, chunk: int, lane: Lane, run: int) -> Action | None:
         part = self.version.parts.get(entry.ino)
         if part is None or not (part.kept or lane is not Lane.WARM):
             kept = self.admits(entry)
             if not (kept or self.transients.lets_pass(lane, entry.size)):
                 return None
             self._writer.new_part(entry, kept=kept)
-        return partial(self._chunk, entry, chunk)
+        return partial(self._chunk, entry, chunk, run)
+
+    def _ahead(self, entry: Entry, chunk: int, run: int) -> int:
+        """Return the bytes of a run behind its first chunk that nobody has, or fetches, until now."""
+        if self.context.settings.pipeline.lanes.demanded:  # those go on when it is their turn, which may be late
+            return 0
+        part, size = self.version.parts.get(entry.ino), 0
+        for following in range(chunk + 1, chunk + run):
+            if (entry.ino, following) in self._downloads or (part is not None and part.chunks[following]):
+                break
+            size += chunk_span(entry.size, following)[1]
+        return size
 
     def _whole(self, entry: Entry, download: Download) -> Coroutine[None, None, None]:
         return self.context.settings.retry(partial(self._writer.whole, entry, kept=True, slot=download.slot))
@@ -384,7 +400,7 @@ class Fetching:
         await self.context.settings.retry(partial(self._writer.whole, entry, kept=False, slot=download.slot))
         self._writer.drop_surplus(self.busy())
 
-    async def _chunk(self, entry: Entry, chunk: int, download: Download) -> None:
+    async def _chunk(self, entry: Entry, chunk: int, run: int, download: Download) -> None:
         start = chunk_span(entry.size, chunk)[0]
 
         def arrived(part: PartFile, here: int) -> None:
@@ -395,7 +411,8 @@ class Fetching:
             if self.version.parts.get(entry.ino) is not download.into:
                 download.into, download.reached = None, 0  # what came was dropped with its part
             admits = entry.ino in self.version.parts or self.admits(entry)
-            await self._writer.chunk(entry, chunk, admits=admits, slot=download.slot, arrived=arrived)
+            ahead = partial(self._ahead, entry, chunk, run)
+            await self._writer.chunk(entry, chunk, admits=admits, slot=download.slot, arrived=arrived, ahead=ahead)
 
         await self.context.settings.retry(bring)
         # Not tried again here: a file that is spoilt as a whole is not mended by this chunk alone.

@@ -78,16 +78,26 @@ class PieceWriter:
         else:
             self._hold(PartFile(Path(temporary), entry.ino, entry.size, bytearray(b"\1"), kept=False))
 
-    async def chunk(self, entry: Entry, chunk: int, *, admits: bool, slot: Slot, arrived: ArrivedInPart) -> None:
+    async def chunk(
+        self,
+        entry: Entry,
+        chunk: int,
+        *,
+        admits: bool,
+        slot: Slot,
+        arrived: ArrivedInPart,
+        ahead: Callable[[], int],
+    ) -> None:
         """Bring a piece of a large file. Raises SidecarError.
 
-        ``admits``: it may be kept, should its part have been dropped. ``arrived``: told how far it has come.
+        ``admits``: it may be kept, should its part have been dropped. ``arrived``: told how far it has come. ``ahead``:
+        asked, when it is its turn, for how many bytes behind it are wanted next.
         """
         part = self.version.parts.get(entry.ino) or self.new_part(entry, kept=admits)
         if not part.chunks[chunk]:
             offset, length = chunk_span(entry.size, chunk)
             piece = self._piece(entry, str(part.path))._replace(offset=offset, length=length)
-            fetched = await self._get_chunk(piece, part, slot, arrived)
+            fetched = await self._get_chunk(piece, part, slot, arrived, ahead)
             part.etag_may_be_md5 = fetched.etag_may_be_md5
             part.sums[chunk] = bytes.fromhex(fetched.crc64nvme)
             if part.kept:
@@ -178,7 +188,9 @@ class PieceWriter:
             self._judge(piece.key, entry.etag, fetched.md5)
         return fetched.published
 
-    async def _get_chunk(self, piece: Piece, part: PartFile, slot: Slot, arrived: ArrivedInPart) -> Fetched:
+    async def _get_chunk(
+        self, piece: Piece, part: PartFile, slot: Slot, arrived: ArrivedInPart, ahead: Callable[[], int]
+    ) -> Fetched:
         counted = NewBytes(self._arrived)
 
         def told(here: int) -> None:
@@ -186,7 +198,8 @@ class PieceWriter:
             arrived(part, here)
 
         try:
-            return await self._get(piece, slot, told)
+            async with slot:
+                return await self._ask(piece._replace(ahead=ahead()), told)
         except CacheDiskFailed:
             if not is_there(part.path):  # someone deleted it: the next attempt begins anew
                 self.drop(part)
@@ -204,9 +217,12 @@ class PieceWriter:
 
     async def _get(self, piece: Piece, slot: Slot, arrived: Arrived) -> Fetched:
         async with slot:
-            for source in self.context.sources:
-                if (fetched := await source.fetch(piece, arrived)) is not None:
-                    return fetched
+            return await self._ask(piece, arrived)
+
+    async def _ask(self, piece: Piece, arrived: Arrived) -> Fetched:
+        for source in self.context.sources:
+            if (fetched := await source.fetch(piece, arrived)) is not None:
+                return fetched
         raise InternalError(f"no source has {piece.key}")
 
     def _folder(self, *, kept: bool) -> Path:

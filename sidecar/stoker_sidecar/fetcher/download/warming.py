@@ -15,11 +15,13 @@ from stoker_sidecar.fetcher.cached_version import CachedVersion, State
 from stoker_sidecar.fetcher.choosing import left_to_warm
 from stoker_sidecar.fetcher.core.lanes import Lane, WarmShare, WarmSlots
 from stoker_sidecar.fetcher.core.rates import TokenBucket
+from stoker_sidecar.fetcher.core.runs import MOST, run_length
 from stoker_sidecar.fetcher.core.version_tuning import VersionTuning
 from stoker_sidecar.fetcher.core.weighted_turns import TurnClass, WeightedTurns
 from stoker_sidecar.fetcher.download.chosen_order import ChosenOrder
 from stoker_sidecar.fetcher.download.fetching import Fetching
-from stoker_sidecar.fetcher.download.parts import chunk_count, chunk_span, is_whole
+from stoker_sidecar.fetcher.download.parts import CHUNK, chunk_count, chunk_span, is_whole
+from stoker_sidecar.fetcher.download.sighted_order import SightedOrder
 from stoker_sidecar.version.manifest import Entry
 
 
@@ -170,10 +172,14 @@ class WarmPass:
     _row: int = 0
     _in_flight: int = 0
     _landed: asyncio.Event = field(default_factory=asyncio.Event)
+    # Of neighbouring chunks, with the inode of each; one piece of each is in flight.
+    _runs: "dict[asyncio.Task[None], int]" = field(default_factory=dict)
+    _upcoming: SightedOrder = field(init=False)
     _copies: int = field(init=False)
 
     def __post_init__(self) -> None:
         self._copies = len(self.fetching.version.packed)
+        self._upcoming = self._sighted(iter(()))
 
     @property
     def made_copies(self) -> bool:
@@ -182,7 +188,15 @@ class WarmPass:
 
     async def run(self) -> None:
         """Fetch. Ends when every missing file was started and has landed, on ``stop``, or when ``fatal``."""
-        for seen, entry in enumerate(self.order):
+        self._upcoming = self._sighted(iter(self.order))
+        try:
+            await self._start_upcoming()
+            await self._until(self._idle)
+        finally:
+            await self._end_runs()
+
+    async def _start_upcoming(self) -> None:
+        for seen, entry in enumerate(self._upcoming):
             if self._over():
                 break
             if seen % _BREATH == _BREATH - 1:
@@ -190,7 +204,6 @@ class WarmPass:
             # A small file is asked about where it starts; a large one here, once for all of its chunks.
             if is_whole(entry.size) or self.fetching.admits(entry):
                 await self._start_all(entry)
-        await self._until(lambda: self._in_flight == 0)
 
     def until_next(self, *, eager: bool) -> float | None:
         """Return the seconds until the rest of the version is tried; None: there is none that can be had.
@@ -208,21 +221,106 @@ class WarmPass:
         left = left_to_warm(version, State.MISSING) or left_to_warm(version, State.FAILED)
         return RETRY_LEFT if left else None
 
+    def _sighted(self, order: Iterator[Entry]) -> SightedOrder:
+        def alike(one: Entry, other: Entry) -> bool:
+            return tuning.of(one.ino).warm_rank == tuning.of(other.ino).warm_rank
+
+        tuning = self.fetching.tuning
+        return SightedOrder(order, self.fetching.version.is_missing, alike)
+
+    def _idle(self) -> bool:
+        return self._in_flight == 0 and not self._runs
+
     async def _start_all(self, entry: Entry) -> None:
         self.share.bandwidth = self.fetching.tuning.of(entry.ino).bandwidth
-        for chunk in range(1 if is_whole(entry.size) else chunk_count(entry.size)):
-            await self._until(lambda: self._over() or self._in_flight < self.limits.slots.of(self.limits.uid))
+        if is_whole(entry.size):
+            await self._until(lambda: self._over() or self._in_flight < self._slots())
             if not self._over():
-                await self._start(entry, chunk)
+                await self._start(entry, 0)
+            return
+        chunk, chunks = 0, chunk_count(entry.size)
+        while chunk < chunks:
+            await self._until(lambda: self._over() or self._in_flight < self._streams())
+            if self._over():
+                return
+            end = min(chunks, chunk + self._run_length(entry, chunks - chunk))
+            # The first of them here, so that the next file that asks for room finds this one's reserved.
+            first = await self._started(entry, chunk, end - chunk)
+            if first is not None or end - chunk > 1:
+                self._begin_run(entry, range(chunk, end), first)
+            chunk = end
+
+    def _slots(self) -> int:
+        return self.limits.slots.of(self.limits.uid)
+
+    def _streams(self) -> int:
+        """Return how many chunks of large files may be in flight; more would wait for each other's bytes."""
+        most = self.fetching.context.settings.pipeline.bounds.background_bytes // CHUNK
+        return max(1, min(self._slots(), most))
+
+    def _run_length(self, entry: Entry, chunks: int) -> int:
+        """Return how many chunks are asked for at once, where so many of a file are left.
+
+        One under a limit of bytes a second: what waits in buffers meanwhile would be beyond it.
+        """
+        if self.limits.bucket is not None or self.share.bandwidth < 1.0:
+            return 1
+        streams = self._streams()
+        enough = streams * MOST
+        return run_length(chunks + self._upcoming.pieces_left(entry, enough - chunks), streams)
+
+    def _begin_run(self, entry: Entry, chunks: range, first: "asyncio.Task[None] | None") -> None:
+        self._in_flight += 1
+        run = asyncio.create_task(self._run(entry, chunks, first))
+        self._runs[run] = entry.ino
+        run.add_done_callback(self._ended)
+
+    def _ended(self, run: "asyncio.Task[None]") -> None:
+        ino = self._runs.pop(run)
+        self._in_flight -= 1
+        self._landed.set()
+        if not run.cancelled() and (error := run.exception()) is not None:
+            self._failed(ino, error)
+
+    async def _run(self, entry: Entry, chunks: range, piece: "asyncio.Task[None] | None") -> None:
+        """Fetch neighbouring chunks one after the other, so that they may come by one request; the first has begun."""
+        for chunk in chunks:
+            if chunk > chunks.start:
+                await self._keep_place()
+                if self._over():
+                    return
+                piece = await self._started(entry, chunk, chunks.stop - chunk)
+            if piece is not None:
+                await asyncio.wait([piece])
+                self._learn(entry.ino, piece)
+
+    async def _keep_place(self) -> None:
+        """Wait where fewer may be in flight than are: others of them go on meanwhile."""
+        if self._in_flight > self._streams():
+            self._in_flight -= 1
+            try:
+                await self._until(lambda: self._over() or self._in_flight < self._streams())
+            finally:
+                self._in_flight += 1
+
+    async def _end_runs(self) -> None:
+        """Wait for runs that are left when the pass is cancelled; what they had started goes on."""
+        for run in self._runs:
+            run.cancel()
+        if self._runs:
+            await asyncio.wait(self._runs)
 
     async def _start(self, entry: Entry, chunk: int) -> None:
-        if self.limits.bucket is not None:
-            size = entry.size if is_whole(entry.size) else chunk_span(entry.size, chunk)[1]
-            await self._pause(self.limits.bucket.take(size, self.limits.clock()))
-        task = self.fetching.start(entry, chunk, Lane.WARM)
+        task = await self._started(entry, chunk, 1)
         if task is not None:
             self._in_flight += 1
             task.add_done_callback(partial(self._land, entry.ino))
+
+    async def _started(self, entry: Entry, chunk: int, run: int) -> "asyncio.Task[None] | None":
+        if self.limits.bucket is not None:
+            size = entry.size if is_whole(entry.size) else chunk_span(entry.size, chunk)[1]
+            await self._pause(self.limits.bucket.take(size, self.limits.clock()))
+        return self.fetching.start(entry, chunk, Lane.WARM, run)
 
     async def _pause(self, seconds: float) -> None:
         """Sleep in short naps, so that ``stop`` is heard under a narrow limit."""
@@ -233,6 +331,9 @@ class WarmPass:
     def _land(self, ino: int, task: asyncio.Task[None]) -> None:
         self._in_flight -= 1
         self._landed.set()
+        self._learn(ino, task)
+
+    def _learn(self, ino: int, task: asyncio.Task[None]) -> None:
         if task.cancelled():
             self.fatal = True
         elif (error := task.exception()) is None:

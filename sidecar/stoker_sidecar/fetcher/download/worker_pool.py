@@ -25,6 +25,8 @@ _MOST_WORKERS = 4
 _LOST = 5
 # A worker that starts takes half a second; when it dies before its first answer, the next one waits.
 _RESTART = BackoffPolicy(base=0.1, cap=5.0)
+# Bodies that go on with the next piece and are looked for with the worker that has them: more than ever are in flight.
+_MOST_AHEAD = 512
 # Seconds: a worker that has jobs and says nothing, though it is asked to, is stopped or stuck. A full disk queue
 # blocks for less.
 _PING_EVERY = 5.0
@@ -49,6 +51,8 @@ class WorkerPool:
     _waiting: list[PieceJob] = field(default_factory=list)  # while no worker lives
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _numbers: "itertools.count[int]" = field(default_factory=itertools.count)
+    # Who has more of a body than it was asked for, by source, key and where it goes on; the oldest are forgotten.
+    _ahead: dict[tuple[StoreHandle, str, int], WorkerProcess] = field(default_factory=dict)
     _deaths: int = 0  # of workers that never answered, in a row
     _closing: bool = False
 
@@ -91,16 +95,29 @@ class WorkerPool:
 
     def forget(self, handle: StoreHandle) -> None:
         """Have all workers forget it: see PieceFetcher."""
+        self._ahead = {place: worker for place, worker in self._ahead.items() if place[0] is not handle}
         for worker in self._workers:
             worker.forget(handle)
 
     def _give(self, job: PieceJob) -> None:
         if self._workers:
-            min(self._workers, key=lambda worker: len(worker.jobs)).give(job)
+            worker = self._choose(job)
+            worker.give(job)
+            if job.piece.ahead:
+                self._ahead[job.handle, job.piece.key, job.piece.offset + job.piece.length] = worker
+                if len(self._ahead) > _MOST_AHEAD:
+                    del self._ahead[next(iter(self._ahead))]
         elif self._closing:
             job.fail(InternalError("the fetcher is stopping"))
         else:
             self._waiting.append(job)
+
+    def _choose(self, job: PieceJob) -> WorkerProcess:
+        """Choose who has asked for this piece already, with the one before it; else the least busy one."""
+        worker = self._ahead.pop((job.handle, job.piece.key, job.piece.offset), None)
+        if worker is not None and worker in self._workers:
+            return worker
+        return min(self._workers, key=lambda worker: len(worker.jobs))
 
     async def _cancel(self, job: PieceJob) -> None:
         if job in self._waiting:

@@ -25,7 +25,15 @@ class GatedStore(MemoryStore):
 
     @asynccontextmanager
     async def get_range(
-        self, path: str, offset: int, length: int, *, if_match: str, version_id: str = "", whole: bool = False
+        self,
+        path: str,
+        offset: int,
+        length: int,
+        *,
+        if_match: str,
+        version_id: str = "",
+        whole: bool = False,
+        ahead: int = 0,
     ) -> AsyncIterator[Body]:
         """Answer once it is let go."""
         self.waiting += 1
@@ -34,7 +42,7 @@ class GatedStore(MemoryStore):
         finally:
             self.waiting -= 1
         async with super().get_range(
-            path, offset, length, if_match=if_match, version_id=version_id, whole=whole
+            path, offset, length, if_match=if_match, version_id=version_id, whole=whole, ahead=ahead
         ) as body:
             yield body
 
