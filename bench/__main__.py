@@ -14,6 +14,7 @@ from types import FrameType
 
 from bench.comparison import compared
 from bench.errors import BenchError, UsageError
+from bench.gate_passes import GATE_SIZES, measure_gate, show_gate
 from bench.machine import describe
 from bench.name_costs import NAME_FILES, measure_names, show_names
 from bench.order_costs import ORDER_SAMPLES, measure_orders, show_orders
@@ -76,6 +77,10 @@ def parser() -> argparse.ArgumentParser:
     sizes.add_argument("nodes", nargs="*", type=int, metavar="NODES", help=f"default: {' '.join(map(str, SIZES))}")
     sizes.add_argument("--json", type=Path, default=_RESULTS.with_name("passes.json"), help="where the figures go")
     sizes.set_defaults(act=_passes)
+    gate = commands.add_parser("gate", help="measure what decisions on held pods cost by the size of the cluster")
+    gate.add_argument("nodes", nargs="*", type=int, metavar="NODES", help=f"default: {' '.join(map(str, GATE_SIZES))}")
+    gate.add_argument("--json", type=Path, default=_RESULTS.with_name("gate.json"), help="where the figures go")
+    gate.set_defaults(act=_gate)
     rules = commands.add_parser("rules", help="measure what tuning rules cost by the number of files")
     rules.add_argument("--files", type=int, default=FILES, metavar="N", help="default: %(default)s")
     rules.add_argument("--rules", type=int, default=RULES, metavar="N", help="default: %(default)s")
@@ -144,6 +149,10 @@ def _compare(options: argparse.Namespace) -> None:
 
 def _passes(options: argparse.Namespace) -> None:
     print(show(measure(options.nodes or SIZES), options.json))
+
+
+def _gate(options: argparse.Namespace) -> None:
+    print(show_gate(*measure_gate(options.nodes or GATE_SIZES), options.json))
 
 
 def _rules(options: argparse.Namespace) -> None:

@@ -140,7 +140,10 @@ async def test_a_held_pod_says_why_in_annotation_and_event(world: World) -> None
     await world.add_pod()
     world.warm(0.5)
     await world.step()
-    assert "a 50 %" in (await world.pod())["metadata"]["annotations"][names.ANNOTATION_WAITING]
+    assert (
+        "no node that may run it is warm yet"
+        in (await world.pod())["metadata"]["annotations"][names.ANNOTATION_WAITING]
+    )
     assert world.events.seen == [("p", "Normal", "WaitingForData")]
 
 
