@@ -110,7 +110,7 @@ class _Cluster:
         return self.slices.run(self.gating.decide(NOW))
 
     def after(self, change: Callable[[int], None]) -> float:
-        """Return the median seconds of a change and the pass that follows it; pods that go are bound before the next."""
+        """Return the median seconds of a change and its pass; pods that go are bound before the next."""
         return median(self._after_one(change, number) for number in range(_TIMES))
 
     def _after_one(self, change: Callable[[int], None], number: int) -> float:

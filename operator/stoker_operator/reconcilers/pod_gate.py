@@ -152,7 +152,8 @@ class PodGate:
         going = self._going.get(pod.key)
         if going is None or going.release is not release:
             return
-        if not self._is_up(release):
+        if self._state.pods.get(pod.key) != pod or not self._is_up(release):
+            # Its turn came late, and not all is true any more of what was decided on.
             self._give_up(going)
             self.work.wake()
             return
