@@ -14,6 +14,7 @@ from types import FrameType
 
 from bench.comparison import compared
 from bench.errors import BenchError, UsageError
+from bench.gate_loop import measure_loop, show_loop
 from bench.gate_passes import GATE_SIZES, measure_gate, show_gate
 from bench.machine import describe
 from bench.name_costs import NAME_FILES, measure_names, show_names
@@ -81,6 +82,9 @@ def parser() -> argparse.ArgumentParser:
     gate.add_argument("nodes", nargs="*", type=int, metavar="NODES", help=f"default: {' '.join(map(str, GATE_SIZES))}")
     gate.add_argument("--json", type=Path, default=_RESULTS.with_name("gate.json"), help="where the figures go")
     gate.set_defaults(act=_gate)
+    lag = commands.add_parser("gate-loop", help="measure what gating leaves of the event loop, while all nodes report")
+    lag.add_argument("nodes", nargs="?", type=int, default=5000, metavar="NODES", help="default: %(default)s")
+    lag.set_defaults(act=_gate_loop)
     rules = commands.add_parser("rules", help="measure what tuning rules cost by the number of files")
     rules.add_argument("--files", type=int, default=FILES, metavar="N", help="default: %(default)s")
     rules.add_argument("--rules", type=int, default=RULES, metavar="N", help="default: %(default)s")
@@ -153,6 +157,10 @@ def _passes(options: argparse.Namespace) -> None:
 
 def _gate(options: argparse.Namespace) -> None:
     print(show_gate(*measure_gate(options.nodes or GATE_SIZES), options.json))
+
+
+def _gate_loop(options: argparse.Namespace) -> None:
+    print(show_loop(measure_loop(options.nodes)))
 
 
 def _rules(options: argparse.Namespace) -> None:

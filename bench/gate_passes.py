@@ -97,7 +97,7 @@ class _Cluster:
     def __init__(self, nodes: Iterable[NodeView], caches: Iterable[NodeCache], pods: Iterable[PodView]) -> None:
         self.gating: Final = Gating()
         self.slices: Final = _Slices()
-        dataset = _dataset()
+        dataset = dataset_of_gate()
         self.gating.put_dataset(dataset.key, dataset)
         for cache in caches:
             self.gating.put_cache(cache.metadata.name, cache)
@@ -163,11 +163,11 @@ def _line(cells: Iterable[str]) -> str:
 
 def _full(size: int) -> FullCost:
     names = [f"n{index:05}" for index in range(size)]
-    caches = {name: _holding(name) for name in names}
+    caches = {name: holding_node(name) for name in names}
     running = [_running(name) for name in names]
     cluster: list[_Cluster] = []
-    pods = [*running, *(_held(index, cores=4) for index in range(size))]
-    told = _seconds(lambda: cluster.append(_Cluster(map(_node, names), caches.values(), pods)))
+    pods = [*running, *(held_pod(index, cores=4) for index in range(size))]
+    told = _seconds(lambda: cluster.append(_Cluster(map(node_of_gate, names), caches.values(), pods)))
     one = cluster[0]
     first_pass = _seconds(one.decide)
     gating = one.gating
@@ -177,10 +177,12 @@ def _full(size: int) -> FullCost:
         first_pass,
         one.slices.longest,
         one.after(lambda _: None),
-        one.after(lambda number: gating.put_cache(names[0], _holding(names[0], warm_bytes=number))),
+        one.after(lambda number: gating.put_cache(names[0], holding_node(names[0], warm_bytes=number))),
         one.after(lambda number: _end(gating, running[number % size])),
-        one.after(lambda number: gating.put_pod(f"vision/new{number}", _held(size + number, cores=4))),
-        one.after(lambda number: gating.put_node(names[1], replace(_node(names[1]), schedulable=number % 2 == 0), NOW)),
+        one.after(lambda number: gating.put_pod(f"vision/new{number}", held_pod(size + number, cores=4))),
+        one.after(
+            lambda number: gating.put_node(names[1], replace(node_of_gate(names[1]), schedulable=number % 2 == 0), NOW)
+        ),
     )
 
 
@@ -190,9 +192,9 @@ def _end(gating: Gating, pod: PodView) -> None:
 
 def _releases(size: int, warm: int) -> ReleaseCost:
     names = [f"n{index:05}" for index in range(size)]
-    nodes = [replace(_node(name), allocatable=Resources(cpu_milli=1000 * ROOM, pods=ROOM)) for name in names]
-    caches = [_holding(name) for name in names[:: max(1, size // warm)][:warm]]
-    one = _Cluster(nodes, caches, [_held(index) for index in range(PODS)])
+    nodes = [replace(node_of_gate(name), allocatable=Resources(cpu_milli=1000 * ROOM, pods=ROOM)) for name in names]
+    caches = [holding_node(name) for name in names[:: max(1, size // warm)][:warm]]
+    one = _Cluster(nodes, caches, [held_pod(index) for index in range(PODS)])
     outcomes: list[Outcome] = []
     seconds = _seconds(lambda: outcomes.append(one.decide()))
     released = outcomes[0].releases
@@ -200,14 +202,16 @@ def _releases(size: int, warm: int) -> ReleaseCost:
     return ReleaseCost(size, warm, len(released), len(warm_ones), seconds, one.slices.longest)
 
 
-def _dataset() -> Dataset:
+def dataset_of_gate() -> Dataset:
+    """Make the Dataset that all pods here wait for."""
     spec = {"source": {"uri": "s3://bucket/"}, "cache": {"replicas": "all"}}
     status = {"version": _VERSION, "bytes": _GIB}
     metadata = {"namespace": "vision", "name": "set", "uid": "set"}
     return Dataset.model_validate({"metadata": metadata, "spec": spec, "status": status})
 
 
-def _holding(node: str, warm_bytes: int = _GIB) -> NodeCache:
+def holding_node(node: str, warm_bytes: int = _GIB) -> NodeCache:
+    """Make the NodeCache of a node that has so much of it."""
     phase = "Warm" if warm_bytes == _GIB else "Warming"
     row = {"namespace": "vision", "name": "set", "uid": "set", "phase": phase, "version": _VERSION, "bytes": _GIB}
     return NodeCache.model_validate(
@@ -215,11 +219,13 @@ def _holding(node: str, warm_bytes: int = _GIB) -> NodeCache:
     )
 
 
-def _node(name: str) -> NodeView:
+def node_of_gate(name: str) -> NodeView:
+    """Make a node that one of the large pods fills."""
     return NodeView(name, allocatable=Resources(cpu_milli=4000, pods=110), sidecar_ready=True)
 
 
-def _held(index: int, cores: int = 1) -> PodView:
+def held_pod(index: int, cores: int = 1) -> PodView:
+    """Make a pod that is held."""
     return PodView(
         "vision",
         f"p{index:05}",

@@ -82,7 +82,7 @@ class PodGate:
             self._notices.forget(pod.uid)
             self._wishes.pop(_key(_REASON, pod), None)
         for release in outcome.releases:
-            self._promise(release, now)
+            self._promise(release)
         for hold in outcome.holds:
             self._wish(_REASON, hold.pod, partial(self._hold, hold))
         stuck, next_stuck = find_stuck(self._unplaced.values(), now)
@@ -127,12 +127,12 @@ class PodGate:
         elif new is not None:
             self._unplaced.pop(new.key, None)
 
-    def _promise(self, release: Release, now: float) -> None:
+    def _promise(self, release: Release) -> None:
         """Let a pod go as soon as its turn comes; until then it counts as gone."""
         pod = release.pod
         self._notices.forget(pod.uid)
         self._wishes.pop(_key(_REASON, pod), None)
-        self._going[pod.key] = _Going(release, released_view(release, now))
+        self._going[pod.key] = _Going(release, _after(release))
         self._feed.touch(pod.key)
         self._wish(_RELEASE, pod, partial(self._release, release))
 
@@ -240,12 +240,9 @@ def _ref(pod: PodView) -> ObjectRef:
     return ObjectRef("v1", "Pod", pod.name, pod.namespace, pod.uid)
 
 
-def released_view(release: Release, now: float) -> PodView:
-    """Return the pod as it will be once it is released."""
-    pod = release.pod
-    gates = tuple(gate for gate in pod.gates if gate != names.GATE_WARM)
-    affinity = pod.affinity if release.affinity is None else release.affinity
-    return replace(pod, gates=gates, affinity=affinity, released=_record(release, now), waiting="")
+def _after(release: Release) -> PodView:
+    """Return the pod as it will be once it is released, as far as others are concerned."""
+    return replace(release.pod, gates=release.pod.other_gates)
 
 
 def release_patch(release: Release, now: float) -> list[Object]:
