@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from stoker_api.dataset import Dataset
+from stoker_operator.core.explain import NodeWarmth
 from stoker_operator.core.node_bits import Changes, NodeNumbers, NodeSets, first
 from stoker_operator.core.views import NodeView
 from stoker_operator.core.warm_nodes import may_warm
@@ -42,20 +43,22 @@ class NodeData(NodeSets):
         super().__init__(changes)
         self.datasets: Final = tuple(datasets)
         self.versions: Final = dict(versions)
-        self._known: Final[dict[str, Warmth]] = {}
+        self._known: Final[dict[str, NodeWarmth]] = {}
         self._partial: Final[list[tuple[float, str]]] = []  # the warmest first: minus the share, and the name
 
-    def of(self, node: str) -> Warmth:
+    def of(self, node: str) -> NodeWarmth:
         """Return the warmth of a node that holds some of the data, or is asked to."""
         return self._known[node]
 
     def put(self, at: int | None, node: str, warmth: Warmth | None) -> None:
         """Take over a node's warmth; None: it holds nothing and is asked for nothing. ``at``: its number, if known."""
-        before = self._known.pop(node, None)
+        known = self._known.pop(node, None)
+        before = None if known is None else known.warmth
         if before is not None and _is_partial(before):
             del self._partial[bisect_left(self._partial, (-before.share, node))]
         if warmth is not None:
-            self._known[node] = warmth
+            # One object, however many pods are let go to the node.
+            self._known[node] = NodeWarmth(node, warmth)
             if _is_partial(warmth):
                 insort(self._partial, (-warmth.share, node))
         if before != warmth:

@@ -30,7 +30,7 @@ class Releases:
         names = [booked, *(name for at in members(window) if (name := self._index.numbers.names[at]) != booked)]
         chosen = names[:MOST_PREFERRED] if way_out else names
         nodes = [self._index.nodes[name] for name in chosen]
-        warmths = tuple(NodeWarmth(name, place.data.of(name)) for name in chosen)
+        warmths = tuple(place.data.of(name) for name in chosen)
         affinity = (
             prefer_nodes(pod.affinity, ((node, 1.0) for node in nodes))
             if way_out
@@ -61,7 +61,7 @@ class Releases:
                 break
             shares.append((share, at))
         names = [self._index.numbers.names[at] for _, at in shares]
-        return tuple(NodeWarmth(name, place.data.of(name)) for name in names)
+        return tuple(place.data.of(name) for name in names)
 
     def _window(self, options: int, booked: str) -> int:
         """Take at most MOST_NODES of ``options``; pods booked within one window get the same nodes."""

@@ -85,8 +85,8 @@ class _Search:
         if not silent:
             return []
         best = data.warmest(place.ranked & (data.warm | data.some), numbers)
-        least = 0.0 if best is None else data.of(numbers.names[best]).share
-        shares = {name: data.of(name).share for name in map(numbers.names.__getitem__, members(silent))}
+        least = 0.0 if best is None else data.of(numbers.names[best]).warmth.share
+        shares = {name: data.of(name).warmth.share for name in map(numbers.names.__getitem__, members(silent))}
         found = sorted((name for name in shares if shares[name] > least), key=lambda name: (-shares[name], name))
         nodes = map(self._index.nodes.__getitem__, found)
         self._silences.update(until for node in nodes if (until := silent_until(node)) is not None)
