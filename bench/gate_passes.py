@@ -254,4 +254,5 @@ def _exponent(costs: Sequence[FullCost], kind: str) -> float:
     points = [(math.log(cost.nodes), math.log(max(asdict(cost)[kind], 1e-7))) for cost in costs]
     mean_x, mean_y = (sum(values) / len(points) for values in zip(*points, strict=True))
     spread = sum((x - mean_x) ** 2 for x, _ in points)
-    return sum((x - mean_x) * (y - mean_y) for x, y in points) / spread
+    slope: float = sum((x - mean_x) * (y - mean_y) for x, y in points) / spread
+    return slope

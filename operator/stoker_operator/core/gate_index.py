@@ -204,13 +204,16 @@ class GateIndex:
             return
         for keys in idle[:-_IDLE]:
             del self.places[keys]
-        parts: tuple[dict[str, FeasibleNodes], dict[str, Room], dict[str, NodeData], dict[str, AllowedNodes]]
-        parts = self._feasible, self._rooms, self._data, self._allowed
-        for number, known in enumerate(parts):
-            needed = {keys[number] for keys in self.places}
-            for key in known.keys() - needed:
-                del known[key]  # type: ignore[attr-defined]
+        _keep_only(self._feasible, {keys[0] for keys in self.places})
+        _keep_only(self._rooms, {keys[1] for keys in self.places})
+        _keep_only(self._data, {keys[2] for keys in self.places})
+        _keep_only(self._allowed, {keys[3] for keys in self.places})
         for uid in list(self._data_of):
             self._data_of[uid] &= self._data.keys()
             if not self._data_of[uid]:
                 del self._data_of[uid]
+
+
+def _keep_only(parts: dict[str, Part], needed: set[str]) -> None:
+    for key in parts.keys() - needed:
+        del parts[key]

@@ -59,7 +59,7 @@ class GatePods:
         self._name(pod, 1)
         touched = self.groups.put(old, pod)
         if old is None or pod is None or not _is_same_wish(old, pod):
-            self._stale |= touched
+            self._stale.update(touched)
 
     def dataset_changed(self, key: str) -> None:
         """Decide anew on all who name a Dataset."""

@@ -16,8 +16,10 @@ REQUIRE = {"mode": "Require", "maxWait": "10m"}
 def filled(view: ClusterView, now: float = NOW) -> Gating:
     """Return a gating that knows what is in ``view``."""
     gating = Gating()
-    for key, dataset in (*view.datasets.items(), *view.invalid_datasets.items()):
+    for key, dataset in view.datasets.items():
         gating.put_dataset(key, dataset)
+    for key, invalid in view.invalid_datasets.items():
+        gating.put_dataset(key, invalid)
     for name, cache in view.node_caches.items():
         gating.put_cache(name, cache)
     for name, node in view.nodes.items():
