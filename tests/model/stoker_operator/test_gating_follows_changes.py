@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from stoker_api import names
 from stoker_api.dataset import Dataset
 from stoker_api.nodecache import NodeCache
 from stoker_api.times import parse_time
+from stoker_operator.core import gate_index
 from stoker_operator.core.explain import Explanation
 from stoker_operator.core.gating import Gating
 from stoker_operator.core.release_decisions import Outcome
@@ -35,6 +37,9 @@ class FollowingChanges(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
+        # Places are forgotten soon, and made anew.
+        self.few_idle_places = mock.patch.object(gate_index, "_IDLE", 1)
+        self.few_idle_places.start()
         self.now = 1000.0
         self.gating = Gating()
         self.datasets: dict[str, Dataset] = {}
@@ -49,6 +54,9 @@ class FollowingChanges(RuleBasedStateMachine):
         for name, slots in (("n1", 1), ("n2", 2), ("n3", 3)):
             self.put_node(node(name, slots, labels={"zone": "a"}))
             self.put_cache(name, [_row("imagenet", 1.0, older=False)])
+
+    def teardown(self) -> None:
+        self.few_idle_places.stop()
 
     def put_dataset(self, one: Dataset) -> None:
         self.datasets[one.key] = one
