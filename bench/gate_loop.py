@@ -5,6 +5,7 @@ few milliseconds, and a scheduler that binds what is let go. Parsing what a watc
 """
 
 import asyncio
+import gc
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -19,6 +20,7 @@ from stoker_kube.events import EventLevel, EventRecorder, ObjectRef
 from stoker_kube.resources import Kind
 from stoker_operator.core.resources import Resources
 from stoker_operator.core.views import PodView, parse_pod
+from stoker_operator.main import COLLECT_AFTER
 from stoker_operator.mirror.state import ClusterState
 from stoker_operator.reconcilers.loop import ReconcileLoop
 from stoker_operator.reconcilers.pod_gate import PodGate
@@ -102,6 +104,7 @@ class _PlayedServer:
 
 def measure_loop(size: int) -> LoopCost:
     """Measure a cluster of so many nodes, of which as many are warm as the pods need twice."""
+    gc.set_threshold(*COLLECT_AFTER)  # as the operator does
     return asyncio.run(_measured(size))
 
 

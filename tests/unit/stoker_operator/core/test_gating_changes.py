@@ -7,8 +7,8 @@ from unittest import mock
 import pytest
 
 from stoker_api.names import Reason
-from stoker_operator.core import gating as gating_module
 from stoker_operator.core.gating import Gating
+from stoker_operator.core.pod_demand import read_demand
 from stoker_operator.core.views import PodView
 from tests.unit.stoker_operator.clusters import cluster, dataset, held, holding, node
 from tests.unit.stoker_operator.releases import NOW, REQUIRE, decided_by, filled
@@ -19,8 +19,7 @@ BUSY = PodView("vision", "busy", uid="busy", node="a", requests=held().requests,
 @pytest.fixture
 def looks() -> Iterator[mock.Mock]:
     """Count how often it is looked at what a pod wants."""
-    original = gating_module.read_demand
-    with mock.patch.object(gating_module, "read_demand", side_effect=original) as counted:
+    with mock.patch("stoker_operator.core.gating.read_demand", side_effect=read_demand) as counted:
         yield counted
 
 
