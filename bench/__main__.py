@@ -78,6 +78,11 @@ def parser() -> argparse.ArgumentParser:
     sizes.add_argument("nodes", nargs="*", type=int, metavar="NODES", help=f"default: {' '.join(map(str, SIZES))}")
     sizes.add_argument("--json", type=Path, default=_RESULTS.with_name("passes.json"), help="where the figures go")
     sizes.set_defaults(act=_passes)
+    rules = commands.add_parser("rules", help="measure what tuning rules cost by the number of files")
+    rules.add_argument("--files", type=int, default=FILES, metavar="N", help="default: %(default)s")
+    rules.add_argument("--rules", type=int, default=RULES, metavar="N", help="default: %(default)s")
+    rules.add_argument("--json", type=Path, default=_RESULTS.with_name("rules.json"), help="where the figures go")
+    rules.set_defaults(act=_rules)
     gate = commands.add_parser("gate", help="measure what decisions on held pods cost by the size of the cluster")
     gate.add_argument("nodes", nargs="*", type=int, metavar="NODES", help=f"default: {' '.join(map(str, GATE_SIZES))}")
     gate.add_argument("--json", type=Path, default=_RESULTS.with_name("gate.json"), help="where the figures go")
@@ -85,11 +90,6 @@ def parser() -> argparse.ArgumentParser:
     lag = commands.add_parser("gate-loop", help="measure what gating leaves of the event loop, while all nodes report")
     lag.add_argument("nodes", nargs="?", type=int, default=5000, metavar="NODES", help="default: %(default)s")
     lag.set_defaults(act=_gate_loop)
-    rules = commands.add_parser("rules", help="measure what tuning rules cost by the number of files")
-    rules.add_argument("--files", type=int, default=FILES, metavar="N", help="default: %(default)s")
-    rules.add_argument("--rules", type=int, default=RULES, metavar="N", help="default: %(default)s")
-    rules.add_argument("--json", type=Path, default=_RESULTS.with_name("rules.json"), help="where the figures go")
-    rules.set_defaults(act=_rules)
     orders = commands.add_parser("orders", help="measure what it costs to know the order of a training job")
     orders.add_argument(
         "samples", nargs="*", type=int, metavar="N", help=f"default: {' '.join(map(str, ORDER_SAMPLES))}"
@@ -155,16 +155,16 @@ def _passes(options: argparse.Namespace) -> None:
     print(show(measure(options.nodes or SIZES), options.json))
 
 
+def _rules(options: argparse.Namespace) -> None:
+    print(show_rules(measure_rules(options.files, options.rules), options.json))
+
+
 def _gate(options: argparse.Namespace) -> None:
     print(show_gate(*measure_gate(options.nodes or GATE_SIZES), options.json))
 
 
 def _gate_loop(options: argparse.Namespace) -> None:
     print(show_loop(measure_loop(options.nodes)))
-
-
-def _rules(options: argparse.Namespace) -> None:
-    print(show_rules(measure_rules(options.files, options.rules), options.json))
 
 
 def _orders(options: argparse.Namespace) -> None:

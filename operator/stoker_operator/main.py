@@ -1,7 +1,6 @@
 """The operator's command line: run it, keep CRDs current, or take everything away before an uninstall."""
 
 import asyncio
-import gc
 import logging
 import signal
 import sys
@@ -27,11 +26,6 @@ log = logging.getLogger("stoker_operator")
 # MiB of a stack.
 RECURSION_LIMIT = 30_000
 
-# How many objects more than before call for a collection of cycles, by generation (gc.set_threshold). By Python's own
-# numbers all objects are looked at each time a quarter of them is new: 55 ms of the event loop with a mirror of 2,500
-# nodes, and again after some seconds while they report. Hardly anything here is a cycle, and what is one dies young.
-COLLECT_AFTER = (10_000, 10, 1_000)
-
 Work = Callable[[Kube, Settings], Coroutine[Any, Any, None]]
 
 
@@ -48,7 +42,6 @@ def main() -> None:
 @main.command()
 def run() -> None:
     """Run one replica until SIGTERM; of several, one acts and all serve the webhook."""
-    gc.set_threshold(*COLLECT_AFTER)
     _start(_run)
 
 
