@@ -20,12 +20,12 @@ from stoker_operator.core.gating import Gating
 from stoker_operator.core.release_decisions import Outcome
 from stoker_operator.core.resources import Resources
 from stoker_operator.core.views import NodeView, PodView
+from stoker_operator.reconcilers.pod_gate import GATE_SLICE
 
 GATE_SIZES = (100, 500, 1000, 2500, 5000)  # nodes
 WARM_NODES = (1, 3, 10)
 PODS = 1000  # held, where they may go
 ROOM = 100  # pods that a warm node takes
-SLICE = 0.01  # seconds: as the operator gives way
 NOW = 1030.0  # seconds since the epoch, half a minute after the pods were made
 _TIMES = 31  # measurements of one change, of which the median counts
 _GIB = 1 << 30
@@ -83,7 +83,7 @@ class _Slices:
                 self._note(began)
                 outcome: Outcome = end.value
                 return outcome
-            if time.process_time() - began >= SLICE:
+            if time.process_time() - began >= GATE_SLICE:
                 self._note(began)
                 began = time.process_time()
 

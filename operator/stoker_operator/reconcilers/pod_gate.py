@@ -32,6 +32,8 @@ from stoker_operator.writer import Writer
 
 log = logging.getLogger(__name__)
 
+# Seconds after which a pass gives way. A pod that is made waits for the webhook, which is to answer 99 % within 10 ms.
+GATE_SLICE = 0.005
 _RELEASE, _REASON = "release", "reason"  # the steps, and the beginnings of their keys
 _QUIET = frozenset({Reason.WAITING_FOR_DATA, Reason.WAITING_FOR_GANG, Reason.WAITING_FOR_GATES, Reason.RELEASED})
 
@@ -92,9 +94,10 @@ class PodGate:
 
     async def _decide(self, now: float) -> Outcome:
         self._hide_refused()
-        await in_slices(self._feed.drain(self._gating, now))
+        await in_slices(self._feed.drain(self._gating, now), GATE_SLICE)
         under_way = {one.after.uid: _nodes(one.release) for one in self._going.values()}
-        return await in_slices(self._gating.decide(now, {**self._book.current(now), **under_way}))
+        bookings = {**self._book.current(now), **under_way}
+        return await in_slices(self._gating.decide(now, bookings), GATE_SLICE)
 
     def _hide_refused(self) -> None:
         """Leave out the pods that could not be released a moment ago: they must not keep the room from others."""
