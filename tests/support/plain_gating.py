@@ -15,7 +15,7 @@ from stoker_operator.core.explain import NodeWarmth
 from stoker_operator.core.feasible_nodes import silent_until
 from stoker_operator.core.placement_rules import foreign_claims
 from stoker_operator.core.pod_demand import PodDemand, Unmet, read_demand
-from stoker_operator.core.release_decisions import MOST_NODES, MOST_PREFERRED, SHOWN_AFTER, Hold, Release, Wanted
+from stoker_operator.core.release_decisions import MOST_NODES, MOST_PREFERRED, SHOWN_AFTER, Hold, Release, WantedNodes
 from stoker_operator.core.spoiled import Spoiled
 from stoker_operator.core.views import ClusterView, PodView
 from stoker_operator.core.warm_nodes import may_warm
@@ -32,7 +32,7 @@ class PlainOutcome:
 
     holds: tuple[Hold, ...] = ()
     releases: tuple[Release, ...] = ()
-    wanted: Wanted = field(default_factory=Wanted)
+    wanted: WantedNodes = field(default_factory=WantedNodes)
 
     def next_deadline(self, now: float) -> float | None:
         """Return seconds until a held pod's maxWait passes, or a silent node is given up; None when none is to come."""
@@ -78,7 +78,7 @@ class _Pass:
         # Those that may go next ask for nodes first: what other controllers hold may stay for hours.
         asking = sorted((one.pod for one in holds), key=lambda pod: bool(pod.other_gates))
         wanted, versions = self._wanted(pod for pod in asking if pod.key not in self._unreadable)
-        return PlainOutcome(holds, releases, Wanted(wanted, versions, frozenset(self._silences)))
+        return PlainOutcome(holds, releases, WantedNodes(wanted, versions, frozenset(self._silences)))
 
     def _decided(self, group: PlainGroup) -> Sequence[Hold | Release]:
         """Return the decisions on a group, which stays held when they cannot be made: the others' turn must come."""

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Final
 
 from stoker_operator.core.affinity import may_run
-from stoker_operator.core.node_bits import Changes, NodeSets
+from stoker_operator.core.node_bits import NodeSets, SetChanges
 from stoker_operator.core.views import LIFECYCLE_TAINTS, NodeView, PodView
 
 # Seconds for which a node that fell silent, or whose sidecar did, is still the one that a held pod is to go to: all
@@ -36,7 +36,7 @@ class FeasibleNodes(NodeSets):
     feasible: int
     silent: int
 
-    def __init__(self, changes: Changes, pod: PodView) -> None:
+    def __init__(self, changes: SetChanges, pod: PodView) -> None:
         super().__init__(changes)
         self._pod: Final = pod
         self._errors: Final[dict[str, Exception]] = {}

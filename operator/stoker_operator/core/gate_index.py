@@ -8,12 +8,12 @@ from stoker_api.nodecache import NodeCache
 from stoker_operator.core.capacity import FreeCapacity
 from stoker_operator.core.constraints import allowed_key, constraints_key, data_key, room_key
 from stoker_operator.core.feasible_nodes import FeasibleNodes, silent_until
-from stoker_operator.core.node_bits import Changes, NodeNumbers, NodeSets
+from stoker_operator.core.node_bits import NodeNumbers, NodeSets, SetChanges
 from stoker_operator.core.node_data import AllowedNodes, NodeData
 from stoker_operator.core.places import Place
 from stoker_operator.core.pod_demand import PodDemand
 from stoker_operator.core.resources import Resources
-from stoker_operator.core.room import Room
+from stoker_operator.core.room import PodRoom
 from stoker_operator.core.views import NodeView, PodView
 from stoker_operator.core.warmth import WarmthIndex
 
@@ -26,7 +26,7 @@ class GateIndex:
     """Nodes, their free capacity and their data, and the places of held pods. Times in seconds since the epoch."""
 
     def __init__(self) -> None:
-        self.changes: Final = Changes()
+        self.changes: Final = SetChanges()
         self.numbers: Final = NodeNumbers()
         self.nodes: Final[dict[str, NodeView]] = {}
         self.capacity: Final = FreeCapacity()
@@ -34,7 +34,7 @@ class GateIndex:
         self._warmth: Final = WarmthIndex()
         self._silent: Final[dict[str, float]] = {}  # nodes that are, and until when
         self._feasible: Final[dict[str, FeasibleNodes]] = {}
-        self._rooms: Final[dict[str, Room]] = {}
+        self._rooms: Final[dict[str, PodRoom]] = {}
         self._allowed: Final[dict[str, AllowedNodes]] = {}
         self._data: Final[dict[str, NodeData]] = {}
         self._data_of: Final[dict[str, set[str]]] = {}  # keys of _data, by the UIDs of their Datasets
@@ -130,9 +130,9 @@ class GateIndex:
             self._feasible[key] = made
         return self._feasible[key]
 
-    def _room(self, key: str, requests: Resources) -> Generator[None, None, Room]:
+    def _room(self, key: str, requests: Resources) -> Generator[None, None, PodRoom]:
         if key not in self._rooms:
-            made = Room(self.changes, requests)
+            made = PodRoom(self.changes, requests)
             for at, name in enumerate(self.numbers.names):
                 made.put(at, name, self.capacity)
                 yield

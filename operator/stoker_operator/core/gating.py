@@ -21,7 +21,7 @@ from stoker_operator.core.held_groups import Group
 from stoker_operator.core.node_bits import first
 from stoker_operator.core.places import Place
 from stoker_operator.core.pod_demand import PodDemand, Unmet, read_demand
-from stoker_operator.core.release_decisions import SHOWN_AFTER, Hold, Outcome, Release, Wanted
+from stoker_operator.core.release_decisions import SHOWN_AFTER, Hold, Outcome, Release, WantedNodes
 from stoker_operator.core.releases import Releases, never_held
 from stoker_operator.core.turn_order import TurnOrder
 from stoker_operator.core.views import ClusterView, InvalidDataset, NodeView, PodView
@@ -47,7 +47,7 @@ class Gating:
         self._view: Final = ClusterView(datasets=self._datasets, invalid_datasets=self._invalid)
         self._releases: Final = Releases(self.index, self._view)
         self._now = 0.0
-        self._wanted = Wanted()
+        self._wanted = WantedNodes()
 
     def put_dataset(self, key: str, dataset: Dataset | InvalidDataset | None) -> None:
         """Take over a Dataset as its class lets it be, None when it is gone; of its progress nothing is looked at."""

@@ -32,7 +32,7 @@ class NodeNumbers:
         del self._names[at]
 
 
-class Changes:
+class SetChanges:
     """What tells the holders of node sets apart in time: ``tick`` counts passes, ``any`` is set with each change."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class NodeSets:
 
     SETS: ClassVar[tuple[str, ...]]
 
-    def __init__(self, changes: Changes) -> None:
+    def __init__(self, changes: SetChanges) -> None:
         self._changes = changes
         self.grown = changes.tick
         for name in self.SETS:

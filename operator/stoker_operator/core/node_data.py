@@ -6,7 +6,7 @@ from typing import Final
 
 from stoker_api.dataset import Dataset
 from stoker_operator.core.explain import NodeWarmth
-from stoker_operator.core.node_bits import Changes, NodeNumbers, NodeSets, first
+from stoker_operator.core.node_bits import NodeNumbers, NodeSets, SetChanges, first
 from stoker_operator.core.views import NodeView
 from stoker_operator.core.warm_nodes import may_warm
 from stoker_operator.core.warmth import Warmth
@@ -18,7 +18,7 @@ class AllowedNodes(NodeSets):
     SETS = ("allowed",)
     allowed: int
 
-    def __init__(self, changes: Changes, datasets: Sequence[Dataset]) -> None:
+    def __init__(self, changes: SetChanges, datasets: Sequence[Dataset]) -> None:
         super().__init__(changes)
         self._datasets: Final = tuple(datasets)
 
@@ -39,7 +39,7 @@ class NodeData(NodeSets):
     some: int
     planned: int
 
-    def __init__(self, changes: Changes, datasets: Sequence[Dataset], versions: Mapping[str, str]) -> None:
+    def __init__(self, changes: SetChanges, datasets: Sequence[Dataset], versions: Mapping[str, str]) -> None:
         super().__init__(changes)
         self.datasets: Final = tuple(datasets)
         self.versions: Final = dict(versions)

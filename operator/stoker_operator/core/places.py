@@ -6,7 +6,7 @@ from typing import Final
 from stoker_operator.core.feasible_nodes import FeasibleNodes
 from stoker_operator.core.node_bits import NodeNumbers
 from stoker_operator.core.node_data import AllowedNodes, NodeData
-from stoker_operator.core.room import Room
+from stoker_operator.core.room import PodRoom
 
 Order = tuple[float, str]  # of a pod or a group: when it was made in seconds since the epoch, and its key
 # Of a pod that asks for nodes: whether other controllers hold it, its group, and itself.
@@ -30,7 +30,7 @@ class Queue(list[Order]):
 class Place:
     """What is true for all held pods of the same Datasets, constraints and size, and who of them waits for it."""
 
-    def __init__(self, nodes: FeasibleNodes, room: Room, data: NodeData, allowed: AllowedNodes) -> None:
+    def __init__(self, nodes: FeasibleNodes, room: PodRoom, data: NodeData, allowed: AllowedNodes) -> None:
         self.nodes: Final = nodes
         self.room: Final = room
         self.data: Final = data
@@ -41,7 +41,7 @@ class Place:
         self.told: tuple[bool, bool, bool] | None = None  # what those that wait were last told
 
     @property
-    def parts(self) -> tuple[FeasibleNodes, Room, NodeData]:
+    def parts(self) -> tuple[FeasibleNodes, PodRoom, NodeData]:
         """What a place for a pod depends on."""
         return self.nodes, self.room, self.data
 

@@ -49,7 +49,7 @@ class Release:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedNodes:
     """The nodes where the Datasets of held pods are wanted (key -> node names)."""
 
     nodes: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Outcome:
     holds: tuple[Hold, ...] = ()
     releases: tuple[Release, ...] = ()
     left: tuple[PodView, ...] = ()
-    wanted: Wanted = field(default_factory=Wanted)
+    wanted: WantedNodes = field(default_factory=WantedNodes)
     times: frozenset[float] = frozenset()
 
     def next_deadline(self, now: float) -> float | None:

@@ -3,11 +3,11 @@
 from typing import Final
 
 from stoker_operator.core.capacity import FreeCapacity
-from stoker_operator.core.node_bits import Changes, NodeSets
+from stoker_operator.core.node_bits import NodeSets, SetChanges
 from stoker_operator.core.resources import Resources
 
 
-class Room(NodeSets):
+class PodRoom(NodeSets):
     """Nodes with room for a pod that asks for ``requests``.
 
     ``free``: those that have it now; ``unbooked``: when pods that are on their way do not count; ``empty``: when no
@@ -19,7 +19,7 @@ class Room(NodeSets):
     unbooked: int
     empty: int
 
-    def __init__(self, changes: Changes, requests: Resources) -> None:
+    def __init__(self, changes: SetChanges, requests: Resources) -> None:
         super().__init__(changes)
         self.requests: Final = requests
 

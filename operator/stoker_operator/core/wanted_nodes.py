@@ -8,17 +8,17 @@ from stoker_operator.core.feasible_nodes import silent_until
 from stoker_operator.core.gate_index import GateIndex
 from stoker_operator.core.node_bits import members
 from stoker_operator.core.places import AskingOrder, Place
-from stoker_operator.core.release_decisions import Wanted
+from stoker_operator.core.release_decisions import WantedNodes
 from stoker_operator.core.resources import Resources
 
 
-def find_wanted(index: GateIndex) -> Generator[None, None, Wanted]:
+def find_wanted(index: GateIndex) -> Generator[None, None, WantedNodes]:
     """Work it out, in slices. Room is booked meanwhile, so that pods ask for as many nodes as they need.
 
     Those that may go next ask for nodes first: what other controllers hold may stay for hours. A place without any
     room is asked once, however many pods wait there.
     """
-    search = _Search(index)
+    search = _WantedSearch(index)
     rooms = index.rooms()
     try:
         yield from search.run()
@@ -27,7 +27,7 @@ def find_wanted(index: GateIndex) -> Generator[None, None, Wanted]:
     return search.result()
 
 
-class _Search:
+class _WantedSearch:
     def __init__(self, index: GateIndex) -> None:
         self._index = index
         self.taken: list[tuple[Resources, str]] = []
@@ -55,9 +55,9 @@ class _Search:
                 self._want(place, anywhere)
             yield
 
-    def result(self) -> Wanted:
+    def result(self) -> WantedNodes:
         nodes = {key: frozenset(names) for key, names in self._nodes.items()}
-        return Wanted(nodes, dict(self._versions), frozenset(self._silences))
+        return WantedNodes(nodes, dict(self._versions), frozenset(self._silences))
 
     def _want(self, place: Place, node: str) -> None:
         for dataset in place.data.datasets:
