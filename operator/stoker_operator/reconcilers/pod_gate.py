@@ -1,7 +1,7 @@
 """Held pods: a level-triggered pass that releases those that may go and writes on the others why they wait."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -58,7 +58,7 @@ class PodGate:
         self._notices: Final = NoticeBook()
         self._going: Final[dict[str, _Going]] = {}
         self._refused: dict[str, str] = {}  # pods that could not be released a moment ago, with the keys of the actions
-        self._wishes: Final[dict[str, KeyedAction]] = {}  # until they are done
+        self._reasons: Final[dict[str, Hold]] = {}  # by pod, until they are told
         self._book: Final = ReleaseBook()
         self._unplaced: Final[dict[str, PodView]] = {}  # released pods that the scheduler finds no node for
         self._told_stuck: set[str] = set()
@@ -82,14 +82,13 @@ class PodGate:
         self._state.set_wanted(outcome.wanted.nodes, outcome.wanted.versions)
         for pod in outcome.left:
             self._notices.forget(pod.uid)
-            self._wishes.pop(_key(_REASON, pod), None)
+            self._reasons.pop(pod.key, None)
         for release in outcome.releases:
             self._promise(release)
-        for hold in outcome.holds:
-            self._wish(_REASON, hold.pod, partial(self._hold, hold))
+        self._reasons.update({hold.pod.key: hold for hold in outcome.holds})
         stuck, next_stuck = find_stuck(self._unplaced.values(), now)
         self._tell_stuck(stuck)
-        again = (outcome.next_deadline(now), next_stuck, self.work.take(self._wishes.values(), self._refused.values()))
+        again = (outcome.next_deadline(now), next_stuck, self.work.take(self._actions(), self._refused.values()))
         return min((seconds for seconds in again if seconds is not None), default=None)
 
     async def _decide(self, now: float) -> Outcome:
@@ -134,26 +133,26 @@ class PodGate:
         """Let a pod go as soon as its turn comes; until then it counts as gone."""
         pod = release.pod
         self._notices.forget(pod.uid)
-        self._wishes.pop(_key(_REASON, pod), None)
+        self._reasons.pop(pod.key, None)
         self._going[pod.key] = _Going(release, _after(release))
         self._feed.touch(pod.key)
-        self._wish(_RELEASE, pod, partial(self._release, release))
 
-    def _wish(self, step: str, pod: PodView, act: Act) -> None:
-        key = _key(step, pod)
-        self._wishes[key] = KeyedAction(key, step, pod.namespace, act, pod.uid, _ref(pod))
+    def _actions(self) -> Iterator[KeyedAction]:
+        for going in self._going.values():
+            if not going.begun:
+                yield _action(_RELEASE, going.release.pod, partial(self._release, going))
+        for key, hold in self._reasons.items():
+            yield _action(_REASON, hold.pod, partial(self._hold, key))
 
     def _give_up(self, going: _Going) -> None:
-        pod = going.release.pod
-        if self._going.get(pod.key) is going:
-            del self._going[pod.key]
-            self._wishes.pop(_key(_RELEASE, pod), None)
-            self._feed.touch(pod.key)
+        key = going.release.pod.key
+        if self._going.get(key) is going:
+            del self._going[key]
+            self._feed.touch(key)
 
-    async def _release(self, release: Release) -> None:
-        pod = release.pod
-        going = self._going.get(pod.key)
-        if going is None or going.release is not release:
+    async def _release(self, going: _Going) -> None:
+        release, pod = going.release, going.release.pod
+        if self._going.get(pod.key) is not going:
             return
         if self._state.pods.get(pod.key) != pod or not self._is_up(release):
             # Its turn came late, and not all is true any more of what was decided on.
@@ -161,7 +160,6 @@ class PodGate:
             self.work.wake()
             return
         going.begun = True
-        self._wishes.pop(_key(_RELEASE, pod), None)
         # Before it is written: should the answer get lost, the pod may be on its way.
         self._book.note(pod.uid, _nodes(release), self._clock())
         try:
@@ -177,9 +175,12 @@ class PodGate:
         node = self._state.nodes.get(release.nodes[0].node) if release.nodes else None
         return not release.nodes or (node is not None and node.ready and node.schedulable)
 
-    async def _hold(self, hold: Hold) -> float | None:
-        pod, why, key = hold.pod, hold.why, _key(_REASON, hold.pod)
-        wish = self._wishes.pop(key)
+    async def _hold(self, key: str) -> float | None:
+        """Say why a pod waits, as it was decided last."""
+        hold = self._reasons.pop(key, None)
+        if hold is None:
+            return None
+        pod, why = hold.pod, hold.why
         notice = self._notices.consider(pod.uid, pod.waiting, why, self._clock())
         if notice.event:
             self._tell(pod, Reason.MAX_WAIT_PASSED if why.overdue else why.reason, why.sentence)
@@ -190,10 +191,10 @@ class PodGate:
                 await self._patch(pod, {"metadata": {"annotations": annotations}})
             except BaseException:
                 self._notices.failed(pod.uid)
-                self._wishes.setdefault(key, wish)
+                self._reasons.setdefault(key, hold)
                 raise
         if notice.again is not None:
-            self._wishes.setdefault(key, wish)
+            self._reasons.setdefault(key, hold)
         return notice.again
 
     async def _patch(self, pod: PodView, body: Object | list[Object]) -> bool:
@@ -223,8 +224,8 @@ class PodGate:
         self._events.event(_ref(pod), level, reason.value, message)
 
 
-def _key(step: str, pod: PodView) -> str:
-    return f"{step} of pod {pod.key}"
+def _action(step: str, pod: PodView, act: Act) -> KeyedAction:
+    return KeyedAction(f"{step} of pod {pod.key}", step, pod.namespace, act, pod.uid, _ref(pod))
 
 
 def _is_release(key: str) -> bool:
