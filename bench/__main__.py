@@ -14,6 +14,8 @@ from types import FrameType
 
 from bench.comparison import compared
 from bench.errors import BenchError, UsageError
+from bench.gate_loop import measure_loop, show_loop
+from bench.gate_passes import GATE_SIZES, measure_gate, show_gate
 from bench.machine import describe
 from bench.name_costs import NAME_FILES, measure_names, show_names
 from bench.order_costs import ORDER_SAMPLES, measure_orders, show_orders
@@ -88,6 +90,13 @@ def parser() -> argparse.ArgumentParser:
     rules.add_argument("--rules", type=int, default=RULES, metavar="N", help="default: %(default)s")
     rules.add_argument("--json", type=Path, default=_RESULTS.with_name("rules.json"), help="where the figures go")
     rules.set_defaults(act=_rules)
+    gate = commands.add_parser("gate", help="measure what decisions on held pods cost by the size of the cluster")
+    gate.add_argument("nodes", nargs="*", type=int, metavar="NODES", help=f"default: {' '.join(map(str, GATE_SIZES))}")
+    gate.add_argument("--json", type=Path, default=_RESULTS.with_name("gate.json"), help="where the figures go")
+    gate.set_defaults(act=_gate)
+    lag = commands.add_parser("gate-loop", help="measure what gating leaves of the event loop, while all nodes report")
+    lag.add_argument("nodes", nargs="?", type=int, default=5000, metavar="NODES", help="default: %(default)s")
+    lag.set_defaults(act=_gate_loop)
     orders = commands.add_parser("orders", help="measure what it costs to know the order of a training job")
     orders.add_argument(
         "samples", nargs="*", type=int, metavar="N", help=f"default: {' '.join(map(str, ORDER_SAMPLES))}"
@@ -155,6 +164,14 @@ def _passes(options: argparse.Namespace) -> None:
 
 def _rules(options: argparse.Namespace) -> None:
     print(show_rules(measure_rules(options.files, options.rules), options.json))
+
+
+def _gate(options: argparse.Namespace) -> None:
+    print(show_gate(*measure_gate(options.nodes or GATE_SIZES), options.json))
+
+
+def _gate_loop(options: argparse.Namespace) -> None:
+    print(show_loop(measure_loop(options.nodes)))
 
 
 def _orders(options: argparse.Namespace) -> None:

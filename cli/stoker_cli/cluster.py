@@ -1,7 +1,7 @@
 """The CLI's few requests to the API server, with errors as sentences."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -42,6 +42,14 @@ class Cluster:
     async def dataset(self, name: str) -> Dataset:
         """Read a Dataset. Raises CliError with NOT_FOUND."""
         return Dataset.model_validate(await self._get(DATASETS, name))
+
+    async def readable_datasets(self, keys: Iterable[tuple[str, str]]) -> list[Dataset]:
+        """Return the Datasets of these namespaces and names that there are, and that may be read."""
+        found = []
+        for namespace, name in keys:
+            with suppress(NotFound, Forbidden):
+                found.append(Dataset.model_validate(await self._client.get(DATASETS, name, namespace)))
+        return found
 
     async def datasets(self, everywhere: bool) -> list[Dataset]:
         """Return all Datasets of the namespace, or of all namespaces."""

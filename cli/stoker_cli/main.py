@@ -15,6 +15,7 @@ from stoker_api.dataset import Dataset
 from stoker_api.meta import parse_duration
 from stoker_cli import mount as mount_program
 from stoker_cli import render, rows, waiting, warm_paths
+from stoker_cli.awaited import awaited_datasets
 from stoker_cli.cluster import Cluster, Target, connect
 from stoker_cli.output import OUTPUT, console, print_json, refusals
 from stoker_cli.profile import profile
@@ -225,7 +226,8 @@ def why(target: Target, pod: str, namespace: str | None, output: str) -> None:
 async def _why(target: Target, name: str, output: str) -> None:
     async with connect(target) as cluster:
         pod = await cluster.pod(name)
-        explanation = explain(pod, await cluster.events(pod), await cluster.mounts(pod))
+        datasets = await cluster.readable_datasets(awaited_datasets(pod))
+        explanation = explain(pod, await cluster.events(pod), await cluster.mounts(pod), datasets)
         if output == "json":
             click.echo(dumps(explanation))
         else:

@@ -9,10 +9,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from stoker_api import names
+from stoker_api.dataset import Dataset
 from stoker_api.meta import format_bytes, format_duration
 from stoker_api.node_storage import NodeMount
 from stoker_api.release import ReleaseNode, ReleaseRecord
 from stoker_cli import order_suggestion, reading
+from stoker_cli.awaited import progress_sentences
 
 Object = Mapping[str, Any]
 
@@ -42,8 +44,13 @@ class PodExplanation:
         }
 
 
-def explain(pod: Object, events: Sequence[Object], mounts: Sequence[NodeMount] = ()) -> PodExplanation:
-    """Work out what happened and why, of one pod (raw object), the events about it and the mounts of its node."""
+def explain(
+    pod: Object, events: Sequence[Object], mounts: Sequence[NodeMount] = (), awaited: Sequence[Dataset] = ()
+) -> PodExplanation:
+    """Work out what happened and why, of one pod (raw object), the events about it and the mounts of its node.
+
+    ``awaited``: the Datasets that it waits for, while it is held.
+    """
     metadata = pod["metadata"]
     annotations = metadata.get("annotations") or {}
     name = f"{metadata['namespace']}/{metadata['name']}"
@@ -54,7 +61,9 @@ def explain(pod: Object, events: Sequence[Object], mounts: Sequence[NodeMount] =
         return PodExplanation(name, "NotManaged", _node(pod), lines, events=story)
     if _held(pod):
         waiting = annotations.get(names.ANNOTATION_WAITING) or "It is held; the operator has not said why yet."
-        return PodExplanation(name, "Held", lines=(f"It is held: {waiting}",), events=story)
+        return PodExplanation(
+            name, "Held", lines=(f"It is held: {waiting}", *progress_sentences(awaited)), events=story
+        )
     release = _release(annotations)
     lines = (*_released(release), *_landed(pod, release), *reads)
     return PodExplanation(name, _state(pod), _node(pod), lines, release, _held_seconds(release), story)

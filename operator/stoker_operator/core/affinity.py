@@ -1,6 +1,7 @@
 """Which nodes a pod may run on, as the scheduler sees it, and how its node affinity is tightened to warm ones."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from stoker_operator.core.views import NodeView, PodView, Taint
@@ -43,7 +44,7 @@ def require_nodes(affinity: Raw, nodes: Iterable[NodeView]) -> dict[str, Any]:
     """
     own = required_terms(affinity)
     if own is None:
-        terms: list[dict[str, Any]] = [{"matchFields": [_by_name(node.name)]} for node in nodes]
+        terms: list[Raw] = [_only(node.name) for node in nodes]
     else:
         hostnames = [node.labels.get(HOSTNAME_LABEL, node.name) for node in nodes]
         further = {"key": HOSTNAME_LABEL, "operator": "In", "values": hostnames}
@@ -55,8 +56,7 @@ def prefer_nodes(affinity: Raw, shares: Iterable[tuple[NodeView, float]]) -> dic
     """Give ``affinity`` a preferred term for each node, weighted by its share (0 to 1); the pod's own terms stay."""
     own = (affinity.get(_NODE_AFFINITY) or {}).get(_PREFERRED) or ()
     terms = [
-        {"weight": max(1, round(_HIGHEST_WEIGHT * share)), "preference": {"matchFields": [_by_name(node.name)]}}
-        for node, share in shares
+        {"weight": max(1, round(_HIGHEST_WEIGHT * share)), "preference": _only(node.name)} for node, share in shares
     ]
     return _with(affinity, _PREFERRED, [*own, *terms])
 
@@ -72,8 +72,9 @@ def _add(term: Raw, requirement: Raw) -> dict[str, Any]:
     return {**term, "matchExpressions": [*expressions, requirement]}
 
 
-def _by_name(name: str) -> dict[str, Any]:
-    return {"key": "metadata.name", "operator": "In", "values": [name]}
+@lru_cache(maxsize=10_000)  # a thousand pods of one Job name the same nodes: one object each, not fifty thousand
+def _only(name: str) -> Raw:
+    return {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}
 
 
 def _term_matches(term: Raw, node: NodeView) -> bool:

@@ -26,6 +26,10 @@ class ReleaseBook:
         """Remember that a pod is being let go to one of ``nodes``, best first."""
         self._bookings[uid] = _Booking(tuple(nodes), now + BOOKED_SECONDS)
 
+    def forget(self, uid: str) -> None:
+        """Forget a pod that has its node, or is gone: what it takes is known otherwise."""
+        self._bookings.pop(uid, None)
+
     def current(self, now: float) -> Mapping[str, tuple[str, ...]]:
         """Return the nodes of each booking that counts, by the pods' UIDs; forget the others."""
         self._bookings = {uid: one for uid, one in self._bookings.items() if one.until > now}

@@ -1,51 +1,88 @@
-"""Free capacity of nodes: as it is, and less what pods on their way there will take."""
+"""Free capacity of nodes: what bound pods leave, and what is left of that by pods on their way there."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from stoker_operator.core.resources import Resources
-from stoker_operator.core.views import NodeView, PodView
+
+_NOTHING = Resources()
 
 
 class FreeCapacity:
-    """What is left on each node; ``take`` books a pod. Lives for one pass of the gating.
+    """What is left on each node. It follows nodes and bound pods; ``take`` and ``rebook`` book pods on their way."""
 
-    ``bookings``: the nodes to one of which a released pod is on its way, by the pod's UID.
-    """
+    def __init__(self) -> None:
+        self._allocatable: dict[str, Resources] = {}
+        self._bound: dict[str, Resources] = {}  # of pods; a node may be heard of after they are
+        self._left: dict[str, Resources] = {}
+        self._booked: dict[str, Resources] = {}
+        self._free: dict[str, Resources] = {}
 
-    def __init__(
-        self, nodes: Mapping[str, NodeView], pods: Iterable[PodView], bookings: Mapping[str, Sequence[str]]
-    ) -> None:
-        self._free = {name: node.allocatable for name, node in nodes.items()}
-        on_their_way: list[PodView] = []
-        for pod in pods:
-            if pod.finished:
-                continue
-            if pod.node in self._free:
-                self._book(pod.node, pod.requests)
-            elif not pod.node and pod.uid in bookings and not pod.gated:
-                on_their_way.append(pod)
-        self._unbooked = dict(self._free)
-        for pod in on_their_way:
-            self.take(pod, bookings[pod.uid])
+    def put_node(self, node: str, allocatable: Resources | None) -> None:
+        """Take over what a node has for pods; None: there is no such node any more."""
+        if allocatable is None:
+            for known in (self._allocatable, self._left, self._free):
+                known.pop(node, None)
+            return
+        self._allocatable[node] = allocatable
+        self._settle(node)
 
-    def fits(self, pod: PodView, node: str) -> bool:
-        """Tell whether the node has room for the pod now."""
-        return node in self._free and self._free[node].covers(pod.requests)
+    def bind(self, node: str, requests: Resources) -> None:
+        """Count a pod that is bound to a node."""
+        self._bound[node] = self._bound.get(node, _NOTHING).plus(requests)
+        self._settle(node)
 
-    def fits_unbooked(self, pod: PodView, node: str) -> bool:
+    def unbind(self, node: str, requests: Resources) -> None:
+        """Count it no more."""
+        left = self._bound[node].minus(requests)
+        if left.is_nothing:
+            del self._bound[node]  # the node itself may be gone for good
+        else:
+            self._bound[node] = left
+        self._settle(node)
+
+    def could_fit(self, requests: Resources, node: str) -> bool:
+        """Tell whether the node has room for a pod when it is empty."""
+        return node in self._allocatable and self._allocatable[node].covers(requests)
+
+    def fits(self, requests: Resources, node: str) -> bool:
+        """Tell whether the node has room for a pod now."""
+        return node in self._free and self._free[node].covers(requests)
+
+    def fits_unbooked(self, requests: Resources, node: str) -> bool:
         """Tell whether the node has room when only pods that are already bound to it count."""
-        return node in self._unbooked and self._unbooked[node].covers(pod.requests)
+        return node in self._left and self._left[node].covers(requests)
 
-    def take(self, pod: PodView, nodes: Sequence[str]) -> str | None:
-        """Book ``pod`` on the first of ``nodes`` with room; None when there is none."""
-        chosen = next((node for node in nodes if self.fits(pod, node)), None)
-        if chosen is not None:
-            self._book(chosen, pod.requests)
-        return chosen
-
-    def give_back(self, pod: PodView, node: str) -> None:
-        """Undo a ``take``."""
-        self._free[node] = self._free[node].plus(pod.requests)
-
-    def _book(self, node: str, requests: Resources) -> None:
+    def take(self, requests: Resources, node: str) -> None:
+        """Book a pod on a node."""
+        self._booked[node] = self._booked.get(node, _NOTHING).plus(requests)
         self._free[node] = self._free[node].minus(requests)
+
+    def give_back(self, requests: Resources, node: str) -> None:
+        """Undo a ``take``."""
+        self._booked[node] = self._booked[node].minus(requests)
+        self._free[node] = self._free[node].plus(requests)
+
+    def rebook(self, bookings: Iterable[tuple[Resources, Sequence[str]]]) -> set[str]:
+        """Forget what was booked, and book each of these on the first of its nodes with room, if one has any.
+
+        Gives the nodes whose free capacity may be another now.
+        """
+        free: dict[str, Resources] = {}
+        booked: dict[str, Resources] = {}
+        for requests, nodes in bookings:
+            for node in nodes:
+                left = free.get(node) or self._left.get(node)
+                if left is not None and left.covers(requests):
+                    free[node] = left.minus(requests)
+                    booked[node] = booked.get(node, _NOTHING).plus(requests)
+                    break
+        touched = self._booked.keys() | booked.keys()
+        self._booked = booked
+        for node in touched:
+            self._settle(node)
+        return touched
+
+    def _settle(self, node: str) -> None:
+        if node in self._allocatable:
+            self._left[node] = self._allocatable[node].minus(self._bound.get(node, _NOTHING))
+            self._free[node] = self._left[node].minus(self._booked.get(node, _NOTHING))

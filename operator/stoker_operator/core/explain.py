@@ -1,23 +1,21 @@
 """Why a pod waits or was let go.
 
-Sentences with numbers, and a detail_key that changes only when a person would care.
+Sentences, and a detail_key that changes only when something else is true.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Self
 
-from stoker_api.dataset import Dataset, SchedulingMode
+from stoker_api.dataset import SchedulingMode
 from stoker_api.meta import format_bytes, format_duration
 from stoker_api.names import ConditionType, Reason
 from stoker_operator.core.pod_demand import PodDemand
 from stoker_operator.core.resources import Resources
 from stoker_operator.core.warmth import Warmth
 
+TOLD_OF = frozenset({Reason.NAMESPACE_QUOTA_EXCEEDED})  # reasons of a Dataset's conditions that its pods are told of
 _SHOWN = 3  # nodes in a sentence; `stoker why` shows all
-_STEP = 5  # per cent: a step that is worth another annotation
-_COARSE_STEP = 25  # per cent: a step that is worth another event
 
 
 @dataclass(frozen=True)
@@ -26,23 +24,6 @@ class NodeWarmth:
 
     node: str
     warmth: Warmth
-
-
-@dataclass(frozen=True)
-class WarmthRanking:
-    """The nodes that a pod may run on and that hold some of its data, or are asked to; ``cold`` the warmest first."""
-
-    warm: tuple[NodeWarmth, ...]
-    cold: tuple[NodeWarmth, ...]
-
-    @classmethod
-    def of(cls, nodes: Sequence[NodeWarmth]) -> Self:
-        """Rank nodes, once for all pods that are alike."""
-        cold = sorted((one for one in nodes if not one.warmth.warm), key=lambda one: -one.warmth.share)
-        return cls(tuple(one for one in nodes if one.warmth.warm), tuple(cold))
-
-    def __len__(self) -> int:
-        return len(self.warm) + len(self.cold)
 
 
 @dataclass(frozen=True)
@@ -59,18 +40,18 @@ class Explanation:
     overdue: bool = False
 
 
-def waiting(demand: PodDemand, ranking: WarmthRanking, requests: Resources, now: float) -> Explanation:
-    """Explain why a pod is held."""
-    warm = ", ".join(one.node for one in ranking.warm[:_SHOWN])
+def waiting(demand: PodDemand, warm: bool, requests: Resources, now: float) -> Explanation:
+    """Explain why a pod is held; ``warm``: a node that it may run on is warm, so only room is missing.
+
+    How far warming is changes all the time and is the same for all pods that wait: the Dataset says it, in one place.
+    """
     reason = Reason.NO_CAPACITY if warm else Reason.WAITING_FOR_DATA
     overdue = now >= demand.deadline
-    body = f"{warm} warm but without room for {describe(requests)}; " if warm else ""
-    sentence = f"waiting for {demand.names}: {body}{_progress(demand, ranking)}; {_until(demand, overdue)}"
-    best = ranking.cold[0].warmth.percent if ranking.cold else 0
-    stem = f"{reason.value} {len(ranking.warm)}/{len(ranking)} {overdue} {_unlisted(demand)}"
-    hindered = len(_hindrances(demand))
-    coarse_key = f"{reason.value} {overdue} {best // _COARSE_STEP} {hindered}"
-    return Explanation(reason, sentence, f"{stem} {best // _STEP} {hindered}", coarse_key, overdue)
+    unlisted, hindrances = _unlisted(demand), _hindrances(demand)
+    body = f"no node that is warm has room for {describe(requests)}" if warm else "no node that may run it is warm yet"
+    parts = [unlisted or body, *hindrances, _until(demand, overdue), f"progress: {_where(demand)}"]
+    key = f"{reason.value} {overdue} {bool(unlisted)} {len(hindrances)}"
+    return Explanation(reason, f"waiting for {demand.names}: {'; '.join(parts)}", key, key, overdue)
 
 
 def no_node(demand: PodDemand, requests: Resources, shown_at: float) -> Explanation:
@@ -142,14 +123,10 @@ def describe(requests: Resources) -> str:
     return ", ".join(parts) or "another pod"
 
 
-def _progress(demand: PodDemand, ranking: WarmthRanking) -> str:
-    unlisted = _unlisted(demand)
-    if unlisted:
-        return unlisted
-    if not len(ranking):
-        return "; ".join(["no node that the pod may run on holds any of it yet", *_hindrances(demand)])
-    count = f"{len(ranking.warm)} of {len(ranking)} nodes warm enough"
-    return "; ".join([count, *(_node(one) for one in ranking.cold[:_SHOWN]), *_hindrances(demand)])
+def _where(demand: PodDemand) -> str:
+    """Say where the progress of the first Dataset is; of the others it is in the same place."""
+    meta = demand.datasets[0].metadata
+    return f"`stoker -n {meta.namespace} status {meta.name}`"
 
 
 def _hindrances(demand: PodDemand) -> list[str]:
@@ -163,7 +140,7 @@ def _hindrances(demand: PodDemand) -> list[str]:
         f"{dataset.key}: {condition.message}"
         for dataset in demand.datasets
         for condition in dataset.status.conditions
-        if (condition.type, condition.reason) == (ConditionType.DEGRADED, Reason.NAMESPACE_QUOTA_EXCEEDED)
+        if condition.type == ConditionType.DEGRADED and condition.reason in TOLD_OF
     ]
 
 
@@ -176,14 +153,7 @@ def _node(one: NodeWarmth) -> str:
 
 
 def _unlisted(demand: PodDemand) -> str:
-    return "; ".join(_why_unlisted(dataset) for dataset in demand.datasets if not dataset.status.version)
-
-
-def _why_unlisted(dataset: Dataset) -> str:
-    for condition in dataset.status.conditions:
-        if condition.type == ConditionType.LISTED and condition.status == "False" and condition.message:
-            return f"{dataset.key} is not listed: {condition.message}"
-    return f"{dataset.key} is not listed yet"
+    return "; ".join(f"{dataset.key} is not listed yet" for dataset in demand.datasets if not dataset.status.version)
 
 
 def _clock_time(seconds: float) -> str:

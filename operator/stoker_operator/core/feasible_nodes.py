@@ -1,10 +1,10 @@
-"""Nodes that a pod may run on at all, worked out once for pods that are alike."""
+"""Nodes that pods of equal constraints may run on, as sets that follow the nodes."""
 
-import json
-from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
 from stoker_operator.core.affinity import may_run
+from stoker_operator.core.node_bits import NodeSets, SetChanges
 from stoker_operator.core.views import LIFECYCLE_TAINTS, NodeView, PodView
 
 # Seconds for which a node that fell silent, or whose sidecar did, is still the one that a held pod is to go to: all
@@ -25,33 +25,49 @@ def silent_until(node: NodeView) -> float | None:
     return node.ready_since + SILENCE if tainted else None
 
 
-class FeasibleNodes:
-    """Ready, schedulable nodes with a ready sidecar that a pod's selectors, affinity and tolerations allow.
+class FeasibleNodes(NodeSets):
+    """Nodes that the selectors, affinity and tolerations of a pod, and of all that are like it, allow.
 
-    With ``silent_at``, seconds since the epoch: the nodes that are silent then, and were not for long.
+    ``feasible``: those that are ready and schedulable, with a ready sidecar; ``silent``: those that are silent, and
+    were not for long.
     """
 
-    def __init__(self, nodes: Mapping[str, NodeView], silent_at: float | None = None) -> None:
-        usable = (node for node in nodes.values() if node.schedulable and _answers(node, silent_at))
+    SETS = ("feasible", "silent")
+    feasible: int
+    silent: int
+
+    def __init__(self, changes: SetChanges, pod: PodView) -> None:
+        super().__init__(changes)
+        self._pod: Final = pod
+        self._errors: Final[dict[str, Exception]] = {}
+
+    @property
+    def error(self) -> Exception | None:
+        """What was raised by a node's comparison with the constraints: they make no sense."""
+        return next(iter(self._errors.values()), None)
+
+    def put(self, at: int, node: NodeView, now: float) -> None:
+        """Take over a node. ``now`` in seconds since the epoch."""
+        self.forget(node.name)
+        try:
+            feasible, silent = self._feasible(node), self._silent(node, now)
+        except Exception as error:  # noqa: BLE001 -- the boundary of a pod's constraints
+            self._errors[node.name] = error
+            feasible = silent = False
+        self.mark("feasible", at, feasible)
+        self.mark("silent", at, silent)
+
+    def forget(self, name: str) -> None:
+        """Forget what was raised by a node."""
+        self._errors.pop(name, None)
+
+    def _feasible(self, node: NodeView) -> bool:
+        return node.schedulable and node.ready and node.sidecar_ready and may_run(self._pod, node)
+
+    def _silent(self, node: NodeView, now: float) -> bool:
+        until = silent_until(node)
+        if until is None or now >= until or not node.schedulable:
+            return False
         # What keeps pods off a node because it is silent is no reason against waiting for that node.
-        self._usable = list(usable if silent_at is None else map(_without_lifecycle_taints, usable))
-        self._known: dict[str, frozenset[str]] = {}
-
-    def of(self, pod: PodView) -> frozenset[str]:
-        """Return names of the nodes."""
-        # A thousand workers of one job differ in nothing that matters here: they cost one look over the nodes.
-        key = json.dumps([dict(pod.node_selector), pod.affinity, pod.tolerations], sort_keys=True)
-        if key not in self._known:
-            self._known[key] = frozenset(node.name for node in self._usable if may_run(pod, node))
-        return self._known[key]
-
-
-def _answers(node: NodeView, silent_at: float | None) -> bool:
-    if silent_at is None:
-        return node.ready and node.sidecar_ready
-    until = silent_until(node)
-    return until is not None and silent_at < until
-
-
-def _without_lifecycle_taints(node: NodeView) -> NodeView:
-    return replace(node, taints=tuple(taint for taint in node.taints if taint.key not in LIFECYCLE_TAINTS))
+        taints = tuple(taint for taint in node.taints if taint.key not in LIFECYCLE_TAINTS)
+        return may_run(self._pod, replace(node, taints=taints))

@@ -1,149 +1,144 @@
-"""Which held pods may go, and where to; why the others wait; and which nodes should warm up for those."""
+"""Which held pods may go, and where to; why the others wait; and which nodes should warm up for those.
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+A pod is released to warm nodes when one of them has room for it, after what already released pods will take. They are
+required where the pod says so, or where there is warm room to spare; else they are preferred, and the pod is not
+trapped when something that is not looked at here keeps it off them. Gangs go whole or not at all.
+"""
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import Final
 
-from stoker_api.dataset import SchedulingMode
+from stoker_api.dataset import Dataset, SchedulingMode
 from stoker_api.names import Reason
+from stoker_api.nodecache import NodeCache
 from stoker_api.times import format_time
 from stoker_operator.core import explain
-from stoker_operator.core.affinity import prefer_nodes, require_nodes
-from stoker_operator.core.capacity import FreeCapacity
-from stoker_operator.core.explain import Explanation, NodeWarmth, WarmthRanking
-from stoker_operator.core.feasible_nodes import FeasibleNodes, silent_until
-from stoker_operator.core.gangs import Group, groups_of
-from stoker_operator.core.placement_rules import foreign_claims
+from stoker_operator.core.gate_index import GateIndex, Slices
+from stoker_operator.core.gate_pods import GatePods
+from stoker_operator.core.held_groups import Group
+from stoker_operator.core.node_bits import first
+from stoker_operator.core.places import Place
 from stoker_operator.core.pod_demand import PodDemand, Unmet, read_demand
-from stoker_operator.core.spoiled import Spoiled
-from stoker_operator.core.views import ClusterView, PodView
-from stoker_operator.core.warm_nodes import may_warm
-from stoker_operator.core.warmth import Warmth, WarmthIndex
+from stoker_operator.core.release_decisions import SHOWN_AFTER, Hold, Outcome, Release, WantedNodes
+from stoker_operator.core.releases import Releases, never_held
+from stoker_operator.core.turn_order import TurnOrder
+from stoker_operator.core.views import ClusterView, InvalidDataset, NodeView, PodView
+from stoker_operator.core.wanted_nodes import find_wanted
 
-# Names in one pod's affinity: enough choice for the scheduler's other rules, small enough for etcd and for people.
-MOST_NODES = 50
-# Preferred terms: more than the warmest few say nothing.
-MOST_PREFERRED = 10
-# Seconds until a pod that no node could take is released, so that an autoscaler makes one: it looks at no held pod.
-# Longer than the restart of a node's sidecar, shorter than what a person notices beside the making of a node.
-SHOWN_AFTER = 60.0
-
-_Alike = tuple[frozenset[str], str]  # candidate nodes and names of Datasets
-_Sized = tuple[_Alike, str]  # and what the pod asks of a node
+_AGAIN = 30.0  # seconds until what could not be worked out is looked at again
+Pairs = Sequence[tuple[PodView, PodDemand]]
+Decisions = Generator[None, None, Sequence[Hold | Release]]
 
 
-@dataclass(frozen=True)
-class Hold:
-    """The decision that a pod stays. ``deadline``: when this must be looked at again, in seconds since the epoch.
+class Gating:
+    """Decides on held pods, oldest first, pass by pass: each pass on those that a change since the last may concern.
 
-    ``held_since``: what the annotation of that name should say; None when it may stay as it is.
+    What is told between two passes (``put_...``) is state; ``decide`` gives what follows from it, in slices, and what
+    it gives is the same as if all held pods were decided anew. Times in seconds since the epoch.
     """
 
-    pod: PodView
-    why: Explanation
-    deadline: float | None = None
-    held_since: str | None = None
+    def __init__(self) -> None:
+        self.index: Final = GateIndex()
+        self.pods: Final = GatePods(self.index)
+        self._datasets: Final[dict[str, Dataset]] = {}
+        self._invalid: Final[dict[str, InvalidDataset]] = {}
+        self._view: Final = ClusterView(datasets=self._datasets, invalid_datasets=self._invalid)
+        self._releases: Final = Releases(self.index, self._view)
+        self._now = 0.0
+        self._wanted = WantedNodes()
 
+    def put_dataset(self, key: str, dataset: Dataset | InvalidDataset | None) -> None:
+        """Take over a Dataset as its class lets it be, None when it is gone; of its progress nothing is looked at."""
+        old = self._datasets.pop(key, None), self._invalid.pop(key, None)
+        if isinstance(dataset, Dataset):
+            self._datasets[key] = dataset
+        elif dataset is not None:
+            self._invalid[key] = dataset
+        if _gist(*old) != _gist(self._datasets.get(key), self._invalid.get(key)):
+            self.pods.dataset_changed(key)
 
-@dataclass(frozen=True)
-class Release:
-    """The decision that a pod goes.
+    def put_node(self, name: str, node: NodeView | None, now: float) -> None:
+        """Take over a node, None when it is gone."""
+        self.index.put_node(name, node, now)
 
-    ``affinity`` is the whole new affinity, None when it stays as it is; ``nodes`` the best first.
-    """
+    def put_cache(self, name: str, cache: NodeCache | None) -> None:
+        """Take over what a node says of its data, None when it says nothing any more."""
+        self.index.put_cache(name, cache)
 
-    pod: PodView
-    reason: Reason
-    sentence: str
-    mode: SchedulingMode
-    affinity: Mapping[str, Any] | None = None
-    nodes: tuple[NodeWarmth, ...] = ()
+    def put_pod(self, key: str, pod: PodView | None) -> None:
+        """Take over a pod, None when it is gone."""
+        self.pods.put(key, pod)
 
-
-@dataclass(frozen=True)
-class Outcome:
-    """Decisions for all held pods, and the nodes where their Datasets are wanted (key -> node names)."""
-
-    holds: tuple[Hold, ...] = ()
-    releases: tuple[Release, ...] = ()
-    wanted: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    # Versions beside the current one that they would mount there: key -> node -> versions.
-    versions: Mapping[str, Mapping[str, frozenset[str]]] = field(default_factory=dict)
-    silences: frozenset[float] = frozenset()  # when nodes that are waited for are given up, in seconds since the epoch
-
-    def next_deadline(self, now: float) -> float | None:
-        """Return seconds until a held pod's maxWait passes, or a silent node is given up; None when none is to come."""
-        times = [*(hold.deadline for hold in self.holds if hold.deadline is not None), *self.silences]
-        return min((time - now for time in times if time > now), default=None)
-
-
-def decide_releases(
-    view: ClusterView, now: float, bookings: Mapping[str, Sequence[str]] = MappingProxyType({})
-) -> Outcome:
-    """Decide on all held pods, oldest first. ``now`` in seconds since the epoch, ``bookings`` as FreeCapacity has them.
-
-    A pod is released to warm nodes when one of them has room for it, after what already released pods will take. They
-    are required where the pod says so, or where there is warm room to spare; else they are preferred, and the pod is
-    not trapped when something that is not looked at here keeps it off them. Gangs go whole or not at all.
-    """
-    groups = groups_of(view.pods.values())
-    return _Pass(view, now, bookings).run(groups) if groups else Outcome()
-
-
-class _Pass:
-    """The books of one pass, and what was worked out once for pods that are alike."""
-
-    def __init__(self, view: ClusterView, now: float, bookings: Mapping[str, Sequence[str]]) -> None:
-        self._view = view
+    def decide(
+        self, now: float, bookings: Mapping[str, Sequence[str]] = MappingProxyType({})
+    ) -> Generator[None, None, Outcome]:
+        """Make a pass. ``bookings``: the nodes to one of which a released pod is on its way, by the pod's UID."""
         self._now = now
-        self._index = WarmthIndex(view.node_caches)
-        self._candidates = FeasibleNodes(view.nodes)
-        self._silent = FeasibleNodes(view.nodes, silent_at=now)
-        self._silences: set[float] = set()
-        self._free = FreeCapacity(view.nodes, view.pods.values(), bookings)
-        self._unreadable: set[str] = set()
-        self._warmth: dict[tuple[str, str], Warmth] = {}
-        self._readable_memo: dict[_Alike, list[str]] = {}
-        self._ranked_memo: dict[_Alike, list[str]] = {}
-        self._ranking_memo: dict[_Alike, WarmthRanking] = {}
-        self._options_memo: dict[_Sized, list[str]] = {}
-        self._possible_memo: dict[_Sized, bool] = {}
+        yield from self.index.refresh(now)
+        yield from self.index.rebook(self.pods.on_their_way(bookings))
+        turns = TurnOrder(self.index, self.pods, now)
+        releases: list[Release] = []
+        while (key := turns.next()) is not None:
+            yield
+            decisions = yield from self._decided(key)
+            releases += self.pods.settle(key, decisions, now)
+            turns.had_turn()
+        if self.index.changes.any:
+            self._wanted = yield from find_wanted(self.index)
+            self.index.changes.any = False
+        self.index.changes.tick += 1
+        holds, left = self.pods.news()
+        times = frozenset({*self.pods.times(now), *self._wanted.silences})
+        return Outcome(holds, tuple(releases), left, self._wanted, times)
 
-    def run(self, groups: Iterable[Group]) -> Outcome:
-        decisions = [one for group in groups for one in self._decided(group)]
-        holds = tuple(one for one in decisions if isinstance(one, Hold))
-        releases = tuple(one for one in decisions if isinstance(one, Release))
-        # Those that may go next ask for nodes first: what other controllers hold may stay for hours.
-        asking = sorted((one.pod for one in holds), key=lambda pod: bool(pod.other_gates))
-        wanted, versions = self._wanted(pod for pod in asking if pod.key not in self._unreadable)
-        return Outcome(holds, releases, wanted, versions, frozenset(self._silences))
-
-    def _decided(self, group: Group) -> Sequence[Hold | Release]:
+    def _decided(self, key: str) -> Decisions:
         """Return the decisions on a group, which stays held when they cannot be made: the others' turn must come."""
+        group = self.pods.groups.get(key)
+        if group is None:
+            return ()
         try:
-            return self._group(group)
+            return (yield from self._group(group))
         except Exception as error:  # noqa: BLE001 -- the boundary of a group
-            self._unreadable.update(pod.key for pod in group.pods)
+            for pod in group.held:
+                self.pods.unseat(pod)
             sentence = f"what it waits for cannot be worked out, please report this: {error!r}"
-            return [Hold(pod, explain.unmet(Reason.INTERNAL_ERROR, sentence)) for pod in group.pods]
+            why, again = explain.unmet(Reason.INTERNAL_ERROR, sentence), self._now + _AGAIN
+            return [Hold(pod, why, again) for pod in group.pods]
 
-    def _group(self, group: Group) -> Sequence[Hold | Release]:
-        demands = {pod.key: read_demand(pod, self._view, self._now) for pod in group.pods}
+    def _group(self, group: Group) -> Decisions:
+        pods = group.pods
+        demands = {pod.key: read_demand(pod, self._view, self._now) for pod in pods}
+        pairs = [(pod, demand) for pod in pods if isinstance(demand := demands[pod.key], PodDemand)]
+        yield from self._seat(group, demands)
         unmet = next((demand for demand in demands.values() if isinstance(demand, Unmet)), None)
         if unmet is not None:
-            return [Hold(pod, explain.unmet(unmet.reason, unmet.sentence)) for pod in group.pods]
+            return [Hold(pod, explain.unmet(unmet.reason, unmet.sentence)) for pod in pods]
         if group.other_gates:
             why = explain.other_gates(group.other_gates)
-            return [Hold(pod, why, held_since=self._mark(pod)) for pod in group.pods]
-        pairs = [(pod, demand) for pod in group.pods if isinstance(demand := demands[pod.key], PodDemand)]
+            return [Hold(pod, why, held_since=self._mark(pod)) for pod in pods]
         if group.present < group.size:
             missing = f"all of the gang existed ({group.present} of {group.size})"
             return self._overdue(pairs, missing) or [self._incomplete(group, *pair) for pair in pairs]
-        decided = self._to_warm_nodes(pairs) or self._overdue(pairs) or self._shown(pairs)
+        decided = (yield from self._to_warm_nodes(pairs)) or self._overdue(pairs) or self._shown(pairs)
         return decided or [self._hold(*pair) for pair in pairs]
+
+    def _seat(self, group: Group, demands: Mapping[str, PodDemand | Unmet]) -> Slices:
+        """Give each pod its place; for one that has none, since its constraints make no sense, the error is kept."""
+        turn = group.order
+        for pod in group.pods:
+            demand = demands[pod.key]
+            if isinstance(demand, Unmet):
+                self.pods.unseat(pod.key)
+                continue
+            found: Place | Exception
+            try:
+                found = yield from self.index.place(pod, demand, self._now)
+            except Exception as error:  # noqa: BLE001 -- the boundary of a pod
+                found = error
+            self.pods.seat(pod, found, turn)
+            yield
 
     def _mark(self, pod: PodView) -> str | None:
         """Return what to write about since when only Stoker holds a pod; nothing for one that had no other gates."""
@@ -155,206 +150,69 @@ class _Pass:
         why = explain.gang(group.present, group.size, demand, self._now)
         return Hold(pod, why, demand.deadline, self._mark(pod))
 
-    def _to_warm_nodes(self, pairs: Sequence[tuple[PodView, PodDemand]]) -> Sequence[Release]:
+    def _to_warm_nodes(self, pairs: Pairs) -> Generator[None, None, Sequence[Release]]:
         """Return all of them, or () with the books as they were."""
         booked: dict[str, str] = {}
         for pod, demand in pairs:
             if demand.mode is SchedulingMode.NONE:
                 continue
-            node = self._free.take(pod, self._options(pod, demand))
-            if node is None:
+            place = self.pods.place(pod)
+            if not (found := place.open):
                 for taken, _ in pairs:
                     if taken.key in booked:
-                        self._free.give_back(taken, booked[taken.key])
+                        self.index.give_back(taken.requests, booked[taken.key])
                 return ()
-            booked[pod.key] = node
+            booked[pod.key] = self.index.numbers.names[first(found)]
+            self.index.take(pod.requests, booked[pod.key])
+            yield
         # After all of them are booked: what is to spare is what none of the gang takes.
-        return [
-            self._release(pod, demand, booked[pod.key]) if pod.key in booked else _never_held(pod, demand)
-            for pod, demand in pairs
-        ]
+        releases: list[Release] = []
+        for pod, demand in pairs:
+            node = booked.get(pod.key)
+            warm = never_held(pod, demand) if node is None else self._warm(pod, demand, node)
+            releases.append(warm)
+            yield
+        return releases
 
-    def _options(self, pod: PodView, demand: PodDemand) -> list[str]:
-        """Find warm nodes where the pod fits beside what is bound there.
+    def _warm(self, pod: PodView, demand: PodDemand, node: str) -> Release:
+        return self._releases.warm(pod, demand, self.pods.place(pod), node)
 
-        Pods on their way are not counted here, only in the booking: two pods that may each go to either of two nodes
-        must both be given both, or the scheduler could put one where only the other may go.
-        """
-        key = (self._alike(pod, demand), explain.describe(pod.requests))
-        if key not in self._options_memo:
-            warm = (name for name in self._readable(pod, demand) if self._together(demand, name).warm)
-            self._options_memo[key] = [name for name in warm if self._free.fits_unbooked(pod, name)]
-        return self._options_memo[key]
-
-    def _readable(self, pod: PodView, demand: PodDemand) -> list[str]:
-        """Find candidate nodes that hold some of the data, or are asked to, by name."""
-        key = self._alike(pod, demand)
-        if key not in self._readable_memo:
-            state = set[str]().union(*(self._index.nodes(dataset) for dataset in demand.datasets))
-            self._readable_memo[key] = sorted(state & key[0])
-        return self._readable_memo[key]
-
-    def _alike(self, pod: PodView, demand: PodDemand) -> _Alike:
-        return self._candidates.of(pod), demand.names
-
-    def _together(self, demand: PodDemand, node: str) -> Warmth:
-        key = (demand.names, node)
-        if key not in self._warmth:
-            self._warmth[key] = self._index.together(demand.datasets, node, demand.versions)
-        return self._warmth[key]
-
-    def _release(self, pod: PodView, demand: PodDemand, booked: str) -> Release:
-        chosen = _window(self._options(pod, demand), booked)
-        way_out = "" if demand.mode is SchedulingMode.REQUIRE else self._doubt(pod, booked, chosen)
-        chosen = chosen[:MOST_PREFERRED] if way_out else chosen
-        nodes = [self._view.nodes[name] for name in chosen]
-        warmths = tuple(self._node_warmth(demand, name) for name in chosen)
-        affinity = (
-            prefer_nodes(pod.affinity, ((node, 1.0) for node in nodes))
-            if way_out
-            else require_nodes(pod.affinity, nodes)
-        )
-        sentence = explain.released(demand, warmths, way_out)
-        return Release(pod, Reason.RELEASED, sentence, demand.mode, affinity, warmths)
-
-    def _doubt(self, pod: PodView, booked: str, chosen: Sequence[str]) -> str:
-        """Say why the scheduler may find that the chosen nodes do not do; empty when there is no reason to think so."""
-        rules = [*pod.unweighed]
-        rules += ["its other volumes"] if foreign_claims(pod.claims, pod.namespace, self._view.datasets) else []
-        if rules:
-            return f"{' and '.join(rules)} may call for others"
-        if not any(self._free.fits(pod, name) for name in chosen if name != booked):
-            return "no other warm node has room to spare"
-        return ""
-
-    def _overdue(self, pairs: Sequence[tuple[PodView, PodDemand]], missing: str = "") -> Sequence[Release]:
+    def _overdue(self, pairs: Pairs, missing: str = "") -> Sequence[Release]:
         """Return all of them, when one has waited as long as it may: none is held for longer than its own maxWait."""
         if not _may_go_cold(pairs) or not any(self._now >= demand.deadline for _, demand in pairs):
             return ()
-        return [self._release_cold(pod, demand, missing) for pod, demand in pairs]
+        return [self._releases.cold(pod, demand, self.pods.place(pod), missing) for pod, demand in pairs]
 
-    def _shown(self, pairs: Sequence[tuple[PodView, PodDemand]]) -> Sequence[Release]:
+    def _shown(self, pairs: Pairs) -> Sequence[Release]:
         """Return all of them, when a node for one has to be made first, which an autoscaler does for no held pod."""
         late = [pod for pod, demand in pairs if self._now >= demand.since + SHOWN_AFTER]
-        if not _may_go_cold(pairs) or all(self._possible(pod) for pod in late):
+        if not _may_go_cold(pairs) or all(self.pods.place(pod).possible for pod in late):
             return ()
-        releases = (self._release_cold(pod, demand) for pod, demand in pairs)
+        releases = (self._releases.cold(pod, demand, self.pods.place(pod)) for pod, demand in pairs)
         return [
             replace(one, reason=Reason.RELEASED, sentence=explain.shown_to_autoscalers(demand, one.pod.requests))
             for one, (_, demand) in zip(releases, pairs, strict=True)
         ]
 
-    def _possible(self, pod: PodView) -> bool:
-        """Tell whether some node could take the pod, were it empty."""
-        key = ((self._candidates.of(pod), ""), explain.describe(pod.requests))
-        if key not in self._possible_memo:
-            nodes = (self._view.nodes[name] for name in key[0][0])
-            self._possible_memo[key] = any(node.allocatable.covers(pod.requests) for node in nodes)
-        return self._possible_memo[key]
-
-    def _release_cold(self, pod: PodView, demand: PodDemand, missing: str = "") -> Release:
-        ranking = self._ranking(pod, demand)
-        known = [one for one in (*ranking.warm, *ranking.cold) if one.warmth.share > 0]
-        # Nodes with room first: what is warm and full would only keep the pod waiting.
-        known.sort(key=lambda one: not self._free.fits(pod, one.node))
-        best = tuple(known[:MOST_PREFERRED])
-        affinity = prefer_nodes(pod.affinity, ((self._view.nodes[one.node], one.warmth.share) for one in best))
-        self._free.take(pod, [one.node for one in best])
-        sentence = explain.max_wait_passed(demand, best, missing)
-        return Release(pod, Reason.MAX_WAIT_PASSED, sentence, demand.mode, affinity if best else None, best)
-
     def _hold(self, pod: PodView, demand: PodDemand) -> Hold:
-        if not self._possible(pod):
+        place = self.pods.place(pod)
+        if not place.possible:
             shown_at = demand.since + SHOWN_AFTER
             why = explain.no_node(demand, pod.requests, shown_at)
-            return Hold(pod, why, min(demand.deadline, shown_at), self._mark(pod))
-        why = explain.waiting(demand, self._ranking(pod, demand), pod.requests, self._now)
-        return Hold(pod, why, demand.deadline, self._mark(pod))
-
-    def _ranking(self, pod: PodView, demand: PodDemand) -> WarmthRanking:
-        key = self._alike(pod, demand)
-        if key not in self._ranking_memo:
-            names = self._readable(pod, demand)
-            self._ranking_memo[key] = WarmthRanking.of([self._node_warmth(demand, name) for name in names])
-        return self._ranking_memo[key]
-
-    def _node_warmth(self, demand: PodDemand, node: str) -> NodeWarmth:
-        return NodeWarmth(node, self._together(demand, node))
-
-    def _wanted(
-        self, held: Iterable[PodView]
-    ) -> tuple[Mapping[str, frozenset[str]], Mapping[str, Mapping[str, frozenset[str]]]]:
-        """Work out where the held pods could run next.
-
-        Room is booked, so that pods ask for as many nodes as they need.
-        """
-        wanted: dict[str, set[str]] = defaultdict(set)
-        versions: dict[str, dict[str, frozenset[str]]] = defaultdict(dict)
-        spoiled = Spoiled()
-        for pod in held:
-            for key, node, older in spoiled.attempt(pod.key, partial(self._next_stop, pod)) or ():
-                wanted[key].add(node)
-                if older:
-                    versions[key][node] = versions[key].get(node, frozenset()) | {older}
-        return {key: frozenset(nodes) for key, nodes in wanted.items()}, dict(versions)
-
-    def _next_stop(self, pod: PodView) -> list[tuple[str, str, str]]:
-        """Return the keys of the pod's Datasets, the node where each should be, and the version if it is an older."""
-        demand = read_demand(pod, self._view, self._now)
-        node = self._best_node(pod, demand) if isinstance(demand, PodDemand) else None
-        if node is None or not isinstance(demand, PodDemand):
-            return []
-        return [(dataset.key, node, demand.versions.get(dataset.key, "")) for dataset in demand.datasets]
-
-    def _best_node(self, pod: PodView, demand: PodDemand) -> str | None:
-        ranked = self._ranked(pod, demand)
-        if waited_for := self._free.take(pod, self._silent_holders(pod, demand, ranked)):
-            return waited_for
-        # No room anywhere: warm up where the pod may go once there is.
-        return self._free.take(pod, ranked) or next(iter(ranked), None)
-
-    def _silent_holders(self, pod: PodView, demand: PodDemand, ranked: Sequence[str]) -> list[str]:
-        """Find nodes that are silent, not for long, and hold more than any that is not: the bucket is not asked twice.
-
-        The warmest first.
-        """
-        best = max((self._together(demand, name).share for name in ranked), default=0.0)
-        shares = {
-            name: self._together(demand, name).share for name in self._silent.of(pod) if self._may_hold(demand, name)
-        }
-        found = sorted((name for name in shares if shares[name] > best), key=lambda name: (-shares[name], name))
-        self._silences.update(until for name in found if (until := silent_until(self._view.nodes[name])) is not None)
-        return found
-
-    def _ranked(self, pod: PodView, demand: PodDemand) -> list[str]:
-        """Rank the feasible nodes that all the Datasets may be on.
-
-        The warmest first, then what is planned, then by name.
-        """
-        key = self._alike(pod, demand)
-        if key not in self._ranked_memo:
-            warmth = {name: self._together(demand, name) for name in key[0] if self._may_hold(demand, name)}
-            order = sorted(warmth, key=lambda name: (-warmth[name].share, not warmth[name].planned, name))
-            self._ranked_memo[key] = order
-        return self._ranked_memo[key]
-
-    def _may_hold(self, demand: PodDemand, node: str) -> bool:
-        view = self._view.nodes[node]
-        return all(may_warm(dataset, view) for dataset in demand.datasets)
+            return Hold(pod, why, min(demand.deadline, shown_at), self._mark(pod), waits=True)
+        why = explain.waiting(demand, place.warm_somewhere, pod.requests, self._now)
+        return Hold(pod, why, demand.deadline, self._mark(pod), waits=True)
 
 
-def _may_go_cold(pairs: Sequence[tuple[PodView, PodDemand]]) -> bool:
+def _may_go_cold(pairs: Pairs) -> bool:
     return all(demand.mode is not SchedulingMode.REQUIRE for _, demand in pairs)
 
 
-def _never_held(pod: PodView, demand: PodDemand) -> Release:
-    return Release(pod, Reason.RELEASED, f"scheduling of {demand.names} is None: it is not held", demand.mode)
-
-
-def _window(options: Sequence[str], booked: str) -> list[str]:
-    """Take at most MOST_NODES of ``options`` with ``booked`` first.
-
-    Pods booked within one window get the same nodes.
-    """
-    start = options.index(booked) // MOST_NODES * MOST_NODES
-    return [booked, *(name for name in options[start : start + MOST_NODES] if name != booked)]
+def _gist(dataset: Dataset | None, invalid: InvalidDataset | None) -> object:
+    """Return all of a Dataset that gating looks at, but for what nodes report."""
+    if dataset is None:
+        return None if invalid is None else (invalid.reason, invalid.sentence)
+    spec, status = dataset.spec, dataset.status
+    told = [(one.type, one.reason, one.message) for one in status.conditions if one.reason in explain.TOLD_OF]
+    data = (dataset.metadata.uid, status.version, status.bytes, spec.warm.paths)
+    return data, spec.scheduling, spec.access, spec.warm.nodes, spec.warm.paused, spec.cache.node_selector, told

@@ -1,6 +1,5 @@
 """When a held pod's reason is worth writing: an annotation as numbers move, an event when something else is true."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from stoker_operator.core.explain import Explanation
@@ -22,6 +21,7 @@ class HoldNotice:
 class _Written:
     why: Explanation
     at: float
+    failed: bool = False
 
 
 class NoticeBook:
@@ -38,7 +38,8 @@ class NoticeBook:
             # A pod that has an annotation already was announced by the operator's earlier life.
             return HoldNotice(annotate=annotation != why.sentence, event=not annotation)
         if last.why.detail_key == why.detail_key:
-            return HoldNotice()
+            failed, last.failed = last.failed, False
+            return HoldNotice(annotate=failed)
         wait = LEAST_INTERVAL - (now - last.at)
         if last.why.coarse_key == why.coarse_key and wait > 0:
             return HoldNotice(again=wait)
@@ -46,7 +47,11 @@ class NoticeBook:
         self._written[uid] = _Written(why, now)
         return HoldNotice(annotate=True, event=event)
 
-    def keep_only(self, uids: Iterable[str]) -> None:
-        """Forget all other pods."""
-        kept = set(uids)
-        self._written = {uid: written for uid, written in self._written.items() if uid in kept}
+    def failed(self, uid: str) -> None:
+        """Take what was written last for not written; an event was not part of it."""
+        if uid in self._written:
+            self._written[uid].failed = True
+
+    def forget(self, uid: str) -> None:
+        """Forget a pod that is held no more."""
+        self._written.pop(uid, None)

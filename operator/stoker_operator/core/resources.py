@@ -17,6 +17,11 @@ class Resources:
     pods: int = 0
     extended: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def is_nothing(self) -> bool:
+        """True when it is none of anything."""
+        return not (self.cpu_milli or self.memory or self.pods or any(self.extended.values()))
+
     def plus(self, other: "Resources") -> "Resources":
         """Return the sum."""
         names = {*self.extended, *other.extended}

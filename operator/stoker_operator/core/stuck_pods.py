@@ -21,12 +21,13 @@ class StuckPod:
 
 def find_stuck(pods: Iterable[PodView], now: float) -> tuple[tuple[StuckPod, ...], float | None]:
     """Find the pods that are stuck, and the seconds until another one may be; None when none is on the way there."""
-    waiting = [pod for pod in pods if _is_refused(pod)]
+    waiting = [pod for pod in pods if is_refused(pod)]
     stuck = tuple(StuckPod(pod, _sentence(pod)) for pod in waiting if _due(pod) <= now)
     return stuck, min((_due(pod) - now for pod in waiting if _due(pod) > now), default=None)
 
 
-def _is_refused(pod: PodView) -> bool:
+def is_refused(pod: PodView) -> bool:
+    """Tell whether the scheduler finds no node for a released pod."""
     return bool(pod.unschedulable and pod.released) and not (pod.node or pod.gated or pod.finished or pod.deleting)
 
 

@@ -41,21 +41,46 @@ NOTHING = Warmth()
 
 
 class WarmthIndex:
-    """The warmth of each Dataset on each node. Lives for one pass."""
+    """The warmth of each Dataset on each node, as the NodeCaches say it that were ``put`` last."""
 
-    def __init__(self, node_caches: Mapping[str, NodeCache]) -> None:
+    def __init__(self, node_caches: Mapping[str, NodeCache] = MappingProxyType({})) -> None:
         self._reports: dict[str, dict[str, NodeDatasetStatus]] = defaultdict(dict)
         self._planned: dict[str, set[str]] = defaultdict(set)
+        self._caches: dict[str, NodeCache] = {}
         for name, cache in node_caches.items():
-            for row in cache.status.datasets:
-                self._reports[row.uid][name] = row
-            for entry in cache.spec.datasets:
-                self._planned[entry.uid].add(name)
+            self.put(name, cache)
+
+    def put(self, name: str, cache: NodeCache | None) -> set[str]:
+        """Take over what a node says, None when it says nothing any more; gives the UIDs of which it says or said."""
+        touched = self._forget(name)
+        if cache is None:
+            return touched
+        self._caches[name] = cache
+        for row in cache.status.datasets:
+            self._reports[row.uid][name] = row
+        for entry in cache.spec.datasets:
+            self._planned[entry.uid].add(name)
+        return touched | _uids(cache)
+
+    def _forget(self, name: str) -> set[str]:
+        old = self._caches.pop(name, None)
+        touched = set() if old is None else _uids(old)
+        for uid in touched:
+            self._reports[uid].pop(name, None)
+            self._planned[uid].discard(name)
+            if not self._reports[uid] and not self._planned[uid]:
+                del self._reports[uid], self._planned[uid]
+        return touched
 
     def nodes(self, dataset: Dataset) -> set[str]:
         """Return nodes that hold some of the Dataset or are asked to."""
         uid = dataset.metadata.uid
         return {*self._reports.get(uid, ()), *self._planned.get(uid, ())}
+
+    def holds(self, datasets: Iterable[Dataset], node: str) -> bool:
+        """Tell whether a node holds some of one of ``datasets``, or is asked to."""
+        uids = [dataset.metadata.uid for dataset in datasets]
+        return any(node in self._reports.get(uid, ()) or node in self._planned.get(uid, ()) for uid in uids)
 
     def of(self, dataset: Dataset, node: str, version: str = "") -> Warmth:
         """Return one version of a Dataset on one node, the present one unless another is named."""
@@ -90,6 +115,10 @@ class WarmthIndex:
             eta=None if None in etas else max((eta for eta in etas if eta is not None), default=None),
             error=next((part.error for part in parts if part.error), ""),
         )
+
+
+def _uids(cache: NodeCache) -> set[str]:
+    return {row.uid for row in cache.status.datasets} | {entry.uid for entry in cache.spec.datasets}
 
 
 def _older(report: NodeDatasetStatus | None, version: str, *, planned: bool) -> Warmth:

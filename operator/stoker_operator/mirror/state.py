@@ -175,8 +175,8 @@ class ClusterState:
             name: replace(
                 node,
                 sidecar_ready=name in ready,
-                sidecar_silent_since=self._heard(silent.get(name, 0.0)),
-                not_ready_since=self._heard(node.not_ready_since),
+                sidecar_silent_since=self.heard(silent.get(name, 0.0)),
+                not_ready_since=self.heard(node.not_ready_since),
             )
             for name, node in self.nodes.snapshot().items()
         }
@@ -195,5 +195,6 @@ class ClusterState:
             tuning=self.tuning(),
         )
 
-    def _heard(self, since: float) -> float:
+    def heard(self, since: float) -> float:
+        """Return since when a silence counts that began at ``since``, both in seconds since the epoch."""
         return max(since, self.heard_since) if self.heard_since - since < _LONGEST_OUTAGE else since

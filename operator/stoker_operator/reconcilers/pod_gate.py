@@ -1,10 +1,9 @@
 """Held pods: a level-triggered pass that releases those that may go and writes on the others why they wait."""
 
 import logging
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from types import MappingProxyType
 from typing import Final
 
 from stoker_api import names
@@ -17,21 +16,35 @@ from stoker_kube.events import EventLevel, EventRecorder, ObjectRef
 from stoker_kube.resources import PODS
 from stoker_operator import metrics
 from stoker_operator.core.bookings import ReleaseBook
-from stoker_operator.core.gating import Hold, Release, decide_releases
+from stoker_operator.core.gating import Gating
 from stoker_operator.core.injection import pointer, remove_gate
 from stoker_operator.core.notices import NoticeBook
 from stoker_operator.core.pod_demand import held_from
-from stoker_operator.core.stuck_pods import StuckPod, find_stuck
-from stoker_operator.core.views import ClusterView, PodView, parse_pod
+from stoker_operator.core.release_decisions import Hold, Outcome, Release
+from stoker_operator.core.stuck_pods import StuckPod, find_stuck, is_refused
+from stoker_operator.core.views import PodView, parse_pod
+from stoker_operator.mirror.gate_feed import GateFeed
 from stoker_operator.mirror.state import ClusterState
 from stoker_operator.reconcilers.keyed_work import KeyedWork
+from stoker_operator.reconcilers.slices import in_slices
 from stoker_operator.reconcilers.turns import Act, KeyedAction
 from stoker_operator.writer import Writer
 
 log = logging.getLogger(__name__)
 
-_RELEASE = "release"  # the step, and the beginning of its keys
+# Seconds after which a pass gives way. A pod that is made waits for the webhook, which is to answer 99 % within 10 ms.
+GATE_SLICE = 0.005
+_RELEASE, _REASON = "release", "reason"  # the steps, and the beginnings of their keys
 _QUIET = frozenset({Reason.WAITING_FOR_DATA, Reason.WAITING_FOR_GANG, Reason.WAITING_FOR_GATES, Reason.RELEASED})
+
+
+@dataclass
+class _Going:
+    """A pod whose release was decided; ``after``: as it will be then. ``begun``: it may be written already."""
+
+    release: Release
+    after: PodView
+    begun: bool = False
 
 
 class PodGate:
@@ -43,54 +56,130 @@ class PodGate:
         self._events: Final = events
         self._clock: Final = clock
         self._notices: Final = NoticeBook()
-        self._going: Final[dict[str, PodView]] = {}  # pods whose release is under way, as they will be after it
+        self._going: Final[dict[str, _Going]] = {}
+        self._refused: dict[str, str] = {}  # pods that could not be released a moment ago, with the keys of the actions
+        self._reasons: Final[dict[str, Hold]] = {}  # by pod, until they are told
         self._book: Final = ReleaseBook()
+        self._unplaced: Final[dict[str, PodView]] = {}  # released pods that the scheduler finds no node for
         self._told_stuck: set[str] = set()
         self.work: Final = KeyedWork("pods", clock, events)
+        self._gating = Gating()
+        self._feed: Final = GateFeed(state, self._seen)
+        for pod in state.pods.snapshot().values():
+            self._look_at(None, pod)
+        state.pods.listen(self._look_at)
 
     async def reconcile(self) -> float | None:
         """Run one pass; gives the seconds after which time alone calls for another. Waits for no write."""
         now = self._clock()
-        view = self._state.snapshot()
-        refused = {pod.key: key for key in self.work.waiting() if (pod := _find(view, key)) is not None}
-        outcome = decide_releases(self._seen(view, refused.keys()), now, self._book.current(now))
-        self._state.set_wanted(outcome.wanted, outcome.versions)
-        self._notices.keep_only(hold.pod.uid for hold in outcome.holds)
-        releases = (self._action(_RELEASE, one.pod, partial(self._release, one)) for one in outcome.releases)
-        holds = (self._action("reason", one.pod, partial(self._hold, one)) for one in outcome.holds)
-        stuck, next_stuck = find_stuck(view.pods.values(), now)
+        try:
+            outcome = await self._decide(now)
+        except BaseException:
+            # What was told and not decided on would be forgotten.
+            self._gating = Gating()
+            self._feed.reload()
+            raise
+        self._state.set_wanted(outcome.wanted.nodes, outcome.wanted.versions)
+        for pod in outcome.left:
+            self._notices.forget(pod.uid)
+            self._reasons.pop(pod.key, None)
+        for release in outcome.releases:
+            self._promise(release)
+        self._reasons.update({hold.pod.key: hold for hold in outcome.holds})
+        stuck, next_stuck = find_stuck(self._unplaced.values(), now)
         self._tell_stuck(stuck)
-        again = (outcome.next_deadline(now), next_stuck, self.work.take((*releases, *holds), keep=refused.values()))
+        again = (outcome.next_deadline(now), next_stuck, self.work.take(self._actions(), self._refused.values()))
         return min((seconds for seconds in again if seconds is not None), default=None)
 
-    def _seen(self, view: ClusterView, refused: Collection[str]) -> ClusterView:
-        """Return the view with releases under way as done, lest their room be given away a second time.
+    async def _decide(self, now: float) -> Outcome:
+        self._hide_refused()
+        await in_slices(self._feed.drain(self._gating, now), GATE_SLICE)
+        under_way = {one.after.uid: _nodes(one.release) for one in self._going.values()}
+        bookings = {**self._book.current(now), **under_way}
+        return await in_slices(self._gating.decide(now, bookings), GATE_SLICE)
 
-        Without the pods that could not be released a moment ago: they must not keep the room from others.
-        """
-        under_way = {key: pod for key, pod in self._going.items() if _is_there(view, pod)}
-        if not refused and not under_way:
-            return view
-        pods = {key: pod for key, pod in view.pods.items() if key not in refused}
-        return replace(view, pods=MappingProxyType(pods | under_way))
+    def _hide_refused(self) -> None:
+        """Leave out the pods that could not be released a moment ago: they must not keep the room from others."""
+        waiting = {key: self._state.pods.get(_pod_of(key)) for key in self.work.waiting() if _is_release(key)}
+        refused = {pod.key: key for key, pod in waiting.items() if pod is not None and pod.gated}
+        for pod in refused.keys() ^ self._refused.keys():
+            self._feed.touch(pod)
+        self._refused = refused
 
-    def _action(self, step: str, pod: PodView, act: Act) -> KeyedAction:
-        return KeyedAction(f"{step} of pod {pod.key}", step, pod.namespace, act, pod.uid, _ref(pod))
+    def _seen(self, key: str, pod: PodView | None) -> PodView | None:
+        """Return what a pod is to be taken for: a release under way counts as done, lest its room be given away."""
+        going = self._going.get(key)
+        if going is not None:
+            decided_on = going.release.pod
+            if pod is not None and pod.uid == decided_on.uid and (going.begun or pod == decided_on):
+                return going.after
+            # It changed before its turn came.
+            self._give_up(going)
+        return None if key in self._refused and pod is not None and pod.gated else pod
 
-    async def _release(self, release: Release) -> None:
-        pod, patch = release.pod, release_patch(release, self._clock())
-        self._going[pod.key] = released_view(release, self._clock())
+    def _look_at(self, old: PodView | None, new: PodView | None) -> None:
+        """Take a change of a pod: whether it has a node, or none is found for it."""
+        if old is not None and (new is None or new.uid != old.uid):
+            self._unplaced.pop(old.key, None)
+            self._book.forget(old.uid)
+        if new is not None and new.node:
+            self._book.forget(new.uid)
+        if new is not None and is_refused(new):
+            self._unplaced[new.key] = new
+        elif new is not None:
+            self._unplaced.pop(new.key, None)
+
+    def _promise(self, release: Release) -> None:
+        """Let a pod go as soon as its turn comes; until then it counts as gone."""
+        pod = release.pod
+        self._notices.forget(pod.uid)
+        self._reasons.pop(pod.key, None)
+        self._going[pod.key] = _Going(release, _after(release))
+        self._feed.touch(pod.key)
+
+    def _actions(self) -> Iterator[KeyedAction]:
+        for going in self._going.values():
+            if not going.begun:
+                yield _action(_RELEASE, going.release.pod, partial(self._release, going))
+        for key, hold in self._reasons.items():
+            yield _action(_REASON, hold.pod, partial(self._hold, key))
+
+    def _give_up(self, going: _Going) -> None:
+        key = going.release.pod.key
+        if self._going.get(key) is going:
+            del self._going[key]
+            self._feed.touch(key)
+
+    async def _release(self, going: _Going) -> None:
+        release, pod = going.release, going.release.pod
+        if self._going.get(pod.key) is not going:
+            return
+        if self._state.pods.get(pod.key) != pod or not self._is_up(release):
+            # Its turn came late, and not all is true any more of what was decided on.
+            self._give_up(going)
+            self.work.wake()
+            return
+        going.begun = True
         # Before it is written: should the answer get lost, the pod may be on its way.
-        self._book.note(pod.uid, [one.node for one in release.nodes], self._clock())
+        self._book.note(pod.uid, _nodes(release), self._clock())
         try:
-            released = await self._patch(pod, patch)
+            released = await self._patch(pod, release_patch(release, self._clock()))
         finally:
-            del self._going[pod.key]
+            self._give_up(going)
         if released:
             log.info("released pod %s: %s", pod.key, release.sentence)
             self._tell(pod, release.reason, release.sentence)
 
-    async def _hold(self, hold: Hold) -> float | None:
+    def _is_up(self, release: Release) -> bool:
+        """Tell whether the node on which a pod is booked is there still: its turn may come late."""
+        node = self._state.nodes.get(release.nodes[0].node) if release.nodes else None
+        return not release.nodes or (node is not None and node.ready and node.schedulable)
+
+    async def _hold(self, key: str) -> float | None:
+        """Say why a pod waits, as it was decided last."""
+        hold = self._reasons.pop(key, None)
+        if hold is None:
+            return None
         pod, why = hold.pod, hold.why
         notice = self._notices.consider(pod.uid, pod.waiting, why, self._clock())
         if notice.event:
@@ -98,7 +187,14 @@ class PodGate:
         if notice.annotate or hold.held_since is not None:
             annotations = {names.ANNOTATION_WAITING: why.sentence}
             annotations |= {} if hold.held_since is None else {names.ANNOTATION_HELD_SINCE: hold.held_since}
-            await self._patch(pod, {"metadata": {"annotations": annotations}})
+            try:
+                await self._patch(pod, {"metadata": {"annotations": annotations}})
+            except BaseException:
+                self._notices.failed(pod.uid)
+                self._reasons.setdefault(key, hold)
+                raise
+        if notice.again is not None:
+            self._reasons.setdefault(key, hold)
         return notice.again
 
     async def _patch(self, pod: PodView, body: Object | list[Object]) -> bool:
@@ -128,28 +224,29 @@ class PodGate:
         self._events.event(_ref(pod), level, reason.value, message)
 
 
-def _find(view: ClusterView, key: str) -> PodView | None:
-    """Find the held pod whose release ``key`` names."""
-    step, _, pod = key.partition(" of pod ")
-    found = view.pods.get(pod)
-    return found if step == _RELEASE and found is not None and found.gated else None
+def _action(step: str, pod: PodView, act: Act) -> KeyedAction:
+    return KeyedAction(f"{step} of pod {pod.key}", step, pod.namespace, act, pod.uid, _ref(pod))
 
 
-def _is_there(view: ClusterView, pod: PodView) -> bool:
-    known = view.pods.get(pod.key)
-    return known is not None and known.uid == pod.uid
+def _is_release(key: str) -> bool:
+    return key.startswith(f"{_RELEASE} of pod ")
+
+
+def _pod_of(key: str) -> str:
+    return key.partition(" of pod ")[2]
+
+
+def _nodes(release: Release) -> list[str]:
+    return [one.node for one in release.nodes]
 
 
 def _ref(pod: PodView) -> ObjectRef:
     return ObjectRef("v1", "Pod", pod.name, pod.namespace, pod.uid)
 
 
-def released_view(release: Release, now: float) -> PodView:
-    """Return the pod as it will be once it is released."""
-    pod = release.pod
-    gates = tuple(gate for gate in pod.gates if gate != names.GATE_WARM)
-    affinity = pod.affinity if release.affinity is None else release.affinity
-    return replace(pod, gates=gates, affinity=affinity, released=_record(release, now), waiting="")
+def _after(release: Release) -> PodView:
+    """Return the pod as it will be once it is released, as far as others are concerned."""
+    return replace(release.pod, gates=release.pod.other_gates)
 
 
 def release_patch(release: Release, now: float) -> list[Object]:

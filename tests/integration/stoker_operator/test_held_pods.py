@@ -63,7 +63,7 @@ def is_released(pod: dict[str, Any]) -> bool:
 
 
 def says_why(pod: dict[str, Any]) -> bool:
-    return "0 of 1 nodes warm enough" in pod["metadata"]["annotations"].get(names.ANNOTATION_WAITING, "")
+    return "no node that may run it is warm yet" in pod["metadata"]["annotations"].get(names.ANNOTATION_WAITING, "")
 
 
 @pytest.mark.parametrize("affinity", [None, "own terms"])

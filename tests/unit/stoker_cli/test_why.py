@@ -3,7 +3,9 @@
 from typing import Any
 
 from stoker_api import names
+from stoker_api.dataset import Dataset
 from stoker_api.release import ReleaseNode, ReleaseRecord
+from stoker_cli.awaited import awaited_datasets
 from stoker_cli.why import explain
 
 RELEASE = ReleaseRecord(
@@ -43,6 +45,21 @@ def test_a_pod_that_the_webhook_never_saw_is_told_to_be_made_again() -> None:
 def test_a_held_pod_says_what_it_waits_for() -> None:
     held = explain(pod({names.ANNOTATION_WAITING: "node-a is 63 % warm."}, gated=True), [])
     assert (held.state, held.lines) == ("Held", ("It is held: node-a is 63 % warm.",))
+
+
+def test_a_held_pod_shows_how_far_its_dataset_is() -> None:
+    status = {"phase": "Warming", "cachedPercent": "63%", "warmNodes": "0/1", "eta": "40s"}
+    raw = {"metadata": {"namespace": "n", "name": "d"}, "spec": {"source": {"uri": "s3://bucket/"}}, "status": status}
+    held = explain(pod(gated=True), [], awaited=[Dataset.model_validate(raw)])
+    assert held.lines[1] == (
+        "Dataset n/d: Warming, 63% cached on the nodes that should have it, whole on 0/1 nodes, ETA 40s."
+    )
+
+
+def test_only_a_held_pod_waits_for_datasets() -> None:
+    annotations = {names.ANNOTATION_DATASETS: "a@0123456789ab:/a, other/b:/b"}
+    assert awaited_datasets(pod(annotations, gated=True)) == [("n", "a"), ("other", "b")]
+    assert awaited_datasets(pod(annotations)) == []
 
 
 def test_a_running_pod_says_how_long_it_was_held_and_how_warm_its_node_was() -> None:

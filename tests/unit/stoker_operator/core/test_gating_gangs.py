@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from stoker_api.names import Reason
-from stoker_operator.core.gating import Hold, decide_releases
+from stoker_operator.core.release_decisions import Hold
 from stoker_operator.core.views import ClusterView, PodView
 from tests.unit.stoker_operator.clusters import cluster, dataset, held, holding, node
-from tests.unit.stoker_operator.releases import LATE, NOW, REQUIRE, SEEN, only_hold, only_release
+from tests.unit.stoker_operator.releases import LATE, NOW, REQUIRE, SEEN, decide_releases, only_hold, only_release
 
 
 def worker(name: str, **fields: Any) -> PodView:
@@ -45,7 +45,7 @@ def test_a_pod_that_another_controller_holds_stays_and_is_warmed_for(now: float)
     why = only_hold(outcome).why
     assert why.reason is Reason.WAITING_FOR_GATES
     assert "kueue.x-k8s.io/admission" in why.sentence
-    assert outcome.wanted == {"vision/imagenet": frozenset({"a"})}
+    assert outcome.wanted.nodes == {"vision/imagenet": frozenset({"a"})}
 
 
 def test_a_gang_waits_for_the_gates_of_each_of_its_workers() -> None:

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 from stoker_api.dataset import SchedulingMode
 from stoker_api.names import Reason
 from stoker_operator.core.affinity import may_run
-from stoker_operator.core.gating import decide_releases
 from stoker_operator.core.views import ClusterView
 from tests.unit.stoker_operator.clusters import cluster, dataset, held, holding, node
-from tests.unit.stoker_operator.releases import LATE, NOW
+from tests.unit.stoker_operator.releases import LATE, NOW, decide_releases
 
 SHARES = st.sampled_from([0.0, 0.5, 1.0])
 

@@ -39,5 +39,13 @@ def test_another_truth_is_written_at_once_with_an_event() -> None:
 def test_a_pod_that_left_is_forgotten() -> None:
     book = NoticeBook()
     book.consider("u", "", why("a"), 0.0)
-    book.keep_only([])
+    book.forget("u")
     assert book.consider("u", "", why("a"), 1.0) == HoldNotice(annotate=True, event=True)
+
+
+def test_an_annotation_that_could_not_be_written_is_written_the_next_time_and_no_second_event() -> None:
+    book = NoticeBook()
+    book.consider("u", "", why("a"), 0.0)
+    book.failed("u")
+    assert book.consider("u", "", why("a"), 1.0) == HoldNotice(annotate=True)
+    assert book.consider("u", "", why("a"), 2.0) == HoldNotice()

@@ -3,7 +3,9 @@
 import asyncio
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -140,7 +142,10 @@ async def test_a_held_pod_says_why_in_annotation_and_event(world: World) -> None
     await world.add_pod()
     world.warm(0.5)
     await world.step()
-    assert "a 50 %" in (await world.pod())["metadata"]["annotations"][names.ANNOTATION_WAITING]
+    assert (
+        "no node that may run it is warm yet"
+        in (await world.pod())["metadata"]["annotations"][names.ANNOTATION_WAITING]
+    )
     assert world.events.seen == [("p", "Normal", "WaitingForData")]
 
 
@@ -233,3 +238,58 @@ async def test_room_is_not_given_away_again_while_a_release_is_under_way(world: 
     await world.gate.work.settled()
     released = [pod for pod in world.kube.objects(PODS) if names.ANNOTATION_RELEASED in pod["metadata"]["annotations"]]
     assert [pod["metadata"]["name"] for pod in released] == ["p"]
+
+
+async def test_progress_is_no_reason_to_write_onto_a_held_pod(world: World) -> None:
+    await world.add_pod()
+    world.warm(0.1)
+    await world.step()
+    before = len(world.kube.requests)
+    for share in (0.3, 0.6, 0.9):
+        world.now += 60
+        world.warm(share)
+        await world.step()
+    assert len(world.kube.requests) == before
+
+
+async def test_a_pod_whose_node_went_before_its_turn_is_decided_on_anew(world: World) -> None:
+    await world.add_pod()
+    world.warm()
+    await world.gate.reconcile()
+    world.state.nodes.put("a", replace(node("a"), ready=False))
+    await world.gate.work.settled()
+    await world.step()
+    pod = await world.pod()
+    assert pod["spec"]["schedulingGates"]
+    assert names.ANNOTATION_WAITING in pod["metadata"]["annotations"]
+
+
+async def test_a_pod_that_was_made_anew_before_its_turn_is_decided_on_anew(world: World) -> None:
+    await world.add_pod()
+    world.warm()
+    await world.gate.reconcile()
+    await world.kube.delete(PODS, "p", "vision")
+    await world.add_pod()
+    await world.gate.work.settled()
+    await world.step()
+    assert names.ANNOTATION_RELEASED in (await world.pod())["metadata"]["annotations"]
+
+
+async def test_a_pass_that_fails_forgets_nothing(world: World) -> None:
+    await world.add_pod()
+    world.warm()
+    odd = mock.patch("stoker_operator.core.gating.find_wanted", side_effect=ArithmeticError("odd"))
+    with odd, pytest.raises(ArithmeticError):
+        await world.step()
+    await world.step()
+    assert names.ANNOTATION_RELEASED in (await world.pod())["metadata"]["annotations"]
+
+
+@pytest.mark.expected_logs("reason of pod vision/p failed, trying again")
+async def test_a_reason_that_could_not_be_written_is_written_later(world: World) -> None:
+    await world.add_pod()
+    world.kube.fail_next("patch", PODS, Unavailable(500, "InternalError", "failed calling webhook"))
+    await world.step()
+    world.now += 10
+    await world.step()
+    assert names.ANNOTATION_WAITING in (await world.pod())["metadata"]["annotations"]

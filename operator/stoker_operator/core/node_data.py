@@ -1,0 +1,104 @@
+"""How warm nodes are for one choice of Datasets and versions, and which of them may be warmed for it."""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from stoker_api.dataset import Dataset
+from stoker_operator.core.explain import NodeWarmth
+from stoker_operator.core.node_bits import NodeNumbers, NodeSets, SetChanges, first
+from stoker_operator.core.views import NodeView
+from stoker_operator.core.warm_nodes import may_warm
+from stoker_operator.core.warmth import Warmth
+
+
+class AllowedNodes(NodeSets):
+    """Nodes that all of some Datasets may be warmed on."""
+
+    SETS = ("allowed",)
+    allowed: int
+
+    def __init__(self, changes: SetChanges, datasets: Sequence[Dataset]) -> None:
+        super().__init__(changes)
+        self._datasets: Final = tuple(datasets)
+
+    def put(self, at: int, node: NodeView) -> None:
+        """Take over a node."""
+        self.mark("allowed", at, all(may_warm(dataset, node) for dataset in self._datasets))
+
+
+class NodeData(NodeSets):
+    """The warmth of the nodes that hold some of the data, or are asked to.
+
+    ``warm``: nodes that have enough; ``some``: nodes with less, and more than nothing; ``planned``: those that are
+    asked for all of it.
+    """
+
+    SETS = ("warm", "some", "planned")
+    warm: int
+    some: int
+    planned: int
+
+    def __init__(self, changes: SetChanges, datasets: Sequence[Dataset], versions: Mapping[str, str]) -> None:
+        super().__init__(changes)
+        self.datasets: Final = tuple(datasets)
+        self.versions: Final = dict(versions)
+        self._known: Final[dict[str, NodeWarmth]] = {}
+        self._partial: Final[list[tuple[float, str]]] = []  # the warmest first: minus the share, and the name
+
+    def of(self, node: str) -> NodeWarmth:
+        """Return the warmth of a node that holds some of the data, or is asked to."""
+        return self._known[node]
+
+    def put(self, at: int | None, node: str, warmth: Warmth | None) -> None:
+        """Take over a node's warmth; None: it holds nothing and is asked for nothing. ``at``: its number, if known."""
+        known = self._known.pop(node, None)
+        before = None if known is None else known.warmth
+        if before is not None and _is_partial(before):
+            del self._partial[bisect_left(self._partial, (-before.share, node))]
+        if warmth is not None:
+            # One object, however many pods are let go to the node.
+            self._known[node] = NodeWarmth(node, warmth)
+            if _is_partial(warmth):
+                insort(self._partial, (-warmth.share, node))
+        if before != warmth:
+            self._changes.any = True
+        if at is not None:
+            self.mark("warm", at, warmth is not None and warmth.warm)
+            self.mark("some", at, warmth is not None and _is_partial(warmth))
+            self.mark("planned", at, warmth is not None and warmth.planned)
+
+    def warmest(self, among: int, numbers: NodeNumbers) -> int | None:
+        """Return the number of the warmest node of a set, of equals one that is planned, then the first by name."""
+        for found in (self.warm & self.planned & among, self.warm & among):
+            if found:
+                return first(found)
+        if self.some & among:
+            return self._warmest_partial(among, numbers)
+        found = self.planned & among or among
+        return first(found) if found else None
+
+    def partial(self, among: int, numbers: NodeNumbers) -> Iterator[tuple[float, int]]:
+        """Yield share and number of each node of a set that has some of the data and not enough, the warmest first."""
+        left = self.some & among
+        for key, name in self._partial:
+            if not left:
+                return
+            at = numbers.find(name)
+            if at is not None and left >> at & 1:
+                left ^= 1 << at
+                yield -key, at
+
+    def _warmest_partial(self, among: int, numbers: NodeNumbers) -> int | None:
+        best: tuple[float, int] | None = None
+        for share, at in self.partial(among, numbers):
+            if best is not None and share < best[0]:
+                break
+            if self.planned >> at & 1:
+                return at
+            best = best or (share, at)
+        return best[1] if best is not None else None
+
+
+def _is_partial(warmth: Warmth) -> bool:
+    return not warmth.warm and warmth.share > 0

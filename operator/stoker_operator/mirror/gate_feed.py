@@ -1,0 +1,133 @@
+"""The mirror's changes since the last pass, as gating is told of them."""
+
+from collections.abc import Callable, Generator
+from dataclasses import replace
+from typing import Final
+
+from stoker_api.dataset import Dataset
+from stoker_api.nodecache import NodeCache
+from stoker_operator.core.admission import admit
+from stoker_operator.core.class_limits import Limited
+from stoker_operator.core.gating import Gating
+from stoker_operator.core.views import InvalidDataset, NodeView, PodView
+from stoker_operator.mirror.state import ClusterState
+
+Seen = Callable[[str, PodView | None], PodView | None]
+
+
+class GateFeed:
+    """Remembers what changed, by key, and tells it in one go, so that a pass decides on one moment.
+
+    ``seen``: what a pod is to be taken for, by its key and its view: releases that are under way count as done.
+    """
+
+    def __init__(self, state: ClusterState, seen: Seen) -> None:
+        self._state: Final = state
+        self._seen: Final = seen
+        self._sidecars: Final[dict[str, dict[str, PodView]]] = {}  # by node and key
+        self._heard_since = 0.0
+        # Dicts for their order: who came first is told of first.
+        self._datasets: dict[str, None] = {}
+        self._caches: dict[str, None] = {}
+        self._nodes: dict[str, None] = {}
+        self._pods: dict[str, None] = {}
+        for pod in state.pods.snapshot().values():
+            self._put_sidecar(None, pod)
+        self.reload()
+        state.datasets.listen(self._dataset_changed)
+        state.dataset_classes.listen(lambda old, new: self._datasets.update(dict.fromkeys(state.datasets.snapshot())))
+        state.node_caches.listen(self._cache_changed)
+        state.nodes.listen(self._node_changed)
+        state.pods.listen(self._pod_changed)
+
+    def reload(self) -> None:
+        """Take everything for changed."""
+        self._datasets = dict.fromkeys(self._state.datasets.snapshot())
+        self._caches = dict.fromkeys(self._state.node_caches.snapshot())
+        self._nodes = dict.fromkeys(self._state.nodes.snapshot())
+        self._pods = dict.fromkeys(self._state.pods.snapshot())
+
+    def touch(self, pod: str) -> None:
+        """Take a pod for changed: it is to be taken for something else than before."""
+        self._pods[pod] = None
+
+    def drain(self, gating: Gating, now: float) -> Generator[None, None, None]:
+        """Tell of all changes. ``now`` in seconds since the epoch."""
+        self._hear()
+        datasets, caches, nodes, pods = self._datasets, self._caches, self._nodes, self._pods
+        self._datasets, self._caches, self._nodes, self._pods = {}, {}, {}, {}
+        classes = self._state.dataset_classes.snapshot() if datasets else {}
+        for key in datasets:
+            dataset = self._state.datasets.get(key)
+            if isinstance(dataset, Dataset):
+                taken = admit(dataset, classes)
+                dataset = taken.dataset if isinstance(taken, Limited) else taken
+            gating.put_dataset(key, dataset)
+            yield
+        for name in caches:
+            gating.put_cache(name, self._state.node_caches.get(name))
+            yield
+        for name in nodes:
+            node = self._state.nodes.get(name)
+            gating.put_node(name, None if node is None else self._whole(node), now)
+            yield
+        for key in pods:
+            gating.put_pod(key, self._seen(key, self._state.pods.get(key)))
+            yield
+
+    def _hear(self) -> None:
+        """Look at silent nodes again when the API server was away: nobody could report meanwhile."""
+        if self._heard_since == self._state.heard_since:
+            return
+        self._heard_since = self._state.heard_since
+        silent = (name for name, node in self._state.nodes.snapshot().items() if not self._answers(node))
+        self._nodes.update(dict.fromkeys(silent))
+
+    def _answers(self, node: NodeView) -> bool:
+        return node.ready and self._sidecar_is_ready(node.name)
+
+    def _sidecar_is_ready(self, node: str) -> bool:
+        return any(pod.ready and not pod.deleting for pod in self._sidecars.get(node, {}).values())
+
+    def _whole(self, node: NodeView) -> NodeView:
+        ready = self._sidecar_is_ready(node.name)
+        since = (pod.not_ready_since for pod in self._sidecars.get(node.name, {}).values())
+        return replace(
+            node,
+            sidecar_ready=ready,
+            sidecar_silent_since=self._state.heard(0.0 if ready else max(since, default=0.0)),
+            not_ready_since=self._state.heard(node.not_ready_since),
+        )
+
+    def _dataset_changed(self, old: Dataset | InvalidDataset | None, new: Dataset | InvalidDataset | None) -> None:
+        one = new or old
+        if one is not None:
+            self._datasets[f"{one.metadata.namespace}/{one.metadata.name}"] = None
+
+    def _cache_changed(self, old: NodeCache | None, new: NodeCache | None) -> None:
+        one = new or old
+        if one is not None:
+            self._caches[one.metadata.name] = None
+
+    def _node_changed(self, old: NodeView | None, new: NodeView | None) -> None:
+        one = new or old
+        if one is not None:
+            self._nodes[one.name] = None
+
+    def _pod_changed(self, old: PodView | None, new: PodView | None) -> None:
+        one = new or old
+        if one is not None:
+            self._pods[one.key] = None
+        self._put_sidecar(old, new)
+
+    def _put_sidecar(self, old: PodView | None, new: PodView | None) -> None:
+        for pod in (old, new):
+            if pod is None or not pod.sidecar or pod.namespace != self._state.own_namespace:
+                continue
+            on_node = self._sidecars.setdefault(pod.node, {})
+            on_node.pop(pod.key, None)
+            if pod is new:
+                on_node[pod.key] = pod
+            elif not on_node:
+                del self._sidecars[pod.node]
+            self._nodes[pod.node] = None

@@ -1,0 +1,234 @@
+"""Decisions that follow changes are those of a whole pass over everything, whatever changed and in whichever order."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+
+from stoker_api import names
+from stoker_api.dataset import Dataset
+from stoker_api.nodecache import NodeCache
+from stoker_api.times import parse_time
+from stoker_operator.core import gate_index
+from stoker_operator.core.explain import Explanation
+from stoker_operator.core.gating import Gating
+from stoker_operator.core.release_decisions import Outcome
+from stoker_operator.core.resources import Resources
+from stoker_operator.core.views import ClusterView, NodeView, PodView, Taint
+from tests.support.plain_gating import PlainOutcome, decide_plainly
+from tests.unit.stoker_operator.clusters import GIB, VERSION, dataset, held, node
+from tests.unit.stoker_operator.releases import decided_by
+
+SETS = st.sampled_from(["imagenet", "coco"])
+NODES = st.sampled_from([f"n{number}" for number in (1, 5, 2, 4, 3)])
+SHARES = st.sampled_from([1.0, 1.0, 0.5, 0.75, 0.0, None])
+SILENT = Taint("node.kubernetes.io/unreachable", "", "NoSchedule")
+OTHER_GATE = "kueue.x-k8s.io/admission"
+BOOKED = 60.0
+RARELY = st.integers(0, 9).map(lambda number: number == 9)
+
+
+class FollowingChanges(RuleBasedStateMachine):
+    """A cluster, what follows its changes, and what was decided about the pods that are held."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        # Places are forgotten soon, and made anew.
+        self.few_idle_places = mock.patch.object(gate_index, "_IDLE", 1)
+        self.few_idle_places.start()
+        self.now = 1000.0
+        self.gating = Gating()
+        self.datasets: dict[str, Dataset] = {}
+        self.caches: dict[str, NodeCache] = {}
+        self.nodes: dict[str, NodeView] = {}
+        self.pods: dict[str, PodView] = {}
+        self.bookings: dict[str, tuple[tuple[str, ...], float]] = {}
+        self.told: dict[str, Explanation] = {}
+        self.made = 0
+        for name in ("imagenet", "coco"):
+            self.put_dataset(dataset(name, scheduling={"mode": "Prefer", "maxWait": "10m"}))
+        for name, slots in (("n1", 1), ("n2", 2), ("n3", 3)):
+            self.put_node(node(name, slots, labels={"zone": "a"}))
+            self.put_cache(name, [_row("imagenet", 1.0, older=False)])
+
+    def teardown(self) -> None:
+        self.few_idle_places.stop()
+
+    def put_dataset(self, one: Dataset) -> None:
+        self.datasets[one.key] = one
+        self.gating.put_dataset(one.key, one)
+
+    def put_node(self, one: NodeView) -> None:
+        self.nodes[one.name] = one
+        self.gating.put_node(one.name, one, self.now)
+
+    def put_cache(self, name: str, rows: list[Any], entries: Sequence[Any] = ()) -> None:
+        raw = {"metadata": {"name": name}, "spec": {"datasets": entries}, "status": {"datasets": rows}}
+        self.caches[name] = NodeCache.model_validate(raw)
+        self.gating.put_cache(name, self.caches[name])
+
+    def put_pod(self, pod: PodView) -> None:
+        self.pods[pod.key] = pod
+        self.gating.put_pod(pod.key, pod)
+
+    @rule(
+        name=SETS,
+        mode=st.sampled_from(["Prefer", "Prefer", "Require", "Require", "None"]),
+        paused=st.booleans(),
+        selector=st.sampled_from([{}, {}, {}, {"zone": "a"}]),
+        listed=st.sampled_from([True, True, True, True, False]),
+        named=st.sampled_from([[], [], [], ["n2"]]),
+    )
+    def dataset_is_written(
+        self, name: str, mode: str, paused: bool, selector: dict[str, str], listed: bool, named: list[str]
+    ) -> None:
+        spec: dict[str, Any] = {"scheduling": {"mode": mode, "maxWait": "10m"}, "cache": {"nodeSelector": selector}}
+        self.put_dataset(dataset(name, listed=listed, warm={"paused": paused, "nodes": named}, **spec))
+
+    @rule(name=SETS, really=RARELY)
+    def dataset_goes(self, name: str, really: bool) -> None:
+        if really and self.datasets.pop(f"vision/{name}", None) is not None:
+            self.gating.put_dataset(f"vision/{name}", None)
+
+    @rule(name=NODES, slots=st.integers(0, 3), zone=st.sampled_from("ab"), tainted=RARELY)
+    def node_comes_or_changes(self, name: str, slots: int, zone: str, tainted: bool) -> None:
+        taints = (Taint("dedicated", "x", "NoSchedule"),) if tainted else ()
+        self.put_node(node(name, slots, labels={"zone": zone}, taints=taints))
+
+    @rule(name=NODES, what=st.sampled_from(["node", "sidecar", "back", "cordon"]))
+    def node_falls_silent_or_is_back(self, name: str, what: str) -> None:
+        one = self.nodes.get(name)
+        if one is None:
+            return
+        changed = {
+            "node": replace(one, ready=False, not_ready_since=self.now, ready_since=0.0, taints=(SILENT,)),
+            "sidecar": replace(one, sidecar_ready=False, sidecar_silent_since=self.now),
+            "back": replace(one, ready=True, ready_since=self.now, not_ready_since=0.0, sidecar_ready=True),
+            "cordon": replace(one, schedulable=not one.schedulable),
+        }
+        self.put_node(changed[what])
+
+    @rule(name=NODES, really=RARELY)
+    def node_goes(self, name: str, really: bool) -> None:
+        if really and self.nodes.pop(name, None) is not None:
+            self.gating.put_node(name, None, self.now)
+
+    @rule(name=NODES, shares=st.tuples(SHARES, SHARES), planned=st.booleans(), older=st.booleans())
+    def node_reports(self, name: str, shares: tuple[float | None, float | None], planned: bool, older: bool) -> None:
+        pairs = [(uid, share) for uid, share in zip(("imagenet", "coco"), shares, strict=True) if share is not None]
+        rows = [_row(uid, share, older) for uid, share in pairs]
+        entry = {"namespace": "vision", "name": "imagenet", "uid": "imagenet", "source": {"uri": "s3://bucket/"}}
+        self.put_cache(name, rows, [entry] if planned else [])
+
+    @rule(name=NODES, really=RARELY)
+    def node_cache_goes(self, name: str, really: bool) -> None:
+        if really and self.caches.pop(name, None) is not None:
+            self.gating.put_cache(name, None)
+
+    @rule(
+        count=st.integers(1, 3),
+        gang=st.sampled_from(["", "", "g", "h"]),
+        size=st.integers(1, 2),
+        cores=st.sampled_from([1, 1, 2]),
+        choice=st.sampled_from(["imagenet:/a"] * 5 + ["imagenet:/a, coco:/b", "coco:/b", "coco:/b", "imagenet:wrong"]),
+        fields=st.fixed_dictionaries(
+            {
+                "node_selector": st.sampled_from([{}, {}, {"zone": "a"}]),
+                "scheduling": st.sampled_from(["", "", "", "", "Require", "Prefer", "None"]),
+                "max_wait": st.sampled_from(["", "", "2m"]),
+                "gates": st.sampled_from([(names.GATE_WARM,)] * 5 + [(OTHER_GATE, names.GATE_WARM)]),
+                "tolerations": st.sampled_from([(), ({"operator": "Exists"},)]),
+                "unweighed": st.sampled_from([(), (), ("its host ports",)]),
+                "versions": st.sampled_from([{}, {}, {}, {}, {"vision/imagenet": "0" * 64}]),
+            }
+        ),
+    )
+    def pods_are_made(self, count: int, gang: str, size: int, cores: int, choice: str, fields: dict[str, Any]) -> None:
+        for _ in range(count):
+            self.made += 1
+            name = f"p{self.made * 7 % 10}{self.made}"
+            requests = Resources(cpu_milli=1000 * cores, pods=1)
+            more = {"uid": f"u{self.made}", "requests": requests, "datasets": choice, "created": self.now}
+            self.put_pod(held(name, gang=gang, gang_size=size if gang else 0, **more, **fields))
+
+    @precondition(lambda self: self.pods)
+    @rule(
+        number=st.integers(0, 99), what=st.sampled_from(["goes", "bind", "finish", "fail", "ungate", "delete", "size"])
+    )
+    def pod_changes(self, number: int, what: str) -> None:
+        pod = list(self.pods.values())[number % len(self.pods)]
+        if what == "goes":
+            del self.pods[pod.key]
+            self.gating.put_pod(pod.key, None)
+        elif what == "bind" and not pod.gated:
+            where = self.bookings.get(pod.uid, (("n1",), 0.0))[0] or ("n1",)
+            self.put_pod(replace(pod, node=where[number % len(where)], phase="Running"))
+        elif what in ("finish", "fail") and pod.node:
+            self.put_pod(replace(pod, phase="Succeeded" if what == "finish" else "Failed"))
+        elif what == "ungate":
+            self.put_pod(replace(pod, gates=tuple(gate for gate in pod.gates if gate != OTHER_GATE)))
+        elif what == "delete":
+            self.put_pod(replace(pod, deleting=True))
+        elif what == "size" and pod.gang:
+            self.put_pod(replace(pod, gang_size=number % 3 + 1))
+
+    @rule(seconds=st.sampled_from([1.0, 1.0, 1.0, 31.0, 61.0, 95.0, 601.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.now += seconds
+        self.bookings = {uid: one for uid, one in self.bookings.items() if one[1] > self.now}
+
+    @rule()
+    def a_pass_is_made(self) -> None:
+        bookings = {uid: nodes for uid, (nodes, _) in self.bookings.items()}
+        plain = decide_plainly(self.view(), self.now, bookings)
+        outcome = decided_by(self.gating, self.now, bookings)
+        self.compare(plain, outcome)
+        self.act(outcome)
+
+    # A third of all steps, about: one change a pass, and several.
+    another_pass_is_made = rule()(lambda self: self.a_pass_is_made())
+    one_more_pass_is_made = rule()(lambda self: self.a_pass_is_made())
+    still_one_pass_is_made = rule()(lambda self: self.a_pass_is_made())
+
+    def view(self) -> ClusterView:
+        """Return everything, with the pods that are on their way in the order in which they were released."""
+        by_uid = {pod.uid: pod for pod in self.pods.values()}
+        first = [by_uid[uid] for uid in self.bookings if uid in by_uid]
+        pods = {pod.key: pod for pod in (*first, *self.pods.values())}
+        return ClusterView(datasets=self.datasets, node_caches=self.caches, nodes=self.nodes, pods=pods)
+
+    def compare(self, plain: PlainOutcome, outcome: Outcome) -> None:
+        assert outcome.releases == plain.releases
+        for pod in (*outcome.left, *(release.pod for release in outcome.releases)):
+            self.told.pop(pod.uid, None)
+        self.told |= {hold.pod.uid: hold.why for hold in outcome.holds}
+        assert self.told == {hold.pod.uid: hold.why for hold in plain.holds}
+        assert outcome.wanted == plain.wanted
+        assert outcome.next_deadline(self.now) == plain.next_deadline(self.now)
+
+    def act(self, outcome: Outcome) -> None:
+        """Do what the operator does: write the marks, and let pods go."""
+        for hold in outcome.holds:
+            if hold.held_since is not None:
+                self.put_pod(replace(hold.pod, held_since=parse_time(hold.held_since)))
+        for release in outcome.releases:
+            gates = tuple(gate for gate in release.pod.gates if gate != names.GATE_WARM)
+            affinity = release.pod.affinity if release.affinity is None else release.affinity
+            nodes: Sequence[str] = [one.node for one in release.nodes]
+            self.bookings[release.pod.uid] = (tuple(nodes), self.now + BOOKED)
+            self.put_pod(replace(release.pod, gates=gates, affinity=affinity))
+
+
+def _row(uid: str, share: float, older: bool) -> dict[str, Any]:
+    phase = "Warm" if share == 1.0 else "Warming"
+    row = {"namespace": "vision", "name": uid, "uid": uid, "phase": phase, "version": VERSION, "bytes": 2 * GIB}
+    old = {"version": "0" * 64, "phase": phase, "bytes": GIB, "warmBytes": int(share * GIB)}
+    return row | {"warmBytes": int(share * 2 * GIB)} | ({"older": [old]} if older else {})
+
+
+FollowingChanges.TestCase.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
+TestFollowingChanges = FollowingChanges.TestCase

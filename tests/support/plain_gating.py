@@ -1,0 +1,313 @@
+"""Gating as one whole pass over everything: what the product's decisions, which follow changes, must be equal to."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from types import MappingProxyType
+
+from stoker_api.dataset import SchedulingMode
+from stoker_api.names import Reason
+from stoker_api.times import format_time
+from stoker_operator.core import explain
+from stoker_operator.core.affinity import prefer_nodes, require_nodes
+from stoker_operator.core.explain import NodeWarmth
+from stoker_operator.core.feasible_nodes import silent_until
+from stoker_operator.core.placement_rules import foreign_claims
+from stoker_operator.core.pod_demand import PodDemand, Unmet, read_demand
+from stoker_operator.core.release_decisions import MOST_NODES, MOST_PREFERRED, SHOWN_AFTER, Hold, Release, WantedNodes
+from stoker_operator.core.spoiled import Spoiled
+from stoker_operator.core.views import ClusterView, PodView
+from stoker_operator.core.warm_nodes import may_warm
+from stoker_operator.core.warmth import Warmth, WarmthIndex
+from tests.support.plain_gating_parts import PlainCapacity, PlainFeasibleNodes, PlainGroup, groups_of
+
+_Alike = tuple[frozenset[str], str]  # candidate nodes and names of Datasets
+_Sized = tuple[_Alike, str]  # and what the pod asks of a node
+
+
+@dataclass(frozen=True)
+class PlainOutcome:
+    """Decisions for all held pods, and the nodes where their Datasets are wanted."""
+
+    holds: tuple[Hold, ...] = ()
+    releases: tuple[Release, ...] = ()
+    wanted: WantedNodes = field(default_factory=WantedNodes)
+
+    def next_deadline(self, now: float) -> float | None:
+        """Return seconds until a held pod's maxWait passes, or a silent node is given up; None when none is to come."""
+        times = [*(hold.deadline for hold in self.holds if hold.deadline is not None), *self.wanted.silences]
+        return min((time - now for time in times if time > now), default=None)
+
+
+def decide_plainly(
+    view: ClusterView, now: float, bookings: Mapping[str, Sequence[str]] = MappingProxyType({})
+) -> PlainOutcome:
+    """Decide on all held pods, oldest first. ``now`` in seconds since the epoch, ``bookings`` as FreeCapacity has them.
+
+    A pod is released to warm nodes when one of them has room for it, after what already released pods will take. They
+    are required where the pod says so, or where there is warm room to spare; else they are preferred, and the pod is
+    not trapped when something that is not looked at here keeps it off them. Gangs go whole or not at all.
+    """
+    groups = groups_of(view.pods.values())
+    return _Pass(view, now, bookings).run(groups) if groups else PlainOutcome()
+
+
+class _Pass:
+    """The books of one pass, and what was worked out once for pods that are alike."""
+
+    def __init__(self, view: ClusterView, now: float, bookings: Mapping[str, Sequence[str]]) -> None:
+        self._view = view
+        self._now = now
+        self._index = WarmthIndex(view.node_caches)
+        self._candidates = PlainFeasibleNodes(view.nodes)
+        self._silent = PlainFeasibleNodes(view.nodes, silent_at=now)
+        self._silences: set[float] = set()
+        self._free = PlainCapacity(view.nodes, view.pods.values(), bookings)
+        self._unreadable: set[str] = set()
+        self._warmth: dict[tuple[str, str], Warmth] = {}
+        self._readable_memo: dict[_Alike, list[str]] = {}
+        self._ranked_memo: dict[_Alike, list[str]] = {}
+        self._options_memo: dict[_Sized, list[str]] = {}
+        self._possible_memo: dict[_Sized, bool] = {}
+
+    def run(self, groups: Iterable[PlainGroup]) -> PlainOutcome:
+        decisions = [one for group in groups for one in self._decided(group)]
+        holds = tuple(one for one in decisions if isinstance(one, Hold))
+        releases = tuple(one for one in decisions if isinstance(one, Release))
+        # Those that may go next ask for nodes first: what other controllers hold may stay for hours.
+        asking = sorted((one.pod for one in holds), key=lambda pod: bool(pod.other_gates))
+        wanted, versions = self._wanted(pod for pod in asking if pod.key not in self._unreadable)
+        return PlainOutcome(holds, releases, WantedNodes(wanted, versions, frozenset(self._silences)))
+
+    def _decided(self, group: PlainGroup) -> Sequence[Hold | Release]:
+        """Return the decisions on a group, which stays held when they cannot be made: the others' turn must come."""
+        try:
+            return self._group(group)
+        except Exception as error:  # noqa: BLE001 -- the boundary of a group
+            self._unreadable.update(pod.key for pod in group.pods)
+            sentence = f"what it waits for cannot be worked out, please report this: {error!r}"
+            return [Hold(pod, explain.unmet(Reason.INTERNAL_ERROR, sentence)) for pod in group.pods]
+
+    def _group(self, group: PlainGroup) -> Sequence[Hold | Release]:
+        demands = {pod.key: read_demand(pod, self._view, self._now) for pod in group.pods}
+        unmet = next((demand for demand in demands.values() if isinstance(demand, Unmet)), None)
+        if unmet is not None:
+            return [Hold(pod, explain.unmet(unmet.reason, unmet.sentence)) for pod in group.pods]
+        if group.other_gates:
+            why = explain.other_gates(group.other_gates)
+            return [Hold(pod, why, held_since=self._mark(pod)) for pod in group.pods]
+        pairs = [(pod, demand) for pod in group.pods if isinstance(demand := demands[pod.key], PodDemand)]
+        if group.present < group.size:
+            missing = f"all of the gang existed ({group.present} of {group.size})"
+            return self._overdue(pairs, missing) or [self._incomplete(group, *pair) for pair in pairs]
+        decided = self._to_warm_nodes(pairs) or self._overdue(pairs) or self._shown(pairs)
+        return decided or [self._hold(*pair) for pair in pairs]
+
+    def _mark(self, pod: PodView) -> str | None:
+        """Return what to write about since when only Stoker holds a pod; nothing for one that had no other gates."""
+        if pod.other_gates:
+            return "" if pod.held_since is None else None
+        return format_time(self._now) if pod.held_since == 0.0 else None
+
+    def _incomplete(self, group: PlainGroup, pod: PodView, demand: PodDemand) -> Hold:
+        why = explain.gang(group.present, group.size, demand, self._now)
+        return Hold(pod, why, demand.deadline, self._mark(pod))
+
+    def _to_warm_nodes(self, pairs: Sequence[tuple[PodView, PodDemand]]) -> Sequence[Release]:
+        """Return all of them, or () with the books as they were."""
+        booked: dict[str, str] = {}
+        for pod, demand in pairs:
+            if demand.mode is SchedulingMode.NONE:
+                continue
+            node = self._free.take(pod, self._options(pod, demand))
+            if node is None:
+                for taken, _ in pairs:
+                    if taken.key in booked:
+                        self._free.give_back(taken, booked[taken.key])
+                return ()
+            booked[pod.key] = node
+        # After all of them are booked: what is to spare is what none of the gang takes.
+        return [
+            self._release(pod, demand, booked[pod.key]) if pod.key in booked else _never_held(pod, demand)
+            for pod, demand in pairs
+        ]
+
+    def _options(self, pod: PodView, demand: PodDemand) -> list[str]:
+        """Find warm nodes where the pod fits beside what is bound there.
+
+        Pods on their way are not counted here, only in the booking: two pods that may each go to either of two nodes
+        must both be given both, or the scheduler could put one where only the other may go.
+        """
+        key = (self._alike(pod, demand), explain.describe(pod.requests))
+        if key not in self._options_memo:
+            warm = (name for name in self._readable(pod, demand) if self._together(demand, name).warm)
+            self._options_memo[key] = [name for name in warm if self._free.fits_unbooked(pod, name)]
+        return self._options_memo[key]
+
+    def _readable(self, pod: PodView, demand: PodDemand) -> list[str]:
+        """Find candidate nodes that hold some of the data, or are asked to, by name."""
+        key = self._alike(pod, demand)
+        if key not in self._readable_memo:
+            state = set[str]().union(*(self._index.nodes(dataset) for dataset in demand.datasets))
+            self._readable_memo[key] = sorted(state & key[0])
+        return self._readable_memo[key]
+
+    def _alike(self, pod: PodView, demand: PodDemand) -> _Alike:
+        return self._candidates.of(pod), demand.names
+
+    def _together(self, demand: PodDemand, node: str) -> Warmth:
+        key = (demand.names, node)
+        if key not in self._warmth:
+            self._warmth[key] = self._index.together(demand.datasets, node, demand.versions)
+        return self._warmth[key]
+
+    def _release(self, pod: PodView, demand: PodDemand, booked: str) -> Release:
+        chosen = _window(self._options(pod, demand), booked)
+        way_out = "" if demand.mode is SchedulingMode.REQUIRE else self._doubt(pod, booked, chosen)
+        chosen = chosen[:MOST_PREFERRED] if way_out else chosen
+        nodes = [self._view.nodes[name] for name in chosen]
+        warmths = tuple(self._node_warmth(demand, name) for name in chosen)
+        affinity = (
+            prefer_nodes(pod.affinity, ((node, 1.0) for node in nodes))
+            if way_out
+            else require_nodes(pod.affinity, nodes)
+        )
+        sentence = explain.released(demand, warmths, way_out)
+        return Release(pod, Reason.RELEASED, sentence, demand.mode, affinity, warmths)
+
+    def _doubt(self, pod: PodView, booked: str, chosen: Sequence[str]) -> str:
+        """Say why the scheduler may find that the chosen nodes do not do; empty when there is no reason to think so."""
+        rules = [*pod.unweighed]
+        rules += ["its other volumes"] if foreign_claims(pod.claims, pod.namespace, self._view.datasets) else []
+        if rules:
+            return f"{' and '.join(rules)} may call for others"
+        if not any(self._free.fits(pod, name) for name in chosen if name != booked):
+            return "no other warm node has room to spare"
+        return ""
+
+    def _overdue(self, pairs: Sequence[tuple[PodView, PodDemand]], missing: str = "") -> Sequence[Release]:
+        """Return all of them, when one has waited as long as it may: none is held for longer than its own maxWait."""
+        if not _may_go_cold(pairs) or not any(self._now >= demand.deadline for _, demand in pairs):
+            return ()
+        return [self._release_cold(pod, demand, missing) for pod, demand in pairs]
+
+    def _shown(self, pairs: Sequence[tuple[PodView, PodDemand]]) -> Sequence[Release]:
+        """Return all of them, when a node for one has to be made first, which an autoscaler does for no held pod."""
+        late = [pod for pod, demand in pairs if self._now >= demand.since + SHOWN_AFTER]
+        if not _may_go_cold(pairs) or all(self._possible(pod) for pod in late):
+            return ()
+        releases = (self._release_cold(pod, demand) for pod, demand in pairs)
+        return [
+            replace(one, reason=Reason.RELEASED, sentence=explain.shown_to_autoscalers(demand, one.pod.requests))
+            for one, (_, demand) in zip(releases, pairs, strict=True)
+        ]
+
+    def _possible(self, pod: PodView) -> bool:
+        """Tell whether some node could take the pod, were it empty."""
+        key = ((self._candidates.of(pod), ""), explain.describe(pod.requests))
+        if key not in self._possible_memo:
+            nodes = (self._view.nodes[name] for name in key[0][0])
+            self._possible_memo[key] = any(node.allocatable.covers(pod.requests) for node in nodes)
+        return self._possible_memo[key]
+
+    def _release_cold(self, pod: PodView, demand: PodDemand, missing: str = "") -> Release:
+        holders = [self._node_warmth(demand, name) for name in self._readable(pod, demand)]
+        known = sorted((one for one in holders if one.warmth.share > 0), key=lambda one: -one.warmth.share)
+        # Nodes with room first: what is warm and full would only keep the pod waiting.
+        known.sort(key=lambda one: not self._free.fits(pod, one.node))
+        best = tuple(known[:MOST_PREFERRED])
+        affinity = prefer_nodes(pod.affinity, ((self._view.nodes[one.node], one.warmth.share) for one in best))
+        self._free.take(pod, [one.node for one in best])
+        sentence = explain.max_wait_passed(demand, best, missing)
+        return Release(pod, Reason.MAX_WAIT_PASSED, sentence, demand.mode, affinity if best else None, best)
+
+    def _hold(self, pod: PodView, demand: PodDemand) -> Hold:
+        if not self._possible(pod):
+            shown_at = demand.since + SHOWN_AFTER
+            why = explain.no_node(demand, pod.requests, shown_at)
+            return Hold(pod, why, min(demand.deadline, shown_at), self._mark(pod), waits=True)
+        warm = any(self._together(demand, name).warm for name in self._readable(pod, demand))
+        why = explain.waiting(demand, warm, pod.requests, self._now)
+        return Hold(pod, why, demand.deadline, self._mark(pod), waits=True)
+
+    def _node_warmth(self, demand: PodDemand, node: str) -> NodeWarmth:
+        return NodeWarmth(node, self._together(demand, node))
+
+    def _wanted(
+        self, held: Iterable[PodView]
+    ) -> tuple[Mapping[str, frozenset[str]], Mapping[str, Mapping[str, frozenset[str]]]]:
+        """Work out where the held pods could run next.
+
+        Room is booked, so that pods ask for as many nodes as they need.
+        """
+        wanted: dict[str, set[str]] = defaultdict(set)
+        versions: dict[str, dict[str, frozenset[str]]] = defaultdict(dict)
+        spoiled = Spoiled()
+        for pod in held:
+            for key, node, older in spoiled.attempt(pod.key, partial(self._next_stop, pod)) or ():
+                wanted[key].add(node)
+                if older:
+                    versions[key][node] = versions[key].get(node, frozenset()) | {older}
+        return {key: frozenset(nodes) for key, nodes in wanted.items()}, dict(versions)
+
+    def _next_stop(self, pod: PodView) -> list[tuple[str, str, str]]:
+        """Return the keys of the pod's Datasets, the node where each should be, and the version if it is an older."""
+        demand = read_demand(pod, self._view, self._now)
+        node = self._best_node(pod, demand) if isinstance(demand, PodDemand) else None
+        if node is None or not isinstance(demand, PodDemand):
+            return []
+        return [(dataset.key, node, demand.versions.get(dataset.key, "")) for dataset in demand.datasets]
+
+    def _best_node(self, pod: PodView, demand: PodDemand) -> str | None:
+        ranked = self._ranked(pod, demand)
+        if waited_for := self._free.take(pod, self._silent_holders(pod, demand, ranked)):
+            return waited_for
+        # No room anywhere: warm up where the pod may go once there is.
+        return self._free.take(pod, ranked) or next(iter(ranked), None)
+
+    def _silent_holders(self, pod: PodView, demand: PodDemand, ranked: Sequence[str]) -> list[str]:
+        """Find nodes that are silent, not for long, and hold more than any that is not: the bucket is not asked twice.
+
+        The warmest first.
+        """
+        best = max((self._together(demand, name).share for name in ranked), default=0.0)
+        shares = {
+            name: self._together(demand, name).share for name in self._silent.of(pod) if self._may_hold(demand, name)
+        }
+        found = sorted((name for name in shares if shares[name] > best), key=lambda name: (-shares[name], name))
+        self._silences.update(until for name in found if (until := silent_until(self._view.nodes[name])) is not None)
+        return found
+
+    def _ranked(self, pod: PodView, demand: PodDemand) -> list[str]:
+        """Rank the feasible nodes that all the Datasets may be on.
+
+        The warmest first, then what is planned, then by name.
+        """
+        key = self._alike(pod, demand)
+        if key not in self._ranked_memo:
+            warmth = {name: self._together(demand, name) for name in key[0] if self._may_hold(demand, name)}
+            order = sorted(warmth, key=lambda name: (-warmth[name].share, not warmth[name].planned, name))
+            self._ranked_memo[key] = order
+        return self._ranked_memo[key]
+
+    def _may_hold(self, demand: PodDemand, node: str) -> bool:
+        view = self._view.nodes[node]
+        return all(may_warm(dataset, view) for dataset in demand.datasets)
+
+
+def _may_go_cold(pairs: Sequence[tuple[PodView, PodDemand]]) -> bool:
+    return all(demand.mode is not SchedulingMode.REQUIRE for _, demand in pairs)
+
+
+def _never_held(pod: PodView, demand: PodDemand) -> Release:
+    return Release(pod, Reason.RELEASED, f"scheduling of {demand.names} is None: it is not held", demand.mode)
+
+
+def _window(options: Sequence[str], booked: str) -> list[str]:
+    """Take at most MOST_NODES of ``options`` with ``booked`` first.
+
+    Pods booked within one window get the same nodes.
+    """
+    start = options.index(booked) // MOST_NODES * MOST_NODES
+    return [booked, *(name for name in options[start : start + MOST_NODES] if name != booked)]

@@ -1,0 +1,50 @@
+"""Long work gives way, and comes to its end."""
+
+import asyncio
+from collections.abc import Generator
+
+import pytest
+
+from stoker_operator.reconcilers.slices import in_slices
+
+
+def count(steps: int) -> Generator[None, None, int]:
+    for _ in range(steps):
+        yield
+    return steps
+
+
+async def others_get_turns(seconds: float) -> int:
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    await in_slices(count(100), seconds)
+    task.cancel()
+    return turns
+
+
+async def test_the_result_is_that_of_the_work() -> None:
+    assert await in_slices(count(3)) == 3
+
+
+async def test_others_get_a_turn_when_the_time_is_up() -> None:
+    assert await others_get_turns(0.0) == 100
+
+
+async def test_nobody_is_asked_before_that() -> None:
+    assert await others_get_turns(1000.0) == 0
+
+
+async def test_what_the_work_raises_is_raised() -> None:
+    def odd() -> Generator[None, None, None]:
+        yield
+        raise ArithmeticError("odd")
+
+    with pytest.raises(ArithmeticError):
+        await in_slices(odd())
