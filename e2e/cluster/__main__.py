@@ -23,7 +23,7 @@ def build(options: argparse.Namespace) -> None:
     if installed := machine.install(packages):
         say(f"installed {', '.join(installed)}")
     programs = Programs()
-    programs.build(RECIPES if options.all else CLUSTER_PROGRAMS)
+    programs.build(RECIPES if options.all else options.programs or CLUSTER_PROGRAMS)
     say(f"the cluster's programs are in {' and '.join(map(str, programs.folders.values()))}")
 
 
@@ -108,6 +108,7 @@ def parser() -> argparse.ArgumentParser:
 
     option = command(build, "build", "install packages and build the programs", of_cluster=False)
     option.add_argument("--all", action="store_true", help="also what only tests need (csi-sanity)")
+    option.add_argument("programs", nargs="*", metavar="PROGRAM", help="only these")
     command(up, "up", "start a cluster").add_argument("--nodes", type=int, default=2)
     command(down, "down", "remove every trace").add_argument("--all", action="store_true", help="of every cluster")
     command(add_node, "add-node", "let one more node join")

@@ -82,17 +82,18 @@ class Programs:
 
     def path(self, program: str) -> Path:
         """Return where `program` is, built first if need be. Raises UsageError, CommandFailedError."""
-        if program not in RECIPES:
-            raise UsageError(f"The harness builds no {program!r}; it builds {', '.join(RECIPES)}.")
         self.build([program])
         return self._target(program)
 
     def build(self, programs: Iterable[str] = CLUSTER_PROGRAMS) -> None:
         """Build what is missing, one process at a time on this machine, with a line on each.
 
-        Raises CommandFailedError.
+        Raises UsageError, CommandFailedError.
         """
-        wanted = [name for name in programs if not self._target(name).exists()]
+        named = list(programs)
+        if unknown := next((name for name in named if name not in RECIPES), ""):
+            raise UsageError(f"The harness builds no {unknown!r}; it builds {', '.join(RECIPES)}.")
+        wanted = [name for name in named if not self._target(name).exists()]
         if not wanted:
             return
         with self._locked():

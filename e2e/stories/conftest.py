@@ -11,7 +11,7 @@ import pytest
 
 from e2e.cluster import Cluster
 from e2e.cluster.paths import cache_folder
-from e2e.support.world import Home, World
+from e2e.support.world import Home, World, temporary_home
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -33,6 +33,7 @@ def world() -> Iterator[World]:
         try:
             made.prepare()
             yield made
+            made.removals.close()
         finally:
             if not os.environ.get("STOKER_E2E_KEEP"):
                 cluster.down()
@@ -54,13 +55,18 @@ def _alone() -> Iterator[None]:
 @pytest.fixture
 def home(world: World, request: pytest.FixtureRequest) -> Iterator[Home]:
     """Make a namespace named after the story."""
+    with temporary_home(world, _named_after(request.node.name)) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def shared_home(world: World, request: pytest.FixtureRequest) -> Iterator[Home]:
+    """Make a namespace named after the module, for stories that only look at what is in it."""
+    with temporary_home(world, _named_after(request.path.stem)) as made:
+        yield made
+
+
+def _named_after(story: str) -> str:
     # Namespaces and buckets have at most 63 characters and no underscores; stories may begin alike.
-    story = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower().removeprefix("test_"))[:40].strip("-")
-    name = f"{story}-{uuid4().hex[:6]}"
-    made = Home(world, name)
-    made.prepare()
-    yield made
-    world.kubectl("delete", "trainingjobs", "--all", "-n", name, "--wait", "--timeout=60s")
-    world.kubectl("delete", "pods", "--all", "-n", name, "--wait", "--timeout=60s", "--grace-period=1")
-    world.kubectl("delete", "datasets", "--all", "-n", name, "--wait", "--timeout=60s")
-    world.kubectl("delete", "namespace", name, "--wait=false")
+    plain = re.sub(r"[^a-z0-9]+", "-", story.lower().removeprefix("test_"))[:40].strip("-")
+    return f"{plain}-{uuid4().hex[:6]}"

@@ -6,7 +6,7 @@ import pytest
 
 from e2e.support import manifests
 from e2e.support.bucket import files
-from e2e.support.world import Home, World, condition, node_rows
+from e2e.support.world import QUICKLY, Home, World, condition, node_rows, temporary_home
 
 NODE = "node-1"
 THERE = {"nodeSelector": {"kubernetes.io/hostname": NODE}}
@@ -14,7 +14,7 @@ THERE = {"nodeSelector": {"kubernetes.io/hostname": NODE}}
 SMALL = (
     "sidecar.cacheDirs[0].medium=Memory",
     "sidecar.cacheDirs[0].sizeLimit=16Mi",
-    "sidecar.updateStrategy.rollingUpdate.maxSurge=2",
+    *QUICKLY,
 )
 MIB = 2**20
 
@@ -28,16 +28,13 @@ def allowed(**limits: object) -> list[str]:
 @pytest.fixture(scope="module", autouse=True)
 def defaults_afterwards(world: World) -> Iterator[None]:
     yield
-    world.helm_install("sidecar.updateStrategy.rollingUpdate.maxSurge=2")
+    world.helm_install(*QUICKLY)
 
 
 @pytest.fixture
 def stranger(world: World, home: Home) -> Iterator[Home]:
-    made = Home(world, f"stranger-{home.namespace}")
-    made.prepare()
-    yield made
-    world.kubectl("delete", "datasets", "--all", "-n", made.namespace, "--wait", "--timeout=60s")
-    world.kubectl("delete", "namespace", made.namespace, "--wait=false")
+    with temporary_home(world, f"stranger-{home.namespace}") as made:
+        yield made
 
 
 def phase_on_node(item: manifests.Object) -> str:

@@ -17,7 +17,7 @@ def test_an_upgrade_with_a_changed_value_keeps_running_pods_reading(world: World
     world.wait("pod", "user", home.namespace, lambda it: it.get("status", {}).get("phase") == "Running")
     world.helm_install("operator.replicas=1")
     wait_for("one operator", lambda: len(world.system_pods("operator")) == 1, PATIENCE)
-    world.helm_install()
+    world.helm_install("crds.upgrade=false")
     world.kubectl("exec", "user", "-n", home.namespace, "--", "touch", "/tmp/done")
     world.finished("user", home.namespace)
     home.dataset("after", bucket)
@@ -38,6 +38,7 @@ def test_uninstall_leaves_nothing_behind(world: World, home: Home) -> None:
     world.apply(manifests.reading_pod(home.namespace, "reader", "train"))
     world.finished("reader", home.namespace)
     world.kubectl("delete", "pod", "reader", "-n", home.namespace, "--wait")
+    world.removals.finish()  # no pod of another story reads any more
     world.cluster.helm("uninstall", RELEASE, "-n", SYSTEM, "--wait", "--timeout", f"{PATIENCE:.0f}s")
     wait_for("Stoker's pods to end", lambda: world.items("pods", "-n", SYSTEM) == [], PATIENCE)
 

@@ -4,8 +4,9 @@ from pathlib import Path
 
 from e2e.stories.test_training_job import training_job, workers
 from e2e.support.bucket import files
+from e2e.support.built import IMAGE, ROOT
 from e2e.support.manifests import Object
-from e2e.support.world import IMAGE, ROOT, Home, World
+from e2e.support.world import Home, World
 
 # Two epochs of steps of half a second, of which 50 ms are waits for data.
 _LOOP = """

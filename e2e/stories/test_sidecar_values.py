@@ -7,10 +7,8 @@ import pytest
 from e2e.cluster.processes import run, wait_for
 from e2e.support import manifests
 from e2e.support.bucket import Bucket, files
-from e2e.support.world import PATIENCE, Home, World
+from e2e.support.world import PATIENCE, QUICKLY, Home, World
 
-# Both nodes together and no look at the CRDs: a third of an upgrade's time.
-QUICKLY = ("sidecar.updateStrategy.rollingUpdate.maxSurge=2", "crds.upgrade=false")
 COUNT, SIZE = 50, 20_000
 # A file of each Dataset is opened cold and read at the end; others are opened anew and read all the while.
 READ = (

@@ -6,12 +6,11 @@ from pathlib import Path
 
 from e2e.cluster.images import BUSYBOX_IMAGE
 from e2e.support.bucket import files
+from e2e.support.built import DIGITS_IMAGE, build_image
 from e2e.support.manifests import Object
-from e2e.support.world import ROOT, Home, World, condition, node_rows
+from e2e.support.world import Home, World, condition, node_rows
 from examples.demo.story import report_of
 from examples.digits import dataset
-
-DIGITS_IMAGE = "docker.io/library/stoker-demo-digits:demo"
 
 
 def training_job(namespace: str, name: str, container: Object, **spec: object) -> Object:
@@ -57,7 +56,7 @@ def test_two_workers_end_succeeded_on_warm_nodes(world: World, home: Home) -> No
 
 
 def test_pytorch_workers_rendezvous_over_the_pods_network_and_learn(world: World, home: Home) -> None:
-    world.cluster.load_image(world.build_image(DIGITS_IMAGE, ROOT / "examples" / "digits"))
+    world.cluster.load_image(build_image(DIGITS_IMAGE))
     bucket = home.bucket()
     bucket.put(digits())
     home.dataset("train", bucket, "digits/", cache={"replicas": "all"})

@@ -2,8 +2,9 @@
 
 from e2e.stories.test_training_job import training_job, workers
 from e2e.support.bucket import files
+from e2e.support.built import IMAGE
 from e2e.support.manifests import Object
-from e2e.support.world import IMAGE, Home, World
+from e2e.support.world import Home, World
 
 # Reads all files in another order in each epoch of four seconds, until it is ended.
 _LOOP = """

@@ -24,8 +24,7 @@ def guests(world: World, home: Home) -> Iterator[str]:
     name = f"guest-{home.namespace}"
     world.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     yield name
-    world.kubectl("delete", "pods", "--all", "-n", name, "--wait", "--timeout=60s", "--grace-period=1")
-    world.kubectl("delete", "namespace", name, "--wait=false")
+    world.removals.begin(name)
 
 
 def test_a_granted_namespace_mounts_it_and_another_is_told_what_to_add(world: World, home: Home, guests: str) -> None:

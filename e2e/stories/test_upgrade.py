@@ -5,7 +5,7 @@ from itertools import pairwise
 from e2e.cluster.processes import run
 from e2e.support import manifests
 from e2e.support.bucket import files
-from e2e.support.world import Home, World
+from e2e.support.world import QUICKLY, Home, World
 
 # Ten files a second, more than an upgrade lasts.
 COUNT, SIZE = 800, 20_000
@@ -48,4 +48,4 @@ def test_an_upgrade_fails_no_read_of_cold_data_and_keeps_the_mount(world: World,
     assert world.sidecar_of(node)["metadata"]["name"] != old
     assert before != []
     assert after == before
-    world.helm_install()
+    world.helm_install(*QUICKLY)

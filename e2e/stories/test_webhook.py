@@ -1,28 +1,14 @@
 """The webhook sees annotated pods only, and a replica that goes away lets none through unseen."""
 
-import re
-
 from e2e.cluster.images import BUSYBOX_IMAGE
-from e2e.cluster.processes import run
 from e2e.support import manifests
 from e2e.support.bucket import files
-from e2e.support.world import SYSTEM, Home, World
+from e2e.support.world import SYSTEM, Home, World, metric
 
 
 def reviews(world: World) -> float:
     """Count the requests that the webhook of all replicas has answered."""
-    total = 0.0
-    for pod in world.system_pods("operator"):
-        port = metrics_port(pod)
-        text = run("curl", "-sf", "--max-time", "5", f"http://{pod['status']['podIP']}:{port}/metrics")
-        counters = re.findall(r"^stoker_webhook_requests_total\{[^}]*\} (\S+)$", text, re.MULTILINE)
-        total += sum(map(float, counters))
-    return total
-
-
-def metrics_port(pod: manifests.Object) -> int:
-    ports = [port for container in pod["spec"]["containers"] for port in container.get("ports", [])]
-    return next(int(port["containerPort"]) for port in ports if port["name"] in ("metrics", "http"))
+    return sum(metric(pod, "stoker_webhook_requests_total") for pod in world.system_pods("operator"))
 
 
 def test_only_annotated_pods_reach_the_webhook(world: World, home: Home) -> None:

@@ -7,6 +7,16 @@ from e2e.support.bucket import files
 from e2e.support.world import Home, World
 
 
+@pytest.fixture(scope="module")
+def home(shared_home: Home) -> Home:
+    bucket = shared_home.bucket()
+    bucket.put(files(1, 10))
+    for name in ("train", "other"):
+        shared_home.dataset(name, bucket)
+        shared_home.ready(name)
+    return shared_home
+
+
 @pytest.mark.parametrize(
     ("datasets", "parts"),
     [
@@ -19,11 +29,6 @@ from e2e.support.world import Home, World
     ids=["does-not-parse", "relative-path", "no-such-dataset", "one-path-twice", "path-taken"],
 )
 def test_the_refusal_names_what_is_wrong(world: World, home: Home, datasets: str, parts: list[str]) -> None:
-    bucket = home.bucket()
-    bucket.put(files(1, 10))
-    home.dataset("train", bucket)
-    home.dataset("other", bucket)
-    home.ready("other")
     pod = manifests.pod(home.namespace, "wrong", datasets, "true")
     pod["spec"]["volumes"] = [{"name": "own", "emptyDir": {}}]
     pod["spec"]["containers"][0]["volumeMounts"] = [{"name": "own", "mountPath": "/taken"}]
@@ -38,8 +43,4 @@ def test_the_refusal_names_what_is_wrong(world: World, home: Home, datasets: str
 def test_a_refining_annotation_that_is_wrong_is_quoted(
     world: World, home: Home, annotations: dict[str, str], part: str
 ) -> None:
-    bucket = home.bucket()
-    bucket.put(files(1, 10))
-    home.dataset("train", bucket)
-    home.ready("train")
     assert part in world.refused(manifests.reading_pod(home.namespace, "wrong", "train", **annotations))

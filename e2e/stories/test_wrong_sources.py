@@ -24,9 +24,9 @@ ENDPOINT = "http://127.0.0.1:9"
     ],
 )
 def test_the_api_server_refuses_a_source_that_no_one_could_read(
-    world: World, home: Home, uri: str, sentence: str
+    world: World, shared_home: Home, uri: str, sentence: str
 ) -> None:
-    assert sentence in world.refused(manifests.dataset(home.namespace, "wrong", uri, ENDPOINT))
+    assert sentence in world.refused(manifests.dataset(shared_home.namespace, "wrong", uri, ENDPOINT))
 
 
 @pytest.mark.parametrize(
@@ -42,9 +42,10 @@ def test_the_api_server_refuses_a_source_that_no_one_could_read(
     ],
 )
 def test_the_api_server_refuses_values_that_make_no_sense(
-    world: World, home: Home, spec: dict[str, Any], sentence: str
+    world: World, shared_home: Home, spec: dict[str, Any], sentence: str
 ) -> None:
-    assert sentence in world.refused(manifests.dataset(home.namespace, "wrong", "s3://bucket/", ENDPOINT, **spec))
+    item = manifests.dataset(shared_home.namespace, "wrong", "s3://bucket/", ENDPOINT, **spec)
+    assert sentence in world.refused(item)
 
 
 def problem(home: Home, reason: str) -> str:

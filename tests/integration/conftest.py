@@ -1,5 +1,6 @@
-"""Shared by the integration tests: one real API server for the whole session."""
+"""Shared by the integration tests: one real API server for the whole session, and the order of files."""
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -7,6 +8,18 @@ from uuid import uuid4
 import pytest
 
 from tests.support.apiserver import ApiServer, LocalControlPlane
+
+FOLDER = Path(__file__).parent
+# Few tests that take a minute and more each: begun late, one would run on while no other worker has anything left.
+_LONGEST = ("test_live_training.py", "test_mount_adaptive.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest files, then those of many tests, for workers of which each takes the next file."""
+    tests = Counter(item.path for item in items)
+    here = [item for item in items if item.path.is_relative_to(FOLDER)]
+    here.sort(key=lambda item: (item.path.name not in _LONGEST, -tests[item.path], str(item.path)))
+    items[:] = [item for item in items if not item.path.is_relative_to(FOLDER)] + here
 
 
 @pytest.fixture(scope="session")

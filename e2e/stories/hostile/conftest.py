@@ -1,6 +1,6 @@
 """A tenant who means harm, what a neighbour has that the tenant is after, and a canary that must not notice.
 
-All of it ends with the module: the last story of helm wants to uninstall while no pod reads.
+All of it ends with the module.
 """
 
 import threading
@@ -13,7 +13,7 @@ from e2e.support import manifests
 from e2e.support.bucket import files
 from e2e.support.hostilestore import hostile_store
 from e2e.support.tenant import Canary, Tenant
-from e2e.support.world import STRICT, Home, World
+from e2e.support.world import STRICT, Home, World, temporary_home
 
 
 @pytest.fixture(scope="module")
@@ -22,49 +22,37 @@ def tenant(world: World) -> Iterator[Tenant]:
     made = Tenant(world, f"evil-{uuid4().hex[:6]}")
     made.prepare()
     yield made
-    for kind in ("trainingjobs", "pods", "datasets"):
-        world.kubectl("delete", kind, "--all", "-n", made.namespace, "--wait", "--timeout=120s")
-    world.kubectl("delete", "namespace", made.namespace, "--wait=false")
+    world.removals.begin(made.namespace)
 
 
 @pytest.fixture(scope="module")
 def victim(world: World) -> Iterator[Home]:
     """Give a neighbour a Dataset named ``private``, warm on all nodes, and a pod that reads it all the time."""
-    home = Home(world, f"victim-{uuid4().hex[:6]}")
-    home.prepare()
-    bucket = home.bucket()
-    bucket.put(files(20, 10_000))
-    home.dataset("private", bucket, cache={"replicas": "all"})
-    home.ready("private")
-    home.apply_pod(
-        manifests.pod(
-            home.namespace, "trainer", "private:/data", "while true; do cat /data/*/*; sleep 1; done >/dev/null"
-        )
-    )
-    world.wait("pod", "trainer", home.namespace, lambda it: it.get("status", {}).get("phase") == "Running")
-    yield home
-    for kind in ("pods", "datasets"):
-        world.kubectl("delete", kind, "--all", "-n", home.namespace, "--wait", "--timeout=120s", "--grace-period=1")
-    world.kubectl("delete", "namespace", home.namespace, "--wait=false")
+    with temporary_home(world, f"victim-{uuid4().hex[:6]}") as home:
+        bucket = home.bucket()
+        bucket.put(files(20, 10_000))
+        home.dataset("private", bucket, cache={"replicas": "all"})
+        home.ready("private")
+        read = "while true; do cat /data/*/*; sleep 1; done >/dev/null"
+        home.apply_pod(manifests.pod(home.namespace, "trainer", "private:/data", read))
+        world.wait("pod", "trainer", home.namespace, lambda it: it.get("status", {}).get("phase") == "Running")
+        yield home
 
 
 @pytest.fixture(scope="module")
 def canary(world: World) -> Iterator[Canary]:
     """Run the canary beside all attacks."""
-    home = Home(world, f"canary-{uuid4().hex[:6]}")
-    home.prepare()
-    bucket = home.bucket()
-    bucket.put(files(20, 10_000))
-    made = Canary(home, bucket)
-    thread = threading.Thread(target=made.run, name="canary")
-    thread.start()
-    yield made
-    made.stop()
-    thread.join()
+    with temporary_home(world, f"canary-{uuid4().hex[:6]}") as home:
+        bucket = home.bucket()
+        bucket.put(files(20, 10_000))
+        made = Canary(home, bucket)
+        thread = threading.Thread(target=made.run, name="canary")
+        thread.start()
+        yield made
+        made.stop()
+        thread.join()
     took = sorted(one.seconds for one in made.rounds)
     print(f"the canary made {len(took)} rounds: median {took[len(took) // 2]:.1f} s, slowest {took[-1]:.1f} s")
-    world.kubectl("delete", "datasets", "--all", "-n", home.namespace, "--wait", "--timeout=120s")
-    world.kubectl("delete", "namespace", home.namespace, "--wait=false")
     slow = [one for one in made.rounds if one.seconds >= made.slow]
     assert not (slow and STRICT), "\n".join(f"{one.seconds:.1f} s\n{one.story}" for one in slow)
 
