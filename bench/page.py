@@ -97,11 +97,10 @@ etcd, API server, controllers, scheduler, the chart and the operator are real. N
 process plays their sidecars on the API server's wire, with the sidecar's own code for statuses and their pace: of 50
 each one is slow (five times), one silent, and one writes statuses that make no sense. One Dataset for five nodes lies
 on three nodes each, and some lie on all. All of it shares the machine's cores, so seconds and milliseconds are of a
-busy machine, and the last column says what else took CPU; *CPU* of the operator is its own, whatever else runs. A
-report is followed from a quiet operator to a quiet one. *Blocking* is what the thread of the event loop computed
-before it gave the loop back, *delay* includes waiting for a core; both are known to within a bucket of a histogram,
-and the edge above is shown. The operator is the chart's but for the way to the API server, by a kubeconfig, whose
-library takes 19 MB.
+busy machine, and the last column says what else took CPU; *CPU* of the operator is its own. A report is followed from
+a quiet operator to a quiet one. *Blocking* is what the thread of the event loop computed before it gave the loop
+back, *delay* includes waiting for a core; both are known to within a bucket of a histogram, and the edge above is
+shown. The operator is the chart's but for the way to the API server, by a kubeconfig, whose library takes 19 MB.
 
 ![Figures of the operator by the number of nodes, on logarithmic scales]({picture})
 """,
