@@ -114,9 +114,9 @@ class FetchClient:
             nursery.cancel_scope.cancel()
 
     def _say(self, lines: bytes) -> None:
-        """Send at once what the connection has room for, as it mostly has: a task that sends costs two turns of the loop.
+        """Send at once what the connection has room for, as it mostly has: a task for it costs two turns of the loop.
 
-        One that has ended is noticed by who receives.
+        A connection that has ended is noticed by who receives.
         """
         if self._connection is None:
             return  # it is asked once there is one

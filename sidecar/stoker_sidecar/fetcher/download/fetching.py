@@ -75,7 +75,6 @@ class Fetching:
     _policy: DownloadPolicy = field(init=False)
     _prefetcher: Prefetcher = field(init=False)
     _folder: str = field(init=False)
-    _tree: str = field(init=False)
     _digest: str = field(init=False)
     _looked: tuple[VersionTuning, float] | None = None  # when way was made last, and under which rules
 
@@ -83,7 +82,6 @@ class Fetching:
         pipeline = self.context.settings.pipeline
         # Asked for several times a file, and a Path takes its name apart each time.
         self._folder, self._digest = str(self.version.paths.folder), self.version.paths.folder.name
-        self._tree = str(self.version.paths.tree)
         self._writer = PieceWriter(self.version, self.space, self.context)
         self.transients = self._writer.transients
         self._policy = self.context.settings.policy(self.version, self.space)
@@ -314,7 +312,7 @@ class Fetching:
 
     def _place(self, entry: Entry, chunks: range, end: int) -> ReadDone | None:
         if self.version.states[entry.ino] == State.HERE:
-            return ReadDone("tree", f"{self._tree}/{self.version.manifest.path_of(entry)}")
+            return ReadDone("tree", self._writer.target(entry))
         if self.version.states[entry.ino] == State.PACKED:
             return ReadDone("packed", self.version.paths.packed_copy(entry.ino))
         part = self.version.parts.get(entry.ino)
