@@ -183,7 +183,7 @@ class DatasetFs:
         return None
 
     def _may_open(self, ino: int, file: str) -> bool:
-        """Tell whether to try: in a cold epoch most are not there, and to learn that by an exception costs 10 us more."""
+        """Tell whether to try: in a cold epoch most are not there, and an exception that says so costs 10 us more."""
         return ino in self._descriptors or os.access(os.path.join(self._folder, file.encode()), os.F_OK)  # noqa: PTH118 -- bytes
 
     async def _read_packed(self, entry: Entry, file: str, offset: int, length: int) -> bytes:
