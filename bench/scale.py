@@ -188,7 +188,7 @@ _DEFAULT = Scale(
     finding=Finding(files=24, windows=60, window=8.0, turns=3, skipped=8.0, counted=10.0),
     second=(Corpus(10_000, SMALL_BYTES, 100), Corpus(20_000, TINY_BYTES, 20)),
     profiled=Corpus(600, SMALL_BYTES, 6),
-    known=Corpus(20_000, SMALL_BYTES, 200),
+    known=Corpus(40_000, SMALL_BYTES, 400),
 )
 _FULL = Scale(
     repeats=5,
@@ -228,7 +228,7 @@ _FULL = Scale(
     finding=Finding(files=48, windows=60, window=10.0, turns=7, skipped=8.0, counted=20.0),
     second=(Corpus(20_000, SMALL_BYTES, 200), Corpus(20_000, TINY_BYTES, 20)),
     profiled=Corpus(2_000, SMALL_BYTES, 20),
-    known=Corpus(40_000, SMALL_BYTES, 400),
+    known=Corpus(100_000, SMALL_BYTES, 1_000),
 )
 # Sizes at which a workload takes some minutes and the figures that matter have several samples each.
 _BRIEF = replace(

@@ -69,7 +69,7 @@ class Sidecar:
         self.run_dir = folder / "run"
         self.cache_root = folder / "cache"
         self.mount_root = folder / "mnt"
-        self._agent = shlex.join([sys.executable, "-m", "stoker_sidecar.agent.main", *agent_options])
+        self._agent = shlex.join([sys.executable, "-m", "stoker_sidecar.agent", *agent_options])
         self._switches = switches
         self._environment = environment
         self._log = folder / "keeper.log"

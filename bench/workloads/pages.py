@@ -37,7 +37,7 @@ _SHARE, _LEAST = 1 / 10, 48 * MIB
 _LOADERS, _TRAINED_EPOCHS = 4, 4  # of the DataLoader
 _TORCH = 512 * MIB  # beside the share, for a program with PyTorch and its loaders
 _PROGRAM_SECONDS = 600.0
-_FOLLOWED_PACE = 2_500.0  # files a second
+_FOLLOWED, _FOLLOWED_PACE = 10_000, 2_500.0  # files before the end of an epoch, and files a second
 _FILES = SampleFilesSpec(layout=SampleLayout.SHARDS)  # all files, by name
 
 
@@ -127,10 +127,10 @@ def _cold(bench: _Bench, readers: int) -> Iterator[Row]:
 
 
 def _follow(root: Path, jobs: Sequence[Job]) -> None:
-    """Read an epoch slowly enough for a node that sees a sample of the reads to find the place."""
+    """Read the end of an epoch slowly enough for a node that sees a sample of the reads to find the place."""
     order = [path for paths in zip_longest(*(job.paths for job in jobs)) for path in paths if path is not None]
     began = time.monotonic()
-    for number, path in enumerate(order):
+    for number, path in enumerate(order[-_FOLLOWED:]):
         (root / path).read_bytes()
         if number % _BATCH == 0:
             time.sleep(max(0.0, began + number / _FOLLOWED_PACE - time.monotonic()))

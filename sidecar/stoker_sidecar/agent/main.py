@@ -1,4 +1,4 @@
-"""Entry point of the agent: ``python -m stoker_sidecar.agent.main``, started by the keeper."""
+"""Entry point of the agent, which the keeper starts: its parts, and its end."""
 
 import asyncio
 import logging
@@ -133,7 +133,3 @@ def main(argv: Sequence[str] | None = None) -> int:
         log.error("the agent cannot start: %s", error)
         return 1
     return 0
-
-
-if __name__ == "__main__":
-    os._exit(main())  # its successor waits: freeing everything first takes 0.1 s

@@ -33,7 +33,7 @@ def _cpu_share(text: str) -> str:
 class AgentSettings(ProcessSettings):
     """What the agent is told. Folders are as the host and this container both name them."""
 
-    program: ClassVar[str] = "python -m stoker_sidecar.agent.main"
+    program: ClassVar[str] = "python -m stoker_sidecar.agent"
     about: ClassVar[str] = "The node's agent: Kubernetes, CSI and HTTP."
 
     # From the downward API; the name is the NodeCache's too, and at the address other nodes fetch manifests.

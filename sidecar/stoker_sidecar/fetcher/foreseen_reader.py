@@ -13,8 +13,10 @@ from stoker_sidecar.version.manifest import Manifest
 
 # Files that are looked at before others are brought: where all of them are in memory, so is nearly all else.
 _LOOKED_AT = 16
-# Files at a time: those of an order are small, and each waits for its names as well.
-_STREAMS = 8
+# Threads, one of which goes on while the other waits for names that are not in memory; and files that each has begun
+# and that the disk reads at the same time. One thread brought 14,200 to 17,900 files of 100 KiB a second with 32 under
+# way, and 32 us of CPU each; eight that waited for each file 10,900 to 12,900, with 56 to 86 us.
+_STREAMS, _DEPTH = 2, 32
 # Folders of a version whose paths are kept.
 _MOST_FOLDERS = 65_536
 
@@ -42,7 +44,7 @@ class ForeseenReader:
             look = self._ranges(manifest, pieces[:: max(1, len(pieces) // _LOOKED_AT)])
             if all(_is_in_memory(one) for one in look):
                 return 0
-            reader = PageReader(self._ranges(manifest, pieces), lambda brought: 2**62, ended, _STREAMS)
+            reader = PageReader(self._ranges(manifest, pieces), lambda brought: 2**62, ended, _STREAMS, _DEPTH)
             reader.run()
         self.upcoming.brought(len(pieces), reader.brought)
         return reader.brought

@@ -4,9 +4,10 @@ import asyncio
 import logging
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -38,7 +39,7 @@ class PageReader:
     """Brings ranges of files into the page cache, some at a time and in their order, for as long as there is room.
 
     ``room`` says how many bytes may be brought when so many have been. ``ended``: nobody wants them any more.
-    ``streams``: so many ranges at a time.
+    ``streams``: threads, each of which waits for the range that it began ``depth`` others ago.
     """
 
     def __init__(
@@ -47,11 +48,13 @@ class PageReader:
         room: Callable[[int], int],
         ended: Callable[[], bool] = lambda: False,
         streams: int = _STREAMS,
+        depth: int = 0,
     ) -> None:
         self._ranges = iter(ranges)
         self._room = room
         self._ended = ended
         self._streams = streams
+        self._depth = depth
         self._lock = threading.Lock()
         self.brought = 0
         self.short = False  # whether it stopped since there was no room
@@ -63,11 +66,16 @@ class PageReader:
                 done.result()
 
     def _work(self) -> None:
-        while (one := self._next()) is not None:
-            try:
-                _bring(one)
-            except OSError as error:  # taken away or damaged: whoever reads it finds out
-                _log.debug("%s is not read into the page cache: %s", one.path, error)
+        begun: deque[tuple[PageRange, int]] = deque()
+        try:
+            while (one := self._next()) is not None:
+                with _overlooked(one):
+                    begun.append((one, _begin(one)))
+                if len(begun) > self._depth:
+                    _end(*begun.popleft())
+        finally:
+            while begun:
+                _end(*begun.popleft())
 
     def _next(self) -> PageRange | None:
         with self._lock:
@@ -80,19 +88,34 @@ class PageReader:
             return one
 
 
-def _bring(one: PageRange) -> None:
-    """Have the kernel read a range, and wait for its end. Raises OSError.
+def _begin(one: PageRange) -> int:
+    """Have the kernel begin to read a range; returns the open file. Raises OSError.
 
-    Advice costs no copy: half the CPU of reading. The byte that is read last is there when the rest is.
+    Advice costs no copy: half the CPU of reading.
     """
     fd = os.open(one.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    end = one.offset + one.length
+    for offset in range(one.offset, end, _ADVICE):
+        os.posix_fadvise(fd, offset, min(_ADVICE, end - offset), os.POSIX_FADV_WILLNEED)
+    return fd
+
+
+def _end(one: PageRange, fd: int) -> None:
+    """Wait for the end of a range, and close its file: the byte that is read last is there when the rest is."""
     try:
-        end = one.offset + one.length
-        for offset in range(one.offset, end, _ADVICE):
-            os.posix_fadvise(fd, offset, min(_ADVICE, end - offset), os.POSIX_FADV_WILLNEED)
-        os.pread(fd, 1, max(one.offset, end - 1))
+        with _overlooked(one):
+            os.pread(fd, 1, max(one.offset, one.offset + one.length - 1))
     finally:
         os.close(fd)
+
+
+@contextmanager
+def _overlooked(one: PageRange) -> Iterator[None]:
+    """Leave a range that was taken away or is damaged to whoever reads it."""
+    try:
+        yield
+    except OSError as error:
+        _log.debug("%s is not read into the page cache: %s", one.path, error)
 
 
 def windows(path: str, size: int) -> Iterator[PageRange]:

@@ -102,7 +102,7 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     flag("plugins-run-as", str(_ASKER), "user and group id of plug-ins, that nobody else has; empty: the keeper's own")
     flag("pinned-memory", "0", "bytes that Datasets may keep in memory: if any, the fetcher is let lock memory")
     flag("log-level", "info", f"of keeper, fetcher and FUSE servers: one of {', '.join(_LOG_LEVELS)}")
-    flag("agent-command", f"{python} -m stoker_sidecar.agent.main", "how the agent is started; empty: no agent")
+    flag("agent-command", f"{python} -m stoker_sidecar.agent", "how the agent is started; empty: no agent")
     flag("fetcher-command", f"{python} -m stoker_sidecar.fetcher.main", "how the fetcher is started; empty: no fetcher")
     parser.add_argument("agent_arguments", nargs="*", metavar="-- AGENT ARGUMENT", help="passed to the agent")
     return parser

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import stat
 import sys
 from collections.abc import Iterable
 
@@ -82,8 +83,12 @@ def describe(found: int, *, wanted: bool) -> str:
 
 
 def _identity(path: str) -> tuple[int, int] | None:
+    """Tell a folder from others; None for what is none.
+
+    A file of /proc has another inode number whenever the kernel has dropped its name, as it does when memory is short.
+    """
     try:
         status = os.stat(path)  # noqa: PTH116 -- one call; a failing disk is None
     except OSError:
         return None
-    return status.st_dev, status.st_ino
+    return (status.st_dev, status.st_ino) if stat.S_ISDIR(status.st_mode) else None

@@ -156,7 +156,7 @@ async def running(apiserver: ApiServer, folder: Path, namespace: str = "") -> As
     port = next(int(word.partition("=")[2]) for word in options if word.startswith("--learning-port="))
     keeper = Keeper(
         folder / "k",
-        agent=f"{python} -m stoker_sidecar.agent.main",
+        agent=f"{python} -m stoker_sidecar.agent",
         fetcher=f"{python} -m stoker_sidecar.fetcher.main --floor-bytes=0 --host-folder {tempfile.gettempdir()}",
         options=options,
     )

@@ -32,7 +32,8 @@ def brought(monkeypatch: pytest.MonkeyPatch) -> list[PageRange]:
     found: list[PageRange] = []
     monkeypatch.setattr(foreseen_reader, "_STREAMS", 1)
     monkeypatch.setattr(foreseen_pages, "_LOOK_AT_DUE", float("inf"))
-    monkeypatch.setattr(page_cache, "_bring", found.append)
+    monkeypatch.setattr(page_cache, "_begin", found.append)
+    monkeypatch.setattr(page_cache, "_end", lambda one, fd: None)
     monkeypatch.setattr(foreseen_reader, "_is_in_memory", lambda one: False)
     return found
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from stoker_sidecar.fetcher import page_cache
 from stoker_sidecar.fetcher.core.page_room import MemoryFigures
 from stoker_sidecar.fetcher.page_cache import PageCache, PageRange, PageReader, PageWish, windows
 from stoker_sidecar.version.layout import VersionPaths
@@ -52,6 +53,32 @@ def test_a_file_that_is_gone_does_not_stop_the_others(tmp_path: Path) -> None:
     reader = PageReader([PageRange(str(tmp_path / "gone"), 0, 1), *_ranges(tmp_path, 2)], lambda taken: MIB)
     reader.run()
     assert reader.brought == 201
+
+
+@pytest.mark.parametrize("depth", [0, 1, 7])
+def test_files_are_begun_ahead_of_the_one_that_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, depth: int
+) -> None:
+    under_way: set[str] = set()
+    most: list[int] = []
+
+    def begin(one: PageRange) -> int:
+        under_way.add(one.path)
+        most.append(len(under_way))
+        return 0
+
+    monkeypatch.setattr(page_cache, "_begin", begin)
+    monkeypatch.setattr(page_cache, "_end", lambda one, fd: under_way.remove(one.path))
+    PageReader(_ranges(tmp_path, 5), lambda taken: MIB, streams=1, depth=depth).run()
+    assert (max(most), under_way) == (min(5, depth + 1), set())
+
+
+@pytest.mark.parametrize("depth", [0, 2])
+def test_no_file_is_left_open(tmp_path: Path, depth: int) -> None:
+    gone = PageRange(str(tmp_path / "gone"), 0, 1)
+    open_before = len(list(Path("/proc/self/fd").iterdir()))
+    PageReader([gone, *_ranges(tmp_path, 4)], lambda taken: MIB, streams=2, depth=depth).run()
+    assert len(list(Path("/proc/self/fd").iterdir())) == open_before
 
 
 def test_a_link_is_not_followed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -138,6 +138,16 @@ def test_a_confinement_knows_when_a_folder_is_another_one(
     assert found == outdated
 
 
+def test_a_fact_of_the_kernel_with_another_inode_number_outdates_nothing(tmp_path: Path) -> None:
+    fact, anew = tmp_path / "meminfo", tmp_path / "anew"
+    fact.touch()
+    anew.touch()
+    confinement = Confinement([str(fact)])
+    confinement.take_note()
+    anew.rename(fact)  # as in /proc after the kernel has dropped the name
+    assert not confinement.is_outdated()
+
+
 @pytest.mark.parametrize(("found", "words"), [(0, "has no Landlock"), (1, "version 1) is too old")])
 def test_a_kernel_that_cannot_says_why(found: int, words: str) -> None:
     assert words in shortcoming(found)
