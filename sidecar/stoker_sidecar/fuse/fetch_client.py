@@ -38,8 +38,8 @@ class FetchClient:
     ``run`` must be running; requests wait while there is no connection. ``deadline``: seconds until a request fails.
     """
 
-    def __init__(self, socket: Path, uid: str, digest: str, *, deadline: float = _DEADLINE) -> None:
-        self._socket = socket
+    def __init__(self, path: Path, uid: str, digest: str, *, deadline: float = _DEADLINE) -> None:
+        self._socket = path
         self._uid = uid
         self._digest = digest
         self._deadline = deadline
