@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 
-from stoker_sidecar.errors import InternalError, ProtocolError, SidecarError
+from stoker_sidecar.errors import InternalError, SidecarError
+from stoker_sidecar.fetcher.client_connection import ClientConnection
 from stoker_sidecar.fetcher.handoff_state import HandoffState
 from stoker_sidecar.fetcher.node import CacheNode
 from stoker_sidecar.wire.fetcher_protocol import (
-    MAX_LINE,
     Ahead,
     Configure,
     Done,
@@ -28,8 +28,6 @@ from stoker_sidecar.wire.fetcher_protocol import (
     Tune,
     Upcoming,
     Watch,
-    decode_request,
-    encode_reply,
 )
 
 _log = logging.getLogger(__name__)
@@ -52,7 +50,7 @@ class Server:
         self._path = path
         self._sleep = sleep
         self._server: asyncio.Server | None = None
-        self._connections: dict[asyncio.StreamWriter, asyncio.Task[None] | None] = {}
+        self._connections: set[ClientConnection] = set()
         self._looking: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -60,7 +58,9 @@ class Server:
         await asyncio.gather(*map(self._take_up, self._handoff.requests))
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._path.unlink(missing_ok=True)
-        self._server = await asyncio.start_unix_server(self._connected, self._path, limit=MAX_LINE)
+        self._server = await asyncio.get_running_loop().create_unix_server(
+            lambda: ClientConnection(self._serve, self._connections.add, self._connections.discard), self._path
+        )
         # Agent and file-system servers run under other users in the same pod; the folder is private to the pod.
         os.chmod(self._path, 0o666)  # noqa: PTH101 -- Path.chmod follows the same call
         self._looking = asyncio.create_task(self._look_after())
@@ -77,42 +77,19 @@ class Server:
         if self._looking is not None:
             self._looking.cancel()
             await asyncio.wait([self._looking])
-        tasks = [task for task in self._connections.values() if task is not None]
-        for writer in list(self._connections):
-            writer.close()  # its reader then sees the end; cancelling it instead would be logged as an error
-        await asyncio.gather(*tasks)
+        for connection in self._connections:
+            connection.close()
+        await asyncio.sleep(0)  # then they are gone, but for those that have not read what they were sent
         self._path.unlink(missing_ok=True)
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        requests: set[asyncio.Task[None]] = set()
-        self._connections[writer] = asyncio.current_task()
-        try:
-            while line := await reader.readline():
-                request_id, request = decode_request(line)
-                task = asyncio.create_task(self._serve(request_id, request, writer))
-                requests.add(task)
-                task.add_done_callback(requests.discard)
-        except (ProtocolError, ValueError) as error:  # ValueError: a line beyond the limit
-            _log.warning("a connection is closed: %s", error)
-        except ConnectionError:
-            _log.debug("a client went away")
-        finally:
-            for task in list(requests):
-                task.cancel()
-            writer.close()
-            self._connections.pop(writer, None)
-
-    async def _serve(self, request_id: int, request: Request, writer: asyncio.StreamWriter) -> None:
-        try:
-            if isinstance(request, Watch):
-                await self._watch(request_id, writer)
-            elif isinstance(request, Follow):
-                async for ino in self._node.repairs.follow(request.uid, request.digest):
-                    await _send(writer, request_id, Repaired(ino))
-            else:
-                await _send(writer, request_id, await self._answer(request))
-        except ConnectionError:
-            _log.debug("a client went away before its answer")
+    async def _serve(self, connection: ClientConnection, number: int, request: Request) -> None:
+        if isinstance(request, Watch):
+            await self._watch(connection, number)
+        elif isinstance(request, Follow):
+            async for ino in self._node.repairs.follow(request.uid, request.digest):
+                await connection.send(number, Repaired(ino))
+        else:
+            await connection.send(number, await self._answer(request))
 
     async def _answer(self, request: Configure | Remove | Tune | Read | Have | Ahead | Upcoming) -> Reply:
         try:
@@ -151,12 +128,12 @@ class Server:
             except Exception:  # noqa: BLE001 -- the boundary of this loop: it must outlive a bug
                 _log.exception("unexpected error while looking after the cache folders")
 
-    async def _watch(self, request_id: int, writer: asyncio.StreamWriter) -> None:
+    async def _watch(self, connection: ClientConnection, number: int) -> None:
         last: Progress | None = None
-        while not writer.is_closing():
+        while not connection.is_closing:
             progress = self._node.progress()
             if progress != last:
-                await _send(writer, request_id, progress)
+                await connection.send(number, progress)
                 last = progress
             await self._until_news()
 
@@ -165,8 +142,3 @@ class Server:
             async with asyncio.timeout(_WATCH_PERIOD):
                 await self._node.news.wait()
         self._node.news.clear()
-
-
-async def _send(writer: asyncio.StreamWriter, request_id: int, reply: Reply) -> None:
-    writer.write(encode_reply(request_id, reply))
-    await writer.drain()

@@ -3,7 +3,7 @@
 import errno
 import itertools
 import logging
-from contextlib import suppress
+import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +20,7 @@ _LONGEST_PAUSE = 0.05  # a fork of a fetcher takes 0.1 s; a try costs some micro
 _AGAIN_PAUSE = 0.1
 # The fetcher itself gives a request up in well under a minute; beyond this the fetcher is what does not work.
 _DEADLINE = 120.0
+_RECEIVE = 64 * 1024  # bytes
 
 
 @dataclass
@@ -37,15 +38,16 @@ class FetchClient:
     ``run`` must be running; requests wait while there is no connection. ``deadline``: seconds until a request fails.
     """
 
-    def __init__(self, socket: Path, uid: str, digest: str, *, deadline: float = _DEADLINE) -> None:
-        self._socket = socket
+    def __init__(self, path: Path, uid: str, digest: str, *, deadline: float = _DEADLINE) -> None:
+        self._socket = path
         self._uid = uid
         self._digest = digest
         self._deadline = deadline
         self._ids = itertools.count(1)
         self._pending: dict[int, _Pending] = {}
-        self._wake = trio.Event()
-        self._unsent: list[int] = []
+        self._connection: socket.socket | None = None
+        self._unsent = bytearray()  # that the connection had no room for
+        self._full = trio.Event()  # set when there is some
 
     async def fetch(self, ino: int, offset: int, length: int, *, doubt: bool = False) -> ReadDone:
         """Ask for bytes, as `Fetch` says.
@@ -67,8 +69,7 @@ class FetchClient:
     async def _ask(self, request: Read) -> Reply | None:
         number = next(self._ids)
         pending = self._pending[number] = _Pending(encode_request(number, request))
-        self._unsent.append(number)
-        self._wake.set()
+        self._say(pending.line)
         try:
             await pending.done.wait()
         finally:
@@ -89,43 +90,75 @@ class FetchClient:
         """Connect, and again whenever the connection ends; what was not answered is asked again."""
         pause = _FIRST_PAUSE
         while True:
-            try:
-                stream = await trio.open_unix_socket(str(self._socket))
-            except OSError as error:
-                _log.debug("no fetcher at %s yet: %s", self._socket, error.strerror)
-                await trio.sleep(pause)
-                pause = min(_LONGEST_PAUSE, pause * 2)
-                continue
-            pause = _FIRST_PAUSE
-            await self._talk(stream)
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as connection:
+                try:
+                    connection.connect(str(self._socket))
+                except OSError as error:
+                    _log.debug("no fetcher at %s yet: %s", self._socket, error.strerror)
+                    await trio.sleep(pause)
+                    pause = min(_LONGEST_PAUSE, pause * 2)
+                    continue
+                pause = _FIRST_PAUSE
+                try:
+                    await self._talk(connection)
+                finally:
+                    self._connection = None
+                    trio.lowlevel.notify_closing(connection)
 
-    async def _talk(self, stream: trio.SocketStream) -> None:
-        self._unsent = list(self._pending)
-        async with stream, trio.open_nursery() as nursery:
-            nursery.start_soon(self._send, stream, nursery.cancel_scope)
-            with suppress(trio.BrokenResourceError):
-                await self._receive(stream)
+    async def _talk(self, connection: socket.socket) -> None:
+        self._connection, self._full, self._unsent = connection, trio.Event(), bytearray()
+        self._say(b"".join(pending.line for pending in self._pending.values()))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._send_rest, connection)
+            await self._receive(connection)
             nursery.cancel_scope.cancel()
 
-    async def _send(self, stream: trio.SocketStream, connection: trio.CancelScope) -> None:
-        while True:
-            self._wake = trio.Event()
-            numbers, self._unsent = self._unsent, []
-            lines = b"".join(self._pending[number].line for number in numbers if number in self._pending)
-            try:
-                await stream.send_all(lines)
-            except trio.BrokenResourceError:
-                connection.cancel()
-                return
-            if not self._unsent:
-                await self._wake.wait()
+    def _say(self, lines: bytes) -> None:
+        """Send at once what the connection has room for, as it mostly has: a task for it costs two turns of the loop.
 
-    async def _receive(self, stream: trio.SocketStream) -> None:
-        buffer = LineBuffer()
-        async for data in stream:
-            for line in buffer.feed(data):
-                if not self._answered(line):
+        A connection that has ended is noticed by who receives.
+        """
+        if self._connection is None:
+            return  # it is asked once there is one
+        sent = 0
+        if not self._unsent:
+            try:
+                sent = self._connection.send(lines)
+            except BlockingIOError:
+                pass
+            except OSError:
+                return
+        if sent < len(lines):
+            self._unsent += lines[sent:]
+            self._full.set()
+
+    async def _send_rest(self, connection: socket.socket) -> None:
+        while True:
+            await self._full.wait()
+            while self._unsent:
+                await trio.lowlevel.wait_writable(connection)
+                try:
+                    sent = connection.send(self._unsent)
+                except BlockingIOError:
+                    continue
+                except OSError:
                     return
+                del self._unsent[:sent]
+            self._full = trio.Event()
+
+    async def _receive(self, connection: socket.socket) -> None:
+        """Take answers until the connection ends, or makes no sense any more."""
+        buffer = LineBuffer()
+        while True:
+            await trio.lowlevel.wait_readable(connection)
+            try:
+                data = connection.recv(_RECEIVE)
+            except BlockingIOError:
+                continue
+            except OSError:
+                return
+            if not data or not all(map(self._answered, buffer.feed(data))):
+                return
             if buffer.waiting > MAX_LINE:
                 _log.error(
                     "the fetcher at %s sent a line of more than %d bytes: connecting anew", self._socket, MAX_LINE

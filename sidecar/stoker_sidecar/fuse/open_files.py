@@ -33,6 +33,10 @@ class Descriptors:
         self._capacity = capacity
         self._open: OrderedDict[Hashable, _Descriptor] = OrderedDict()
 
+    def __contains__(self, key: Hashable) -> bool:
+        """Tell whether a descriptor is kept under ``key``."""
+        return key in self._open
+
     @contextmanager
     def borrow(self, key: Hashable, opener: Callable[[], int]) -> Iterator[int]:
         """Yield the descriptor kept under ``key``.

@@ -2,10 +2,10 @@
 
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from functools import partial
 from http import HTTPStatus
+from types import TracebackType
 from urllib.parse import quote
 
 from stoker_sidecar.errors import InvalidSource, SourceError
@@ -63,8 +63,7 @@ class S3Getter:
         self._closed = False
         self._states_checksums = True  # until a GET fails because it asked for one
 
-    @asynccontextmanager
-    async def get_range(
+    def get_range(
         self,
         key: str,
         offset: int,
@@ -74,18 +73,24 @@ class S3Getter:
         version_id: str = "",
         whole: bool = False,
         ahead: int = 0,
-    ) -> AsyncIterator[Body]:
+    ) -> "_RangeRequest":
         """GET a range as ObjectStore.get_range does, by the object's whole key."""
         place = BodyPlace(key, if_match, version_id, offset)
+        following = place._replace(offset=offset + length)
+        return _RangeRequest(partial(self._begin, place, length, ahead, whole), partial(self._release, following))
+
+    async def _begin(self, place: BodyPlace, length: int, ahead: int, whole: bool) -> tuple[HttpResponse, Body]:
+        """Ask for a range, unless it comes already; the response is to be released."""
         response = self._open.take(place, length) or await self._ranged(place, length, ahead, whole=whole)
         try:
             headers = response.headers
             encryption = headers.get("x-amz-server-side-encryption", "")
             customer_algorithm = headers.get("x-amz-server-side-encryption-customer-algorithm", "")
             stated = stated_checksum(headers) if whole and response.status == HTTPStatus.OK else None
-            yield Body(response.stream, etag_may_be_md5(encryption, customer_algorithm), stated)
-        finally:
-            self._release(response, place._replace(offset=offset + length))
+        except BaseException:
+            response.release()
+            raise
+        return response, Body(response.stream, etag_may_be_md5(encryption, customer_algorithm), stated)
 
     async def checksum(self, key: str, *, if_match: str, version_id: str = "") -> Checksum | None:
         """Ask for a checksum as ObjectStore.checksum does, by the object's whole key."""
@@ -142,7 +147,7 @@ class S3Getter:
             raise
         return response
 
-    def _release(self, response: HttpResponse, following: BodyPlace) -> None:
+    def _release(self, following: BodyPlace, response: HttpResponse) -> None:
         """Keep a body that goes on with what follows; else close the connection, unless all of it was read."""
         if isinstance(response, ThreadResponse) and response.ahead and not self._closed:
             self._open.keep(following, response)
@@ -197,6 +202,25 @@ class S3Getter:
         return response_error(
             parse_error_response(response.status, body.decode(errors="replace"), region, retry_after), self._bucket, key
         )
+
+
+class _RangeRequest:
+    """A GET as an asynchronous context manager; one made of a generator takes 2 us more of each small file."""
+
+    def __init__(
+        self, begin: Callable[[], Awaitable[tuple[HttpResponse, Body]]], release: Callable[[HttpResponse], None]
+    ) -> None:
+        self._begin = begin
+        self._release = release
+
+    async def __aenter__(self) -> Body:
+        self._response, body = await self._begin()
+        return body
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._release(self._response)
 
 
 async def _whole(response: HttpResponse, host: str) -> bytes:

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
+import uvloop
+
 from stoker_api.dataset_source import Source
 from stoker_sidecar.errors import InternalError
 from stoker_sidecar.linux.libc import end_with_parent, give_back_memory, keep_freed_memory
@@ -133,7 +135,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     _die_with(options.parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the fetcher decides
     logging.basicConfig(level=options.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    asyncio.run(_run(socket.socket(fileno=options.fd), ConnectionSettings(**options.connection)))
+    uvloop.run(_run(socket.socket(fileno=options.fd), ConnectionSettings(**options.connection)))
     # The fetcher waits for no answer any more: threads that still write need not end first.
     sys.stdout.flush()
     os._exit(0)

@@ -78,14 +78,19 @@ class Lanes:
     _flying: set[QueuedRequest] = field(default_factory=set)
     _running: Counter[Lane] = field(default_factory=Counter)
     _bytes: Counter[Lane] = field(default_factory=Counter)
+    _waiting_bytes: Counter[Lane] = field(default_factory=Counter)
 
     def ask(self, request: QueuedRequest) -> None:
         """Queue a request; readahead beyond its budget pushes out what waits longest of it.
 
         Of an owner that has more than half of the budget it is its own.
         """
-        self._waiting[request.lane].add(request)
         self.shares.came(request.sharer)
+        if not (self.shares.limited or self._some_wait(request.lane)) and self._fits(request):
+            self._fly(request)  # as mostly: to queue it and take it out costs as much as all else here
+            return
+        self._waiting[request.lane].add(request)
+        self._waiting_bytes[request.lane] += request.size
         if request.lane is Lane.READAHEAD:
             self._cut_readahead(request.owner)
         self.go()
@@ -116,6 +121,7 @@ class Lanes:
     def withdraw(self, request: QueuedRequest) -> None:
         """Take out a request that was given up while it waited. Idempotent."""
         if self._waiting[request.lane].remove(request):
+            self._waiting_bytes[request.lane] -= request.size
             self.shares.went(request.sharer)
 
     def go(self) -> None:
@@ -124,10 +130,8 @@ class Lanes:
             self.shares.count()
         while (request := self._next()) is not None:
             self._waiting[request.lane].take(request)
-            self._flying.add(request)
-            self._count(request, 1)
-            self.shares.started(request.sharer, request.size)
-            request.decided(True)
+            self._waiting_bytes[request.lane] -= request.size
+            self._fly(request)
 
     @property
     def in_flight(self) -> int:
@@ -148,6 +152,16 @@ class Lanes:
     def full(self) -> bool:
         """Whether more is wanted than may be in flight."""
         return self.busy or any(self._waiting.values())
+
+    def _some_wait(self, lane: Lane) -> bool:
+        """Tell whether some wait that would go before who comes to this lane now."""
+        return any(waiting.places for other, waiting in self._waiting.items() if other <= lane)
+
+    def _fly(self, request: QueuedRequest) -> None:
+        self._flying.add(request)
+        self._count(request, 1)
+        self.shares.started(request.sharer, request.size)
+        request.decided(True)
 
     def _next(self) -> QueuedRequest | None:
         held = self._is_held if self.shares.limited else None
@@ -174,7 +188,7 @@ class Lanes:
 
     def _cut_readahead(self, owner: str) -> None:
         waiting = self._waiting[Lane.READAHEAD]
-        size = self._bytes[Lane.READAHEAD] + sum(request.size for request in waiting)
+        size = self._bytes[Lane.READAHEAD] + self._waiting_bytes[Lane.READAHEAD]
         while len(waiting) > 1 and size > self.bounds.readahead_bytes:
             oldest = self._least_wanted(owner)
             self.withdraw(oldest)

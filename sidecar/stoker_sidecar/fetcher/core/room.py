@@ -3,10 +3,10 @@
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Room:
+class Room(NamedTuple):
     """Bytes. ``used``: what the dataset keeps; ``quota``: None for no limit; ``free``: of the disk, less the floor.
 
     ``inodes``: how many files more the disk may take, less the floor.

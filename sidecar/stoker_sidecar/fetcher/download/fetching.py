@@ -317,7 +317,7 @@ class Fetching:
 
     def _place(self, entry: Entry, chunks: range, end: int) -> ReadDone | None:
         if self.version.states[entry.ino] == State.HERE:
-            return ReadDone("tree", str(self.version.tree_path(entry)))
+            return ReadDone("tree", self._writer.target(entry))
         if self.version.states[entry.ino] == State.PACKED:
             return ReadDone("packed", self.version.paths.packed_copy(entry.ino))
         part = self.version.parts.get(entry.ino)

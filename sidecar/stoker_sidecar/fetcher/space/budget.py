@@ -135,8 +135,11 @@ class SpaceBudget:
 
     def room(self, disk: CacheDisk) -> Room:
         """Return what the dataset may still put on this folder."""
-        reserved = sum(version.reserved_bytes for version in self.versions.values())
-        return Room(self.used_bytes, self.config.quota_bytes, disk.free() - reserved, disk.free_inodes())
+        used = reserved = 0
+        for version in self.versions.values():  # one loop, and no generators: it is asked for several times a file
+            used += version.kept_bytes
+            reserved += version.reserved_bytes
+        return Room(used, self.config.quota_bytes, disk.free() - reserved, disk.free_inodes())
 
     def need(self, version: CachedVersion) -> int:
         """Return the bytes that the version will still take."""

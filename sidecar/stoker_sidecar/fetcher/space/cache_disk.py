@@ -48,17 +48,19 @@ class CacheDisk:
     trouble: str = ""
     _space: DiskSpace = NOTHING
     _asked: float = field(default=float("-inf"))
+    _free: int = 0
+    _free_inodes: int = 0
     _mounted: bool = False
 
     def free(self) -> int:
         """Return the bytes that files may take that are to stay; none while there is no inode for them."""
         self._ask()
-        return self.floor.bytes_left(self._space)
+        return self._free
 
     def free_inodes(self) -> int:
         """Return how many files there may be more that are to stay."""
         self._ask()
-        return self.floor.inodes_left(self._space)
+        return self._free_inodes
 
     def check_room_for_list(self, what: str, need: int) -> None:
         """Raise DiskFull unless a list of files fits that takes ``need`` more bytes; a small one always does.
@@ -95,6 +97,8 @@ class CacheDisk:
             self._space = self.space(self.paths.root)
         except OSError:
             self._space = DiskSpace(0, self._space.total)  # the next look at its health says why
+        # Reckoned here, since they are asked for several times a file.
+        self._free, self._free_inodes = self.floor.bytes_left(self._space), self.floor.inodes_left(self._space)
 
     def open(self, *, returned: bool = False) -> None:
         """Make the folders, throw away what a kill left, and mark what is doubtful now. Blocks. Raises OSError.

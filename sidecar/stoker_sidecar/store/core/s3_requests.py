@@ -123,17 +123,23 @@ def signed(
     all_headers = {**headers, "host": host, "x-amz-content-sha256": _NO_BODY, "x-amz-date": stamp}
     if keys.session_token:
         all_headers["x-amz-security-token"] = keys.session_token
-    names = sorted(all_headers)
-    lines = "".join(f"{name}:{all_headers[name]}\n" for name in names)
-    request = f"{method}\n{path}\n{query}\n{lines}\n{';'.join(names)}\n{_NO_BODY}"
+    ordered, names = _ordered(tuple(all_headers))
+    lines = "".join([f"{name}:{all_headers[name]}\n" for name in ordered])
+    request = f"{method}\n{path}\n{query}\n{lines}\n{names}\n{_NO_BODY}"
     scope = f"{stamp[:8]}/{region}/s3/{_TERMINATOR}"
     text = f"AWS4-HMAC-SHA256\n{stamp}\n{scope}\n{hashlib.sha256(request.encode()).hexdigest()}"
     signature = _hmac(_signing_key(keys.secret_access_key, stamp[:8], region), text).hex()
     all_headers["authorization"] = (
-        f"AWS4-HMAC-SHA256 Credential={keys.access_key_id}/{scope}, "
-        f"SignedHeaders={';'.join(names)}, Signature={signature}"
+        f"AWS4-HMAC-SHA256 Credential={keys.access_key_id}/{scope}, SignedHeaders={names}, Signature={signature}"
     )
     return all_headers
+
+
+@lru_cache(maxsize=64)  # a GET's headers are mostly those of the one before
+def _ordered(names: tuple[str, ...]) -> tuple[list[str], str]:
+    """Return the names of headers in order, and joined as the signature has them."""
+    ordered = sorted(names)
+    return ordered, ";".join(ordered)
 
 
 @lru_cache(maxsize=4)  # a thousand requests a second have the same one

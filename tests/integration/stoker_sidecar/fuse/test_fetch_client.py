@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
 from stoker_sidecar.errors import FsError
 from stoker_sidecar.fuse.fetch_client import FetchClient
@@ -159,3 +160,28 @@ def test_a_fetcher_that_never_answers_is_eio_after_the_deadline(path: Path) -> N
         assert os.strerror(caught.value.errno) == "Input/output error"
 
     _run(path, [_until_hung_up], use, deadline=0.05)
+
+
+def test_what_a_busy_fetcher_has_no_room_for_is_sent_when_it_has(path: Path) -> None:
+    count = 5_000  # lines of some 90 bytes: more than a socket takes at once
+
+    async def answer_later(stream: trio.SocketStream) -> None:
+        data = b""
+        await trio.testing.wait_all_tasks_blocked()  # all has been asked by then
+        while data.count(b"\n") < count:
+            data += await stream.receive_some(65536)
+        await stream.send_all(b"".join(_reply(line, "parts/1") for line in data.splitlines()))
+        await _until_hung_up(stream)
+
+    got: list[str] = []
+
+    async def use(client: FetchClient) -> None:
+        async def ask(ino: int) -> None:
+            got.append((await client.fetch(ino, 0, 10)).file)
+
+        async with trio.open_nursery() as nursery:
+            for ino in range(count):
+                nursery.start_soon(ask, ino)
+
+    _run(path, [answer_later], use)
+    assert got == ["parts/1"] * count

@@ -241,6 +241,7 @@ async def test_a_server_by_another_ca_is_refused_with_what_to_do(client: str, tl
     await store.aclose()
 
 
+@pytest.mark.asyncio(loop_factories=["asyncio"])  # libuv asks the resolver itself
 async def test_virtual_host_style_finds_the_bucket_by_its_own_host(
     client: str, s3: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -169,6 +169,7 @@ async def test_connections_that_nobody_needs_are_closed_after_a_while(
     assert await _get(getter) == CONTENT
 
 
+@pytest.mark.asyncio(loop_factories=["asyncio"])  # libuv asks the resolver itself
 async def test_a_name_is_asked_for_once_for_connections_made_at_once(
     server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,6 +180,7 @@ async def test_a_name_is_asked_for_once_for_connections_made_at_once(
     assert (len(asked), len(server.writers)) == (1, 5)
 
 
+@pytest.mark.asyncio(loop_factories=["asyncio"])  # libuv asks the resolver itself
 async def test_a_name_that_did_not_resolve_is_asked_for_again(
     server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,6 +192,7 @@ async def test_a_name_that_did_not_resolve_is_asked_for_again(
     await getter.aclose()
 
 
+@pytest.mark.asyncio(loop_factories=["asyncio"])  # libuv asks the resolver itself
 async def test_an_address_that_refuses_is_passed_over(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     _resolving(monkeypatch, "::1", "127.0.0.1")  # nobody listens at the first
     getter = anonymous_getter(f"s3.example.com:{server.port}")

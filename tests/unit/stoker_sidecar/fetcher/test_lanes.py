@@ -42,6 +42,25 @@ def test_a_reader_does_not_wait_for_warm_up() -> None:
     assert reader in queue.went
 
 
+def test_readahead_that_was_given_up_takes_nothing_of_the_budget() -> None:
+    queue = Queue(limit=1, readahead_bytes=10)
+    queue.ask(Lane.WARM)
+    for _ in range(5):
+        queue.lanes.withdraw(queue.ask(Lane.READAHEAD, size=5))
+    kept = [queue.ask(Lane.READAHEAD, size=5) for _ in range(2)]
+    assert queue.dropped == []
+    queue.ask(Lane.READAHEAD, size=5)
+    assert queue.dropped == kept[:1]
+
+
+def test_readahead_goes_at_once_while_only_warm_up_waits() -> None:
+    queue = Queue(limit=2, background_bytes=10)
+    queue.ask(Lane.WARM, size=4)
+    queue.ask(Lane.WARM, size=10)
+    ahead = queue.ask(Lane.READAHEAD, size=4)
+    assert ahead in queue.went
+
+
 def test_while_a_reader_waits_background_work_keeps_half() -> None:
     queue = Queue(limit=8)
     reader = queue.ask(Lane.DEMAND)
