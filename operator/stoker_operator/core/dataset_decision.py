@@ -1,7 +1,7 @@
 """One pass over a snapshot: everything that is decided about all Datasets, in one value."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
 
@@ -11,7 +11,6 @@ from stoker_operator.core.dataset_status import StatusNotes, roll_up_dataset
 from stoker_operator.core.deletion import Deletion, decide_deletion
 from stoker_operator.core.listing import decide_listing
 from stoker_operator.core.live_versions import (
-    known_versions,
     live_versions,
     pinned_by_jobs,
     queued_datasets,
@@ -62,8 +61,8 @@ def decide_datasets(
     placements = place(view, states, uses, wanted, now, spoiled)
 
     def plan_of(key: str, placement: Placement) -> DatasetPlan:
-        plan = replace(_plan(view, key, placement, uses.get(key, ()), states, now), queued=key in queued)
-        return _with_versions(plan, states, pinned.get(key, frozenset()), versions.get(key, {}))
+        facts = PlanFacts(key in queued, pinned.get(key, frozenset()), versions.get(key, {}))
+        return make_plan(view, key, placement, uses.get(key, ()), states, facts, now)
 
     plans = {
         key: plan
@@ -84,22 +83,37 @@ def decide_datasets(
     return Decision(view, states, plans, deletions, nodes, min(times, default=None), spoiled)
 
 
-def _with_versions(
-    plan: DatasetPlan,
+@dataclass(frozen=True, slots=True)
+class PlanFacts:
+    """What jobs and held pods say of one Dataset."""
+
+    queued: bool = False  # a TrainingJob that a queue holds names it
+    pinned: frozenset[str] = frozenset()  # versions that jobs gave their workers
+    wanted: Mapping[str, frozenset[str]] = field(default_factory=dict)  # versions that held pods want, by node
+
+
+def make_plan(
+    view: ClusterView,
+    key: str,
+    placement: Placement,
+    uses: tuple[Use, ...],
     states: NodeStates,
-    pinned: frozenset[str],
-    wanted: Mapping[str, frozenset[str]],
+    facts: PlanFacts,
+    now: float,
 ) -> DatasetPlan:
-    known = known_versions(states.of_dataset(plan.dataset.metadata.uid), plan.uses)
-    live = live_versions(plan.uses, pinned, plan.listing.version) & known
-    return replace(plan, live=live, wanted=wanted, uses_at=uses_by_node(plan.uses))
-
-
-def _plan(
-    view: ClusterView, key: str, placement: Placement, uses: tuple[Use, ...], states: NodeStates, now: float
-) -> DatasetPlan:
+    """Decide all about one Dataset that was placed, but for what its nodes are told."""
     dataset = view.datasets[key]
     listing = decide_listing(view, dataset, placement, states, now)
-    cleaning = bool(dataset.metadata.deletion_timestamp) and not uses
-    tuning = decide_tuning(dataset.spec.tuning, view.terms.get(key, NO_TERMS).tuning, view.tuning)
-    return DatasetPlan(dataset, placement, listing, uses, cleaning, tuning=tuning)
+    held = states.of_dataset(dataset.metadata.uid)
+    return DatasetPlan(
+        dataset,
+        placement,
+        listing,
+        uses,
+        cleaning=bool(dataset.metadata.deletion_timestamp) and not uses,
+        live=live_versions(held, uses, facts.pinned, listing.version),
+        wanted=facts.wanted,
+        uses_at=uses_by_node(uses),
+        tuning=decide_tuning(dataset.spec.tuning, view.terms.get(key, NO_TERMS).tuning, view.tuning),
+        queued=facts.queued,
+    )

@@ -130,9 +130,11 @@ def _extent(plan: DatasetPlan, held: Mapping[str, NodeState]) -> tuple[int | Non
         return None, None
     if result and result.version == version:
         return result.files, result.bytes
-    for state in held.values():
-        if state.reported and state.reported.version == version and state.reported.files:
-            return state.reported.files, state.reported.bytes
+    having = (node for node, one in held.items() if one.reported and one.reported.version == version)
+    rows = {node: row for node in having if (row := held[node].reported) and row.files}
+    if rows:
+        first = rows[min(rows)]
+        return first.files, first.bytes
     return (status.files, status.bytes) if status.version == version else (None, None)
 
 

@@ -1,9 +1,11 @@
 """What each node was given and what it reports of one dataset, found by the dataset's uid."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
 
-from stoker_api.nodecache import NodeCache, NodeDataset, NodeDatasetStatus, NodePhase
+from stoker_api.nodecache import ListingResult, NodeCache, NodeDataset, NodeDatasetStatus, NodePhase
 from stoker_operator.core.views import NodeView
 from stoker_operator.core.warm_parts import is_warm
 
@@ -48,31 +50,46 @@ class NodeState:
         return version in (current, listed, *self.reported.retained)
 
 
-@dataclass(frozen=True, slots=True)
 class NodeStates:
     """All states: uid -> node -> NodeState."""
 
-    by_uid: Mapping[str, Mapping[str, NodeState]] = field(default_factory=dict)
+    def __init__(self, by_uid: Mapping[str, Mapping[str, NodeState]] = MappingProxyType({})) -> None:
+        self._states: Final = by_uid
 
     @classmethod
     def of(cls, node_caches: Mapping[str, NodeCache]) -> "NodeStates":
         """Read them out of the NodeCaches."""
         out: dict[str, dict[str, NodeState]] = {}
         for node, cache in node_caches.items():
-            for uid, state in _of_node(cache):
+            for uid, state in states_on(cache):
                 out.setdefault(uid, {})[node] = state
         return cls(out)
 
     def of_dataset(self, uid: str) -> Mapping[str, NodeState]:
         """Return the states of one dataset, by node."""
-        return self.by_uid.get(uid, {})
+        return self._states.get(uid, {})
 
     def get(self, uid: str, node: str) -> NodeState:
         """Return one state; an empty one when the node knows nothing of the dataset."""
         return self.of_dataset(uid).get(node, NodeState())
 
+    def asked(self, uid: str) -> Mapping[str, str]:
+        """Return the listings that nodes were asked for, by node."""
+        states = self.of_dataset(uid).items()
+        return {node: one.desired.listing_id for node, one in states if one.desired and one.desired.listing_id}
 
-def _of_node(cache: NodeCache) -> Iterator[tuple[str, NodeState]]:
+    def answers(self, uid: str) -> Mapping[str, ListingResult]:
+        """Return what nodes found when they listed, by node."""
+        states = self.of_dataset(uid).items()
+        return {node: one.reported.listing for node, one in states if one.reported and one.reported.listing}
+
+    def with_manifest(self, uid: str, version: str) -> Sequence[str]:
+        """Return the nodes that can hand out a version's manifest, sorted."""
+        return sorted(node for node, one in self.of_dataset(uid).items() if one.has_manifest(version))
+
+
+def states_on(cache: NodeCache) -> Iterator[tuple[str, NodeState]]:
+    """Yield the states on one node, by uid."""
     given = {entry.uid: entry for entry in cache.spec.datasets}
     reports = {row.uid: row for row in cache.status.datasets}
     found = found_on_disk(cache)

@@ -5,9 +5,11 @@ Selector, replicas, pods first, capacity, and keep what is warm where it is.
 
 from collections import deque
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
+from heapq import nsmallest
 from itertools import islice
 from typing import Final
 
@@ -16,6 +18,7 @@ from stoker_api.meta import parse_quantity
 from stoker_api.times import parse_time
 from stoker_api.warm_paths import paths_digest
 from stoker_operator.core.class_limits import NO_TERMS
+from stoker_operator.core.node_room import Ledger, Room, Selection, Selections
 from stoker_operator.core.node_states import NodeState, NodeStates, alive
 from stoker_operator.core.quota import QuotaBook, QuotaShare, Tenant
 from stoker_operator.core.spoiled import Spoiled
@@ -63,33 +66,33 @@ def place(
 
     One that cannot be placed is left out, and noted in ``spoiled``.
     """
-    selections, book = _Selections(view), QuotaBook()
+    selections, book = Selections(view), QuotaBook()
     _charge_refused(view, states, book)
-    turns: list[tuple[_Turn, _Draft]] = []
+    turns: list[tuple[Turn, Draft]] = []
 
     def draft(dataset: Dataset) -> None:
         pods = pod_nodes(view, uses.get(dataset.key, ()), wanted.get(dataset.key, frozenset()))
         held, selection = states.of_dataset(dataset.metadata.uid), selections.of(dataset)
         meta, terms = dataset.metadata, view.terms.get(dataset.key, NO_TERMS)
         share = QuotaShare(book, Tenant(terms.name, meta.namespace), meta.name, terms)
-        turns.append((_turn(dataset, bool(pods)), _Draft(view, dataset, held, pods, selection, share, now)))
+        turns.append((turn_of(dataset, bool(pods)), Draft(dataset, held, pods, selection, share, now)))
 
     for key, dataset in view.datasets.items():
         spoiled.attempt(key, partial(draft, dataset))
     drafts = by_age_within([one for _, one in sorted(turns, key=lambda pair: pair[0])])
-    ledger = _Ledger(view)
-    steps = (_Draft.keep, _Draft.fill, _Draft.count_idle, _Draft.drop_idle)
+    ledger = Ledger(view)
+    steps = (Draft.keep, Draft.fill, Draft.count_idle, Draft.drop_idle)
     for step in steps:
         # Last in line gives up its idle data first.
-        for one in reversed(drafts) if step is _Draft.drop_idle else drafts:
+        for one in reversed(drafts) if step is Draft.drop_idle else drafts:
             if one.dataset.key not in spoiled:
                 spoiled.attempt(one.dataset.key, partial(step, one, ledger))
     return {one.dataset.key: one.result() for one in drafts if one.dataset.key not in spoiled}
 
 
-def by_age_within(drafts: list["_Draft"]) -> list["_Draft"]:
+def by_age_within(drafts: list["Draft"]) -> list["Draft"]:
     """Let the Datasets under each quota take their turns by age, or use would drive data out and back again."""
-    waiting: dict[Tenant, deque[_Draft]] = {}
+    waiting: dict[Tenant, deque[Draft]] = {}
     for one in sorted((one for one in drafts if one.share.limited), key=lambda one: one.age):
         waiting.setdefault(one.share.tenant, deque()).append(one)
     return [waiting[one.share.tenant].popleft() if one.share.limited else one for one in drafts]
@@ -109,10 +112,10 @@ def pod_nodes(view: ClusterView, uses: tuple[Use, ...], wanted: frozenset[str]) 
     return frozenset(name for name in found if name in view.nodes and name in view.node_caches)
 
 
-_Turn = tuple[bool, int, float, str]
+Turn = tuple[bool, int, float, str]
 
 
-def _turn(dataset: Dataset, used: bool) -> _Turn:
+def turn_of(dataset: Dataset, used: bool) -> Turn:
     return (not used, -dataset.spec.warm.priority, parse_time(dataset.metadata.creation_timestamp), dataset.key)
 
 
@@ -142,70 +145,27 @@ def _listed_size(dataset: Dataset, held: Mapping[str, NodeState]) -> int:
     return min(size, parse_quantity(quota)) if quota else size
 
 
-class _Ledger:
-    """Bytes that each node can still take, as this pass hands them out."""
-
-    def __init__(self, view: ClusterView) -> None:
-        self.room: Final = {name: cache.status.available_bytes for name, cache in view.node_caches.items()}
-        self.idle: Final = dict.fromkeys(view.node_caches, 0)  # bytes that dropping idle datasets would give back
-        self.datasets: Final = dict.fromkeys(view.node_caches, 0)  # datasets given so far: to spread them
-
-    def fits(self, node: str, need: int) -> bool:
-        return self.room.get(node, 0) + self.idle.get(node, 0) >= need
-
-    def charge(self, node: str, need: int) -> None:
-        self.room[node] = self.room.get(node, 0) - need
-        self.datasets[node] = self.datasets.get(node, 0) + 1
-
-
-class _Selection:
-    """The nodes of one selector."""
-
-    def __init__(self, view: ClusterView, selector: Mapping[str, str]) -> None:
-        self.nodes: Final = {name: node for name, node in view.nodes.items() if node.matches(selector)}
-        with_cache = [node for node in self.nodes.values() if node.ready and node.name in view.node_caches]
-        self.eligible: Final = len(with_cache)
-        self.fresh: Final = tuple(node.name for node in with_cache if node.schedulable and node.sidecar_ready)
-
-
-class _Selections:
-    """The selections of one view: thousands of Datasets share a few selectors."""
-
-    def __init__(self, view: ClusterView) -> None:
-        self._view: Final = view
-        self._known: Final[dict[tuple[tuple[str, str], ...], _Selection]] = {}
-
-    def of(self, dataset: Dataset) -> _Selection:
-        """Return the nodes that the Dataset may be on."""
-        key = tuple(sorted(dataset.spec.cache.node_selector.items()))
-        if key not in self._known:
-            self._known[key] = _Selection(self._view, dataset.spec.cache.node_selector)
-        return self._known[key]
-
-
-class _Draft:
+class Draft:
     """The placement of one dataset in the making."""
 
     def __init__(
         self,
-        view: ClusterView,
         dataset: Dataset,
         held: Mapping[str, NodeState],
         pods: frozenset[str],
-        selection: _Selection,
+        selection: Selection,
         share: QuotaShare,
         now: float,
     ) -> None:
         self.dataset: Final = dataset
         self.share: Final = share
         self.age: Final = (parse_time(dataset.metadata.creation_timestamp), dataset.key)
-        self._view: Final = view
         self._pods: Final = pods
         self._now: Final = now
         self._held: Final = held
-        self._size: Final = size_on_node(dataset)
-        self._need: Final = max(self._size, _listed_size(dataset, held)) if share.limited else self._size
-        self._roles: Final[dict[str, Role]] = {}
+        self.size: Final = size_on_node(dataset)
+        self._need: Final = max(self.size, _listed_size(dataset, held)) if share.limited else self.size
+        self.roles: dict[str, Role] = {}
         self._starved: Final[set[str]] = set()
         self._over_quota = False
         self._counted: Final[set[str]] = set()  # nodes of idle data that is charged already
@@ -213,56 +173,60 @@ class _Draft:
         self._selected: Final = selection.nodes
         # Of those that it names, where it does; warm data elsewhere may stay while nobody needs the room.
         named = frozenset(dataset.spec.warm.nodes)
-        self._fresh: Final = tuple(name for name in selection.fresh if name in named) if named else selection.fresh
+        self._fresh: Final[AbstractSet[str]] = named & selection.fresh if named else selection.fresh
         self._desired: Final = self._count_desired()
 
-    def keep(self, ledger: _Ledger) -> None:
+    def keep(self, ledger: Room) -> None:
         """Keep replicas that exist; then pods' nodes; what is left over and warm is idle."""
         current = sorted((name for name in self._held if self._may_stay(name, ledger)), key=self._keep_rank)
         for name in islice((name for name in current if self._within_quota(name)), self._desired):
             self._give(name, Role.REPLICA, ledger)
-        for name in sorted(self._pods - self._roles.keys()):
+        for name in sorted(self._pods - self.roles.keys()):
             self._serve(name, ledger)
-        for name, state in self._held.items():
-            if name not in self._roles and self._worth_keeping(name, state):
-                self._roles[name] = Role.IDLE
-                ledger.idle[name] = ledger.idle.get(name, 0) + self._evictable(state)
+        for name in sorted(self._held) if self.share.limited else self._held:  # whose quota runs out tells by the order
+            state = self._held[name]
+            if name not in self.roles and self._worth_keeping(name, state):
+                self.roles[name] = Role.IDLE
+                ledger.count_idle(name, self.evictable(state))
                 if self.dataset.spec.cache.pinned:
                     self._count(name)
 
-    def fill(self, ledger: _Ledger) -> None:
+    def fill(self, ledger: Room) -> None:
         """Add replicas, where there are too few: first on nodes that pods use anyway, then on fresh ones."""
-        for name in sorted(self.nodes_with(Role.USER))[: self._missing()]:
-            self._roles[name] = Role.REPLICA
-        for _ in range(self._missing()):
-            free = [name for name in self._fresh if name not in self._roles]
-            if self.share.limited:
-                free = [name for name in free if self._within_quota(name)]
-            if not free:
-                return
-            self._give(min(free, key=lambda name: self._fresh_rank(name, ledger)), Role.REPLICA, ledger)
+        for name in sorted(self.nodes_with(Role.USER))[: self.missing()]:
+            self.roles[name] = Role.REPLICA
+        missing = self.missing()
+        if not missing:
+            return
+        free = [name for name in self._fresh if name not in self.roles]
+        rank = partial(self._fresh_rank, ledger=ledger)
+        # Giving one of them changes no other's rank, so one order does for all.
+        for name in sorted(free, key=rank) if self.share.limited else nsmallest(missing, free, key=rank):
+            if missing and self._within_quota(name):
+                self._give(name, Role.REPLICA, ledger)
+                missing -= 1
 
-    def count_idle(self, ledger: _Ledger) -> None:
+    def count_idle(self, ledger: Room) -> None:
         """Keep as much idle data as the quota has left."""
         for name in self.nodes_with(Role.IDLE):
             if name not in self._counted and not self._count(name):
-                freed = self._evictable(self._held[name])
-                ledger.room[name] = ledger.room.get(name, 0) + freed
-                ledger.idle[name] = ledger.idle.get(name, 0) - freed
-                del self._roles[name]
+                freed = self.evictable(self._held[name])
+                ledger.drop(name, freed)
+                ledger.count_idle(name, -freed)
+                del self.roles[name]
 
-    def drop_idle(self, ledger: _Ledger) -> None:
+    def drop_idle(self, ledger: Room) -> None:
         """Give up idle data on nodes that promised more than they have."""
         for name in self.nodes_with(Role.IDLE):
-            freed = self._evictable(self._held[name])
-            if freed and ledger.room.get(name, 0) < 0:
-                ledger.room[name] += freed
-                del self._roles[name]
+            freed = self.evictable(self._held[name])
+            if freed and ledger.free(name) < 0:
+                ledger.drop(name, freed)
+                del self.roles[name]
 
     def result(self) -> Placement:
-        short = self._over_quota and (self._starved or self._missing())
+        short = self._over_quota and (self._starved or self.missing())
         return Placement(
-            dict(self._roles),
+            dict(self.roles),
             self._desired,
             self._selection.eligible,
             over_quota=self.share.sentence(self._need) if short else "",
@@ -271,7 +235,7 @@ class _Draft:
         )
 
     def nodes_with(self, role: Role) -> list[str]:
-        return [name for name, given in self._roles.items() if given is role]
+        return [name for name, given in self.roles.items() if given is role]
 
     def _count_desired(self) -> int:
         if self.dataset.metadata.deletion_timestamp:
@@ -282,12 +246,12 @@ class _Draft:
         if replicas != "all":
             return replicas
         staying = {name for name in self._held if self._holds(name)}
-        return len(staying | set(self._fresh))
+        return len(staying | self._fresh)
 
-    def _missing(self) -> int:
+    def missing(self) -> int:
         return max(0, self._desired - len(self.nodes_with(Role.REPLICA)))
 
-    def _may_stay(self, name: str, ledger: _Ledger) -> bool:
+    def _may_stay(self, name: str, ledger: Room) -> bool:
         """Tell whether a node keeps what it was given.
 
         One that is fine does, a cold one may lose it to a node with room for it.
@@ -295,9 +259,9 @@ class _Draft:
         state = self._held[name]
         if not self._holds(name):
             return False
-        if state.warm_bytes or state.unread or ledger.fits(name, self._size):
+        if state.warm_bytes or state.unread or ledger.fits(name, self.size):
             return True
-        return not any(ledger.fits(other, self._size) for other in self._fresh if other != name)
+        return not ledger.fits_elsewhere(self._fresh, name, self.size)
 
     def _holds(self, name: str) -> bool:
         """Tell whether a node holds it already: more than a node that takes nothing new and was only asked to list."""
@@ -313,17 +277,17 @@ class _Draft:
 
         Until the room is needed, and on a node that is silent, where nothing can be done anyway.
         """
-        if self.dataset.metadata.deletion_timestamp or name not in self._view.nodes:
+        if self.dataset.metadata.deletion_timestamp or name not in self._selection.everywhere:
             return False
         if state.desired is None:
             return state.found and name in self._selected
-        silent = not self._view.nodes[name].ready
+        silent = not self._selection.everywhere[name].ready
         return silent or (name in self._selected and (state.warm_bytes > 0 or state.unread))
 
-    def _evictable(self, state: NodeState) -> int:
+    def evictable(self, state: NodeState) -> int:
         return 0 if self.dataset.spec.cache.pinned else state.warm_bytes
 
-    def _serve(self, name: str, ledger: _Ledger) -> None:
+    def _serve(self, name: str, ledger: Room) -> None:
         """Give it to a node where pods use it: to be read through where the quota has no room for it."""
         if not self._within_quota(name):
             self._starved.add(name)
@@ -353,11 +317,11 @@ class _Draft:
         self.share.charge(name, amount)
         return True
 
-    def _give(self, name: str, role: Role, ledger: _Ledger) -> None:
-        self._roles[name] = role
+    def _give(self, name: str, role: Role, ledger: Room) -> None:
+        self.roles[name] = role
         held = self._held.get(name, NodeState())
-        here = self._size if held.unread or role is Role.GUEST else held.warm_bytes
-        ledger.charge(name, max(0, self._size - here))
+        here = self.size if held.unread or role is Role.GUEST else held.warm_bytes
+        ledger.charge(name, max(0, self.size - here))
         if self.share.limited:
             self.share.charge(name, held.warm_bytes if name in self._starved else self._amount(name))
 
@@ -365,13 +329,13 @@ class _Draft:
         """Rank whole before partial, then whoever is warming already; both only ever grow, so that nothing flips."""
         state = self._held[name]
         eager = state.desired is not None and state.desired.eager
-        return (not self._view.nodes[name].ready, not state.done, not eager, name not in self._pods, name)
+        return (not self._selection.everywhere[name].ready, not state.done, not eager, name not in self._pods, name)
 
-    def _fresh_rank(self, name: str, ledger: _Ledger) -> tuple[bool, bool, int, int, str]:
+    def _fresh_rank(self, name: str, ledger: Room) -> tuple[bool, bool, int, int, str]:
         """Rank nodes with room first; tainted ones late, since few pods go there.
 
         Then the emptiest, then the freest.
         """
-        tainted = any(taint.effect in _HARD_EFFECTS for taint in self._view.nodes[name].taints)
-        fits = ledger.fits(name, self._size)
-        return (not fits, tainted, ledger.datasets.get(name, 0) if fits else 0, -ledger.room.get(name, 0), name)
+        tainted = any(taint.effect in _HARD_EFFECTS for taint in self._selection.everywhere[name].taints)
+        fits = ledger.fits(name, self.size)
+        return (not fits, tainted, ledger.given(name) if fits else 0, -ledger.free(name), name)
