@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
 
+from stoker_api.dataset import Dataset
 from stoker_api.dataset_status import DatasetStatus
 from stoker_operator.core.class_limits import NO_TERMS
 from stoker_operator.core.dataset_status import StatusNotes, roll_up_dataset
@@ -20,7 +21,7 @@ from stoker_operator.core.node_states import NodeStates
 from stoker_operator.core.placement import Placement, place
 from stoker_operator.core.plan import DatasetPlan, NodePlans, plan_nodes
 from stoker_operator.core.spoiled import Spoiled
-from stoker_operator.core.tuning import decide_tuning
+from stoker_operator.core.tuning import TuningDecision, decide_tuning
 from stoker_operator.core.usage import Use, find_uses
 from stoker_operator.core.views import ClusterView
 
@@ -69,18 +70,25 @@ def decide_datasets(
         for key in sorted(placements)
         if (plan := spoiled.attempt(key, partial(plan_of, key, placements[key])))
     }
+    deletions = decide_deletions(view, states, uses, spoiled)
+    times = [plan.listing.look_again for plan in plans.values() if plan.listing.look_again is not None]
+    held_back = {key for key, plan in plans.items() if not may_be_given(plan)}
+    nodes = plan_nodes(view, plans, states, spoiled, held_back)
+    return Decision(view, states, plans, deletions, nodes, min(times, default=None), spoiled)
+
+
+def decide_deletions(
+    view: ClusterView, states: NodeStates, uses: Mapping[str, tuple[Use, ...]], spoiled: Spoiled
+) -> Mapping[str, Deletion]:
+    """Tell of every Dataset that is being deleted how far that is, by key."""
     metas = {key: one.metadata for key, one in view.datasets.items()}
     metas |= {key: one.metadata for key, one in view.invalid_datasets.items()}
-    deletions = {
+    return {
         key: deletion
         for key, meta in metas.items()
         if meta.deletion_timestamp
         and (deletion := spoiled.attempt(key, partial(decide_deletion, view, states, meta.uid, uses.get(key, ()))))
     }
-    times = [plan.listing.look_again for plan in plans.values() if plan.listing.look_again is not None]
-    held_back = {key for key, plan in plans.items() if not may_be_given(plan)}
-    nodes = plan_nodes(view, plans, states, spoiled, held_back)
-    return Decision(view, states, plans, deletions, nodes, min(times, default=None), spoiled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +122,11 @@ def make_plan(
         live=live_versions(held, uses, facts.pinned, listing.version),
         wanted=facts.wanted,
         uses_at=uses_by_node(uses),
-        tuning=decide_tuning(dataset.spec.tuning, view.terms.get(key, NO_TERMS).tuning, view.tuning),
+        tuning=tuning_of(view, dataset),
         queued=facts.queued,
     )
+
+
+def tuning_of(view: ClusterView, dataset: Dataset) -> TuningDecision:
+    """Return what applies of tuning to a Dataset, where no TrainingJob says otherwise."""
+    return decide_tuning(dataset.spec.tuning, view.terms.get(dataset.key, NO_TERMS).tuning, view.tuning)

@@ -19,17 +19,21 @@ class Room(Protocol):
     def fits_elsewhere(self, nodes: Collection[str], node: str, need: int) -> bool:
         """Tell whether any of ``nodes`` but ``node`` can."""
 
-    def free(self, node: str) -> int:
-        """Return what a node can still take as it is; less than nothing where it was promised more."""
-
-    def given(self, node: str) -> int:
-        """Count the Datasets that were given to a node so far."""
-
     def charge(self, node: str, need: int) -> None:
         """Promise so much on a node to a Dataset."""
 
     def count_idle(self, node: str, freed: int) -> None:
         """Note that dropping what is idle there would give so much back; less than nothing: it was dropped."""
+
+
+class LateRoom(Room, Protocol):
+    """The same once every Dataset kept what it has: for new replicas, and for what has to go."""
+
+    def free(self, node: str) -> int:
+        """Return what a node can still take as it is; less than nothing where it was promised more."""
+
+    def given(self, node: str) -> int:
+        """Count the Datasets that were given to a node so far."""
 
     def drop(self, node: str, freed: int) -> None:
         """Give back the room of what is idle there."""

@@ -18,7 +18,8 @@ from stoker_api.meta import parse_quantity
 from stoker_api.times import parse_time
 from stoker_api.warm_paths import paths_digest
 from stoker_operator.core.class_limits import NO_TERMS
-from stoker_operator.core.node_room import Ledger, Room, Selection, Selections
+from stoker_operator.core.node_room import LateRoom, Ledger, Room, Selection, Selections
+from stoker_operator.core.node_promises import NOTHING, Promise
 from stoker_operator.core.node_states import NodeState, NodeStates, alive
 from stoker_operator.core.quota import QuotaBook, QuotaShare, Tenant
 from stoker_operator.core.spoiled import Spoiled
@@ -67,7 +68,7 @@ def place(
     One that cannot be placed is left out, and noted in ``spoiled``.
     """
     selections, book = Selections(view), QuotaBook()
-    _charge_refused(view, states, book)
+    charge_refused(view, states, book)
     turns: list[tuple[Turn, Draft]] = []
 
     def draft(dataset: Dataset) -> None:
@@ -98,7 +99,7 @@ def by_age_within(drafts: list["Draft"]) -> list["Draft"]:
     return [waiting[one.share.tenant].popleft() if one.share.limited else one for one in drafts]
 
 
-def _charge_refused(view: ClusterView, states: NodeStates, book: QuotaBook) -> None:
+def charge_refused(view: ClusterView, states: NodeStates, book: QuotaBook) -> None:
     """Count what nodes have of Datasets that are not taken, to the class that they had last."""
     for one in view.invalid_datasets.values():
         tenant = Tenant(one.status.class_name, one.metadata.namespace)
@@ -113,6 +114,7 @@ def pod_nodes(view: ClusterView, uses: tuple[Use, ...], wanted: frozenset[str]) 
 
 
 Turn = tuple[bool, int, float, str]
+Standing = tuple[bool, bool, bool, tuple[object, ...]]
 
 
 def turn_of(dataset: Dataset, used: bool) -> Turn:
@@ -162,14 +164,15 @@ class Draft:
         self.age: Final = (parse_time(dataset.metadata.creation_timestamp), dataset.key)
         self._pods: Final = pods
         self._now: Final = now
-        self._held: Final = held
+        self.held: Final = held
         self.size: Final = size_on_node(dataset)
         self._need: Final = max(self.size, _listed_size(dataset, held)) if share.limited else self.size
         self.roles: dict[str, Role] = {}
         self._starved: Final[set[str]] = set()
         self._over_quota = False
+        self.keeping = 0  # nodes that may keep what they were given
         self._counted: Final[set[str]] = set()  # nodes of idle data that is charged already
-        self._selection: Final = selection
+        self.selection: Final = selection
         self._selected: Final = selection.nodes
         # Of those that it names, where it does; warm data elsewhere may stay while nobody needs the room.
         named = frozenset(dataset.spec.warm.nodes)
@@ -178,20 +181,47 @@ class Draft:
 
     def keep(self, ledger: Room) -> None:
         """Keep replicas that exist; then pods' nodes; what is left over and warm is idle."""
-        current = sorted((name for name in self._held if self._may_stay(name, ledger)), key=self._keep_rank)
+        staying = (name for name in self.held if self._may_stay(name, ledger))
+        current = sorted(staying, key=lambda name: self._keep_rank(name, self.held[name]))
+        self.keeping = len(current)
         for name in islice((name for name in current if self._within_quota(name)), self._desired):
             self._give(name, Role.REPLICA, ledger)
         for name in sorted(self._pods - self.roles.keys()):
             self._serve(name, ledger)
-        for name in sorted(self._held) if self.share.limited else self._held:  # whose quota runs out tells by the order
-            state = self._held[name]
+        for name in sorted(self.held) if self.share.limited else self.held:  # whose quota runs out tells by the order
+            state = self.held[name]
             if name not in self.roles and self._worth_keeping(name, state):
                 self.roles[name] = Role.IDLE
                 ledger.count_idle(name, self.evictable(state))
                 if self.dataset.spec.cache.pinned:
                     self._count(name)
 
-    def fill(self, ledger: Room) -> None:
+    @property
+    def takes_all(self) -> bool:
+        """True when every node that keeps it is a replica, so that their ranks do not matter."""
+        return self.keeping <= self._desired
+
+    @property
+    def follows_nodes(self) -> bool:
+        """True when nodes that do not have it decide how many should."""
+        return bool(self.dataset.spec.warm.nodes) or self.dataset.spec.cache.replicas == "all"
+
+    def standing(self, name: str, state: NodeState) -> Standing:
+        """Return what decides about the Dataset's role on a node that was given it or has it."""
+        holds, whole = self._holds(name, state), state.warm_bytes > 0 or state.unread
+        rank = self._keep_rank(name, state) if holds and not self.takes_all else ()
+        return holds, whole, self._worth_keeping(name, state), rank
+
+    def promise(self, state: NodeState, role: Role | None) -> Promise:
+        """Return the bytes that the node may still take in that role, and those that dropping it would free."""
+        if role is None:
+            return NOTHING
+        if role is Role.IDLE:
+            return None, self.evictable(state)
+        here = self.size if state.unread or role is Role.GUEST else state.warm_bytes
+        return max(0, self.size - here), 0
+
+    def fill(self, ledger: LateRoom) -> None:
         """Add replicas, where there are too few: first on nodes that pods use anyway, then on fresh ones."""
         for name in sorted(self.nodes_with(Role.USER))[: self.missing()]:
             self.roles[name] = Role.REPLICA
@@ -206,19 +236,19 @@ class Draft:
                 self._give(name, Role.REPLICA, ledger)
                 missing -= 1
 
-    def count_idle(self, ledger: Room) -> None:
+    def count_idle(self, ledger: LateRoom) -> None:
         """Keep as much idle data as the quota has left."""
         for name in self.nodes_with(Role.IDLE):
             if name not in self._counted and not self._count(name):
-                freed = self.evictable(self._held[name])
+                freed = self.evictable(self.held[name])
                 ledger.drop(name, freed)
                 ledger.count_idle(name, -freed)
                 del self.roles[name]
 
-    def drop_idle(self, ledger: Room) -> None:
+    def drop_idle(self, ledger: LateRoom) -> None:
         """Give up idle data on nodes that promised more than they have."""
         for name in self.nodes_with(Role.IDLE):
-            freed = self.evictable(self._held[name])
+            freed = self.evictable(self.held[name])
             if freed and ledger.free(name) < 0:
                 ledger.drop(name, freed)
                 del self.roles[name]
@@ -228,7 +258,7 @@ class Draft:
         return Placement(
             dict(self.roles),
             self._desired,
-            self._selection.eligible,
+            self.selection.eligible,
             over_quota=self.share.sentence(self._need) if short else "",
             starved=frozenset(self._starved),
             charged=self.share.charged,
@@ -245,7 +275,7 @@ class Draft:
             replicas = "all"  # of those that are named
         if replicas != "all":
             return replicas
-        staying = {name for name in self._held if self._holds(name)}
+        staying = {name for name, state in self.held.items() if self._holds(name, state)}
         return len(staying | self._fresh)
 
     def missing(self) -> int:
@@ -256,16 +286,16 @@ class Draft:
 
         One that is fine does, a cold one may lose it to a node with room for it.
         """
-        state = self._held[name]
-        if not self._holds(name):
+        state = self.held[name]
+        if not self._holds(name, state):
             return False
         if state.warm_bytes or state.unread or ledger.fits(name, self.size):
             return True
         return not ledger.fits_elsewhere(self._fresh, name, self.size)
 
-    def _holds(self, name: str) -> bool:
+    def _holds(self, name: str, state: NodeState) -> bool:
         """Tell whether a node holds it already: more than a node that takes nothing new and was only asked to list."""
-        state, node = self._held[name], self._selected.get(name)
+        node = self._selected.get(name)
         if node is None or not alive(node, self._now) or not may_warm(self.dataset, node):
             return False
         if state.desired is None:
@@ -277,11 +307,11 @@ class Draft:
 
         Until the room is needed, and on a node that is silent, where nothing can be done anyway.
         """
-        if self.dataset.metadata.deletion_timestamp or name not in self._selection.everywhere:
+        if self.dataset.metadata.deletion_timestamp or name not in self.selection.everywhere:
             return False
         if state.desired is None:
             return state.found and name in self._selected
-        silent = not self._selection.everywhere[name].ready
+        silent = not self.selection.everywhere[name].ready
         return silent or (name in self._selected and (state.warm_bytes > 0 or state.unread))
 
     def evictable(self, state: NodeState) -> int:
@@ -304,12 +334,12 @@ class Draft:
 
     def _amount(self, name: str) -> int:
         """Return what counts to the quota: bytes of its version, or of more where the node still has more."""
-        held = self._held.get(name)
+        held = self.held.get(name)
         return max(self._need, held.warm_bytes) if held else self._need
 
     def _count(self, name: str) -> bool:
         """Charge idle data to the quota; False when there is no room for it, and it is known how much it is."""
-        state = self._held[name]
+        state = self.held[name]
         amount = self._need if state.unread else state.warm_bytes
         if not self.share.fits(name, amount):
             return state.unread
@@ -319,23 +349,21 @@ class Draft:
 
     def _give(self, name: str, role: Role, ledger: Room) -> None:
         self.roles[name] = role
-        held = self._held.get(name, NodeState())
-        here = self.size if held.unread or role is Role.GUEST else held.warm_bytes
-        ledger.charge(name, max(0, self.size - here))
+        held = self.held.get(name, NodeState())
+        ledger.charge(name, self.promise(held, role)[0] or 0)
         if self.share.limited:
             self.share.charge(name, held.warm_bytes if name in self._starved else self._amount(name))
 
-    def _keep_rank(self, name: str) -> tuple[bool, bool, bool, bool, str]:
+    def _keep_rank(self, name: str, state: NodeState) -> tuple[bool, bool, bool, bool, str]:
         """Rank whole before partial, then whoever is warming already; both only ever grow, so that nothing flips."""
-        state = self._held[name]
         eager = state.desired is not None and state.desired.eager
-        return (not self._selection.everywhere[name].ready, not state.done, not eager, name not in self._pods, name)
+        return (not self.selection.everywhere[name].ready, not state.done, not eager, name not in self._pods, name)
 
-    def _fresh_rank(self, name: str, ledger: Room) -> tuple[bool, bool, int, int, str]:
+    def _fresh_rank(self, name: str, ledger: LateRoom) -> tuple[bool, bool, int, int, str]:
         """Rank nodes with room first; tainted ones late, since few pods go there.
 
         Then the emptiest, then the freest.
         """
-        tainted = any(taint.effect in _HARD_EFFECTS for taint in self._selection.everywhere[name].taints)
+        tainted = any(taint.effect in _HARD_EFFECTS for taint in self.selection.everywhere[name].taints)
         fits = ledger.fits(name, self.size)
         return (not fits, tainted, ledger.given(name) if fits else 0, -ledger.free(name), name)

@@ -352,6 +352,11 @@ def _manifest_hosts(view: ClusterView, plan: DatasetPlan, node: str) -> tuple[st
     return _addresses(view, [name for name in plan.listing.holders[:MANIFEST_SOURCES] if name != node])
 
 
+def manifest_hosts(view: ClusterView, plan: DatasetPlan) -> tuple[str, ...]:
+    """Return whom new holders may ask for the manifest, whoever they are themselves."""
+    return _addresses(view, plan.listing.holders[:MANIFEST_SOURCES])
+
+
 def _addresses(view: ClusterView, hosts: Iterable[str]) -> tuple[str, ...]:
     addresses = [view.node_caches[name].status.address for name in hosts]
     return tuple(address for address in addresses if is_address(address))  # a sidecar's word, which others will ask
