@@ -43,9 +43,13 @@ class AdmissionMemory:
     def __init__(self) -> None:
         self._classes: Classes = {}
         self._known: Final[dict[str, tuple[Dataset, Limited | InvalidDataset]]] = {}
+        self._last: tuple[Mapping[str, Dataset | InvalidDataset], Classes, Admitted] | None = None
 
     def admit_all(self, datasets: Mapping[str, Dataset | InvalidDataset], classes: Classes) -> Admitted:
-        """Admit all Datasets."""
+        """Admit all Datasets; gives the same object for the same mappings."""
+        last = self._last
+        if last is not None and last[0] is datasets and last[1] is classes:
+            return last[2]
         if not _same(classes, self._classes):
             self._known.clear()
             self._classes = dict(classes)
@@ -53,11 +57,13 @@ class AdmissionMemory:
             del self._known[key]
         taken = {key: self._admit(key, one) for key, one in datasets.items()}
         limited = {key: one for key, one in taken.items() if isinstance(one, Limited)}
-        return Admitted(
+        admitted = Admitted(
             datasets={key: one.dataset for key, one in limited.items()},
             invalid={key: one for key, one in taken.items() if isinstance(one, InvalidDataset)},
             terms={key: one.terms for key, one in limited.items()},
         )
+        self._last = (datasets, classes, admitted)
+        return admitted
 
     def _admit(self, key: str, dataset: Dataset | InvalidDataset) -> Limited | InvalidDataset:
         if isinstance(dataset, InvalidDataset):

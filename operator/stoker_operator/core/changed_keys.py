@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import TypeVar
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 
@@ -23,7 +24,7 @@ def changed_values(old: Mapping[str, T], new: Mapping[str, T]) -> list[str]:
     return [key for key in changed_keys(old, new) if old.get(key) != new.get(key)]
 
 
-def swap(index: dict[str, set[T]], before: AbstractSet[str], after: AbstractSet[str], one: T) -> None:
+def swap(index: dict[K, set[T]], before: AbstractSet[K], after: AbstractSet[K], one: T) -> None:
     """Have ``one`` in the index under the keys ``after``, and no more under ``before``."""
     for key in before - after:
         index[key].discard(one)

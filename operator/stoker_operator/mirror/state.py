@@ -16,12 +16,11 @@ from stoker_operator.core.profiles import ProfileView
 from stoker_operator.core.tuning import ClusterTuning
 from stoker_operator.core.views import ClusterView, InvalidDataset, InvalidTrainingJob, NodeView, PodView
 from stoker_operator.mirror.identity import identity_of
+from stoker_operator.mirror.node_views import NodeViews
 
 T = TypeVar("T")
 Listener = Callable[[T | None, T | None], None]  # the view before and the view now; None: there was or is none
 
-# Seconds. Whoever was silent for longer before the API server answered was not silent because it did not.
-_LONGEST_OUTAGE = 900.0
 REMEMBERED = 10_000  # UIDs of deleted objects: answers come within seconds, and few kinds lose so many in that time
 
 
@@ -36,6 +35,8 @@ class MirrorTable(Generic[T]):
         self._rows: Final[dict[str, T]] = {}
         self._gone: Final[dict[str, None]] = {}
         self._listeners: Final[list[Listener[T]]] = []
+        self._shown: Mapping[str, T] | None = None  # the last copy, while nothing changed
+        self.changes = 0  # so far: for whoever works something out of all rows
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -72,10 +73,14 @@ class MirrorTable(Generic[T]):
             self._replace(key, self._rows.get(key), None)
 
     def snapshot(self) -> Mapping[str, T]:
-        """Copy what is known now."""
-        return MappingProxyType(dict(self._rows))
+        """Return what is known now, as one object for as long as that is the same."""
+        if self._shown is None:
+            self._shown = MappingProxyType(dict(self._rows))
+        return self._shown
 
     def _replace(self, key: str, old: T | None, view: T | None) -> None:
+        self._shown = None
+        self.changes += 1
         if view is None:
             self._rows.pop(key, None)
         else:
@@ -115,6 +120,8 @@ class ClusterState:
         self.heard_since = 0.0  # seconds since the epoch: from then on the API server has answered
         self._tuning: Final = tuning or ClusterTuning()
         self._admission: Final = AdmissionMemory()
+        self._node_views: Final = NodeViews(own_namespace)
+        self.pods.listen(self._node_views.note_pod)
         self._wanted: Mapping[str, frozenset[str]] = MappingProxyType({})
         self._wanted_versions: Mapping[str, Mapping[str, frozenset[str]]] = MappingProxyType({})
         self._wanted_listeners: Final[list[Callable[[], None]]] = []
@@ -164,22 +171,6 @@ class ClusterState:
         Each node's ``sidecar_ready`` and ``sidecar_silent_since`` are filled in from the sidecars' pods. No silence
         counts from before the API server answered, unless it is a long one: nobody could report meanwhile.
         """
-        pods = self.pods.snapshot()
-        sidecars = [pod for pod in pods.values() if pod.sidecar and pod.namespace == self.own_namespace]
-        ready = {pod.node for pod in sidecars if pod.ready and not pod.deleting}
-        silent: dict[str, float] = {}
-        for pod in sidecars:
-            if pod.node not in ready:
-                silent[pod.node] = max(silent.get(pod.node, 0.0), pod.not_ready_since)
-        nodes = {
-            name: replace(
-                node,
-                sidecar_ready=name in ready,
-                sidecar_silent_since=self._heard(silent.get(name, 0.0)),
-                not_ready_since=self._heard(node.not_ready_since),
-            )
-            for name, node in self.nodes.snapshot().items()
-        }
         admitted = self._admission.admit_all(self.datasets.snapshot(), self.dataset_classes.snapshot())
         jobs = self.training_jobs.snapshot()
         return ClusterView(
@@ -187,13 +178,10 @@ class ClusterState:
             terms=admitted.terms,
             invalid_datasets=admitted.invalid,
             node_caches=self.node_caches.snapshot(),
-            nodes=MappingProxyType(nodes),
-            pods=pods,
+            nodes=self._node_views.current(self.nodes.snapshot(), self.heard_since),
+            pods=self.pods.snapshot(),
             training_jobs={key: one for key, one in jobs.items() if isinstance(one, TrainingJob)},
             invalid_training_jobs={key: one for key, one in jobs.items() if isinstance(one, InvalidTrainingJob)},
             jobs=self.jobs.snapshot(),
             tuning=self.tuning(),
         )
-
-    def _heard(self, since: float) -> float:
-        return max(since, self.heard_since) if self.heard_since - since < _LONGEST_OUTAGE else since
