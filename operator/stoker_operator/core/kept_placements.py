@@ -96,7 +96,7 @@ class KeptPlacements:
         stale = {key for key, one in self._kept.items() if one.seen != one.draft.selection.version}
         yield from self._draw_up(news, dirty, shaken, spoiled)
         asked_again = yield from self._take_turns(news, dirty, shaken, spoiled)
-        finished = self._finish(asked_again, spoiled)
+        finished = yield from self._finish(asked_again, spoiled)
         self._retry = {key for key in spoiled if key in news.view.datasets}
         for key in self._retry:
             self._forget(key)
@@ -276,7 +276,7 @@ class KeptPlacements:
 
     # The end of a pass: new replicas, and what has to go
 
-    def _finish(self, turns: Collection[str], spoiled: Spoiled) -> set[str]:
+    def _finish(self, turns: Collection[str], spoiled: Spoiled) -> Generator[None, None, set[str]]:
         """Fill up and drop as after all turns; gives the keys of those that it changed now, or the last time."""
         finished = self._touched
         for key in finished:
@@ -287,6 +287,7 @@ class KeptPlacements:
         room = LastRoom(self._promises)
         for key in sorted(self._lacking, key=self._positions.__getitem__):
             self._fill(key, room, spoiled)
+            yield
         for key in sorted(turns, key=self._positions.__getitem__):
             if self._kept[key].draft.share.limited:
                 self._count(key, spoiled)
@@ -295,6 +296,7 @@ class KeptPlacements:
                 room.drop(node, freed)
         for node in {*self._promises.short, *room.taken}:
             self._drop(node, room)
+            yield
         return finished | self._touched
 
     def _fill(self, key: str, room: LastRoom, spoiled: Spoiled) -> None:
