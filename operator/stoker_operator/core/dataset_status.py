@@ -352,11 +352,12 @@ def _problems(facts: _Facts) -> Iterator[tuple[str, str]]:
     plan, figures = facts.plan, facts.figures
     if plan.placement.over_quota:
         yield Reason.NAMESPACE_QUOTA_EXCEEDED, plan.placement.over_quota
+    held = facts.states.of_dataset(plan.dataset.metadata.uid)
     for name in plan.placement.nodes(Role.REPLICA, Role.USER, Role.GUEST):
-        report = facts.states.get(plan.dataset.metadata.uid, name).reported
-        starved = name in plan.placement.starved and report and report.error and report.error.reason in _QUOTA_REASONS
-        if report and report.error and report.error.reason != Reason.QUOTA_EXCEEDED and not starved:
-            yield report.error.reason, f"{name}: {report.error.message}"
+        error = one.summary.error if (one := held.get(name)) is not None else None
+        if error is not None and error.reason != Reason.QUOTA_EXCEEDED:
+            if name not in plan.placement.starved or error.reason not in _QUOTA_REASONS:
+                yield error.reason, f"{name}: {error.message}"
     for name in figures.targets:
         node = facts.view.nodes.get(name)
         if node is None or not node.ready:

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import partial
+from functools import cached_property, partial
 from heapq import nsmallest
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from stoker_api.dataset import Dataset
@@ -39,7 +39,7 @@ class Role(StrEnum):
     IDLE = "idle"  # warm from earlier, kept while nobody needs the room
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Placement:
     """Where one dataset belongs. ``desired`` is the number of replicas that were asked for."""
 
@@ -52,7 +52,15 @@ class Placement:
 
     def nodes(self, *roles: Role) -> tuple[str, ...]:
         """Return nodes with one of the roles, sorted."""
-        return tuple(sorted(node for node, role in self.roles.items() if role in roles))
+        found = [nodes for role in roles if (nodes := self._by_role.get(role))]
+        return found[0] if len(found) == 1 else tuple(sorted(chain.from_iterable(found)))
+
+    @cached_property
+    def _by_role(self) -> Mapping[Role, tuple[str, ...]]:
+        found: dict[Role, list[str]] = {}
+        for node, role in self.roles.items():
+            found.setdefault(role, []).append(node)
+        return {role: tuple(sorted(nodes)) for role, nodes in found.items()}
 
 
 def place(
