@@ -311,9 +311,10 @@ def _warm(facts: _Facts) -> Verdict:
 
 def _limited(facts: _Facts) -> Verdict | None:
     """Return the verdict when nodes are done without having all of it."""
+    full = str(NodePhase.FULL)
     for name, state in facts.figures.targets.items():
-        report = state.reported
-        if report and report.phase is NodePhase.FULL:
+        report = state.reported if state.summary.phase == full else None
+        if report is not None:
             known = report.error if report.error and report.error.reason in _QUOTA_REASONS else None
             here = report.warm_paths or report
             share = f"{format_bytes(here.warm_bytes)} of {format_bytes(here.bytes)} fit"

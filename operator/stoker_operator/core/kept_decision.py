@@ -82,7 +82,8 @@ class KeptDecision:
         yield from self._placements.update(news, spoiled, placed)
         jobs = bool(changed_keys(old.training_jobs, view.training_jobs))
         stale = {*datasets, *used, *placed, *self._volatile, *self._due(now), *self._retuned(old)}
-        stale |= self._on_nodes(nodes | _readdressed(old, view, caches))
+        elsewhere = came | _readdressed(old, view, caches)
+        stale |= self._on_nodes(nodes | elsewhere)
         stale |= self._changed_facts(versions, jobs=jobs or bool(datasets))
         stale.update(self._keys[uid] for uid in moved if uid in self._keys)
         if pods or jobs:
@@ -90,7 +91,7 @@ class KeptDecision:
         yield from self._plan(stale, spoiled, now)
         deletions = decide_deletions(view, self._states, self._uses.uses, spoiled)
         closed = frozenset(key for key, plan in self._plans.items() if not may_be_given(plan))
-        told = yield from self._tell(stale | (closed ^ self._closed), closed, moved, spoiled)
+        told = yield from self._tell(stale | (closed ^ self._closed), closed, moved, elsewhere, spoiled)
         self._closed = closed
         self._volatile.update(spoiled, closed)
         frozen = frozen_uids(view, {*spoiled, *closed})
@@ -178,7 +179,12 @@ class KeptDecision:
             self._named.add(key)
 
     def _tell(
-        self, stale: Collection[str], closed: Collection[str], moved: Moved, spoiled: Spoiled
+        self,
+        stale: Collection[str],
+        closed: Collection[str],
+        moved: Moved,
+        elsewhere: Collection[str],
+        spoiled: Spoiled,
     ) -> Generator[None, None, set[str]]:
         """Make what nodes are told of these Datasets; gives the nodes for which that is something else."""
         nodes = set[str]()
@@ -188,7 +194,7 @@ class KeptDecision:
                 nodes |= self._entries.forget(key)
             else:
                 rows = moved.get(plan.dataset.metadata.uid, {})
-                nodes |= yield from self._entries.tell(self._view, plan, rows, spoiled)
+                nodes |= yield from self._entries.tell(self._view, plan, rows, elsewhere, spoiled)
         return nodes
 
 

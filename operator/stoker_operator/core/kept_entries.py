@@ -35,14 +35,16 @@ class KeptEntries:
         self._told: Final[dict[str, _Told]] = {}
 
     def tell(
-        self, view: ClusterView, plan: DatasetPlan, moved: Collection[str], spoiled: Spoiled
+        self, view: ClusterView, plan: DatasetPlan, moved: Collection[str], news: Collection[str], spoiled: Spoiled
     ) -> Generator[None, None, set[str]]:
         """Make the entries of one Dataset, in steps; gives the nodes that are told something else now.
 
-        ``moved``: nodes whose state of it changed. Where that fails it is noted, and nothing is left of its entries.
+        ``moved``: nodes whose state of it changed; ``news``: nodes that others reach elsewhere now, or not as before.
+        Where that fails it is noted, and nothing is left of its entries.
         """
         key = plan.dataset.key
-        old, new = self._told.get(key), spoiled.attempt(key, partial(_told, view, plan))
+        old = self._told.get(key)
+        new = spoiled.attempt(key, partial(_told, view, plan, old, news))
         if new is None:
             return self.forget(key)
         self._told[key] = new
@@ -89,15 +91,19 @@ class KeptEntries:
         return gone is not None
 
 
-def _told(view: ClusterView, plan: DatasetPlan) -> _Told:
+def _told(view: ClusterView, plan: DatasetPlan, old: _Told | None, news: Collection[str]) -> _Told:
     meta, listing, spec = plan.dataset.metadata, plan.listing, plan.dataset.spec
+    warms, roles = wants_warming(plan), plan.placement.roles
     shared = (
+        roles,
+        warms,
         (meta.uid, meta.generation, meta.annotations, bool(meta.deletion_timestamp)),
-        (spec, view.terms.get(plan.dataset.key, NO_TERMS), plan.tuning.told, wants_warming(plan)),
+        (spec, view.terms.get(plan.dataset.key, NO_TERMS), plan.tuning.told),
         (listing.id, listing.node, listing.version, listing.holders, manifest_hosts(view, plan)),
         (plan.placement.starved, plan.live),
-        plan.placement.roles,
     )
+    if old is not None and old.shared[:2] == shared[:2] and not any(node in roles for node in news):
+        return _Told(plan, shared, old.together)
     return _Told(plan, shared, dividing(view, plan))
 
 
@@ -107,7 +113,7 @@ def _is_other(view: ClusterView, old: _Told, new: _Told) -> bool:
     jobs = (one for one in view.training_jobs.values() if one.metadata.namespace == home)
     return (
         old.shared != new.shared
-        or old.together != new.together
+        or (old.together is not new.together and old.together != new.together)
         or bool(new.plan.live)  # who has which older version is told to all that fetch one
         or any(says_something(job.spec.tuning) for job in jobs)
     )
