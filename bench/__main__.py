@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-from bench.control_plane import CLUSTERS, DATASETS, EVERYWHERE, measure_cluster, show_clusters
 from bench.comparison import compared
+from bench.control_plane import CLUSTERS, DATASETS, EVERYWHERE, measure_cluster, show_clusters
 from bench.errors import BenchError, UsageError
 from bench.machine import describe
 from bench.name_costs import NAME_FILES, measure_names, show_names
@@ -81,7 +81,9 @@ def parser() -> argparse.ArgumentParser:
         "dataset-passes", help="measure what the pass over Datasets costs, of everything and of one change"
     )
     control.add_argument("nodes", nargs="*", type=int, metavar="NODES", help=f"default: {' '.join(map(str, CLUSTERS))}")
-    control.add_argument("--datasets", type=int, default=DATASETS, metavar="N", help="of 3 replicas; default: %(default)s")
+    control.add_argument(
+        "--datasets", type=int, default=DATASETS, metavar="N", help="of 3 replicas; default: %(default)s"
+    )
     control.add_argument("--everywhere", type=int, default=EVERYWHERE, metavar="N", help="on all nodes; %(default)s")
     control.add_argument("--json", type=Path, default=_RESULTS.with_name("dataset-passes.json"), help="for the figures")
     control.set_defaults(act=_control_plane)

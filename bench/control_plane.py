@@ -100,7 +100,9 @@ class _Taken(Writer):
 
     async def find(self, kind: Kind, name: str, namespace: str = "") -> Object | None:
         """Give a volume or claim of Stoker's own."""
-        return {"metadata": {"uid": name, "labels": {names.LABEL_MANAGED_BY: names.MANAGED_BY, names.LABEL_DATASET: ""}}}
+        return {
+            "metadata": {"uid": name, "labels": {names.LABEL_MANAGED_BY: names.MANAGED_BY, names.LABEL_DATASET: ""}}
+        }
 
 
 class Cluster:
@@ -152,7 +154,10 @@ class Cluster:
         few, everywhere = self.few[number % len(self.few)], self.all[number % len(self.all)]
         yield "idle", lambda: None
         yield "change", lambda: self.report(few, self.holder(few), _SIZE - number - 1)
-        yield "change_everywhere", lambda: self.report(everywhere, self.nodes[number % len(self.nodes)], _SIZE - number - 1)
+        yield (
+            "change_everywhere",
+            lambda: self.report(everywhere, self.nodes[number % len(self.nodes)], _SIZE - number - 1),
+        )
         yield "pod", lambda: self.add_pod(few, number)
         yield "dataset", lambda: self.prefer(few, number + 1)
 
@@ -199,7 +204,11 @@ def show_clusters(costs: Sequence[PassCost], result: Path) -> str:
     rows = [("nodes", *(part.replace("_", " ") for part in parts), "resident")]
     for cost in costs:
         rows.append(
-            (f"{cost.nodes:,}", *(f"{1000 * getattr(cost, part):,.1f} ms" for part in parts), f"{cost.resident >> 20} MiB")
+            (
+                f"{cost.nodes:,}",
+                *(f"{1000 * getattr(cost, part):,.1f} ms" for part in parts),
+                f"{cost.resident >> 20} MiB",
+            )
         )
     if len(costs) > 1:
         rows.append(("exponent", *(f"{_exponent(costs, part):.2f}" for part in parts), ""))

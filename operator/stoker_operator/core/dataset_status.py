@@ -356,9 +356,10 @@ def _problems(facts: _Facts) -> Iterator[tuple[str, str]]:
     held = facts.states.of_dataset(plan.dataset.metadata.uid)
     for name in plan.placement.nodes(Role.REPLICA, Role.USER, Role.GUEST):
         error = one.summary.error if (one := held.get(name)) is not None else None
-        if error is not None and error.reason != Reason.QUOTA_EXCEEDED:
-            if name not in plan.placement.starved or error.reason not in _QUOTA_REASONS:
-                yield error.reason, f"{name}: {error.message}"
+        if error is None or error.reason == Reason.QUOTA_EXCEEDED:
+            continue
+        if name not in plan.placement.starved or error.reason not in _QUOTA_REASONS:
+            yield error.reason, f"{name}: {error.message}"
     for name in figures.targets:
         node = facts.view.nodes.get(name)
         if node is None or not node.ready:

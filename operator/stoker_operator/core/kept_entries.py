@@ -1,4 +1,4 @@
-"""What nodes are told of each Dataset, kept from pass to pass: of one that changed on a node, that node is told alone."""
+"""What nodes are told of each Dataset, kept from pass to pass: what changed on one node is told to that one alone."""
 
 from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass
@@ -51,7 +51,9 @@ class KeptEntries:
         changed = set[str]()
         if old is not None:
             changed |= {node for node in set(old.plan.nodes()).difference(plan.nodes()) if self._take(node, key)}
-        nodes: Sequence[str] = plan.nodes() if old is None or _is_other(view, old, new) else sorted(_nodes(old.plan, plan, moved))
+        nodes: Sequence[str] = (
+            plan.nodes() if old is None or _is_other(view, old, new) else sorted(_nodes(old.plan, plan, moved))
+        )
         for first in range(0, len(nodes), _AT_ONCE):
             told = spoiled.attempt(key, partial(self._tell, view, new, nodes[first : first + _AT_ONCE]))
             if told is None:

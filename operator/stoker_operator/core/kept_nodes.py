@@ -22,9 +22,7 @@ class KeptNodes:
         self._left_out: Final[dict[str, tuple[str, ...]]] = {}
         self._frozen: Frozen = {}
 
-    def update(
-        self, view: ClusterView, changed: Iterable[str], frozen: Frozen
-    ) -> Generator[None, None, NodePlans]:
+    def update(self, view: ClusterView, changed: Iterable[str], frozen: Frozen) -> Generator[None, None, NodePlans]:
         """Look at the nodes that changed, in steps, and at those that hold what is frozen otherwise than it was."""
         stale = set(changed)
         for uid in {*frozen, *self._frozen}:

@@ -12,8 +12,8 @@ from heapq import heapify, heappop, heappush
 from typing import Final
 
 from stoker_api.dataset import Dataset
-from stoker_operator.core.class_limits import NO_TERMS
 from stoker_operator.core.changed_keys import swap
+from stoker_operator.core.class_limits import NO_TERMS
 from stoker_operator.core.held_states import HeldStates, Moved
 from stoker_operator.core.node_promises import NOTHING, LastRoom, NodePromises, Question, TurnRoom
 from stoker_operator.core.node_room import Selections
@@ -139,9 +139,7 @@ class KeptPlacements:
         size = dataset.status if limited else size_on_node(dataset)
         return born, dataset.spec.cache, dataset.spec.warm, size, terms, pods
 
-    def _adjust(
-        self, key: str, rows: Mapping[str, NodeState | None], nodes: Collection[str], shaken: set[str]
-    ) -> bool:
+    def _adjust(self, key: str, rows: Mapping[str, NodeState | None], nodes: Collection[str], shaken: set[str]) -> bool:
         """Take over rows of which only amounts changed; False when the whole turn has to be taken again."""
         one = self._kept[key]
         draft, held = one.draft, self._states.of_dataset(one.draft.dataset.metadata.uid)
@@ -176,9 +174,7 @@ class KeptPlacements:
 
     # Their turns
 
-    def _draw_up(
-        self, news: PlacementNews, dirty: set[str], shaken: set[str], spoiled: Spoiled
-    ) -> Iterator[None]:
+    def _draw_up(self, news: PlacementNews, dirty: set[str], shaken: set[str], spoiled: Spoiled) -> Iterator[None]:
         """Make what the turns begin with, and put all turns in order."""
         moved = len(self._positions) != len(self._kept)
         limited = False
@@ -209,7 +205,10 @@ class KeptPlacements:
         inputs = self._inputs(dataset, news)
         uses, wanted = news.uses.get(key, ()), news.wanted.get(key, frozenset())
         pods = pod_nodes(news.view, uses, wanted)
-        selection, share = self._selections.of(dataset), QuotaShare(self._book, _tenant(news.view, key), meta.name, terms)
+        selection, share = (
+            self._selections.of(dataset),
+            QuotaShare(self._book, _tenant(news.view, key), meta.name, terms),
+        )
         draft = Draft(dataset, self._states.of_dataset(meta.uid), pods, selection, share, news.now)
         nodes = frozenset(wanted.union(use.node for use in uses))
         new = _Kept(inputs, turn_of(dataset, bool(pods)), draft, selection.version, nodes)

@@ -25,9 +25,7 @@ class KeptUses:
         self._rows: Final[dict[str, frozenset[str]]] = {}  # node -> those pods
         self._access: Final[dict[str, tuple[str, ...]]] = {}
 
-    def update(
-        self, view: ClusterView, pods: Iterable[str], nodes: Iterable[str], datasets: Iterable[str]
-    ) -> set[str]:
+    def update(self, view: ClusterView, pods: Iterable[str], nodes: Iterable[str], datasets: Iterable[str]) -> set[str]:
         """Take over these pods, nodes with their NodeCaches, and Datasets; gives keys whose uses are others now."""
         stale: set[_Source] = {(True, node) for node in nodes}
         for pod in pods:

@@ -84,7 +84,9 @@ def decide_listing(
     lister = choose_lister(view, dataset, placement, holders, node)
     if not lister:
         return ListingState(listing_id, node, result, version, answered, holders, blocked=True, source=source)
-    return ListingState(new_id(dataset, now), lister, version=version, holders=holders, source=fingerprint(dataset), asked_now=True)
+    return ListingState(
+        new_id(dataset, now), lister, version=version, holders=holders, source=fingerprint(dataset), asked_now=True
+    )
 
 
 def choose_lister(

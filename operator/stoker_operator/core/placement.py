@@ -18,8 +18,8 @@ from stoker_api.meta import parse_quantity
 from stoker_api.times import parse_time
 from stoker_api.warm_paths import paths_digest
 from stoker_operator.core.class_limits import NO_TERMS
-from stoker_operator.core.node_room import LateRoom, Ledger, Room, Selection, Selections
 from stoker_operator.core.node_promises import NOTHING, Promise
+from stoker_operator.core.node_room import LateRoom, Ledger, Room, Selection, Selections
 from stoker_operator.core.node_states import NodeState, NodeStates, alive
 from stoker_operator.core.quota import QuotaBook, QuotaShare, Tenant
 from stoker_operator.core.spoiled import Spoiled
@@ -126,6 +126,7 @@ Standing = tuple[bool, bool, bool, tuple[object, ...]]
 
 
 def turn_of(dataset: Dataset, used: bool) -> Turn:
+    """Return what puts Datasets in line: used ones first, then by priority and age."""
     return (not used, -dataset.spec.warm.priority, parse_time(dataset.metadata.creation_timestamp), dataset.key)
 
 
@@ -262,6 +263,7 @@ class Draft:
                 del self.roles[name]
 
     def result(self) -> Placement:
+        """Return what the turns came to."""
         short = self._over_quota and (self._starved or self.missing())
         return Placement(
             dict(self.roles),
@@ -273,6 +275,7 @@ class Draft:
         )
 
     def nodes_with(self, role: Role) -> list[str]:
+        """Return the nodes in a role."""
         return [name for name, given in self.roles.items() if given is role]
 
     def _count_desired(self) -> int:
@@ -287,6 +290,7 @@ class Draft:
         return len(staying | self._fresh)
 
     def missing(self) -> int:
+        """Count the replicas that there are too few of."""
         return max(0, self._desired - len(self.nodes_with(Role.REPLICA)))
 
     def _may_stay(self, name: str, ledger: Room) -> bool:
@@ -323,6 +327,7 @@ class Draft:
         return silent or (name in self._selected and (state.warm_bytes > 0 or state.unread))
 
     def evictable(self, state: NodeState) -> int:
+        """Return the bytes that dropping it would free; 0 for what is pinned."""
         return 0 if self.dataset.spec.cache.pinned else state.warm_bytes
 
     def _serve(self, name: str, ledger: Room) -> None:

@@ -47,7 +47,8 @@ class NodeViews:
         if basis is None or basis[0] is not nodes or basis[1] != heard_since:
             ready, silent = self._by_node()
             self._known = {
-                name: self._show(node, name in ready, silent.get(name, 0.0), heard_since) for name, node in nodes.items()
+                name: self._show(node, name in ready, silent.get(name, 0.0), heard_since)
+                for name, node in nodes.items()
             }
             self._shown = MappingProxyType({name: one.shown for name, one in self._known.items()})
             self._basis = (nodes, heard_since)

@@ -2,7 +2,6 @@
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from random import Random
 from typing import Any
 
@@ -17,8 +16,19 @@ from stoker_operator.core.kept_decision import KeptDecision
 from stoker_operator.core.listing import new_id
 from stoker_operator.core.plan import DatasetPlan
 from stoker_operator.core.views import ClusterView, InvalidDataset, NodeView, PodView, Taint
-from tests.unit.stoker_operator.builders import NOW, SIZE, V1, V2, given as entry_of
-from tests.unit.stoker_operator.builders import listed, make_cache, make_dataset, make_node, mount, report
+from tests.unit.stoker_operator.builders import (
+    NOW,
+    SIZE,
+    V1,
+    V2,
+    listed,
+    make_cache,
+    make_dataset,
+    make_node,
+    mount,
+    report,
+)
+from tests.unit.stoker_operator.builders import given as entry_of
 
 NODES = ("a", "b", "c", "d", "e")
 NAMES = ("s0", "s1", "s2", "s3")
@@ -116,7 +126,20 @@ def _answer(listing_id: str) -> dict[str, Any]:
 def change(pick: Random, world: World) -> None:
     name, node = pick.choice(NAMES), pick.choice(NODES)
     key = f"vision/{name}"
-    kinds = ["dataset", "cache", "cache", "cache", "node", "pod", "wanted", "time", "terms", "invalid", "gone", "closed"]
+    kinds = [
+        "dataset",
+        "cache",
+        "cache",
+        "cache",
+        "node",
+        "pod",
+        "wanted",
+        "time",
+        "terms",
+        "invalid",
+        "gone",
+        "closed",
+    ]
     match pick.choice(kinds):
         case "dataset":
             world.datasets[key] = draw_dataset(pick, name)

@@ -34,7 +34,9 @@ def view_of(**held: dict[str, Any]) -> ClusterView:
     return ClusterView(nodes={name: make_node(name) for name in held}, node_caches=caches)
 
 
-def readers(*views: ClusterView, plans: Mapping[str, DatasetPlan] = MappingProxyType({})) -> dict[NamedCredentials, Any]:
+def readers(
+    *views: ClusterView, plans: Mapping[str, DatasetPlan] = MappingProxyType({})
+) -> dict[NamedCredentials, Any]:
     """Return who may read what after one view after the other."""
     kept = KeptReaders()
     changed = [named for view in views for named in kept.update(view, plans)]
