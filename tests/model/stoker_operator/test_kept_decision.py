@@ -8,13 +8,16 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stoker_api import names
 from stoker_api.dataset import Dataset
 from stoker_api.nodecache import NodeCache, NodePhase
+from stoker_api.trainingjob import TrainingJob
 from stoker_operator.core.class_limits import ClassTerms
 from stoker_operator.core.dataset_decision import Decision, decide_datasets
 from stoker_operator.core.kept_decision import KeptDecision
 from stoker_operator.core.listing import new_id
 from stoker_operator.core.plan import DatasetPlan
+from stoker_operator.core.tuning import ClusterTuning
 from stoker_operator.core.views import ClusterView, InvalidDataset, NodeView, PodView, Taint
 from tests.unit.stoker_operator.builders import (
     NOW,
@@ -29,6 +32,7 @@ from tests.unit.stoker_operator.builders import (
     report,
 )
 from tests.unit.stoker_operator.builders import given as entry_of
+from tests.unit.stoker_operator.training import training_job
 
 NODES = ("a", "b", "c", "d", "e")
 NAMES = ("s0", "s1", "s2", "s3")
@@ -47,6 +51,8 @@ class World:
     nodes: dict[str, NodeView] = field(default_factory=dict)
     caches: dict[str, NodeCache] = field(default_factory=dict)
     pods: dict[str, PodView] = field(default_factory=dict)
+    jobs: dict[str, TrainingJob] = field(default_factory=dict)
+    tuning: ClusterTuning = field(default_factory=ClusterTuning)
     wanted: dict[str, frozenset[str]] = field(default_factory=dict)
     versions: dict[str, Mapping[str, frozenset[str]]] = field(default_factory=dict)
     closed: set[str] = field(default_factory=set)
@@ -59,6 +65,8 @@ class World:
             node_caches=dict(self.caches),
             nodes=dict(self.nodes),
             pods=dict(self.pods),
+            training_jobs=dict(self.jobs),
+            tuning=self.tuning,
         )
 
     def may_be_given(self, plan: DatasetPlan) -> bool:
@@ -79,7 +87,8 @@ def draw_dataset(pick: Random, name: str) -> Dataset:
     if pick.randint(0, 7) == 0:
         meta["deletionTimestamp"] = "2026-02-01T00:00:00Z"
     refresh = {"policy": "Follow", "interval": "5m"} if pick.randint(0, 3) == 0 else {}
-    made = make_dataset(name, cache=cache, warm=warm, refresh=refresh, **meta)
+    access = {"namespaces": pick.choice([[], ["speech"], ["*"]])}
+    made = make_dataset(name, access=access, cache=cache, warm=warm, refresh=refresh, **meta)
     if pick.randint(0, 3):
         made = listed(made, pick.choice([V1, V2]), pick.choice([SIZE, SIZE, 3 * SIZE]))
         status = {"listing_id": new_id(made, NOW - 60), "listing_node": pick.choice(NODES)}
@@ -110,7 +119,8 @@ def draw_cache(pick: Random, world: World, name: str) -> NodeCache:
             case "kept" if before is not None:
                 rows.append((before, report(dataset, 700, retained=(V2,))))
     users = [one for one in world.datasets.values() if pick.randint(0, 4) == 0]
-    mounts = tuple(mount(one, f"p{pick.randint(0, 3)}", pick.choice([V1, V2])) for one in users)
+    phases = ["Mounted", "Mounted", "Pending"]
+    mounts = tuple(mount(one, f"p{pick.randint(0, 3)}", pick.choice([V1, V2]), pick.choice(phases)) for one in users)
     made = make_cache(name, *rows, room=pick.choice([10**6, SIZE, 2 * SIZE, 100, -50]), mounts=mounts)
     if pick.randint(0, 9) == 0:
         made = made.model_copy(update={"spec": made.spec.model_copy(update={"keep_unlisted": True})})
@@ -138,6 +148,8 @@ def change(pick: Random, world: World) -> None:
         "terms",
         "invalid",
         "gone",
+        "job",
+        "tuning",
         "closed",
     ]
     match pick.choice(kinds):
@@ -157,10 +169,17 @@ def change(pick: Random, world: World) -> None:
             volumes = tuple(f"vision/{one}" for one in pick.sample(NAMES, pick.randint(0, 2)))
             home = pick.choice(["vision", "vision", "speech"])
             versions = dict.fromkeys(volumes, V2) if pick.randint(0, 3) == 0 else {}
-            world.pods[f"{home}/p{pod}"] = PodView(home, f"p{pod}", node=where, volumes=volumes, versions=versions)
+            made = PodView(home, f"p{pod}", node=where, volumes=volumes, versions=versions)
+            claims, labels = (pick.choice(NAMES),), {names.LABEL_TRAINING_JOB: "ddp"}
+            made = pick.choice([made, replace(made, claims=claims), replace(made, labels=labels)])
+            world.pods[made.key] = replace(made, phase=pick.choice(["Running", "Running", "Succeeded"]))
         case "wanted":
             world.wanted[key] = frozenset(pick.sample(NODES, pick.randint(0, 2)))
             world.versions[key] = {node: frozenset({V2})} if pick.random() < 0.5 else {}
+        case "job":
+            world.jobs["vision/ddp"] = draw_job(pick)
+        case "tuning":
+            world.tuning = ClusterTuning(enabled=pick.random() < 0.5, default=pick.choice(["", "slow"]))
         case "terms":
             world.terms[key] = pick.choice(TERMS)
         case "closed":
@@ -168,9 +187,19 @@ def change(pick: Random, world: World) -> None:
         case "time":
             world.now += pick.choice([1.0, 30.0, 400.0])
         case "gone":
-            table: Any = pick.choice([world.datasets, world.nodes, world.caches, world.pods, world.terms])
+            table: Any = pick.choice(
+                [world.datasets, world.invalid, world.nodes, world.caches, world.pods, world.terms, world.jobs]
+            )
             if table:
                 del table[pick.choice(sorted(table))]
+
+
+def draw_job(pick: Random) -> TrainingJob:
+    """Make a TrainingJob that may be queued, pin versions, and have a word in tuning."""
+    status: dict[str, Any] = {"phase": pick.choice(["Suspended", "Running", "Succeeded"])}
+    status["datasets"] = [{"namespace": "vision", "name": pick.choice(NAMES), "version": pick.choice([V1, V2])}]
+    datasets = [{"name": pick.choice(NAMES), "mountPath": "/data"}]
+    return training_job(status=status, datasets=datasets, tuning={"enabled": False} if pick.random() < 0.5 else {})
 
 
 def draw_node(pick: Random, name: str, now: float) -> NodeView:
