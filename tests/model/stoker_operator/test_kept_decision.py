@@ -37,6 +37,7 @@ from tests.unit.stoker_operator.training import training_job
 NODES = ("a", "b", "c", "d", "e")
 NAMES = ("s0", "s1", "s2", "s3")
 HOMES = st.sampled_from(["vision", "speech"])
+ROOMS = (10**6, SIZE, 2 * SIZE, 100, -50)  # bytes that a node can still take
 TERMS = (ClassTerms(), ClassTerms("small", namespace_quota=3 * SIZE), ClassTerms("tight", node_quota=SIZE + 100))
 
 
@@ -121,7 +122,7 @@ def draw_cache(pick: Random, world: World, name: str) -> NodeCache:
     users = [one for one in world.datasets.values() if pick.randint(0, 4) == 0]
     phases = ["Mounted", "Mounted", "Pending"]
     mounts = tuple(mount(one, f"p{pick.randint(0, 3)}", pick.choice([V1, V2]), pick.choice(phases)) for one in users)
-    made = make_cache(name, *rows, room=pick.choice([10**6, SIZE, 2 * SIZE, 100, -50]), mounts=mounts)
+    made = make_cache(name, *rows, room=pick.choice(ROOMS), mounts=mounts)
     if pick.randint(0, 9) == 0:
         made = made.model_copy(update={"spec": made.spec.model_copy(update={"keep_unlisted": True})})
     if pick.randint(0, 9) == 0:
@@ -136,22 +137,8 @@ def _answer(listing_id: str) -> dict[str, Any]:
 def change(pick: Random, world: World) -> None:
     name, node = pick.choice(NAMES), pick.choice(NODES)
     key = f"vision/{name}"
-    kinds = [
-        "dataset",
-        "cache",
-        "cache",
-        "cache",
-        "node",
-        "pod",
-        "wanted",
-        "time",
-        "terms",
-        "invalid",
-        "gone",
-        "job",
-        "tuning",
-        "closed",
-    ]
+    kinds = ["dataset", "cache", "cache", "row", "row", "room", "room", "address", "node", "pod", "wanted", "time"]
+    kinds += ["time", "terms", "invalid", "gone", "closed", "job", "tuning"]
     match pick.choice(kinds):
         case "dataset":
             world.datasets[key] = draw_dataset(pick, name)
@@ -161,6 +148,8 @@ def change(pick: Random, world: World) -> None:
             world.invalid[key] = InvalidDataset(old.metadata, "it is odd", old.status, closed=pick.random() < 0.5)
         case "cache":
             world.caches[node] = draw_cache(pick, world, node)
+        case "room" | "address" | "row" as what if node in world.caches:
+            world.caches[node] = with_other(pick, world.caches[node], what)
         case "node":
             world.nodes[node] = draw_node(pick, node, world.now)
         case "pod":
@@ -192,6 +181,21 @@ def change(pick: Random, world: World) -> None:
             )
             if table:
                 del table[pick.choice(sorted(table))]
+
+
+def with_other(pick: Random, cache: NodeCache, what: str) -> NodeCache:
+    """Return a NodeCache of which one thing alone is another."""
+    rows = cache.status.datasets
+    update: dict[str, Any] = {"available_bytes": pick.choice(ROOMS)}
+    if what == "address":
+        update = {"address": f"{cache.key}.{pick.randint(0, 3)}:8081"}
+    elif what == "row" and rows:
+        at = pick.randrange(len(rows))
+        other = rows[at].model_copy(
+            update={"warm_bytes": pick.choice([0, 10, 500]), "retained": pick.choice([(), (V2,)])}
+        )
+        update = {"datasets": (*rows[:at], other, *rows[at + 1 :])}
+    return cache.model_copy(update={"status": cache.status.model_copy(update=update)})
 
 
 def draw_job(pick: Random) -> TrainingJob:
