@@ -105,7 +105,7 @@ class _Taken(Writer):
         }
 
 
-class Cluster:
+class LedCluster:
     """A cluster in which every Dataset is warm where it should be, as a leader finds it."""
 
     def __init__(self, nodes: int, datasets: int, everywhere: int) -> None:
@@ -193,7 +193,7 @@ class Cluster:
 
 def measure_cluster(nodes: int, datasets: int, everywhere: int) -> PassCost:
     """Measure a cluster of one size."""
-    return asyncio.run(_measure(Cluster(nodes, datasets, everywhere)))
+    return asyncio.run(_measure(LedCluster(nodes, datasets, everywhere)))
 
 
 def show_clusters(costs: Sequence[PassCost], result: Path) -> str:
@@ -222,7 +222,7 @@ def _exponent(costs: Sequence[PassCost], part: str) -> float:
     return sum((x - mean_x) * (y - mean_y) for x, y in points) / sum((x - mean_x) ** 2 for x, _ in points)
 
 
-async def _measure(cluster: Cluster) -> PassCost:
+async def _measure(cluster: LedCluster) -> PassCost:
     await cluster.settle()
     cluster.read_again()
     cluster.lead()

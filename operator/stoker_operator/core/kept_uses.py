@@ -6,7 +6,7 @@ from typing import Final
 
 from stoker_operator.core.catalog import catalog_entry
 from stoker_operator.core.changed_keys import swap
-from stoker_operator.core.usage import Access, Use, dataset_key, mounted_on, named_by_pod, settle_uses
+from stoker_operator.core.usage import GrantLookup, Use, dataset_key, mounted_on, named_by_pod, settle_uses
 from stoker_operator.core.views import ClusterView
 
 _Source = tuple[bool, str]  # whether it is a node, and the key of the pod or the name of the node
@@ -34,7 +34,7 @@ class KeptUses:
         for key in datasets:
             if self._note_access(view, key):
                 stale |= self._namers.get(key, set())
-        access, touched = Access(view), set[str]()
+        access, touched = GrantLookup(view), set[str]()
         for source in stale:
             touched |= self._say(view, source, access)
         return {key for key in touched if self._settle(key)}
@@ -48,7 +48,7 @@ class KeptUses:
         self._access[key] = catalog_entry(found).allowed_namespaces
         return before != self._access[key]
 
-    def _say(self, view: ClusterView, source: _Source, access: Access) -> set[str]:
+    def _say(self, view: ClusterView, source: _Source, access: GrantLookup) -> set[str]:
         """Take over what a source says; gives the keys for which it says something else."""
         self._note_names(view, source)
         before = self._said.pop(source, [])

@@ -10,7 +10,7 @@ from stoker_operator.core.views import ClusterView, NodeView
 Selector = tuple[tuple[str, str], ...]
 
 
-class Room(Protocol):
+class KeepRoom(Protocol):
     """What a Dataset's turn asks of the room on nodes, and does to it. Bytes everywhere."""
 
     def fits(self, node: str, need: int) -> bool:
@@ -26,7 +26,7 @@ class Room(Protocol):
         """Note that dropping what is idle there would give so much back; less than nothing: it was dropped."""
 
 
-class LateRoom(Room, Protocol):
+class FillRoom(KeepRoom, Protocol):
     """The same once every Dataset kept what it has: for new replicas, and for what has to go."""
 
     def free(self, node: str) -> int:

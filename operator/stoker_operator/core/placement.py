@@ -19,7 +19,7 @@ from stoker_api.times import parse_time
 from stoker_api.warm_paths import paths_digest
 from stoker_operator.core.class_limits import NO_TERMS
 from stoker_operator.core.node_promises import NOTHING, Promise
-from stoker_operator.core.node_room import LateRoom, Ledger, Room, Selection, Selections
+from stoker_operator.core.node_room import FillRoom, KeepRoom, Ledger, Selection, Selections
 from stoker_operator.core.node_states import NodeState, NodeStates, alive
 from stoker_operator.core.quota import QuotaBook, QuotaShare, Tenant
 from stoker_operator.core.spoiled import Spoiled
@@ -188,7 +188,7 @@ class Draft:
         self._fresh: Final[AbstractSet[str]] = named & selection.fresh if named else selection.fresh
         self._desired: Final = self._count_desired()
 
-    def keep(self, ledger: Room) -> None:
+    def keep(self, ledger: KeepRoom) -> None:
         """Keep replicas that exist; then pods' nodes; what is left over and warm is idle."""
         staying = (name for name in self.held if self._may_stay(name, ledger))
         current = sorted(staying, key=lambda name: self._keep_rank(name, self.held[name]))
@@ -230,7 +230,7 @@ class Draft:
         here = self.size if state.unread or role is Role.GUEST else state.warm_bytes
         return max(0, self.size - here), 0
 
-    def fill(self, ledger: LateRoom) -> None:
+    def fill(self, ledger: FillRoom) -> None:
         """Add replicas, where there are too few: first on nodes that pods use anyway, then on fresh ones."""
         for name in sorted(self.nodes_with(Role.USER))[: self.missing()]:
             self.roles[name] = Role.REPLICA
@@ -245,7 +245,7 @@ class Draft:
                 self._give(name, Role.REPLICA, ledger)
                 missing -= 1
 
-    def count_idle(self, ledger: LateRoom) -> None:
+    def count_idle(self, ledger: FillRoom) -> None:
         """Keep as much idle data as the quota has left."""
         for name in self.nodes_with(Role.IDLE):
             if name not in self._counted and not self._count(name):
@@ -254,7 +254,7 @@ class Draft:
                 ledger.count_idle(name, -freed)
                 del self.roles[name]
 
-    def drop_idle(self, ledger: LateRoom) -> None:
+    def drop_idle(self, ledger: FillRoom) -> None:
         """Give up idle data on nodes that promised more than they have."""
         for name in self.nodes_with(Role.IDLE):
             freed = self.evictable(self.held[name])
@@ -293,7 +293,7 @@ class Draft:
         """Count the replicas that there are too few of."""
         return max(0, self._desired - len(self.nodes_with(Role.REPLICA)))
 
-    def _may_stay(self, name: str, ledger: Room) -> bool:
+    def _may_stay(self, name: str, ledger: KeepRoom) -> bool:
         """Tell whether a node keeps what it was given.
 
         One that is fine does, a cold one may lose it to a node with room for it.
@@ -330,7 +330,7 @@ class Draft:
         """Return the bytes that dropping it would free; 0 for what is pinned."""
         return 0 if self.dataset.spec.cache.pinned else state.warm_bytes
 
-    def _serve(self, name: str, ledger: Room) -> None:
+    def _serve(self, name: str, ledger: KeepRoom) -> None:
         """Give it to a node where pods use it: to be read through where the quota has no room for it."""
         if not self._within_quota(name):
             self._starved.add(name)
@@ -360,7 +360,7 @@ class Draft:
         self.share.charge(name, amount)
         return True
 
-    def _give(self, name: str, role: Role, ledger: Room) -> None:
+    def _give(self, name: str, role: Role, ledger: KeepRoom) -> None:
         self.roles[name] = role
         held = self.held.get(name, NodeState())
         ledger.charge(name, self.promise(held, role)[0] or 0)
@@ -372,7 +372,7 @@ class Draft:
         eager = state.desired is not None and state.desired.eager
         return (not self.selection.everywhere[name].ready, not state.done, not eager, name not in self._pods, name)
 
-    def _fresh_rank(self, name: str, ledger: LateRoom) -> tuple[bool, bool, int, int, str]:
+    def _fresh_rank(self, name: str, ledger: FillRoom) -> tuple[bool, bool, int, int, str]:
         """Rank nodes with room first; tainted ones late, since few pods go there.
 
         Then the emptiest, then the freest.

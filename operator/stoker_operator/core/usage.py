@@ -32,7 +32,7 @@ def find_uses(view: ClusterView) -> Mapping[str, tuple[Use, ...]]:
     Anyone may write any Dataset's name into a pod, so a pod that names one counts only where that admits the pod's
     namespace. What is mounted counts until it is unmounted, also after a grant was taken back.
     """
-    access = Access(view)
+    access = GrantLookup(view)
     found: dict[str, list[Use]] = {}
     said = [one for pod in view.pods.values() for one in named_by_pod(view, pod, access)]
     said += [one for node in sorted(view.node_caches) for one in mounted_on(view, node, access)]
@@ -51,7 +51,7 @@ def settle_uses(said: Iterable[Use]) -> tuple[Use, ...]:
     return tuple(found[pod] for pod in sorted(found))
 
 
-class Access:
+class GrantLookup:
     """Who may mount what, asked once for each Dataset and namespace."""
 
     def __init__(self, view: ClusterView) -> None:
@@ -74,7 +74,7 @@ class Access:
         return self._entries[key]
 
 
-def named_by_pod(view: ClusterView, pod: PodView, access: Access) -> Iterator[tuple[str, Use]]:
+def named_by_pod(view: ClusterView, pod: PodView, access: GrantLookup) -> Iterator[tuple[str, Use]]:
     """Yield the Datasets that a pod may have and names, by key."""
     if pod.finished:
         return
@@ -91,7 +91,7 @@ def _keys_of(pod: PodView, view: ClusterView) -> Iterator[str]:
             yield key
 
 
-def mounted_on(view: ClusterView, name: str, access: Access) -> Iterator[tuple[str, Use]]:
+def mounted_on(view: ClusterView, name: str, access: GrantLookup) -> Iterator[tuple[str, Use]]:
     """Yield what a node says of its mounts, by the Datasets' keys, as far as it counts."""
     cache, node = view.node_caches.get(name), view.nodes.get(name)
     for row in cache.status.mounts if cache is not None else ():
@@ -103,7 +103,7 @@ def mounted_on(view: ClusterView, name: str, access: Access) -> Iterator[tuple[s
             yield dataset_key(row), Use(row.pod_namespace, row.pod, name, row.version, on_node=True, mounted=mounted)
 
 
-def _may_count(row: NodeMount, access: Access) -> bool:
+def _may_count(row: NodeMount, access: GrantLookup) -> bool:
     # A pending row is a question of a node that may know nothing of the Dataset, nor who may have it.
     return row.phase is MountPhase.MOUNTED or access.granted(dataset_key(row), row.pod_namespace)
 

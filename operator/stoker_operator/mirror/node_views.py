@@ -1,14 +1,13 @@
 """The nodes with what their sidecars' pods say of them; a node that is as it was stays the same object."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
 from stoker_operator.core.views import NodeView, PodView
 
-# Seconds. Whoever was silent for longer before the API server answered was not silent because it did not.
-_LONGEST_OUTAGE = 900.0
+Heard = Callable[[float], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +19,9 @@ class _Known:
 class NodeViews:
     """The views of all nodes; the sidecars run in ``own_namespace``."""
 
-    def __init__(self, own_namespace: str) -> None:
+    def __init__(self, own_namespace: str, heard: Heard) -> None:
+        """Begin with nothing; ``heard(since)`` gives since when a silence counts that began then."""
+        self._heard: Final = heard
         self._own_namespace: Final = own_namespace
         self._sidecars: Final[dict[str, PodView]] = {}
         self._known: dict[str, _Known] = {}
@@ -38,18 +39,11 @@ class NodeViews:
             self._basis = None
 
     def current(self, nodes: Mapping[str, NodeView], heard_since: float) -> Mapping[str, NodeView]:
-        """Return the views of these nodes.
-
-        No silence counts from before ``heard_since``, when the API server answered, unless it is a long one: nobody
-        could report meanwhile.
-        """
+        """Return the views of these nodes; ``heard_since``: what silences are counted by."""
         basis = self._basis
         if basis is None or basis[0] is not nodes or basis[1] != heard_since:
             ready, silent = self._by_node()
-            self._known = {
-                name: self._show(node, name in ready, silent.get(name, 0.0), heard_since)
-                for name, node in nodes.items()
-            }
+            self._known = {name: self._show(node, name in ready, silent.get(name, 0.0)) for name, node in nodes.items()}
             self._shown = MappingProxyType({name: one.shown for name, one in self._known.items()})
             self._basis = (nodes, heard_since)
         return self._shown
@@ -63,9 +57,9 @@ class NodeViews:
                 silent[pod.node] = max(silent.get(pod.node, 0.0), pod.not_ready_since)
         return ready, silent
 
-    def _show(self, node: NodeView, ready: bool, silent: float, heard_since: float) -> _Known:
+    def _show(self, node: NodeView, ready: bool, silent: float) -> _Known:
         known = self._known.get(node.name)
-        silent, not_ready = _heard(silent, heard_since), _heard(node.not_ready_since, heard_since)
+        silent, not_ready = self._heard(silent), self._heard(node.not_ready_since)
         if known is not None and known.node is node:
             shown = known.shown
             if (shown.sidecar_ready, shown.sidecar_silent_since, shown.not_ready_since) == (ready, silent, not_ready):
@@ -75,7 +69,3 @@ class NodeViews:
 
     def _is_ours(self, pod: PodView | None) -> bool:
         return pod is not None and pod.sidecar and pod.namespace == self._own_namespace
-
-
-def _heard(since: float, heard_since: float) -> float:
-    return max(since, heard_since) if heard_since - since < _LONGEST_OUTAGE else since

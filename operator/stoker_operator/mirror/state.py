@@ -21,6 +21,8 @@ from stoker_operator.mirror.node_views import NodeViews
 T = TypeVar("T")
 Listener = Callable[[T | None, T | None], None]  # the view before and the view now; None: there was or is none
 
+# Seconds. Whoever was silent for longer before the API server answered was not silent because it did not.
+_LONGEST_OUTAGE = 900.0
 REMEMBERED = 10_000  # UIDs of deleted objects: answers come within seconds, and few kinds lose so many in that time
 
 
@@ -120,7 +122,7 @@ class ClusterState:
         self.heard_since = 0.0  # seconds since the epoch: from then on the API server has answered
         self._tuning: Final = tuning or ClusterTuning()
         self._admission: Final = AdmissionMemory()
-        self._node_views: Final = NodeViews(own_namespace)
+        self._node_views: Final = NodeViews(own_namespace, self.heard)
         self.pods.listen(self._node_views.note_pod)
         self._wanted: Mapping[str, frozenset[str]] = MappingProxyType({})
         self._wanted_versions: Mapping[str, Mapping[str, frozenset[str]]] = MappingProxyType({})
@@ -185,3 +187,7 @@ class ClusterState:
             jobs=self.jobs.snapshot(),
             tuning=self.tuning(),
         )
+
+    def heard(self, since: float) -> float:
+        """Return since when a silence counts that began at ``since``, both in seconds since the epoch."""
+        return max(since, self.heard_since) if self.heard_since - since < _LONGEST_OUTAGE else since

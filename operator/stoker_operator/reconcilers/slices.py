@@ -1,25 +1,23 @@
-"""Long decisions in slices: whoever shares the event loop, the webhook and the Lease first, waits for one at most."""
+"""Long work on the event loop, in slices: whoever renews the Lease or answers the webhook is never kept waiting."""
 
 import asyncio
 from collections.abc import Generator
-from time import perf_counter
 from typing import TypeVar
 
 T = TypeVar("T")
-
-SLICE = 0.005  # seconds of work at a time: a webhook's answer takes as long
-REST = 0.002  # seconds for everybody else after each
+SLICE = 0.01  # seconds: a fifth of what the loop may be blocked for, since one step may take longer than it should
 
 
-async def in_slices(work: Generator[None, None, T]) -> T:
-    """Take all steps of ``work``, and give the loop back after each slice of them; gives what it returns."""
-    until = perf_counter() + SLICE
+async def in_slices(work: Generator[None, None, T], seconds: float = SLICE) -> T:
+    """Run ``work`` to its end and return its result; others get their turn after each ``seconds``, at a yield."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
     while True:
         try:
             next(work)
         except StopIteration as done:
             result: T = done.value
             return result
-        if perf_counter() >= until:
-            await asyncio.sleep(REST)
-            until = perf_counter() + SLICE
+        if loop.time() >= end:
+            await asyncio.sleep(0)
+            end = loop.time() + seconds
