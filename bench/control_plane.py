@@ -24,6 +24,7 @@ from stoker_kube.events import EventRecorder, ObjectRef
 from stoker_kube.resources import Kind
 from stoker_operator.core.plan import NodeCacheWrite
 from stoker_operator.core.views import COMPONENT_LABEL, SIDECAR_COMPONENT, NodeView, Owner, PodView
+from stoker_operator.mirror.node_cache_reader import NodeCacheReader
 from stoker_operator.mirror.state import ClusterState
 from stoker_operator.reconcilers.datasets import DatasetReconciler
 from stoker_operator.writer import Writer
@@ -110,6 +111,7 @@ class LedCluster:
 
     def __init__(self, nodes: int, datasets: int, everywhere: int) -> None:
         self.state: Final = ClusterState("stoker")
+        self._reader: Final = NodeCacheReader()
         self.writer: Final = _Taken(self.state)
         self.nodes: Final = [f"node-{number:05}" for number in range(nodes)]
         self.few: Final = [f"few-{number:05}" for number in range(datasets)]
@@ -145,9 +147,17 @@ class LedCluster:
 
     def read_again(self) -> None:
         """Hold the objects as a watch brings them: each made of its own JSON."""
-        for table, kind in ((self.state.node_caches, NodeCache), (self.state.datasets, Dataset)):
-            for key, one in table.snapshot().items():
-                table.put(key, kind.model_validate(json.loads(json.dumps(one.wire()))))
+        for cache in self.state.node_caches.snapshot().values():
+            self.state.node_caches.put(cache.key, self.read(cache))
+        for key, one in self.state.datasets.snapshot().items():
+            if isinstance(one, Dataset):
+                self.state.datasets.put(key, Dataset.model_validate(json.loads(json.dumps(one.wire()))))
+
+    def read(self, cache: NodeCache) -> NodeCache:
+        """Read a NodeCache as it comes from the API server."""
+        parts = {"metadata": cache.metadata.wire(), "spec": cache.spec.wire()}
+        status = cache.status.model_dump(by_alias=True, exclude_defaults=True, mode="json")
+        return self._reader.view(json.loads(json.dumps(parts | {"status": status})))
 
     def changes(self, number: int) -> Iterator[tuple[str, Callable[[], None]]]:
         """Yield the changes to measure, each with the name of its figure."""
@@ -181,8 +191,8 @@ class LedCluster:
         rows = tuple(
             row.model_copy(update={"warm_bytes": warm}) if row.name == name else row for row in cache.status.datasets
         )
-        raw = cache.model_copy(update={"status": cache.status.model_copy(update={"datasets": rows})}).wire()
-        self.state.node_caches.put(node, NodeCache.model_validate(json.loads(json.dumps(raw))))
+        told = cache.model_copy(update={"status": cache.status.model_copy(update={"datasets": rows})})
+        self.state.node_caches.put(node, self.read(told))
 
     def holder(self, name: str) -> str:
         """Return a node that has the Dataset."""
