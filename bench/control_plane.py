@@ -19,9 +19,12 @@ from stoker_api.dataset import Dataset
 from stoker_api.dataset_status import DatasetStatus
 from stoker_api.meta import ObjectMeta
 from stoker_api.nodecache import NodeCache
+from stoker_api.times import format_time
 from stoker_kube.api import Kube, Object
 from stoker_kube.events import EventRecorder, ObjectRef
 from stoker_kube.resources import Kind
+from stoker_operator import garbage
+from stoker_operator.core.listing import new_id
 from stoker_operator.core.plan import NodeCacheWrite
 from stoker_operator.core.views import COMPONENT_LABEL, SIDECAR_COMPONENT, NodeView, Owner, PodView
 from stoker_operator.mirror.node_cache_reader import NodeCacheReader
@@ -77,7 +80,7 @@ class _Taken(Writer):
         """Take a plan; the node goes on to say what it said."""
         self.count += 1
         old = self._state.node_caches.get(write.node.name)
-        return (old or _cache(write.node.name)).model_copy(update={"spec": write.spec})
+        return (old or _warm_cache(write.node.name, ())).model_copy(update={"spec": write.spec})
 
     async def dataset_status(self, key: str, uid: str, status: DatasetStatus) -> Dataset | None:
         """Take a status."""
@@ -119,10 +122,23 @@ class LedCluster:
         for node in self.nodes:
             self.state.nodes.put(node, NodeView(node, uid=node))
             self.state.pods.put(f"stoker/s-{node}", _sidecar(node))
-            self.state.node_caches.put(node, _cache(node))
-        for name, replicas in (*((name, 3) for name in self.few), *((name, "all") for name in self.all)):
-            self.state.datasets.put(f"team/{name}", _dataset(name, replicas))
+        held: dict[str, list[tuple[Dataset, str]]] = {node: [] for node in self.nodes}
+        for name, holders in self._placed():
+            dataset = _dataset(name, 3 if name in self.few else "all", holders[0])
+            self.state.datasets.put(dataset.key, dataset)
+            for node in holders:
+                held[node].append((dataset, dataset.status.listing_id if node == holders[0] else ""))
+        for node, datasets in held.items():
+            self.state.node_caches.put(node, self.read(_warm_cache(node, datasets)))
         self.reconciler = self.lead()
+
+    def _placed(self) -> Iterator[tuple[str, list[str]]]:
+        """Yield each Dataset with the nodes that have it."""
+        count = len(self.nodes)
+        for number, name in enumerate(self.few):
+            yield name, [self.nodes[(3 * number + replica) % count] for replica in range(min(3, count))]
+        for name in self.all:
+            yield name, self.nodes
 
     def lead(self) -> DatasetReconciler:
         """Begin anew, as the next leader does."""
@@ -130,14 +146,12 @@ class LedCluster:
         return self.reconciler
 
     async def settle(self) -> None:
-        """Let everything be planned, and the nodes fetch it, until nothing is left to write."""
+        """Let everything be planned until nothing is left to write."""
         for _ in range(_MOST_PASSES):
             before = self.writer.count
             await self.step()
             if self.writer.count == before:
                 return
-            for cache in self.state.node_caches.snapshot().values():
-                self.state.node_caches.put(cache.key, _warmed(cache))
         raise RuntimeError("the cluster does not come to rest")
 
     async def step(self) -> None:
@@ -233,11 +247,14 @@ def _exponent(costs: Sequence[PassCost], part: str) -> float:
 
 
 async def _measure(cluster: LedCluster) -> PassCost:
+    garbage.begin()
     await cluster.settle()
     cluster.read_again()
     cluster.lead()
+    garbage.set_aside()
     start, start_blocked = await _measured(cluster.reconciler.reconcile)
     await cluster.step()
+    garbage.set_aside()
     spent: dict[str, list[float]] = {}
     blocked = 0.0
     for number in range(CHANGES):
@@ -288,24 +305,25 @@ def _sidecar(node: str) -> PodView:
     return PodView("stoker", f"s-{node}", uid=f"s-{node}", node=node, ready=True, labels=labels, owner=owner)
 
 
-def _cache(node: str) -> NodeCache:
-    status = {"availableBytes": 1 << 40, "address": f"{node}.example:8081", "inventory": True}
-    return NodeCache.model_validate({"metadata": {"name": node, "uid": node}, "status": status})
-
-
-def _dataset(name: str, replicas: int | str) -> Dataset:
+def _dataset(name: str, replicas: int | str, lister: str) -> Dataset:
     metadata = {"namespace": "team", "name": name, "uid": f"uid-of-{name}", "finalizers": [names.FINALIZER]}
     spec = {"source": {"uri": f"s3://bucket/{name}/"}, "cache": {"replicas": replicas}}
-    return Dataset.model_validate({"metadata": metadata, "spec": spec})
+    made = Dataset.model_validate({"metadata": metadata, "spec": spec})
+    now = time.time()
+    listed = {"version": _VERSION, "listing_id": new_id(made, now), "listing_node": lister, "bytes": _SIZE}
+    listed |= {"listed_at": format_time(now + 1.0), "files": 1000}
+    return made.model_copy(update={"status": made.status.model_copy(update=listed)})
 
 
-def _warmed(cache: NodeCache) -> NodeCache:
-    """Return what a node says once it has all that it was given."""
-    rows = []
-    for entry in cache.spec.datasets:
-        row = {"namespace": entry.namespace, "name": entry.name, "uid": entry.uid, "phase": "Warm", "files": 1000}
-        row |= {"version": entry.version or _VERSION, "bytes": _SIZE, "warmBytes": _SIZE, "warmFiles": 1000}
-        answer = {"id": entry.listing_id, "version": _VERSION, "files": 1000, "bytes": _SIZE}
-        rows.append(row | ({"listing": answer} if entry.listing_id else {}))
-    status = {"availableBytes": 1 << 40, "address": cache.status.address, "inventory": True, "datasets": rows}
-    return NodeCache.model_validate({"metadata": cache.metadata.wire(), "spec": cache.spec.wire(), "status": status})
+def _warm_cache(node: str, held: Sequence[tuple[Dataset, str]]) -> NodeCache:
+    """Make the NodeCache of a node that has these Datasets; with each the listing that it was asked for, if any."""
+    entries, rows = [], []
+    for dataset, listing in held:
+        which = {"namespace": "team", "name": dataset.metadata.name, "uid": dataset.metadata.uid, "version": _VERSION}
+        entries.append(which | {"source": dataset.spec.source.wire(), "eager": True, "listingId": listing})
+        row = which | {"phase": "Warm", "files": 1000, "bytes": _SIZE, "warmFiles": 1000, "warmBytes": _SIZE}
+        answer = {"id": listing, "version": _VERSION, "files": 1000, "bytes": _SIZE}
+        rows.append(row | ({"listing": answer} if listing else {}))
+    status = {"availableBytes": 1 << 40, "address": f"{node}.example:8081", "inventory": True, "datasets": rows}
+    raw = {"metadata": {"name": node, "uid": node}, "spec": {"datasets": entries}, "status": status}
+    return NodeCache.model_validate(raw)

@@ -6,7 +6,7 @@ nodes. Nodes are spread over the bindings by a hash of their name, so that a cha
 """
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain
@@ -87,14 +87,18 @@ class KeptReaders:
         self._nodes: Final[dict[NamedCredentials, set[str]]] = {}  # that have it
         self._coming: Final[dict[NamedCredentials, dict[str, tuple[str, ...]]]] = {}  # by Dataset, that are to have it
 
-    def update(self, view: ClusterView, plans: Mapping[str, DatasetPlan]) -> set[NamedCredentials]:
-        """Take over what nodes have and are to have; gives what other nodes may read now."""
+    def update(
+        self, view: ClusterView, plans: Mapping[str, DatasetPlan]
+    ) -> Generator[None, None, set[NamedCredentials]]:
+        """Take over what nodes have and are to have, in steps; gives what other nodes may read now."""
         there = {node: cache for node, cache in view.node_caches.items() if node in view.nodes}
         changed = set[NamedCredentials]()
         for node in changed_keys(self._node_caches, there):
             changed.update(self._note_node(node, there.get(node)))
+            yield
         for key in changed_keys(self._plans, plans):
             changed.update(self._note_plan(key, plans.get(key)))
+            yield
         self._node_caches, self._plans = there, dict(plans)
         return changed
 

@@ -1,6 +1,6 @@
 """Keeps the rights by which nodes read the credentials of the Datasets that they have."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -60,16 +60,21 @@ class CredentialRights:
         self._actions: list[KeyedAction] = []
         self._written: Final[dict[str, tuple[DatasetPlan, tuple[int, ...], bool]]] = {}
 
-    def actions(self, view: ClusterView, plans: Mapping[str, DatasetPlan]) -> Iterator[KeyedAction]:
-        """Return what would write the rights that differ."""
-        changed = self._readers.update(view, plans)
+    def actions(self, view: ClusterView, plans: Mapping[str, DatasetPlan]) -> Generator[None, None, list[KeyedAction]]:
+        """Return, after steps of some milliseconds, what would write the rights that differ."""
+        changed = yield from self._readers.update(view, plans)
         for named in changed:
             self._settle(named)
+            yield
         staying = {one.metadata.namespace for one in view.datasets.values() if not one.metadata.deletion_timestamp}
         basis = (self._stamp(), staying, self._has_old_sidecars(view) if self._has_old_role() else False)
         if changed or basis != self._basis:
-            self._basis, self._actions = basis, list(self._differing(staying, old=basis[2]))
-        yield from self._actions
+            actions: list[KeyedAction] = []
+            for some in self._differing(staying, old=basis[2]):
+                actions += some
+                yield
+            self._basis, self._actions = basis, actions
+        return self._actions
 
     def _settle(self, named: NamedCredentials) -> None:
         nodes = self._readers.nodes(named)
@@ -83,16 +88,16 @@ class CredentialRights:
         """Return what changes with what the mirror has of rights and accounts."""
         return self._state.roles.changes, self._state.role_bindings.changes, self._state.node_accounts.changes
 
-    def _differing(self, staying: Collection[str], *, old: bool) -> Iterator[KeyedAction]:
+    def _differing(self, staying: Collection[str], *, old: bool) -> Iterator[list[KeyedAction]]:
         there = self._there()
         for named, bodies in self._bodies.items():
             known = there.pop((named.namespace, named.role), {})
             # Where all Datasets are being deleted the namespace may be, too, and nothing can be made there any more.
             change = _difference(bodies, known, may_create=named.namespace in staying)
-            yield from self._action(rights_key(named), named.namespace, change)
+            yield self._action(rights_key(named), named.namespace, change)
         for (namespace, name), known in there.items():
             if name != names.CREDENTIALS_ROLE or not old:
-                yield from self._action(f"Role {namespace}/{name}", namespace, _difference([], known))
+                yield self._action(f"Role {namespace}/{name}", namespace, _difference([], known))
 
     def is_written(self, plan: DatasetPlan) -> bool:
         """Tell whether all nodes that are to have this Dataset may read what it names, as far as the mirror knows."""
@@ -133,9 +138,9 @@ class CredentialRights:
                     found.setdefault((namespace, role_of(name)), {})[kind, namespace, name] = row
         return found
 
-    def _action(self, key: str, namespace: str, change: _Change) -> Iterator[KeyedAction]:
-        if change.apply or change.delete:
-            yield KeyedAction(key, "role", namespace, partial(self._write, change))
+    def _action(self, key: str, namespace: str, change: _Change) -> list[KeyedAction]:
+        wanted = change.apply or change.delete
+        return [KeyedAction(key, "role", namespace, partial(self._write, change))] if wanted else []
 
     async def _write(self, change: _Change) -> None:
         for kind, namespace, name in change.delete:

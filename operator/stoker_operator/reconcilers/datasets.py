@@ -1,7 +1,7 @@
 """The level-triggered pass over all Datasets: look at the mirror, decide, hand in what is to be written, by object."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from stoker_api.dataset_status import Phase
@@ -58,7 +58,8 @@ class DatasetReconciler:
         self._plans.keep_only(view.nodes)
         troubles = self._troubles_of(decision)
         await in_slices(self._statuses.work_out(decision, self._volumes.note, troubles))
-        due = self.work.take(self._actions(decision, now))
+        rights = await in_slices(self._rights.actions(view, decision.plans))
+        due = self.work.take(self._actions(decision, rights, now))
         times = [time - now for time in (decision.look_again, self._statuses.due) if time is not None]
         times += [seconds for seconds in (due, self._volumes.due(now)) if seconds is not None]
         return max(0.0, min(times)) if times else None
@@ -71,13 +72,13 @@ class DatasetReconciler:
             self._kept = KeptDecision()  # what was half done is not to be built upon
             raise
 
-    def _actions(self, decision: Decision, now: float) -> Iterator[KeyedAction]:
+    def _actions(self, decision: Decision, rights: Sequence[KeyedAction], now: float) -> Iterator[KeyedAction]:
         finalizers = list(self._finalizers.actions(decision))
         # No last word on those that go now: it would change them, and the finalizer comes off what is as it was.
         going = {action.key for action in finalizers if action.step == DELETION} - self.work.waiting()
         yield from finalizers
         yield from self._accounts.actions(decision.view)
-        yield from self._rights.actions(decision.view, decision.plans)
+        yield from rights
         yield from self._plans.actions(decision.nodes.writes)
         yield from self._volumes.actions(decision.view.datasets.values(), now)
         staying = [key for key in decision.view.datasets if deletion_key(key) not in going]
