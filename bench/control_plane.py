@@ -124,7 +124,8 @@ class LedCluster:
             self.state.pods.put(f"stoker/s-{node}", _sidecar(node))
         held: dict[str, list[tuple[Dataset, str]]] = {node: [] for node in self.nodes}
         for name, holders in self._placed():
-            dataset = _dataset(name, 3 if name in self.few else "all", holders[0])
+            replicas: int | str = "all" if name in self.all else 3
+            dataset = _dataset(name, replicas, holders[0])
             self.state.datasets.put(dataset.key, dataset)
             for node in holders:
                 held[node].append((dataset, dataset.status.listing_id if node == holders[0] else ""))
@@ -266,8 +267,20 @@ async def _measure(cluster: LedCluster) -> PassCost:
             spent.setdefault(part, []).append(seconds)
             blocked = max(blocked, longest)
     medians = {part: sorted(found)[len(found) // 2] for part, found in spent.items()}
-    sizes = (len(cluster.nodes), len(cluster.few), len(cluster.all))
-    return PassCost(*sizes, start, start_blocked, **medians, change_blocked=blocked, resident=_resident())
+    return PassCost(
+        nodes=len(cluster.nodes),
+        datasets=len(cluster.few),
+        everywhere=len(cluster.all),
+        start=start,
+        start_blocked=start_blocked,
+        idle=medians["idle"],
+        change=medians["change"],
+        change_everywhere=medians["change_everywhere"],
+        pod=medians["pod"],
+        dataset=medians["dataset"],
+        change_blocked=blocked,
+        resident=_resident(),
+    )
 
 
 async def _measured(work: Callable[[], Awaitable[object]]) -> tuple[float, float]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from stoker_api import names
 from stoker_api.dataset import Dataset
-from stoker_api.nodecache import NodeCache, NodePhase
+from stoker_api.nodecache import NodeCache, NodeDataset, NodeDatasetStatus, NodePhase
 from stoker_api.trainingjob import TrainingJob
 from stoker_operator.core.class_limits import ClassTerms
 from stoker_operator.core.dataset_decision import Decision, decide_datasets
@@ -100,7 +100,7 @@ def draw_dataset(pick: Random, name: str) -> Dataset:
 
 def draw_cache(pick: Random, world: World, name: str) -> NodeCache:
     old = world.caches.get(name)
-    rows = []
+    rows: list[tuple[NodeDataset | None, NodeDatasetStatus | None]] = []
     for dataset in world.datasets.values():
         kind = pick.choice(["none", "cold", "part", "warm", "warm", "failed", "only row", "kept"])
         before = next((one for one in old.spec.datasets if one.uid == dataset.metadata.uid), None) if old else None
@@ -226,7 +226,8 @@ def answer(work: Generator[None, None, Decision]) -> Decision:
         try:
             next(work)
         except StopIteration as done:
-            return done.value
+            decision: Decision = done.value
+            return decision
 
 
 def write(world: World, decision: Decision) -> None:
