@@ -94,6 +94,8 @@ class DatasetReconciler:
     def _troubles_of(self, decision: Decision) -> Troubles:
         """Make what says, in sentences, what could not be written for a Dataset."""
         troubles = self.work.troubles()
+        if not (troubles or decision.spoiled or decision.nodes.left_out or self._plans.refuses()):
+            return lambda _: ()
         nodes = nodes_of(troubles)
 
         def of(key: str) -> tuple[str, ...]:

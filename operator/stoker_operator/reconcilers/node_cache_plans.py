@@ -60,6 +60,10 @@ class NodeCachePlans:
             # What it should say is the mark: a plan that changed is written at once, whatever became of the last one.
             yield KeyedAction(node_cache_key(node), "nodecache", node, partial(self._write, write), write.spec, about)
 
+    def refuses(self) -> bool:
+        """Tell whether any entry is refused anywhere."""
+        return any(self._refused.values())
+
     def troubles(self, uid: str, nodes: Sequence[str]) -> Iterator[str]:
         """Say on which of the nodes, which are sorted, the entry of the Dataset of that UID is refused."""
         refusing = sorted(node for node, refused in self._refused.items() if uid in refused)
