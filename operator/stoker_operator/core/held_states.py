@@ -58,10 +58,9 @@ class HeldStates(NodeStates):
                 del self._on_node[node]
         return moved
 
-    def keep_only(self, uids: Iterable[str]) -> None:
-        """Forget whose manifests were asked for of Datasets that are gone."""
-        for uid in self._having.keys() - set(uids):
-            del self._having[uid]
+    def forget(self, uid: str) -> None:
+        """Forget who has manifests of a Dataset that is gone."""
+        self._having.pop(uid, None)
 
     def _put(self, uid: str, node: str, state: NodeState | None) -> None:
         # The newest row even where it says the same: the one before would keep its whole NodeCache in memory.

@@ -167,6 +167,8 @@ class KeptDecision:
                 plan = spoiled.attempt(key, work)
             if plan is not None:
                 self._keep(key, plan, now)
+            elif old is not None:
+                self._states.forget(old.dataset.metadata.uid)
             yield
 
     def _keep(self, key: str, plan: DatasetPlan, now: float) -> None:
