@@ -353,17 +353,14 @@ def _problems(facts: _Facts) -> Iterator[tuple[str, str]]:
     plan, figures = facts.plan, facts.figures
     if plan.placement.over_quota:
         yield Reason.NAMESPACE_QUOTA_EXCEEDED, plan.placement.over_quota
-    held = facts.states.of_dataset(plan.dataset.metadata.uid)
-    for name in plan.placement.nodes(Role.REPLICA, Role.USER, Role.GUEST):
-        error = one.summary.error if (one := held.get(name)) is not None else None
-        if error is None or error.reason == Reason.QUOTA_EXCEEDED:
+    for name, error in sorted(facts.states.errors(plan.dataset.metadata.uid).items()):
+        if plan.placement.roles.get(name, Role.IDLE) is Role.IDLE or error.reason == Reason.QUOTA_EXCEEDED:
             continue
         if name not in plan.placement.starved or error.reason not in _QUOTA_REASONS:
             yield error.reason, f"{name}: {error.message}"
-    for name in figures.targets:
-        node = facts.view.nodes.get(name)
-        if node is None or not node.ready:
-            yield Reason.NODE_NOT_READY, f"{name} is not ready"
+    silent = {name for name, node in facts.view.nodes.items() if not node.ready}
+    for name in sorted((silent & figures.targets.keys()) | (figures.targets.keys() - facts.view.nodes.keys())):
+        yield Reason.NODE_NOT_READY, f"{name} is not ready"
     if facts.listing_error and (facts.version or facts.listing_error.temporary):
         yield facts.listing_error.reason, f"listing fails: {facts.listing_error.message}"
     if plan.placement.over_quota:

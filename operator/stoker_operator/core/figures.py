@@ -76,17 +76,17 @@ class Figures:
 def add_up(plan: DatasetPlan, states: NodeStates) -> Figures:
     """Return the figures of the current version; what nodes hold of other versions does not count."""
     held = states.of_dataset(plan.dataset.metadata.uid)
-    targets = {node: held.get(node, NOWHERE) for node in target_nodes(plan)}
+    names, summaries = target_nodes(plan), states.summaries(plan.dataset.metadata.uid)
     version, paths = plan.listing.version, plan.dataset.spec.warm.paths
-    here = {node: row for node, one in targets.items() if (row := one.summary).version == version}
-    reports = [state.reported for node in here if (state := targets[node]).reported] if paths else ()
-    parts = [part for report in reports if report and (part := part_of(report, paths)) is not None]
-    files, size = _extent(plan, held)
-    rows = here.values()
+    rows = [row for node in names if (row := summaries.get(node, NO_SUMMARY)).version == version]
+    targets = {node: held.get(node, NOWHERE) for node in names}
+    here = [one for one in targets.values() if one.summary.version == version] if paths else []
+    parts = [part for one in here if one.reported and (part := part_of(one.reported, paths)) is not None]
+    files, size = _extent(plan, states)
     return Figures(
         targets=targets,
         desired=max(len(targets), plan.placement.desired),
-        done=sum(map(_is_done(paths), (targets[node] for node in here))) if paths else sum(row.done for row in rows),
+        done=sum(map(_is_done(paths), here)) if paths else sum(row.done for row in rows),
         files=files,
         size=size,
         cached=clamp(sum(part.warm_bytes for part in parts) if paths else sum(row.warm_bytes for row in rows)),
@@ -120,16 +120,17 @@ def target_nodes(plan: DatasetPlan) -> tuple[str, ...]:
     return plan.placement.nodes(Role.REPLICA, Role.USER, *idle)
 
 
-def _extent(plan: DatasetPlan, held: Mapping[str, NodeState]) -> tuple[int | None, int | None]:
+def _extent(plan: DatasetPlan, states: NodeStates) -> tuple[int | None, int | None]:
     """Find files and bytes of the current version, from whoever knows."""
     version, result, status = plan.listing.version, plan.listing.result, plan.dataset.status
     if not version:
         return None, None
     if result and result.version == version:
         return result.files, result.bytes
-    having = sorted(node for node, one in held.items() if one.summary.version == version)
-    rows = (held[node].reported for node in having)
-    first = next((row for row in rows if row is not None and row.files), None)
+    held, summaries = states.of_dataset(plan.dataset.metadata.uid), states.summaries(plan.dataset.metadata.uid)
+    having = sorted(node for node, row in summaries.items() if row.version == version)
+    reports = (held[node].reported for node in having)
+    first = next((row for row in reports if row is not None and row.files), None)
     if first is not None:
         return first.files, first.bytes
     return (status.files, status.bytes) if status.version == version else (None, None)
@@ -149,16 +150,17 @@ def node_rows(plan: DatasetPlan, states: NodeStates) -> tuple[DatasetNode, ...]:
     """Make rows, sorted by name, for those nodes that need attention most: see ``MOST_NODE_ROWS``."""
     holders, chosen = _holders(plan, states), list[str]()
     for attention in range(3):
-        some = (name for name, row in holders.items() if row.attention == attention)
-        chosen += nsmallest(MOST_NODE_ROWS - len(chosen), some)
+        if len(chosen) < MOST_NODE_ROWS:
+            some = [name for name, row in holders.items() if row.attention == attention]
+            chosen += nsmallest(MOST_NODE_ROWS - len(chosen), some)
     held = states.of_dataset(plan.dataset.metadata.uid)
     return tuple(_row(name, held.get(name, NOWHERE)) for name in sorted(chosen))
 
 
-def _holders(plan: DatasetPlan, states: NodeStates) -> dict[str, StateSummary]:
-    held = states.of_dataset(plan.dataset.metadata.uid)
-    rows = {name: one.summary for name, one in held.items()}
-    return rows | {name: NO_SUMMARY for name in plan.nodes() if name not in rows}
+def _holders(plan: DatasetPlan, states: NodeStates) -> Mapping[str, StateSummary]:
+    rows = states.summaries(plan.dataset.metadata.uid)
+    missing = [name for name in plan.nodes() if name not in rows]
+    return {**rows, **dict.fromkeys(missing, NO_SUMMARY)} if missing else rows
 
 
 def _row(name: str, state: NodeState) -> DatasetNode:

@@ -4,8 +4,8 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
-from stoker_api.nodecache import ListingResult, NodeCache
-from stoker_operator.core.node_states import NodeState, NodeStates, states_on
+from stoker_api.nodecache import ListingResult, NodeCache, NodeError
+from stoker_operator.core.node_states import NOWHERE, NodeState, NodeStates, StateSummary, states_on
 
 T = TypeVar("T")
 Moved = dict[str, dict[str, NodeState | None]]  # UID -> node -> the state before, None where there was none
@@ -20,11 +20,21 @@ class HeldStates(NodeStates):
         self._on_node: Final[dict[str, tuple[str, ...]]] = {}
         self._asked: Final[dict[str, dict[str, str]]] = {}
         self._answers: Final[dict[str, dict[str, ListingResult]]] = {}
+        self._summaries: Final[dict[str, dict[str, StateSummary]]] = {}
+        self._errors: Final[dict[str, dict[str, NodeError]]] = {}
         self._having: Final[dict[str, tuple[str, list[str]]]] = {}  # UID -> a version, and who has its manifest
 
     def on_node(self, node: str) -> Sequence[str]:
         """Return the UIDs of what a node was given or has."""
         return self._on_node.get(node, ())
+
+    def summaries(self, uid: str) -> Mapping[str, StateSummary]:
+        """Return what sums over the nodes of one dataset are made of, by node."""
+        return self._summaries.get(uid, {})
+
+    def errors(self, uid: str) -> Mapping[str, NodeError]:
+        """Return what nodes say is wrong, by node."""
+        return self._errors.get(uid, {})
 
     def asked(self, uid: str) -> Mapping[str, str]:
         """Return the listings that nodes were asked for, by node."""
@@ -52,7 +62,7 @@ class HeldStates(NodeStates):
                 self._put(uid, node, after)
                 if before != after:
                     moved.setdefault(uid, {})[node] = before
-                    self._index(uid, node, after or NodeState())
+                    self._index(uid, node, after)
             self._on_node[node] = tuple(new)
             if cache is None:
                 del self._on_node[node]
@@ -72,7 +82,10 @@ class HeldStates(NodeStates):
         if not rows:
             self._by_uid.pop(uid, None)
 
-    def _index(self, uid: str, node: str, state: NodeState) -> None:
+    def _index(self, uid: str, node: str, after: NodeState | None) -> None:
+        state = after or NOWHERE
+        _set(self._summaries, uid, node, None if after is None else state.summary)
+        _set(self._errors, uid, node, state.summary.error)
         asked = state.desired.listing_id if state.desired is not None else ""
         _set(self._asked, uid, node, asked or None)
         _set(self._answers, uid, node, state.reported.listing if state.reported is not None else None)

@@ -115,6 +115,14 @@ class NodeStates:
         """Return one state; an empty one when the node knows nothing of the dataset."""
         return self.of_dataset(uid).get(node, NOWHERE)
 
+    def summaries(self, uid: str) -> Mapping[str, StateSummary]:
+        """Return what sums over the nodes of one dataset are made of, by node."""
+        return {node: one.summary for node, one in self.of_dataset(uid).items()}
+
+    def errors(self, uid: str) -> Mapping[str, NodeError]:
+        """Return what nodes say is wrong, by node."""
+        return {node: row.error for node, row in self.summaries(uid).items() if row.error is not None}
+
     def asked(self, uid: str) -> Mapping[str, str]:
         """Return the listings that nodes were asked for, by node."""
         states = self.of_dataset(uid).items()
