@@ -7,7 +7,7 @@ then went is found by one look at everything, a few times a day.
 import asyncio
 import gc
 
-YOUNG = (2_000, 20, 1_000_000)  # gc.set_threshold: some 40,000 objects at a time, and all of them never by itself
+YOUNG = (1_000, 10, 1_000_000)  # gc.set_threshold: some 10,000 objects at a time, and all of them never by itself
 ROUND = 10.0  # seconds after which what is still there counts as old
 EVERYTHING = 6 * 3600.0  # seconds between two looks at everything
 

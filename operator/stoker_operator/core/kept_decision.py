@@ -74,7 +74,7 @@ class KeptDecision:
             yield
         datasets = {*changed_keys(old.datasets, view.datasets), *changed_values(old.terms, view.terms)}
         datasets.update(changed_keys(old.invalid_datasets, view.invalid_datasets))
-        used = self._uses.update(view, pods, {*caches, *nodes}, datasets)
+        used = yield from self._uses.update(view, pods, {*caches, *nodes}, datasets)
         asked = {*used, *changed_values(self._wanted, wanted)}
         self._wanted = dict(wanted)
         news = PlacementNews(view, now, self._uses.uses, wanted, {*datasets, *asked}, nodes, caches, moved)

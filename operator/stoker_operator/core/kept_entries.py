@@ -13,7 +13,7 @@ from stoker_operator.core.spoiled import Spoiled
 from stoker_operator.core.tuning import says_something
 from stoker_operator.core.views import ClusterView
 
-_AT_ONCE = 100  # entries of one step: some milliseconds
+_AT_ONCE = 50  # entries of one step: some milliseconds
 Together = Mapping[str, Mapping[str, object]]
 
 
@@ -48,6 +48,7 @@ class KeptEntries:
         if new is None:
             return self.forget(key)
         self._told[key] = new
+        yield
         changed = set[str]()
         if old is not None:
             changed |= {node for node in set(old.plan.nodes()).difference(plan.nodes()) if self._take(node, key)}

@@ -86,10 +86,12 @@ class KeptPlacements:
 
     def update(self, news: PlacementNews, spoiled: Spoiled, changed: set[str]) -> Iterator[None]:
         """Take over the news, in steps; ``changed`` gets the keys whose placements are others then."""
-        self._selections.update(news.view, news.nodes)
+        yield from self._selections.update(news.view, news.nodes)
         shaken = {node for node in {*news.caches, *news.nodes} if self._set_base(news.view, node)}
         gone = {key for key in news.datasets if key not in news.view.datasets}
+        yield
         dirty = self._find_dirty(news, shaken) - gone
+        yield
         for key in gone:
             shaken |= self._forget(key)
         dirty |= self._of_tenants(news, dirty)

@@ -1,7 +1,7 @@
 """The uses of all Datasets, kept from pass to pass: a pod or a node that changed costs the Datasets that it names."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from typing import Final
 
 from stoker_operator.core.catalog import catalog_entry
@@ -25,8 +25,13 @@ class KeptUses:
         self._rows: Final[dict[str, frozenset[str]]] = {}  # node -> those pods
         self._access: Final[dict[str, tuple[str, ...]]] = {}
 
-    def update(self, view: ClusterView, pods: Iterable[str], nodes: Iterable[str], datasets: Iterable[str]) -> set[str]:
-        """Take over these pods, nodes with their NodeCaches, and Datasets; gives keys whose uses are others now."""
+    def update(
+        self, view: ClusterView, pods: Iterable[str], nodes: Iterable[str], datasets: Iterable[str]
+    ) -> Generator[None, None, set[str]]:
+        """Take over these pods, nodes with their NodeCaches, and Datasets, in steps.
+
+        Gives the keys whose uses are others now.
+        """
         stale: set[_Source] = {(True, node) for node in nodes}
         for pod in pods:
             stale.add((False, pod))
@@ -37,7 +42,13 @@ class KeptUses:
         access, touched = GrantLookup(view), set[str]()
         for source in stale:
             touched |= self._say(view, source, access)
-        return {key for key in touched if self._settle(key)}
+            yield
+        changed = set[str]()
+        for key in touched:
+            if self._settle(key):
+                changed.add(key)
+            yield
+        return changed
 
     def _note_access(self, view: ClusterView, key: str) -> bool:
         found = view.datasets.get(key) or view.invalid_datasets.get(key)

@@ -1,7 +1,7 @@
 """The room on nodes: which nodes a selector means, and the bytes that each can still take as Datasets take turns."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final, Protocol
 
 from stoker_api.dataset import Dataset
@@ -135,11 +135,12 @@ class Selections:
             self._known[key] = Selection(self._view, dataset.spec.cache.node_selector)
         return self._known[key]
 
-    def update(self, view: ClusterView, changed: Collection[str]) -> None:
-        """Take over a later view, in which these nodes or their NodeCaches are others."""
+    def update(self, view: ClusterView, changed: Collection[str]) -> Iterator[None]:
+        """Take over a later view, in which these nodes or their NodeCaches are others; a step for each selection."""
         self._view = view
         for selection in self._known.values():
             selection.update(view, changed)
+            yield
 
     def keep_only(self, used: Collection[Selection]) -> None:
         """Forget the selectors that no Dataset has any more."""

@@ -155,9 +155,9 @@ def dividing(view: ClusterView, plan: DatasetPlan) -> Mapping[str, Mapping[str, 
     found: dict[str, Mapping[str, object]] = {}
     for first in range(0, len(known), MOST_DIVIDING):
         group = known[first : first + MOST_DIVIDING]
+        addresses = tuple(address for _, address in group)
         for position, (node, _) in enumerate(group) if len(group) > 1 else ():
-            others = tuple(address for other, address in group if other != node)
-            found[node] = {"peers": others, "position": position}
+            found[node] = {"peers": addresses[:position] + addresses[position + 1 :], "position": position}
     return found
 
 
