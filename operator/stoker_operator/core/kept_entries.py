@@ -18,7 +18,7 @@ Together = Mapping[str, Mapping[str, object]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _ToldNodes:
     """What was decided about a Dataset when its nodes were told last."""
 
     plan: DatasetPlan
@@ -32,7 +32,7 @@ class KeptEntries:
     def __init__(self, states: HeldStates) -> None:
         self.by_node: Final[dict[str, dict[str, NodeDataset]]] = {}
         self._states: Final = states
-        self._told: Final[dict[str, _Told]] = {}
+        self._told: Final[dict[str, _ToldNodes]] = {}
 
     def tell(
         self, view: ClusterView, plan: DatasetPlan, moved: Collection[str], news: Collection[str], spoiled: Spoiled
@@ -76,7 +76,7 @@ class KeptEntries:
             if there is not None and there is not entry and there == entry:
                 entries[key] = there
 
-    def _tell(self, view: ClusterView, told: _Told, nodes: Collection[str]) -> set[str]:
+    def _tell(self, view: ClusterView, told: _ToldNodes, nodes: Collection[str]) -> set[str]:
         key, changed = told.plan.dataset.key, set[str]()
         for node in nodes:
             entry = entry_of(view, told.plan, node, self._states, told.together)
@@ -94,7 +94,7 @@ class KeptEntries:
         return gone is not None
 
 
-def _told(view: ClusterView, plan: DatasetPlan, old: _Told | None, news: Collection[str]) -> _Told:
+def _told(view: ClusterView, plan: DatasetPlan, old: _ToldNodes | None, news: Collection[str]) -> _ToldNodes:
     meta, listing, spec = plan.dataset.metadata, plan.listing, plan.dataset.spec
     warms, roles = wants_warming(plan), plan.placement.roles
     shared = (
@@ -106,11 +106,11 @@ def _told(view: ClusterView, plan: DatasetPlan, old: _Told | None, news: Collect
         (plan.placement.starved, plan.live),
     )
     if old is not None and old.shared[:2] == shared[:2] and not any(node in roles for node in news):
-        return _Told(plan, shared, old.together)
-    return _Told(plan, shared, dividing(view, plan))
+        return _ToldNodes(plan, shared, old.together)
+    return _ToldNodes(plan, shared, dividing(view, plan))
 
 
-def _is_other(view: ClusterView, old: _Told, new: _Told) -> bool:
+def _is_other(view: ClusterView, old: _ToldNodes, new: _ToldNodes) -> bool:
     """Tell whether more changed than what one node reports or is asked for."""
     home = new.plan.dataset.metadata.namespace
     jobs = (one for one in view.training_jobs.values() if one.metadata.namespace == home)

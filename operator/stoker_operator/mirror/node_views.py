@@ -11,7 +11,7 @@ Heard = Callable[[float], float]
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _ShownNode:
     node: NodeView
     shown: NodeView
 
@@ -24,7 +24,7 @@ class NodeViews:
         self._heard: Final = heard
         self._own_namespace: Final = own_namespace
         self._sidecars: Final[dict[str, PodView]] = {}
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _ShownNode] = {}
         self._shown: Mapping[str, NodeView] = MappingProxyType({})
         self._basis: tuple[Mapping[str, NodeView], float] | None = None  # what ``_shown`` was made of
 
@@ -57,7 +57,7 @@ class NodeViews:
                 silent[pod.node] = max(silent.get(pod.node, 0.0), pod.not_ready_since)
         return ready, silent
 
-    def _show(self, node: NodeView, ready: bool, silent: float) -> _Known:
+    def _show(self, node: NodeView, ready: bool, silent: float) -> _ShownNode:
         known = self._known.get(node.name)
         silent, not_ready = self._heard(silent), self._heard(node.not_ready_since)
         if known is not None and known.node is node:
@@ -65,7 +65,7 @@ class NodeViews:
             if (shown.sidecar_ready, shown.sidecar_silent_since, shown.not_ready_since) == (ready, silent, not_ready):
                 return known
         shown = replace(node, sidecar_ready=ready, sidecar_silent_since=silent, not_ready_since=not_ready)
-        return _Known(node, shown)
+        return _ShownNode(node, shown)
 
     def _is_ours(self, pod: PodView | None) -> bool:
         return pod is not None and pod.sidecar and pod.namespace == self._own_namespace

@@ -34,7 +34,7 @@ _Basis = tuple[Deletion | None, str, tuple[str, ...]]  # beside the plan: deleti
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _SettledStatus:
     """The status that a Dataset should have, and what it was worked out of."""
 
     plan: DatasetPlan | None
@@ -52,7 +52,7 @@ class DatasetStatuses:
         self._events: Final = events
         self._clock: Final = clock
         self._written_at: dict[str, float] = {}
-        self._known: Final[dict[str, _Known]] = {}
+        self._known: Final[dict[str, _SettledStatus]] = {}
         self._due: float | None = None
 
     @property
@@ -77,7 +77,7 @@ class DatasetStatuses:
                 self._known[key] = self._settle(decision, key, basis)
                 yield
 
-    def _settle(self, decision: Decision, key: str, basis: _Basis) -> _Known:
+    def _settle(self, decision: Decision, key: str, basis: _Basis) -> _SettledStatus:
         dataset, plan, now = decision.view.datasets[key], decision.plans.get(key), self._clock()
         meta, spoiled, sentence = dataset.metadata, Spoiled(), decision.spoiled.get(key, "")
         status = None
@@ -86,7 +86,7 @@ class DatasetStatuses:
             sentence = spoiled.get(key, sentence)
         if status is None:
             status = troubled_status(dataset.status, meta.generation, sentence, now)
-        return _Known(plan, basis, None if status == dataset.status else status, spoiled.error(key))
+        return _SettledStatus(plan, basis, None if status == dataset.status else status, spoiled.error(key))
 
     def actions(self, decision: Decision, keys: Iterable[str]) -> Iterable[KeyedAction]:
         """Return what would write the statuses that differ, of the Datasets ``keys`` and those that do not parse."""
