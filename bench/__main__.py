@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 
 from bench.comparison import compared
-from bench.control_plane import CLUSTERS, DATASETS, EVERYWHERE, measure_cluster, show_clusters
+from bench.control_plane import CLUSTERS, DATASETS, EVERYWHERE, measure_clusters, show_clusters
 from bench.errors import BenchError, UsageError
 from bench.machine import describe
 from bench.name_costs import NAME_FILES, measure_names, show_names
@@ -158,8 +158,8 @@ def _passes(options: argparse.Namespace) -> None:
 
 
 def _control_plane(options: argparse.Namespace) -> None:
-    sizes = [(nodes, options.datasets, options.everywhere) for nodes in options.nodes or CLUSTERS]
-    print(show_clusters([measure_cluster(*size) for size in sizes], options.json))
+    costs = measure_clusters(options.nodes or CLUSTERS, options.datasets, options.everywhere)
+    print(show_clusters(costs, options.json))
 
 
 def _rules(options: argparse.Namespace) -> None:

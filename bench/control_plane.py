@@ -10,7 +10,9 @@ import math
 import resource
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Final, cast
 
@@ -219,8 +221,13 @@ class LedCluster:
         return dataset.status.nodes[0].name
 
 
-def measure_cluster(nodes: int, datasets: int, everywhere: int) -> PassCost:
-    """Measure a cluster of one size."""
+def measure_clusters(sizes: Sequence[int], datasets: int, everywhere: int) -> list[PassCost]:
+    """Measure clusters of so many nodes, each in a process of its own, lest one's memory count for the next."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1) as processes:
+        return [processes.submit(_measure_one, nodes, datasets, everywhere).result() for nodes in sizes]
+
+
+def _measure_one(nodes: int, datasets: int, everywhere: int) -> PassCost:
     return asyncio.run(_measure(LedCluster(nodes, datasets, everywhere)))
 
 
