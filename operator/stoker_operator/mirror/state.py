@@ -1,6 +1,6 @@
 """The mirror of the cluster: a table for each kind, which kopf, informers and answers of writes feed."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
@@ -166,6 +166,10 @@ class ClusterState:
     def sizes(self) -> Mapping[str, int]:
         """Count the objects of each table, by its name."""
         return {name: len(table) for name, table in vars(self).items() if isinstance(table, MirrorTable)}
+
+    def prepare(self) -> Generator[None, None, None]:
+        """Do in steps what is long of the next snapshot: after a start, and after a change of classes."""
+        return self._admission.prepare(self.datasets.snapshot(), self.dataset_classes.snapshot())
 
     def snapshot(self) -> ClusterView:
         """Copy everything, with Datasets as their classes let them be.
