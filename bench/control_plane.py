@@ -135,8 +135,8 @@ class LedCluster:
             self.state.datasets.put(dataset.key, dataset)
             for node in holders:
                 held[node].append((dataset, dataset.status.listing_id if node == holders[0] else ""))
-        for node, datasets in held.items():
-            self.state.node_caches.put(node, self.read(_warm_cache(node, datasets)))
+        for node, known in held.items():
+            self.state.node_caches.put(node, self.read(_warm_cache(node, known)))
         self.reconciler = self.lead()
 
     def _placed(self) -> Iterator[tuple[str, list[str]]]:
