@@ -166,6 +166,8 @@ class KeptDecision:
                 work = partial(make_plan, self._view, key, placement, uses, self._states, facts, now)
                 plan = spoiled.attempt(key, work)
             if plan is not None:
+                if old is not None:
+                    plan.share_nodes(old)
                 self._keep(key, plan, now)
             elif old is not None:
                 self._states.forget(old.dataset.metadata.uid)

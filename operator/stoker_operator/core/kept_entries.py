@@ -50,7 +50,7 @@ class KeptEntries:
         self._told[key] = new
         yield
         changed = set[str]()
-        if old is not None:
+        if old is not None and old.plan.nodes() is not plan.nodes():
             changed |= {node for node in set(old.plan.nodes()).difference(plan.nodes()) if self._take(node, key)}
         nodes: Sequence[str] = (
             plan.nodes() if old is None or _is_other(view, old, new) else sorted(_nodes(old.plan, plan, moved))
