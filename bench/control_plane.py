@@ -5,16 +5,16 @@ everything and answers at once, so the figures are of decisions alone and not of
 """
 
 import asyncio
-import gc
 import json
 import math
 import resource
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final, cast
 
 from stoker_api import names
@@ -128,6 +128,10 @@ class LedCluster:
         for node in self.nodes:
             self.state.nodes.put(node, NodeView(node, uid=node))
             self.state.pods.put(f"stoker/s-{node}", _sidecar(node))
+        self.reconciler: Final = DatasetReconciler(self.state, self.writer, _NoEvents(), time.time)
+
+    def make(self) -> None:
+        """Have every Dataset warm where it should be."""
         held: dict[str, list[tuple[Dataset, str]]] = {node: [] for node in self.nodes}
         for name, holders in self._placed():
             replicas: int | str = "all" if name in self.all else 3
@@ -136,8 +140,7 @@ class LedCluster:
             for node in holders:
                 held[node].append((dataset, dataset.status.listing_id if node == holders[0] else ""))
         for node, known in held.items():
-            self.state.node_caches.put(node, self.read(_warm_cache(node, known)))
-        self.reconciler = self.lead()
+            self.state.node_caches.put(node, _warm_cache(node, known))
 
     def _placed(self) -> Iterator[tuple[str, list[str]]]:
         """Yield each Dataset with the nodes that have it."""
@@ -146,11 +149,6 @@ class LedCluster:
             yield name, [self.nodes[(3 * number + replica) % count] for replica in range(min(3, count))]
         for name in self.all:
             yield name, self.nodes
-
-    def lead(self) -> DatasetReconciler:
-        """Begin anew, as the next leader does."""
-        self.reconciler = DatasetReconciler(self.state, self.writer, _NoEvents(), time.time)
-        return self.reconciler
 
     async def settle(self) -> None:
         """Let everything be planned until nothing is left to write."""
@@ -166,19 +164,33 @@ class LedCluster:
         await self.reconciler.reconcile()
         await self.reconciler.work.settled()
 
-    def read_again(self) -> None:
-        """Hold the objects as a watch brings them: each made of its own JSON."""
-        for cache in self.state.node_caches.snapshot().values():
-            self.state.node_caches.put(cache.key, self.read(cache))
-        for key, one in self.state.datasets.snapshot().items():
-            if isinstance(one, Dataset):
-                self.state.datasets.put(key, Dataset.model_validate(json.loads(json.dumps(one.wire()))))
+    def save(self, path: Path) -> None:
+        """Write all that a leader finds, a line each."""
+        with path.open("w") as file:
+            for cache in self.state.node_caches.snapshot().values():
+                file.write(_line("node_cache", _wire(cache)))
+            for dataset in self.state.datasets.snapshot().values():
+                file.write(_line("dataset", dataset.wire() if isinstance(dataset, Dataset) else {}))
+            for table in ("roles", "role_bindings", "node_accounts"):
+                for row in getattr(self.state, table).snapshot().values():
+                    file.write(_line(table, row))
+
+    def load(self, path: Path) -> None:
+        """Read it as it comes from the API server."""
+        with path.open() as file:
+            for line in file:
+                kind, raw = json.loads(line)
+                if kind == "node_cache":
+                    self.state.node_caches.put(raw["metadata"]["name"], self._reader.view(raw))
+                elif kind == "dataset":
+                    self.state.datasets.put(f"team/{raw['metadata']['name']}", Dataset.model_validate(raw))
+                else:
+                    key = f"{raw['metadata']['namespace']}/{raw['metadata']['name']}"
+                    getattr(self.state, kind).put(key, raw)
 
     def read(self, cache: NodeCache) -> NodeCache:
         """Read a NodeCache as it comes from the API server."""
-        parts = {"metadata": cache.metadata.wire(), "spec": cache.spec.wire()}
-        status = cache.status.model_dump(by_alias=True, exclude_defaults=True, mode="json")
-        return self._reader.view(json.loads(json.dumps(parts | {"status": status})))
+        return self._reader.view(json.loads(json.dumps(_wire(cache))))
 
     def changes(self, number: int) -> Iterator[tuple[str, Callable[[], None]]]:
         """Yield the changes to measure, each with the name of its figure."""
@@ -223,13 +235,32 @@ class LedCluster:
 
 
 def measure_clusters(sizes: Sequence[int], datasets: int, everywhere: int) -> list[PassCost]:
-    """Measure clusters of so many nodes, each in a process of its own, lest one's memory count for the next."""
+    """Measure clusters of so many nodes.
+
+    Each is planned in one process and led in another, lest the memory of making it count.
+    """
     with ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1) as processes:
-        return [processes.submit(_measure_one, nodes, datasets, everywhere).result() for nodes in sizes]
+        return [_measured_one(processes, (nodes, datasets, everywhere)) for nodes in sizes]
 
 
-def _measure_one(nodes: int, datasets: int, everywhere: int) -> PassCost:
-    return asyncio.run(_measure(LedCluster(nodes, datasets, everywhere)))
+def _measured_one(processes: Executor, size: tuple[int, int, int]) -> PassCost:
+    with TemporaryDirectory() as folder:
+        processes.submit(_plan_all, size, Path(folder) / "cluster").result()
+        return processes.submit(_lead_all, size, Path(folder) / "cluster").result()
+
+
+def _plan_all(size: tuple[int, int, int], saved: Path) -> None:
+    cluster = LedCluster(*size)
+    cluster.make()
+    asyncio.run(cluster.settle())
+    cluster.save(saved)
+
+
+def _lead_all(size: tuple[int, int, int], saved: Path) -> PassCost:
+    cluster = LedCluster(*size)
+    garbage.begin()
+    cluster.load(saved)
+    return asyncio.run(_measure(cluster))
 
 
 def show_clusters(costs: Sequence[PassCost], result: Path) -> str:
@@ -259,11 +290,6 @@ def _exponent(costs: Sequence[PassCost], part: str) -> float:
 
 
 async def _measure(cluster: LedCluster) -> PassCost:
-    garbage.begin()
-    await cluster.settle()
-    cluster.read_again()
-    cluster.lead()
-    gc.collect()  # the leader that planned it all, lest its memory count for this one
     garbage.set_aside()
     start, start_blocked = await _measured(cluster.reconciler.reconcile)
     await cluster.step()
@@ -318,6 +344,15 @@ async def _measured(work: Callable[[], Awaitable[object]]) -> tuple[float, float
 
 def _named(body: Object) -> Object:
     return body | {"metadata": body["metadata"] | {"uid": body["metadata"]["name"], "resourceVersion": "1"}}
+
+
+def _wire(cache: NodeCache) -> Object:
+    status = cache.status.model_dump(by_alias=True, exclude_defaults=True, mode="json")
+    return {"metadata": cache.metadata.wire(), "spec": cache.spec.wire(), "status": status}
+
+
+def _line(kind: str, raw: object) -> str:
+    return json.dumps([kind, raw]) + "\n"
 
 
 def _resident() -> int:

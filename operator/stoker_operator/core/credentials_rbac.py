@@ -81,6 +81,7 @@ class KeptReaders:
 
     def __init__(self) -> None:
         self._node_caches: Mapping[str, NodeCache] = {}
+        self._known_nodes: Mapping[str, NodeView] = {}
         self._plans: dict[str, DatasetPlan] = {}
         self._by_node: Final[dict[str, frozenset[NamedCredentials]]] = {}
         self._by_plan: Final[dict[str, tuple[frozenset[NamedCredentials], tuple[str, ...]]]] = {}
@@ -91,15 +92,16 @@ class KeptReaders:
         self, view: ClusterView, plans: Mapping[str, DatasetPlan]
     ) -> Generator[None, None, set[NamedCredentials]]:
         """Take over what nodes have and are to have, in steps; gives what other nodes may read now."""
-        there = {node: cache for node, cache in view.node_caches.items() if node in view.nodes}
         changed = set[NamedCredentials]()
-        for node in changed_keys(self._node_caches, there):
-            changed.update(self._note_node(node, there.get(node)))
+        nodes = {*changed_keys(self._node_caches, view.node_caches), *changed_keys(self._known_nodes, view.nodes)}
+        for node in nodes:
+            cache = view.node_caches.get(node) if node in view.nodes else None
+            changed.update(self._note_node(node, cache))
             yield
         for key in changed_keys(self._plans, plans):
             changed.update(self._note_plan(key, plans.get(key)))
             yield
-        self._node_caches, self._plans = there, dict(plans)
+        self._node_caches, self._known_nodes, self._plans = view.node_caches, view.nodes, dict(plans)
         return changed
 
     def nodes(self, named: NamedCredentials) -> frozenset[str]:
