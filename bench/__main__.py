@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FrameType
 
 from bench.comparison import compared
+from bench.control_plane import CLUSTERS, DATASETS, EVERYWHERE, measure_clusters, show_clusters
 from bench.errors import BenchError, UsageError
 from bench.gate_loop import measure_loop, show_loop
 from bench.gate_passes import GATE_SIZES, measure_gate, show_gate
@@ -85,6 +86,16 @@ def parser() -> argparse.ArgumentParser:
     sizes.add_argument("nodes", nargs="*", type=int, metavar="NODES", help=f"default: {' '.join(map(str, SIZES))}")
     sizes.add_argument("--json", type=Path, default=_RESULTS.with_name("passes.json"), help="where the figures go")
     sizes.set_defaults(act=_passes)
+    control = commands.add_parser(
+        "dataset-passes", help="measure what the pass over Datasets costs, of everything and of one change"
+    )
+    control.add_argument("nodes", nargs="*", type=int, metavar="NODES", help=f"default: {' '.join(map(str, CLUSTERS))}")
+    control.add_argument(
+        "--datasets", type=int, default=DATASETS, metavar="N", help="of 3 replicas; default: %(default)s"
+    )
+    control.add_argument("--everywhere", type=int, default=EVERYWHERE, metavar="N", help="on all nodes; %(default)s")
+    control.add_argument("--json", type=Path, default=_RESULTS.with_name("dataset-passes.json"), help="for the figures")
+    control.set_defaults(act=_control_plane)
     rules = commands.add_parser("rules", help="measure what tuning rules cost by the number of files")
     rules.add_argument("--files", type=int, default=FILES, metavar="N", help="default: %(default)s")
     rules.add_argument("--rules", type=int, default=RULES, metavar="N", help="default: %(default)s")
@@ -160,6 +171,11 @@ def _compare(options: argparse.Namespace) -> None:
 
 def _passes(options: argparse.Namespace) -> None:
     print(show(measure(options.nodes or SIZES), options.json))
+
+
+def _control_plane(options: argparse.Namespace) -> None:
+    costs = measure_clusters(options.nodes or CLUSTERS, options.datasets, options.everywhere)
+    print(show_clusters(costs, options.json))
 
 
 def _rules(options: argparse.Namespace) -> None:

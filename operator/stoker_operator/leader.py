@@ -15,6 +15,7 @@ from stoker_operator.mirror.state import ClusterState, Listener, MirrorTable
 from stoker_operator.reconcilers.datasets import DatasetReconciler
 from stoker_operator.reconcilers.loop import LevelTriggered, ReconcileLoop
 from stoker_operator.reconcilers.pod_gate import PodGate
+from stoker_operator.reconcilers.slices import in_slices
 from stoker_operator.reconcilers.startup_taints import StartupTaints, has_startup_taint
 from stoker_operator.reconcilers.training_jobs import TrainingJobReconciler
 from stoker_operator.reconcilers.tuning_profiles import TuningProfileReconciler, planned_by, told_of, uses_of
@@ -56,6 +57,7 @@ class Leader:
             running = [tasks.create_task(self._events.run(), name="events")]
             running += self._informers.start(tasks)
             if await done_before(self._all_known(known), stop.wait()):
+                await in_slices(self._state.prepare())
                 running += [tasks.create_task(loop.run(), name="loop") for loop in self._loops]
                 await stop.wait()
             for task in running:

@@ -13,7 +13,7 @@ import click
 from stoker_kube.api import Kube
 from stoker_kube.client import KubeClient
 from stoker_kube.errors import KubeError
-from stoker_operator import metrics
+from stoker_operator import garbage, metrics
 from stoker_operator.commands.crds import apply_crds
 from stoker_operator.commands.uninstall import Installation, Uninstall
 from stoker_operator.core.tuning import ClusterTuning
@@ -123,6 +123,10 @@ async def _run(kube: Kube, settings: Settings) -> None:
         tuning=ClusterTuning(settings.tuning, settings.tuning_profile, settings.tuning_environment),
     )
     # Over connections of its own, the Lease's renewal never queues behind the requests of a crowd of objects.
-    async with await KubeClient.connect() as lease:
-        await Replica(kube, lease, options).run(stop)
+    sparing = asyncio.create_task(garbage.keep_apart(), name="garbage")
+    try:
+        async with await KubeClient.connect() as lease:
+            await Replica(kube, lease, options).run(stop)
+    finally:
+        sparing.cancel()
     log.info("replica %s has stopped", settings.identity)

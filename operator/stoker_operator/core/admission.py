@@ -1,6 +1,6 @@
 """The Datasets as their classes let them be: what every decision about them is taken from."""
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -42,22 +42,44 @@ class AdmissionMemory:
 
     def __init__(self) -> None:
         self._classes: Classes = {}
+        self._classes_are: Classes = self._classes  # the mapping that they were taken from
         self._known: Final[dict[str, tuple[Dataset, Limited | InvalidDataset]]] = {}
+        self._last: tuple[Mapping[str, Dataset | InvalidDataset], Classes, Admitted] | None = None
 
-    def admit_all(self, datasets: Mapping[str, Dataset | InvalidDataset], classes: Classes) -> Admitted:
-        """Admit all Datasets."""
-        if not _same(classes, self._classes):
+    def prepare(
+        self, datasets: Mapping[str, Dataset | InvalidDataset], classes: Classes
+    ) -> Generator[None, None, None]:
+        """Do in steps what ``admit_all`` would do in one."""
+        self._take_classes(classes)
+        for key, one in datasets.items():
+            if self._classes_are is not classes:
+                return  # others came meanwhile
+            self._admit(key, one)
+            yield
+
+    def _take_classes(self, classes: Classes) -> None:
+        if self._classes_are is not classes and not _same(classes, self._classes):
             self._known.clear()
             self._classes = dict(classes)
+        self._classes_are = classes
+
+    def admit_all(self, datasets: Mapping[str, Dataset | InvalidDataset], classes: Classes) -> Admitted:
+        """Admit all Datasets; gives the same object for the same mappings."""
+        last = self._last
+        if last is not None and last[0] is datasets and last[1] is classes:
+            return last[2]
+        self._take_classes(classes)
         for key in self._known.keys() - datasets.keys():
             del self._known[key]
         taken = {key: self._admit(key, one) for key, one in datasets.items()}
         limited = {key: one for key, one in taken.items() if isinstance(one, Limited)}
-        return Admitted(
+        admitted = Admitted(
             datasets={key: one.dataset for key, one in limited.items()},
             invalid={key: one for key, one in taken.items() if isinstance(one, InvalidDataset)},
             terms={key: one.terms for key, one in limited.items()},
         )
+        self._last = (datasets, classes, admitted)
+        return admitted
 
     def _admit(self, key: str, dataset: Dataset | InvalidDataset) -> Limited | InvalidDataset:
         if isinstance(dataset, InvalidDataset):

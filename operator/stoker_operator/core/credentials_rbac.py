@@ -6,15 +6,16 @@ nodes. Nodes are spread over the bindings by a hash of their name, so that a cha
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
 from stoker_api import names
 from stoker_api.dataset_source import Credentials
-from stoker_api.nodecache import NodeCacheSpec
+from stoker_api.nodecache import NodeCache
+from stoker_operator.core.changed_keys import changed_keys, swap
 from stoker_operator.core.plan import DatasetPlan
 from stoker_operator.core.views import ClusterView, NodeView
 
@@ -71,42 +72,68 @@ def named_by(namespace: str, credentials: Credentials | None) -> Iterator[NamedC
         yield NamedCredentials(namespace, SERVICE_ACCOUNT, credentials.service_account)
 
 
-class NamedByNodes:
-    """What the Datasets of each node name, worked out again only for nodes whose NodeCache changed."""
+class KeptReaders:
+    """Which nodes may read what: those that have a Dataset which names it, and those that are about to.
+
+    What a NodeCache says counts until it is taken out of it, for a Dataset that no longer parses as well. Kept from
+    pass to pass: only what changed is looked at again.
+    """
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[NodeCacheSpec, frozenset[NamedCredentials]]] = {}
+        self._node_caches: Mapping[str, NodeCache] = {}
+        self._known_nodes: Mapping[str, NodeView] = {}
+        self._plans: dict[str, DatasetPlan] = {}
+        self._by_node: Final[dict[str, frozenset[NamedCredentials]]] = {}
+        self._by_plan: Final[dict[str, tuple[frozenset[NamedCredentials], tuple[str, ...]]]] = {}
+        self._nodes: Final[dict[NamedCredentials, set[str]]] = {}  # that have it
+        self._coming: Final[dict[NamedCredentials, dict[str, tuple[str, ...]]]] = {}  # by Dataset, that are to have it
 
-    def of(self, view: ClusterView) -> Iterator[tuple[str, frozenset[NamedCredentials]]]:
-        """Yield the nodes with what they name."""
-        there = view.nodes.keys() & view.node_caches.keys()
-        self._known = {node: self._of_node(node, view.node_caches[node].spec) for node in there}
-        return ((node, named) for node, (_, named) in self._known.items())
+    def update(
+        self, view: ClusterView, plans: Mapping[str, DatasetPlan]
+    ) -> Generator[None, None, set[NamedCredentials]]:
+        """Take over what nodes have and are to have, in steps; gives what other nodes may read now."""
+        changed = set[NamedCredentials]()
+        nodes = {*changed_keys(self._node_caches, view.node_caches), *changed_keys(self._known_nodes, view.nodes)}
+        for node in nodes:
+            cache = view.node_caches.get(node) if node in view.nodes else None
+            changed.update(self._note_node(node, cache))
+            yield
+        for key in changed_keys(self._plans, plans):
+            changed.update(self._note_plan(key, plans.get(key)))
+            yield
+        self._node_caches, self._known_nodes, self._plans = view.node_caches, view.nodes, dict(plans)
+        return changed
 
-    def _of_node(self, node: str, spec: NodeCacheSpec) -> tuple[NodeCacheSpec, frozenset[NamedCredentials]]:
-        known = self._known.get(node)
-        if known is not None and known[0] is spec:
-            return known
-        each = (named_by(entry.namespace, entry.source.credentials) for entry in spec.datasets)
-        return spec, frozenset(chain.from_iterable(each))
+    def nodes(self, named: NamedCredentials) -> frozenset[str]:
+        """Return the nodes that may read it."""
+        return frozenset(self._nodes.get(named, set()).union(*self._coming.get(named, {}).values()))
 
+    def _note_node(self, node: str, cache: NodeCache | None) -> Collection[NamedCredentials]:
+        entries = cache.spec.datasets if cache is not None else ()
+        named = frozenset(chain.from_iterable(named_by(one.namespace, one.source.credentials) for one in entries))
+        before = self._by_node.pop(node, frozenset())
+        if named:
+            self._by_node[node] = named
+        swap(self._nodes, before, named, node)
+        return before ^ named
 
-def readers(
-    view: ClusterView, plans: Iterable[DatasetPlan], named_by_nodes: NamedByNodes
-) -> Mapping[NamedCredentials, frozenset[str]]:
-    """Return the nodes that may read what: those that have a Dataset which names it, and those that are about to.
-
-    What a NodeCache says counts until it is taken out of it, for a Dataset that no longer parses as well.
-    """
-    found: dict[NamedCredentials, set[str]] = {}
-    for node, all_named in named_by_nodes.of(view):
-        for named in all_named:
-            found.setdefault(named, set()).add(node)
-    for plan in plans:
-        for named in named_by(plan.dataset.metadata.namespace, plan.dataset.spec.source.credentials):
-            if nodes := plan.nodes():
-                found.setdefault(named, set()).update(nodes)
-    return {named: frozenset(nodes) for named, nodes in found.items()}
+    def _note_plan(self, key: str, plan: DatasetPlan | None) -> Collection[NamedCredentials]:
+        named, nodes = frozenset[NamedCredentials](), tuple[str, ...]()
+        if plan is not None:
+            named = frozenset(named_by(plan.dataset.metadata.namespace, plan.dataset.spec.source.credentials))
+            nodes = plan.nodes() if named else ()
+        before = self._by_plan.pop(key, (frozenset(), ()))
+        if named:
+            self._by_plan[key] = (named, nodes)
+        if before == (named, nodes):
+            return ()
+        for one in before[0]:
+            self._coming[one].pop(key, None)
+            if not self._coming[one]:
+                del self._coming[one]
+        for one in named:
+            self._coming.setdefault(one, {})[key] = nodes
+        return before[0] | named
 
 
 def role(named: NamedCredentials) -> Body:

@@ -1,17 +1,17 @@
 """One pass over a snapshot: everything that is decided about all Datasets, in one value."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
 
+from stoker_api.dataset import Dataset
 from stoker_api.dataset_status import DatasetStatus
 from stoker_operator.core.class_limits import NO_TERMS
 from stoker_operator.core.dataset_status import StatusNotes, roll_up_dataset
 from stoker_operator.core.deletion import Deletion, decide_deletion
 from stoker_operator.core.listing import decide_listing
 from stoker_operator.core.live_versions import (
-    known_versions,
     live_versions,
     pinned_by_jobs,
     queued_datasets,
@@ -21,7 +21,7 @@ from stoker_operator.core.node_states import NodeStates
 from stoker_operator.core.placement import Placement, place
 from stoker_operator.core.plan import DatasetPlan, NodePlans, plan_nodes
 from stoker_operator.core.spoiled import Spoiled
-from stoker_operator.core.tuning import decide_tuning
+from stoker_operator.core.tuning import TuningDecision, decide_tuning
 from stoker_operator.core.usage import Use, find_uses
 from stoker_operator.core.views import ClusterView
 
@@ -62,44 +62,71 @@ def decide_datasets(
     placements = place(view, states, uses, wanted, now, spoiled)
 
     def plan_of(key: str, placement: Placement) -> DatasetPlan:
-        plan = replace(_plan(view, key, placement, uses.get(key, ()), states, now), queued=key in queued)
-        return _with_versions(plan, states, pinned.get(key, frozenset()), versions.get(key, {}))
+        facts = PlanFacts(key in queued, pinned.get(key, frozenset()), versions.get(key, {}))
+        return make_plan(view, key, placement, uses.get(key, ()), states, facts, now)
 
     plans = {
         key: plan
         for key in sorted(placements)
         if (plan := spoiled.attempt(key, partial(plan_of, key, placements[key])))
     }
-    metas = {key: one.metadata for key, one in view.datasets.items()}
-    metas |= {key: one.metadata for key, one in view.invalid_datasets.items()}
-    deletions = {
-        key: deletion
-        for key, meta in metas.items()
-        if meta.deletion_timestamp
-        and (deletion := spoiled.attempt(key, partial(decide_deletion, view, states, meta.uid, uses.get(key, ()))))
-    }
+    deletions = decide_deletions(view, states, uses, spoiled)
     times = [plan.listing.look_again for plan in plans.values() if plan.listing.look_again is not None]
     held_back = {key for key, plan in plans.items() if not may_be_given(plan)}
     nodes = plan_nodes(view, plans, states, spoiled, held_back)
     return Decision(view, states, plans, deletions, nodes, min(times, default=None), spoiled)
 
 
-def _with_versions(
-    plan: DatasetPlan,
+def decide_deletions(
+    view: ClusterView, states: NodeStates, uses: Mapping[str, tuple[Use, ...]], spoiled: Spoiled
+) -> Mapping[str, Deletion]:
+    """Tell of every Dataset that is being deleted how far that is, by key."""
+    metas = {key: one.metadata for key, one in view.datasets.items()}
+    metas |= {key: one.metadata for key, one in view.invalid_datasets.items()}
+    return {
+        key: deletion
+        for key, meta in metas.items()
+        if meta.deletion_timestamp
+        and (deletion := spoiled.attempt(key, partial(decide_deletion, view, states, meta.uid, uses.get(key, ()))))
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFacts:
+    """What jobs and held pods say of one Dataset."""
+
+    queued: bool = False  # a TrainingJob that a queue holds names it
+    pinned: frozenset[str] = frozenset()  # versions that jobs gave their workers
+    wanted: Mapping[str, frozenset[str]] = field(default_factory=dict)  # versions that held pods want, by node
+
+
+def make_plan(
+    view: ClusterView,
+    key: str,
+    placement: Placement,
+    uses: tuple[Use, ...],
     states: NodeStates,
-    pinned: frozenset[str],
-    wanted: Mapping[str, frozenset[str]],
+    facts: PlanFacts,
+    now: float,
 ) -> DatasetPlan:
-    known = known_versions(states.of_dataset(plan.dataset.metadata.uid), plan.uses)
-    live = live_versions(plan.uses, pinned, plan.listing.version) & known
-    return replace(plan, live=live, wanted=wanted, uses_at=uses_by_node(plan.uses))
-
-
-def _plan(
-    view: ClusterView, key: str, placement: Placement, uses: tuple[Use, ...], states: NodeStates, now: float
-) -> DatasetPlan:
+    """Decide all about one Dataset that was placed, but for what its nodes are told."""
     dataset = view.datasets[key]
     listing = decide_listing(view, dataset, placement, states, now)
-    cleaning = bool(dataset.metadata.deletion_timestamp) and not uses
-    tuning = decide_tuning(dataset.spec.tuning, view.terms.get(key, NO_TERMS).tuning, view.tuning)
-    return DatasetPlan(dataset, placement, listing, uses, cleaning, tuning=tuning)
+    held = states.of_dataset(dataset.metadata.uid)
+    return DatasetPlan(
+        dataset,
+        placement,
+        listing,
+        uses,
+        cleaning=bool(dataset.metadata.deletion_timestamp) and not uses,
+        live=live_versions(held, uses, facts.pinned, listing.version),
+        wanted=facts.wanted,
+        uses_at=uses_by_node(uses),
+        tuning=tuning_of(view, dataset),
+        queued=facts.queued,
+    )
+
+
+def tuning_of(view: ClusterView, dataset: Dataset) -> TuningDecision:
+    """Return what applies of tuning to a Dataset, where no TrainingJob says otherwise."""
+    return decide_tuning(dataset.spec.tuning, view.terms.get(dataset.key, NO_TERMS).tuning, view.tuning)

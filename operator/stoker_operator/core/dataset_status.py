@@ -311,9 +311,10 @@ def _warm(facts: _Facts) -> Verdict:
 
 def _limited(facts: _Facts) -> Verdict | None:
     """Return the verdict when nodes are done without having all of it."""
+    full = str(NodePhase.FULL)
     for name, state in facts.figures.targets.items():
-        report = state.reported
-        if report and report.phase is NodePhase.FULL:
+        report = state.reported if state.summary.phase == full else None
+        if report is not None:
             known = report.error if report.error and report.error.reason in _QUOTA_REASONS else None
             here = report.warm_paths or report
             share = f"{format_bytes(here.warm_bytes)} of {format_bytes(here.bytes)} fit"
@@ -352,15 +353,14 @@ def _problems(facts: _Facts) -> Iterator[tuple[str, str]]:
     plan, figures = facts.plan, facts.figures
     if plan.placement.over_quota:
         yield Reason.NAMESPACE_QUOTA_EXCEEDED, plan.placement.over_quota
-    for name in plan.placement.nodes(Role.REPLICA, Role.USER, Role.GUEST):
-        report = facts.states.get(plan.dataset.metadata.uid, name).reported
-        starved = name in plan.placement.starved and report and report.error and report.error.reason in _QUOTA_REASONS
-        if report and report.error and report.error.reason != Reason.QUOTA_EXCEEDED and not starved:
-            yield report.error.reason, f"{name}: {report.error.message}"
-    for name in figures.targets:
-        node = facts.view.nodes.get(name)
-        if node is None or not node.ready:
-            yield Reason.NODE_NOT_READY, f"{name} is not ready"
+    for name, error in sorted(facts.states.errors(plan.dataset.metadata.uid).items()):
+        if plan.placement.roles.get(name, Role.IDLE) is Role.IDLE or error.reason == Reason.QUOTA_EXCEEDED:
+            continue
+        if name not in plan.placement.starved or error.reason not in _QUOTA_REASONS:
+            yield error.reason, f"{name}: {error.message}"
+    silent = {name for name, node in facts.view.nodes.items() if not node.ready}
+    for name in sorted((silent & figures.targets.keys()) | (figures.targets.keys() - facts.view.nodes.keys())):
+        yield Reason.NODE_NOT_READY, f"{name} is not ready"
     if facts.listing_error and (facts.version or facts.listing_error.temporary):
         yield facts.listing_error.reason, f"listing fails: {facts.listing_error.message}"
     if plan.placement.over_quota:

@@ -1,7 +1,7 @@
 """The numbers of one dataset, added up over its nodes."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from heapq import nsmallest
 
@@ -10,12 +10,11 @@ from stoker_api.meta import format_bytes, format_duration, shortened
 from stoker_api.nodecache import NodePhase
 from stoker_api.warm_paths import WarmPathsStatus, paths_digest
 from stoker_operator.core.int64 import clamp
-from stoker_operator.core.node_states import NodeState, NodeStates
+from stoker_operator.core.node_states import NO_SUMMARY, NOWHERE, NodeState, NodeStates, StateSummary
 from stoker_operator.core.placement import Role
 from stoker_operator.core.plan import DatasetPlan
 from stoker_operator.core.warm_parts import is_warm, least_of, part_of
 
-_SETTLED = frozenset({NodePhase.WARM, NodePhase.PATHS_WARM, NodePhase.FULL, NodePhase.IDLE})
 _MOST_ERROR = 256  # characters in a row; the conditions have the whole sentence
 
 
@@ -77,32 +76,30 @@ class Figures:
 def add_up(plan: DatasetPlan, states: NodeStates) -> Figures:
     """Return the figures of the current version; what nodes hold of other versions does not count."""
     held = states.of_dataset(plan.dataset.metadata.uid)
-    targets = {node: held.get(node, NodeState()) for node in target_nodes(plan)}
-    reports = [h.reported for h in targets.values() if h.reported and h.reported.version == plan.listing.version]
-    files, size = _extent(plan, held)
-    paths = plan.dataset.spec.warm.paths
-    parts = [part for report in reports if (part := part_of(report, paths)) is not None]
-    here = (part.warm_bytes for part in parts) if paths else (report.warm_bytes for report in reports)
-    etas = [report.eta_seconds for report in reports if report.eta_seconds is not None]
+    names, summaries = target_nodes(plan), states.summaries(plan.dataset.metadata.uid)
+    version, paths = plan.listing.version, plan.dataset.spec.warm.paths
+    rows = [row for node in names if (row := summaries.get(node, NO_SUMMARY)).version == version]
+    targets = {node: held.get(node, NOWHERE) for node in names}
+    here = [one for one in targets.values() if one.summary.version == version] if paths else []
+    parts = [part for one in here if one.reported and (part := part_of(one.reported, paths)) is not None]
+    files, size = _extent(plan, states)
     return Figures(
         targets=targets,
         desired=max(len(targets), plan.placement.desired),
-        done=sum(
-            h.done
-            and h.reported is not None
-            and h.reported.version == plan.listing.version
-            and is_warm(h.reported, paths)
-            for h in targets.values()
-        ),
+        done=sum(map(_is_done(paths), here)) if paths else sum(row.done for row in rows),
         files=files,
         size=size,
-        cached=clamp(sum(here)),
-        speed=clamp(sum(report.bytes_per_second for report in reports)),
-        eta=max(etas) if etas else None,
+        cached=clamp(sum(part.warm_bytes for part in parts) if paths else sum(row.warm_bytes for row in rows)),
+        speed=clamp(sum(row.speed for row in rows)),
+        eta=max((row.eta for row in rows if row.eta is not None), default=None),
         skipped=_skipped(plan),
         limited=bool(paths),
         part=least_of(parts) or _last_part(plan),
     )
+
+
+def _is_done(paths: tuple[str, ...]) -> Callable[[NodeState], bool]:
+    return lambda state: state.done and state.reported is not None and is_warm(state.reported, paths)
 
 
 def _last_part(plan: DatasetPlan) -> WarmPathsStatus | None:
@@ -123,16 +120,19 @@ def target_nodes(plan: DatasetPlan) -> tuple[str, ...]:
     return plan.placement.nodes(Role.REPLICA, Role.USER, *idle)
 
 
-def _extent(plan: DatasetPlan, held: Mapping[str, NodeState]) -> tuple[int | None, int | None]:
+def _extent(plan: DatasetPlan, states: NodeStates) -> tuple[int | None, int | None]:
     """Find files and bytes of the current version, from whoever knows."""
     version, result, status = plan.listing.version, plan.listing.result, plan.dataset.status
     if not version:
         return None, None
     if result and result.version == version:
         return result.files, result.bytes
-    for state in held.values():
-        if state.reported and state.reported.version == version and state.reported.files:
-            return state.reported.files, state.reported.bytes
+    held, summaries = states.of_dataset(plan.dataset.metadata.uid), states.summaries(plan.dataset.metadata.uid)
+    having = sorted(node for node, row in summaries.items() if row.version == version)
+    reports = (held[node].reported for node in having)
+    first = next((row for row in reports if row is not None and row.files), None)
+    if first is not None:
+        return first.files, first.bytes
     return (status.files, status.bytes) if status.version == version else (None, None)
 
 
@@ -143,30 +143,24 @@ def _skipped(plan: DatasetPlan) -> tuple[SkippedKeys, ...]:
 
 def node_counts(plan: DatasetPlan, states: NodeStates) -> dict[str, int]:
     """Count the nodes that were given the dataset or still have it, by what they do."""
-    return dict(sorted(Counter(_phase(state) for state in _holders(plan, states).values()).items()))
+    return dict(sorted(Counter(row.phase for row in _holders(plan, states).values()).items()))
 
 
 def node_rows(plan: DatasetPlan, states: NodeStates) -> tuple[DatasetNode, ...]:
     """Make rows, sorted by name, for those nodes that need attention most: see ``MOST_NODE_ROWS``."""
-    holders = _holders(plan, states)
-    chosen = nsmallest(MOST_NODE_ROWS, holders, key=lambda name: (_rank(holders[name]), name))
-    return tuple(_row(name, holders[name]) for name in sorted(chosen))
-
-
-def _holders(plan: DatasetPlan, states: NodeStates) -> dict[str, NodeState]:
+    holders, chosen = _holders(plan, states), list[str]()
+    for attention in range(3):
+        if len(chosen) < MOST_NODE_ROWS:
+            some = [name for name, row in holders.items() if row.attention == attention]
+            chosen += nsmallest(MOST_NODE_ROWS - len(chosen), some)
     held = states.of_dataset(plan.dataset.metadata.uid)
-    return {name: held.get(name, NodeState()) for name in {*plan.nodes(), *held}}
+    return tuple(_row(name, held.get(name, NOWHERE)) for name in sorted(chosen))
 
 
-def _phase(state: NodeState) -> str:
-    return str(state.reported.phase if state.reported else NodePhase.PENDING)
-
-
-def _rank(state: NodeState) -> int:
-    """Return a lower number for a node that needs more attention."""
-    if state.reported is not None and (state.reported.error or state.reported.phase is NodePhase.FAILED):
-        return 0
-    return 2 if _phase(state) in _SETTLED else 1
+def _holders(plan: DatasetPlan, states: NodeStates) -> Mapping[str, StateSummary]:
+    rows = states.summaries(plan.dataset.metadata.uid)
+    missing = [name for name in plan.nodes() if name not in rows]
+    return {**rows, **dict.fromkeys(missing, NO_SUMMARY)} if missing else rows
 
 
 def _row(name: str, state: NodeState) -> DatasetNode:

@@ -1,13 +1,15 @@
 """Which node lists a source, when it is asked again, and which version that makes current."""
 
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 
 from stoker_api.dataset import Dataset, RefreshPolicy
 from stoker_api.meta import parse_duration
 from stoker_api.nodecache import ListingResult
 from stoker_api.times import parse_time
-from stoker_operator.core.node_states import NodeState, NodeStates, alive
+from stoker_operator.core.node_states import NodeStates, alive
 from stoker_operator.core.placement import Placement, Role
 from stoker_operator.core.selection import fingerprint, first_fingerprint, is_fingerprint
 from stoker_operator.core.views import ClusterView
@@ -15,6 +17,7 @@ from stoker_operator.core.views import ClusterView
 # A node gives up on errors that trying again cannot mend, such as a missing bucket. People mend those without touching
 # the Dataset, so it is asked again once a minute: one LIST request.
 RETRY_FAILED = 60.0
+MOST_HOLDERS = 8  # of the nodes that have a manifest, which are told to others; all may have it
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +29,10 @@ class ListingState:
     result: ListingResult | None = None  # the answer to this id, None while it is awaited
     version: str = ""  # what new mounts get: the newest good listing
     answered_at: float = 0.0  # seconds since the epoch at which the operator saw the good answer
-    holders: tuple[str, ...] = ()  # nodes that can hand out the version's manifest, the lister first
+    holders: tuple[str, ...] = ()  # a few nodes that can hand out the version's manifest, the lister first
     look_again: float | None = None  # when this decision may change by time alone
     blocked: bool = False  # a listing is due and no node can do it
+    asked_now: bool = False  # it was asked for at this moment, so the id is another one a moment later
     source: str = ""  # the fingerprint of the source that ``id`` was asked for
 
 
@@ -61,12 +65,12 @@ def decide_listing(
     view: ClusterView, dataset: Dataset, placement: Placement, states: NodeStates, now: float
 ) -> ListingState:
     """Keep the listing that was asked for, or ask for another one. The NodeCaches are the truth, the status a copy."""
-    held = states.of_dataset(dataset.metadata.uid)
-    listing_id, node = _current(dataset, held)
-    result = _answer(held, listing_id)
+    uid = dataset.metadata.uid
+    listing_id, node = _current(dataset, states.asked(uid))
+    result = _answer(states.answers(uid), listing_id)
     version = (result.version if result else "") or dataset.status.version
     answered = _answered_at(dataset, listing_id, result, now)
-    holders = _holders(view, held, version, node, now)
+    holders = _holders(view, states.with_manifest(uid, version), node, now)
     again = _due(dataset, listing_id, result, answered)
     # A lister that lives mends a lost manifest itself: it lists again under the same id.
     lister_lives = node in view.node_caches and alive(view.nodes.get(node), now)
@@ -80,7 +84,9 @@ def decide_listing(
     lister = choose_lister(view, dataset, placement, holders, node)
     if not lister:
         return ListingState(listing_id, node, result, version, answered, holders, blocked=True, source=source)
-    return ListingState(new_id(dataset, now), lister, version=version, holders=holders, source=fingerprint(dataset))
+    return ListingState(
+        new_id(dataset, now), lister, version=version, holders=holders, source=fingerprint(dataset), asked_now=True
+    )
 
 
 def choose_lister(
@@ -90,24 +96,25 @@ def choose_lister(
 
     "" if none.
     """
-    able = {name for name, node in view.nodes.items() if node.ready and node.sidecar_ready and name in view.node_caches}
-    selected = [name for name in sorted(able) if view.nodes[name].matches(dataset.spec.cache.node_selector)]
-    ranked = (last, *holders, *placement.nodes(Role.REPLICA), *placement.nodes(Role.USER, Role.IDLE), *selected)
-    return next((name for name in ranked if name in selected), "")
+
+    def can(name: str) -> bool:
+        node = view.nodes.get(name)
+        ready = node is not None and node.ready and node.sidecar_ready and name in view.node_caches
+        return ready and view.nodes[name].matches(dataset.spec.cache.node_selector)
+
+    ranked = chain((last,), holders, placement.nodes(Role.REPLICA), placement.nodes(Role.USER, Role.IDLE))
+    return next(filter(can, ranked), "") or min(filter(can, view.nodes), default="")
 
 
-def _current(dataset: Dataset, held: Mapping[str, NodeState]) -> tuple[str, str]:
-    asked = [(h.desired.listing_id, node) for node, h in held.items() if h.desired and h.desired.listing_id]
+def _current(dataset: Dataset, asked: Mapping[str, str]) -> tuple[str, str]:
+    pairs = [(listing_id, node) for node, listing_id in asked.items()]
     known = (dataset.status.listing_id, dataset.status.listing_node)
-    return max((*asked, known), key=lambda pair: (asked_at(pair[0]), pair in asked))
+    return max((*sorted(pairs), known), key=lambda pair: (asked_at(pair[0]), pair in pairs))
 
 
-def _answer(held: Mapping[str, NodeState], listing_id: str) -> ListingResult | None:
-    for state in held.values():
-        listing = state.reported.listing if state.reported else None
-        if listing and listing_id and listing.id == listing_id:
-            return listing
-    return None
+def _answer(answers: Mapping[str, ListingResult], listing_id: str) -> ListingResult | None:
+    found = sorted(node for node, listing in answers.items() if listing_id and listing.id == listing_id)
+    return answers[found[0]] if found else None
 
 
 def _answered_at(dataset: Dataset, listing_id: str, result: ListingResult | None, now: float) -> float:
@@ -129,8 +136,10 @@ def _due(dataset: Dataset, listing_id: str, result: ListingResult | None, answer
     return None
 
 
-def _holders(
-    view: ClusterView, held: Mapping[str, NodeState], version: str, lister: str, now: float
-) -> tuple[str, ...]:
-    having = [name for name, h in held.items() if h.has_manifest(version) and alive(view.nodes.get(name), now)]
-    return tuple(sorted(having, key=lambda name: (name != lister, name)))
+def _holders(view: ClusterView, having: Sequence[str], lister: str, now: float) -> tuple[str, ...]:
+    """Return the first few nodes that can hand out the manifest, the lister before all others."""
+    at = bisect_left(having, lister)
+    first = (lister,) if at < len(having) and having[at] == lister else ()
+    others = (name for name in having if name != lister)
+    living = (name for name in chain(first, others) if alive(view.nodes.get(name), now))
+    return tuple(islice(living, MOST_HOLDERS))

@@ -1,7 +1,7 @@
 """Which versions of a Dataset somebody needs: pods that mount them or will, and jobs whose workers are to agree."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from stoker_api.trainingjob import JobPhase, TrainingJob
 from stoker_operator.core.catalog import CatalogEntry
@@ -48,7 +48,7 @@ def queued_datasets(view: ClusterView) -> frozenset[str]:
     return frozenset(found)
 
 
-def known_versions(states: Mapping[str, NodeState], uses: Iterable[Use]) -> frozenset[str]:
+def _known_versions(states: Mapping[str, NodeState], uses: Iterable[Use]) -> frozenset[str]:
     """Return the versions of a Dataset that some node has something of: anyone may write any text into a pod."""
     here = {version for state in states.values() for version in versions_of(state)}
     return frozenset(here | {use.version for use in uses if use.mounted}) - {""}
@@ -70,9 +70,12 @@ def uses_by_node(uses: Iterable[Use]) -> Mapping[str, list[Use]]:
     return dict(found)
 
 
-def live_versions(uses: Iterable[Use], pinned: frozenset[str], current: str) -> frozenset[str]:
-    """Return the versions beside the current one that somebody needs."""
-    return (pinned | {use.version for use in uses}) - {"", current}
+def live_versions(
+    states: Mapping[str, NodeState], uses: Sequence[Use], pinned: frozenset[str], current: str
+) -> frozenset[str]:
+    """Return the versions beside the current one that somebody needs and some node has something of."""
+    needed = (pinned | {use.version for use in uses}) - {"", current}
+    return needed & _known_versions(states, uses) if needed else needed
 
 
 def older_versions(uses: Iterable[Use], wanted: frozenset[str], live: frozenset[str]) -> tuple[str, ...]:

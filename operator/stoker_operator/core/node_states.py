@@ -1,15 +1,36 @@
 """What each node was given and what it reports of one dataset, found by the dataset's uid."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
-from stoker_api.nodecache import NodeCache, NodeDataset, NodeDatasetStatus, NodePhase
+from stoker_api.nodecache import ListingResult, NodeCache, NodeDataset, NodeDatasetStatus, NodeError, NodePhase
 from stoker_operator.core.views import NodeView
 from stoker_operator.core.warm_parts import is_warm
 
 # As long as kube-controller-manager lets pods stay on a node that stopped answering (tolerationSeconds: 300).
 NODE_GRACE = 300.0
 _WITH_MANIFEST = frozenset({NodePhase.WARMING, NodePhase.WARM, NodePhase.PATHS_WARM, NodePhase.FULL, NodePhase.IDLE})
+
+
+_SETTLED = frozenset({NodePhase.WARM, NodePhase.PATHS_WARM, NodePhase.FULL, NodePhase.IDLE})
+
+
+class StateSummary(NamedTuple):
+    """What sums over thousands of nodes are made of."""
+
+    phase: str = str(NodePhase.PENDING)
+    attention: int = 1  # 0 for a node in trouble, 1 for one on its way, 2 for one that is settled
+    done: bool = False  # it has all that it will ever have of its version, which is all of it where no path is named
+    version: str = ""
+    warm_bytes: int = 0
+    speed: int = 0
+    eta: int | None = None
+    error: NodeError | None = None
+
+
+NO_SUMMARY = StateSummary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +40,15 @@ class NodeState:
     desired: NodeDataset | None = None
     reported: NodeDatasetStatus | None = None
     found: bool = False  # on the disk of a node whose NodeCache is new: kept there until a plan was made that knows it
+
+    _summary: StateSummary | None = field(default=None, init=False, compare=False, repr=False)
+
+    @property
+    def summary(self) -> StateSummary:
+        """What sums are made of; worked out once."""
+        if self._summary is None:
+            object.__setattr__(self, "_summary", _summarize(self))
+        return self._summary or NO_SUMMARY
 
     @property
     def warm_bytes(self) -> int:
@@ -48,31 +78,68 @@ class NodeState:
         return version in (current, listed, *self.reported.retained)
 
 
-@dataclass(frozen=True, slots=True)
+NOWHERE = NodeState()
+
+
+def _summarize(state: NodeState) -> StateSummary:
+    row = state.reported
+    if row is None:
+        return NO_SUMMARY
+    troubled = row.error is not None or row.phase is NodePhase.FAILED
+    attention = 0 if troubled else 2 if row.phase in _SETTLED else 1
+    done = state.done and is_warm(row, ())
+    figures = (row.warm_bytes, row.bytes_per_second, row.eta_seconds)
+    return StateSummary(str(row.phase), attention, done, row.version, *figures, row.error)
+
+
 class NodeStates:
     """All states: uid -> node -> NodeState."""
 
-    by_uid: Mapping[str, Mapping[str, NodeState]] = field(default_factory=dict)
+    def __init__(self, by_uid: Mapping[str, Mapping[str, NodeState]] = MappingProxyType({})) -> None:
+        self._states: Final = by_uid
 
     @classmethod
     def of(cls, node_caches: Mapping[str, NodeCache]) -> "NodeStates":
         """Read them out of the NodeCaches."""
         out: dict[str, dict[str, NodeState]] = {}
         for node, cache in node_caches.items():
-            for uid, state in _of_node(cache):
+            for uid, state in states_on(cache):
                 out.setdefault(uid, {})[node] = state
         return cls(out)
 
     def of_dataset(self, uid: str) -> Mapping[str, NodeState]:
         """Return the states of one dataset, by node."""
-        return self.by_uid.get(uid, {})
+        return self._states.get(uid, {})
 
     def get(self, uid: str, node: str) -> NodeState:
         """Return one state; an empty one when the node knows nothing of the dataset."""
-        return self.of_dataset(uid).get(node, NodeState())
+        return self.of_dataset(uid).get(node, NOWHERE)
+
+    def summaries(self, uid: str) -> Mapping[str, StateSummary]:
+        """Return what sums over the nodes of one dataset are made of, by node."""
+        return {node: one.summary for node, one in self.of_dataset(uid).items()}
+
+    def errors(self, uid: str) -> Mapping[str, NodeError]:
+        """Return what nodes say is wrong, by node."""
+        return {node: row.error for node, row in self.summaries(uid).items() if row.error is not None}
+
+    def asked(self, uid: str) -> Mapping[str, str]:
+        """Return the listings that nodes were asked for, by node."""
+        states = self.of_dataset(uid).items()
+        return {node: one.desired.listing_id for node, one in states if one.desired and one.desired.listing_id}
+
+    def answers(self, uid: str) -> Mapping[str, ListingResult]:
+        """Return what nodes found when they listed, by node."""
+        states = self.of_dataset(uid).items()
+        return {node: one.reported.listing for node, one in states if one.reported and one.reported.listing}
+
+    def with_manifest(self, uid: str, version: str) -> Sequence[str]:
+        """Return the nodes that can hand out a version's manifest, sorted."""
+        return sorted(node for node, one in self.of_dataset(uid).items() if one.has_manifest(version))
 
 
-def _of_node(cache: NodeCache) -> Iterator[tuple[str, NodeState]]:
+def states_on(cache: NodeCache) -> Iterator[tuple[str, NodeState]]:
+    """Yield the states on one node, by uid."""
     given = {entry.uid: entry for entry in cache.spec.datasets}
     reports = {row.uid: row for row in cache.status.datasets}
     found = found_on_disk(cache)

@@ -5,10 +5,12 @@ Selector, replicas, pods first, capacity, and keep what is warm where it is.
 
 from collections import deque
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import partial
-from itertools import islice
+from functools import cached_property, partial
+from heapq import nsmallest
+from itertools import chain, islice
 from typing import Final
 
 from stoker_api.dataset import Dataset
@@ -16,6 +18,8 @@ from stoker_api.meta import parse_quantity
 from stoker_api.times import parse_time
 from stoker_api.warm_paths import paths_digest
 from stoker_operator.core.class_limits import NO_TERMS
+from stoker_operator.core.node_promises import NOTHING, Promise
+from stoker_operator.core.node_room import FillRoom, KeepRoom, Ledger, Selection, Selections
 from stoker_operator.core.node_states import NodeState, NodeStates, alive
 from stoker_operator.core.quota import QuotaBook, QuotaShare, Tenant
 from stoker_operator.core.spoiled import Spoiled
@@ -35,7 +39,7 @@ class Role(StrEnum):
     IDLE = "idle"  # warm from earlier, kept while nobody needs the room
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Placement:
     """Where one dataset belongs. ``desired`` is the number of replicas that were asked for."""
 
@@ -48,7 +52,15 @@ class Placement:
 
     def nodes(self, *roles: Role) -> tuple[str, ...]:
         """Return nodes with one of the roles, sorted."""
-        return tuple(sorted(node for node, role in self.roles.items() if role in roles))
+        found = [nodes for role in roles if (nodes := self._by_role.get(role))]
+        return found[0] if len(found) == 1 else tuple(sorted(chain.from_iterable(found)))
+
+    @cached_property
+    def _by_role(self) -> Mapping[Role, tuple[str, ...]]:
+        found: dict[Role, list[str]] = {}
+        for node, role in self.roles.items():
+            found.setdefault(role, []).append(node)
+        return {role: tuple(sorted(nodes)) for role, nodes in found.items()}
 
 
 def place(
@@ -63,39 +75,39 @@ def place(
 
     One that cannot be placed is left out, and noted in ``spoiled``.
     """
-    selections, book = _Selections(view), QuotaBook()
-    _charge_refused(view, states, book)
-    turns: list[tuple[_Turn, _Draft]] = []
+    selections, book = Selections(view), QuotaBook()
+    charge_refused(view, states, book)
+    turns: list[tuple[Turn, Draft]] = []
 
     def draft(dataset: Dataset) -> None:
         pods = pod_nodes(view, uses.get(dataset.key, ()), wanted.get(dataset.key, frozenset()))
         held, selection = states.of_dataset(dataset.metadata.uid), selections.of(dataset)
         meta, terms = dataset.metadata, view.terms.get(dataset.key, NO_TERMS)
         share = QuotaShare(book, Tenant(terms.name, meta.namespace), meta.name, terms)
-        turns.append((_turn(dataset, bool(pods)), _Draft(view, dataset, held, pods, selection, share, now)))
+        turns.append((turn_of(dataset, bool(pods)), Draft(dataset, held, pods, selection, share, now)))
 
     for key, dataset in view.datasets.items():
         spoiled.attempt(key, partial(draft, dataset))
     drafts = by_age_within([one for _, one in sorted(turns, key=lambda pair: pair[0])])
-    ledger = _Ledger(view)
-    steps = (_Draft.keep, _Draft.fill, _Draft.count_idle, _Draft.drop_idle)
+    ledger = Ledger(view)
+    steps = (Draft.keep, Draft.fill, Draft.count_idle, Draft.drop_idle)
     for step in steps:
         # Last in line gives up its idle data first.
-        for one in reversed(drafts) if step is _Draft.drop_idle else drafts:
+        for one in reversed(drafts) if step is Draft.drop_idle else drafts:
             if one.dataset.key not in spoiled:
                 spoiled.attempt(one.dataset.key, partial(step, one, ledger))
     return {one.dataset.key: one.result() for one in drafts if one.dataset.key not in spoiled}
 
 
-def by_age_within(drafts: list["_Draft"]) -> list["_Draft"]:
+def by_age_within(drafts: list["Draft"]) -> list["Draft"]:
     """Let the Datasets under each quota take their turns by age, or use would drive data out and back again."""
-    waiting: dict[Tenant, deque[_Draft]] = {}
+    waiting: dict[Tenant, deque[Draft]] = {}
     for one in sorted((one for one in drafts if one.share.limited), key=lambda one: one.age):
         waiting.setdefault(one.share.tenant, deque()).append(one)
     return [waiting[one.share.tenant].popleft() if one.share.limited else one for one in drafts]
 
 
-def _charge_refused(view: ClusterView, states: NodeStates, book: QuotaBook) -> None:
+def charge_refused(view: ClusterView, states: NodeStates, book: QuotaBook) -> None:
     """Count what nodes have of Datasets that are not taken, to the class that they had last."""
     for one in view.invalid_datasets.values():
         tenant = Tenant(one.status.class_name, one.metadata.namespace)
@@ -109,10 +121,12 @@ def pod_nodes(view: ClusterView, uses: tuple[Use, ...], wanted: frozenset[str]) 
     return frozenset(name for name in found if name in view.nodes and name in view.node_caches)
 
 
-_Turn = tuple[bool, int, float, str]
+Turn = tuple[bool, int, float, str]
+Standing = tuple[bool, bool, bool, tuple[object, ...]]
 
 
-def _turn(dataset: Dataset, used: bool) -> _Turn:
+def turn_of(dataset: Dataset, used: bool) -> Turn:
+    """Return what puts Datasets in line: used ones first, then by priority and age."""
     return (not used, -dataset.spec.warm.priority, parse_time(dataset.metadata.creation_timestamp), dataset.key)
 
 
@@ -142,136 +156,127 @@ def _listed_size(dataset: Dataset, held: Mapping[str, NodeState]) -> int:
     return min(size, parse_quantity(quota)) if quota else size
 
 
-class _Ledger:
-    """Bytes that each node can still take, as this pass hands them out."""
-
-    def __init__(self, view: ClusterView) -> None:
-        self.room: Final = {name: cache.status.available_bytes for name, cache in view.node_caches.items()}
-        self.idle: Final = dict.fromkeys(view.node_caches, 0)  # bytes that dropping idle datasets would give back
-        self.datasets: Final = dict.fromkeys(view.node_caches, 0)  # datasets given so far: to spread them
-
-    def fits(self, node: str, need: int) -> bool:
-        return self.room.get(node, 0) + self.idle.get(node, 0) >= need
-
-    def charge(self, node: str, need: int) -> None:
-        self.room[node] = self.room.get(node, 0) - need
-        self.datasets[node] = self.datasets.get(node, 0) + 1
-
-
-class _Selection:
-    """The nodes of one selector."""
-
-    def __init__(self, view: ClusterView, selector: Mapping[str, str]) -> None:
-        self.nodes: Final = {name: node for name, node in view.nodes.items() if node.matches(selector)}
-        with_cache = [node for node in self.nodes.values() if node.ready and node.name in view.node_caches]
-        self.eligible: Final = len(with_cache)
-        self.fresh: Final = tuple(node.name for node in with_cache if node.schedulable and node.sidecar_ready)
-
-
-class _Selections:
-    """The selections of one view: thousands of Datasets share a few selectors."""
-
-    def __init__(self, view: ClusterView) -> None:
-        self._view: Final = view
-        self._known: Final[dict[tuple[tuple[str, str], ...], _Selection]] = {}
-
-    def of(self, dataset: Dataset) -> _Selection:
-        """Return the nodes that the Dataset may be on."""
-        key = tuple(sorted(dataset.spec.cache.node_selector.items()))
-        if key not in self._known:
-            self._known[key] = _Selection(self._view, dataset.spec.cache.node_selector)
-        return self._known[key]
-
-
-class _Draft:
+class Draft:
     """The placement of one dataset in the making."""
 
     def __init__(
         self,
-        view: ClusterView,
         dataset: Dataset,
         held: Mapping[str, NodeState],
         pods: frozenset[str],
-        selection: _Selection,
+        selection: Selection,
         share: QuotaShare,
         now: float,
     ) -> None:
         self.dataset: Final = dataset
         self.share: Final = share
         self.age: Final = (parse_time(dataset.metadata.creation_timestamp), dataset.key)
-        self._view: Final = view
         self._pods: Final = pods
         self._now: Final = now
-        self._held: Final = held
-        self._size: Final = size_on_node(dataset)
-        self._need: Final = max(self._size, _listed_size(dataset, held)) if share.limited else self._size
-        self._roles: Final[dict[str, Role]] = {}
+        self.held: Final = held
+        self.size: Final = size_on_node(dataset)
+        self._need: Final = max(self.size, _listed_size(dataset, held)) if share.limited else self.size
+        self.roles: dict[str, Role] = {}
         self._starved: Final[set[str]] = set()
         self._over_quota = False
+        self.keeping = 0  # nodes that may keep what they were given
         self._counted: Final[set[str]] = set()  # nodes of idle data that is charged already
-        self._selection: Final = selection
+        self.selection: Final = selection
         self._selected: Final = selection.nodes
         # Of those that it names, where it does; warm data elsewhere may stay while nobody needs the room.
         named = frozenset(dataset.spec.warm.nodes)
-        self._fresh: Final = tuple(name for name in selection.fresh if name in named) if named else selection.fresh
+        self._fresh: Final[AbstractSet[str]] = named & selection.fresh if named else selection.fresh
         self._desired: Final = self._count_desired()
 
-    def keep(self, ledger: _Ledger) -> None:
+    def keep(self, ledger: KeepRoom) -> None:
         """Keep replicas that exist; then pods' nodes; what is left over and warm is idle."""
-        current = sorted((name for name in self._held if self._may_stay(name, ledger)), key=self._keep_rank)
+        staying = (name for name in self.held if self._may_stay(name, ledger))
+        current = sorted(staying, key=lambda name: self._keep_rank(name, self.held[name]))
+        self.keeping = len(current)
         for name in islice((name for name in current if self._within_quota(name)), self._desired):
             self._give(name, Role.REPLICA, ledger)
-        for name in sorted(self._pods - self._roles.keys()):
+        for name in sorted(self._pods - self.roles.keys()):
             self._serve(name, ledger)
-        for name, state in self._held.items():
-            if name not in self._roles and self._worth_keeping(name, state):
-                self._roles[name] = Role.IDLE
-                ledger.idle[name] = ledger.idle.get(name, 0) + self._evictable(state)
+        for name in sorted(self.held) if self.share.limited else self.held:  # whose quota runs out tells by the order
+            state = self.held[name]
+            if name not in self.roles and self._worth_keeping(name, state):
+                self.roles[name] = Role.IDLE
+                ledger.count_idle(name, self.evictable(state))
                 if self.dataset.spec.cache.pinned:
                     self._count(name)
 
-    def fill(self, ledger: _Ledger) -> None:
-        """Add replicas, where there are too few: first on nodes that pods use anyway, then on fresh ones."""
-        for name in sorted(self.nodes_with(Role.USER))[: self._missing()]:
-            self._roles[name] = Role.REPLICA
-        for _ in range(self._missing()):
-            free = [name for name in self._fresh if name not in self._roles]
-            if self.share.limited:
-                free = [name for name in free if self._within_quota(name)]
-            if not free:
-                return
-            self._give(min(free, key=lambda name: self._fresh_rank(name, ledger)), Role.REPLICA, ledger)
+    @property
+    def takes_all(self) -> bool:
+        """True when every node that keeps it is a replica, so that their ranks do not matter."""
+        return self.keeping <= self._desired
 
-    def count_idle(self, ledger: _Ledger) -> None:
+    @property
+    def follows_nodes(self) -> bool:
+        """True when nodes that do not have it decide how many should."""
+        return bool(self.dataset.spec.warm.nodes) or self.dataset.spec.cache.replicas == "all"
+
+    def standing(self, name: str, state: NodeState) -> Standing:
+        """Return what decides about the Dataset's role on a node that was given it or has it."""
+        holds, whole = self._holds(name, state), state.warm_bytes > 0 or state.unread
+        rank = self._keep_rank(name, state) if holds and not self.takes_all else ()
+        return holds, whole, self._worth_keeping(name, state), rank
+
+    def promise(self, state: NodeState, role: Role | None) -> Promise:
+        """Return the bytes that the node may still take in that role, and those that dropping it would free."""
+        if role is None:
+            return NOTHING
+        if role is Role.IDLE:
+            return None, self.evictable(state)
+        here = self.size if state.unread or role is Role.GUEST else state.warm_bytes
+        return max(0, self.size - here), 0
+
+    def fill(self, ledger: FillRoom) -> None:
+        """Add replicas, where there are too few: first on nodes that pods use anyway, then on fresh ones."""
+        for name in sorted(self.nodes_with(Role.USER))[: self.missing()]:
+            self.roles[name] = Role.REPLICA
+        missing = self.missing()
+        if not missing:
+            return
+        free = [name for name in self._fresh if name not in self.roles]
+        rank = partial(self._fresh_rank, ledger=ledger)
+        # Giving one of them changes no other's rank, so one order does for all.
+        for name in sorted(free, key=rank) if self.share.limited else nsmallest(missing, free, key=rank):
+            if missing and self._within_quota(name):
+                self._give(name, Role.REPLICA, ledger)
+                missing -= 1
+
+    def count_idle(self, ledger: FillRoom) -> None:
         """Keep as much idle data as the quota has left."""
         for name in self.nodes_with(Role.IDLE):
             if name not in self._counted and not self._count(name):
-                freed = self._evictable(self._held[name])
-                ledger.room[name] = ledger.room.get(name, 0) + freed
-                ledger.idle[name] = ledger.idle.get(name, 0) - freed
-                del self._roles[name]
+                freed = self.evictable(self.held[name])
+                ledger.drop(name, freed)
+                ledger.count_idle(name, -freed)
+                del self.roles[name]
 
-    def drop_idle(self, ledger: _Ledger) -> None:
+    def drop_idle(self, ledger: FillRoom) -> None:
         """Give up idle data on nodes that promised more than they have."""
         for name in self.nodes_with(Role.IDLE):
-            freed = self._evictable(self._held[name])
-            if freed and ledger.room.get(name, 0) < 0:
-                ledger.room[name] += freed
-                del self._roles[name]
+            freed = self.evictable(self.held[name])
+            if freed and ledger.free(name) < 0:
+                ledger.drop(name, freed)
+                del self.roles[name]
 
     def result(self) -> Placement:
-        short = self._over_quota and (self._starved or self._missing())
+        """Return what the turns came to."""
+        short = self._over_quota and (self._starved or self.missing())
         return Placement(
-            dict(self._roles),
+            dict(self.roles),
             self._desired,
-            self._selection.eligible,
+            self.selection.eligible,
             over_quota=self.share.sentence(self._need) if short else "",
             starved=frozenset(self._starved),
             charged=self.share.charged,
         )
 
     def nodes_with(self, role: Role) -> list[str]:
-        return [name for name, given in self._roles.items() if given is role]
+        """Return the nodes in a role."""
+        return [name for name, given in self.roles.items() if given is role]
 
     def _count_desired(self) -> int:
         if self.dataset.metadata.deletion_timestamp:
@@ -281,27 +286,28 @@ class _Draft:
             replicas = "all"  # of those that are named
         if replicas != "all":
             return replicas
-        staying = {name for name in self._held if self._holds(name)}
-        return len(staying | set(self._fresh))
+        staying = {name for name, state in self.held.items() if self._holds(name, state)}
+        return len(staying | self._fresh)
 
-    def _missing(self) -> int:
+    def missing(self) -> int:
+        """Count the replicas that there are too few of."""
         return max(0, self._desired - len(self.nodes_with(Role.REPLICA)))
 
-    def _may_stay(self, name: str, ledger: _Ledger) -> bool:
+    def _may_stay(self, name: str, ledger: KeepRoom) -> bool:
         """Tell whether a node keeps what it was given.
 
         One that is fine does, a cold one may lose it to a node with room for it.
         """
-        state = self._held[name]
-        if not self._holds(name):
+        state = self.held[name]
+        if not self._holds(name, state):
             return False
-        if state.warm_bytes or state.unread or ledger.fits(name, self._size):
+        if state.warm_bytes or state.unread or ledger.fits(name, self.size):
             return True
-        return not any(ledger.fits(other, self._size) for other in self._fresh if other != name)
+        return not ledger.fits_elsewhere(self._fresh, name, self.size)
 
-    def _holds(self, name: str) -> bool:
+    def _holds(self, name: str, state: NodeState) -> bool:
         """Tell whether a node holds it already: more than a node that takes nothing new and was only asked to list."""
-        state, node = self._held[name], self._selected.get(name)
+        node = self._selected.get(name)
         if node is None or not alive(node, self._now) or not may_warm(self.dataset, node):
             return False
         if state.desired is None:
@@ -313,17 +319,18 @@ class _Draft:
 
         Until the room is needed, and on a node that is silent, where nothing can be done anyway.
         """
-        if self.dataset.metadata.deletion_timestamp or name not in self._view.nodes:
+        if self.dataset.metadata.deletion_timestamp or name not in self.selection.everywhere:
             return False
         if state.desired is None:
             return state.found and name in self._selected
-        silent = not self._view.nodes[name].ready
+        silent = not self.selection.everywhere[name].ready
         return silent or (name in self._selected and (state.warm_bytes > 0 or state.unread))
 
-    def _evictable(self, state: NodeState) -> int:
+    def evictable(self, state: NodeState) -> int:
+        """Return the bytes that dropping it would free; 0 for what is pinned."""
         return 0 if self.dataset.spec.cache.pinned else state.warm_bytes
 
-    def _serve(self, name: str, ledger: _Ledger) -> None:
+    def _serve(self, name: str, ledger: KeepRoom) -> None:
         """Give it to a node where pods use it: to be read through where the quota has no room for it."""
         if not self._within_quota(name):
             self._starved.add(name)
@@ -340,12 +347,12 @@ class _Draft:
 
     def _amount(self, name: str) -> int:
         """Return what counts to the quota: bytes of its version, or of more where the node still has more."""
-        held = self._held.get(name)
+        held = self.held.get(name)
         return max(self._need, held.warm_bytes) if held else self._need
 
     def _count(self, name: str) -> bool:
         """Charge idle data to the quota; False when there is no room for it, and it is known how much it is."""
-        state = self._held[name]
+        state = self.held[name]
         amount = self._need if state.unread else state.warm_bytes
         if not self.share.fits(name, amount):
             return state.unread
@@ -353,25 +360,23 @@ class _Draft:
         self.share.charge(name, amount)
         return True
 
-    def _give(self, name: str, role: Role, ledger: _Ledger) -> None:
-        self._roles[name] = role
-        held = self._held.get(name, NodeState())
-        here = self._size if held.unread or role is Role.GUEST else held.warm_bytes
-        ledger.charge(name, max(0, self._size - here))
+    def _give(self, name: str, role: Role, ledger: KeepRoom) -> None:
+        self.roles[name] = role
+        held = self.held.get(name, NodeState())
+        ledger.charge(name, self.promise(held, role)[0] or 0)
         if self.share.limited:
             self.share.charge(name, held.warm_bytes if name in self._starved else self._amount(name))
 
-    def _keep_rank(self, name: str) -> tuple[bool, bool, bool, bool, str]:
+    def _keep_rank(self, name: str, state: NodeState) -> tuple[bool, bool, bool, bool, str]:
         """Rank whole before partial, then whoever is warming already; both only ever grow, so that nothing flips."""
-        state = self._held[name]
         eager = state.desired is not None and state.desired.eager
-        return (not self._view.nodes[name].ready, not state.done, not eager, name not in self._pods, name)
+        return (not self.selection.everywhere[name].ready, not state.done, not eager, name not in self._pods, name)
 
-    def _fresh_rank(self, name: str, ledger: _Ledger) -> tuple[bool, bool, int, int, str]:
+    def _fresh_rank(self, name: str, ledger: FillRoom) -> tuple[bool, bool, int, int, str]:
         """Rank nodes with room first; tainted ones late, since few pods go there.
 
         Then the emptiest, then the freest.
         """
-        tainted = any(taint.effect in _HARD_EFFECTS for taint in self._view.nodes[name].taints)
-        fits = ledger.fits(name, self._size)
-        return (not fits, tainted, ledger.datasets.get(name, 0) if fits else 0, -ledger.room.get(name, 0), name)
+        tainted = any(taint.effect in _HARD_EFFECTS for taint in self.selection.everywhere[name].taints)
+        fits = ledger.fits(name, self.size)
+        return (not fits, tainted, ledger.given(name) if fits else 0, -ledger.free(name), name)

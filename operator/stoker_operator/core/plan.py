@@ -3,7 +3,7 @@
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 
 from stoker_api import names
@@ -54,7 +54,7 @@ class NodePlans:
     left_out: Mapping[str, Sequence[str]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DatasetPlan:
     """All that was decided about one dataset."""
 
@@ -72,6 +72,18 @@ class DatasetPlan:
 
     def nodes(self) -> tuple[str, ...]:
         """Return nodes that are given the dataset: the placed ones and the one that lists."""
+        return self._nodes
+
+    def share_nodes(self, other: "DatasetPlan") -> None:
+        """Take over another plan's nodes, where they are the same, instead of putting thousands in order again."""
+        if other.placement is self.placement and (other.listing.node, other.cleaning) == (
+            self.listing.node,
+            self.cleaning,
+        ):
+            vars(self)["_nodes"] = other.nodes()
+
+    @cached_property
+    def _nodes(self) -> tuple[str, ...]:
         if self.cleaning:
             return ()
         lister = {self.listing.node} if self.listing.node else set()
@@ -94,12 +106,16 @@ def plan_nodes(
         entries = None if key in held_back else spoiled.attempt(key, partial(_entries, view, plan, states))
         for node, entry in entries or ():
             desired.setdefault(node, []).append(entry)
+    frozen = frozen_uids(view, {*spoiled, *held_back})
+    found = {name: settle_node(view, name, desired.get(name, ()), frozen) for name in sorted(view.nodes)}
     left_out: dict[str, list[str]] = {}
-    writes = tuple(_writes(view, desired, _frozen(view, {*spoiled, *held_back}), left_out))
-    return NodePlans(writes, left_out)
+    for name, one in found.items():
+        for uid in one.left_out:
+            left_out.setdefault(uid, []).append(name)
+    return NodePlans(tuple(one.write for one in found.values() if one.write is not None), left_out)
 
 
-def _frozen(view: ClusterView, keys: Collection[str]) -> Mapping[str, InvalidDataset | None]:
+def frozen_uids(view: ClusterView, keys: Collection[str]) -> Mapping[str, InvalidDataset | None]:
     """Return UIDs of Datasets of which nodes keep what they have, each with why it is not taken, where it is not.
 
     Besides those of ``keys`` the ones that no longer parse or are refused, until they are deleted: pods may be reading
@@ -127,12 +143,19 @@ def _kept(entry: NodeDataset, invalid: InvalidDataset | None) -> NodeDataset:
 
 
 def _entries(view: ClusterView, plan: DatasetPlan, states: NodeStates) -> list[tuple[str, NodeDataset]]:
-    together = _dividing(view, plan)
-    entries = [(node, node_dataset(view, plan, node, states)) for node in plan.nodes()]
-    return [(node, entry.model_copy(update=together.get(node, {}))) for node, entry in entries]
+    together = dividing(view, plan)
+    return [(node, entry_of(view, plan, node, states, together)) for node in plan.nodes()]
 
 
-def _dividing(view: ClusterView, plan: DatasetPlan) -> Mapping[str, Mapping[str, object]]:
+def entry_of(
+    view: ClusterView, plan: DatasetPlan, node: str, states: NodeStates, together: Mapping[str, Mapping[str, object]]
+) -> NodeDataset:
+    """Make the entry of one dataset on one node; ``together``: as ``dividing`` returned it."""
+    entry, more = node_dataset(view, plan, node, states), together.get(node)
+    return entry.model_copy(update=more) if more else entry
+
+
+def dividing(view: ClusterView, plan: DatasetPlan) -> Mapping[str, Mapping[str, object]]:
     """Return by node which others may give it files, and its position among them, where there are any."""
     holders = plan.placement.nodes(Role.REPLICA, Role.USER) if wants_warming(plan) else ()
     reachable = [node for node in holders if node in view.node_caches]
@@ -140,37 +163,40 @@ def _dividing(view: ClusterView, plan: DatasetPlan) -> Mapping[str, Mapping[str,
     found: dict[str, Mapping[str, object]] = {}
     for first in range(0, len(known), MOST_DIVIDING):
         group = known[first : first + MOST_DIVIDING]
+        addresses = tuple(address for _, address in group)
         for position, (node, _) in enumerate(group) if len(group) > 1 else ():
-            others = tuple(address for other, address in group if other != node)
-            found[node] = {"peers": others, "position": position}
+            found[node] = {"peers": addresses[:position] + addresses[position + 1 :], "position": position}
     return found
 
 
-def _writes(
-    view: ClusterView,
-    desired: Mapping[str, list[NodeDataset]],
-    frozen: Mapping[str, InvalidDataset | None],
-    left_out: dict[str, list[str]],
-) -> Iterator[NodeCacheWrite]:
-    for name, node in sorted(view.nodes.items()):
-        cache = view.node_caches.get(name)
-        if cache is None and not node.sidecar_ready:
-            continue
-        there = cache.spec.datasets if cache else ()
-        kept = (_kept(entry, frozen[entry.uid]) for entry in there if entry.uid in frozen)
-        entries = (*desired.get(name, ()), *kept)
-        fit = {entry.uid: entry for entry in fitting(entries, cache)}
-        for entry in entries:
-            if fit.get(entry.uid) is not entry:
-                left_out.setdefault(entry.uid, []).append(name)
-        datasets = tuple(fit[uid] for uid in sorted(fit))
-        # A NodeCache goes with its Node, and the disk stays: a new one is made before the node says what is there.
-        blind = cache is None or (cache.spec.keep_unlisted and not cache.status.inventory)
-        # What was found of Datasets that cannot be planned for at this moment waits for that.
-        keep = () if cache is None or blind else tuple(sorted(found_on_disk(cache) & frozen.keys()))
-        spec = NodeCacheSpec(datasets=datasets, keep_unlisted=blind, keep=keep)
-        if cache is None or _canonical(cache.spec) != spec:
-            yield NodeCacheWrite(node, spec, create=cache is None)
+@dataclass(frozen=True, slots=True)
+class SettledNode:
+    """What becomes of one node's NodeCache: the write, if it has to change, and the UIDs that it has no room for."""
+
+    write: NodeCacheWrite | None = None
+    left_out: tuple[str, ...] = ()
+
+
+def settle_node(
+    view: ClusterView, name: str, wanted: Sequence[NodeDataset], frozen: Mapping[str, InvalidDataset | None]
+) -> SettledNode:
+    """Return what becomes of a node that should have the entries ``wanted``, and keeps those of ``frozen`` UIDs."""
+    cache, node = view.node_caches.get(name), view.nodes[name]
+    if cache is None and not node.sidecar_ready:
+        return SettledNode()
+    there = cache.spec.datasets if cache else ()
+    kept = (_kept(entry, frozen[entry.uid]) for entry in there if entry.uid in frozen)
+    entries = (*wanted, *kept)
+    fit = {entry.uid: entry for entry in fitting(entries, cache)}
+    left_out = tuple(entry.uid for entry in entries if fit.get(entry.uid) is not entry)
+    datasets = tuple(fit[uid] for uid in sorted(fit))
+    # A NodeCache goes with its Node, and the disk stays: a new one is made before the node says what is there.
+    blind = cache is None or (cache.spec.keep_unlisted and not cache.status.inventory)
+    # What was found of Datasets that cannot be planned for at this moment waits for that.
+    keep = () if cache is None or blind else tuple(sorted(found_on_disk(cache) & frozen.keys()))
+    spec = NodeCacheSpec(datasets=datasets, keep_unlisted=blind, keep=keep)
+    differs = cache is None or _canonical(cache.spec) != spec
+    return SettledNode(NodeCacheWrite(node, spec, create=cache is None) if differs else None, left_out)
 
 
 def _canonical(spec: NodeCacheSpec) -> NodeCacheSpec:
@@ -322,8 +348,7 @@ def _coming(plan: DatasetPlan, node: str) -> tuple[str, ...]:
 
 
 def _older(view: ClusterView, plan: DatasetPlan, node: str, states: NodeStates, version: str) -> OlderVersion:
-    held = states.of_dataset(plan.dataset.metadata.uid)
-    holders = (name for name, state in sorted(held.items()) if name != node and state.has_manifest(version))
+    holders = (name for name in states.with_manifest(plan.dataset.metadata.uid, version) if name != node)
     ready = (name for name in holders if name in view.nodes and view.nodes[name].ready)
     return OlderVersion(version=version, manifest_hosts=_addresses(view, tuple(ready)[:MANIFEST_SOURCES]))
 
@@ -333,6 +358,11 @@ def _manifest_hosts(view: ClusterView, plan: DatasetPlan, node: str) -> tuple[st
     if not plan.listing.version or node == plan.listing.node:
         return ()
     return _addresses(view, [name for name in plan.listing.holders[:MANIFEST_SOURCES] if name != node])
+
+
+def manifest_hosts(view: ClusterView, plan: DatasetPlan) -> tuple[str, ...]:
+    """Return whom new holders may ask for the manifest, whoever they are themselves."""
+    return _addresses(view, plan.listing.holders[:MANIFEST_SOURCES])
 
 
 def _addresses(view: ClusterView, hosts: Iterable[str]) -> tuple[str, ...]:

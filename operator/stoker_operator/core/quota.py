@@ -18,18 +18,23 @@ class Tenant(NamedTuple):
 
 
 class QuotaBook:
-    """What is handed out in one pass, in bytes, by tenant."""
+    """What is handed out, in bytes, by tenant."""
 
     def __init__(self) -> None:
         self._total: Final[Counter[Tenant]] = Counter()
-        self._on_node: Final[Counter[tuple[Tenant, str]]] = Counter()
+        self._on_node: Final[defaultdict[Tenant, Counter[str]]] = defaultdict(Counter)
         self._by_dataset: Final[defaultdict[Tenant, Counter[str]]] = defaultdict(Counter)
 
     def charge(self, tenant: Tenant, dataset: str, node: str, amount: int) -> None:
         """Note that the Dataset of that name holds, or may hold, so many bytes on a node."""
         self._total[tenant] += amount
-        self._on_node[tenant, node] += amount
+        self._on_node[tenant][node] += amount
         self._by_dataset[tenant][dataset] += amount
+
+    def forget(self, tenant: Tenant) -> None:
+        """Take back all that was handed out to a tenant."""
+        for book in (self._total, self._on_node, self._by_dataset):
+            book.pop(tenant, None)
 
     def total(self, tenant: Tenant) -> int:
         """Return the bytes over all nodes."""
@@ -37,7 +42,7 @@ class QuotaBook:
 
     def on_node(self, tenant: Tenant, node: str) -> int:
         """Return the bytes on one node."""
-        return self._on_node[tenant, node]
+        return self._on_node[tenant][node]
 
     def of_dataset(self, tenant: Tenant, dataset: str) -> int:
         """Return the bytes of one Dataset over all nodes."""

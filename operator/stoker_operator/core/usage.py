@@ -1,6 +1,6 @@
 """Who uses which dataset: the mounts that nodes report, and unfinished pods that name it and may have it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -32,17 +32,26 @@ def find_uses(view: ClusterView) -> Mapping[str, tuple[Use, ...]]:
     Anyone may write any Dataset's name into a pod, so a pod that names one counts only where that admits the pod's
     namespace. What is mounted counts until it is unmounted, also after a grant was taken back.
     """
-    access = _Access(view)
-    found: dict[str, dict[tuple[str, str], Use]] = {}
-    for key, use in (*_named(view, access), *_mounted(view, access)):
+    access = GrantLookup(view)
+    found: dict[str, list[Use]] = {}
+    said = [one for pod in view.pods.values() for one in named_by_pod(view, pod, access)]
+    said += [one for node in sorted(view.node_caches) for one in mounted_on(view, node, access)]
+    for key, use in said:
+        found.setdefault(key, []).append(use)
+    return {key: settle_uses(uses) for key, uses in found.items()}
+
+
+def settle_uses(said: Iterable[Use]) -> tuple[Use, ...]:
+    """Return one use a pod, of what pods and then nodes, by name, say of one Dataset."""
+    found: dict[tuple[str, str], Use] = {}
+    for use in said:
         # A mount row says more than the pod's spec does, so it comes last and wins; but for the version, perhaps.
-        known = found.setdefault(key, {}).get((use.namespace, use.pod))
-        version = use.version or (known.version if known is not None else "")
-        found[key][(use.namespace, use.pod)] = replace(use, version=version)
-    return {key: tuple(uses[pod] for pod in sorted(uses)) for key, uses in found.items()}
+        known = found.get((use.namespace, use.pod))
+        found[use.namespace, use.pod] = replace(use, version=known.version) if known and not use.version else use
+    return tuple(found[pod] for pod in sorted(found))
 
 
-class _Access:
+class GrantLookup:
     """Who may mount what, asked once for each Dataset and namespace."""
 
     def __init__(self, view: ClusterView) -> None:
@@ -65,13 +74,13 @@ class _Access:
         return self._entries[key]
 
 
-def _named(view: ClusterView, access: _Access) -> Iterator[tuple[str, Use]]:
-    for pod in view.pods.values():
-        if pod.finished or not (pod.volumes or pod.claims):
-            continue
-        for key in _keys_of(pod, view):
-            if access.granted(key, pod.namespace):
-                yield key, Use(pod.namespace, pod.name, pod.node, pod.versions.get(key, ""))
+def named_by_pod(view: ClusterView, pod: PodView, access: GrantLookup) -> Iterator[tuple[str, Use]]:
+    """Yield the Datasets that a pod may have and names, by key."""
+    if pod.finished:
+        return
+    for key in _keys_of(pod, view):
+        if access.granted(key, pod.namespace):
+            yield key, Use(pod.namespace, pod.name, pod.node, pod.versions.get(key, ""))
 
 
 def _keys_of(pod: PodView, view: ClusterView) -> Iterator[str]:
@@ -82,24 +91,25 @@ def _keys_of(pod: PodView, view: ClusterView) -> Iterator[str]:
             yield key
 
 
-def _mounted(view: ClusterView, access: _Access) -> Iterator[tuple[str, Use]]:
-    for name, cache in view.node_caches.items():
-        node = view.nodes.get(name)
-        for row in cache.status.mounts:
-            pod_exists = f"{row.pod_namespace}/{row.pod}" in view.pods
-            # A node that stopped answering or lost its sidecar cannot take back its rows: the pod's existence decides.
-            answers = node is not None and node.ready and node.sidecar_ready
-            if (pod_exists or answers) and _may_count(row, access):
-                mounted = row.phase is MountPhase.MOUNTED
-                yield _key_of(row), Use(row.pod_namespace, row.pod, name, row.version, on_node=True, mounted=mounted)
+def mounted_on(view: ClusterView, name: str, access: GrantLookup) -> Iterator[tuple[str, Use]]:
+    """Yield what a node says of its mounts, by the Datasets' keys, as far as it counts."""
+    cache, node = view.node_caches.get(name), view.nodes.get(name)
+    for row in cache.status.mounts if cache is not None else ():
+        pod_exists = f"{row.pod_namespace}/{row.pod}" in view.pods
+        # A node that stopped answering or lost its sidecar cannot take back its rows: the pod's existence decides.
+        answers = node is not None and node.ready and node.sidecar_ready
+        if (pod_exists or answers) and _may_count(row, access):
+            mounted = row.phase is MountPhase.MOUNTED
+            yield dataset_key(row), Use(row.pod_namespace, row.pod, name, row.version, on_node=True, mounted=mounted)
 
 
-def _may_count(row: NodeMount, access: _Access) -> bool:
+def _may_count(row: NodeMount, access: GrantLookup) -> bool:
     # A pending row is a question of a node that may know nothing of the Dataset, nor who may have it.
-    return row.phase is MountPhase.MOUNTED or access.granted(_key_of(row), row.pod_namespace)
+    return row.phase is MountPhase.MOUNTED or access.granted(dataset_key(row), row.pod_namespace)
 
 
-def _key_of(row: NodeMount) -> str:
+def dataset_key(row: NodeMount) -> str:
+    """Return the key of the Dataset that a row of mounts is about."""
     return f"{row.dataset_namespace}/{row.dataset}"
 
 

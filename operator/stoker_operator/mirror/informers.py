@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from stoker_api import names
-from stoker_api.nodecache import NodeCache
 from stoker_kube.api import Kube, Object
 from stoker_kube.informer import Informer
 from stoker_kube.resources import (
@@ -26,6 +25,7 @@ from stoker_operator.core.dataset_classes import parse_class
 from stoker_operator.core.profiles import ProfileReader
 from stoker_operator.core.views import parse_node, parse_pod
 from stoker_operator.mirror.grants import trim_grant
+from stoker_operator.mirror.node_cache_reader import NodeCacheReader
 from stoker_operator.mirror.state import ClusterState
 
 _JOB_FIELDS = ("metadata", "spec", "status")
@@ -46,7 +46,7 @@ class Informers:
         self._all: Final[list[Informer[Any]]] = [
             self._informer(NODES, parse_node, state.nodes.feed),
             self._informer(PODS, parse_pod, state.pods.feed),
-            self._informer(NODE_CACHES, NodeCache.model_validate, state.node_caches.feed),
+            self._informer(NODE_CACHES, NodeCacheReader().view, state.node_caches.feed),
             self._informer(DATASET_CLASSES, parse_class, state.dataset_classes.feed),
             self._informer(TUNING_PROFILES, ProfileReader().view, state.tuning_profiles.feed),
             self._informer(JOBS, _trim_job, state.jobs.feed, label_selector=names.LABEL_TRAINING_JOB),

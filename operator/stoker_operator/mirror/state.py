@@ -1,6 +1,6 @@
 """The mirror of the cluster: a table for each kind, which kopf, informers and answers of writes feed."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
@@ -16,6 +16,7 @@ from stoker_operator.core.profiles import ProfileView
 from stoker_operator.core.tuning import ClusterTuning
 from stoker_operator.core.views import ClusterView, InvalidDataset, InvalidTrainingJob, NodeView, PodView
 from stoker_operator.mirror.identity import identity_of
+from stoker_operator.mirror.node_views import NodeViews
 
 T = TypeVar("T")
 Listener = Callable[[T | None, T | None], None]  # the view before and the view now; None: there was or is none
@@ -36,6 +37,8 @@ class MirrorTable(Generic[T]):
         self._rows: Final[dict[str, T]] = {}
         self._gone: Final[dict[str, None]] = {}
         self._listeners: Final[list[Listener[T]]] = []
+        self._shown: Mapping[str, T] | None = None  # the last copy, while nothing changed
+        self.changes = 0  # so far: for whoever works something out of all rows
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -72,10 +75,14 @@ class MirrorTable(Generic[T]):
             self._replace(key, self._rows.get(key), None)
 
     def snapshot(self) -> Mapping[str, T]:
-        """Copy what is known now."""
-        return MappingProxyType(dict(self._rows))
+        """Return what is known now, as one object for as long as that is the same."""
+        if self._shown is None:
+            self._shown = MappingProxyType(dict(self._rows))
+        return self._shown
 
     def _replace(self, key: str, old: T | None, view: T | None) -> None:
+        self._shown = None
+        self.changes += 1
         if view is None:
             self._rows.pop(key, None)
         else:
@@ -115,6 +122,8 @@ class ClusterState:
         self.heard_since = 0.0  # seconds since the epoch: from then on the API server has answered
         self._tuning: Final = tuning or ClusterTuning()
         self._admission: Final = AdmissionMemory()
+        self._node_views: Final = NodeViews(own_namespace, self.heard)
+        self.pods.listen(self._node_views.note_pod)
         self._wanted: Mapping[str, frozenset[str]] = MappingProxyType({})
         self._wanted_versions: Mapping[str, Mapping[str, frozenset[str]]] = MappingProxyType({})
         self._wanted_listeners: Final[list[Callable[[], None]]] = []
@@ -158,28 +167,16 @@ class ClusterState:
         """Count the objects of each table, by its name."""
         return {name: len(table) for name, table in vars(self).items() if isinstance(table, MirrorTable)}
 
+    def prepare(self) -> Generator[None, None, None]:
+        """Do in steps what is long of the next snapshot: after a start, and after a change of classes."""
+        return self._admission.prepare(self.datasets.snapshot(), self.dataset_classes.snapshot())
+
     def snapshot(self) -> ClusterView:
         """Copy everything, with Datasets as their classes let them be.
 
         Each node's ``sidecar_ready`` and ``sidecar_silent_since`` are filled in from the sidecars' pods. No silence
         counts from before the API server answered, unless it is a long one: nobody could report meanwhile.
         """
-        pods = self.pods.snapshot()
-        sidecars = [pod for pod in pods.values() if pod.sidecar and pod.namespace == self.own_namespace]
-        ready = {pod.node for pod in sidecars if pod.ready and not pod.deleting}
-        silent: dict[str, float] = {}
-        for pod in sidecars:
-            if pod.node not in ready:
-                silent[pod.node] = max(silent.get(pod.node, 0.0), pod.not_ready_since)
-        nodes = {
-            name: replace(
-                node,
-                sidecar_ready=name in ready,
-                sidecar_silent_since=self.heard(silent.get(name, 0.0)),
-                not_ready_since=self.heard(node.not_ready_since),
-            )
-            for name, node in self.nodes.snapshot().items()
-        }
         admitted = self._admission.admit_all(self.datasets.snapshot(), self.dataset_classes.snapshot())
         jobs = self.training_jobs.snapshot()
         return ClusterView(
@@ -187,8 +184,8 @@ class ClusterState:
             terms=admitted.terms,
             invalid_datasets=admitted.invalid,
             node_caches=self.node_caches.snapshot(),
-            nodes=MappingProxyType(nodes),
-            pods=pods,
+            nodes=self._node_views.current(self.nodes.snapshot(), self.heard_since),
+            pods=self.pods.snapshot(),
             training_jobs={key: one for key, one in jobs.items() if isinstance(one, TrainingJob)},
             invalid_training_jobs={key: one for key, one in jobs.items() if isinstance(one, InvalidTrainingJob)},
             jobs=self.jobs.snapshot(),

@@ -1,6 +1,6 @@
 """Keeps the rights by which nodes read the credentials of the Datasets that they have."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -9,10 +9,9 @@ from stoker_api import names
 from stoker_kube.api import Object
 from stoker_kube.resources import ROLE_BINDINGS, ROLES, Kind
 from stoker_operator.core.credentials_rbac import (
-    NamedByNodes,
+    KeptReaders,
     NamedCredentials,
     named_by,
-    readers,
     role,
     role_bindings,
     role_of,
@@ -54,30 +53,65 @@ class CredentialRights:
             ROLES: state.roles,
             ROLE_BINDINGS: state.role_bindings,
         }
-        self._named_by_nodes: Final = NamedByNodes()
         # What was worked out last: passes are many, and it changes rarely.
-        self._bodies: dict[NamedCredentials, tuple[frozenset[str], _Bodies]] = {}
+        self._readers: Final = KeptReaders()
+        self._bodies: Final[dict[NamedCredentials, _Bodies]] = {}
+        self._basis: object = None
+        self._actions: list[KeyedAction] = []
+        self._written: Final[dict[str, tuple[DatasetPlan, tuple[int, ...], bool]]] = {}
 
-    def actions(self, view: ClusterView, plans: Iterable[DatasetPlan]) -> Iterator[KeyedAction]:
-        """Return what would write the rights that differ."""
-        wanted = readers(view, plans, self._named_by_nodes)
-        self._bodies = {named: self._objects(named, nodes) for named, nodes in wanted.items()}
+    def actions(self, view: ClusterView, plans: Mapping[str, DatasetPlan]) -> Generator[None, None, list[KeyedAction]]:
+        """Return, after steps of some milliseconds, what would write the rights that differ."""
+        changed = yield from self._readers.update(view, plans)
+        for named in changed:
+            self._settle(named)
+            yield
         staying = {one.metadata.namespace for one in view.datasets.values() if not one.metadata.deletion_timestamp}
+        basis = (self._stamp(), staying, self._has_old_sidecars(view) if self._has_old_role() else False)
+        if changed or basis != self._basis:
+            actions: list[KeyedAction] = []
+            for some in self._differing(staying, old=basis[2]):
+                actions += some
+                yield
+            self._basis, self._actions = basis, actions
+        return self._actions
+
+    def _settle(self, named: NamedCredentials) -> None:
+        nodes = self._readers.nodes(named)
+        if not nodes:
+            self._bodies.pop(named, None)
+            return
+        bindings = role_bindings(named, nodes, self._accounts)
+        self._bodies[named] = [(ROLES, role(named)), *((ROLE_BINDINGS, body) for body in bindings)]
+
+    def _stamp(self) -> tuple[int, ...]:
+        """Return what changes with what the mirror has of rights and accounts."""
+        return self._state.roles.changes, self._state.role_bindings.changes, self._state.node_accounts.changes
+
+    def _differing(self, staying: Collection[str], *, old: bool) -> Iterator[list[KeyedAction]]:
         there = self._there()
-        for named, (_, bodies) in self._bodies.items():
+        for named, bodies in self._bodies.items():
             known = there.pop((named.namespace, named.role), {})
             # Where all Datasets are being deleted the namespace may be, too, and nothing can be made there any more.
             change = _difference(bodies, known, may_create=named.namespace in staying)
-            yield from self._action(rights_key(named), named.namespace, change)
+            yield self._action(rights_key(named), named.namespace, change)
         for (namespace, name), known in there.items():
-            if name != names.CREDENTIALS_ROLE or not self._has_old_sidecars(view):
-                yield from self._action(f"Role {namespace}/{name}", namespace, _difference([], known))
+            if name != names.CREDENTIALS_ROLE or not old:
+                yield self._action(f"Role {namespace}/{name}", namespace, _difference([], known))
 
     def is_written(self, plan: DatasetPlan) -> bool:
         """Tell whether all nodes that are to have this Dataset may read what it names, as far as the mirror knows."""
         found = list(named_by(plan.dataset.metadata.namespace, plan.dataset.spec.source.credentials))
-        nodes = plan.nodes() if found else ()
-        has_account = self._state.node_accounts.get
+        if not found:
+            self._written.pop(plan.dataset.key, None)
+            return True
+        known = self._written.get(plan.dataset.key)
+        if known is None or known[0] is not plan or known[1] != self._stamp():
+            known = self._written[plan.dataset.key] = (plan, self._stamp(), self._is_written(plan, found))
+        return known[2]
+
+    def _is_written(self, plan: DatasetPlan, found: Sequence[NamedCredentials]) -> bool:
+        nodes, has_account = plan.nodes(), self._state.node_accounts.get
         return all(has_account(account_key(self._accounts, node)) for node in nodes) and all(
             self._is_granted(named, nodes) for named in found
         )
@@ -92,13 +126,6 @@ class CredentialRights:
         known = self._state.roles.get(f"{named.namespace}/{named.role}")
         return known is not None and known.get("rules") == role(named)["rules"] and granted.issuperset(nodes)
 
-    def _objects(self, named: NamedCredentials, nodes: frozenset[str]) -> tuple[frozenset[str], _Bodies]:
-        known = self._bodies.get(named)
-        if known is not None and known[0] == nodes:
-            return known
-        bindings = role_bindings(named, nodes, self._accounts)
-        return nodes, [(ROLES, role(named)), *((ROLE_BINDINGS, body) for body in bindings)]
-
     def _there(self) -> dict[tuple[str, str], dict[_Row, Mapping[str, Any]]]:
         """Return what the mirror has, by namespace and name of the Role."""
         found: dict[tuple[str, str], dict[_Row, Mapping[str, Any]]] = {}
@@ -111,9 +138,9 @@ class CredentialRights:
                     found.setdefault((namespace, role_of(name)), {})[kind, namespace, name] = row
         return found
 
-    def _action(self, key: str, namespace: str, change: _Change) -> Iterator[KeyedAction]:
-        if change.apply or change.delete:
-            yield KeyedAction(key, "role", namespace, partial(self._write, change))
+    def _action(self, key: str, namespace: str, change: _Change) -> list[KeyedAction]:
+        wanted = change.apply or change.delete
+        return [KeyedAction(key, "role", namespace, partial(self._write, change))] if wanted else []
 
     async def _write(self, change: _Change) -> None:
         for kind, namespace, name in change.delete:
@@ -124,6 +151,9 @@ class CredentialRights:
         for kind, body in change.apply:
             written = await self._writer.apply(kind, body)
             self._tables[kind].put(f"{body['metadata']['namespace']}/{body['metadata']['name']}", trim_grant(written))
+
+    def _has_old_role(self) -> bool:
+        return any(key.endswith(f"/{names.CREDENTIALS_ROLE}") for key in self._state.roles.snapshot())
 
     def _has_old_sidecars(self, view: ClusterView) -> bool:
         """Tell whether sidecars of an earlier version run, which read credentials in their common name."""

@@ -1,7 +1,8 @@
 """Writes the statuses of Datasets, with what could not be written for them, and tells of what changed."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -14,6 +15,8 @@ from stoker_kube.events import EventRecorder, ObjectRef
 from stoker_operator.core.dataset_decision import Decision
 from stoker_operator.core.dataset_status import invalid_status, troubled_status
 from stoker_operator.core.dataset_transitions import dataset_announcements, urgent
+from stoker_operator.core.deletion import Deletion
+from stoker_operator.core.plan import DatasetPlan
 from stoker_operator.core.spoiled import Spoiled
 from stoker_operator.core.views import InvalidDataset
 from stoker_operator.mirror.state import ClusterState
@@ -27,6 +30,19 @@ FIGURES_EVERY = 2.0  # seconds between writes of a Dataset's status when only fi
 Troubles = Callable[[str], tuple[str, ...]]  # what could not be written for a Dataset, by its key
 
 
+_Basis = tuple[Deletion | None, str, tuple[str, ...]]  # beside the plan: deletion, note and troubles
+
+
+@dataclass(frozen=True, slots=True)
+class _SettledStatus:
+    """The status that a Dataset should have, and what it was worked out of."""
+
+    plan: DatasetPlan | None
+    basis: _Basis
+    status: DatasetStatus | None  # None: it has that
+    error: Exception | None
+
+
 class DatasetStatuses:
     """The statuses of all Datasets; ``clock`` gives seconds since the epoch."""
 
@@ -36,6 +52,7 @@ class DatasetStatuses:
         self._events: Final = events
         self._clock: Final = clock
         self._written_at: dict[str, float] = {}
+        self._known: Final[dict[str, _SettledStatus]] = {}
         self._due: float | None = None
 
     @property
@@ -43,39 +60,50 @@ class DatasetStatuses:
         """Seconds since the epoch at which the earliest postponed write is due; None when there is none."""
         return self._due
 
-    def actions(
-        self, decision: Decision, keys: Iterable[str], note: Callable[[Dataset], str], troubles: Troubles
-    ) -> Iterable[KeyedAction]:
-        """Return what would write the statuses that differ, of the Datasets ``keys`` and those that do not parse.
+    def work_out(
+        self, decision: Decision, note: Callable[[Dataset], str], troubles: Troubles
+    ) -> Generator[None, None, None]:
+        """Work out the statuses, in steps, of the Datasets of which anything changed.
 
         ``note`` goes with a Dataset's condition Accepted.
         """
+        for key in self._known.keys() - decision.view.datasets.keys():
+            del self._known[key]
+        for key, dataset in decision.view.datasets.items():
+            plan = decision.plans.get(key)
+            basis = (decision.deletions.get(key), note(dataset), troubles(key) if plan is not None else ())
+            known = self._known.get(key)
+            if known is None or plan is None or known.plan is not plan or known.basis != basis or known.error:
+                self._known[key] = self._settle(decision, key, basis)
+                yield
+
+    def _settle(self, decision: Decision, key: str, basis: _Basis) -> _SettledStatus:
+        dataset, plan, now = decision.view.datasets[key], decision.plans.get(key), self._clock()
+        meta, spoiled, sentence = dataset.metadata, Spoiled(), decision.spoiled.get(key, "")
+        status = None
+        if plan is not None:
+            status = spoiled.attempt(key, lambda: decision.status(key, basis[1], basis[2], now))
+            sentence = spoiled.get(key, sentence)
+        if status is None:
+            status = troubled_status(dataset.status, meta.generation, sentence, now)
+        return _SettledStatus(plan, basis, None if status == dataset.status else status, spoiled.error(key))
+
+    def actions(self, decision: Decision, keys: Iterable[str]) -> Iterable[KeyedAction]:
+        """Return what would write the statuses that differ, of the Datasets ``keys`` and those that do not parse."""
         self._due = None
         self._written_at = {key: at for key, at in self._written_at.items() if key in decision.view.datasets}
-        spoiled = Spoiled()
         for key in keys:
-            dataset = decision.view.datasets[key]
-            meta = dataset.metadata
-            status = spoiled.attempt(key, partial(self._work_out, decision, key, note, troubles))
-            if status is None:
-                status = troubled_status(dataset.status, meta.generation, spoiled[key], self._clock())
-            if status != dataset.status and not self._postponed(key, dataset.status, status):
-                error = decision.spoiled.error(key) or spoiled.error(key)
-                if error is not None:
-                    log.warning("Dataset %s cannot be worked out and is left as it is", key, exc_info=error)
-                yield self._action(key, meta, partial(self._write, dataset, status))
+            dataset, one = decision.view.datasets[key], self._known.get(key)
+            if one is None or one.status is None or self._postponed(key, dataset.status, one.status):
+                continue
+            error = decision.spoiled.error(key) or one.error
+            if error is not None:
+                log.warning("Dataset %s cannot be worked out and is left as it is", key, exc_info=error)
+            yield self._action(key, dataset.metadata, partial(self._write, dataset, one.status))
         for key, invalid in decision.view.invalid_datasets.items():
             meta, status = invalid.metadata, invalid_status(invalid, self._clock())
             if status != invalid.status and not meta.deletion_timestamp:
                 yield self._action(key, meta, partial(self._write, invalid, status))
-
-    def _work_out(
-        self, decision: Decision, key: str, note: Callable[[Dataset], str], troubles: Troubles
-    ) -> DatasetStatus:
-        dataset, now = decision.view.datasets[key], self._clock()
-        if key not in decision.plans:
-            return troubled_status(dataset.status, dataset.metadata.generation, decision.spoiled[key], now)
-        return decision.status(key, note(dataset), troubles(key), now)
 
     def _action(self, key: str, meta: ObjectMeta, act: Act) -> KeyedAction:
         return KeyedAction(
@@ -105,6 +133,9 @@ class DatasetStatuses:
 
     async def _replace(self, known: Dataset | InvalidDataset, status: DatasetStatus) -> None:
         meta, key = known.metadata, _key(known)
+        there = self._state.datasets.get(key)
+        if there is not None and there.status != known.status:
+            return  # it was written while a long decision was made: the next one knows that
         written = await self._writer.dataset_status(key, meta.uid, status)
         self._written_at[key] = self._clock()
         if written is None:

@@ -1,27 +1,31 @@
 """The level-triggered pass over all Datasets: look at the mirror, decide, hand in what is to be written, by object."""
 
+import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
-from typing import Final
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from typing import Final, TypeVar
 
 from stoker_api.dataset_status import Phase
 from stoker_kube.events import EventRecorder
 from stoker_operator import metrics
 from stoker_operator.core.credentials_rbac import named_by
-from stoker_operator.core.dataset_decision import Decision, decide_datasets
+from stoker_operator.core.dataset_decision import Decision
+from stoker_operator.core.kept_decision import KeptDecision
 from stoker_operator.core.plan import DatasetPlan, no_room_sentence
 from stoker_operator.core.views import ClusterView
 from stoker_operator.mirror.state import ClusterState
 from stoker_operator.reconcilers.credential_rights import CredentialRights, rights_key
 from stoker_operator.reconcilers.dataset_finalizers import DELETION, DatasetFinalizers, deletion_key, hold_key
-from stoker_operator.reconcilers.dataset_statuses import DatasetStatuses
+from stoker_operator.reconcilers.dataset_statuses import DatasetStatuses, Troubles
 from stoker_operator.reconcilers.dataset_volumes import DatasetVolumes, volume_key
 from stoker_operator.reconcilers.keyed_work import KeyedWork
 from stoker_operator.reconcilers.node_accounts import NodeAccounts, making_key
-from stoker_operator.reconcilers.node_cache_plans import NodeCachePlans, node_cache_key
+from stoker_operator.reconcilers.node_cache_plans import NodeCachePlans, found_in, node_cache_key, nodes_of
+from stoker_operator.reconcilers.slices import in_slices
 from stoker_operator.reconcilers.turns import KeyedAction
 from stoker_operator.writer import Writer
+
+T = TypeVar("T")
 
 
 class DatasetReconciler:
@@ -43,30 +47,46 @@ class DatasetReconciler:
         self._finalizers: Final = DatasetFinalizers(writer, state, self._volumes)
         self._plans: Final = NodeCachePlans(writer, state, clock, self.work.wake)
         self._statuses: Final = DatasetStatuses(writer, state, events, clock)
+        self._kept = KeptDecision()
 
     async def reconcile(self) -> float | None:
-        """Run one pass; gives the seconds after which time alone calls for another. Waits for no write."""
+        """Run one pass; gives the seconds after which time alone calls for another. Waits for no write.
+
+        A long one gives the loop back between its steps, and goes on with the cluster as it was when it began.
+        """
+        await _apart(self._state.prepare())
         now = self._clock()
-        view = self._state.snapshot()
-        decision = decide_datasets(view, self._state.wanted, now, self._may_be_given, self._state.wanted_versions)
+        decision = await self._decide(self._state.snapshot(), now)
+        view = decision.view
         _measure(view, self._state.sizes())
         self._plans.keep_only(view.nodes)
-        due = self.work.take(self._actions(decision, now))
+        troubles = self._troubles_of(decision)
+        await _apart(self._statuses.work_out(decision, self._volumes.note, troubles))
+        rights = await _apart(self._rights.actions(view, decision.plans))
+        due = self.work.take(self._actions(decision, rights, now))
         times = [time - now for time in (decision.look_again, self._statuses.due) if time is not None]
         times += [seconds for seconds in (due, self._volumes.due(now)) if seconds is not None]
         return max(0.0, min(times)) if times else None
 
-    def _actions(self, decision: Decision, now: float) -> Iterator[KeyedAction]:
+    async def _decide(self, view: ClusterView, now: float) -> Decision:
+        wanted, versions = self._state.wanted, self._state.wanted_versions
+        try:
+            return await _apart(self._kept.decide(view, wanted, now, self._may_be_given, versions))
+        except BaseException:
+            self._kept = KeptDecision()  # what was half done is not to be built upon
+            raise
+
+    def _actions(self, decision: Decision, rights: Sequence[KeyedAction], now: float) -> Iterator[KeyedAction]:
         finalizers = list(self._finalizers.actions(decision))
         # No last word on those that go now: it would change them, and the finalizer comes off what is as it was.
         going = {action.key for action in finalizers if action.step == DELETION} - self.work.waiting()
         yield from finalizers
         yield from self._accounts.actions(decision.view)
-        yield from self._rights.actions(decision.view, decision.plans.values())
+        yield from rights
         yield from self._plans.actions(decision.nodes.writes)
         yield from self._volumes.actions(decision.view.datasets.values(), now)
         staying = [key for key in decision.view.datasets if deletion_key(key) not in going]
-        yield from self._statuses.actions(decision, staying, self._volumes.note, partial(self._troubles, decision))
+        yield from self._statuses.actions(decision, staying)
 
     def _may_be_given(self, plan: DatasetPlan) -> bool:
         """Tell whether nodes may be told of it: a node that is told asks for the Secret at once.
@@ -75,16 +95,32 @@ class DatasetReconciler:
         """
         return self._rights.is_written(plan) or any(map(self.work.trouble, _keys_of_rights(plan)))
 
-    def _troubles(self, decision: Decision, key: str) -> tuple[str, ...]:
-        """Say what could not be written for a Dataset, each in a sentence."""
-        plan = decision.plans[key]
-        meta, nodes = plan.dataset.metadata, plan.nodes()
-        keys = [hold_key(key), volume_key(key), deletion_key(key), *map(node_cache_key, nodes)]
-        keys += _keys_of_rights(plan)
-        failed = (f"{one}: {sentence}" for one in keys if (sentence := self.work.trouble(one)))
-        spoiled = (decision.spoiled[key],) if key in decision.spoiled else ()
-        crowded = (no_room_sentence(node) for node in decision.nodes.left_out.get(meta.uid, ()))
-        return (*spoiled, *failed, *crowded, *self._plans.troubles(meta.uid, nodes))
+    def _troubles_of(self, decision: Decision) -> Troubles:
+        """Make what says, in sentences, what could not be written for a Dataset."""
+        troubles = self.work.troubles()
+        if not (troubles or decision.spoiled or decision.nodes.left_out or self._plans.refuses()):
+            return lambda _: ()
+        nodes = nodes_of(troubles)
+
+        def of(key: str) -> tuple[str, ...]:
+            plan = decision.plans[key]
+            keys = [hold_key(key), volume_key(key), deletion_key(key)]
+            keys += [node_cache_key(node) for node in found_in(plan.nodes(), nodes)]
+            keys += _keys_of_rights(plan) if troubles else []
+            failed = (f"{one}: {troubles[one]}" for one in keys if one in troubles)
+            spoiled = (decision.spoiled[key],) if key in decision.spoiled else ()
+            uid = plan.dataset.metadata.uid
+            crowded = (no_room_sentence(node) for node in decision.nodes.left_out.get(uid, ()))
+            return (*spoiled, *failed, *crowded, *self._plans.troubles(uid, plan.nodes()))
+
+        return of
+
+
+async def _apart(work: Generator[None, None, T]) -> T:
+    """Do one part of a pass in slices; the next one begins with a slice of its own."""
+    result = await in_slices(work)
+    await asyncio.sleep(0)
+    return result
 
 
 def _keys_of_rights(plan: DatasetPlan) -> list[str]:

@@ -7,7 +7,7 @@ their end. What a pass does not wish again is forgotten, unless it is under way.
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -99,6 +99,10 @@ class KeyedWork:
         """Return what went wrong with ``key`` the last time, as a sentence; empty when nothing did."""
         failure = self._failures.get(key)
         return failure.sentence if failure is not None else ""
+
+    def troubles(self) -> Mapping[str, str]:
+        """Return what went wrong the last time, by key."""
+        return {key: failure.sentence for key, failure in self._failures.items()}
 
     def waiting(self) -> frozenset[str]:
         """Return the keys that failed and have to wait before they may be tried again."""

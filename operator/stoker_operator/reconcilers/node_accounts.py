@@ -1,6 +1,6 @@
 """Makes the ServiceAccount of each node that has a sidecar; Kubernetes takes it away with the Node."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Final
 
@@ -20,12 +20,20 @@ class NodeAccounts:
         self._writer: Final = writer
         self._state: Final = state
         self._namespace: Final = names.node_accounts_namespace(own_namespace)
+        self._missing: list[NodeView] = []
+        self._basis: tuple[Mapping[str, NodeView], int] | None = None  # what that was found in
 
     def actions(self, view: ClusterView) -> Iterator[KeyedAction]:
         """Return what would make the accounts that are missing."""
-        for name, node in view.nodes.items():
-            if node.sidecar_ready and self._state.node_accounts.get(account_key(self._namespace, name)) is None:
-                yield KeyedAction(making_key(name), "account", name, partial(self._make, node))
+        changes = self._state.node_accounts.changes
+        if self._basis is None or self._basis[0] is not view.nodes or self._basis[1] != changes:
+            self._missing = [node for name, node in view.nodes.items() if node.sidecar_ready and not self._has(name)]
+            self._basis = (view.nodes, changes)
+        for node in self._missing:
+            yield KeyedAction(making_key(node.name), "account", node.name, partial(self._make, node))
+
+    def _has(self, node: str) -> bool:
+        return self._state.node_accounts.get(account_key(self._namespace, node)) is not None
 
     async def _make(self, node: NodeView) -> None:
         made = await self._writer.create_account(node_account(node, self._namespace), self._namespace)

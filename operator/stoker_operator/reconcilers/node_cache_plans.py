@@ -1,6 +1,7 @@
 """Writes what nodes should hold. A plan that the API server refuses is written without the Datasets that spoil it."""
 
 import logging
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,6 +25,7 @@ _SPOILT = frozenset({400, 403, 413, 422, 500})
 FIRST = 10.0  # seconds until a refused entry is tried again
 LAST = 300.0
 
+_KEY = "NodeCache "
 Entries = dict[str, NodeDataset]  # by UID
 
 
@@ -58,12 +60,15 @@ class NodeCachePlans:
             # What it should say is the mark: a plan that changed is written at once, whatever became of the last one.
             yield KeyedAction(node_cache_key(node), "nodecache", node, partial(self._write, write), write.spec, about)
 
+    def refuses(self) -> bool:
+        """Tell whether any entry is refused anywhere."""
+        return any(self._refused.values())
+
     def troubles(self, uid: str, nodes: Sequence[str]) -> Iterator[str]:
-        """Say on which of the nodes the entry of the Dataset of that UID is refused."""
-        for node in nodes:
-            refusal = self._refused.get(node, {}).get(uid)
-            if refusal is not None:
-                yield f"{node} cannot be given it: {refusal.sentence}"
+        """Say on which of the nodes, which are sorted, the entry of the Dataset of that UID is refused."""
+        refusing = sorted(node for node, refused in self._refused.items() if uid in refused)
+        for node in found_in(nodes, refusing):
+            yield f"{node} cannot be given it: {self._refused[node][uid].sentence}"
 
     def keep_only(self, nodes: Mapping[str, object]) -> None:
         """Forget what was refused for nodes that are gone."""
@@ -165,6 +170,19 @@ def _without(wanted: Entries, refused: Iterable[str], there: Entries) -> Entries
     return {uid: entry for uid, entry in wanted.items() if uid not in set(refused)} | kept
 
 
+def found_in(nodes: Sequence[str], names: Iterable[str]) -> Iterator[str]:
+    """Yield those of the names that are among ``nodes``, which are sorted: there may be thousands of those."""
+    for name in names:
+        at = bisect_left(nodes, name)
+        if at < len(nodes) and nodes[at] == name:
+            yield name
+
+
 def node_cache_key(node: str) -> str:
     """Name the writing of a node's plan."""
-    return f"NodeCache {node}"
+    return f"{_KEY}{node}"
+
+
+def nodes_of(keys: Iterable[str]) -> list[str]:
+    """Return the nodes whose writing is among the keys, sorted."""
+    return sorted(key.removeprefix(_KEY) for key in keys if key.startswith(_KEY))

@@ -78,8 +78,8 @@ SPOILABLE = (
     "stoker_operator.core.dataset_decision.decide_listing",
     "stoker_operator.core.dataset_decision.roll_up_dataset",
     "stoker_operator.core.plan.node_dataset",
-    "stoker_operator.core.placement._Draft.keep",
-    "stoker_operator.core.placement._turn",
+    "stoker_operator.core.placement.Draft.keep",
+    "stoker_operator.core.kept_placements.turn_of",
     "stoker_operator.core.gating.read_demand",
     "stoker_operator.reconcilers.training_jobs.roll_up_job",
 )
@@ -142,7 +142,7 @@ def spoilt(where: str) -> Iterator[None]:
     with ExitStack() as stack:
         if where:
             owner, _, attribute = where.rpartition(".")
-            module, _, class_name = owner.rpartition(".") if owner.endswith("_Draft") else (owner, "", "")
+            module, _, class_name = owner.rpartition(".") if owner.endswith("Draft") else (owner, "", "")
             target: Any = __import__(module, fromlist=["x"])
             target = getattr(target, class_name) if class_name else target
             original = getattr(target, attribute)

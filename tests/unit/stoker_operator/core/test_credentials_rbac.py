@@ -1,22 +1,24 @@
 """Who may read which credentials, and how that is written."""
 
 import json
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from stoker_api.dataset_source import Source
 from stoker_api.nodecache import NodeCacheSpec, NodeDataset
 from stoker_operator.core.credentials_rbac import (
     SHARDS,
-    NamedByNodes,
+    KeptReaders,
     NamedCredentials,
     node_account,
-    readers,
     role,
     role_bindings,
     role_of,
 )
+from stoker_operator.core.plan import DatasetPlan
 from stoker_operator.core.views import ClusterView, NodeView
-from tests.unit.stoker_operator.builders import make_cache, make_node
+from tests.unit.stoker_operator.builders import decided, make_cache, make_dataset, make_node
 
 KEYS = NamedCredentials("vision", "Secret", "keys")
 READER = NamedCredentials("vision", "ServiceAccount", "reader")
@@ -32,25 +34,54 @@ def view_of(**held: dict[str, Any]) -> ClusterView:
     return ClusterView(nodes={name: make_node(name) for name in held}, node_caches=caches)
 
 
+def updated(
+    kept: KeptReaders, view: ClusterView, plans: Mapping[str, DatasetPlan] = MappingProxyType({})
+) -> set[NamedCredentials]:
+    """Take all steps of an update."""
+    work = kept.update(view, plans)
+    while True:
+        try:
+            next(work)
+        except StopIteration as done:
+            return set(done.value)
+
+
+def readers(
+    *views: ClusterView, plans: Mapping[str, DatasetPlan] = MappingProxyType({})
+) -> dict[NamedCredentials, Any]:
+    """Return who may read what after one view after the other."""
+    kept = KeptReaders()
+    changed = [named for view in views for named in updated(kept, view, plans)]
+    return {named: nodes for named in changed if (nodes := kept.nodes(named))}
+
+
 def test_nodes_read_what_the_datasets_that_they_have_name_and_no_others() -> None:
     view = view_of(a={"secretRef": {"name": "keys"}}, b={"serviceAccount": "reader"}, c={})
-    assert readers(view, (), NamedByNodes()) == {KEYS: frozenset("a"), READER: frozenset("b")}
+    assert readers(view) == {KEYS: frozenset("a"), READER: frozenset("b")}
 
 
 def test_a_node_that_is_gone_reads_nothing() -> None:
     view = view_of(a={"secretRef": {"name": "keys"}})
-    assert readers(ClusterView(node_caches=view.node_caches), (), NamedByNodes()) == {}
+    assert readers(view, ClusterView(node_caches=view.node_caches)) == {}
 
 
 def test_what_a_node_names_follows_its_plan() -> None:
-    named = NamedByNodes()
     before, after = view_of(a={"secretRef": {"name": "keys"}}), view_of(a={"serviceAccount": "reader"})
-    assert [dict(named.of(view)) for view in (before, before, after, ClusterView())] == [
-        {"a": {KEYS}},
-        {"a": {KEYS}},
-        {"a": {READER}},
-        {},
-    ]
+    assert readers(before, after) == {READER: frozenset("a")}
+
+
+def test_what_is_as_it_was_is_not_looked_at_again() -> None:
+    view, kept = view_of(a={"secretRef": {"name": "keys"}}), KeptReaders()
+    assert [updated(kept, view) for _ in range(2)] == [{KEYS}, set()]
+
+
+def test_nodes_that_are_to_have_a_dataset_may_read_for_it_until_they_are_not() -> None:
+    dataset = make_dataset(source={"uri": "s3://bucket/", "credentials": {"secretRef": {"name": "keys"}}})
+    plans = decided(dataset, make_node("a")).plans
+    assert readers(ClusterView(), plans=plans) == {KEYS: frozenset("a")}
+    kept = KeptReaders()
+    updated(kept, ClusterView(), plans)
+    assert (updated(kept, ClusterView()), kept.nodes(KEYS)) == ({KEYS}, frozenset())
 
 
 def test_a_role_names_one_thing() -> None:

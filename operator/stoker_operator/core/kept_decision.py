@@ -1,0 +1,214 @@
+"""Everything that is decided about all Datasets, kept from pass to pass: what changed is decided anew, in steps.
+
+The answer is that of ``decide_datasets``, which is the plain form of it and which a property test holds it equal to.
+"""
+
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import Final
+
+from stoker_operator.core.changed_keys import changed_keys, changed_values
+from stoker_operator.core.dataset_decision import Decision, PlanFacts, decide_deletions, make_plan, tuning_of
+from stoker_operator.core.held_states import HeldStates, Moved
+from stoker_operator.core.kept_entries import KeptEntries
+from stoker_operator.core.kept_nodes import KeptNodes
+from stoker_operator.core.kept_placements import KeptPlacements, PlacementNews
+from stoker_operator.core.kept_uses import KeptUses
+from stoker_operator.core.live_versions import pinned_by_jobs, queued_datasets
+from stoker_operator.core.node_states import alive
+from stoker_operator.core.plan import DatasetPlan, frozen_uids
+from stoker_operator.core.spoiled import Spoiled
+from stoker_operator.core.tuning import says_something
+from stoker_operator.core.views import ClusterView
+
+_AT_ONCE = 20  # NodeCaches of one step: some milliseconds
+Wanted = Mapping[str, frozenset[str]]
+Versions = Mapping[str, Mapping[str, frozenset[str]]]
+
+
+class KeptDecision:
+    """As ``decide_datasets``, with what was worked out the last time."""
+
+    def __init__(self) -> None:
+        self._view = ClusterView()
+        self._wanted: Wanted = {}
+        self._facts: Mapping[str, PlanFacts] = {}
+        self._lost: frozenset[str] = frozenset()  # nodes that count as lost
+        self._unready: Final[set[str]] = set()
+        self._states: Final = HeldStates()
+        self._uses: Final = KeptUses()
+        self._placements: Final = KeptPlacements(self._states)
+        self._plans: Final[dict[str, DatasetPlan]] = {}
+        self._volatile: Final[set[str]] = set()  # keys of plans that time, or anything, may change
+        self._named: Final[set[str]] = set()  # keys of Datasets that name their nodes
+        self._entries: Final = KeptEntries(self._states)
+        self._nodes: Final = KeptNodes(self._states, self._entries)
+        self._pinned: Mapping[str, frozenset[str]] = {}
+        self._queued: frozenset[str] = frozenset()
+        self._keys: Final[dict[str, str]] = {}  # of UIDs
+        self._closed: frozenset[str] = frozenset()  # keys of which nodes are told nothing new
+
+    def decide(
+        self,
+        view: ClusterView,
+        wanted: Wanted,
+        now: float,
+        may_be_given: Callable[[DatasetPlan], bool] = lambda _: True,
+        versions: Versions = MappingProxyType({}),
+    ) -> Generator[None, None, Decision]:
+        """Decide in steps of some milliseconds; the arguments are those of ``decide_datasets``.
+
+        What it returns is right until the next step of the next pass.
+        """
+        old, spoiled = self._view, Spoiled()
+        self._view = view
+        caches = changed_keys(old.node_caches, view.node_caches)
+        came = {node for node in caches if (node in old.node_caches) != (node in view.node_caches)}
+        nodes = self._changed_nodes(old, now) | came
+        pods = changed_keys(old.pods, view.pods)
+        moved: Moved = {}
+        for some in _some(caches):
+            for uid, rows in self._states.update(view.node_caches, some).items():
+                moved.setdefault(uid, {}).update(rows)
+            yield
+        datasets = {*changed_keys(old.datasets, view.datasets), *changed_values(old.terms, view.terms)}
+        datasets.update(changed_keys(old.invalid_datasets, view.invalid_datasets))
+        used = yield from self._uses.update(view, pods, {*caches, *nodes}, datasets)
+        asked = {*used, *changed_values(self._wanted, wanted)}
+        self._wanted = dict(wanted)
+        news = PlacementNews(view, now, self._uses.uses, wanted, {*datasets, *asked}, nodes, caches, moved)
+        placed = set[str]()
+        yield from self._placements.update(news, spoiled, placed)
+        jobs = bool(changed_keys(old.training_jobs, view.training_jobs))
+        stale = {*datasets, *used, *placed, *self._volatile, *self._due(now), *self._retuned(old)}
+        elsewhere = came | _readdressed(old, view, caches)
+        stale |= self._on_nodes(nodes | elsewhere)
+        stale |= self._changed_facts(versions, jobs=jobs or bool(datasets))
+        stale.update(self._keys[uid] for uid in moved if uid in self._keys)
+        if pods or jobs:
+            stale.update(self._of_tuned_homes(old))
+        yield from self._plan(stale, spoiled, now)
+        deletions = decide_deletions(view, self._states, self._uses.uses, spoiled)
+        closed = frozenset(key for key, plan in self._plans.items() if not may_be_given(plan))
+        told = yield from self._tell(stale | (closed ^ self._closed), closed, moved, elsewhere, spoiled)
+        self._closed = closed
+        self._volatile.update(spoiled, closed)
+        frozen = frozen_uids(view, {*spoiled, *closed})
+        plans = yield from self._nodes.update(view, {*told, *caches, *nodes}, frozen)
+        times = [plan.listing.look_again for plan in self._plans.values() if plan.listing.look_again is not None]
+        return Decision(view, self._states, self._plans, deletions, plans, min(times, default=None), spoiled)
+
+    # What has to be decided anew
+
+    def _changed_nodes(self, old: ClusterView, now: float) -> set[str]:
+        """Return the nodes that say something else, and those that count as lost now, or no more."""
+        changed = set(changed_values(old.nodes, self._view.nodes))
+        for name in changed:
+            node = self._view.nodes.get(name)
+            if node is None or node.ready:
+                self._unready.discard(name)
+            else:
+                self._unready.add(name)
+        lost = frozenset(name for name in self._unready if not alive(self._view.nodes[name], now))
+        changed |= lost ^ self._lost
+        self._lost = lost
+        return changed
+
+    def _on_nodes(self, nodes: Collection[str]) -> set[str]:
+        """Return the Datasets that these nodes have, or are to have, or that name nodes."""
+        found = set(self._named) if nodes else set()
+        for node in nodes:
+            found.update(self._entries.by_node.get(node, ()))
+            found.update(self._keys[uid] for uid in self._states.on_node(node) if uid in self._keys)
+        return found
+
+    def _due(self, now: float) -> set[str]:
+        times = ((key, plan.listing.look_again) for key, plan in self._plans.items())
+        return {key for key, time in times if time is not None and time <= now}
+
+    def _retuned(self, old: ClusterView) -> set[str]:
+        if old.tuning == self._view.tuning:
+            return set()
+        plans = self._plans.items()
+        return {key for key, plan in plans if plan.tuning != tuning_of(self._view, plan.dataset)}
+
+    def _changed_facts(self, versions: Versions, *, jobs: bool) -> set[str]:
+        """Take over what jobs and held pods say; gives the Datasets of which they say something else."""
+        if jobs:
+            self._pinned, self._queued = pinned_by_jobs(self._view), queued_datasets(self._view)
+        keys = {*self._pinned, *self._queued, *versions}
+        facts = {
+            key: PlanFacts(key in self._queued, self._pinned.get(key, frozenset()), versions.get(key, {}))
+            for key in keys
+        }
+        old, self._facts = self._facts, facts
+        return {key for key in {*old, *facts} if old.get(key) != facts.get(key)}
+
+    def _of_tuned_homes(self, old: ClusterView) -> set[str]:
+        """Return the Datasets of namespaces whose TrainingJobs have, or had, a word in how they are read."""
+        jobs = (*old.training_jobs.values(), *self._view.training_jobs.values())
+        homes = {job.metadata.namespace for job in jobs if says_something(job.spec.tuning)}
+        return {key for key in self._plans if key.partition("/")[0] in homes} if homes else set()
+
+    # Deciding it
+
+    def _plan(self, stale: Collection[str], spoiled: Spoiled, now: float) -> Iterator[None]:
+        for key in sorted(stale):
+            placement, old = self._placements.placements.get(key), self._plans.pop(key, None)
+            if old is not None:
+                self._keys.pop(old.dataset.metadata.uid, None)
+            self._volatile.discard(key)
+            self._named.discard(key)
+            plan = None
+            if placement is not None:
+                uses, facts = self._uses.of(key), self._facts.get(key, PlanFacts())
+                work = partial(make_plan, self._view, key, placement, uses, self._states, facts, now)
+                plan = spoiled.attempt(key, work)
+            if plan is not None:
+                if old is not None:
+                    plan.share_nodes(old)
+                self._keep(key, plan, now)
+            elif old is not None:
+                self._states.forget(old.dataset.metadata.uid)
+            yield
+
+    def _keep(self, key: str, plan: DatasetPlan, now: float) -> None:
+        self._plans[key] = plan
+        self._keys[plan.dataset.metadata.uid] = key
+        listing = plan.listing
+        if listing.asked_now or listing.blocked or listing.answered_at == now:
+            self._volatile.add(key)
+        if plan.dataset.spec.warm.nodes:
+            self._named.add(key)
+
+    def _tell(
+        self,
+        stale: Collection[str],
+        closed: Collection[str],
+        moved: Moved,
+        elsewhere: Collection[str],
+        spoiled: Spoiled,
+    ) -> Generator[None, None, set[str]]:
+        """Make what nodes are told of these Datasets; gives the nodes for which that is something else."""
+        nodes = set[str]()
+        for key in sorted(stale):
+            plan = self._plans.get(key)
+            if plan is None or key in closed:
+                nodes |= self._entries.forget(key)
+            else:
+                rows = moved.get(plan.dataset.metadata.uid, {})
+                nodes |= yield from self._entries.tell(self._view, plan, rows, elsewhere, spoiled)
+        return nodes
+
+
+def _readdressed(old: ClusterView, view: ClusterView, caches: Iterable[str]) -> set[str]:
+    """Return the nodes that others reach elsewhere now, or no more."""
+    before, after = old.node_caches, view.node_caches
+    here = (node for node in caches if node in before and node in after)
+    return {node for node in here if before[node].status.address != after[node].status.address}
+
+
+def _some(nodes: Sequence[str]) -> Iterator[Sequence[str]]:
+    for first in range(0, len(nodes), _AT_ONCE):
+        yield nodes[first : first + _AT_ONCE]

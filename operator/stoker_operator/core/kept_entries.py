@@ -1,0 +1,130 @@
+"""What nodes are told of each Dataset, kept from pass to pass: what changed on one node is told to that one alone."""
+
+from collections.abc import Collection, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from stoker_api.nodecache import NodeDataset
+from stoker_operator.core.class_limits import NO_TERMS
+from stoker_operator.core.held_states import HeldStates
+from stoker_operator.core.plan import DatasetPlan, dividing, entry_of, manifest_hosts, wants_warming
+from stoker_operator.core.spoiled import Spoiled
+from stoker_operator.core.tuning import says_something
+from stoker_operator.core.views import ClusterView
+
+_AT_ONCE = 50  # entries of one step: some milliseconds
+Together = Mapping[str, Mapping[str, object]]
+
+
+@dataclass(frozen=True, slots=True)
+class _ToldNodes:
+    """What was decided about a Dataset when its nodes were told last."""
+
+    plan: DatasetPlan
+    shared: tuple[object, ...]
+    together: Together
+
+
+class KeptEntries:
+    """The entries that each node should have, by node and by the Datasets' keys."""
+
+    def __init__(self, states: HeldStates) -> None:
+        self.by_node: Final[dict[str, dict[str, NodeDataset]]] = {}
+        self._states: Final = states
+        self._told: Final[dict[str, _ToldNodes]] = {}
+
+    def tell(
+        self, view: ClusterView, plan: DatasetPlan, moved: Collection[str], news: Collection[str], spoiled: Spoiled
+    ) -> Generator[None, None, set[str]]:
+        """Make the entries of one Dataset, in steps; gives the nodes that are told something else now.
+
+        ``moved``: nodes whose state of it changed; ``news``: nodes that others reach elsewhere now, or not as before.
+        Where that fails it is noted, and nothing is left of its entries.
+        """
+        key = plan.dataset.key
+        old = self._told.get(key)
+        new = spoiled.attempt(key, partial(_told, view, plan, old, news))
+        if new is None:
+            return self.forget(key)
+        self._told[key] = new
+        yield
+        changed = set[str]()
+        if old is not None and old.plan.nodes() is not plan.nodes():
+            changed |= {node for node in set(old.plan.nodes()).difference(plan.nodes()) if self._take(node, key)}
+        nodes: Sequence[str] = (
+            plan.nodes() if old is None or _is_other(view, old, new) else sorted(_nodes(old.plan, plan, moved))
+        )
+        for first in range(0, len(nodes), _AT_ONCE):
+            told = spoiled.attempt(key, partial(self._tell, view, new, nodes[first : first + _AT_ONCE]))
+            if told is None:
+                return changed | self.forget(key)
+            changed |= told
+            yield
+        return changed
+
+    def forget(self, key: str) -> set[str]:
+        """Take away the entries of one Dataset; gives the nodes that had one."""
+        old = self._told.pop(key, None)
+        return {node for node in old.plan.nodes() if self._take(node, key)} if old is not None else set()
+
+    def share(self, node: str) -> None:
+        """Keep the entries that a node was given already, in place of those of ours that say the same."""
+        entries = self.by_node.get(node, {})
+        for key, entry in entries.items():
+            there = self._states.get(entry.uid, node).desired
+            if there is not None and there is not entry and there == entry:
+                entries[key] = there
+
+    def _tell(self, view: ClusterView, told: _ToldNodes, nodes: Collection[str]) -> set[str]:
+        key, changed = told.plan.dataset.key, set[str]()
+        for node in nodes:
+            entry = entry_of(view, told.plan, node, self._states, told.together)
+            entries = self.by_node.setdefault(node, {})
+            if entries.get(key) != entry:
+                entries[key] = entry
+                changed.add(node)
+        return changed
+
+    def _take(self, node: str, key: str) -> bool:
+        entries = self.by_node.get(node, {})
+        gone = entries.pop(key, None)
+        if not entries:
+            self.by_node.pop(node, None)
+        return gone is not None
+
+
+def _told(view: ClusterView, plan: DatasetPlan, old: _ToldNodes | None, news: Collection[str]) -> _ToldNodes:
+    meta, listing, spec = plan.dataset.metadata, plan.listing, plan.dataset.spec
+    warms, roles = wants_warming(plan), plan.placement.roles
+    shared = (
+        roles,
+        warms,
+        (meta.uid, meta.generation, meta.annotations, bool(meta.deletion_timestamp)),
+        (spec, view.terms.get(plan.dataset.key, NO_TERMS), plan.tuning.told),
+        (listing.id, listing.node, listing.version, listing.holders, manifest_hosts(view, plan)),
+        (plan.placement.starved, plan.live),
+    )
+    if old is not None and old.shared[:2] == shared[:2] and not any(node in roles for node in news):
+        return _ToldNodes(plan, shared, old.together)
+    return _ToldNodes(plan, shared, dividing(view, plan))
+
+
+def _is_other(view: ClusterView, old: _ToldNodes, new: _ToldNodes) -> bool:
+    """Tell whether more changed than what one node reports or is asked for."""
+    home = new.plan.dataset.metadata.namespace
+    jobs = (one for one in view.training_jobs.values() if one.metadata.namespace == home)
+    return (
+        old.shared != new.shared
+        or (old.together is not new.together and old.together != new.together)
+        or bool(new.plan.live)  # who has which older version is told to all that fetch one
+        or any(says_something(job.spec.tuning) for job in jobs)
+    )
+
+
+def _nodes(old: DatasetPlan, new: DatasetPlan, moved: Collection[str]) -> set[str]:
+    found = {*moved}
+    if old.uses != new.uses:
+        found |= {node for node in {*old.uses_at, *new.uses_at} if old.uses_at.get(node) != new.uses_at.get(node)}
+    found |= {node for node in {*old.wanted, *new.wanted} if old.wanted.get(node) != new.wanted.get(node)}
+    return found.intersection(new.nodes())

@@ -1,0 +1,363 @@
+"""Where Datasets belong, kept from pass to pass: only those are asked again whose turn could come to something else.
+
+The answer is that of ``place``. There every Dataset takes its turn, in order, and finds on each node the room that the
+ones before it left. Here it is written down what each took, and what it asked: whoever changed takes its turn again,
+and so does whoever asked about a node and would now be told otherwise.
+"""
+
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from heapq import heapify, heappop, heappush
+from typing import Final
+
+from stoker_api.dataset import Dataset
+from stoker_operator.core.changed_keys import swap
+from stoker_operator.core.class_limits import NO_TERMS
+from stoker_operator.core.held_states import HeldStates, Moved
+from stoker_operator.core.node_promises import NOTHING, LastRoom, NodePromises, Question, TurnRoom
+from stoker_operator.core.node_room import Selections
+from stoker_operator.core.node_states import NodeState
+from stoker_operator.core.placement import (
+    Draft,
+    Placement,
+    Role,
+    Turn,
+    by_age_within,
+    charge_refused,
+    pod_nodes,
+    size_on_node,
+    turn_of,
+)
+from stoker_operator.core.quota import QuotaBook, QuotaShare, Tenant
+from stoker_operator.core.spoiled import Spoiled
+from stoker_operator.core.usage import Use
+from stoker_operator.core.views import ClusterView
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementNews:
+    """The cluster at one moment, and what of it is not as it was the last time."""
+
+    view: ClusterView
+    now: float
+    uses: Mapping[str, tuple[Use, ...]]
+    wanted: Mapping[str, frozenset[str]]
+    datasets: Collection[str]  # keys of Datasets that changed, came or went, or whose uses or requests did
+    nodes: Collection[str]  # that changed, came or went, or whose NodeCache came or went, or that count as lost now
+    caches: Collection[str]  # nodes whose NodeCache changed
+    moved: Moved
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A Dataset's turn, and what it came to."""
+
+    inputs: tuple[object, ...]
+    turn: Turn
+    draft: Draft
+    seen: int  # the version of its selection
+    nodes: frozenset[str]  # of its pods, whether they have a cache or not
+    promised: frozenset[str] = frozenset()  # the nodes that its turn gave it, or left it
+    asked: Mapping[str, Question] = field(default_factory=dict)
+    asked_everywhere: bool = False
+    before: dict[str, Role] | None = None  # its roles before the end of the pass changed them, where it did
+    dropped: Mapping[str, int] = field(default_factory=dict)  # bytes by node, for its namespace's quota
+
+
+class KeptPlacements:
+    """As ``place``, brought up to date by ``update``."""
+
+    def __init__(self, states: HeldStates) -> None:
+        self.placements: Final[dict[str, Placement]] = {}
+        self._states: Final = states
+        self._book: Final = QuotaBook()
+        self._positions: Final[dict[str, int]] = {}
+        self._promises: Final = NodePromises(self._positions)
+        self._selections: Final = Selections(ClusterView())
+        self._kept: Final[dict[str, _Kept]] = {}
+        self._keys: Final[dict[str, str]] = {}  # of UIDs
+        self._at: Final[dict[str, set[str]]] = {}  # node -> keys of Datasets whose pods are there
+        self._askers: Final[dict[str, set[str]]] = {}  # node -> who asked about it
+        self._lacking: Final[set[str]] = set()  # who had too few replicas after its turn
+        self._touched: set[str] = set()  # whose roles the end of the last pass changed
+        self._retry: set[str] = set()  # what could not be worked out the last time
+        self._left: Final[set[Tenant]] = set()  # tenants with a quota from which a Dataset went
+
+    def update(self, news: PlacementNews, spoiled: Spoiled, changed: set[str]) -> Iterator[None]:
+        """Take over the news, in steps; ``changed`` gets the keys whose placements are others then."""
+        yield from self._selections.update(news.view, news.nodes)
+        shaken = {node for node in {*news.caches, *news.nodes} if self._set_base(news.view, node)}
+        gone = {key for key in news.datasets if key not in news.view.datasets}
+        yield
+        dirty = self._find_dirty(news, shaken) - gone
+        yield
+        for key in gone:
+            shaken |= self._forget(key)
+        dirty |= self._of_tenants(news, dirty)
+        stale = {key for key, one in self._kept.items() if one.seen != one.draft.selection.version}
+        yield from self._draw_up(news, dirty, shaken, spoiled)
+        asked_again = yield from self._take_turns(news, dirty, shaken, spoiled)
+        finished = yield from self._finish(asked_again, spoiled)
+        self._retry = {key for key in spoiled if key in news.view.datasets}
+        for key in self._retry:
+            self._forget(key)
+        self._publish({*asked_again, *stale, *finished, *self._retry, *gone}, changed)
+        if dirty or gone:
+            self._selections.keep_only([one.draft.selection for one in self._kept.values()])
+
+    def _set_base(self, view: ClusterView, node: str) -> bool:
+        cache = view.node_caches.get(node)
+        return self._promises.set_base(node, None if cache is None else cache.status.available_bytes)
+
+    # Who has to take the turn again
+
+    def _find_dirty(self, news: PlacementNews, shaken: set[str]) -> set[str]:
+        datasets = news.view.datasets
+        dirty = set(self._retry)
+        dirty.update(key for key in news.datasets if key in datasets and self._is_other(datasets[key], news))
+        for node in news.nodes:
+            dirty |= self._at.get(node, set())
+            dirty.update(self._keys[uid] for uid in self._states.on_node(node) if uid in self._keys)
+        for uid, rows in news.moved.items():
+            key = self._keys.get(uid)
+            if key is not None and key not in dirty and not self._adjust(key, rows, news.nodes, shaken):
+                dirty.add(key)
+        for key, one in self._kept.items():
+            if one.asked_everywhere or (one.draft.follows_nodes and one.seen != one.draft.selection.version):
+                dirty.add(key)
+        return dirty
+
+    def _is_other(self, dataset: Dataset, news: PlacementNews) -> bool:
+        known = self._kept.get(dataset.key)
+        return known is None or known.inputs != self._inputs(dataset, news)
+
+    def _inputs(self, dataset: Dataset, news: PlacementNews) -> tuple[object, ...]:
+        meta, key = dataset.metadata, dataset.key
+        terms = news.view.terms.get(key, NO_TERMS)
+        limited = terms.namespace_quota is not None or terms.node_quota is not None
+        pods = pod_nodes(news.view, news.uses.get(key, ()), news.wanted.get(key, frozenset()))
+        born = (meta.uid, meta.creation_timestamp, bool(meta.deletion_timestamp))
+        size = dataset.status if limited else size_on_node(dataset)
+        return born, dataset.spec.cache, dataset.spec.warm, size, terms, pods
+
+    def _adjust(self, key: str, rows: Mapping[str, NodeState | None], nodes: Collection[str], shaken: set[str]) -> bool:
+        """Take over rows of which only amounts changed; False when the whole turn has to be taken again."""
+        one = self._kept[key]
+        draft, held = one.draft, self._states.of_dataset(one.draft.dataset.metadata.uid)
+        if draft.share.limited or held is not draft.held:
+            return False
+        for node, before in rows.items():
+            after = held.get(node)
+            if before is None or after is None or node in nodes:
+                return False
+            if draft.standing(node, before) != draft.standing(node, after):
+                return False
+        roles = draft.roles if one.before is None else one.before
+        for node in rows:
+            if self._promises.set(node, key, draft.promise(held[node], roles.get(node))):
+                shaken.add(node)
+        return True
+
+    def _of_tenants(self, news: PlacementNews, dirty: set[str]) -> set[str]:
+        """Return all Datasets of the tenants whose quota may come to something else; it is handed out anew."""
+        tenants = {_tenant(news.view, key) for key in dirty} | self._left
+        tenants |= {self._kept[key].draft.share.tenant for key in dirty if key in self._kept}
+        refused = news.view.invalid_datasets.values()
+        tenants |= {Tenant(one.status.class_name, one.metadata.namespace) for one in refused}
+        limited = {key: one for key, one in self._kept.items() if one.draft.share.limited}
+        asking = (one for key, one in limited.items() if one.asked or key in self._lacking)
+        tenants |= {one.draft.share.tenant for one in asking}
+        self._left.clear()
+        for tenant in tenants:
+            self._book.forget(tenant)
+        charge_refused(news.view, self._states, self._book)
+        return {key for key, one in limited.items() if one.draft.share.tenant in tenants}
+
+    # Their turns
+
+    def _draw_up(self, news: PlacementNews, dirty: set[str], shaken: set[str], spoiled: Spoiled) -> Iterator[None]:
+        """Make what the turns begin with, and put all turns in order."""
+        moved = len(self._positions) != len(self._kept)
+        limited = False
+        for key in dirty:
+            old = self._kept.get(key)
+            new = spoiled.attempt(key, partial(self._renew, key, news))
+            if new is None:
+                shaken |= self._forget(key)
+                moved = True
+                continue
+            moved = moved or old is None or old.turn != new.turn or old.draft.share.limited != new.draft.share.limited
+            limited = limited or new.draft.share.limited
+            yield
+        if moved or limited:
+            shaken.update(node for key in dirty if key in self._kept for node in self._kept[key].promised)
+            self._put_in_order()
+
+    def _put_in_order(self) -> None:
+        drafts = [one.draft for _, one in sorted(self._kept.items(), key=lambda pair: pair[1].turn)]
+        ordered = [draft.dataset.key for draft in by_age_within(drafts)]
+        self._positions.clear()
+        self._positions.update((key, position) for position, key in enumerate(ordered))
+
+    def _renew(self, key: str, news: PlacementNews) -> _Kept:
+        """Put a Dataset into the state before its turn; what it was promised stays until it had that."""
+        dataset = news.view.datasets[key]
+        meta, terms = dataset.metadata, news.view.terms.get(key, NO_TERMS)
+        inputs = self._inputs(dataset, news)
+        uses, wanted = news.uses.get(key, ()), news.wanted.get(key, frozenset())
+        pods = pod_nodes(news.view, uses, wanted)
+        selection, share = (
+            self._selections.of(dataset),
+            QuotaShare(self._book, _tenant(news.view, key), meta.name, terms),
+        )
+        draft = Draft(dataset, self._states.of_dataset(meta.uid), pods, selection, share, news.now)
+        nodes = frozenset(wanted.union(use.node for use in uses))
+        new = _Kept(inputs, turn_of(dataset, bool(pods)), draft, selection.version, nodes)
+        old = self._kept.get(key)
+        if old is not None:
+            new.promised, new.asked = old.promised, old.asked
+            self._keys.pop(old.draft.dataset.metadata.uid, None)
+        swap(self._at, old.nodes if old is not None else frozenset(), nodes, key)
+        self._keys[meta.uid] = key
+        self._kept[key] = new
+        return new
+
+    def _take_turns(
+        self, news: PlacementNews, dirty: set[str], shaken: set[str], spoiled: Spoiled
+    ) -> Generator[None, None, set[str]]:
+        """Have the turns of ``dirty`` taken, and of those whom that tells otherwise; gives all of them."""
+        turns = {key for key in dirty if key in self._kept}
+        turns |= {asker for node in shaken for asker in self._told_otherwise(node)} - turns
+        heap = [(self._positions[key], key) for key in turns]
+        heapify(heap)
+        while heap:
+            position, key = heappop(heap)
+            if key not in dirty and spoiled.attempt(key, partial(self._renew, key, news)) is None:
+                continue
+            for node in self._take_turn(key, position, spoiled):
+                for asker in self._told_otherwise(node):
+                    if asker not in turns and self._positions[asker] > position:
+                        turns.add(asker)
+                        heappush(heap, (self._positions[asker], asker))
+            yield
+        return turns
+
+    def _take_turn(self, key: str, position: int, spoiled: Spoiled) -> list[str]:
+        """Let a Dataset take its turn; gives the nodes on which it was promised something else before."""
+        one, room = self._kept[key], TurnRoom(self._promises, position)
+
+        def turn() -> bool:
+            one.draft.keep(room)
+            return True
+
+        if not spoiled.attempt(key, turn):
+            room = TurnRoom(self._promises, position)
+            one.draft.roles.clear()
+        swap(self._askers, frozenset(one.asked), frozenset(room.asked), key)
+        promised = frozenset(one.draft.roles)
+        nodes = [
+            node for node in one.promised | promised if self._promises.set(node, key, room.made.get(node, NOTHING))
+        ]
+        one.promised, one.asked, one.asked_everywhere = promised, room.asked, room.asked_everywhere
+        if one.draft.missing():
+            self._lacking.add(key)
+        else:
+            self._lacking.discard(key)
+        return nodes
+
+    def _told_otherwise(self, node: str) -> list[str]:
+        """Return who asked about a node and would now get another answer."""
+        found = []
+        for key in self._askers.get(node, ()):
+            question = self._kept[key].asked[node]
+            if self._promises.fits_before(node, self._positions[key], question.need) != question.answer:
+                found.append(key)
+        return found
+
+    # The end of a pass: new replicas, and what has to go
+
+    def _finish(self, turns: Collection[str], spoiled: Spoiled) -> Generator[None, None, set[str]]:
+        """Fill up and drop as after all turns; gives the keys of those that it changed now, or the last time."""
+        finished = self._touched
+        for key in finished:
+            one = self._kept.get(key)
+            if one is not None and one.before is not None:
+                one.draft.roles, one.before = one.before, None
+        self._touched = set()
+        room = LastRoom(self._promises)
+        for key in sorted(self._lacking, key=self._positions.__getitem__):
+            self._fill(key, room, spoiled)
+            yield
+        for key in sorted(turns, key=self._positions.__getitem__):
+            if self._kept[key].draft.share.limited:
+                self._count(key, spoiled)
+        for one in self._kept.values():
+            for node, freed in one.dropped.items():
+                room.drop(node, freed)
+        for node in {*self._promises.short, *room.taken}:
+            self._drop(node, room)
+            yield
+        return finished | self._touched
+
+    def _fill(self, key: str, room: LastRoom, spoiled: Spoiled) -> None:
+        one = self._kept[key]
+        if not one.draft.share.limited:
+            self._remember(key)
+        spoiled.attempt(key, partial(one.draft.fill, room))
+
+    def _count(self, key: str, spoiled: Spoiled) -> None:
+        draft = self._kept[key].draft
+        idle = draft.nodes_with(Role.IDLE)
+        spoiled.attempt(key, partial(draft.count_idle, LastRoom(self._promises)))
+        given_up = [node for node in idle if node not in draft.roles]
+        self._kept[key].dropped = {node: draft.evictable(draft.held[node]) for node in given_up}
+
+    def _drop(self, node: str, room: LastRoom) -> None:
+        """Have a node that promised more than it has give up idle data, from the end of the line."""
+        for key in self._promises.idle_last_first(node) if room.after_all(node) < 0 else ():
+            draft = self._kept[key].draft
+            if room.after_all(node) < 0 and draft.roles.get(node) is Role.IDLE:
+                self._remember(key)
+                room.drop(node, draft.evictable(draft.held[node]))
+                del draft.roles[node]
+
+    def _remember(self, key: str) -> None:
+        one = self._kept[key]
+        self._touched.add(key)
+        if one.before is None:
+            one.before, one.draft.roles = one.draft.roles, dict(one.draft.roles)
+
+    def _publish(self, keys: Iterable[str], changed: set[str]) -> None:
+        for key in keys:
+            one = self._kept.get(key)
+            if one is None:
+                if self.placements.pop(key, None) is not None:
+                    changed.add(key)
+                continue
+            one.seen = one.draft.selection.version
+            placement = one.draft.result()
+            if placement != self.placements.get(key):
+                self.placements[key] = placement
+                changed.add(key)
+
+    def _forget(self, key: str) -> set[str]:
+        """Leave a Dataset out; gives the nodes on which it was promised anything."""
+        one = self._kept.pop(key, None)
+        if one is None:
+            return set()
+        for node in one.promised:
+            self._promises.set(node, key, NOTHING)
+        swap(self._askers, frozenset(one.asked), frozenset(), key)
+        swap(self._at, one.nodes, frozenset(), key)
+        self._keys.pop(one.draft.dataset.metadata.uid, None)
+        self._lacking.discard(key)
+        self._touched.discard(key)
+        self._positions.pop(key, None)
+        if one.draft.share.limited:
+            self._left.add(one.draft.share.tenant)
+        return set(one.promised)
+
+
+def _tenant(view: ClusterView, key: str) -> Tenant:
+    return Tenant(view.terms.get(key, NO_TERMS).name, view.datasets[key].metadata.namespace)

@@ -1,0 +1,149 @@
+"""The room on nodes: which nodes a selector means, and the bytes that each can still take as Datasets take turns."""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final, Protocol
+
+from stoker_api.dataset import Dataset
+from stoker_operator.core.views import ClusterView, NodeView
+
+Selector = tuple[tuple[str, str], ...]
+
+
+class KeepRoom(Protocol):
+    """What a Dataset's turn asks of the room on nodes, and does to it. Bytes everywhere."""
+
+    def fits(self, node: str, need: int) -> bool:
+        """Tell whether a node can take so much, if it gives up what is idle there."""
+
+    def fits_elsewhere(self, nodes: Collection[str], node: str, need: int) -> bool:
+        """Tell whether any of ``nodes`` but ``node`` can."""
+
+    def charge(self, node: str, need: int) -> None:
+        """Promise so much on a node to a Dataset."""
+
+    def count_idle(self, node: str, freed: int) -> None:
+        """Note that dropping what is idle there would give so much back; less than nothing: it was dropped."""
+
+
+class FillRoom(KeepRoom, Protocol):
+    """The same once every Dataset kept what it has: for new replicas, and for what has to go."""
+
+    def free(self, node: str) -> int:
+        """Return what a node can still take as it is; less than nothing where it was promised more."""
+
+    def given(self, node: str) -> int:
+        """Count the Datasets that were given to a node so far."""
+
+    def drop(self, node: str, freed: int) -> None:
+        """Give back the room of what is idle there."""
+
+
+class Ledger:
+    """Bytes that each node can still take, as one pass over all Datasets hands them out."""
+
+    def __init__(self, view: ClusterView) -> None:
+        self._room: Final = {name: cache.status.available_bytes for name, cache in view.node_caches.items()}
+        self._idle: Final[Counter[str]] = Counter()  # bytes that dropping idle datasets would give back
+        self._given: Final[Counter[str]] = Counter()  # datasets given so far: to spread them
+
+    def free(self, node: str) -> int:
+        """Return what a node can still take as it is; less than nothing where it was promised more."""
+        return self._room.get(node, 0)
+
+    def given(self, node: str) -> int:
+        """Count the Datasets that were given to a node so far."""
+        return self._given[node]
+
+    def fits(self, node: str, need: int) -> bool:
+        """Tell whether a node can take so much, if it gives up what is idle there."""
+        return self._room.get(node, 0) + self._idle[node] >= need
+
+    def fits_elsewhere(self, nodes: Collection[str], node: str, need: int) -> bool:
+        """Tell whether any of ``nodes`` but ``node`` can."""
+        return any(self.fits(other, need) for other in nodes if other != node)
+
+    def charge(self, node: str, need: int) -> None:
+        """Promise so much on a node to a Dataset."""
+        self._room[node] = self._room.get(node, 0) - need
+        self._given[node] += 1
+
+    def count_idle(self, node: str, freed: int) -> None:
+        """Note that dropping what is idle there would give so much back; less than nothing: it was dropped."""
+        self._idle[node] += freed
+
+    def drop(self, node: str, freed: int) -> None:
+        """Give back the room of what is idle there."""
+        self._room[node] = self._room.get(node, 0) + freed
+
+
+class Selection:
+    """The nodes of one selector. ``version`` counts the changes that may matter to Datasets on other nodes too."""
+
+    def __init__(self, view: ClusterView, selector: Mapping[str, str]) -> None:
+        self._selector: Final = selector
+        self.everywhere: Mapping[str, NodeView] = view.nodes
+        self.nodes: Final[dict[str, NodeView]] = {}
+        self.fresh: Final[set[str]] = set()  # that may be given something new
+        self.eligible = 0  # that are ready and have a cache
+        self.version = 0
+        self._ready: Final[set[str]] = set()
+        self.update(view, view.nodes)
+
+    def update(self, view: ClusterView, changed: Collection[str]) -> None:
+        """Take over what became of these nodes and their NodeCaches."""
+        self.everywhere = view.nodes
+        before = self.version
+        for name in changed:
+            self._update(name, view)
+        self.eligible = len(self._ready)
+        self.version = before + 1 if self.version != before else before
+
+    def _update(self, name: str, view: ClusterView) -> None:
+        node = view.nodes.get(name)
+        if node is None or not node.matches(self._selector):
+            self.nodes.pop(name, None)
+            ready = fresh = False
+        else:
+            self.nodes[name] = node
+            ready = node.ready and name in view.node_caches
+            fresh = ready and node.schedulable and node.sidecar_ready
+        self._note(self._ready, name, ready)
+        self._note(self.fresh, name, fresh)
+
+    def _note(self, where: set[str], name: str, there: bool) -> None:
+        if (name in where) == there:
+            return
+        self.version += 1
+        if there:
+            where.add(name)
+        else:
+            where.discard(name)
+
+
+class Selections:
+    """The selections of one view: thousands of Datasets share a few selectors."""
+
+    def __init__(self, view: ClusterView) -> None:
+        self._view = view
+        self._known: Final[dict[Selector, Selection]] = {}
+
+    def of(self, dataset: Dataset) -> Selection:
+        """Return the nodes that the Dataset may be on."""
+        key = tuple(sorted(dataset.spec.cache.node_selector.items()))
+        if key not in self._known:
+            self._known[key] = Selection(self._view, dataset.spec.cache.node_selector)
+        return self._known[key]
+
+    def update(self, view: ClusterView, changed: Collection[str]) -> Iterator[None]:
+        """Take over a later view, in which these nodes or their NodeCaches are others; a step for each selection."""
+        self._view = view
+        for selection in self._known.values():
+            selection.update(view, changed)
+            yield
+
+    def keep_only(self, used: Collection[Selection]) -> None:
+        """Forget the selectors that no Dataset has any more."""
+        staying = {id(one) for one in used}
+        for key in [key for key, one in self._known.items() if id(one) not in staying]:
+            del self._known[key]

@@ -1,0 +1,295 @@
+"""What is kept from pass to pass comes to the same as deciding about everything anew, whatever changes in between."""
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stoker_api import names
+from stoker_api.dataset import Dataset
+from stoker_api.dataset_status import DatasetStatus
+from stoker_api.nodecache import NodeCache, NodeDataset, NodeDatasetStatus, NodePhase
+from stoker_api.trainingjob import TrainingJob
+from stoker_operator.core.class_limits import ClassTerms
+from stoker_operator.core.dataset_decision import Decision, decide_datasets
+from stoker_operator.core.kept_decision import KeptDecision
+from stoker_operator.core.listing import new_id
+from stoker_operator.core.plan import DatasetPlan
+from stoker_operator.core.tuning import ClusterTuning
+from stoker_operator.core.views import ClusterView, InvalidDataset, NodeView, PodView, Taint
+from tests.unit.stoker_operator.builders import (
+    NOW,
+    SIZE,
+    V1,
+    V2,
+    listed,
+    make_cache,
+    make_dataset,
+    make_node,
+    mount,
+    report,
+)
+from tests.unit.stoker_operator.builders import given as entry_of
+from tests.unit.stoker_operator.training import training_job
+
+NODES = ("a", "b", "c", "d", "e")
+NAMES = ("s0", "s1", "s2", "s3")
+HOMES = st.sampled_from(["vision", "speech"])
+ROOMS = (10**6, SIZE, 2 * SIZE, 100, -50)  # bytes that a node can still take
+TERMS = (ClassTerms(), ClassTerms("small", namespace_quota=3 * SIZE), ClassTerms("tight", node_quota=SIZE + 100))
+
+
+Seen = dict[str, tuple[DatasetPlan, DatasetStatus]]
+
+
+@dataclass
+class World:
+    """The cluster as a sequence of changes left it."""
+
+    now: float = NOW
+    datasets: dict[str, Dataset] = field(default_factory=dict)
+    invalid: dict[str, InvalidDataset] = field(default_factory=dict)
+    terms: dict[str, ClassTerms] = field(default_factory=dict)
+    nodes: dict[str, NodeView] = field(default_factory=dict)
+    caches: dict[str, NodeCache] = field(default_factory=dict)
+    pods: dict[str, PodView] = field(default_factory=dict)
+    jobs: dict[str, TrainingJob] = field(default_factory=dict)
+    tuning: ClusterTuning = field(default_factory=ClusterTuning)
+    wanted: dict[str, frozenset[str]] = field(default_factory=dict)
+    versions: dict[str, Mapping[str, frozenset[str]]] = field(default_factory=dict)
+    closed: set[str] = field(default_factory=set)
+
+    def view(self) -> ClusterView:
+        return ClusterView(
+            datasets=dict(self.datasets),
+            terms=dict(self.terms),
+            invalid_datasets=dict(self.invalid),
+            node_caches=dict(self.caches),
+            nodes=dict(self.nodes),
+            pods=dict(self.pods),
+            training_jobs=dict(self.jobs),
+            tuning=self.tuning,
+        )
+
+    def may_be_given(self, plan: DatasetPlan) -> bool:
+        return plan.dataset.key not in self.closed
+
+
+def draw_dataset(pick: Random, name: str) -> Dataset:
+    replicas = pick.choice([0, 1, 2, 3, "all"])
+    warm: dict[str, Any] = {"priority": pick.choice([0, 0, 5])}
+    if pick.randint(0, 5) == 0:
+        warm["nodes"] = pick.sample(NODES, pick.randint(1, 3))
+    if pick.randint(0, 3) == 0:
+        warm["policy"] = pick.choice(["OnDemand", "Manual"])
+    cache: dict[str, Any] = {"replicas": replicas, "pinned": pick.randint(0, 4) == 0}
+    if pick.randint(0, 3) == 0:
+        cache["nodeSelector"] = {"disk": "ssd"}
+    meta: dict[str, Any] = {"creationTimestamp": f"2026-01-0{pick.randint(1, 5)}T00:00:00Z"}
+    if pick.randint(0, 7) == 0:
+        meta["deletionTimestamp"] = "2026-02-01T00:00:00Z"
+    refresh = {"policy": "Follow", "interval": "5m"} if pick.randint(0, 3) == 0 else {}
+    access = {"namespaces": pick.choice([[], ["speech"], ["*"]])}
+    made = make_dataset(name, access=access, cache=cache, warm=warm, refresh=refresh, **meta)
+    if pick.randint(0, 3):
+        made = listed(made, pick.choice([V1, V2]), pick.choice([SIZE, SIZE, 3 * SIZE]))
+        status = {"listing_id": new_id(made, NOW - 60), "listing_node": pick.choice(NODES)}
+        status |= {"listed_at": "2027-01-15T07:59:30.000Z"}
+        made = made.model_copy(update={"status": made.status.model_copy(update=status)})
+    return made
+
+
+def draw_cache(pick: Random, world: World, name: str) -> NodeCache:
+    old = world.caches.get(name)
+    rows: list[tuple[NodeDataset | None, NodeDatasetStatus | None]] = []
+    for dataset in world.datasets.values():
+        kind = pick.choice(["none", "cold", "part", "warm", "warm", "failed", "only row", "kept"])
+        before = next((one for one in old.spec.datasets if one.uid == dataset.metadata.uid), None) if old else None
+        entry = before or entry_of(dataset, eager=pick.random() < 0.5)
+        match kind:
+            case "cold":
+                rows.append((entry, None))
+            case "part":
+                rows.append((entry, report(dataset, pick.choice([0, 100, 700]), eta_seconds=5)))
+            case "warm":
+                rows.append((entry, report(dataset, **_answer(entry.listing_id))))
+            case "failed":
+                error = {"reason": "DiskFull", "message": "no room", "temporary": pick.random() < 0.5}
+                rows.append((entry, report(dataset, 100, phase=NodePhase.FAILED, error=error)))
+            case "only row":
+                rows.append((None, report(dataset, version=V2, retained=(V1,))))
+            case "kept" if before is not None:
+                rows.append((before, report(dataset, 700, retained=(V2,))))
+    users = [one for one in world.datasets.values() if pick.randint(0, 4) == 0]
+    phases = ["Mounted", "Mounted", "Pending"]
+    mounts = tuple(mount(one, f"p{pick.randint(0, 3)}", pick.choice([V1, V2]), pick.choice(phases)) for one in users)
+    made = make_cache(name, *rows, room=pick.choice(ROOMS), mounts=mounts)
+    if pick.randint(0, 9) == 0:
+        made = made.model_copy(update={"spec": made.spec.model_copy(update={"keep_unlisted": True})})
+    if pick.randint(0, 9) == 0:
+        made = made.model_copy(update={"status": made.status.model_copy(update={"address": f"{name}.other:1"})})
+    return made
+
+
+def _answer(listing_id: str) -> dict[str, Any]:
+    return {"listing": {"id": listing_id, "version": V1, "files": 10, "bytes": SIZE}} if listing_id else {}
+
+
+def change(pick: Random, world: World) -> None:
+    name, node = pick.choice(NAMES), pick.choice(NODES)
+    key = f"vision/{name}"
+    kinds = ["dataset", "cache", "cache", "row", "row", "room", "room", "address", "node", "pod", "wanted", "time"]
+    kinds += ["time", "terms", "invalid", "gone", "closed", "job", "tuning"]
+    match pick.choice(kinds):
+        case "dataset":
+            world.datasets[key] = draw_dataset(pick, name)
+            world.invalid.pop(key, None)
+        case "invalid" if key in world.datasets:
+            old = world.datasets.pop(key)
+            world.invalid[key] = InvalidDataset(old.metadata, "it is odd", old.status, closed=pick.random() < 0.5)
+        case "cache":
+            world.caches[node] = draw_cache(pick, world, node)
+        case "room" | "address" | "row" as what if node in world.caches:
+            world.caches[node] = with_other(pick, world.caches[node], what)
+        case "node":
+            world.nodes[node] = draw_node(pick, node, world.now)
+        case "pod":
+            pod = pick.randint(0, 3)
+            where = pick.choice(["", *NODES])
+            volumes = tuple(f"vision/{one}" for one in pick.sample(NAMES, pick.randint(0, 2)))
+            home = pick.choice(["vision", "vision", "speech"])
+            versions = dict.fromkeys(volumes, V2) if pick.randint(0, 3) == 0 else {}
+            made = PodView(home, f"p{pod}", node=where, volumes=volumes, versions=versions)
+            claims, labels = (pick.choice(NAMES),), {names.LABEL_TRAINING_JOB: "ddp"}
+            made = pick.choice([made, replace(made, claims=claims), replace(made, labels=labels)])
+            world.pods[made.key] = replace(made, phase=pick.choice(["Running", "Running", "Succeeded"]))
+        case "wanted":
+            world.wanted[key] = frozenset(pick.sample(NODES, pick.randint(0, 2)))
+            world.versions[key] = {node: frozenset({V2})} if pick.random() < 0.5 else {}
+        case "job":
+            world.jobs["vision/ddp"] = draw_job(pick)
+        case "tuning":
+            world.tuning = ClusterTuning(enabled=pick.random() < 0.5, default=pick.choice(["", "slow"]))
+        case "terms":
+            world.terms[key] = pick.choice(TERMS)
+        case "closed":
+            world.closed ^= {key}
+        case "time":
+            world.now += pick.choice([1.0, 30.0, 400.0])
+        case "gone":
+            table: Any = pick.choice(
+                [world.datasets, world.invalid, world.nodes, world.caches, world.pods, world.terms, world.jobs]
+            )
+            if table:
+                del table[pick.choice(sorted(table))]
+
+
+def with_other(pick: Random, cache: NodeCache, what: str) -> NodeCache:
+    """Return a NodeCache of which one thing alone is another."""
+    rows = cache.status.datasets
+    update: dict[str, Any] = {"available_bytes": pick.choice(ROOMS)}
+    if what == "address":
+        update = {"address": f"{cache.key}.{pick.randint(0, 3)}:8081"}
+    elif what == "row" and rows:
+        at = pick.randrange(len(rows))
+        other = rows[at].model_copy(
+            update={"warm_bytes": pick.choice([0, 10, 500]), "retained": pick.choice([(), (V2,)])}
+        )
+        update = {"datasets": (*rows[:at], other, *rows[at + 1 :])}
+    return cache.model_copy(update={"status": cache.status.model_copy(update=update)})
+
+
+def draw_job(pick: Random) -> TrainingJob:
+    """Make a TrainingJob that may be queued, pin versions, and have a word in tuning."""
+    status: dict[str, Any] = {"phase": pick.choice(["Suspended", "Running", "Succeeded"])}
+    status["datasets"] = [{"namespace": "vision", "name": pick.choice(NAMES), "version": pick.choice([V1, V2])}]
+    datasets = [{"name": pick.choice(NAMES), "mountPath": "/data"}]
+    return training_job(status=status, datasets=datasets, tuning={"enabled": False} if pick.random() < 0.5 else {})
+
+
+def draw_node(pick: Random, name: str, now: float) -> NodeView:
+    node = make_node(name, labels={"disk": pick.choice(["ssd", "hdd"])})
+    match pick.choice(["fine", "fine", "silent", "cordoned", "tainted", "no sidecar"]):
+        case "silent":
+            return replace(node, ready=False, not_ready_since=now - pick.choice([0.0, 200.0, 400.0]))
+        case "cordoned":
+            return replace(node, schedulable=False)
+        case "tainted":
+            return replace(node, taints=(Taint("x", "", "NoSchedule"),))
+        case "no sidecar":
+            return replace(node, sidecar_ready=False)
+    return node
+
+
+def answer(work: Generator[None, None, Decision]) -> Decision:
+    """Take all steps of a decision."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as done:
+            decision: Decision = done.value
+            return decision
+
+
+def write(world: World, decision: Decision) -> None:
+    """Let nodes be told what was decided, as far as their NodeCaches exist."""
+    for one in decision.nodes.writes:
+        old = world.caches.get(one.node.name) or make_cache(one.node.name)
+        world.caches[one.node.name] = old.model_copy(update={"spec": one.spec})
+
+
+def told(decision: Decision, world: World) -> dict[str, Any]:
+    """Return all that comes of a decision, for a comparison."""
+    return {
+        "plans": dict(decision.plans),
+        "writes": decision.nodes.writes,
+        "left out": {uid: list(nodes) for uid, nodes in decision.nodes.left_out.items()},
+        "deletions": dict(decision.deletions),
+        "again": decision.look_again,
+        "statuses": {key: decision.status(key, "", (), world.now) for key in decision.plans},
+        "spoiled": dict(decision.spoiled),
+    }
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32), passes=st.integers(1, 12))
+def test_what_is_kept_comes_to_the_same_as_deciding_anew(seed: int, passes: int) -> None:
+    pick, world, kept = Random(seed), new_world(seed), KeptDecision()
+    seen: Seen = {}
+    for _ in range(passes):
+        arguments = (world.view(), dict(world.wanted), world.now, world.may_be_given, dict(world.versions))
+        whole = decide_datasets(*arguments)
+        decision = answer(kept.decide(*arguments))
+        found, wanted = told(decision, world), told(whole, world)
+        for part in wanted:
+            assert found[part] == wanted[part], part
+        seen = unchanged_plans_say_the_same(decision, seen)
+        if pick.random() < 0.5:
+            write(world, whole)
+        for _ in range(pick.randint(0, 3)):
+            change(pick, world)
+
+
+def unchanged_plans_say_the_same(decision: Decision, before: Seen) -> Seen:
+    """Hold what comes of plans that are still the same objects against what came of them: nobody asks them again."""
+    now = {key: (plan, decision.status(key, "", (), NOW)) for key, plan in decision.plans.items()}
+    for key, (plan, status) in now.items():
+        if key in before and before[key][0] is plan:
+            assert status == before[key][1]
+    return now
+
+
+def new_world(seed: int) -> World:
+    """Make a cluster in which much is the case at once."""
+    pick, world = Random(seed), World()
+    world.nodes = {name: draw_node(pick, name, world.now) for name in NODES}
+    world.datasets = {f"vision/{name}": draw_dataset(pick, name) for name in NAMES}
+    if pick.random() < 0.4:
+        world.terms = {key: pick.choice(TERMS) for key in world.datasets}
+    world.caches = {name: draw_cache(pick, world, name) for name in NODES}
+    for _ in range(pick.randint(0, 10)):
+        change(pick, world)
+    return world
