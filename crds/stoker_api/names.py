@@ -45,7 +45,7 @@ ANNOTATION_TUNING = f"{GROUP}/tuning"
 # Annotations that Stoker writes.
 ANNOTATION_GANG_SIZE = f"{GROUP}/gang-size"  # on a TrainingJob's pods: how many are released together
 ANNOTATION_TEMPLATE_HASH = f"{GROUP}/template-hash"  # on a TrainingJob's Job: of what it was made from
-ANNOTATION_WAITING = f"{GROUP}/waiting"  # on a held pod: why it waits, a sentence; how far its data is, the Dataset says
+ANNOTATION_WAITING = f"{GROUP}/waiting"  # on a held pod: why it waits, a sentence; its Dataset says how far it is
 # On a pod that other scheduling gates hold too: since when Stoker's is the last one, RFC 3339; empty until then.
 ANNOTATION_HELD_SINCE = f"{GROUP}/held-since"
 ANNOTATION_RELEASED = f"{GROUP}/released"  # on a released pod: JSON, see stoker_api.release.ReleaseRecord
