@@ -13,12 +13,13 @@ import click
 from stoker_kube.api import Kube
 from stoker_kube.client import KubeClient
 from stoker_kube.errors import KubeError
-from stoker_operator import garbage, metrics
+from stoker_operator import garbage
 from stoker_operator.commands.crds import apply_crds
 from stoker_operator.commands.uninstall import Installation, Uninstall
 from stoker_operator.core.tuning import ClusterTuning
 from stoker_operator.errors import StokerOperatorError
 from stoker_operator.loop_watch import timed_loop
+from stoker_operator.metrics import note_turn
 from stoker_operator.replica import Replica, ReplicaOptions
 from stoker_operator.settings import Settings, read_settings
 
@@ -82,7 +83,7 @@ def _start(work: Work) -> None:
         logging.getLogger("kopf").setLevel(logging.WARNING)
         # It warns at each start that signals are not its own outside of the main thread; that is why it runs there.
         logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
-        with asyncio.Runner(loop_factory=partial(timed_loop, metrics.note_turn)) as runner:
+        with asyncio.Runner(loop_factory=partial(timed_loop, note_turn)) as runner:
             runner.run(_connected(work, settings))
     except* (StokerOperatorError, KubeError, OSError) as group:
         failed = True
