@@ -190,9 +190,10 @@ class Draft:
 
     def keep(self, ledger: KeepRoom) -> None:
         """Keep replicas that exist; then pods' nodes; what is left over and warm is idle."""
-        staying = (name for name in self.held if self._may_stay(name, ledger))
-        current = sorted(staying, key=lambda name: self._keep_rank(name, self.held[name]))
+        current = [name for name in self.held if self._may_stay(name, ledger)]
         self.keeping = len(current)
+        if self.share.limited or not self.takes_all:
+            current.sort(key=lambda name: self._keep_rank(name, self.held[name]))
         for name in islice((name for name in current if self._within_quota(name)), self._desired):
             self._give(name, Role.REPLICA, ledger)
         for name in sorted(self._pods - self.roles.keys()):
