@@ -16,7 +16,7 @@ from stoker_operator.core.kept_nodes import KeptNodes
 from stoker_operator.core.kept_placements import KeptPlacements, PlacementNews
 from stoker_operator.core.kept_uses import KeptUses
 from stoker_operator.core.live_versions import pinned_by_jobs, queued_datasets
-from stoker_operator.core.node_states import alive
+from stoker_operator.core.node_states import alive, fell_silent
 from stoker_operator.core.plan import DatasetPlan, frozen_uids
 from stoker_operator.core.spoiled import Spoiled
 from stoker_operator.core.tuning import says_something
@@ -34,7 +34,7 @@ class KeptDecision:
         self._view = ClusterView()
         self._wanted: Wanted = {}
         self._facts: Mapping[str, PlanFacts] = {}
-        self._lost: frozenset[str] = frozenset()  # nodes that count as lost
+        self._silent: frozenset[tuple[str, bool]] = frozenset()  # those that are, and whether they are lost
         self._unready: Final[set[str]] = set()
         self._states: Final = HeldStates()
         self._uses: Final = KeptUses()
@@ -102,7 +102,7 @@ class KeptDecision:
     # What has to be decided anew
 
     def _changed_nodes(self, old: ClusterView, now: float) -> set[str]:
-        """Return the nodes that say something else, and those that count as lost now, or no more."""
+        """Return the nodes that say something else, and those that count as silent or as lost now, or no more."""
         changed = set(changed_values(old.nodes, self._view.nodes))
         for name in changed:
             node = self._view.nodes.get(name)
@@ -110,9 +110,10 @@ class KeptDecision:
                 self._unready.discard(name)
             else:
                 self._unready.add(name)
-        lost = frozenset(name for name in self._unready if not alive(self._view.nodes[name], now))
-        changed |= lost ^ self._lost
-        self._lost = lost
+        unready = ((name, self._view.nodes[name]) for name in self._unready)
+        silent = frozenset((name, not alive(node, now)) for name, node in unready if fell_silent(node, now))
+        changed.update(name for name, _ in silent ^ self._silent)
+        self._silent = silent
         return changed
 
     def _on_nodes(self, nodes: Collection[str]) -> set[str]:

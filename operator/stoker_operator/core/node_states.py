@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from stoker_api.nodecache import ListingResult, NodeCache, NodeDataset, NodeDatasetStatus, NodeError, NodePhase
+from stoker_operator.core.feasible_nodes import SILENCE
 from stoker_operator.core.views import NodeView
 from stoker_operator.core.warm_parts import is_warm
 
@@ -155,6 +156,11 @@ def found_on_disk(cache: NodeCache) -> frozenset[str]:
     rows = {row.uid for row in cache.status.datasets if row.version or row.retained}
     kept = rows if spec.keep_unlisted else rows.intersection(spec.keep)
     return frozenset(kept.difference(entry.uid for entry in spec.datasets))
+
+
+def fell_silent(node: NodeView, now: float) -> bool:
+    """Tell whether a node is not ready, and not since a moment ago."""
+    return not node.ready and now - node.not_ready_since >= SILENCE
 
 
 def alive(node: NodeView | None, now: float) -> bool:

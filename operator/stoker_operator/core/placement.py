@@ -20,7 +20,7 @@ from stoker_api.warm_paths import paths_digest
 from stoker_operator.core.class_limits import NO_TERMS
 from stoker_operator.core.node_promises import NOTHING, Promise
 from stoker_operator.core.node_room import FillRoom, KeepRoom, Ledger, Selection, Selections
-from stoker_operator.core.node_states import NodeState, NodeStates, alive
+from stoker_operator.core.node_states import NodeState, NodeStates, alive, fell_silent
 from stoker_operator.core.quota import QuotaBook, QuotaShare, Tenant
 from stoker_operator.core.spoiled import Spoiled
 from stoker_operator.core.usage import Use
@@ -369,9 +369,14 @@ class Draft:
             self.share.charge(name, held.warm_bytes if name in self._starved else self._amount(name))
 
     def _keep_rank(self, name: str, state: NodeState) -> tuple[bool, bool, bool, bool, str]:
-        """Rank whole before partial, then whoever is warming already; both only ever grow, so that nothing flips."""
+        """Rank whole before partial, then whoever is warming already; both only ever grow, so that nothing flips.
+
+        Nodes that are silent come last, after a while: when an API server comes back, its nodes are not ready one after
+        the other, and what one of them has would be fetched by the next.
+        """
         eager = state.desired is not None and state.desired.eager
-        return (not self.selection.everywhere[name].ready, not state.done, not eager, name not in self._pods, name)
+        silent = fell_silent(self.selection.everywhere[name], self._now)
+        return (silent, not state.done, not eager, name not in self._pods, name)
 
     def _fresh_rank(self, name: str, ledger: FillRoom) -> tuple[bool, bool, int, int, str]:
         """Rank nodes with room first; tainted ones late, since few pods go there.

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from stoker_api.dataset import Dataset
 from stoker_api.nodecache import NodeCache
 from stoker_operator.core.dataset_decision import decide_datasets
+from stoker_operator.core.feasible_nodes import SILENCE
 from stoker_operator.core.node_states import NODE_GRACE
 from stoker_operator.core.placement import Placement, Role
 from stoker_operator.core.plan import NodeCacheWrite
@@ -75,6 +76,16 @@ def test_a_replica_moves_when_its_node_was_silent_for_long() -> None:
     briefly = make_node("b", ready=False, not_ready_since=NOW - NODE_GRACE + 1)
     assert placement(dataset, make_node("a"), silent, held).nodes(Role.REPLICA) == ("a",)
     assert placement(dataset, make_node("a"), briefly, held).nodes(Role.REPLICA) == ("b",)
+
+
+def test_a_node_that_fell_silent_a_moment_ago_has_its_replica_and_no_other_fetches_it_again() -> None:
+    dataset = listed(make_dataset())
+    whole = make_cache("b", (given(dataset), report(dataset)))
+    lister = make_cache("a", (given(dataset, eager=False), None))
+    briefly = make_node("b", ready=False, not_ready_since=NOW - SILENCE + 1)
+    long = make_node("b", ready=False, not_ready_since=NOW - SILENCE)
+    assert placement(dataset, make_node("a"), lister, briefly, whole).nodes(Role.REPLICA) == ("b",)
+    assert placement(dataset, make_node("a"), lister, long, whole).nodes(Role.REPLICA) == ("a",)
 
 
 def test_nodes_that_held_pods_could_run_on_are_taken_first() -> None:
