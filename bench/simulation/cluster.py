@@ -56,7 +56,7 @@ class SimulatedCluster:
         self._hold()
         try:
             self._start()
-        except BaseException:
+        except BaseException:  # interrupted, too: what has been started would outlive this process
             self._end()
             raise
         return self

@@ -4,12 +4,13 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from bench.errors import BenchError
 from bench.simulation import shape
 from stoker_api import names
 from stoker_kube.api import Kube, Object
-from stoker_kube.resources import DATASETS, PODS
+from stoker_kube.resources import DATASETS, PODS, Kind
 from stoker_kube.watch import EventType, watch
 
 
@@ -61,25 +62,26 @@ class Sightings:
         return time.monotonic() - began
 
     async def _watch_datasets(self) -> None:
-        async for event in watch(self.kube, DATASETS, namespace=shape.WORK):
-            if event.type is EventType.SYNCED:
-                continue
-            name = event.object["metadata"]["name"]
-            if event.type is EventType.DELETED:
-                self.datasets.pop(name, None)
-            else:
-                self.datasets[name] = seen_dataset(event.object)
-            self._changed.set()
+        def see(name: str, raw: Object) -> None:
+            self.datasets[name] = seen_dataset(raw)
+
+        await self._follow(DATASETS, see, self.datasets)
 
     async def _watch_pods(self) -> None:
-        async for event in watch(self.kube, PODS, namespace=shape.WORK):
+        def see(name: str, raw: Object) -> None:
+            look_at(self.pods.setdefault(name, SeenPod()), raw, time.monotonic())
+
+        await self._follow(PODS, see, self.pods)
+
+    async def _follow(self, kind: Kind, see: Callable[[str, Object], None], seen: dict[str, Any]) -> None:
+        async for event in watch(self.kube, kind, namespace=shape.WORK):
             if event.type is EventType.SYNCED:
                 continue
             name = event.object["metadata"]["name"]
             if event.type is EventType.DELETED:
-                self.pods.pop(name, None)
+                seen.pop(name, None)
             else:
-                look_at(self.pods.setdefault(name, SeenPod()), event.object, time.monotonic())
+                see(name, event.object)
             self._changed.set()
 
 

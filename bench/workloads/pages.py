@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 from bench.environment import Environment
@@ -36,6 +37,7 @@ _SHARE, _LEAST = 1 / 10, 48 * MIB
 _LOADERS, _TRAINED_EPOCHS = 4, 4  # of the DataLoader
 _TORCH = 512 * MIB  # beside the share, for a program with PyTorch and its loaders
 _PROGRAM_SECONDS = 600.0
+_FOLLOWED, _FOLLOWED_PACE = 10_000, 2_500.0  # files before the end of an epoch, and files a second
 _IMPORTS_SECONDS = 1.0  # between a pod's mounts and its first read, at least: PyTorch's import alone takes longer
 _FILES = SampleFilesSpec(layout=SampleLayout.SHARDS)  # all files, by name
 
@@ -47,6 +49,7 @@ def measure(env: Environment) -> Iterator[Row]:
         bench = _Bench(env, corpus, node, _whole(node, prefix), native)
         for readers in _READERS:
             yield from _cold(bench, readers)
+            yield from _dropped(bench, readers)
 
 
 def measure_scarce(env: Environment) -> Iterator[Row]:
@@ -119,6 +122,35 @@ def _cold(bench: _Bench, readers: int) -> Iterator[Row]:
             time.sleep(_IMPORTS_SECONDS)
             rates[system].append(read_jobs(root, jobs, bench.corpus.total_bytes).rate)
     yield from _rows("pages", case, "files/s", rates)
+
+
+def _dropped(bench: _Bench, readers: int) -> Iterator[Row]:
+    """Read a second epoch, when all that is in memory is dropped behind the node's back as it begins.
+
+    The end of the first one takes some seconds before, in which the place of its readers is found.
+    """
+    systems = (NATIVE, STOKER_NATIVE, ORDER_KNOWN)
+    case = f"page cache dropped, {counted(readers)}, in mid-training"
+    rates: dict[str, list[float]] = {system: [] for system in systems}
+    first, second = (bench.jobs(epoch, readers) for epoch in (0, 1))
+    size = bench.corpus.total_bytes
+    for system in bench.env.turns(f"pages: {case}", systems):
+        with bench.root(system, readers) as root:
+            if system == ORDER_KNOWN:
+                _follow(root, first)
+            os.sync()
+            rates[system].append(read_jobs(root, second, size, lambda _: drop_clean_pages()).rate)
+    yield from _rows("pages", case, "files/s", rates)
+
+
+def _follow(root: Path, jobs: Sequence[Job]) -> None:
+    """Read the end of an epoch slowly enough for a node that sees a sample of the reads to find the place."""
+    order = [path for paths in zip_longest(*(job.paths for job in jobs)) for path in paths if path is not None]
+    began = time.monotonic()
+    for number, path in enumerate(order[-_FOLLOWED:]):
+        (root / path).read_bytes()
+        if number % _BATCH == 0:
+            time.sleep(max(0.0, began + number / _FOLLOWED_PACE - time.monotonic()))
 
 
 def _ten_epochs(bench: _Bench, limit: MemoryLimit) -> Iterator[Row]:

@@ -6,7 +6,7 @@ cancelled by a reader that goes away, only by ``close``.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from stoker_sidecar.fetcher.core.bandwidth import Sharer
 from stoker_sidecar.fetcher.core.lanes import Lane
 from stoker_sidecar.fetcher.core.read_through import Transients
 from stoker_sidecar.fetcher.core.version_tuning import VersionTuning
+from stoker_sidecar.fetcher.download.download import Action, Download
 from stoker_sidecar.fetcher.download.parts import CHUNK, PartFile, chunk_count, chunk_span, chunks_of, is_whole
 from stoker_sidecar.fetcher.download.piece_writer import Bring, PieceWriter
 from stoker_sidecar.fetcher.download.pipeline import Slot
@@ -36,29 +37,6 @@ from stoker_sidecar.worker.files import is_readable
 _READ_ATTEMPTS = 3
 # Seconds until files that did not fit are tried again: other datasets may have left, or files that matter less.
 _TRY_AGAIN, _AT_ONCE = 60.0, 0.01
-
-
-@dataclass(eq=False)
-class Download:
-    """One piece on its way.
-
-    ``ahead``: its bytes, when no reader had asked for it; ``guess``: its weight to the prefetcher.
-
-    ``reserved``: bytes of a small file that is to stay; ``reached``: offset up to which its bytes can be read, in the
-    part ``into``.
-    """
-
-    slot: Slot
-    ahead: int = 0
-    guess: int = 0
-    reserved: int = 0
-    reached: int = 0
-    into: PartFile | None = None
-    task: "asyncio.Task[None]" = field(init=False)
-    moved: asyncio.Event = field(default_factory=asyncio.Event)
-
-
-Action = Callable[[Download], Coroutine[None, None, None]]
 
 
 @dataclass
