@@ -10,11 +10,15 @@ from stoker_sidecar.agent.core.order_stream import OrderStream
 from stoker_sidecar.agent.epoch_orders import EpochOrders
 from stoker_sidecar.errors import FetcherUnavailable
 from stoker_sidecar.volumes.core.publish import VersionKey
-from stoker_sidecar.wire.fetcher_protocol import MOST_UPCOMING, Failed, Reply, Upcoming
+from stoker_sidecar.wire.fetcher_protocol import MOST_UPCOMING, Failed, Passed, Reply, Upcoming
 
 TellPages = Callable[[Upcoming], Awaitable[Reply]]
 # Told ahead of readers: so many seconds of their pace, and pieces at least and at most. The fetcher bounds the bytes.
 _AHEAD_SECONDS, _LEAST_AHEAD, _MOST_AHEAD = 10.0, 8_192, 131_072
+# Seconds for which readers that the fetcher saw move on are not looked for by samples: these are older when they come.
+_FRESH = 2.0
+# Seconds after which the fetcher is asked seldom where readers are that have not moved since, and how seldom.
+_QUIET, _SELDOM = 60.0, 5.0
 
 
 class PagesAhead:
@@ -40,7 +44,9 @@ class PagesAhead:
         self._stream: OrderStream | None = None
         self._reader = ""
         self._alone = False
+        self._passed: tuple[int, float] | None = None  # the last piece that the fetcher saw opened, and when
         self._told: tuple[float, float] | None = None
+        self._asked = self._moved = clock()  # when it was told last, and when there was something new to tell
 
     @property
     def told(self) -> bool:
@@ -54,6 +60,8 @@ class PagesAhead:
         if self._found != follower.found_again:
             self._place, self._stream, self._found = None, None, follower.found_again
         self._place = self._place or ReadingPlace(self._loose(follower))
+        if self._passed is not None and when - self._passed[1] < _FRESH:
+            return
         if self._place.saw(when, self._step(follower)):
             self._stream = None  # begin again where the readers are
 
@@ -88,6 +96,7 @@ class PagesAhead:
         stream = self._stream
         if stream is None or seen > stream.step:
             begin = max(0, int(seen) - follower.loading.stretch)
+            self._passed = None
             stream = self._stream = OrderStream(follower.order, follower.loading, begin)
         if stream.wanted is not None:
             epoch = await self._order_of(follower, stream.wanted)
@@ -100,13 +109,20 @@ class PagesAhead:
         first, pieces = stream.number, b""
         if stream.step < at + ahead:
             pieces = stream.take(MOST_UPCOMING)
+        now = self._clock()
         if pieces or self._told != (seen, at):
+            self._moved = now
+        # What is answered says where readers are, so it is worth asking with nothing to tell.
+        if now - self._moved <= _QUIET or now - self._asked >= _SELDOM:
+            self._asked = now
             stream.forget(seen)
-            await self._say(stream, first, pieces, (seen, at, pace))
+            await self._say(stream, first, pieces, place, at, pace)
         return bool(pieces) and self._stream is stream and stream.step < at + ahead and not stream.ended
 
-    async def _say(self, stream: OrderStream, first: int, pieces: bytes, place: tuple[float, float, float]) -> None:
-        seen, at, pace = place
+    async def _say(
+        self, stream: OrderStream, first: int, pieces: bytes, place: ReadingPlace, at: float, pace: float
+    ) -> None:
+        seen = place.seen
         passed = [stream.number_at(step) for step in (seen, at, at + pace)]
         message = Upcoming(
             *self._version,
@@ -118,10 +134,21 @@ class PagesAhead:
             pieces,
             self._alone,
         )
-        if isinstance(await self._tell(message), Failed):
+        reply = await self._tell(message)
+        if isinstance(reply, Failed):
             self._stream = self._told = None  # it is not open yet
         else:
             self._told = seen, at
+            if isinstance(reply, Passed) and self._stream is stream:
+                self._take(place, stream, reply.number)
+
+    def _take(self, place: ReadingPlace, stream: OrderStream, number: int | None) -> None:
+        """Take where the fetcher saw readers, which it knows to some pieces: it has files watched."""
+        step = stream.step_at(number) if number is not None else None
+        if number is None or step is None or (self._passed is not None and self._passed[0] == number):
+            return
+        self._passed, self._place = (number, self._clock()), place
+        place.saw(self._clock(), step)
 
     async def _order_of(self, follower: OrderFollower, number: int) -> EpochOrder | None:
         """Return the order of an epoch, which the follower may have; None: it is being asked for."""

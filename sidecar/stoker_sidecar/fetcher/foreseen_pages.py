@@ -52,12 +52,15 @@ class ForeseenPages:
 
     def take(
         self, message: Upcoming, fetching: Fetching, is_open: Callable[[Fetching], bool], *, alone: bool = False
-    ) -> None:
-        """Take what is next of an open version. ``alone``: nobody else reads its files."""
+    ) -> int | None:
+        """Take what is next of an open version. ``alone``: nobody else reads its files.
+
+        Returns the number of the piece that readers were seen to open last; None: none was seen.
+        """
         key = message.uid, message.digest, message.reader
         reader = self._readers.get(key)
         if message.ended or (reader is not None and self._is_over(reader, fetching)):
-            self._readers.pop(key, None)
+            self._forget(key)
             reader = None
         if not message.ended:
             if reader is None:
@@ -69,6 +72,12 @@ class ForeseenPages:
         self._news.set()
         if self._task is None and self._readers:
             self._task = asyncio.create_task(self._work())
+        return reader.upcoming.passed if reader is not None else None
+
+    def _forget(self, key: tuple[str, str, str]) -> None:
+        reader = self._readers.pop(key, None)
+        if reader is not None:
+            reader.close()
 
     def _is_over(self, reader: ForeseenReader, fetching: Fetching) -> bool:
         """Tell whether a reader is of a version that was closed, or is to be tried again after trouble."""
@@ -81,6 +90,8 @@ class ForeseenPages:
         self._news.set()
         if self._task is not None:
             await self._task
+        for key in list(self._readers):
+            self._forget(key)
 
     async def _work(self) -> None:
         try:
@@ -98,6 +109,7 @@ class ForeseenPages:
         if reader.failed is not None:
             return False
         try:
+            reader.look(self._clock())
             room = await self._room(reader)
             await self._look_at(reader)
             await self._give_back(reader, room)
@@ -154,4 +166,4 @@ class ForeseenPages:
         now = self._clock()
         for key, reader in list(self._readers.items()):
             if now - reader.upcoming.told >= _STALE or not reader.is_open(reader.fetching):
-                del self._readers[key]
+                self._forget(key)

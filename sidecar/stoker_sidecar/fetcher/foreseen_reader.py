@@ -1,24 +1,32 @@
 """One reader's files in the page cache: which of them are there, how they are brought, and given back."""
 
+import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 from stoker_sidecar.fetcher.cached_version import State
+from stoker_sidecar.fetcher.core.trip_wires import STRIDE
 from stoker_sidecar.fetcher.core.upcoming_pieces import UpcomingPiece, UpcomingPieces
 from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.page_cache import PageRange, PageReader, windows
+from stoker_sidecar.linux.inotify import OpeningWatch
 from stoker_sidecar.version.manifest import Manifest
 
-# Files that are looked at before others are brought: where all of them are in memory, so is nearly all else.
-_LOOKED_AT = 16
+_log = logging.getLogger(__name__)
+# Of so many files one is looked at before others are brought, and four at least: where all of those are in memory, so is
+# nearly all else.
+_LOOKED_AT, _FEWEST = 32, 4
 # Threads, one of which goes on while the other waits for names that are not in memory; and files that each has begun
 # and that the disk reads at the same time. One thread brought 14,200 to 17,900 files of 100 KiB a second with 32 under
 # way, and 32 us of CPU each; eight that waited for each file 10,900 to 12,900, with 56 to 86 us.
 _STREAMS, _DEPTH = 2, 32
 # Folders of a version whose paths are kept.
 _MOST_FOLDERS = 65_536
+# Files of a reader whose opening is watched at a time. A user may have 8,192 or more (fs.inotify.max_user_watches).
+_MOST_WIRES = 1024
 
 
 @dataclass
@@ -32,22 +40,67 @@ class ForeseenReader:
     alone: bool = False  # nobody else reads its files
     looked: float = 0.0  # when it was looked whether what is due is still there
     _folders: dict[int, str] = field(default_factory=dict)
+    _watch: OpeningWatch | None = None
+    _begun: int = 0  # of ``upcoming``, of which the watched files are
 
     @property
     def size(self) -> int:
         """Bytes of the version."""
         return self.fetching.version.manifest.info.bytes
 
+    def look(self, now: float) -> None:
+        """See which of the watched files were opened since the last look. Raises OSError."""
+        if self._begun != self.upcoming.begun:
+            self.close()
+            self._begun = self.upcoming.begun
+        if self._watch is not None:
+            self.upcoming.opened(self._watch.opened(), now)
+
+    def close(self) -> None:
+        """Watch nothing any more; it may go on."""
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
+
     def bring(self, pieces: list[UpcomingPiece], ended: Callable[[], bool]) -> int:
-        """Have pieces in the page cache; returns the bytes that were read. Blocks. Raises SidecarError."""
+        """Have the pieces that were wanted last in memory; returns the bytes that were read. Blocks.
+
+        Raises SidecarError.
+        """
         with closing(Manifest.open(self.fetching.version.paths.manifest)) as manifest:  # for the threads of this round
-            look = self._ranges(manifest, pieces[:: max(1, len(pieces) // _LOOKED_AT)])
-            if all(_is_in_memory(one) for one in look):
+            step = max(1, min(_LOOKED_AT, len(pieces) // _FEWEST))
+            if all(_is_in_memory(one) for one in self._ranges(manifest, pieces[::step])):
                 return 0
-            reader = PageReader(self._ranges(manifest, pieces), lambda brought: 2**62, ended, _STREAMS, _DEPTH)
+            wires, laid = self._wires(manifest, pieces), list[int]()
+            begun = partial(self._wire, wires, laid)
+            ranges = self._ranges(manifest, pieces)
+            reader = PageReader(ranges, lambda brought: 2**62, ended, _STREAMS, _DEPTH, begun)
             reader.run()
+        for number in sorted(laid):
+            self.upcoming.wire(number)
         self.upcoming.brought(len(pieces), reader.brought)
         return reader.brought
+
+    def _wires(self, manifest: Manifest, pieces: list[UpcomingPiece]) -> dict[str, int]:
+        """Return which files are to be watched, when they were opened here: their numbers by path."""
+        if self._watch is None:
+            try:
+                self._watch = OpeningWatch()
+            except OSError as error:
+                _log.debug("no files can be watched: %s", error)
+                return {}
+        first, found = self.upcoming.next - len(pieces), dict[str, int]()
+        for place in range(-first % STRIDE, len(pieces), STRIDE):
+            piece = pieces[place]
+            if not piece.length and not piece.offset and len(self._watch) + len(found) < _MOST_WIRES:
+                found |= {one.path: first + place for one in self._ranges(manifest, [piece])}
+        return found
+
+    def _wire(self, wires: dict[str, int], laid: list[int], one: PageRange) -> None:
+        """Watch a file that is to be: from now on, as it was opened here and may be opened by a reader at once."""
+        number = wires.pop(one.path, None)
+        if number is not None and self._watch is not None and self._watch.add(one.path, number):
+            laid.append(number)
 
     def give_back(self, pieces: list[UpcomingPiece]) -> None:
         """Drop pages of pieces that have been read. Blocks. Raises SidecarError."""

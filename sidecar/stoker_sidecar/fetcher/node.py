@@ -40,7 +40,18 @@ from stoker_sidecar.version.layout import CachePaths, check_uid
 from stoker_sidecar.version.manifest import ROOT_INO
 from stoker_sidecar.wire.cache_folder import FolderSpec
 from stoker_sidecar.wire.disk_floor import DiskFloor, Floor
-from stoker_sidecar.wire.fetcher_protocol import Ahead, Configure, Had, Have, Progress, Read, ReadDone, Tune, Upcoming
+from stoker_sidecar.wire.fetcher_protocol import (
+    Ahead,
+    Configure,
+    Had,
+    Have,
+    Passed,
+    Progress,
+    Read,
+    ReadDone,
+    Tune,
+    Upcoming,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -140,14 +151,14 @@ class CacheNode:
             raise NotYetConfigured(f"version {request.digest[:12]} is not open on this node: say it later")
         self._orders.take(request, dataset, fetching)
 
-    def bring(self, request: Upcoming) -> None:
+    def bring(self, request: Upcoming) -> Passed:
         """Take what will be read next of a version that is whole, into memory. Raises NotYetConfigured."""
         dataset = self._datasets.get(request.uid)
         fetching = dataset.versions.fetchings.get(request.digest) if dataset is not None else None
         if dataset is None or fetching is None:
             raise NotYetConfigured(f"version {request.digest[:12]} is not open on this node: say it later")
         alone = request.alone and dataset.held <= {request.digest}  # versions share files that did not change
-        self._foreseen.take(request, fetching, dataset.versions.is_open, alone=alone)
+        return Passed(self._foreseen.take(request, fetching, dataset.versions.is_open, alone=alone))
 
     def have(self, request: Have) -> Had:
         """Say what is here of a version. Raises NotYetConfigured."""

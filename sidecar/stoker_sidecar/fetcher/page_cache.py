@@ -39,7 +39,8 @@ class PageReader:
     """Brings ranges of files into the page cache, some at a time and in their order, for as long as there is room.
 
     ``room`` says how many bytes may be brought when so many have been. ``ended``: nobody wants them any more.
-    ``streams``: threads, each of which waits for the range that it began ``depth`` others ago.
+    ``streams``: threads, each of which waits for the range that it began ``depth`` others ago. ``begun`` is told of
+    each range when its file was opened here, in one of the threads.
     """
 
     def __init__(
@@ -49,8 +50,10 @@ class PageReader:
         ended: Callable[[], bool] = lambda: False,
         streams: int = _STREAMS,
         depth: int = 0,
+        begun: Callable[[PageRange], None] = lambda one: None,
     ) -> None:
         self._ranges = iter(ranges)
+        self._begun = begun
         self._room = room
         self._ended = ended
         self._streams = streams
@@ -71,6 +74,7 @@ class PageReader:
             while (one := self._next()) is not None:
                 with _overlooked(one):
                     begun.append((one, _begin(one)))
+                    self._begun(one)
                 if len(begun) > self._depth:
                     _end(*begun.popleft())
         finally:

@@ -115,7 +115,7 @@ class Server:
             case Ahead():
                 self._node.foresee(request)
             case Upcoming():
-                self._node.bring(request)
+                return self._node.bring(request)
             case Have():
                 return self._node.have(request)
         return Done()

@@ -62,6 +62,16 @@ def fanotify_mark(group: int, flags: int, mask: int, folder: int) -> None:
     _checked(_libc.fanotify_mark(group, ctypes.c_uint(flags), ctypes.c_uint64(mask), folder, None))
 
 
+def inotify_init(flags: int) -> int:
+    """Make an inotify instance, and return its descriptor: inotify_init1(2)."""
+    return _checked(_libc.inotify_init1(ctypes.c_int(flags)))
+
+
+def inotify_add_watch(instance: int, path: str, mask: int) -> int:
+    """Watch a file, and return the number of the watch."""
+    return _checked(_libc.inotify_add_watch(instance, os.fsencode(path), ctypes.c_uint32(mask)))
+
+
 def name_to_handle(descriptor: int, flags: int) -> bytes:
     """Return the struct file_handle of an open file or folder: name_to_handle_at(2)."""
     room = ctypes.create_string_buffer(_MOST_HANDLE.to_bytes(4, sys.byteorder), 8 + _MOST_HANDLE)

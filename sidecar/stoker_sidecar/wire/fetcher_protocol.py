@@ -181,7 +181,13 @@ class Had(Struct, frozen=True, tag_field="reply", tag="had"):
 
 
 class Done(Struct, frozen=True, tag_field="reply", tag="done"):
-    """Configure, Remove, Tune, Ahead or Upcoming was done."""
+    """Configure, Remove, Tune or Ahead was done."""
+
+
+class Passed(Struct, frozen=True, tag_field="reply", tag="passed"):
+    """Upcoming was done. ``number``: of the piece that its readers were seen to open last; None: of none."""
+
+    number: Annotated[int, Meta(ge=0, le=2**62)] | None = None
 
 
 class ReadDone(Struct, frozen=True, tag_field="reply", tag="read"):
@@ -268,7 +274,7 @@ class Progress(Struct, frozen=True, tag_field="reply", tag="progress", rename="c
 
 
 Request = Configure | Remove | Tune | Watch | Read | Follow | Have | Ahead | Upcoming
-Reply = Done | Had | ReadDone | Failed | Progress | Repaired
+Reply = Done | Passed | Had | ReadDone | Failed | Progress | Repaired
 
 
 class _Numbered(Struct):

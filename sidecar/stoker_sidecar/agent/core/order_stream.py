@@ -87,6 +87,16 @@ class OrderStream:
         (begin, first), (end, last) = self._marks[at - 1], self._marks[at]
         return first + (last - first) * (step - begin) / (end - begin)
 
+    def step_at(self, number: float) -> float | None:
+        """Return at which step a piece comes, of those that were taken; None: of those that were forgotten."""
+        at = bisect_right(self._marks, number, key=lambda mark: mark[1])
+        if not at:
+            return None
+        if at == len(self._marks):
+            return self._marks[-1][0]
+        (begin, first), (end, last) = self._marks[at - 1], self._marks[at]
+        return begin + (end - begin) * (number - first) / (last - first)
+
     def forget(self, step: float) -> None:
         """Forget where pieces before a step came."""
         while len(self._marks) > 1 and self._marks[1][0] <= step:

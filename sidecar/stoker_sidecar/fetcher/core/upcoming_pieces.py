@@ -1,9 +1,11 @@
 """Which pieces of a known order are to be read into memory now: a window of bytes ahead of where readers are. Pure."""
 
 import struct
+from itertools import islice
 from math import ceil
 from typing import NamedTuple
 
+from stoker_sidecar.fetcher.core.trip_wires import STRIDE, TripWires
 from stoker_sidecar.wire.fetcher_protocol import MOST_UPCOMING, Upcoming
 
 _PIECE = struct.Struct("<IIQ")
@@ -37,15 +39,20 @@ class UpcomingPieces:
         self._next = 0  # of the next one to be brought
         self._spent = 0  # of the next one to be given back
         self._seen = self._at = self._pace = 0.0
+        self._wires = TripWires()
         self.told = 0.0
+        self.begun = 0  # times that wires which were laid before count no more
 
     def take(self, message: Upcoming, now: float) -> None:
         """Take what was told."""
         if message.first != self._end or not message.first:
             self._kept.clear()
             self._first = self._next = self._spent = message.first
+            self._wires = TripWires()
+            self.begun += 1
         self._kept += message.pieces[: len(message.pieces) // _PIECE.size * _PIECE.size]
         self._seen, self._at, self._pace, self.told = message.seen, message.at, message.pace, now
+        self._wires.skip(int(self._seen))
         kept = len(self._kept) // _PIECE.size
         gone = max(min(int(self._seen), self._next) - self._first, kept - _MOST_KEPT, 0)
         if gone > MOST_UPCOMING:
@@ -56,10 +63,30 @@ class UpcomingPieces:
         """Return the bytes that are in memory before they were read, as far as can be told."""
         return int(max(0.0, self._next - self._place(now)) * self.mean)
 
+    @property
+    def next(self) -> int:
+        """The number of the piece after the last that was wanted."""
+        return self._next
+
+    def wire(self, number: int) -> None:
+        """Take note that the opening of a piece will be told (``STRIDE`` pieces apart), which was brought by now."""
+        self._wires.lay(number)
+
+    def opened(self, numbers: list[int], now: float) -> None:
+        """Take the pieces with wires that were opened since the last call, which may be none."""
+        self._wires.tripped(numbers, now)
+
+    @property
+    def passed(self) -> int | None:
+        """The number of the piece that readers were last seen to open, by wires; None: by none so far."""
+        return self._wires.passed
+
     def wanted(self, now: float, room: int, most: int) -> list[UpcomingPiece]:
         """Return the next pieces that are to be brought, ``most`` at most, where so many bytes may be ahead."""
-        window = min(room, max(_LEAST_BYTES, self._pace * _SECONDS * self.mean))
-        begin = max(self._next, int(self._seen), self._first)
+        wired = self._wires.place(now)
+        pace = self._pace if wired is None else self._wires.pace
+        window = min(room, max(_LEAST_BYTES, pace * _SECONDS * self.mean))
+        begin = max(self._next, int(self._seen), self._first, int(wired or 0))
         end = min(
             begin + most, int(self._place(now) + window / self.mean), self._first + len(self._kept) // _PIECE.size
         )
@@ -82,11 +109,14 @@ class UpcomingPieces:
         """Return pieces that were brought and are due to be read within the next half of what was."""
         begin = max(self._first, ceil(self._place(now)))
         end = begin + (self._next - begin + 1) // 2
-        return self._pieces(begin, end)[:: max(1, (end - begin) // most)][:most]
+        numbers = (number for number in range(begin, end, max(1, (end - begin) // most)) if number % STRIDE)
+        return [piece for number in islice(numbers, most) for piece in self._pieces(number, number + 1)]
 
     def lost(self, now: float) -> None:
         """Take note that what is due is not in memory any more: it is wanted again."""
         self._next = max(self._first, min(self._next, int(self._place(now))))
+        self._wires.cut()
+        self.begun += 1  # those that lie there would be tripped by ourselves
 
     def brought(self, pieces: int, size: int) -> None:
         """Take note of how many bytes so many pieces were."""
@@ -95,9 +125,11 @@ class UpcomingPieces:
 
     def wait(self, now: float) -> float | None:
         """Return the seconds until it is worth a look though nothing is told; None: it is not."""
-        if not self._pace or now - self.told >= _TRUST:
+        wired = self._wires.place(now) is not None
+        pace = self._wires.pace if wired else self._pace
+        if not wired and (not pace or now - self.told >= _TRUST):
             return None
-        return min(0.1, max(0.01, _FEW / self._pace))
+        return min(0.1, max(0.01, _FEW / pace)) if pace else 0.1
 
     def _pieces(self, begin: int, end: int) -> list[UpcomingPiece]:
         return [
@@ -111,4 +143,7 @@ class UpcomingPieces:
         return self._first + len(self._kept) // _PIECE.size
 
     def _place(self, now: float) -> float:
+        wired = self._wires.place(now)
+        if wired is not None:
+            return max(self._seen, wired)
         return self._at + self._pace * min(max(0.0, now - self.told), _TRUST)

@@ -1,0 +1,64 @@
+"""Single files whose next opening the kernel tells once: inotify watches, which need no right but to read the file."""
+
+import os
+import struct
+from contextlib import suppress
+
+from stoker_sidecar.linux import libc
+
+_IN_OPEN = 0x20
+_IN_MASK_CREATE, _IN_ONESHOT = 0x1000_0000, 0x8000_0000  # no watch that is there is changed; gone after one event
+_IN_NONBLOCK, _IN_CLOEXEC = os.O_NONBLOCK, os.O_CLOEXEC
+_EVENT = struct.Struct("=iIII")  # the watch, what happened, a cookie, bytes of a name, which files themselves have not
+_BUFFER = 64 * 1024
+
+
+class OpeningWatch:
+    """Numbers that are given to files and returned when these are opened the next time, by whomever. Not for threads.
+
+    Opens through bind mounts and in other namespaces count, since a watch is of the inode; those of an overlay, whose
+    inodes are its own, do not.
+    """
+
+    def __init__(self) -> None:
+        """Raises OSError: EMFILE where the user has as many as the kernel allows (fs.inotify.max_user_instances)."""
+        self._fd = libc.inotify_init(_IN_NONBLOCK | _IN_CLOEXEC)
+        self._numbers: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def add(self, path: str, number: int) -> bool:
+        """Watch a file; returns False for one that cannot be, or is watched already."""
+        try:
+            watch = libc.inotify_add_watch(self._fd, path, _IN_OPEN | _IN_MASK_CREATE | _IN_ONESHOT)
+        except OSError:
+            return False
+        self._numbers[watch] = number
+        return True
+
+    def opened(self) -> list[int]:
+        """Return the numbers of files that were opened since the last call, in the order of their opening."""
+        found: list[int] = []
+        with suppress(BlockingIOError):
+            while data := os.read(self._fd, _BUFFER):
+                found += self._parse(data)
+        return found
+
+    def close(self) -> None:
+        """End all watches; may be called again."""
+        self._numbers.clear()
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _parse(self, data: bytes) -> list[int]:
+        found: list[int] = []
+        at = 0
+        while at < len(data):
+            watch, mask, _, length = _EVENT.unpack_from(data, at)
+            at += _EVENT.size + length
+            number = self._numbers.pop(watch, None)  # it is gone with its one event, or with the file
+            if number is not None and mask & _IN_OPEN:
+                found.append(number)
+        return found
