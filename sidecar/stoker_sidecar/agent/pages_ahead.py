@@ -58,12 +58,20 @@ class PagesAhead:
         if follower.epoch is None or follower.is_searching:
             return
         if self._found != follower.found_again:
-            self._place, self._stream, self._found = None, None, follower.found_again
+            self._found = follower.found_again
+            if not self._is_there(follower, when):
+                self._place = self._stream = self._passed = None
         self._place = self._place or ReadingPlace(self._loose(follower))
         if self._passed is not None and when - self._passed[1] < _FRESH:
             return
         if self._place.saw(when, self._step(follower)):
             self._stream = None  # begin again where the readers are
+
+    def _is_there(self, follower: OrderFollower, when: float) -> bool:
+        """Tell whether a place that was found is about where the fetcher has just seen readers."""
+        if self._place is None or self._passed is None or when - self._passed[1] >= _FRESH:
+            return False
+        return abs(self._step(follower) - self._place.at(when)) <= self._loose(follower) + self._place.pace
 
     async def work(self, follower: OrderFollower, reader: str, *, alone: bool = False) -> bool:
         """Tell what is next; returns whether there is more to tell at once. Raises FetcherUnavailable.
@@ -116,13 +124,19 @@ class PagesAhead:
         if now - self._moved <= _QUIET or now - self._asked >= _SELDOM:
             self._asked = now
             stream.forget(seen)
-            await self._say(stream, first, pieces, place, at, pace)
+            await self._say(follower, stream, place, first, pieces, (at, pace))
         return bool(pieces) and self._stream is stream and stream.step < at + ahead and not stream.ended
 
     async def _say(
-        self, stream: OrderStream, first: int, pieces: bytes, place: ReadingPlace, at: float, pace: float
+        self,
+        follower: OrderFollower,
+        stream: OrderStream,
+        place: ReadingPlace,
+        first: int,
+        pieces: bytes,
+        reckoned: tuple[float, float],
     ) -> None:
-        seen = place.seen
+        seen, (at, pace) = place.seen, reckoned
         passed = [stream.number_at(step) for step in (seen, at, at + pace)]
         message = Upcoming(
             *self._version,
@@ -140,15 +154,16 @@ class PagesAhead:
         else:
             self._told = seen, at
             if isinstance(reply, Passed) and self._stream is stream:
-                self._take(place, stream, reply.number)
+                self._take(follower, place, reply.number)
 
-    def _take(self, place: ReadingPlace, stream: OrderStream, number: int | None) -> None:
+    def _take(self, follower: OrderFollower, place: ReadingPlace, number: int | None) -> None:
         """Take where the fetcher saw readers, which it knows to some pieces: it has files watched."""
-        step = stream.step_at(number) if number is not None else None
+        step = self._stream.step_at(number) if number is not None and self._stream is not None else None
         if number is None or step is None or (self._passed is not None and self._passed[0] == number):
             return
         self._passed, self._place = (number, self._clock()), place
         place.saw(self._clock(), step)
+        follower.reckon(step)
 
     async def _order_of(self, follower: OrderFollower, number: int) -> EpochOrder | None:
         """Return the order of an epoch, which the follower may have; None: it is being asked for."""

@@ -6,7 +6,8 @@ Concurrency: everything is decided on one event loop, and one round of reading r
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.fetcher.core.page_room import MemoryFigures, foreseen_room, is_too_large
@@ -18,8 +19,8 @@ from stoker_sidecar.threads import in_thread
 from stoker_sidecar.wire.fetcher_protocol import FORESEEN_BYTES, Upcoming
 
 _log = logging.getLogger(__name__)
-# Pieces of a round, and bytes, after which it is seen whether readers are elsewhere by now and what memory there is.
-_ROUND, _ROUND_BYTES = 512, 128 * 1024**2
+# Seconds of a round of all readers, after which it is seen what memory there is; and pieces given back in one.
+_ROUND_SECONDS, _GIVEN_BACK = 0.25, 4096
 # Of what is due next, so many files are looked at now and then: where most of them are gone again, it is brought again.
 _DUE = 8
 # The part of the room that is left to what was read last: readers may be behind where they are reckoned to be.
@@ -57,7 +58,7 @@ class ForeseenPages:
 
         Returns the number of the piece that readers were seen to open last; None: none was seen.
         """
-        key = message.uid, message.digest, message.reader
+        key, passed = (message.uid, message.digest, message.reader), None
         reader = self._readers.get(key)
         if message.ended or (reader is not None and self._is_over(reader, fetching)):
             self._forget(key)
@@ -67,12 +68,14 @@ class ForeseenPages:
                 info = fetching.version.manifest.info
                 mean = info.bytes / max(1, info.files)
                 reader = self._readers[key] = ForeseenReader(fetching, is_open, UpcomingPieces(mean))
-            reader.upcoming.take(message, self._clock())
+            with reader.upcoming() as upcoming:
+                upcoming.take(message, self._clock())
+                passed = upcoming.passed
             reader.alone = alone
         self._news.set()
         if self._task is None and self._readers:
             self._task = asyncio.create_task(self._work())
-        return reader.upcoming.passed if reader is not None else None
+        return passed
 
     def _forget(self, key: tuple[str, str, str]) -> None:
         reader = self._readers.pop(key, None)
@@ -113,11 +116,11 @@ class ForeseenPages:
             room = await self._room(reader)
             await self._look_at(reader)
             await self._give_back(reader, room)
-            most = max(1, min(_ROUND, int(_ROUND_BYTES / reader.upcoming.mean)))
-            pieces = reader.upcoming.wanted(self._clock(), room, most)
-            if not pieces:
-                return False
-            brought = await in_thread(reader.bring, pieces, lambda: self._closed)
+            with reader.upcoming() as upcoming:
+                if not upcoming.is_wanting(self._clock(), room):
+                    return False
+            seconds = _ROUND_SECONDS / len(self._readers)
+            brought = await in_thread(reader.bring, room, seconds, lambda: self._closed, self._clock)
             reader.fetching.context.telemetry.add(FORESEEN_BYTES, brought)
         except (SidecarError, OSError, KeyError, ValueError) as error:
             _log.warning("pages of version %s are not read ahead for a minute: %s", key[1][:12], error)
@@ -131,16 +134,17 @@ class ForeseenPages:
         if now - reader.looked < _LOOK_AT_DUE:
             return
         reader.looked = now
-        due = reader.upcoming.due(now, _DUE)
-        if not due:
-            return
-        if await in_thread(reader.is_lost, due):
-            reader.upcoming.lost(self._clock())
+        with reader.upcoming() as upcoming:
+            due = upcoming.due(now, _DUE)
+        if due and await in_thread(reader.is_lost, due):
+            with reader.upcoming() as upcoming:
+                upcoming.lost(self._clock())
 
     async def _give_back(self, reader: ForeseenReader, room: int) -> None:
         """Drop what was read where memory does not suffice for all: the kernel has more work with finding it."""
         if reader.alone and self._figures is not None and is_too_large(self._figures[1], reader.size):
-            spent = reader.upcoming.spent(self._clock(), room // _BEHIND, _ROUND)
+            with reader.upcoming() as upcoming:
+                spent = upcoming.spent(self._clock(), room // _BEHIND, _GIVEN_BACK)
             if spent:
                 await in_thread(reader.give_back, spent)
 
@@ -149,21 +153,45 @@ class ForeseenPages:
         now = self._clock()
         if self._figures is None or now - self._figures[0] >= _LOOK:
             self._figures = now, await in_thread(self._memory)
-        others = sum(one.upcoming.ahead(now) for one in self._readers.values() if one is not reader)
+        others = sum(self._ahead(one, now) for one in self._readers.values() if one is not reader)
         return foreseen_room(self._figures[1], self._pages.taken + others, reader.size)
+
+    @staticmethod
+    def _ahead(reader: ForeseenReader, now: float) -> int:
+        with reader.upcoming() as upcoming:
+            return upcoming.ahead(now)
 
     async def _rest(self) -> None:
         """Wait until something is told, or readers have moved on."""
-        now = self._clock()
-        waits = [wait for one in self._readers.values() if one.failed is None and (wait := one.upcoming.wait(now))]
+        now, waits = self._clock(), list[float]()
+        for one in self._readers.values():
+            with one.upcoming() as upcoming:
+                wait = upcoming.wait(now) if one.failed is None else None
+            waits += [wait] if wait is not None else []
         try:
             async with asyncio.timeout(min(waits, default=_STALE)):
-                await self._news.wait()
+                with self._waking():
+                    await self._news.wait()
         except TimeoutError:
             return
+
+    @contextmanager
+    def _waking(self) -> Iterator[None]:
+        """Count it as news while inside when a watched file is opened."""
+        loop, now = asyncio.get_running_loop(), self._clock()
+        watched = [fd for one in self._readers.values() if one.failed is None and (fd := one.look(now)) is not None]
+        for fd in watched:
+            loop.add_reader(fd, self._news.set)
+        try:
+            yield
+        finally:
+            for fd in watched:
+                loop.remove_reader(fd)
 
     def _forget_stale(self) -> None:
         now = self._clock()
         for key, reader in list(self._readers.items()):
-            if now - reader.upcoming.told >= _STALE or not reader.is_open(reader.fetching):
+            with reader.upcoming() as upcoming:
+                told = upcoming.told
+            if now - told >= _STALE or not reader.is_open(reader.fetching):
                 self._forget(key)

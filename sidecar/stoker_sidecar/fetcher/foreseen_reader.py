@@ -2,23 +2,26 @@
 
 import logging
 import os
-from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
-from dataclasses import dataclass, field
-from functools import partial
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 
 from stoker_sidecar.fetcher.cached_version import State
 from stoker_sidecar.fetcher.core.trip_wires import STRIDE
-from stoker_sidecar.fetcher.core.upcoming_pieces import UpcomingPiece, UpcomingPieces
+from stoker_sidecar.fetcher.core.upcoming_pieces import NumberedPiece, UpcomingPieces
 from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.page_cache import PageRange, PageReader, windows
 from stoker_sidecar.linux.inotify import OpeningWatch
 from stoker_sidecar.version.manifest import Manifest
 
 _log = logging.getLogger(__name__)
-# Of so many files one is looked at before others are brought, and four at least: where all of those are in memory, so is
-# nearly all else.
-_LOOKED_AT, _FEWEST = 32, 4
+# Pieces that are asked for at a time; of so many files one is looked at before the others are brought, and two of each
+# time at least: where those are in memory, so is nearly all else.
+_BATCH, _LOOKED_AT, _FEWEST = 32, 32, 2
+# Bytes of a round, after which it is seen what memory there is; seconds for which it waits for readers to move on, and
+# between two looks at them then.
+_ROUND_BYTES, _IDLE, _TICK = 128 * 1024**2, 0.02, 0.002
 # Threads, one of which goes on while the other waits for names that are not in memory; and files that each has begun
 # and that the disk reads at the same time. One thread brought 14,200 to 17,900 files of 100 KiB a second with 32 under
 # way, and 32 us of CPU each; eight that waited for each file 10,900 to 12,900, with 56 to 86 us.
@@ -29,104 +32,131 @@ _MOST_FOLDERS = 65_536
 _MOST_WIRES = 1024
 
 
-@dataclass
 class ForeseenReader:
-    """Readers of one order on one version. ``is_open``: whether the version is still open so."""
+    """Readers of one order on one version. ``is_open``: whether the version is still open so.
 
-    fetching: Fetching
-    is_open: Callable[[Fetching], bool]
-    upcoming: UpcomingPieces
-    failed: float | None = None  # when something was wrong with it
-    alone: bool = False  # nobody else reads its files
-    looked: float = 0.0  # when it was looked whether what is due is still there
-    _folders: dict[int, str] = field(default_factory=dict)
-    _watch: OpeningWatch | None = None
-    _begun: int = 0  # of ``upcoming``, of which the watched files are
+    ``bring``, ``give_back`` and ``is_lost`` run in a thread, one at a time, while other methods may be called.
+    """
+
+    def __init__(self, fetching: Fetching, is_open: Callable[[Fetching], bool], upcoming: UpcomingPieces) -> None:
+        self.fetching = fetching
+        self.is_open = is_open
+        self.alone = False  # nobody else reads its files
+        self.failed: float | None = None  # when something was wrong with it
+        self.looked = 0.0  # when it was looked whether what is due is still there
+        self._upcoming = upcoming
+        self._lock = threading.Lock()  # of ``_upcoming`` and ``_watch``
+        self._folders: dict[int, str] = {}
+        self._watch: OpeningWatch | None = None
+        self._begun = 0  # of ``_upcoming``, of which the watched files are
 
     @property
     def size(self) -> int:
         """Bytes of the version."""
         return self.fetching.version.manifest.info.bytes
 
-    def look(self, now: float) -> None:
-        """See which of the watched files were opened since the last look. Raises OSError."""
-        if self._begun != self.upcoming.begun:
-            self.close()
-            self._begun = self.upcoming.begun
-        if self._watch is not None:
-            self.upcoming.opened(self._watch.opened(), now)
+    @contextmanager
+    def upcoming(self) -> Iterator[UpcomingPieces]:
+        """Have what is next to oneself while inside, for some microseconds."""
+        with self._lock:
+            yield self._upcoming
+
+    def look(self, now: float) -> int | None:
+        """See which of the watched files were opened since the last look. Raises OSError.
+
+        Returns a descriptor that can be read when another one was; None: there is none.
+        """
+        with self._lock:
+            if self._begun != self._upcoming.begun:
+                self._end_watch()
+                self._begun = self._upcoming.begun
+            if self._watch is None:
+                return None
+            self._upcoming.opened(self._watch.opened(), now)
+            return self._watch.fileno()
 
     def close(self) -> None:
         """Watch nothing any more; it may go on."""
+        with self._lock:
+            self._end_watch()
+
+    def bring(self, room: int, seconds: float, ended: Callable[[], bool], clock: Callable[[], float]) -> int:
+        """Have pieces in memory as readers move on, for so long at most; returns the bytes that were read. Blocks.
+
+        Raises SidecarError and OSError.
+        """
+        with closing(Manifest.open(self.fetching.version.paths.manifest)) as manifest:  # for the threads of this round
+            self._scout(manifest)
+            stream = _Stream(self, manifest, room, clock() + seconds, clock)
+            reader = PageReader(stream.ranges(), lambda brought: 2**62, ended, _STREAMS, _DEPTH, stream.wire)
+            reader.run()
+        with self._lock:
+            self._upcoming.brought(stream.pieces, reader.brought)
+        return reader.brought
+
+    def wanted(self, now: float, room: int) -> list[NumberedPiece]:
+        """Return what is to be brought now, and watch none of it while it is opened for that. Raises OSError."""
+        self.look(now)
+        with self._lock:
+            pieces = self._upcoming.wanted(now, room, _BATCH)
+            for number in self._upcoming.unwire(pieces):
+                if self._watch is not None:
+                    self._watch.remove(number)
+        return pieces
+
+    def wire(self, path: str, number: int) -> None:
+        """Watch the file of a piece."""
+        with self._lock:
+            if self._watch is None:
+                self._watch = self._new_watch()
+            if self._watch is not None and len(self._watch) < _MOST_WIRES and self._watch.add(path, number):
+                self._upcoming.wire(number)
+
+    def _scout(self, manifest: Manifest) -> None:
+        with self._lock:
+            scouts = [piece for piece in self._upcoming.scouts() if piece.is_file]
+        for piece in scouts:
+            for one in self.ranges(manifest, [piece])[:1]:
+                self.wire(one.path, piece.number)
+
+    def _new_watch(self) -> OpeningWatch | None:
+        try:
+            return OpeningWatch()
+        except OSError as error:
+            _log.debug("no files can be watched: %s", error)
+            return None
+
+    def _end_watch(self) -> None:
         if self._watch is not None:
             self._watch.close()
             self._watch = None
 
-    def bring(self, pieces: list[UpcomingPiece], ended: Callable[[], bool]) -> int:
-        """Have the pieces that were wanted last in memory; returns the bytes that were read. Blocks.
-
-        Raises SidecarError.
-        """
-        with closing(Manifest.open(self.fetching.version.paths.manifest)) as manifest:  # for the threads of this round
-            step = max(1, min(_LOOKED_AT, len(pieces) // _FEWEST))
-            if all(_is_in_memory(one) for one in self._ranges(manifest, pieces[::step])):
-                return 0
-            wires, laid = self._wires(manifest, pieces), list[int]()
-            begun = partial(self._wire, wires, laid)
-            ranges = self._ranges(manifest, pieces)
-            reader = PageReader(ranges, lambda brought: 2**62, ended, _STREAMS, _DEPTH, begun)
-            reader.run()
-        for number in sorted(laid):
-            self.upcoming.wire(number)
-        self.upcoming.brought(len(pieces), reader.brought)
-        return reader.brought
-
-    def _wires(self, manifest: Manifest, pieces: list[UpcomingPiece]) -> dict[str, int]:
-        """Return which files are to be watched, when they were opened here: their numbers by path."""
-        if self._watch is None:
-            try:
-                self._watch = OpeningWatch()
-            except OSError as error:
-                _log.debug("no files can be watched: %s", error)
-                return {}
-        first, found = self.upcoming.next - len(pieces), dict[str, int]()
-        for place in range(-first % STRIDE, len(pieces), STRIDE):
-            piece = pieces[place]
-            if not piece.length and not piece.offset and len(self._watch) + len(found) < _MOST_WIRES:
-                found |= {one.path: first + place for one in self._ranges(manifest, [piece])}
-        return found
-
-    def _wire(self, wires: dict[str, int], laid: list[int], one: PageRange) -> None:
-        """Watch a file that is to be: from now on, as it was opened here and may be opened by a reader at once."""
-        number = wires.pop(one.path, None)
-        if number is not None and self._watch is not None and self._watch.add(one.path, number):
-            laid.append(number)
-
-    def give_back(self, pieces: list[UpcomingPiece]) -> None:
+    def give_back(self, pieces: Sequence[NumberedPiece]) -> None:
         """Drop pages of pieces that have been read. Blocks. Raises SidecarError."""
         with closing(Manifest.open(self.fetching.version.paths.manifest)) as manifest:
-            for one in self._ranges(manifest, pieces):
+            for one in self.ranges(manifest, pieces):
                 _give_back(one)
 
-    def is_lost(self, pieces: list[UpcomingPiece]) -> bool:
+    def is_lost(self, pieces: Sequence[NumberedPiece]) -> bool:
         """Tell whether most of these are in memory no more. Blocks. Raises SidecarError."""
         with closing(Manifest.open(self.fetching.version.paths.manifest)) as manifest:
-            found = [_is_in_memory(one) for one in self._ranges(manifest, pieces)]
+            found = [_is_in_memory(one) for one in self.ranges(manifest, pieces)]
         return 2 * sum(found) < len(found)
 
-    def _ranges(self, manifest: Manifest, pieces: list[UpcomingPiece]) -> Iterator[PageRange]:
-        """Yield where pieces lie that are on the disk, and that no rule leaves out. Raises SidecarError."""
-        version, tuning = self.fetching.version, self.fetching.tuning
-        for ino, length, offset in pieces:
+    def ranges(self, manifest: Manifest, pieces: Sequence[NumberedPiece]) -> list[PageRange]:
+        """Return where pieces lie that are on the disk, and that no rule leaves out. Raises SidecarError."""
+        version, tuning, found = self.fetching.version, self.fetching.tuning, list[PageRange]()
+        for _, ino, length, offset in pieces:
             here = ino < len(version.states) and version.states[ino] == State.HERE
             entry = manifest.entry(ino) if here and tuning.of(ino).foreseen else None
             if entry is None or offset >= entry.size:
                 continue
             path = f"{version.paths.tree}{self._folder(manifest, entry.parent)}/{entry.name.decode()}"
             if length:
-                yield PageRange(path, offset, min(length, entry.size - offset))
+                found.append(PageRange(path, offset, min(length, entry.size - offset)))
             else:
-                yield from windows(path, entry.size)
+                found += windows(path, entry.size)
+        return found
 
     def _folder(self, manifest: Manifest, ino: int) -> str:
         """Return a folder's path, each part of it behind a slash."""
@@ -136,6 +166,51 @@ class ForeseenReader:
                 self._folders.clear()
             path = self._folders[ino] = f"/{manifest.path(ino)}".rstrip("/")
         return path
+
+
+class _Stream:
+    """The ranges of one round, while readers move on: until it has lasted long enough, or they have not for a while."""
+
+    def __init__(
+        self, reader: ForeseenReader, manifest: Manifest, room: int, end: float, clock: Callable[[], float]
+    ) -> None:
+        self._reader = reader
+        self._manifest = manifest
+        self._room = room
+        self._end = end
+        self._clock = clock
+        self._wires: dict[str, int] = {}
+        self.pieces = 0
+
+    def ranges(self) -> Iterator[PageRange]:
+        """Yield them; waits in between. Raises SidecarError and OSError."""
+        size, moved = 0, self._clock()
+        while (now := self._clock()) < self._end and now - moved <= _IDLE and size < _ROUND_BYTES:
+            pieces = self._reader.wanted(now, self._room)
+            if not pieces:
+                time.sleep(_TICK)
+                continue
+            moved = now
+            for one in self._missing(pieces):
+                size += one.length
+                yield one
+
+    def wire(self, one: PageRange) -> None:
+        """Watch a file that is to be: from now on, as it was opened here and may be opened by a reader at once."""
+        number = self._wires.pop(one.path, None)
+        if number is not None:
+            self._reader.wire(one.path, number)
+
+    def _missing(self, pieces: Sequence[NumberedPiece]) -> list[PageRange]:
+        """Return the ranges of pieces, or none where they seem to be in memory."""
+        step = max(1, min(_LOOKED_AT, len(pieces) // _FEWEST))
+        if all(_is_in_memory(one) for one in self._reader.ranges(self._manifest, pieces[::step])):
+            return []
+        self.pieces += len(pieces)
+        for piece in pieces:
+            if piece.is_file and not piece.number % STRIDE:
+                self._wires |= {one.path: piece.number for one in self._reader.ranges(self._manifest, [piece])[:1]}
+        return self._reader.ranges(self._manifest, pieces)
 
 
 def _give_back(one: PageRange) -> None:

@@ -21,12 +21,17 @@ class OpeningWatch:
     """
 
     def __init__(self) -> None:
-        """Raises OSError: EMFILE where the user has as many as the kernel allows (fs.inotify.max_user_instances)."""
+        """Begin with no files. Raises OSError: EMFILE where the user has as many as the kernel allows (inotify(7))."""
         self._fd = libc.inotify_init(_IN_NONBLOCK | _IN_CLOEXEC)
         self._numbers: dict[int, int] = {}
+        self._watches: dict[int, int] = {}
 
     def __len__(self) -> int:
         return len(self._numbers)
+
+    def fileno(self) -> int:
+        """Return the descriptor, which can be read when some file was opened."""
+        return self._fd
 
     def add(self, path: str, number: int) -> bool:
         """Watch a file; returns False for one that cannot be, or is watched already."""
@@ -34,8 +39,15 @@ class OpeningWatch:
             watch = libc.inotify_add_watch(self._fd, path, _IN_OPEN | _IN_MASK_CREATE | _IN_ONESHOT)
         except OSError:
             return False
-        self._numbers[watch] = number
+        self._numbers[watch], self._watches[number] = number, watch
         return True
+
+    def remove(self, number: int) -> None:
+        """Watch a file no more, if it is watched."""
+        watch = self._watches.pop(number, None)
+        if watch is not None and self._numbers.pop(watch, None) is not None:
+            with suppress(OSError):  # it is gone, with an opening that was not looked at yet
+                libc.inotify_rm_watch(self._fd, watch)
 
     def opened(self) -> list[int]:
         """Return the numbers of files that were opened since the last call, in the order of their opening."""
@@ -48,6 +60,7 @@ class OpeningWatch:
     def close(self) -> None:
         """End all watches; may be called again."""
         self._numbers.clear()
+        self._watches.clear()
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -59,6 +72,7 @@ class OpeningWatch:
             watch, mask, _, length = _EVENT.unpack_from(data, at)
             at += _EVENT.size + length
             number = self._numbers.pop(watch, None)  # it is gone with its one event, or with the file
-            if number is not None and mask & _IN_OPEN:
-                found.append(number)
+            if number is not None:
+                self._watches.pop(number, None)
+                found += [number] * bool(mask & _IN_OPEN)
         return found

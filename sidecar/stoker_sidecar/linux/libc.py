@@ -72,6 +72,11 @@ def inotify_add_watch(instance: int, path: str, mask: int) -> int:
     return _checked(_libc.inotify_add_watch(instance, os.fsencode(path), ctypes.c_uint32(mask)))
 
 
+def inotify_rm_watch(instance: int, watch: int) -> None:
+    """Watch a file no more."""
+    _checked(_libc.inotify_rm_watch(instance, watch))
+
+
 def name_to_handle(descriptor: int, flags: int) -> bytes:
     """Return the struct file_handle of an open file or folder: name_to_handle_at(2)."""
     room = ctypes.create_string_buffer(_MOST_HANDLE.to_bytes(4, sys.byteorder), 8 + _MOST_HANDLE)

@@ -1,6 +1,8 @@
 """Where readers are in a known order, by single files of it whose opening the kernel tells. Pure."""
 
+from bisect import bisect_left, insort
 from collections import deque
+from collections.abc import Collection
 
 # Pieces from one such file to the next. A prime, so that it falls on each of several loaders in turn.
 STRIDE = 17
@@ -15,26 +17,41 @@ _TRUST = 1.0
 
 
 class TripWires:
-    """Wires on pieces by their number, laid in ascending order. Times in seconds.
+    """Wires on pieces by their number. Times in seconds.
 
     Strangers who open a file of the order now and then move the place by a wire or two: they would have to open most of
     those that come next.
     """
 
     def __init__(self) -> None:
-        self._wires: deque[list[int]] = deque()  # number, and whether it was tripped; those beyond ``passed``
-        self._index: dict[int, list[int]] = {}
-        self._before: deque[int] = deque([1] * (_LAST - 1), maxlen=_LAST - 1)
+        self._wires: list[int] = []  # beyond ``passed``, in ascending order
+        self._tripped: set[int] = set()
+        self._before: deque[bool] = deque([True] * (_LAST - 1), maxlen=_LAST - 1)
         self.passed: int | None = None  # the number of the last piece that readers were seen to have opened
         self.pace = 0.0  # pieces a second; 0: not known
         self._looked = self._moved = 0.0  # when it was looked last, and when readers had moved on then
         self._mark: tuple[float, int] | None = None
 
+    def __len__(self) -> int:
+        return len(self._wires)
+
     def lay(self, number: int) -> None:
         """Take note that a piece's opening will be told."""
-        if number not in self._index and (not self._wires or number > self._wires[-1][0]):
-            self._index[number] = wire = [number, 0]
-            self._wires.append(wire)
+        if number > (self.passed or -1) and not self.has(number):
+            insort(self._wires, number)
+
+    def has(self, number: int) -> bool:
+        """Tell whether there is a wire on a piece."""
+        at = bisect_left(self._wires, number)
+        return at < len(self._wires) and self._wires[at] == number
+
+    def take_up(self, begin: int, end: int) -> list[int]:
+        """Take the wires up that lie from one piece to before another, and return them."""
+        first, last = bisect_left(self._wires, begin), bisect_left(self._wires, end)
+        found = self._wires[first:last]
+        del self._wires[first:last]
+        self._tripped.difference_update(found)
+        return found
 
     def place(self, now: float) -> float | None:
         """Return how many pieces readers have gone past; None: it cannot be told by wires."""
@@ -43,42 +60,35 @@ class TripWires:
         since = self._looked if self._wires else self._moved
         return self.passed + 1 + self.pace * min(max(0.0, now - since), _TRUST)
 
-    def tripped(self, numbers: list[int], now: float) -> None:
+    def tripped(self, numbers: Collection[int], now: float) -> None:
         """Take the wires that were tripped since the last call, which may be none."""
-        for number in numbers:
-            if (wire := self._index.get(number)) is not None:
-                wire[1] = 1
+        self._tripped.update(number for number in numbers if self.has(number))
         reached = self._reached() if numbers else 0
-        for _ in range(reached):
-            number, was = self._wires.popleft()
-            del self._index[number]
-            self._before.append(was)
-            self.passed, self._moved = number, now
+        if reached:
+            self.passed, self._moved = self._wires[reached - 1], now
+            self._leave(reached)
         self._looked = now
         if self.passed is not None:
             self._measure(now, self.passed)
 
-    def cut(self) -> None:
-        """Forget all wires, and keep where readers are and how fast."""
-        self._wires.clear()
-        self._index.clear()
-
     def skip(self, number: int) -> None:
-        """Take note that readers are at this piece or behind it: they were not seen to trip what lies before."""
-        while self._wires and self._wires[0][0] <= number:
-            gone, was = self._wires.popleft()
-            del self._index[gone]
-            self._before.append(was)
+        """Take note that readers come to this piece: what lies before they have opened, seen or not."""
+        self._leave(bisect_left(self._wires, number))
+
+    def _leave(self, count: int) -> None:
+        """Forget the first wires."""
+        for number in self._wires[:count]:
+            self._before.append(number in self._tripped)
+            self._tripped.discard(number)
+        del self._wires[:count]
 
     def _reached(self) -> int:
         """Return how many wires readers have gone past."""
         last, found = deque(self._before, maxlen=_LAST), 0
-        for place, (_, was) in enumerate(self._wires):
-            if place >= _LOOKED_AT:
-                break
-            last.append(was)
-            if was and sum(last) >= _ENOUGH:
-                found = place + 1
+        for place, number in enumerate(self._wires[:_LOOKED_AT], 1):
+            last.append(number in self._tripped)
+            if last[-1] and sum(last) >= _ENOUGH:
+                found = place
         return found
 
     def _measure(self, now: float, passed: int) -> None:

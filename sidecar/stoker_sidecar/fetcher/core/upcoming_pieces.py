@@ -1,6 +1,7 @@
 """Which pieces of a known order are to be read into memory now: a window of bytes ahead of where readers are. Pure."""
 
 import struct
+from collections.abc import Collection, Sequence
 from itertools import islice
 from math import ceil
 from typing import NamedTuple
@@ -17,16 +18,24 @@ _TRUST = 1.0
 _SECONDS, _LEAST_BYTES = 10.0, 64 * 1024**2
 # Pieces that are worth a round of their own, while there are others ahead of the readers.
 _FEW = 64
+# Wires beyond what was brought, so that readers who have overtaken it are seen: so far apart, and so far ahead.
+_SCOUTS_APART, _SCOUTS = 8 * STRIDE, 4096
 # A file takes a page at least. Of what was brought, so much of the mean size is of the last pieces.
 _LEAST_SIZE, _FRESH = 4096.0, 1 / 8
 
 
-class UpcomingPiece(NamedTuple):
-    """Bytes of a file; ``length`` 0: all of it."""
+class NumberedPiece(NamedTuple):
+    """The ``number``-th piece of an order: bytes of a file; ``length`` 0: all of it."""
 
+    number: int
     ino: int
     length: int
     offset: int
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a whole file, which is opened when it is read."""
+        return not self.length and not self.offset
 
 
 class UpcomingPieces:
@@ -63,60 +72,68 @@ class UpcomingPieces:
         """Return the bytes that are in memory before they were read, as far as can be told."""
         return int(max(0.0, self._next - self._place(now)) * self.mean)
 
-    @property
-    def next(self) -> int:
-        """The number of the piece after the last that was wanted."""
-        return self._next
-
     def wire(self, number: int) -> None:
-        """Take note that the opening of a piece will be told (``STRIDE`` pieces apart), which was brought by now."""
+        """Take note that the opening of a piece will be told."""
         self._wires.lay(number)
 
-    def opened(self, numbers: list[int], now: float) -> None:
+    def unwire(self, pieces: Sequence[NumberedPiece]) -> list[int]:
+        """Return which pieces have wires, and take these up: they are opened to be brought."""
+        return self._wires.take_up(pieces[0].number, pieces[-1].number + 1) if pieces else []
+
+    def opened(self, numbers: Collection[int], now: float) -> None:
         """Take the pieces with wires that were opened since the last call, which may be none."""
         self._wires.tripped(numbers, now)
+
+    def scouts(self) -> list[NumberedPiece]:
+        """Return the pieces beyond what was brought that are to have wires."""
+        first = -(-max(self._next, self._wires.passed or 0) // _SCOUTS_APART) * _SCOUTS_APART
+        end = min(self._next + _SCOUTS, self._end)
+        return [self._piece(one) for one in range(first, end, _SCOUTS_APART) if not self._wires.has(one)]
 
     @property
     def passed(self) -> int | None:
         """The number of the piece that readers were last seen to open, by wires; None: by none so far."""
         return self._wires.passed
 
-    def wanted(self, now: float, room: int, most: int) -> list[UpcomingPiece]:
+    def is_wanting(self, now: float, room: int) -> bool:
+        """Tell whether enough is wanted to begin with it."""
+        begin, end = self._due_range(now, room, _FEW)
+        return begin < end
+
+    def wanted(self, now: float, room: int, most: int) -> list[NumberedPiece]:
         """Return the next pieces that are to be brought, ``most`` at most, where so many bytes may be ahead."""
+        begin, end = self._due_range(now, room, most)
+        self._next = max(self._next, end)
+        return [self._piece(number) for number in range(begin, end)]
+
+    def _due_range(self, now: float, room: int, most: int) -> tuple[int, int]:
         wired = self._wires.place(now)
         pace = self._pace if wired is None else self._wires.pace
         window = min(room, max(_LEAST_BYTES, pace * _SECONDS * self.mean))
         begin = max(self._next, int(self._seen), self._first, int(wired or 0))
-        end = min(
-            begin + most, int(self._place(now) + window / self.mean), self._first + len(self._kept) // _PIECE.size
-        )
+        end = min(begin + most, int(self._place(now) + window / self.mean), self._end)
         few = end - begin < min(_FEW, most, window / self.mean / 2) and end < self._end
-        if end <= begin or (few and begin > self._place(now)):
-            return []
-        self._next = end
-        return self._pieces(begin, end)
+        return (begin, begin) if few and begin > self._place(now) else (begin, end)
 
-    def spent(self, now: float, behind: int, most: int) -> list[UpcomingPiece]:
+    def spent(self, now: float, behind: int, most: int) -> list[NumberedPiece]:
         """Return pieces that were brought and have been read, each once: those so many bytes behind the readers."""
         begin = max(self._spent, self._first)
         end = min(begin + most, int(self._place(now) - behind / self.mean), self._next)
         if end - begin < _FEW:
             return []
         self._spent = end
-        return self._pieces(begin, end)
+        return [self._piece(number) for number in range(begin, end)]
 
-    def due(self, now: float, most: int) -> list[UpcomingPiece]:
+    def due(self, now: float, most: int) -> list[NumberedPiece]:
         """Return pieces that were brought and are due to be read within the next half of what was."""
         begin = max(self._first, ceil(self._place(now)))
         end = begin + (self._next - begin + 1) // 2
-        numbers = (number for number in range(begin, end, max(1, (end - begin) // most)) if number % STRIDE)
-        return [piece for number in islice(numbers, most) for piece in self._pieces(number, number + 1)]
+        numbers = (one for one in range(begin, end, max(1, (end - begin) // most)) if not self._wires.has(one))
+        return [self._piece(number) for number in islice(numbers, most)]
 
     def lost(self, now: float) -> None:
         """Take note that what is due is not in memory any more: it is wanted again."""
         self._next = max(self._first, min(self._next, int(self._place(now))))
-        self._wires.cut()
-        self.begun += 1  # those that lie there would be tripped by ourselves
 
     def brought(self, pieces: int, size: int) -> None:
         """Take note of how many bytes so many pieces were."""
@@ -131,11 +148,8 @@ class UpcomingPieces:
             return None
         return min(0.1, max(0.01, _FEW / pace)) if pace else 0.1
 
-    def _pieces(self, begin: int, end: int) -> list[UpcomingPiece]:
-        return [
-            UpcomingPiece(*_PIECE.unpack_from(self._kept, (number - self._first) * _PIECE.size))
-            for number in range(begin, end)
-        ]
+    def _piece(self, number: int) -> NumberedPiece:
+        return NumberedPiece(number, *_PIECE.unpack_from(self._kept, (number - self._first) * _PIECE.size))
 
     @property
     def _end(self) -> int:

@@ -4,8 +4,9 @@ import os
 import struct
 import subprocess
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,11 +14,10 @@ from stoker_sidecar.errors import NotYetConfigured
 from stoker_sidecar.fetcher import foreseen_pages, foreseen_reader, page_cache
 from stoker_sidecar.fetcher.core import upcoming_pieces
 from stoker_sidecar.fetcher.core.page_room import MemoryFigures, foreseen_room
-from stoker_sidecar.fetcher.core.upcoming_pieces import UpcomingPiece
 from stoker_sidecar.fetcher.foreseen_pages import ForeseenPages
 from stoker_sidecar.fetcher.foreseen_reader import ForeseenReader
 from stoker_sidecar.fetcher.page_cache import PageCache, PageRange
-from stoker_sidecar.wire.fetcher_protocol import FORESEEN_BYTES, FileKnobs, Tune, Upcoming
+from stoker_sidecar.wire.fetcher_protocol import FORESEEN_BYTES, FileKnobs, Passed, Tune, Upcoming
 from tests.support.cache_node import UID, CacheNodeUnderTest, fill, inode
 from tests.support.waiting import eventually
 
@@ -32,8 +32,12 @@ def brought(monkeypatch: pytest.MonkeyPatch) -> list[PageRange]:
     found: list[PageRange] = []
     monkeypatch.setattr(foreseen_reader, "_STREAMS", 1)
     monkeypatch.setattr(foreseen_pages, "_LOOK_AT_DUE", float("inf"))
-    monkeypatch.setattr(page_cache, "_begin", found.append)
-    monkeypatch.setattr(page_cache, "_end", lambda one, fd: None)
+
+    def begin(one: PageRange) -> int:
+        found.append(one)
+        return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+
+    monkeypatch.setattr(page_cache, "_begin", begin)
     monkeypatch.setattr(foreseen_reader, "_is_in_memory", lambda one: False)
     return found
 
@@ -111,22 +115,49 @@ async def test_of_a_large_file_only_the_bytes_that_are_named_are_brought(
     assert [(one.offset, one.length) for one in brought] == [(2000, 1000), (4500, 500)]
 
 
-async def test_a_round_is_bounded_in_bytes(
+async def test_a_round_brings_a_bounded_number_of_bytes(
     cache_node: CacheNodeUnderTest, brought: list[PageRange], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rounds: list[int] = []
     bring = ForeseenReader.bring
 
-    def counted(self: ForeseenReader, pieces: list[UpcomingPiece], ended: Callable[[], bool]) -> int:
-        rounds.append(len(pieces))
-        return bring(self, pieces, ended)
+    def noted(self: ForeseenReader, *options: Any) -> int:
+        rounds.append(bring(self, *options))
+        return rounds[-1]
 
-    monkeypatch.setattr(ForeseenReader, "bring", counted)
-    monkeypatch.setattr(foreseen_pages, "_ROUND_BYTES", 20_000)
+    monkeypatch.setattr(ForeseenReader, "bring", noted)
+    monkeypatch.setattr(foreseen_reader, "_BATCH", 1)
+    monkeypatch.setattr(foreseen_reader, "_ROUND_BYTES", 20_000)
     digest = await whole(cache_node, size=10_000)
     cache_node.node.bring(upcoming(cache_node, digest, NAMES))
-    await eventually(lambda: len(brought) == len(NAMES))
-    assert set(rounds) == {2}
+    await eventually(lambda: sum(rounds) == 10_000 * len(NAMES))
+    assert set(rounds) == {20_000}
+
+
+async def test_where_readers_are_is_told_by_a_file_that_they_open(
+    cache_node: CacheNodeUnderTest, brought: list[PageRange]
+) -> None:
+    digest = await whole(cache_node)
+    order = upcoming(cache_node, digest, NAMES)
+    assert cache_node.node.bring(order) == Passed(None)
+    await eventually(lambda: counted(cache_node) == 100 * len(NAMES))
+    Path(brought[0].path).read_bytes()
+    nothing_new = Upcoming(UID, digest, "pod", len(NAMES))
+    await eventually(lambda: cache_node.node.bring(nothing_new) == Passed(0))
+    Path(brought[17].path).read_bytes()
+    await eventually(lambda: cache_node.node.bring(nothing_new) == Passed(17))
+
+
+async def test_files_that_are_opened_to_bring_them_again_are_not_taken_for_read(
+    cache_node: CacheNodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(foreseen_reader, "_is_in_memory", lambda one: False)
+    monkeypatch.setattr(foreseen_pages, "_LOOK_AT_DUE", 0.0)
+    digest = await whole(cache_node)
+    cache_node.node.bring(upcoming(cache_node, digest, NAMES))
+    await eventually(lambda: counted(cache_node) > 300 * len(NAMES))
+    assert cache_node.node.bring(Upcoming(UID, digest, "pod", len(NAMES))) == Passed(None)
+    cache_node.node.bring(Upcoming(UID, digest, "pod", ended=True))
 
 
 async def test_what_is_in_memory_is_not_opened_again(
@@ -140,6 +171,7 @@ async def test_what_is_in_memory_is_not_opened_again(
         return True
 
     monkeypatch.setattr(foreseen_reader, "_is_in_memory", in_memory)
+    monkeypatch.setattr(foreseen_reader, "_LOOKED_AT", 1)
     cache_node.node.bring(upcoming(cache_node, digest, ORDER))
     await eventually(lambda: len(looked) == len(ORDER))
     assert (brought, counted(cache_node)) == ([], 0)

@@ -92,13 +92,22 @@ def test_without_wires_ahead_nothing_is_known_for_long() -> None:
     assert wires.place(2.5) is None
 
 
-def test_wires_that_were_cut_are_forgotten_and_the_place_is_not() -> None:
+def test_wires_that_were_taken_up_count_no_more() -> None:
     wires = laid()
-    wires.tripped(wired(range(100)), 1.0)
-    wires.cut()
-    wires.tripped(wired(range(100, 200)), 1.1)
-    assert wires.passed == 85
-    assert not wires.place(5.0)
+    assert wires.take_up(100, 200) == wired(range(100, 200))
+    wires.tripped(wired(range(100, 200)), 1.0)
+    assert wires.passed is None
+    assert not wires.has(102)
+    wires.lay(102)
+    assert wires.has(102)
+
+
+def test_readers_that_overtook_most_wires_are_found_by_those_beyond() -> None:
+    wires = laid(1000)
+    for number in range(1020, 4000, 8 * STRIDE):
+        wires.lay(number)
+    wires.tripped([1020, 1156, 1292], 1.0)
+    assert wires.passed == 1292
 
 
 def test_wires_behind_readers_that_were_seen_elsewhere_count_no_more() -> None:
@@ -106,7 +115,7 @@ def test_wires_behind_readers_that_were_seen_elsewhere_count_no_more() -> None:
     wires.skip(1000)
     wires.tripped(wired(range(500)), 1.0)
     assert wires.passed is None
-    wires.tripped([number for number in wired(range(1000, 1100))], 2.0)
+    wires.tripped(wired(range(1000, 1100)), 2.0)
     assert wires.passed is not None
     assert wires.passed >= 1000
 
