@@ -133,17 +133,17 @@ class OrderFollower:
         self._unseen = left + unseen / max(1, len(self.loading.here))
         self._judge()
 
-    def reckon(self, step: float) -> None:
+    def reckon(self, step: float, before: float) -> None:
         """Take where readers are by other means than what ``saw`` tells: steps over all epochs.
 
-        What they read next is looked for there; that of another epoch than the one that is read is left alone.
+        What is seen of them next was read there, or up to ``before`` steps earlier: it comes late. Of another epoch
+        than the one that is read nothing is taken.
         """
         if self._epoch is None or self._tried is not None:
             return
-        within = int(step) - self._epoch.number * self.loading.steps
+        within = int(step - before) - self._epoch.number * self.loading.steps
         if self.step < within < self.loading.steps:
-            self._unseen = max(0.0, self._unseen - (within - self.step))
-            self.step = within
+            self.step, self._unseen = within, before
 
     def ahead(self) -> Iterator[SamplePiece]:
         """Yield what will be read, from about where the readers are, to the end of the next epoch that is known."""

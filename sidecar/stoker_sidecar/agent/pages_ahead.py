@@ -17,6 +17,8 @@ TellPages = Callable[[Upcoming], Awaitable[Reply]]
 _AHEAD_SECONDS, _LEAST_AHEAD, _MOST_AHEAD = 10.0, 8_192, 131_072
 # Seconds for which readers that the fetcher saw move on are not looked for by samples: these are older when they come.
 _FRESH = 2.0
+# Seconds that a sample may be old when it comes: the observer reports four times a second, and looks before that.
+_LATE = 0.75
 # Seconds after which the fetcher is asked seldom where readers are that have not moved since, and how seldom.
 _QUIET, _SELDOM = 60.0, 5.0
 
@@ -163,7 +165,7 @@ class PagesAhead:
             return
         self._passed, self._place = (number, self._clock()), place
         place.saw(self._clock(), step)
-        follower.reckon(step)
+        follower.reckon(step, place.pace * _LATE)
 
     async def _order_of(self, follower: OrderFollower, number: int) -> EpochOrder | None:
         """Return the order of an epoch, which the follower may have; None: it is being asked for."""

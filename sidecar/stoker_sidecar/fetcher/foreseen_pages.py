@@ -136,7 +136,9 @@ class ForeseenPages:
         reader.looked = now
         with reader.upcoming() as upcoming:
             due = upcoming.due(now, _DUE)
-        if due and await in_thread(reader.is_lost, due):
+        if not due:
+            return
+        if await in_thread(reader.is_lost, due):
             with reader.upcoming() as upcoming:
                 upcoming.lost(self._clock())
 

@@ -187,3 +187,19 @@ def test_a_pod_whose_rank_nobody_said_is_found_by_what_it_reads() -> None:
     follower = OrderFollower(order(plan(ranks=4), ranks=(0,)))
     follow(follower, reading(order(plan(ranks=4, rank=3), ranks=(3,)), 0))
     assert (follower.state, follower.loading.here, follower.agreement) == (OrderState.KNOWN, (3,), 100)
+
+
+def test_a_place_that_is_known_by_other_means_is_where_reads_are_looked_for() -> None:
+    follower = OrderFollower(order(plan()))
+    follower.give(follower.order.epoch(0))
+    follower.reckon(10_000.0, 500.0)
+    for start in (9_600, 9_800, 10_000):
+        follower.saw(reading(follower.order, 0, start)[:50])
+    assert (follower.agreement, follower.found_again) == (100, 0)
+
+
+def test_a_place_in_another_epoch_is_left_alone() -> None:
+    follower = OrderFollower(order(plan()))
+    follower.give(follower.order.epoch(0))
+    follower.reckon(follower.loading.steps + 100.0, 10.0)
+    assert follower.step == 0

@@ -65,6 +65,24 @@ def test_pieces_are_counted_by_steps(most: int, step: float) -> None:
     assert abs(stream.number_at(step) - step) < 1e-6
 
 
+@given(st.integers(1, 300), st.floats(0.0, 1499.0))
+def test_the_step_of_a_piece_is_where_it_is_counted(most: int, number: float) -> None:
+    job = order()
+    stream = OrderStream(job, job.loading, 0)
+    taken(stream, job, most)
+    step = stream.step_at(number)
+    assert step is not None
+    assert abs(stream.number_at(step) - number) < 1e-6
+
+
+def test_a_piece_that_was_forgotten_has_no_step() -> None:
+    job = order()
+    stream = OrderStream(job, job.loading, 0)
+    taken(stream, job, most=10)
+    stream.forget(1000.0)
+    assert stream.step_at(10.0) is None
+
+
 def test_two_ranks_have_two_pieces_a_step() -> None:
     job = order((0, 1), ranks=2)
     stream = OrderStream(job, job.loading, 0)

@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate
 
 import pytest
@@ -16,7 +17,7 @@ from stoker_sidecar.agent.epoch_orders import EpochOrders
 from stoker_sidecar.agent.order_plugins import OrderPlugins
 from stoker_sidecar.agent.pages_ahead import PagesAhead
 from stoker_sidecar.errors import FetcherUnavailable
-from stoker_sidecar.wire.fetcher_protocol import Done, Failed, Reply, Upcoming
+from stoker_sidecar.wire.fetcher_protocol import Done, Failed, Passed, Reply, Upcoming
 
 FILES, FIRST = 20_000, 7
 
@@ -140,3 +141,43 @@ async def test_everything_is_taken_back_in_the_end_and_once() -> None:
     await job.pages.end()
     await job.pages.end()
     assert [one.ended for one in job.told] == [False, True]
+
+
+async def test_readers_that_the_fetcher_saw_open_a_piece_are_there() -> None:
+    job = Job()
+    await job.work()
+    for number in (400, 800, 1200):
+        job.now += 0.1
+        job.answer = partial(Passed, number)
+        await job.work()
+    job.now += 0.1
+    await job.work()
+    assert job.told[-1].seen == pytest.approx(1200, abs=1)
+    assert job.told[-1].at == pytest.approx(1600, rel=0.1)
+
+
+async def test_samples_that_are_older_than_what_the_fetcher_saw_move_nothing_back() -> None:
+    job = Job()
+    for number in range(0, 6000, 1000):
+        job.answer = partial(Passed, number)
+        job.now += 0.25
+        await job.work()
+    for first in (4000, 4100, 4200):
+        await job.read(0, first, first + 100, seconds=0.01)
+    assert job.told[-1].seen == pytest.approx(5000, abs=1)
+    assert len([one for one in job.told if not one.first]) == 1
+    assert job.follower.agreement == 100
+
+
+async def test_readers_are_looked_for_while_there_is_nothing_to_tell_but_seldom_where_they_rest() -> None:
+    job = Job()
+    await job.work()
+    told = len(job.told)
+    job.now += 1.0
+    await job.work()
+    assert len(job.told) == told + 1
+    job.now += 100.0
+    await job.work()
+    job.now += 1.0
+    await job.work()
+    assert len(job.told) == told + 2

@@ -60,6 +60,10 @@ def names_of(ranges: Sequence[PageRange]) -> list[str]:
     return ["/".join(Path(one.path).parts[-2:]) for one in ranges]
 
 
+def read(one: PageRange) -> None:
+    Path(one.path).read_bytes()
+
+
 def counted(cache_node: CacheNodeUnderTest) -> int:
     return next((row.value for row in cache_node.node.progress().counts if row.name == FORESEEN_BYTES), 0)
 
@@ -141,10 +145,10 @@ async def test_where_readers_are_is_told_by_a_file_that_they_open(
     order = upcoming(cache_node, digest, NAMES)
     assert cache_node.node.bring(order) == Passed(None)
     await eventually(lambda: counted(cache_node) == 100 * len(NAMES))
-    Path(brought[0].path).read_bytes()
+    read(brought[0])
     nothing_new = Upcoming(UID, digest, "pod", len(NAMES))
     await eventually(lambda: cache_node.node.bring(nothing_new) == Passed(0))
-    Path(brought[17].path).read_bytes()
+    read(brought[17])
     await eventually(lambda: cache_node.node.bring(nothing_new) == Passed(17))
 
 
