@@ -1,4 +1,4 @@
-"""Nodes that take files from each other over TLS while some of them lie, stall and break off, and a source behind them."""
+"""Nodes that take files from each other over TLS while some of them lie, stall and break off, and their source."""
 
 import asyncio
 import hashlib
@@ -43,6 +43,10 @@ UID = "bench-faults"
 _BLOCK = 64 * 1024
 _BYTES = ("wrong bytes", "too short", "too long", "nothing", "stall", "broken off", "busy")
 _MAPS = ("has all", "has nothing", "garbage", "no answer", "stall")
+
+
+def _md5(content: bytes) -> str:
+    return hashlib.md5(content, usedforsecurity=False).hexdigest()
 
 
 class RatedSource:
@@ -154,7 +158,7 @@ class Faults:
         return response
 
     async def _stall(self, request: web.Request) -> None:
-        while request.transport is not None and not request.transport.is_closing():
+        while request.transport is not None and not request.transport.is_closing():  # noqa: ASYNC110 -- no event tells
             await asyncio.sleep(0.05)
 
 
@@ -313,9 +317,7 @@ async def _read(node: FaultyNode, digest: str, objects: Mapping[str, bytes], see
         node.reads += 1
         try:
             done = await node.cache.read(Read(UID, digest, inodes[path], offset, 4096))
-            with Path(done.file).open("rb") as file:
-                file.seek(offset)
-                found = file.read(min(4096, len(objects[path]) - offset))
+            found = await asyncio.to_thread(_bytes_of, Path(done.file), offset, min(4096, len(objects[path]) - offset))
         except FileNotFoundError:  # moved into the tree meanwhile: file-system servers ask again
             continue
         except SidecarError as error:
@@ -324,6 +326,12 @@ async def _read(node: FaultyNode, digest: str, objects: Mapping[str, bytes], see
         if found != objects[path][offset : offset + 4096]:
             node.failed_reads.append(f"{path}: wrong bytes at {offset}")
         await asyncio.sleep(0.02)
+
+
+def _bytes_of(path: Path, offset: int, length: int) -> bytes:
+    with path.open("rb") as file:
+        file.seek(offset)
+        return file.read(length)
 
 
 def _wrong_files(tree: Path, objects: Mapping[str, bytes]) -> list[str]:

@@ -1,8 +1,8 @@
 """What peers that lie, stall and break off cost: `python -m bench.peer_faults [FAULTS [NODES]]`.
 
 Nodes of one process warm the same data from a source behind a line of 8 MB/s, over the real TLS between them, without
-faults and with them in turn, until so many faults were made (10,000 by default): every second node answers wrongly, half
-of the time. Each line has the seconds of the two runs; the last one says whether any byte or read was wrong.
+faults and with them in turn, until so many faults were made (10,000 by default): every second node answers wrongly,
+half of the time. Each line has the seconds of the two runs; the last one says whether any byte or read was wrong.
 """
 
 import asyncio

@@ -172,8 +172,8 @@ class Warm(Model):
     neighbours: Annotated[
         Neighbours,
         Field(
-            description="Auto: nodes that are to have it fetch it from the source once, and give it to each other. Off: "
-            "each fetches all of it from the source."
+            description="Auto: nodes that are to have it fetch it from the source once, and give it to each other. "
+            "Off: each fetches all of it from the source."
         ),
     ] = Neighbours.AUTO
 

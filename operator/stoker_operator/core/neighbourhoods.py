@@ -10,8 +10,8 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 MOST_TOGETHER = 16
-# Of several groups each has so many at least; it is closed sooner than full where the hash of its last one says so: else
-# a node more would move all the others on.
+# Of several groups each has so many at least; it is closed sooner than full where the hash of its last one says so:
+# else a node more would move all the others on.
 _LEAST, _CLOSES = 8, 4
 # Members of the group above that a node asks: one may be down.
 _ABOVE = 2

@@ -124,7 +124,7 @@ class AgentPlaces:
     run_dir: Path
     history: Path
     namespace: str = ""
-    uploads: UploadLimits = UploadLimits()
+    uploads: UploadLimits = field(default_factory=UploadLimits)
 
     @property
     def fetcher_socket(self) -> Path:

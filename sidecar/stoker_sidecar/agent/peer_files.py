@@ -22,7 +22,7 @@ from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_sidecar.wire.fetcher_protocol import Had, Have, Reply
 
 # Seconds that who asks waits for its turn, before it is told to ask later: it gives up after 5 s of silence.
-_TURN = 2.0
+_TURN = 1.0
 _DEFAULT = UploadLimits()
 
 
@@ -35,7 +35,7 @@ class Refusal(StrEnum):
 
 
 class _Span(NamedTuple):
-    """What is asked for: ``length`` bytes from ``offset`` on, of a file of ``size`` bytes; ``part``: where it may lie."""
+    """What is asked for: ``length`` bytes from ``offset`` on, of a file of ``size``; ``part``: where it may lie."""
 
     path: str
     part: str = ""

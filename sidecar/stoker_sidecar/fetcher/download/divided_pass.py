@@ -43,7 +43,6 @@ class DividedPass(WarmPass):
     # By inode and piece: who failed to give it, and who gives it.
     _refused: dict[WishKey, set[str]] = field(default_factory=dict)
     _copying: dict[WishKey, GivenCopy] = field(default_factory=dict)
-    _left_to_us: set[WishKey] = field(default_factory=set)  # what others failed to give, or not in time
     _turn_of: bytes = b""
     _takes: bytes = b""
     _waits: bool = True  # for those upstream
@@ -152,10 +151,7 @@ class DividedPass(WarmPass):
         ask = Ask(version.manifest.path_of(entry), offset, length, entry.size, part)
         bring = partial(self._neighbours.bring, giver, ask)
         self._copying[wish.key] = GivenCopy.begin(giver, length, self.limits.clock())
-        if chunk is None:
-            task = others.start_copy(entry, bring)
-        else:
-            task = others.start_piece(entry, chunk, giver, bring)
+        task = others.start_copy(entry, bring) if chunk is None else others.start_piece(entry, chunk, giver, bring)
         task.add_done_callback(partial(self._copied, wish.key))
 
     def _giver(self, wish: Wish) -> str | None:
@@ -249,10 +245,12 @@ class DividedPass(WarmPass):
 
         What a node failed to give in time, and what has begun to come, is fetched here.
         """
-        overdue = {key for key in self._copying if not self._is_coming(key)}
-        self._left_to_us = {*self._refused, *overdue}
+        for key, copy in self._copying.items():
+            if not self._is_coming(key) and copy.giver not in (late := self._refused.setdefault(key, set())):
+                late.add(copy.giver)
+                self.fetching.context.givers.failed(copy.giver)
         turn_of = bytearray(self._turn_of)
-        refused = {ino for ino, chunk in self._left_to_us if chunk is None}
+        refused = {ino for ino, chunk in self._refused if chunk is None}
         for ino in {*refused, *self.fetching.version.parts}:
             turn_of[ino] = PIECES if turn_of[ino] == PIECES else OWN
         near, far = self._havings()
@@ -305,7 +303,7 @@ class DividedPass(WarmPass):
         for chunk in range(count):
             here[chunk] |= self._is_coming((entry.ino, chunk)) or self.fetching.is_on_its_way(entry.ino, chunk)
         believed = self.fetching.from_others.believes(entry)
-        refused = bytes(int(not believed or (entry.ino, chunk) in self._left_to_us) for chunk in range(count))
+        refused = bytes(int(not believed or (entry.ino, chunk) in self._refused) for chunk in range(count))
         near, far = ([having.of(entry.ino, count) for having in some] for some in self._havings())
         return wanted_pieces(entry.ino, self._takes, bytes(here), near, far, refused=refused, waits=self._waits)
 

@@ -133,7 +133,8 @@ class FromOthers:
         self, part: PartFile, chunk: int, giver: str, file: FileWriter, bring: Callable[[Write], Awaitable[Came]]
     ) -> Came:
         task = asyncio.current_task()
-        assert task is not None and file.digest is not None, "runs as a task, with a writer that computes"
+        assert task is not None, "runs as a task"
+        assert file.digest is not None, "made with one"
         part.incoming[chunk] = task
         try:
             came = await bring(file.write)

@@ -1,12 +1,12 @@
 """What a pass of warming wishes other nodes to give, and what of it is under way."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import NamedTuple, Self
 
 from stoker_sidecar.version.manifest import Entry
 
 # Seconds until what another node is to give is asked of the source as well, and bytes a second that it may take beside.
-_OVERDUE, _SLOW = 2.0, 8e6
+_OVERDUE, _SLOW = 4.0, 8e6
 
 # Inode and piece; None: the whole file.
 WishKey = tuple[int, int | None]
@@ -27,8 +27,8 @@ class Wish(NamedTuple):
 class Wishes:
     """Wishes in order, of which the first one can be looked at before it is taken."""
 
-    def __init__(self, wishes: Iterator[Wish] = iter(())) -> None:
-        self._wishes = wishes
+    def __init__(self, wishes: Iterable[Wish] = ()) -> None:
+        self._wishes = iter(wishes)
         self._first: Wish | None = None
 
     def first(self) -> Wish | None:

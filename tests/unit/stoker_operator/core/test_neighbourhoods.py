@@ -42,9 +42,9 @@ def test_one_group_fetches_from_the_source_and_each_other_one_reaches_it(numbers
     groups = _groups(told)
     assert len({groups[f"10.0.0.1:{name[1:]}"] for name, one in told.items() if not one.upstream}) == 1
     for name in told:
-        steps = 0
-        while told[name].upstream:
-            name, steps = _name(told[name].upstream[0]), steps + 1
+        at, steps = name, 0
+        while told[at].upstream:
+            at, steps = _name(told[at].upstream[0]), steps + 1
             assert steps <= len(told)
 
 

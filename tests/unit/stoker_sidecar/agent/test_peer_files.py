@@ -33,6 +33,7 @@ from tests.support.waiting import eventually
 UID, DIGEST = "uid-1", hashlib.sha256(b"version").hexdigest()
 AskFetcher = Callable[[Have], Awaitable[Reply]]
 PART = "7.0123abcd"
+LIMITS = UploadLimits()
 SECRET = "another Dataset's"
 
 
@@ -58,8 +59,8 @@ def files(root: Path, ask: AskFetcher = had, **more: object) -> web.Application:
 def server(
     root: Path,
     ask: AskFetcher = had,
-    limits: UploadLimits = UploadLimits(),
-    **row_of: object,  # noqa: B008 -- frozen
+    limits: UploadLimits = LIMITS,
+    **row_of: object,
 ) -> PeerFiles:
     paths = CachePaths(root).dataset(UID).version(DIGEST)
     (paths.tree / "train").mkdir(parents=True)
@@ -185,8 +186,11 @@ async def test_what_is_given_and_refused_is_counted(tmp_path: Path) -> None:
     application = web.Application()
     given.add_to(application)
     where = f"/files/{UID}/{DIGEST}"
-    answers = [await status_of(application, where, path=path) for path in ("large", "missing")]
-    assert (answers, given.given[UID], given.refused[Refusal.MISSING]) == ([200, 404], 3_000_000, 1)
+    async with TestClient(TestServer(application)) as client:
+        for path in ("large", "missing"):
+            async with client.get(where, params={"path": path}) as answer:
+                await answer.read()
+    assert (given.given[UID], given.refused[Refusal.MISSING]) == (3_000_000, 1)
 
 
 async def test_a_node_for_which_this_one_stands_before_the_source_is_answered(tmp_path: Path) -> None:

@@ -258,6 +258,7 @@ async def test_a_large_file_that_nothing_would_prove_is_fetched_by_each(tmp_path
         assert (linked.given, sum(get.length for get in store.gets)) == (0, 2 * sum(map(len, SHARDS.values())))
 
 
+@pytest.mark.expected_logs("CorruptBody")
 async def test_where_etags_are_no_md5s_nobody_is_called_a_liar(tmp_path: Path) -> None:
     store = MemoryStore(etag=lambda content: f"{hash(content) % 2**100:032x}")
     linked = Linked()
