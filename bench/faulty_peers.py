@@ -262,8 +262,8 @@ async def run_faulty(
         nodes = []
         for number, share in enumerate(shares):
             faults = Faults(seed * 100 + number, share)
-            node = faulty_node(folder / f"node-{number}", source, tls, faults, waits, pace)
-            nodes.append(await stack.enter_async_context(node))
+            opening = faulty_node(folder / f"node-{number}", source, tls, faults, waits, pace)
+            nodes.append(await stack.enter_async_context(opening))
         digest = await _listed(nodes)
         began = time.monotonic()
         for position, node in enumerate(nodes):

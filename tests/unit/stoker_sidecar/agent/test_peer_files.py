@@ -6,6 +6,7 @@ import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -49,7 +50,7 @@ async def gone(_: Have) -> Reply:
     raise FetcherUnavailable("it is being started")
 
 
-def files(root: Path, ask: AskFetcher = had, **more: object) -> web.Application:
+def files(root: Path, ask: AskFetcher = had, **more: Any) -> web.Application:
     """Return what answers on a node that has files of one version, and something beside it."""
     application = web.Application()
     server(root, ask, **more).add_to(application)

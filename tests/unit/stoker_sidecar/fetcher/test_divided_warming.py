@@ -5,6 +5,7 @@ import zlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -101,7 +102,7 @@ async def nodes(
         yield found, digests[0]
 
 
-async def begin(node: CacheNodeUnderTest, digest: str, position: int, count: int = 2, **more: object) -> None:
+async def begin(node: CacheNodeUnderTest, digest: str, position: int, count: int = 2, **more: Any) -> None:
     """Have it warmed up, divided with the others."""
     peers = [name for name in NAMES[:count] if name != NAMES[position]]
     entry = {"listingId": "1", "peers": peers, "position": position} | more
